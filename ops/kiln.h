@@ -1,0 +1,2 @@
+// Everything a user of Kiln includes.
+#pragma once
