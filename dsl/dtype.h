@@ -9,7 +9,21 @@
 namespace kiln {
 
 enum class DType : std::uint8_t {
-  Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, F8E4M3, F8E5M2,
+  Bool,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  F8E4M3,
+  F8E5M2,
 };
 
 enum class DTypeClass : std::uint8_t { Bool, Signed, Unsigned, Float };
@@ -24,13 +38,13 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo dtype_table[] = {
-    {"bool", DTypeClass::Bool, 1, 0},     {"i8", DTypeClass::Signed, 1, 0},
-    {"i16", DTypeClass::Signed, 2, 0},    {"i32", DTypeClass::Signed, 4, 0},
-    {"i64", DTypeClass::Signed, 8, 0},    {"u8", DTypeClass::Unsigned, 1, 0},
-    {"u16", DTypeClass::Unsigned, 2, 0},  {"u32", DTypeClass::Unsigned, 4, 0},
-    {"u64", DTypeClass::Unsigned, 8, 0},  {"f16", DTypeClass::Float, 2, 10},
-    {"bf16", DTypeClass::Float, 2, 7},    {"f32", DTypeClass::Float, 4, 23},
-    {"f64", DTypeClass::Float, 8, 52},    {"f8e4m3", DTypeClass::Float, 1, 3},
+    {"bool", DTypeClass::Bool, 1, 0},    {"i8", DTypeClass::Signed, 1, 0},
+    {"i16", DTypeClass::Signed, 2, 0},   {"i32", DTypeClass::Signed, 4, 0},
+    {"i64", DTypeClass::Signed, 8, 0},   {"u8", DTypeClass::Unsigned, 1, 0},
+    {"u16", DTypeClass::Unsigned, 2, 0}, {"u32", DTypeClass::Unsigned, 4, 0},
+    {"u64", DTypeClass::Unsigned, 8, 0}, {"f16", DTypeClass::Float, 2, 10},
+    {"bf16", DTypeClass::Float, 2, 7},   {"f32", DTypeClass::Float, 4, 23},
+    {"f64", DTypeClass::Float, 8, 52},   {"f8e4m3", DTypeClass::Float, 1, 3},
     {"f8e5m2", DTypeClass::Float, 1, 2},
 };
 inline constexpr int dtype_count = sizeof(dtype_table) / sizeof(dtype_table[0]);
@@ -45,28 +59,78 @@ constexpr bool is_integer(DType t) { return is_signed(t) || is_unsigned(t); }
 
 // 16- and 8-bit floats as the host stores them: bits only. Arithmetic happens in kernels;
 // `to_float` and the explicit constructor convert with round-to-nearest-even (see float_bits.h).
-struct bf16 { std::uint16_t bits = 0; bf16() = default; explicit bf16(float value); explicit operator float() const; };
-struct f16 { std::uint16_t bits = 0; f16() = default; explicit f16(float value); explicit operator float() const; };
-struct f8e4m3 { std::uint8_t bits = 0; f8e4m3() = default; explicit f8e4m3(float value); explicit operator float() const; };
-struct f8e5m2 { std::uint8_t bits = 0; f8e5m2() = default; explicit f8e5m2(float value); explicit operator float() const; };
+struct bf16 {
+  std::uint16_t bits = 0;
+  bf16() = default;
+  explicit bf16(float value);
+  explicit operator float() const;
+};
+struct f16 {
+  std::uint16_t bits = 0;
+  f16() = default;
+  explicit f16(float value);
+  explicit operator float() const;
+};
+struct f8e4m3 {
+  std::uint8_t bits = 0;
+  f8e4m3() = default;
+  explicit f8e4m3(float value);
+  explicit operator float() const;
+};
+struct f8e5m2 {
+  std::uint8_t bits = 0;
+  f8e5m2() = default;
+  explicit f8e5m2(float value);
+  explicit operator float() const;
+};
 
 namespace detail {
 template <class T> struct DTypeOf;
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::I8; };
-template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::I16; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::I32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::I64; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::U8; };
-template <> struct DTypeOf<std::uint16_t> { static constexpr DType value = DType::U16; };
-template <> struct DTypeOf<std::uint32_t> { static constexpr DType value = DType::U32; };
-template <> struct DTypeOf<std::uint64_t> { static constexpr DType value = DType::U64; };
-template <> struct DTypeOf<f16> { static constexpr DType value = DType::F16; };
-template <> struct DTypeOf<bf16> { static constexpr DType value = DType::BF16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::F32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::F64; };
-template <> struct DTypeOf<f8e4m3> { static constexpr DType value = DType::F8E4M3; };
-template <> struct DTypeOf<f8e5m2> { static constexpr DType value = DType::F8E5M2; };
+template <> struct DTypeOf<bool> {
+  static constexpr DType value = DType::Bool;
+};
+template <> struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::I8;
+};
+template <> struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::I16;
+};
+template <> struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::I32;
+};
+template <> struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::I64;
+};
+template <> struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::U8;
+};
+template <> struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::U16;
+};
+template <> struct DTypeOf<std::uint32_t> {
+  static constexpr DType value = DType::U32;
+};
+template <> struct DTypeOf<std::uint64_t> {
+  static constexpr DType value = DType::U64;
+};
+template <> struct DTypeOf<f16> {
+  static constexpr DType value = DType::F16;
+};
+template <> struct DTypeOf<bf16> {
+  static constexpr DType value = DType::BF16;
+};
+template <> struct DTypeOf<float> {
+  static constexpr DType value = DType::F32;
+};
+template <> struct DTypeOf<double> {
+  static constexpr DType value = DType::F64;
+};
+template <> struct DTypeOf<f8e4m3> {
+  static constexpr DType value = DType::F8E4M3;
+};
+template <> struct DTypeOf<f8e5m2> {
+  static constexpr DType value = DType::F8E5M2;
+};
 } // namespace detail
 
 // The dtype of a C++ type.

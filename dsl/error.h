@@ -45,8 +45,10 @@ public:
   using Error::Error;
 };
 
-[[noreturn]] void internal_error(std::string_view what, std::source_location here = std::source_location::current());
-inline void internal_check(bool ok, std::string_view what, std::source_location here = std::source_location::current()) {
+[[noreturn]] void internal_error(std::string_view what,
+                                 std::source_location here = std::source_location::current());
+inline void internal_check(bool ok, std::string_view what,
+                           std::source_location here = std::source_location::current()) {
   if (!ok) internal_error(what, here);
 }
 

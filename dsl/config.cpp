@@ -1,0 +1,76 @@
+// Config: a sorted array of bindings, its text form and its parser.
+#include <kiln/dsl/config.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/dsl/symbol.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace kiln {
+
+Config::Config(std::initializer_list<Binding> bindings) {
+  for (const Binding& b : bindings)
+    set(b.name, b.value);
+}
+
+void Config::set(const char* name, std::int64_t value) {
+  int at = 0;
+  while (at < count_ && items_[at].name != name && std::strcmp(items_[at].name, name) < 0)
+    ++at;
+  if (at < count_ && items_[at].name == name) {
+    items_[at].value = value;
+    return;
+  }
+  if (count_ == capacity)
+    throw UserError("a config holds at most " + std::to_string(capacity) + " names and " + name +
+                    " is one too many; remove the names the kernel does not use");
+  std::move_backward(items_ + at, items_ + count_, items_ + count_ + 1);
+  items_[at] = {name, value};
+  ++count_;
+}
+
+std::optional<std::int64_t> Config::get(std::string_view name) const {
+  for (const Binding& b : *this)
+    if (name == b.name) return b.value;
+  return std::nullopt;
+}
+
+bool Config::operator==(const Config& other) const {
+  return count_ == other.count_ && std::equal(begin(), end(), other.begin());
+}
+
+std::string Config::to_string() const {
+  std::string text;
+  for (const Binding& b : *this) {
+    if (!text.empty()) text += ',';
+    text += std::string(b.name) + "=" + std::to_string(b.value);
+  }
+  return text;
+}
+
+Config Config::parse(std::string_view text) {
+  Config config;
+  while (!text.empty()) {
+    std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    std::size_t equals = item.find('=');
+    std::int64_t value = 0;
+    const char* last = item.data() + item.size();
+    if (equals == 0 || equals == std::string_view::npos ||
+        std::from_chars(item.data() + equals + 1, last, value).ptr != last || equals + 1 == item.size())
+      throw UserError("config: cannot read \"" + std::string(item) +
+                      "\"; write it as NAME=NUMBER, as in BM=128,BN=64");
+    config.set(intern(item.substr(0, equals)), value);
+  }
+  return config;
+}
+
+Binding Option::operator=(std::int64_t value) const { return {intern(name), value}; }
+
+bool is_option(std::string_view name) {
+  return std::find(std::begin(option_names), std::end(option_names), name) != std::end(option_names);
+}
+
+} // namespace kiln

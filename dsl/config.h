@@ -1,0 +1,55 @@
+// The sizes and options that a kernel is compiled with: `{BM = 128, BN = 256, num_warps = 8}`.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+// One name and its number. `name` is interned (see symbol.h).
+struct Binding {
+  const char* name;
+  std::int64_t value;
+  bool operator==(const Binding&) const = default;
+};
+
+// A small sorted set of bindings that never allocates, so that a launch can carry one by value.
+// Setting a name again replaces its value. More than `capacity` names is a UserError.
+class Config {
+public:
+  static constexpr int capacity = 24;
+
+  Config() = default;
+  Config(std::initializer_list<Binding> bindings);
+
+  void set(const char* interned_name, std::int64_t value);
+  std::optional<std::int64_t> get(std::string_view name) const;
+  const Binding* begin() const { return items_; }
+  const Binding* end() const { return items_ + count_; }
+  int size() const { return count_; }
+
+  bool operator==(const Config& other) const;
+  std::string to_string() const;              // "BM=128,BN=256"
+  static Config parse(std::string_view text); // the inverse; UserError names what does not parse
+
+private:
+  Binding items_[capacity];
+  int count_ = 0;
+};
+
+// The options that every kernel accepts; a device ignores those it lacks. Used as `num_warps = 8`.
+struct Option {
+  const char* name;
+  Binding operator=(std::int64_t value) const;
+};
+inline constexpr Option num_warps{"num_warps"};
+inline constexpr Option num_stages{"num_stages"};
+inline constexpr Option num_ctas{"num_ctas"};
+inline constexpr Option max_registers{"max_registers"};
+inline constexpr std::string_view option_names[] = {"num_warps", "num_stages", "num_ctas", "max_registers"};
+bool is_option(std::string_view name);
+
+} // namespace kiln

@@ -1,0 +1,26 @@
+// Offsets of arguments in the launch block, and the grid they imply.
+#include <kiln/dsl/ir/arguments.h>
+
+namespace kiln::ir {
+
+ArgumentLayout ArgumentLayout::of(const Kernel& kernel) {
+  ArgumentLayout layout;
+  for (const auto& arg : kernel.body.args) {
+    layout.first_word.push_back(layout.words);
+    layout.words += words_of(arg->type);
+  }
+  return layout;
+}
+
+std::vector<std::int64_t> grid_of(const Kernel& kernel, const std::uint64_t* arguments) {
+  ArgumentLayout layout = ArgumentLayout::of(kernel);
+  std::vector<std::int64_t> programs;
+  for (const GridAxis& axis : kernel.grid) {
+    auto extent = static_cast<std::int64_t>(arguments[layout.extent_word(axis.param, axis.axis)]);
+    std::int64_t tile = axis.tile.value();
+    programs.push_back(extent / tile + (extent % tile != 0));
+  }
+  return programs;
+}
+
+} // namespace kiln::ir
