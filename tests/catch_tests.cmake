@@ -1,0 +1,22 @@
+# Lists the test cases of a Catch2 program (PROGRAM) as ctest tests named "PREFIX: test case" in OUT.
+set(script "")
+foreach(label quick slow)
+  set(spec "~[slow]")
+  if(label STREQUAL "slow")
+    set(spec "[slow]")
+  endif()
+  # Catch2 returns the number of tests it lists.
+  execute_process(COMMAND ${PROGRAM} ${spec} --list-test-names-only OUTPUT_VARIABLE names ERROR_VARIABLE errors RESULT_VARIABLE count)
+  if(NOT count MATCHES "^[0-9]+$" OR (count GREATER 0 AND names STREQUAL ""))
+    message(FATAL_ERROR "${PROGRAM} cannot list its tests: ${count}\n${errors}")
+  endif()
+  string(REPLACE ";" "\\;" names "${names}")
+  string(REPLACE "\n" ";" names "${names}")
+  foreach(name ${names})
+    # Characters that mean something in a Catch2 test specification.
+    string(REGEX REPLACE "([],[*\"~\\])" "\\\\\\1" spec_name "${name}")
+    string(APPEND script "add_test([==[${PREFIX}: ${name}]==] [==[${PROGRAM}]==] [==[${spec_name}]==])\n")
+    string(APPEND script "set_tests_properties([==[${PREFIX}: ${name}]==] PROPERTIES LABELS ${label} TIMEOUT 600)\n")
+  endforeach()
+endforeach()
+file(WRITE ${OUT} "${script}")

@@ -1,0 +1,36 @@
+#!/bin/bash
+# Installs the build, builds a program outside the tree against the copy, runs it, and looks at what the library shows and needs:
+#   check_install.sh CMAKE BUILD_DIR WORK_DIR COMPILER SANITIZERS
+set -eu
+cmake=$1 build=$2 work=$3 compiler=$4 sanitizers=$5
+here=$(cd "$(dirname "$0")" && pwd)
+fail() { echo "check_install: $1"; exit 1; }
+
+rm -rf "$work"
+"$cmake" --install "$build" --prefix "$work/first" >/dev/null
+# The copy must work where it was not installed to.
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+
+"$cmake" -S "$here/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_CXX_FLAGS="${sanitizers:+-fsanitize=$sanitizers}" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" 2>&1 ||
+  { cat "$work/configure.log"; fail "find_package(kiln) failed"; }
+"$cmake" --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the outside program does not build"; }
+"$work/build/outside" || fail "the outside program does not run"
+
+# Headers: complete, and without what users need not have.
+includes=$("$compiler" -std=c++20 -M -I"$prefix/include" "$here/outside/main.cpp")
+! grep -oE '[^ ]*/(llvm|nlohmann|fmt|CLI|xxhash|cuda)[^ ]*' <<<"$includes" || fail "kiln.h reaches the headers above"
+! grep -rlE '#include *[<"](llvm|nlohmann)' "$prefix/include" || fail "the installed headers above include what is not installed"
+
+library=$(readlink -f "$prefix"/lib*/libkiln.so)
+exported=$(nm -D --defined-only "$library")
+! grep -iE ' [^ ]*llvm|nvptx|X86' <<<"$exported" | grep -vE 'kiln' || fail "the library exports the LLVM symbols above"
+[ "$(grep -c kiln <<<"$exported")" -gt 0 ] || fail "the library exports nothing"
+needed=$(readelf -d "$library" | grep NEEDED)
+! grep -iE 'llvm|cuda|nvidia|nccl|z3' <<<"$needed" || fail "the library needs the libraries above"
+if [ -x "$prefix/bin/kiln" ]; then
+  ldd "$prefix/bin/kiln" | grep -qF "$prefix" || fail "the installed command does not find the library beside it"
+  "$prefix/bin/kiln" --help >/dev/null </dev/null || fail "the installed command does not run"
+fi
+echo "installed copy: $(wc -l <<<"$exported") exported symbols; needs$(sed 's/.*\[\(.*\)\].*/ \1/' <<<"$needed" | tr -d '\n')"
