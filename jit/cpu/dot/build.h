@@ -1,0 +1,101 @@
+// Small helpers for writing structured LLVM IR: counted loops, branches, and internal functions found by
+// name.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+#include <string>
+
+namespace kiln::cpu::dot {
+
+using Builder = llvm::IRBuilder<>;
+
+inline llvm::BasicBlock* new_block(Builder& b, const char* name) {
+  return llvm::BasicBlock::Create(b.getContext(), name, b.GetInsertBlock()->getParent());
+}
+
+// `for (i = begin; i < end; i += step) body(i)`, signed; `begin + step` must not overflow past `end`.
+template <class Body>
+void emit_for(Builder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step, Body&& body) {
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::BasicBlock* loop = new_block(b, "loop");
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "after");
+  b.CreateCondBr(b.CreateICmpSLT(begin, end), loop, after);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2);
+  i->addIncoming(begin, before);
+  body(static_cast<llvm::Value*>(i));
+  llvm::Value* next = b.CreateNSWAdd(i, step);
+  i->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, end), loop, after);
+  after->insertInto(b.GetInsertBlock()->getParent());
+  b.SetInsertPoint(after);
+}
+
+template <class Body>
+void emit_for(Builder& b, llvm::Value* begin, llvm::Value* end, std::int64_t step, Body&& body) {
+  emit_for(b, begin, end, static_cast<llvm::Value*>(b.getInt64(step)), std::forward<Body>(body));
+}
+
+template <class Then, class Else>
+void emit_if_else(Builder& b, llvm::Value* condition, Then&& then_body, Else&& else_body) {
+  llvm::BasicBlock* then_block = new_block(b, "then");
+  llvm::BasicBlock* else_block = new_block(b, "else");
+  llvm::BasicBlock* join = llvm::BasicBlock::Create(b.getContext(), "join");
+  b.CreateCondBr(condition, then_block, else_block);
+  b.SetInsertPoint(then_block);
+  then_body();
+  b.CreateBr(join);
+  b.SetInsertPoint(else_block);
+  else_body();
+  b.CreateBr(join);
+  join->insertInto(b.GetInsertBlock()->getParent());
+  b.SetInsertPoint(join);
+}
+
+template <class Then> void emit_if(Builder& b, llvm::Value* condition, Then&& then_body) {
+  emit_if_else(b, condition, std::forward<Then>(then_body), [] {});
+}
+
+inline llvm::Value* smin(Builder& b, llvm::Value* x, llvm::Value* y) {
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
+}
+
+// Lanes 0 to count-1 of a vector, as a mask.
+inline llvm::Value* lanes_below(Builder& b, llvm::Value* count, int lanes) {
+  llvm::SmallVector<llvm::Constant*, 16> indices;
+  for (int i = 0; i < lanes; ++i)
+    indices.push_back(b.getInt32(static_cast<unsigned>(i)));
+  llvm::Value* limit =
+      b.CreateVectorSplat(static_cast<unsigned>(lanes), b.CreateTrunc(count, b.getInt32Ty()));
+  return b.CreateICmpSLT(llvm::ConstantVector::get(indices), limit);
+}
+
+// The internal function of that name in the module being built: found, or declared and filled by
+// `body(function)` with the builder at its entry. It takes the target attributes of the function that asks
+// for it.
+template <class Body>
+llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm::Type*> parameters,
+                        Body&& body) {
+  llvm::Function* asking = b.GetInsertBlock()->getParent();
+  llvm::Module& module = *asking->getParent();
+  if (llvm::Function* made = module.getFunction(name)) return made;
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr(llvm::Attribute::MustProgress);
+  for (const char* inherited : {"target-cpu", "target-features", "prefer-vector-width", "frame-pointer"})
+    if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
+  if (asking->hasFnAttribute(llvm::Attribute::UWTable))
+    function->addFnAttr(asking->getFnAttribute(llvm::Attribute::UWTable));
+  Builder::InsertPointGuard guard(b);
+  const llvm::DebugLoc location = b.getCurrentDebugLocation();
+  b.SetCurrentDebugLocation({});
+  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
+  body(function);
+  b.SetCurrentDebugLocation(location);
+  return function;
+}
+
+} // namespace kiln::cpu::dot

@@ -1,0 +1,224 @@
+// Emits the loop nest around the microkernel, and the call to it.
+#include <algorithm>
+#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/dot/pack.h>
+
+namespace kiln::cpu {
+
+namespace dot {
+namespace {
+
+using llvm::Value;
+
+// B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
+// repay packing it. Both bounds are measured.
+constexpr std::int64_t in_place_span_bytes = 1 << 20;
+constexpr std::int64_t in_place_rows = 32;
+
+struct LoopNest {
+  Builder& b;
+  const Plan& plan;
+  llvm::Function* micro;
+  llvm::Function* pack_a;
+  llvm::Function* pack_b;
+  llvm::Type *a_memory, *b_memory, *c_element;
+  Value *a, *a_row_stride, *a_column_stride, *b_pointer, *b_row_stride, *b_column_stride;
+  Value *c, *c_row_stride, *m, *n, *k, *accumulate, *scratch;
+
+  LoopNest(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
+    Value** const arguments[] = {&a,
+                                 &a_row_stride,
+                                 &a_column_stride,
+                                 &b_pointer,
+                                 &b_row_stride,
+                                 &b_column_stride,
+                                 &c,
+                                 &c_row_stride,
+                                 &m,
+                                 &n,
+                                 &k,
+                                 &accumulate,
+                                 &scratch};
+    unsigned index = 0;
+    for (Value** argument : arguments)
+      *argument = f->getArg(index++);
+    if (plan.shape.a_strides == DotStrides::UnitInner) a_column_stride = b.getInt64(1);
+    if (plan.shape.a_strides == DotStrides::UnitOuter) a_row_stride = b.getInt64(1);
+    if (plan.shape.b_strides == DotStrides::UnitInner) b_column_stride = b.getInt64(1);
+    if (plan.shape.b_strides == DotStrides::UnitOuter) b_row_stride = b.getInt64(1);
+    a_memory = element(plan.shape.a), b_memory = element(plan.shape.b), c_element = element(plan.accumulator);
+  }
+
+  // Any type of the element's size: only addresses are computed here.
+  llvm::Type* element(DType t) { return b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
+  llvm::Type* packed_a_element() { return plan.pairs() ? b.getInt16Ty() : c_element; }
+
+  Value* at(llvm::Type* type, Value* base, Value* row, Value* row_step, Value* column, Value* column_step) {
+    return b.CreateGEP(type, base, b.CreateAdd(b.CreateMul(row, row_step), b.CreateMul(column, column_step)));
+  }
+  // Panel elements of the microkernel: pairs count once.
+  Value* steps_of(Value* depth) {
+    return plan.pairs() ? b.CreateLShr(b.CreateAdd(depth, b.getInt64(1)), 1) : depth;
+  }
+
+  // i1: B is read in place.
+  Value* b_in_place() {
+    if (!plan.may_read_b_in_place()) return b.getFalse();
+    Value* span = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, b_row_stride, b.getFalse());
+    Value* largest = b.CreateUDiv(b.getInt64(in_place_span_bytes / size_of(plan.shape.b)), k);
+    Value* small = b.CreateOr(b.CreateICmpULE(span, largest), b.CreateICmpSLE(m, b.getInt64(in_place_rows)));
+    return b.CreateAnd(small, b.CreateICmpEQ(b_column_stride, b.getInt64(1)));
+  }
+
+  Value* a_in_place() {
+    if (plan.a_converts()) return b.getFalse();
+    return b.CreateICmpEQ(a_column_stride, b.getInt64(1));
+  }
+
+  void build() {
+    llvm::BasicBlock* check_k = new_block(b, "check.k");
+    llvm::BasicBlock* done = new_block(b, "done");
+    Value* empty = b.CreateOr(b.CreateICmpSLE(m, b.getInt64(0)), b.CreateICmpSLE(n, b.getInt64(0)));
+    b.CreateCondBr(empty, done, check_k);
+    b.SetInsertPoint(check_k);
+    emit_if_else(
+        b, b.CreateICmpSGT(k, b.getInt64(0)), [&] { chunks_of_k(); },
+        [&] { emit_if(b, b.CreateNot(accumulate), [&] { zero_c(); }); });
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+    b.CreateRetVoid();
+  }
+
+  void zero_c() {
+    emit_for(b, b.getInt64(0), m, 1, [&](Value* i) {
+      Value* bytes = b.CreateMul(n, b.getInt64(size_of(plan.accumulator)));
+      b.CreateMemSet(b.CreateGEP(c_element, c, b.CreateMul(i, c_row_stride)), b.getInt8(0), bytes,
+                     llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator))));
+    });
+  }
+
+  void chunks_of_k() {
+    Value* in_place_a = a_in_place();
+    Value* in_place_b = b_in_place();
+    // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
+    Value* m_chunk = b.CreateSelect(in_place_a, m, b.getInt64(plan.m_chunk));
+    emit_for(b, b.getInt64(0), k, plan.k_chunk, [&](Value* k0) {
+      Value* depth = smin(b, b.getInt64(plan.k_chunk), b.CreateSub(k, k0));
+      Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
+      emit_for(b, b.getInt64(0), m, m_chunk, [&](Value* i0) {
+        Value* height = smin(b, m_chunk, b.CreateSub(m, i0));
+        auto [rows, stride] = rows_of_a(in_place_a, i0, height, k0, depth);
+        emit_for(b, b.getInt64(0), n, plan.nr(), [&](Value* j) {
+          Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(n, j));
+          auto [sliver, sliver_stride] = sliver_of_b(in_place_b, k0, depth, j, width);
+          Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
+          register_tiles(rows, stride, sliver, sliver_stride, c_tile, height, width, steps_of(depth), adds);
+        });
+      });
+    });
+  }
+
+  struct Panel {
+    Value* pointer;
+    Value* row_stride;
+  };
+
+  // Calls `packed()` unless `in_place` holds; either way the result is a panel the microkernel can read.
+  template <class Pack> Panel in_place_or_packed(Value* in_place, Panel direct, Pack&& packed) {
+    if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(in_place)) return known->isOne() ? direct : packed();
+    llvm::BasicBlock* before = b.GetInsertBlock();
+    llvm::BasicBlock* pack = new_block(b, "pack");
+    llvm::BasicBlock* join = llvm::BasicBlock::Create(b.getContext(), "panel");
+    b.CreateCondBr(in_place, join, pack);
+    b.SetInsertPoint(pack);
+    const Panel made = packed();
+    llvm::BasicBlock* after = b.GetInsertBlock();
+    b.CreateBr(join);
+    join->insertInto(b.GetInsertBlock()->getParent());
+    b.SetInsertPoint(join);
+    auto merge = [&](Value* x, Value* y) -> Value* {
+      llvm::PHINode* phi = b.CreatePHI(x->getType(), 2);
+      phi->addIncoming(x, before);
+      phi->addIncoming(y, after);
+      return phi;
+    };
+    Value* pointer = merge(direct.pointer, made.pointer);
+    return {pointer, merge(direct.row_stride, made.row_stride)};
+  }
+
+  Panel rows_of_a(Value* in_place, Value* i0, Value* height, Value* k0, Value* depth) {
+    Value* first = at(a_memory, a, i0, a_row_stride, k0, a_column_stride);
+    return in_place_or_packed(in_place, {first, a_row_stride}, [&]() -> Panel {
+      Value* packed =
+          b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.packed_a_offset));
+      Value* stride = b.getInt64(plan.packed_a_row_stride);
+      // An odd last k of a pair kind gets a zero partner.
+      Value* padded = plan.pairs() ? b.CreateShl(steps_of(depth), 1) : depth;
+      b.CreateCall(pack_a, {packed, stride, first, a_row_stride, a_column_stride, height, depth, padded});
+      return {packed, b.getInt64(plan.pairs() ? plan.packed_a_row_stride / 2 : plan.packed_a_row_stride)};
+    });
+  }
+
+  Panel sliver_of_b(Value* in_place, Value* k0, Value* depth, Value* j, Value* width) {
+    Value* first = at(b_memory, b_pointer, k0, b_row_stride, j, b_column_stride);
+    Value* stride = b.getInt64(plan.nr());
+    // The microkernel reads NR columns whatever n is, so a ragged sliver is always packed.
+    Value* readable = b.CreateAnd(in_place, b.CreateICmpEQ(width, stride));
+    return in_place_or_packed(readable, {first, b_row_stride}, [&]() -> Panel {
+      b.CreateCall(pack_b, {scratch, stride, first, b_row_stride, b_column_stride, depth, width, stride});
+      return {scratch, stride};
+    });
+  }
+
+  void register_tiles(Value* rows, Value* stride, Value* sliver, Value* sliver_stride, Value* c_tile,
+                      Value* height, Value* width, Value* steps, Value* adds) {
+    llvm::Type* a_step = plan.pairs() ? b.getInt32Ty() : packed_a_element();
+    emit_for(b, b.getInt64(0), height, plan.mr, [&](Value* i) {
+      Value* tile_rows = smin(b, b.getInt64(plan.mr), b.CreateSub(height, i));
+      Value* a_rows = b.CreateGEP(a_step, rows, b.CreateMul(i, stride));
+      Value* c_rows = b.CreateGEP(c_element, c_tile, b.CreateMul(i, c_row_stride));
+      b.CreateCall(micro, {a_rows, stride, sliver, sliver_stride, c_rows, c_row_stride, tile_rows, width,
+                           steps, adds});
+    });
+  }
+};
+
+llvm::Function* loop_nest(Builder& b, const Plan& plan) {
+  const DotShape& shape = plan.shape;
+  std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
+                     "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
+                     plan.tile_name() + "." + std::to_string(plan.k_chunk) + "." +
+                     std::to_string(plan.m_chunk);
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  return routine(b, name, {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
+                 [&](llvm::Function* f) {
+                   LoopNest nest(b, plan, f);
+                   nest.micro = microkernel(b, plan);
+                   PackSpec spec{shape.b,         plan.panel, PackOrder::Elements,
+                                 shape.b_strides, plan.lanes, plan.target};
+                   if (plan.pairs()) spec.order = PackOrder::RowPairs;
+                   nest.pack_b = pack_routine(b, spec);
+                   nest.pack_a = nullptr;
+                   if (plan.may_pack_a()) {
+                     spec.from = shape.a;
+                     spec.order = PackOrder::Elements;
+                     spec.strides = shape.a_strides;
+                     nest.pack_a = pack_routine(b, spec);
+                   }
+                   nest.build();
+                 });
+}
+
+} // namespace
+} // namespace dot
+
+void emit_dot_accumulate(DotContext& context, const DotOperands& o) {
+  const dot::Plan plan = dot::make_plan(context.shape, context.target);
+  llvm::IRBuilder<>& b = context.builder;
+  b.CreateCall(dot::loop_nest(b, plan),
+               {o.a.pointer, o.a.row_stride, o.a.column_stride, o.b.pointer, o.b.row_stride,
+                o.b.column_stride, o.c, o.c_row_stride, o.m, o.n, o.k, o.accumulate, o.scratch});
+}
+
+} // namespace kiln::cpu

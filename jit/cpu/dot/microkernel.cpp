@@ -1,0 +1,202 @@
+// Emits the microkernel: a K loop whose accumulators are phis, then the store of a whole or a ragged tile.
+#include <kiln/jit/cpu/dot/convert.h>
+#include <kiln/jit/cpu/dot/microkernel.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace kiln::cpu::dot {
+
+namespace {
+
+using llvm::Value;
+
+struct Microkernel {
+  Builder& b;
+  const Plan& plan;
+  llvm::Type* c_element;
+  llvm::Type* c_vector;
+  llvm::Type* ab_element; // what one step of k reads from A: an element, or a pair as i32
+  llvm::Type* ab_vector;
+  llvm::Align c_align;
+  llvm::Align ab_align;
+
+  Microkernel(Builder& builder, const Plan& p) : b(builder), plan(p) {
+    c_element = plan.accumulator == DType::F64   ? b.getDoubleTy()
+                : plan.accumulator == DType::F32 ? b.getFloatTy()
+                                                 : static_cast<llvm::Type*>(b.getInt32Ty());
+    ab_element = plan.pairs() ? b.getInt32Ty() : c_element;
+    c_vector = llvm::FixedVectorType::get(c_element, static_cast<unsigned>(plan.lanes));
+    ab_vector = llvm::FixedVectorType::get(ab_element, static_cast<unsigned>(plan.lanes));
+    c_align = llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator)));
+    ab_align = c_align;
+  }
+
+  bool float_accumulator() const { return plan.accumulator != DType::I32; }
+  Value* add(Value* x, Value* y) { return float_accumulator() ? b.CreateFAdd(x, y) : b.CreateAdd(x, y); }
+
+  // Sums of two products each, without the multiply-add-pairs instruction.
+  Value* i16_pair_products(Value* x, Value* y) {
+    auto low = [&](Value* v) { return b.CreateAShr(b.CreateShl(v, 16), 16); };
+    auto high = [&](Value* v) { return b.CreateAShr(v, 16); };
+    return b.CreateAdd(b.CreateMul(low(x), low(y)), b.CreateMul(high(x), high(y)));
+  }
+
+  Value* multiply_add(Value* x, Value* y, Value* sum) {
+    const auto halves = static_cast<unsigned>(plan.lanes) * 2;
+    switch (plan.panel) {
+    case PanelKind::F32:
+    case PanelKind::F64: return b.CreateIntrinsic(llvm::Intrinsic::fmuladd, {c_vector}, {x, y, sum});
+    case PanelKind::I16Pairs: {
+      if (!plan.target.x86) return b.CreateAdd(sum, i16_pair_products(x, y));
+      llvm::Type* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), halves);
+      const auto id = plan.target.isa == DotIsa::Avx512 ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                      : plan.target.isa == DotIsa::Avx2 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                                        : llvm::Intrinsic::x86_sse2_pmadd_wd;
+      return b.CreateAdd(sum,
+                         b.CreateIntrinsic(id, {}, {b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)}));
+    }
+    case PanelKind::Bf16Pairs: {
+      llvm::Type* pairs = llvm::FixedVectorType::get(b.getBFloatTy(), halves);
+      return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
+                               {sum, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
+    }
+    }
+    return nullptr;
+  }
+
+  Value* row_of(Value* base, llvm::Type* element, Value* stride, Value* row) {
+    return b.CreateGEP(element, base, b.CreateMul(row, stride));
+  }
+
+  void build(llvm::Function* f) {
+    Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
+    Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
+    Value *k = f->getArg(8), *accumulate = f->getArg(9);
+    const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
+    const auto lanes = static_cast<unsigned>(plan.lanes);
+
+    llvm::AllocaInst* spill = b.CreateAlloca(c_vector, b.getInt64(rows * vectors));
+    spill->setAlignment(llvm::Align(64));
+
+    // A short tile computes its last row again in the place of those that are missing, and does not store
+    // them.
+    llvm::SmallVector<Value*, 8> row_pointers;
+    Value* last_row = b.CreateSub(m, b.getInt64(1));
+    for (unsigned r = 0; r < rows; ++r)
+      row_pointers.push_back(row_of(a, ab_element, a_stride, smin(b, b.getInt64(r), last_row)));
+
+    llvm::BasicBlock* entry = b.GetInsertBlock();
+    llvm::BasicBlock* loop = new_block(b, "k.loop");
+    b.CreateBr(loop);
+    b.SetInsertPoint(loop);
+    llvm::PHINode* step = b.CreatePHI(b.getInt64Ty(), 2);
+    llvm::PHINode* b_row = b.CreatePHI(b.getPtrTy(), 2);
+    llvm::SmallVector<llvm::PHINode*, 32> sums;
+    for (unsigned i = 0; i < rows * vectors; ++i) {
+      sums.push_back(b.CreatePHI(c_vector, 2));
+      sums.back()->addIncoming(llvm::Constant::getNullValue(c_vector), entry);
+    }
+    step->addIncoming(b.getInt64(0), entry);
+    b_row->addIncoming(panel, entry);
+
+    llvm::SmallVector<Value*, 8> b_vectors;
+    for (unsigned v = 0; v < vectors; ++v)
+      b_vectors.push_back(
+          b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(ab_element, b_row, v * lanes), ab_align));
+    llvm::SmallVector<Value*, 32> next_sums;
+    for (unsigned r = 0; r < rows; ++r) {
+      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], step), ab_align);
+      Value* splat = b.CreateVectorSplat(lanes, x);
+      for (unsigned v = 0; v < vectors; ++v)
+        next_sums.push_back(multiply_add(splat, b_vectors[v], sums[r * vectors + v]));
+    }
+    for (unsigned i = 0; i < rows * vectors; ++i)
+      sums[i]->addIncoming(next_sums[i], loop);
+    Value* next_step = b.CreateNUWAdd(step, b.getInt64(1));
+    step->addIncoming(next_step, loop);
+    b_row->addIncoming(b.CreateGEP(ab_element, b_row, b_stride), loop);
+    llvm::BasicBlock* done = new_block(b, "k.done");
+    b.CreateCondBr(b.CreateICmpULT(next_step, k), loop, done);
+    b.SetInsertPoint(done);
+
+    Value* whole = b.CreateAnd(b.CreateICmpEQ(m, b.getInt64(rows)), b.CreateICmpEQ(n, b.getInt64(plan.nr())));
+    emit_if_else(
+        b, whole,
+        [&] {
+          emit_if_else(
+              b, accumulate, [&] { store_whole(c, c_stride, next_sums, true); },
+              [&] { store_whole(c, c_stride, next_sums, false); });
+        },
+        [&] {
+          for (unsigned i = 0; i < rows * vectors; ++i)
+            b.CreateAlignedStore(next_sums[i], b.CreateConstGEP1_64(c_vector, spill, i), llvm::Align(16));
+          store_ragged(c, c_stride, spill, m, n, accumulate);
+        });
+    b.CreateRetVoid();
+  }
+
+  void store_whole(Value* c, Value* c_stride, llvm::ArrayRef<Value*> sums, bool accumulate) {
+    Value* row = c;
+    for (int r = 0; r < plan.mr; ++r) {
+      for (int v = 0; v < plan.vectors; ++v) {
+        Value* address = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(v * plan.lanes));
+        Value* sum = sums[static_cast<std::size_t>(r * plan.vectors + v)];
+        if (accumulate) sum = add(b.CreateAlignedLoad(c_vector, address, c_align), sum);
+        b.CreateAlignedStore(sum, address, c_align);
+      }
+      row = b.CreateGEP(c_element, row, c_stride);
+    }
+  }
+
+  void store_ragged(Value* c, Value* c_stride, Value* spill, Value* m, Value* n, Value* accumulate) {
+    const bool masked = plan.target.isa != DotIsa::Generic;
+    llvm::SmallVector<Value*, 8> masks;
+    for (int v = 0; masked && v < plan.vectors; ++v)
+      masks.push_back(lanes_below(b, b.CreateSub(n, b.getInt64(v * plan.lanes)), plan.lanes));
+    emit_for(b, b.getInt64(0), m, 1, [&](Value* r) {
+      Value* c_row = row_of(c, c_element, c_stride, r);
+      Value* spill_row = row_of(spill, c_element, b.getInt64(plan.nr()), r);
+      if (!masked) return store_ragged_row(c_row, spill_row, n, accumulate);
+      for (int v = 0; v < plan.vectors; ++v) {
+        const auto offset = static_cast<std::uint64_t>(v * plan.lanes);
+        Value* mask = masks[static_cast<std::size_t>(v)];
+        Value* address = b.CreateConstGEP1_64(c_element, c_row, offset);
+        Value* sum =
+            b.CreateAlignedLoad(c_vector, b.CreateConstGEP1_64(c_element, spill_row, offset), c_align);
+        Value* old_mask = b.CreateSelect(accumulate, mask, llvm::Constant::getNullValue(mask->getType()));
+        Value* old = b.CreateMaskedLoad(c_vector, address, c_align, old_mask, minus_zero());
+        b.CreateMaskedStore(add(old, sum), address, c_align, mask);
+      }
+    });
+  }
+
+  // What an overwritten element adds to: -0.0 leaves every float as it is, +0.0 would turn -0.0 into +0.0.
+  llvm::Constant* minus_zero() {
+    return float_accumulator() ? llvm::ConstantFP::getNegativeZero(c_vector)
+                               : llvm::Constant::getNullValue(c_vector);
+  }
+
+  void store_ragged_row(Value* c_row, Value* spill_row, Value* n, Value* accumulate) {
+    emit_for(b, b.getInt64(0), n, 1, [&](Value* j) {
+      Value* address = b.CreateGEP(c_element, c_row, j);
+      Value* sum = b.CreateAlignedLoad(c_element, b.CreateGEP(c_element, spill_row, j), c_align);
+      emit_if_else(
+          b, accumulate,
+          [&] {
+            b.CreateAlignedStore(add(b.CreateAlignedLoad(c_element, address, c_align), sum), address,
+                                 c_align);
+          },
+          [&] { b.CreateAlignedStore(sum, address, c_align); });
+    });
+  }
+};
+
+} // namespace
+
+llvm::Function* microkernel(Builder& b, const Plan& plan) {
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  return routine(b, "kiln.dot.micro." + plan.tile_name(),
+                 {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
+                 [&](llvm::Function* f) { Microkernel(b, plan).build(f); });
+}
+
+} // namespace kiln::cpu::dot

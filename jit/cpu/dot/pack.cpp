@@ -1,0 +1,233 @@
+// Emits the packing routine: straight row copies, vector transposition, or one element at a time.
+#include <kiln/jit/cpu/dot/convert.h>
+#include <kiln/jit/cpu/dot/pack.h>
+
+namespace kiln::cpu::dot {
+
+namespace {
+
+using llvm::Value;
+
+constexpr int rows_ahead = 16;
+
+struct Packer {
+  Builder& b;
+  const PackSpec& spec;
+  bool pairs;
+  llvm::Type* from;
+  llvm::Type* to; // one packed element: f32, f64, i16, or i32 holding a pair
+  llvm::Align from_align;
+  llvm::Align to_align;
+  Value *packed, *packed_stride, *source, *row_stride, *column_stride, *rows, *columns, *padded;
+
+  Packer(Builder& builder, const PackSpec& s, llvm::Function* f) : b(builder), spec(s) {
+    pairs = spec.order == PackOrder::RowPairs;
+    from = memory_type(b, spec.from);
+    to = pairs ? b.getInt32Ty() : panel_element_type(b, spec.panel);
+    from_align = llvm::Align(static_cast<std::uint64_t>(size_of(spec.from)));
+    to_align = llvm::Align(to->getPrimitiveSizeInBits() / 8);
+    packed = f->getArg(0), packed_stride = f->getArg(1), source = f->getArg(2), row_stride = f->getArg(3);
+    column_stride = f->getArg(4), rows = f->getArg(5), columns = f->getArg(6), padded = f->getArg(7);
+  }
+
+  Value* zero() { return b.getInt64(0); }
+  llvm::Type* vector_of(llvm::Type* element) {
+    return llvm::FixedVectorType::get(element, static_cast<unsigned>(spec.lanes));
+  }
+  Value* source_at(Value* r, Value* c) {
+    return b.CreateGEP(from, source, b.CreateAdd(b.CreateMul(r, row_stride), b.CreateMul(c, column_stride)));
+  }
+  Value* packed_at(Value* r, Value* c) {
+    return b.CreateGEP(to, packed, b.CreateAdd(b.CreateMul(r, packed_stride), c));
+  }
+  Value* convert(Value* v) { return to_panel(b, v, spec.from, spec.panel, spec.target); }
+  Value* whole_vectors(Value* count) {
+    return b.CreateAnd(count, b.getInt64(~std::uint64_t(spec.lanes - 1)));
+  }
+
+  // Two i16 values, or vectors of them, as i32 pairs; the first is the lower half.
+  Value* pair(Value* first, Value* second) {
+    llvm::Type* wide = b.getInt32Ty();
+    if (auto* v = llvm::dyn_cast<llvm::FixedVectorType>(first->getType()))
+      wide = llvm::FixedVectorType::get(wide, v->getNumElements());
+    return b.CreateOr(b.CreateZExt(first, wide), b.CreateShl(b.CreateZExt(second, wide), 16));
+  }
+
+  // Row r of the packed block begins at this row of the source.
+  Value* source_row(Value* r) { return pairs ? b.CreateShl(r, 1) : r; }
+
+  template <class Load> Value* packed_value(Value* r, Value* c, Load&& load) {
+    Value* first = source_row(r);
+    Value* value = convert(load(source_at(first, c)));
+    if (!pairs) return value;
+    return pair(value, convert(load(source_at(b.CreateAdd(first, b.getInt64(1)), c))));
+  }
+
+  // Rows of a big matrix are pages apart, where the hardware does not prefetch. An address past the end is
+  // harmless.
+  void prefetch_rows_ahead(Value* r, Value* c) {
+    Value* address = source_at(source_row(b.CreateAdd(r, b.getInt64(rows_ahead))), c);
+    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                      {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+  }
+
+  void copy_vector(Value* r, Value* c) {
+    Value* v =
+        packed_value(r, c, [&](Value* p) { return b.CreateAlignedLoad(vector_of(from), p, from_align); });
+    b.CreateAlignedStore(v, packed_at(r, c), to_align);
+  }
+
+  void copy_elements(Value* r_begin, Value* r_end, Value* c_begin, Value* c_end) {
+    emit_for(b, r_begin, r_end, 1, [&](Value* r) {
+      emit_for(b, c_begin, c_end, 1, [&](Value* c) {
+        Value* v = packed_value(r, c, [&](Value* p) { return b.CreateAlignedLoad(from, p, from_align); });
+        b.CreateAlignedStore(v, packed_at(r, c), to_align);
+      });
+    });
+  }
+
+  void zero_padding(Value* row_count) {
+    emit_if(b, b.CreateICmpSLT(columns, padded), [&] {
+      emit_for(b, zero(), row_count, 1, [&](Value* r) {
+        emit_for(b, columns, padded, 1, [&](Value* c) {
+          b.CreateAlignedStore(llvm::Constant::getNullValue(to), packed_at(r, c), to_align);
+        });
+      });
+    });
+  }
+
+  // An odd row count leaves a last row whose partner is zero.
+  void last_odd_row(Value* whole_rows) {
+    emit_if(b, b.CreateTrunc(rows, b.getInt1Ty()), [&] {
+      emit_for(b, zero(), columns, 1, [&](Value* c) {
+        Value* x = b.CreateAlignedLoad(from, source_at(b.CreateSub(rows, b.getInt64(1)), c), from_align);
+        b.CreateAlignedStore(b.CreateZExt(convert(x), to), packed_at(whole_rows, c), to_align);
+      });
+      emit_for(b, columns, padded, 1, [&](Value* c) {
+        b.CreateAlignedStore(llvm::Constant::getNullValue(to), packed_at(whole_rows, c), to_align);
+      });
+    });
+  }
+
+  // Vector loads of narrow elements under a mask need AVX-512; f32 and f64 need AVX2.
+  bool has_masked_loads() const {
+    return spec.target.isa == DotIsa::Avx512 || (spec.target.isa == DotIsa::Avx2 && size_of(spec.from) >= 4);
+  }
+
+  // Rows of the source are contiguous.
+  void copy_rows(Value* row_count) {
+    Value* whole = whole_vectors(columns);
+    Value* whole_four = b.CreateAnd(columns, b.getInt64(~std::uint64_t(spec.lanes * 4 - 1)));
+    emit_for(b, zero(), row_count, 1, [&](Value* r) {
+      emit_for(b, zero(), whole_four, spec.lanes * 4, [&](Value* c) {
+        for (int i = 0; i < 4; ++i)
+          prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i * spec.lanes)));
+        for (int i = 0; i < 4; ++i)
+          copy_vector(r, b.CreateAdd(c, b.getInt64(i * spec.lanes)));
+      });
+      emit_for(b, whole_four, whole, spec.lanes, [&](Value* c) { copy_vector(r, c); });
+    });
+    if (!has_masked_loads()) return copy_elements(zero(), row_count, whole, columns);
+    emit_if(b, b.CreateICmpSLT(whole, columns), [&] {
+      Value* mask = lanes_below(b, b.CreateSub(columns, whole), spec.lanes);
+      llvm::Type* v = vector_of(from);
+      emit_for(b, zero(), row_count, 1, [&](Value* r) {
+        Value* value = packed_value(r, whole, [&](Value* p) {
+          return b.CreateMaskedLoad(v, p, from_align, mask, llvm::Constant::getNullValue(v));
+        });
+        b.CreateMaskedStore(value, packed_at(r, whole), to_align, mask);
+      });
+    });
+  }
+
+  // Rows in, columns out: log2(lanes) rounds of interleaving row i with row i + lanes/2.
+  void transpose(llvm::SmallVectorImpl<Value*>& v) {
+    const int lanes = spec.lanes;
+    llvm::SmallVector<int, 16> low, high;
+    for (int i = 0; i < lanes; ++i) {
+      low.push_back(i / 2 + (i % 2) * lanes);
+      high.push_back(i / 2 + lanes / 2 + (i % 2) * lanes);
+    }
+    for (int round = 1; round < lanes; round *= 2) {
+      llvm::SmallVector<Value*, 16> next;
+      for (int i = 0; i < lanes / 2; ++i) {
+        Value *x = v[static_cast<std::size_t>(i)], *y = v[static_cast<std::size_t>(i + lanes / 2)];
+        next.push_back(b.CreateShuffleVector(x, y, low));
+        next.push_back(b.CreateShuffleVector(x, y, high));
+      }
+      v.assign(next.begin(), next.end());
+    }
+  }
+
+  // `lanes` packed values down column c, from a source whose columns are contiguous.
+  Value* load_column(Value* r, Value* c) {
+    const auto count = static_cast<unsigned>(pairs ? spec.lanes * 2 : spec.lanes);
+    Value* address = source_at(source_row(r), c);
+    Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
+    return pairs ? b.CreateBitCast(v, vector_of(to)) : v;
+  }
+
+  void copy_transposed(Value* whole_rows, Value* whole_columns) {
+    emit_for(b, zero(), whole_columns, spec.lanes, [&](Value* c) {
+      emit_for(b, zero(), whole_rows, spec.lanes, [&](Value* r) {
+        llvm::SmallVector<Value*, 16> block;
+        for (int i = 0; i < spec.lanes; ++i)
+          block.push_back(load_column(r, b.CreateAdd(c, b.getInt64(i))));
+        transpose(block);
+        for (int i = 0; i < spec.lanes; ++i)
+          b.CreateAlignedStore(block[static_cast<std::size_t>(i)],
+                               packed_at(b.CreateAdd(r, b.getInt64(i)), c), to_align);
+      });
+    });
+  }
+
+  // Rows of the source are not contiguous: transpose what is columnar and whole, copy the rest by elements.
+  void copy_columns(Value* row_count) {
+    Value* columnar = b.CreateICmpEQ(row_stride, b.getInt64(1));
+    Value* whole_rows = b.CreateSelect(columnar, whole_vectors(row_count), zero());
+    Value* whole_columns = b.CreateSelect(columnar, whole_vectors(columns), zero());
+    copy_transposed(whole_rows, whole_columns);
+    copy_elements(zero(), whole_rows, whole_columns, columns);
+    copy_elements(whole_rows, row_count, zero(), columns);
+  }
+
+  void build() {
+    Value* row_count = pairs ? b.CreateLShr(rows, 1) : rows;
+    switch (spec.strides) {
+    case DotStrides::UnitInner:
+      column_stride = b.getInt64(1);
+      copy_rows(row_count);
+      break;
+    case DotStrides::UnitOuter:
+      row_stride = b.getInt64(1);
+      copy_columns(row_count);
+      break;
+    case DotStrides::Any:
+      emit_if_else(
+          b, b.CreateICmpEQ(column_stride, b.getInt64(1)), [&] { copy_rows(row_count); },
+          [&] { copy_columns(row_count); });
+      break;
+    }
+    zero_padding(row_count);
+    if (pairs) last_odd_row(row_count);
+    b.CreateRetVoid();
+  }
+};
+
+std::string routine_name(const PackSpec& spec) {
+  static const char* const panels[] = {"f32", "f64", "i16", "bf16"};
+  std::string name = "kiln.dot.pack." + std::string(kiln::name(spec.from)) + ".";
+  name += panels[static_cast<int>(spec.panel)];
+  name += spec.order == PackOrder::RowPairs ? ".rowpairs." : ".";
+  return name + strides_name(spec.strides) + "." + std::to_string(spec.lanes) + "." + isa_name(spec.target);
+}
+
+} // namespace
+
+llvm::Function* pack_routine(Builder& b, const PackSpec& spec) {
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  return routine(b, routine_name(spec), {ptr, i64, ptr, i64, i64, i64, i64, i64},
+                 [&](llvm::Function* f) { Packer(b, spec, f).build(); });
+}
+
+} // namespace kiln::cpu::dot

@@ -1,0 +1,130 @@
+// Chooses the register tile and the chunk sizes for a product.
+#include <algorithm>
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cpu/dot/plan.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Triple.h>
+
+namespace kiln::cpu {
+
+namespace {
+
+bool is_small_integer(DType t) { return t == DType::I8 || t == DType::U8; }
+
+} // namespace
+
+bool dot_supported(DType a, DType b) {
+  return (is_float(a) && is_float(b)) || (is_small_integer(a) && is_small_integer(b));
+}
+
+DType dot_accumulator(DType a, DType b) {
+  internal_check(dot_supported(a, b), "dot of element types that no CPU code exists for");
+  if (is_small_integer(a)) return DType::I32;
+  return a == DType::F64 || b == DType::F64 ? DType::F64 : DType::F32;
+}
+
+DotTarget dot_target(const llvm::TargetMachine& machine) {
+  DotTarget target;
+  if (!machine.getTargetTriple().isX86()) return target;
+  const llvm::MCSubtargetInfo& subtarget = *machine.getMCSubtargetInfo();
+  target.x86 = true;
+  if (subtarget.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl,+fma"))
+    target.isa = DotIsa::Avx512;
+  else if (subtarget.checkFeatures("+avx2,+fma"))
+    target.isa = DotIsa::Avx2;
+  target.f16c = subtarget.checkFeatures("+f16c");
+  target.has_bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
+  return target;
+}
+
+std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
+  return dot::make_plan(shape, target).scratch_bytes;
+}
+
+namespace dot {
+
+namespace {
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+struct RegisterTile {
+  int max_vectors;
+  int mr;
+};
+
+// Measured on AVX-512: 6 x 4 vectors is best, 8 x 3 within 3 %, more than 28 accumulators spill. Rows beyond
+// 8 would need more address registers than there are. Few rows take more vectors, to hide the latency of the
+// fma.
+RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
+  const bool many_registers = isa == DotIsa::Avx512;
+  if (m == 1) return {many_registers ? 8 : 4, 1};
+  if (m == 2) return {many_registers ? 8 : 4, 2};
+  if (many_registers) return vectors_of_n >= 4 ? RegisterTile{4, 6} : RegisterTile{3, 8};
+  if (isa == DotIsa::Avx2) return vectors_of_n >= 2 ? RegisterTile{2, 6} : RegisterTile{1, 8};
+  return {2, 4};
+}
+
+PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& target) {
+  if (accumulator == DType::I32) return PanelKind::I16Pairs;
+  if (accumulator == DType::F64) return PanelKind::F64;
+  const bool both_bf16 = a == DType::BF16 && b == DType::BF16;
+  return both_bf16 && target.bf16_dot && target.has_bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
+}
+
+int vector_bytes(DotIsa isa) { return isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16; }
+
+constexpr std::int64_t largest_k_chunk = 512; // flat between 256 and 1024
+constexpr std::int64_t largest_m_chunk = 480; // a packed chunk of A stays in a 1 MiB L2
+
+} // namespace
+
+Plan make_plan(const DotShape& shape, const DotTarget& target) {
+  Plan plan;
+  plan.shape = shape;
+  plan.target = target;
+  plan.accumulator = dot_accumulator(shape.a, shape.b);
+  plan.panel = panel_kind(shape.a, shape.b, plan.accumulator, target);
+  plan.lanes = vector_bytes(target.isa) / size_of(plan.accumulator);
+
+  const std::int64_t m = std::max<std::int64_t>(shape.m, 1), n = std::max<std::int64_t>(shape.n, 1);
+  const std::int64_t k = std::max<std::int64_t>(shape.k, 1);
+  const std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
+  const RegisterTile tile = register_tile(target.isa, m, vectors_of_n);
+  plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
+  plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
+
+  // Rounded so that the last odd k has room for its zero partner.
+  plan.k_chunk = round_up(std::min(k, largest_k_chunk), 2);
+  plan.m_chunk = std::min(m, largest_m_chunk); // a multiple of 6 and of 8 when it is a chunk
+  const std::int64_t panel_element = plan.pairs() ? 2 : size_of(plan.accumulator);
+  plan.packed_a_offset = round_up(plan.k_chunk * plan.nr() * panel_element, 64);
+  plan.scratch_bytes = plan.packed_a_offset;
+  if (plan.may_pack_a()) {
+    // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
+    plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
+    plan.scratch_bytes += plan.m_chunk * plan.packed_a_row_stride * panel_element;
+  }
+  return plan;
+}
+
+std::string isa_name(const DotTarget& target) {
+  if (target.isa == DotIsa::Avx512) return "avx512";
+  if (target.isa == DotIsa::Avx2) return "avx2";
+  return target.x86 ? "x86" : "generic";
+}
+
+const char* strides_name(DotStrides strides) {
+  return strides == DotStrides::UnitInner ? "inner" : strides == DotStrides::UnitOuter ? "outer" : "any";
+}
+
+std::string Plan::tile_name() const {
+  static const char* const panels[] = {"f32", "f64", "i16pairs", "bf16pairs"};
+  return std::string(panels[static_cast<int>(panel)]) + "." + std::to_string(mr) + "x" +
+         std::to_string(nr()) + "." + isa_name(target);
+}
+
+} // namespace dot
+} // namespace kiln::cpu

@@ -1,0 +1,121 @@
+// Builds a module with one product in it, runs the short list of passes, and links it with LLJIT.
+#include "dot_harness.h"
+#include <ctime>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <stdexcept>
+
+namespace kiln::test {
+
+namespace {
+
+// CPU time of this thread, which other work on the machine does not lengthen.
+double milliseconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
+llvm::orc::JITTargetMachineBuilder machine_builder(const std::string& cpu) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto builder = llvm::cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
+  if (cpu != "host") {
+    builder.setCPU(cpu);
+    builder.getFeatures() = llvm::SubtargetFeatures();
+  }
+  return builder;
+}
+
+void build(llvm::Module& module, const cpu::DotShape& shape, const cpu::DotTarget& target) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::IRBuilder<> b(context);
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  auto* type = llvm::FunctionType::get(
+      b.getVoidTy(), {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt8Ty(), ptr}, false);
+  auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "product", module);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
+  cpu::DotContext dot{b, shape, target};
+  cpu::emit_dot_accumulate(dot, {.a = {f->getArg(0), f->getArg(1), f->getArg(2)},
+                                 .b = {f->getArg(3), f->getArg(4), f->getArg(5)},
+                                 .c = f->getArg(6),
+                                 .c_row_stride = f->getArg(7),
+                                 .m = f->getArg(8),
+                                 .n = f->getArg(9),
+                                 .k = f->getArg(10),
+                                 .accumulate = b.CreateIsNotNull(f->getArg(11)),
+                                 .scratch = f->getArg(12)});
+  b.CreateRetVoid();
+  std::string problems;
+  llvm::raw_string_ostream stream(problems);
+  if (llvm::verifyModule(module, &stream)) throw std::runtime_error(problems);
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder passes(&machine);
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(sccs);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::ModulePassManager pipeline;
+  llvm::cantFail(passes.parsePassPipeline(
+      pipeline,
+      "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse)"));
+  pipeline.run(module, modules);
+}
+
+} // namespace
+
+bool host_runs(const std::string& cpu) {
+  auto host = llvm::cantFail(machine_builder("host").createTargetMachine());
+  auto other = llvm::cantFail(machine_builder(cpu).createTargetMachine());
+  const auto& offered = host->getMCSubtargetInfo()->getFeatureBits();
+  for (const char* feature : {"avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"}) {
+    const std::string enabled = std::string("+") + feature;
+    if (other->getMCSubtargetInfo()->checkFeatures(enabled) &&
+        !host->getMCSubtargetInfo()->checkFeatures(enabled))
+      return false;
+  }
+  return offered.any();
+}
+
+CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu, bool bf16_dot) {
+  auto builder = machine_builder(cpu);
+  builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
+  auto machine = llvm::cantFail(builder.createTargetMachine());
+  target = cpu::dot_target(*machine);
+  target.bf16_dot = bf16_dot;
+  scratch_bytes = cpu::dot_scratch_bytes(shape, target);
+
+  auto context = std::make_unique<llvm::LLVMContext>();
+  auto module = std::make_unique<llvm::Module>("dot", *context);
+  module->setDataLayout(machine->createDataLayout());
+  module->setTargetTriple(machine->getTargetTriple());
+  double start = milliseconds();
+  build(*module, shape, target);
+  build_ms = milliseconds() - start;
+  start = milliseconds();
+  optimise(*module, *machine);
+  optimise_ms = milliseconds() - start;
+
+  jit_ = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
+  llvm::cantFail(jit_->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
+  start = milliseconds();
+  run = llvm::cantFail(jit_->lookup("product")).toPtr<DotFunction>();
+  codegen_ms = milliseconds() - start;
+}
+
+CompiledDot::~CompiledDot() = default;
+
+} // namespace kiln::test

@@ -1,0 +1,40 @@
+// Compiles one product for a named CPU and calls it: what the tests and the timing of `dot` share.
+#pragma once
+
+#include <cstdint>
+#include <kiln/jit/cpu/dot/dot.h>
+#include <memory>
+#include <string>
+
+namespace llvm::orc {
+class LLJIT;
+}
+
+namespace kiln::test {
+
+using DotFunction = void (*)(const void* a, std::int64_t a_row_stride, std::int64_t a_column_stride,
+                             const void* b, std::int64_t b_row_stride, std::int64_t b_column_stride, void* c,
+                             std::int64_t c_row_stride, std::int64_t m, std::int64_t n, std::int64_t k,
+                             bool accumulate, void* scratch);
+
+class CompiledDot {
+public:
+  // `cpu` is an LLVM processor name, or "host".
+  CompiledDot(const cpu::DotShape& shape, const std::string& cpu, bool bf16_dot = false);
+  ~CompiledDot();
+  CompiledDot(const CompiledDot&) = delete;
+  CompiledDot& operator=(const CompiledDot&) = delete;
+
+  DotFunction run = nullptr;
+  cpu::DotTarget target;
+  std::int64_t scratch_bytes = 0;
+  double build_ms = 0, optimise_ms = 0, codegen_ms = 0;
+
+private:
+  std::unique_ptr<llvm::orc::LLJIT> jit_;
+};
+
+// Whether this machine can run code for that processor.
+bool host_runs(const std::string& cpu);
+
+} // namespace kiln::test

@@ -1,0 +1,378 @@
+// Products emitted for every element type, stride and instruction set, against double precision.
+#include "dot_harness.h"
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace kiln;
+using cpu::DotShape;
+using cpu::DotStrides;
+using test::CompiledDot;
+
+// Memory that ends (or begins) at a page nobody may touch, so that one element too far is a crash.
+class GuardedMemory {
+public:
+  GuardedMemory(std::size_t bytes, bool at_end) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t inner = (bytes + page - 1) / page * page;
+    size_ = inner + 2 * page;
+    base_ = static_cast<char*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(base_ != MAP_FAILED);
+    if (inner) REQUIRE(mprotect(base_ + page, inner, PROT_READ | PROT_WRITE) == 0);
+    data = base_ + page + (at_end ? inner - bytes : 0);
+  }
+  ~GuardedMemory() { munmap(base_, size_); }
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  char* data = nullptr;
+
+private:
+  char* base_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// The value of an element's bits, from the definition of its format.
+double small_float(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = static_cast<int>(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
+  const unsigned mantissa = bits & ((1U << mantissa_bits) - 1);
+  const double sign = bits >> (mantissa_bits + exponent_bits) & 1U ? -1.0 : 1.0;
+  const bool top = exponent == (1 << exponent_bits) - 1;
+  if (top && has_infinity)
+    return mantissa ? std::numeric_limits<double>::quiet_NaN()
+                    : sign * std::numeric_limits<double>::infinity();
+  if (top && mantissa == (1U << mantissa_bits) - 1) return std::numeric_limits<double>::quiet_NaN();
+  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  return sign * std::ldexp(mantissa + (1U << mantissa_bits), exponent - bias - mantissa_bits);
+}
+
+template <class T> T load(const char* p) {
+  T value;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+}
+
+double element(DType t, const char* p) {
+  switch (t) {
+  case DType::F32: return load<float>(p);
+  case DType::F64: return load<double>(p);
+  case DType::I32: return load<std::int32_t>(p);
+  case DType::I8: return load<std::int8_t>(p);
+  case DType::U8: return load<std::uint8_t>(p);
+  case DType::F16: return small_float(load<std::uint16_t>(p), 5, 10, true);
+  case DType::BF16: return small_float(load<std::uint16_t>(p), 8, 7, true);
+  case DType::F8E4M3: return small_float(load<std::uint8_t>(p), 4, 3, false);
+  case DType::F8E5M2: return small_float(load<std::uint8_t>(p), 5, 2, true);
+  default: FAIL("no such element type"); return 0;
+  }
+}
+
+using Random = std::mt19937_64;
+
+// Any bits whose value is finite and of ordinary size for wide types; every finite value, denormals too, for
+// narrow.
+void random_element(DType t, char* p, Random& random) {
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  if (t == DType::F32) {
+    const auto value = static_cast<float>(uniform(random));
+    std::memcpy(p, &value, sizeof value);
+  } else if (t == DType::F64) {
+    const double value = uniform(random);
+    std::memcpy(p, &value, sizeof value);
+  } else if (t == DType::BF16) {
+    const auto value = static_cast<float>(uniform(random));
+    std::memcpy(p, reinterpret_cast<const char*>(&value) + 2, 2);
+  } else {
+    do {
+      const std::uint64_t bits = random();
+      std::memcpy(p, &bits, static_cast<std::size_t>(size_of(t)));
+    } while (!std::isfinite(element(t, p)));
+  }
+}
+
+// A matrix somewhere in guarded memory; what lies between its elements is NaN (or noise for integers).
+struct Matrix {
+  DType type;
+  std::int64_t rows, columns, row_stride, column_stride;
+  std::int64_t first = 0; // index of element (0, 0) in memory
+  std::int64_t count = 0; // elements of memory
+  std::unique_ptr<GuardedMemory> memory;
+
+  Matrix(DType t, std::int64_t r, std::int64_t c, std::int64_t rs, std::int64_t cs, Random& random)
+      : type(t), rows(r), columns(c), row_stride(rs), column_stride(cs) {
+    if (rows > 0 && columns > 0) {
+      std::int64_t low = 0, high = 0;
+      for (std::int64_t reach : {(rows - 1) * rs, (columns - 1) * cs})
+        (reach < 0 ? low : high) += reach;
+      first = -low;
+      count = high - low + 1;
+    }
+    memory = std::make_unique<GuardedMemory>(static_cast<std::size_t>(count * size_of(t)), random() & 1U);
+    std::memset(memory->data, 0xff, static_cast<std::size_t>(count * size_of(t)));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        random_element(t, at(i, j), random);
+  }
+  char* at(std::int64_t i, std::int64_t j) {
+    return memory->data + (first + i * row_stride + j * column_stride) * size_of(type);
+  }
+  double value(std::int64_t i, std::int64_t j) { return element(type, at(i, j)); }
+  std::vector<char> bytes() const { return {memory->data, memory->data + count * size_of(type)}; }
+};
+
+struct Strides {
+  std::int64_t row, column;
+};
+
+Strides random_strides(DotStrides known, std::int64_t rows, std::int64_t columns, Random& random) {
+  const auto gap = static_cast<std::int64_t>(random() % 9);
+  const auto sign = [&] { return random() % 4 == 0 ? -1 : 1; };
+  switch (known) {
+  case DotStrides::UnitInner: return {sign() * (columns + gap), 1};
+  case DotStrides::UnitOuter: return {1, sign() * (rows + gap)};
+  case DotStrides::Any: break;
+  }
+  switch (random() % 5) {
+  case 0: return {sign() * (columns + gap), 1};
+  case 1: return {1, sign() * (rows + gap)};
+  case 2: return {sign() * (2 * columns + gap), sign() * 2};
+  case 3: return {0, sign()};
+  default: return {sign() * 3, sign() * (3 * rows + gap)};
+  }
+}
+
+struct Extents {
+  std::int64_t m, n, k;
+};
+
+double epsilon(DType accumulator) {
+  return accumulator == DType::F64 ? std::ldexp(1.0, -52) : std::ldexp(1.0, -23);
+}
+
+// One random product with these extents: every element within the bound, nothing else written.
+void check_product(const CompiledDot& dot, const DotShape& shape, Extents e, Random& random) {
+  const DType accumulator = cpu::dot_accumulator(shape.a, shape.b);
+  const bool accumulate = random() & 1U;
+  const Strides as = random_strides(shape.a_strides, e.m, e.k, random);
+  const Strides bs = random_strides(shape.b_strides, e.k, e.n, random);
+  const auto c_stride = e.n + static_cast<std::int64_t>(random() % 20);
+  CAPTURE(e.m, e.n, e.k, as.row, as.column, bs.row, bs.column, c_stride, accumulate);
+  Matrix a(shape.a, e.m, e.k, as.row, as.column, random);
+  Matrix b(shape.b, e.k, e.n, bs.row, bs.column, random);
+  Matrix c(accumulator, e.m, e.n, c_stride, 1, random);
+  if (!accumulate && is_float(accumulator)) // must not be read: NaN would stay
+    for (std::int64_t i = 0; i < e.m; ++i)
+      std::memset(c.at(i, 0), 0xff, static_cast<std::size_t>(e.n * size_of(accumulator)));
+  const std::vector<char> a_before = a.bytes(), b_before = b.bytes(), c_before = c.bytes();
+  GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), true);
+  std::memset(scratch.data, 0xff, static_cast<std::size_t>(dot.scratch_bytes));
+
+  dot.run(a.at(0, 0), as.row, as.column, b.at(0, 0), bs.row, bs.column, c.at(0, 0), c_stride, e.m, e.n, e.k,
+          accumulate, scratch.data);
+
+  CHECK(a.bytes() == a_before);
+  CHECK(b.bytes() == b_before);
+  std::vector<double> av(static_cast<std::size_t>(e.m * e.k)), bv(static_cast<std::size_t>(e.k * e.n));
+  for (std::int64_t i = 0; i < e.m; ++i)
+    for (std::int64_t p = 0; p < e.k; ++p)
+      av[static_cast<std::size_t>(i * e.k + p)] = a.value(i, p);
+  for (std::int64_t p = 0; p < e.k; ++p)
+    for (std::int64_t j = 0; j < e.n; ++j)
+      bv[static_cast<std::size_t>(p * e.n + j)] = b.value(p, j);
+  std::vector<char> expected_gaps = c_before;
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < e.m; ++i)
+    for (std::int64_t j = 0; j < e.n; ++j) {
+      const std::size_t offset = static_cast<std::size_t>(c.at(i, j) - c.memory->data);
+      double sum = accumulate ? element(accumulator, c_before.data() + offset) : 0, size = std::fabs(sum);
+      for (std::int64_t p = 0; p < e.k; ++p) {
+        const double product =
+            av[static_cast<std::size_t>(i * e.k + p)] * bv[static_cast<std::size_t>(p * e.n + j)];
+        sum += product;
+        size += std::fabs(product);
+      }
+      if (accumulator == DType::I32) {
+        const auto wrapped =
+            static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(sum)));
+        wrong += c.value(i, j) != wrapped;
+      } else {
+        const double bound = static_cast<double>(e.k + 2) * epsilon(accumulator) * size + 1e-300;
+        wrong += !(std::fabs(c.value(i, j) - sum) <= bound);
+      }
+      std::memcpy(expected_gaps.data() + offset, c.at(i, j), static_cast<std::size_t>(size_of(accumulator)));
+    }
+  CHECK(wrong == 0);
+  CHECK(c.bytes() == expected_gaps);
+}
+
+std::int64_t up_to(std::int64_t limit, Random& random) {
+  return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
+}
+
+void check_shape(const DotShape& shape, const std::string& cpu, int repeats, Random& random) {
+  CAPTURE(name(shape.a), name(shape.b), shape.m, shape.n, shape.k, static_cast<int>(shape.a_strides),
+          static_cast<int>(shape.b_strides), cpu);
+  const CompiledDot dot(shape, cpu);
+  check_product(dot, shape, {shape.m, shape.n, shape.k}, random);
+  for (int i = 0; i < repeats; ++i)
+    check_product(dot, shape, {up_to(shape.m, random), up_to(shape.n, random), up_to(shape.k, random)},
+                  random);
+}
+
+unsigned fresh_seed() {
+  const unsigned seed = std::random_device{}();
+  UNSCOPED_INFO("seed " << seed);
+  return seed;
+}
+
+constexpr DType floats[] = {DType::F32, DType::F64, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2};
+
+const char* const processors[] = {"host", "x86-64", "haswell", "skylake-avx512"};
+
+} // namespace
+
+TEST_CASE("dot of every element type agrees with double precision on ragged sizes and any strides") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (const char* cpu : processors) {
+    if (!test::host_runs(cpu)) continue;
+    for (DType t : floats)
+      check_shape({t, t, 37, 150, 70}, cpu, 12, random);
+    check_shape({DType::I8, DType::I8, 37, 150, 70}, cpu, 12, random);
+    check_shape({DType::U8, DType::U8, 20, 100, 70}, cpu, 12, random);
+    check_shape({DType::U8, DType::I8, 20, 100, 70}, cpu, 12, random);
+  }
+}
+
+TEST_CASE("dot of mixed floating-point types accumulates in the wider one") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (DType a : floats)
+    for (DType b : floats)
+      if (a != b) check_shape({a, b, 14, 80, 33}, "host", 4, random);
+}
+
+TEST_CASE("dot knows strides when code is emitted, and every register tile") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (const char* cpu : {"host", "x86-64", "haswell"}) {
+    if (!test::host_runs(cpu)) continue;
+    for (DotStrides a : {DotStrides::UnitInner, DotStrides::UnitOuter})
+      for (DotStrides b : {DotStrides::UnitInner, DotStrides::UnitOuter}) {
+        check_shape({DType::F32, DType::F32, 50, 130, 40, a, b}, cpu, 6, random);
+        check_shape({DType::I8, DType::U8, 50, 130, 40, a, b}, cpu, 6, random);
+        check_shape({DType::F16, DType::F16, 50, 130, 40, a, b}, cpu, 6, random);
+      }
+    for (std::int64_t m : {1, 2, 3, 5, 7, 8})
+      for (std::int64_t n : {1, 15, 16, 33, 48, 64, 200})
+        check_shape({DType::F32, DType::F32, m, n, 19, DotStrides::UnitInner, DotStrides::UnitInner}, cpu, 2,
+                    random);
+  }
+}
+
+TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  check_shape({DType::F32, DType::F32, 1000, 70, 1100}, "host", 2, random);
+  check_shape({DType::BF16, DType::BF16, 600, 70, 1101}, "host", 2, random);
+  check_shape({DType::I8, DType::I8, 600, 70, 1101}, "host", 2, random);
+  const std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
+  const DotShape open{DType::F16, DType::F32, unknown, unknown, unknown};
+  const CompiledDot dot(open, "host");
+  check_product(dot, open, {500, 90, 700}, random);
+}
+
+TEST_CASE("dot of an empty extent adds nothing, overwrites with zeros, touches nothing") {
+  const CompiledDot dot({DType::F32, DType::F32, 8, 8, 8}, "host");
+  std::vector<float> c(64, 3.0F);
+  dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, 8, 0, true, nullptr);
+  CHECK(c == std::vector<float>(64, 3.0F));
+  for (std::int64_t none : {0, -5}) {
+    dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, none, 8, 8, false, nullptr);
+    dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, none, 8, false, nullptr);
+  }
+  CHECK(c == std::vector<float>(64, 3.0F));
+  dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 7, 5, 0, false, nullptr);
+  for (std::size_t i = 0; i < 8; ++i)
+    for (std::size_t j = 0; j < 8; ++j)
+      CHECK(c[i * 8 + j] == (i < 7 && j < 5 ? 0.0F : 3.0F));
+}
+
+TEST_CASE("dot lets NaN and infinity through to their rows and columns alone") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  const float infinity = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char* cpu : processors) {
+    if (!test::host_runs(cpu)) continue;
+    CAPTURE(cpu);
+    for (std::int64_t b_column_stride : {1, 11}) {
+      const std::int64_t m = 9, n = 70, k = 11;
+      const CompiledDot dot({DType::F32, DType::F32, m, n, k}, cpu);
+      std::vector<float> a(static_cast<std::size_t>(m * k), 0.5F), b(static_cast<std::size_t>(k * n), 0.25F);
+      std::vector<float> c(static_cast<std::size_t>(m * n), nan);
+      std::vector<char> scratch(static_cast<std::size_t>(dot.scratch_bytes), static_cast<char>(0xff));
+      const std::int64_t b_row_stride = b_column_stride == 1 ? n : 1;
+      const auto p = static_cast<std::int64_t>(random() % k), j = static_cast<std::int64_t>(random() % n);
+      const auto i = static_cast<std::int64_t>(random() % m);
+      a[static_cast<std::size_t>(i * k + p)] = infinity;
+      b[static_cast<std::size_t>(((p + 1) % k) * b_row_stride + j * b_column_stride)] = nan;
+      dot.run(a.data(), k, 1, b.data(), b_row_stride, b_column_stride, c.data(), n, m, n, k, false,
+              scratch.data());
+      for (std::int64_t r = 0; r < m; ++r)
+        for (std::int64_t s = 0; s < n; ++s) {
+          const float value = c[static_cast<std::size_t>(r * n + s)];
+          const bool right = s == j ? std::isnan(value) : r == i ? value == infinity : value == 11 * 0.125F;
+          if (!right) FAIL("element " << r << ", " << s << " is " << value);
+        }
+    }
+  }
+}
+
+TEST_CASE("dot of every narrow float value converts it exactly") {
+  for (const char* cpu : processors) {
+    if (!test::host_runs(cpu)) continue;
+    for (DType t : {DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2}) {
+      CAPTURE(cpu, name(t));
+      const int values = size_of(t) == 1 ? 256 : 65536;
+      const CompiledDot dot({t, DType::F32, values, 1, 1, DotStrides::UnitInner, DotStrides::UnitInner}, cpu);
+      std::vector<char> a(static_cast<std::size_t>(values * size_of(t)));
+      for (int i = 0; i < values; ++i)
+        std::memcpy(a.data() + i * size_of(t), &i, static_cast<std::size_t>(size_of(t)));
+      const float one = 1;
+      std::vector<float> c(static_cast<std::size_t>(values));
+      std::vector<char> scratch(static_cast<std::size_t>(dot.scratch_bytes));
+      dot.run(a.data(), 1, 1, &one, 1, 1, c.data(), 1, values, 1, 1, false, scratch.data());
+      int wrong = 0;
+      for (int i = 0; i < values; ++i) {
+        const double exact = element(t, a.data() + i * size_of(t)), got = c[static_cast<std::size_t>(i)];
+        wrong += std::isnan(exact) ? !std::isnan(got) : got != exact;
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("dot with the CPU's bf16 instruction stays within bf16 products summed in f32") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  const DotShape shape{DType::BF16, DType::BF16, 50, 130, 77};
+  const CompiledDot dot(shape, "host", true);
+  if (!dot.target.has_bf16_dot) return;
+  for (int i = 0; i < 20; ++i)
+    check_product(dot, shape, {up_to(50, random), up_to(130, random), up_to(77, random)}, random);
+}
