@@ -20,7 +20,7 @@ prefix=$work/moved
 
 # Headers: complete, and without what users need not have.
 includes=$("$compiler" -std=c++20 -M -I"$prefix/include" "$here/outside/main.cpp")
-! grep -oE '[^ ]*/(llvm|nlohmann|fmt|CLI|xxhash|cuda)[^ ]*' <<<"$includes" || fail "kiln.h reaches the headers above"
+! grep -oE '[^ ]*/(llvm|llvm-c|nlohmann|fmt|CLI)/[^ ]*|[^ ]*/(xxhash|cuda)[.]h' <<<"$includes" || fail "kiln.h reaches the headers above"
 ! grep -rlE '#include *[<"](llvm|nlohmann)' "$prefix/include" || fail "the installed headers above include what is not installed"
 
 library=$(readlink -f "$prefix"/lib*/libkiln.so)

@@ -1,0 +1,30 @@
+// The list of passes and the runner of pipelines.
+#include <kiln/jit/passes/pass.h>
+
+#include <string>
+
+namespace kiln::passes {
+
+const std::vector<PassInfo>& all_passes() {
+  static const std::vector<PassInfo> passes = {};
+  return passes;
+}
+
+const PassInfo& find_pass(std::string_view name) {
+  std::string known;
+  for (const PassInfo& pass : all_passes()) {
+    if (pass.name == name) return pass;
+    known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  }
+  throw UserError("there is no pass \"" + std::string(name) + "\"; choose among: " + known);
+}
+
+void run_passes(ir::Kernel& kernel, std::string_view names, const PassOptions& options) {
+  while (!names.empty()) {
+    std::string_view name = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(names.size(), name.size() + 1));
+    find_pass(name).run(kernel, options);
+  }
+}
+
+} // namespace kiln::passes
