@@ -12,7 +12,7 @@ rm -rf "$work"
 mv "$work/first" "$work/moved"
 prefix=$work/moved
 
-"$cmake" -S "$here/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+"$cmake" -G Ninja -S "$here/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
   -DCMAKE_CXX_FLAGS="${sanitizers:+-fsanitize=$sanitizers}" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" 2>&1 ||
   { cat "$work/configure.log"; fail "find_package(kiln) failed"; }
 "$cmake" --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the outside program does not build"; }
@@ -22,6 +22,9 @@ prefix=$work/moved
 includes=$("$compiler" -std=c++20 -M -I"$prefix/include" "$here/outside/main.cpp")
 ! grep -oE '[^ ]*/(llvm|llvm-c|nlohmann|fmt|CLI)/[^ ]*|[^ ]*/(xxhash|cuda)[.]h' <<<"$includes" || fail "kiln.h reaches the headers above"
 ! grep -rlE '#include *[<"](llvm|nlohmann)' "$prefix/include" || fail "the installed headers above include what is not installed"
+for header in $(grep -rhoE '#include *<kiln/[^>]*' "$prefix/include" | sed 's/.*<//' | sort -u); do
+  [ -f "$prefix/include/$header" ] || fail "an installed header includes <$header>, which is not installed"
+done
 
 library=$(readlink -f "$prefix"/lib*/libkiln.so)
 exported=$(nm -D --defined-only "$library")
