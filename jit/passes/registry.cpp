@@ -1,6 +1,9 @@
 // The list of passes and the runner of pipelines.
 #include <kiln/jit/passes/pass.h>
 
+#include <kiln/dsl/ir/verifier.h>
+
+#include <algorithm>
 #include <string>
 
 namespace kiln::passes {
@@ -24,6 +27,7 @@ void run_passes(ir::Kernel& kernel, std::string_view names, const PassOptions& o
     std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(names.size(), name.size() + 1));
     find_pass(name).run(kernel, options);
+    ir::verify(kernel);
   }
 }
 

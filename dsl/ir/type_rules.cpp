@@ -1,0 +1,671 @@
+// The typing rules of tile IR: one for each class of operations, one for each operation that needs its own.
+#include <kiln/dsl/ir/type_rules.h>
+
+#include <kiln/dsl/ir/attributes.h>
+
+#include <algorithm>
+
+namespace kiln::ir::detail {
+
+namespace {
+
+// Sets of element kinds.
+enum : unsigned { Bool = 1, Integer = 2, Float = 4, Pointer = 8, Number = Integer | Float, Any = 15 };
+
+unsigned kind_of_element(const Type& type) {
+  if (type.pointer) return Pointer;
+  if (type.dtype == DType::Bool) return Bool;
+  return is_float(type.dtype) ? Float : Integer;
+}
+
+std::string describe(unsigned kinds) {
+  static constexpr std::string_view names[] = {"bool", "integers", "floats", "pointers"};
+  std::string text;
+  for (unsigned i = 0; i < 4; ++i)
+    if (kinds & (1u << i)) text += (text.empty() ? "" : " or ") + std::string(names[i]);
+  return text;
+}
+
+// What elements the first operand of an elementwise operation may have (of a select: the second).
+struct ElementRule {
+  Opcode code;
+  unsigned kinds;
+};
+constexpr ElementRule element_rules[] = {
+    {Opcode::Neg, Number},         {Opcode::Not, Bool | Integer}, {Opcode::Abs, Number},
+    {Opcode::Exp, Float},          {Opcode::Exp2, Float},         {Opcode::Expm1, Float},
+    {Opcode::Log, Float},          {Opcode::Log2, Float},         {Opcode::Log1p, Float},
+    {Opcode::Sin, Float},          {Opcode::Cos, Float},          {Opcode::Tan, Float},
+    {Opcode::Tanh, Float},         {Opcode::Erf, Float},          {Opcode::Sigmoid, Float},
+    {Opcode::Sqrt, Float},         {Opcode::Rsqrt, Float},        {Opcode::Floor, Float},
+    {Opcode::Ceil, Float},         {Opcode::Trunc, Float},        {Opcode::Round, Float},
+    {Opcode::PopCount, Integer},   {Opcode::IsNan, Float},        {Opcode::IsInf, Float},
+    {Opcode::Add, Number},         {Opcode::Sub, Number},         {Opcode::Mul, Number},
+    {Opcode::MulHi, Integer},      {Opcode::Div, Number},         {Opcode::Rem, Number},
+    {Opcode::Pow, Float},          {Opcode::Atan2, Float},        {Opcode::Min, Number},
+    {Opcode::Max, Number},         {Opcode::And, Bool | Integer}, {Opcode::Or, Bool | Integer},
+    {Opcode::Xor, Bool | Integer}, {Opcode::Shl, Integer},        {Opcode::Shr, Integer},
+    {Opcode::Eq, Bool | Number},   {Opcode::Ne, Bool | Number},   {Opcode::Lt, Bool | Number},
+    {Opcode::Le, Bool | Number},   {Opcode::Gt, Bool | Number},   {Opcode::Ge, Bool | Number},
+    {Opcode::Fma, Float},          {Opcode::Select, Any},         {Opcode::Cast, Bool | Number},
+    {Opcode::Bitcast, Any},        {Opcode::PtrAdd, Pointer},
+};
+
+unsigned elements_of(Opcode code) {
+  for (const ElementRule& rule : element_rules)
+    if (rule.code == code) return rule.kinds;
+  return Any;
+}
+
+// Drops the entry `axis` of a shape.
+Shape without(Shape shape, std::int64_t axis) {
+  shape.erase(shape.begin() + axis);
+  return shape;
+}
+
+// Checks one operation. A rule returns early where later checks would rest on what already failed.
+class Checker {
+public:
+  Checker(const Op& op, std::vector<std::string>& problems) : op_(op), problems_(problems) {}
+  void run();
+
+private:
+  bool require(bool ok, const std::string& otherwise) {
+    if (!ok) problems_.push_back(otherwise);
+    return ok;
+  }
+  const Type& in(int i) const { return op_.operand(i)->type; }
+  const Type& out(int i = 0) const { return op_.result(i)->type; }
+  bool is_value(const Type& type, const std::string& who) {
+    return require(!type.is_view(), who + " is a view; only operations on views take one");
+  }
+  bool require_type(const Type& type, const Type& wanted, const std::string& who) {
+    return require(type == wanted,
+                   who + " has type " + type.to_string() + ", expected " + wanted.to_string());
+  }
+  bool require_shape(const Type& type, const Shape& shape, const std::string& who) {
+    return require(type.shape == shape, who + " has type " + type.to_string() + ", expected the shape of " +
+                                            Type::tile(type.dtype, shape).to_string());
+  }
+  bool require_axis(std::int64_t axis, int rank) {
+    return require(axis >= 0 && axis < rank,
+                   "axis " + std::to_string(axis) + " is outside 0.." + std::to_string(rank - 1));
+  }
+  bool require_elements(const Type& type, unsigned kinds) {
+    return require(kind_of_element(type) & kinds,
+                   std::string(name(op_.code)) + " takes " + describe(kinds) + ", not " + type.to_string());
+  }
+  bool require_operands(int count) {
+    return require(op_.num_operands() == count, "expected " + std::to_string(count) + " operands, found " +
+                                                    std::to_string(op_.num_operands()));
+  }
+  bool require_least_operands(int count) {
+    return require(op_.num_operands() >= count, "expected at least " + std::to_string(count) +
+                                                    " operands, found " + std::to_string(op_.num_operands()));
+  }
+  int optional_operands() const {
+    return static_cast<int>((op_.integer("has_mask") != 0) + (op_.integer("has_other") != 0));
+  }
+  // Mask and other behind the first `required` operands, for a tile of type `tile`.
+  void mask_and_other(int required, const Type& tile);
+  void mask(const Type& type, const Shape& shape) {
+    require(kind_of_element(type) == Bool && (type.shape.empty() || type.shape == shape),
+            "the mask has type " + type.to_string() + ", expected bool or a bool tile of the shape of " +
+                Type::tile(DType::Bool, shape).to_string());
+  }
+  // Operand 0 is a view, then `values` operands, then one per view axis. Returns whether that is so.
+  bool view_operands(int values);
+  void offsets(int first, const Shape& shape);
+  bool tile_axes(const Type& tile);
+
+  void elementwise();
+  void source();
+  void view_fact();
+  void constant();
+  void arange();
+  void program_tile();
+  void shape();
+  void reshape();
+  void view_memory();
+  void view_indexed();
+  void view_address();
+  void pointer_memory();
+  void atomic();
+  void dot();
+  void collective();
+  void combine_region();
+  void for_loop();
+  void while_loop();
+  void if_else();
+  void region_args(int region, int first_operand, const std::string& who);
+  void yields(int region, const std::vector<Type>& types);
+  std::vector<Type> result_types() const;
+  void debug();
+
+  const Op& op_;
+  std::vector<std::string>& problems_;
+};
+
+void Checker::mask_and_other(int required, const Type& tile) {
+  int at = required;
+  if (op_.integer("has_mask")) mask(in(at++), tile.shape);
+  if (!op_.integer("has_other")) return;
+  const Type& other = in(at);
+  require(other == tile || other == tile.with_shape({}),
+          "other has type " + other.to_string() + ", expected " + tile.to_string() + " or its scalar");
+}
+
+bool Checker::view_operands(int values) {
+  if (!require_least_operands(1)) return false;
+  if (!require(in(0).is_view(), "the first operand has type " + in(0).to_string() + ", expected a view"))
+    return false;
+  int required = 1 + values + in(0).view_rank;
+  return require(op_.num_operands() == required + optional_operands(),
+                 "expected " + std::to_string(required + optional_operands()) + " operands (" +
+                     (values ? "view, value, " : "view, ") + std::to_string(in(0).view_rank) +
+                     " offsets, then mask and other where has_mask and has_other are 1), found " +
+                     std::to_string(op_.num_operands()));
+}
+
+void Checker::offsets(int first, const Shape& shape) {
+  const Type& view = in(0);
+  for (int i = 0; i < view.view_rank; ++i)
+    require_type(in(first + i), Type::tile(DType::I64, shape), "offset " + std::to_string(i));
+}
+
+// `axes` names a different view axis for each axis of the tile.
+bool Checker::tile_axes(const Type& tile) {
+  std::vector<std::int64_t> axes = op_.integers("axes");
+  if (!require(static_cast<int>(axes.size()) == tile.rank(), "axes has " + std::to_string(axes.size()) +
+                                                                 " entries for a tile of rank " +
+                                                                 std::to_string(tile.rank())))
+    return false;
+  for (std::int64_t axis : axes)
+    if (!require_axis(axis, in(0).view_rank)) return false;
+  std::sort(axes.begin(), axes.end());
+  return require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), "axes names a view axis twice");
+}
+
+void Checker::elementwise() {
+  OpClass cls = op_.info().cls;
+  int first = cls == OpClass::Select ? 1 : 0;
+  const Type& type = in(first);
+  if (!is_value(type, "an operand") || !is_value(out(), "the result")) return;
+  require_elements(type, elements_of(op_.code));
+  switch (cls) {
+  case OpClass::Unary:
+  case OpClass::Binary:
+  case OpClass::Ternary:
+    for (int i = 1; i < op_.num_operands(); ++i)
+      require_type(in(i), type, "operand " + std::to_string(i));
+    require_type(out(), type, "the result");
+    break;
+  case OpClass::Compare: require_type(in(1), type, "operand 1"); [[fallthrough]];
+  case OpClass::Predicate: require_type(out(), type.with_dtype(DType::Bool), "the result"); break;
+  case OpClass::Select:
+    require_type(in(0), type.with_dtype(DType::Bool), "the condition");
+    require_type(in(2), type, "operand 2");
+    require_type(out(), type, "the result");
+    break;
+  default:
+    if (op_.is(Opcode::PtrAdd)) {
+      require_type(in(1), type.with_dtype(DType::I64), "the offset");
+      require_type(out(), type, "the result");
+      return;
+    }
+    require_shape(out(), type.shape, "the result");
+    if (op_.is(Opcode::Cast)) require_elements(out(), Bool | Number);
+    if (op_.is(Opcode::Bitcast))
+      require(type.element_bytes() == out().element_bytes(),
+              "bitcast from " + type.to_string() + " to " + out().to_string() + ", which has another size");
+  }
+}
+
+void Checker::constant() {
+  const Type& type = out();
+  if (!require(type.is_scalar() && !type.pointer,
+               "a constant has type " + type.to_string() + ", expected a scalar"))
+    return;
+  const Attribute* value = op_.find("value");
+  if (!require(value, "the attribute value is missing")) return;
+  if (is_float(type.dtype)) {
+    require(kind_of(*value) == AttributeKind::Float, "value is an integer, expected a float");
+    return;
+  }
+  if (!require(kind_of(*value) == AttributeKind::Integer, "value is a float, expected an integer")) return;
+  std::int64_t v = std::get<std::int64_t>(*value);
+  int bits = type.dtype == DType::Bool ? 1 : 8 * size_of(type.dtype);
+  bool fits = bits == 64 || (is_signed(type.dtype)
+                                 ? v >= -(std::int64_t{1} << (bits - 1)) && v < std::int64_t{1} << (bits - 1)
+                                 : v >= 0 && v < std::int64_t{1} << bits);
+  require(fits, "value " + std::to_string(v) + " does not fit " + std::string(name(type.dtype)));
+}
+
+void Checker::source() {
+  require_type(out(), Type::scalar(DType::I64), "the result");
+  if (op_.is(Opcode::ProgramId) || op_.is(Opcode::NumPrograms)) require_axis(op_.integer("axis"), max_rank);
+}
+
+void Checker::view_fact() {
+  if (!require(in(0).is_view(), "the operand has type " + in(0).to_string() + ", expected a view")) return;
+  if (op_.is(Opcode::ViewData)) {
+    require_type(out(), Type::pointer_to(in(0).dtype, in(0).readonly), "the result");
+  } else {
+    require_axis(op_.integer("axis"), in(0).view_rank);
+    require_type(out(), Type::scalar(DType::I64), "the result");
+  }
+}
+
+void Checker::arange() {
+  require(out().is_tile() && out().rank() == 1 && !out().pointer &&
+              (out().dtype == DType::I32 || out().dtype == DType::I64),
+          "the result has type " + out().to_string() + ", expected a tile of rank 1 of i32 or i64");
+}
+
+void Checker::program_tile() {
+  if (!require(in(0).is_view(), "the operand has type " + in(0).to_string() + ", expected a view")) return;
+  auto rank = static_cast<std::size_t>(in(0).view_rank);
+  std::size_t dims = std::get<Shape>(*op_.find("dims")).size();
+  require(dims == rank,
+          "dims has " + std::to_string(dims) + " entries for a view of rank " + std::to_string(rank));
+  if (!require(op_.results.size() == rank, "expected one result per view axis")) return;
+  for (int i = 0; i < op_.num_results(); ++i)
+    require_type(out(i), Type::scalar(DType::I64), "result " + std::to_string(i));
+}
+
+void Checker::shape() {
+  const Type& from = in(0);
+  if (!is_value(from, "the operand") || !is_value(out(), "the result")) return;
+  require_type(out(), from.with_shape(out().shape), "the result");
+  switch (op_.code) {
+  case Opcode::Splat:
+    require(from.is_scalar() && out().is_tile(),
+            "splat makes a tile of a scalar, not " + out().to_string() + " of " + from.to_string());
+    break;
+  case Opcode::Broadcast: {
+    if (!require(from.rank() == out().rank(),
+                 "broadcast keeps the rank; " + from.to_string() + " to " + out().to_string() + " does not"))
+      return;
+    for (std::size_t i = 0; i < from.shape.size(); ++i)
+      require(from.shape[i] == out().shape[i] || from.shape[i].is_one(),
+              "broadcast of axis " + std::to_string(i) + " from " + from.shape[i].to_string() + " to " +
+                  out().shape[i].to_string());
+    break;
+  }
+  case Opcode::ExpandDims: {
+    std::int64_t axis = op_.integer("axis");
+    if (!require_axis(axis, from.rank() + 1)) return;
+    Shape wider = from.shape;
+    wider.insert(wider.begin() + axis, Dim(1));
+    require_shape(out(), wider, "the result");
+    break;
+  }
+  case Opcode::Squeeze: {
+    std::int64_t axis = op_.integer("axis");
+    if (!require_axis(axis, from.rank())) return;
+    const Dim& extent = from.shape[static_cast<std::size_t>(axis)];
+    require(extent.is_one(),
+            "axis " + std::to_string(axis) + " has extent " + extent.to_string() + ", expected 1");
+    require_shape(out(), without(from.shape, axis), "the result");
+    break;
+  }
+  case Opcode::Permute: {
+    const auto& order = op_.integers("order");
+    if (!require(static_cast<int>(order.size()) == from.rank(), "order has " + std::to_string(order.size()) +
+                                                                    " entries for rank " +
+                                                                    std::to_string(from.rank())))
+      return;
+    Shape permuted;
+    std::vector<bool> seen(order.size());
+    for (std::int64_t axis : order) {
+      if (!require_axis(axis, from.rank())) return;
+      auto i = static_cast<std::size_t>(axis);
+      if (!require(!seen[i], "order names axis " + std::to_string(axis) + " twice")) return;
+      seen[i] = true;
+      permuted.push_back(from.shape[i]);
+    }
+    require_shape(out(), permuted, "the result");
+    break;
+  }
+  default: reshape();
+  }
+}
+
+void Checker::reshape() {
+  Dim before(1), after(1);
+  for (const Dim& d : in(0).shape)
+    before = before * d;
+  for (const Dim& d : out().shape)
+    after = after * d;
+  require(before == after, "reshape of " + before.to_string() + " elements to " + after.to_string());
+}
+
+void Checker::view_memory() {
+  bool store = op_.is(Opcode::ViewStore);
+  if (!view_operands(store)) return;
+  const Type& tile = store ? in(1) : out();
+  if (!is_value(tile, "the tile")) return;
+  require(!store || !in(0).readonly, "the view is const; only a view without const can be stored to");
+  require_type(tile, Type::tile(in(0).dtype, tile.shape), store ? "the value" : "the result");
+  tile_axes(tile);
+  offsets(store ? 2 : 1, {});
+  mask_and_other(1 + store + in(0).view_rank, tile);
+}
+
+void Checker::view_indexed() {
+  bool store = op_.is(Opcode::ViewScatter);
+  if (!view_operands(store)) return;
+  const Type& tile = store ? in(1) : out();
+  if (!is_value(tile, "the tile")) return;
+  require(!store || !in(0).readonly, "the view is const; only a view without const can be stored to");
+  require_type(tile, Type::tile(in(0).dtype, tile.shape), store ? "the value" : "the result");
+  offsets(store ? 2 : 1, tile.shape);
+  mask_and_other(1 + store + in(0).view_rank, tile);
+}
+
+void Checker::view_address() {
+  if (!view_operands(0)) return;
+  if (!is_value(out(), "the result")) return;
+  if (op_.is(Opcode::ViewPtrs))
+    require_type(out(), Type::pointer_to(in(0).dtype, in(0).readonly, out().shape), "the result");
+  else
+    require_type(out(), Type::tile(DType::Bool, out().shape), "the result");
+  tile_axes(out());
+  offsets(1, {});
+}
+
+void Checker::pointer_memory() {
+  bool store = op_.is(Opcode::Store);
+  if (!require_operands(1 + store + optional_operands())) return;
+  const Type& pointers = in(0);
+  if (!require(!pointers.is_view() && pointers.pointer,
+               "the first operand has type " + pointers.to_string() + ", expected pointers"))
+    return;
+  require(!store || !pointers.readonly,
+          "the pointers are const; only pointers without const can be stored to");
+  Type tile = Type::tile(pointers.dtype, pointers.shape);
+  require_type(store ? in(1) : out(), tile, store ? "the value" : "the result");
+  mask_and_other(1 + store, tile);
+}
+
+void Checker::atomic() {
+  int values = op_.is(Opcode::AtomicCas) ? 2 : 1;
+  if (!require_operands(1 + values + optional_operands())) return;
+  const Type& pointers = in(0);
+  if (!require(!pointers.is_view() && pointers.pointer,
+               "the first operand has type " + pointers.to_string() + ", expected pointers"))
+    return;
+  require(!pointers.readonly, "the pointers are const; only pointers without const can be changed");
+  Type tile = Type::tile(pointers.dtype, pointers.shape);
+  for (int i = 1; i <= values; ++i)
+    require_type(in(i), tile,
+                 values == 1 ? "the value"
+                 : i == 1    ? "the expected value"
+                             : "the desired value");
+  require_type(out(), tile, "the result");
+  mask_and_other(1 + values, tile);
+  std::string_view kind = op_.text("kind");
+  if (kind == "and" || kind == "or" || kind == "xor")
+    require(kind_of_element(tile) & (Bool | Integer),
+            "atomic " + std::string(kind) + " takes bool or integers, not " + tile.to_string());
+  if (kind == "add" || kind == "min" || kind == "max")
+    require(kind_of_element(tile) & Number,
+            "atomic " + std::string(kind) + " takes numbers, not " + tile.to_string());
+}
+
+void Checker::dot() {
+  if (!require(op_.num_operands() == 2 || op_.num_operands() == 3,
+               "expected 2 or 3 operands, found " + std::to_string(op_.num_operands())))
+    return;
+  const Type &a = in(0), &b = in(1);
+  for (const Type* t : {&a, &b})
+    if (!require(t->is_tile() && t->rank() >= 2 && !t->pointer,
+                 "dot takes tiles of rank 2 or more, not " + t->to_string()))
+      return;
+  require(a.dtype == b.dtype, "dot of " + std::string(name(a.dtype)) + " with " + std::string(name(b.dtype)) +
+                                  "; cast one of them");
+  bool supported = is_float(a.dtype) || a.dtype == DType::I8 || a.dtype == DType::U8;
+  if (!require(supported, "dot takes floats, i8 or u8, not " + a.to_string())) return;
+  if (!require(a.rank() == b.rank(),
+               "dot of ranks " + std::to_string(a.rank()) + " and " + std::to_string(b.rank())))
+    return;
+  auto rank = a.shape.size();
+  require(a.shape[rank - 1] == b.shape[rank - 2], "dot of " + a.to_string() + " with " + b.to_string() +
+                                                      ": the inner extents " + a.shape[rank - 1].to_string() +
+                                                      " and " + b.shape[rank - 2].to_string() + " differ");
+  require(std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin()),
+          "dot of " + a.to_string() + " with " + b.to_string() + ": the leading extents differ");
+  Shape shape(a.shape.begin(), a.shape.end() - 1);
+  shape.push_back(b.shape[rank - 1]);
+  DType sum = a.dtype == DType::F64 ? DType::F64 : is_float(a.dtype) ? DType::F32 : DType::I32;
+  require_type(out(), Type::tile(sum, shape), "the result");
+  if (op_.num_operands() == 3) require_type(in(2), out(), "the accumulator");
+}
+
+std::vector<Type> Checker::result_types() const {
+  std::vector<Type> types;
+  for (const auto& result : op_.results)
+    types.push_back(result->type);
+  return types;
+}
+
+void Checker::yields(int region, const std::vector<Type>& types) {
+  std::string where = op_.regions.size() > 1 ? "region " + std::to_string(region) : "the region";
+  Op* yield = op_.region(region)->terminator();
+  if (!require(yield, where + " does not end with yield")) return;
+  if (!require(yield->operands.size() == types.size(),
+               where + " yields " + std::to_string(yield->operands.size()) + " values, expected " +
+                   std::to_string(types.size())))
+    return;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (yield->operands[i])
+      require_type(yield->operands[i]->type, types[i],
+                   "value " + std::to_string(i) + " that " + where + " yields");
+}
+
+void Checker::region_args(int region, int first_operand, const std::string& who) {
+  const auto& args = op_.region(region)->args;
+  int skipped = op_.is(Opcode::For);
+  int carried = op_.num_operands() - first_operand;
+  if (!require(static_cast<int>(args.size()) == skipped + carried,
+               "the region has " + std::to_string(args.size()) + " arguments, expected " +
+                   std::to_string(skipped + carried)))
+    return;
+  for (int i = 0; i < carried; ++i)
+    require_type(args[static_cast<std::size_t>(skipped + i)]->type, in(first_operand + i),
+                 who + " " + std::to_string(i));
+}
+
+void Checker::collective() {
+  int n = op_.num_operands();
+  if (!require(n >= 1, "expected at least one operand")) return;
+  if (!require(op_.num_results() == n, "expected as many results as operands, " + std::to_string(n))) return;
+  if (!require(in(0).is_tile(), "operand 0 has type " + in(0).to_string() + ", expected a tile")) return;
+  std::int64_t axis = op_.integer("axis");
+  if (!require_axis(axis, in(0).rank())) return;
+  Shape shape = op_.is(Opcode::Scan) ? in(0).shape : without(in(0).shape, axis);
+  const auto& args = op_.region()->args;
+  bool args_fit = require(static_cast<int>(args.size()) == 2 * n,
+                          "the region has " + std::to_string(args.size()) + " arguments, expected " +
+                              std::to_string(2 * n) + " (a and b for each operand)");
+  std::vector<Type> scalars;
+  for (int i = 0; i < n; ++i) {
+    std::string number = std::to_string(i);
+    require(kind_of_element(in(i)) != Pointer, "operand " + number + " is a tile of pointers");
+    require_shape(in(i), in(0).shape, "operand " + number);
+    require_type(out(i), in(i).with_shape(shape), "result " + number);
+    scalars.push_back(in(i).with_shape({}));
+    if (!args_fit) continue;
+    require_type(args[static_cast<std::size_t>(i)]->type, scalars.back(), "argument a" + number);
+    require_type(args[static_cast<std::size_t>(n + i)]->type, scalars.back(), "argument b" + number);
+  }
+  yields(0, scalars);
+  combine_region();
+}
+
+// A combine is a pure function of scalars.
+void Checker::combine_region() {
+  for (const auto& inner : op_.region()->ops) {
+    bool allowed = is_elementwise(inner->code) || inner->is(Opcode::Constant) || inner->is(Opcode::DimSize) ||
+                   inner->is(Opcode::Yield);
+    require(allowed, "the combine region holds " + std::string(name(inner->code)) +
+                         "; only elementwise operations on scalars can stand there");
+    for (const auto& result : inner->results)
+      require(result->type.is_scalar(),
+              "the combine region computes " + result->type.to_string() + "; expected scalars");
+  }
+}
+
+void Checker::for_loop() {
+  if (!require_least_operands(3)) return;
+  static constexpr const char* bounds[] = {"the lower bound", "the upper bound", "the step"};
+  for (int i = 0; i < 3; ++i)
+    require_type(in(i), Type::scalar(DType::I64), bounds[i]);
+  const Op* step = op_.operand(2)->def;
+  if (step && step->is(Opcode::Constant) && step->find("value") &&
+      kind_of(*step->find("value")) == AttributeKind::Integer)
+    require(step->integer("value") > 0,
+            "the step is " + std::to_string(step->integer("value")) + ", expected a positive number");
+  if (!require(op_.num_results() == op_.num_operands() - 3,
+               "expected one result per initial value, " + std::to_string(op_.num_operands() - 3)))
+    return;
+  for (int i = 0; i < op_.num_results(); ++i)
+    require_type(out(i), in(3 + i), "result " + std::to_string(i));
+  region_args(0, 3, "carried value");
+  if (!op_.region()->args.empty())
+    require_type(op_.region()->args[0]->type, Type::scalar(DType::I64), "the index");
+  yields(0, result_types());
+}
+
+void Checker::while_loop() {
+  if (!require(op_.num_results() == op_.num_operands(),
+               "expected one result per initial value, " + std::to_string(op_.num_operands())))
+    return;
+  for (int i = 0; i < op_.num_results(); ++i)
+    require_type(out(i), in(i), "result " + std::to_string(i));
+  region_args(0, 0, "argument of the condition");
+  region_args(1, 0, "argument of the body");
+  yields(0, {Type::scalar(DType::Bool)});
+  yields(1, result_types());
+}
+
+void Checker::if_else() {
+  require_type(in(0), Type::scalar(DType::Bool), "the condition");
+  for (int i = 0; i < 2; ++i) {
+    require(op_.region(i)->args.empty(),
+            "region " + std::to_string(i) + " has arguments; those of an if have none");
+    yields(i, result_types());
+  }
+}
+
+void Checker::debug() {
+  if (op_.is(Opcode::DevicePrint)) {
+    for (int i = 0; i < op_.num_operands(); ++i)
+      is_value(in(i), "operand " + std::to_string(i));
+    return;
+  }
+  if (op_.is(Opcode::Expects)) {
+    if (!require(op_.num_operands() == 1 || op_.num_operands() == 3,
+                 "expected 1 or 3 operands, found " + std::to_string(op_.num_operands())))
+      return;
+    require_type(in(0), Type::scalar(DType::Bool), "the condition");
+    for (int i = 1; i < op_.num_operands(); ++i)
+      require(in(i).is_scalar(), "compared value " + std::to_string(i) + " has type " + in(i).to_string() +
+                                     ", expected a scalar");
+    return;
+  }
+  if (!require_operands(1 + optional_operands())) return;
+  if (!is_value(in(0), "the condition")) return;
+  require_elements(in(0), Bool);
+  mask_and_other(1, in(0));
+}
+
+void Checker::run() {
+  switch (op_.code) {
+  case Opcode::Constant: return constant();
+  case Opcode::DimSize:
+  case Opcode::ProgramId:
+  case Opcode::NumPrograms: return source();
+  case Opcode::ProgramTile: return program_tile();
+  case Opcode::ViewExtent:
+  case Opcode::ViewStride:
+  case Opcode::ViewData: return view_fact();
+  case Opcode::Arange: return arange();
+  case Opcode::ViewLoad:
+  case Opcode::ViewStore: return view_memory();
+  case Opcode::ViewGather:
+  case Opcode::ViewScatter: return view_indexed();
+  case Opcode::ViewPtrs:
+  case Opcode::ViewMask: return view_address();
+  case Opcode::Load:
+  case Opcode::Store: return pointer_memory();
+  case Opcode::For: return for_loop();
+  case Opcode::While: return while_loop();
+  case Opcode::If: return if_else();
+  default: break;
+  }
+  switch (op_.info().cls) {
+  case OpClass::Shape: return shape();
+  case OpClass::Atomic: return atomic();
+  case OpClass::Dot: return dot();
+  case OpClass::Collective: return collective();
+  case OpClass::Debug: return debug();
+  case OpClass::Control: // yield: its parent checks it
+  case OpClass::Source:
+  case OpClass::Memory: return;
+  default: return elementwise();
+  }
+}
+
+} // namespace
+
+void check_counts(const Op& op, std::vector<std::string>& problems) {
+  const OpInfo& info = op.info();
+  auto count = [&](int expected, std::size_t found, const char* what) {
+    if (expected >= 0 && static_cast<std::size_t>(expected) != found)
+      problems.push_back("expected " + std::to_string(expected) + " " + what + ", found " +
+                         std::to_string(found));
+  };
+  count(info.operands, op.operands.size(), "operands");
+  count(info.results, op.results.size(), "results");
+  count(info.regions, op.regions.size(), "regions");
+}
+
+void check_attributes(const Op& op, std::vector<std::string>& problems) {
+  auto rules = attributes_of(op.code);
+  for (const auto& [name, value] : op.attributes()) {
+    const AttributeRule* match = nullptr;
+    bool known = false;
+    for (const AttributeRule& rule : rules) {
+      if (rule.name != name) continue;
+      known = true;
+      if (rule.kind == kind_of(value)) match = &rule;
+    }
+    // A name with a dot is a back end's note to itself.
+    if (!known && name.find('.') != std::string::npos) continue;
+    if (!known) {
+      problems.push_back("there is no attribute " + name);
+    } else if (!match) {
+      problems.push_back("the attribute " + name + " is " + std::string(ir::name(kind_of(value))));
+    } else if (match->kind == AttributeKind::Text && !match->words.empty() &&
+               std::find(match->words.begin(), match->words.end(), std::get<std::string>(value)) ==
+                   match->words.end()) {
+      std::string words;
+      for (std::string_view word : match->words)
+        words += (words.empty() ? "" : ", ") + std::string(word);
+      problems.push_back("the attribute " + name + " is \"" + std::get<std::string>(value) +
+                         "\", expected one of: " + words);
+    } else if (name == "has_mask" || name == "has_other" || name == "reverse") {
+      std::int64_t flag = std::get<std::int64_t>(value);
+      if (flag != 0 && flag != 1)
+        problems.push_back("the attribute " + name + " is " + std::to_string(flag) + ", expected 0 or 1");
+    }
+  }
+  for (const AttributeRule& rule : rules)
+    if (rule.required && !op.find(rule.name))
+      problems.push_back("the attribute " + std::string(rule.name) + " is missing");
+}
+
+void check_types(const Op& op, std::vector<std::string>& problems) { Checker(op, problems).run(); }
+
+} // namespace kiln::ir::detail
