@@ -8,5 +8,6 @@
 
 int main() {
   std::printf("kiln %s with llvm %s\n", kiln::version(), kiln::llvm_version());
-  return std::string_view(kiln::version()).empty() || !std::string_view(kiln::llvm_version()).starts_with("22.");
+  return std::string_view(kiln::version()).empty() ||
+         !std::string_view(kiln::llvm_version()).starts_with("22.");
 }
