@@ -1,0 +1,45 @@
+// Memory of a device, from a cache of freed blocks.
+//
+//   Buffer b(Device::cpu(), bytes);
+//   auto* x = static_cast<float*>(b.data());
+//
+// The first touch of fresh memory costs more than most kernels that fill it (about 13 times a copy
+// with 4 KiB pages), so freed blocks are kept by size class and handed out again, and blocks of 1 MiB
+// and more are 2 MiB-aligned and ask for huge pages. Blocks are 64-byte aligned; contents are
+// whatever was there. A Buffer must outlive the commands that use it: synchronize before it dies.
+//
+// Different Buffers may be used from different threads; one Buffer is as thread-safe as an int.
+#pragma once
+
+#include <kiln/jit/runtime/device.h>
+
+#include <cstdint>
+#include <source_location>
+
+namespace kiln {
+
+class Buffer {
+public:
+  Buffer() = default;
+  // Throws UserError if `bytes` is negative or the system has no such memory. Zero bytes own nothing.
+  Buffer(Device device, std::int64_t bytes, std::source_location here = std::source_location::current());
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  void* data() const { return data_; } // null if size() is zero
+  std::int64_t size() const { return bytes_; }
+  Device device() const { return device_; }
+
+  // Gives all cached blocks back to the system.
+  static void trim();
+  // Bytes in cached blocks, which no Buffer owns.
+  static std::int64_t cached_bytes();
+
+private:
+  void* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+  Device device_;
+};
+
+} // namespace kiln

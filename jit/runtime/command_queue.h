@@ -1,0 +1,79 @@
+// The ring of commands behind a CPU stream, and the thread that works it off. Not for users.
+//
+// Producers reserve a slot by raising `tail_` and publish it through the slot's sequence number (Vyukov's
+// bounded queue). Whoever holds the executor's role, a one-word lock, runs commands at `head_`: the
+// queue's worker, a thread that waits for the queue, or a producer of a small command. Whoever gives
+// the role back looks whether commands are left and wakes the worker for them, so producers need not
+// when the role is taken.
+#pragma once
+
+#include <kiln/jit/runtime/fork.h>
+#include <kiln/jit/runtime/stream.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <pthread.h>
+
+namespace kiln::detail {
+
+class CommandQueue final : ForkAware {
+public:
+  static constexpr std::uint64_t capacity = 256;
+
+  CommandQueue() = default;
+  ~CommandQueue();
+
+  void enqueue(CommandFn fn, void* payload, std::size_t bytes, EnqueueOptions options);
+  void synchronize();
+  void drain() noexcept; // as synchronize, but leaves the error alone
+  bool idle() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_seq_cst); }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  std::exception_ptr error() const;
+  void clear_error();
+  // True on a thread that runs a command of this queue now.
+  bool runs_here() const;
+
+private:
+  struct alignas(64) Slot {
+    std::atomic<std::uint64_t> sequence;
+    CommandFn fn;
+    void* overflow; // the payload if it does not fit below
+    std::size_t padding;
+    alignas(16) unsigned char payload[Stream::inline_payload_bytes];
+  };
+  static_assert(sizeof(Slot) == 256);
+
+  Slot& slot(std::uint64_t position) { return ring_[position % capacity]; }
+  void start();
+  void work();
+  bool take_role();
+  void give_role_back();
+  bool try_run_until(std::uint64_t end);
+  void run_head(std::uint64_t head);
+  void run(CommandFn fn, void* payload) noexcept;
+  void wake_worker_if_parked();
+  void announce_head(std::uint64_t head);
+  void sleep_until_head(std::uint64_t target);
+  bool work_available() const { return !idle() && role_.load(std::memory_order_seq_cst) == 0; }
+  void reset_in_child() noexcept override;
+
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  alignas(64) std::atomic<std::uint64_t> head_{0};
+  alignas(64) std::atomic<std::uint32_t> role_{0}; // 1: someone executes
+  std::atomic<std::uint32_t> parked_{0};           // 1: the worker sleeps on this word
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> started_{false};
+  std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<std::uint64_t> wake_at_{~std::uint64_t{0}}; // lowest head that a sleeper awaits
+  std::atomic<std::uint32_t> progress_{0};                            // the word those sleepers sleep on
+  std::unique_ptr<Slot[]> ring_;
+  bool has_thread_ = false;
+  pthread_t thread_{};
+  std::mutex start_mutex_;
+  mutable std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+} // namespace kiln::detail

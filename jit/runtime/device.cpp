@@ -1,0 +1,121 @@
+// Finds what the CPU device is and what it can take.
+#include <kiln/jit/runtime/device.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/runtime/options.h>
+
+#include <algorithm>
+#include <fstream>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/Host.h>
+#include <unistd.h>
+
+namespace kiln {
+namespace {
+
+std::string read_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// "48K", "1024K", "32M" as sysfs writes them.
+std::int64_t parse_size(const std::string& text) {
+  if (text.empty()) return 0;
+  std::int64_t n = std::strtoll(text.c_str(), nullptr, 10);
+  if (text.back() == 'K') return n << 10;
+  if (text.back() == 'M') return n << 20;
+  return n;
+}
+
+std::int64_t cache_bytes(int level) {
+  std::string cpu = "/sys/devices/system/cpu/cpu" + std::to_string(affinity_cpus().front()) + "/cache/index";
+  for (int i = 0; i < 8; ++i) {
+    std::string folder = cpu + std::to_string(i);
+    if (read_line(folder + "/level") != std::to_string(level)) continue;
+    if (read_line(folder + "/type") == "Instruction") continue;
+    return parse_size(read_line(folder + "/size"));
+  }
+  return 0;
+}
+
+std::string model_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  return "unknown CPU";
+}
+
+// The extensions that decide how kernels are compiled, narrowest first.
+constexpr const char* vector_extensions[] = {"sse4.2",     "avx",      "avx2",     "fma",        "avxvnni",
+                                             "avx512f",    "avx512bw", "avx512vl", "avx512vnni", "avx512bf16",
+                                             "avx512fp16", "amx-tile", "amx-bf16", "neon",       "bf16",
+                                             "i8mm",       "sve",      "sve2"};
+
+std::string isa_of_host() {
+  const auto features = llvm::sys::getHostCPUFeatures();
+  std::string isa;
+  for (const char* extension : vector_extensions) {
+    auto found = features.find(extension);
+    if (found == features.end() || !found->second) continue;
+    if (!isa.empty()) isa += ' ';
+    isa += extension;
+  }
+  return isa;
+}
+
+std::int64_t memory_bytes() {
+  std::int64_t bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::int64_t limit = std::strtoll(read_line(file).c_str(), nullptr, 10);
+    if (limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+DeviceProperties find_cpu() {
+  DeviceProperties p;
+  p.name = model_name();
+  p.cpu = options().cpu.empty() ? llvm::sys::getHostCPUName().str() : options().cpu;
+  p.isa = isa_of_host();
+  p.num_threads = thread_budget().threads;
+  p.l1d_bytes = cache_bytes(1);
+  p.l2_bytes = cache_bytes(2);
+  p.l3_bytes = cache_bytes(3);
+  p.memory_bytes = memory_bytes();
+  return p;
+}
+
+} // namespace
+
+Device Device::cuda(int index, std::source_location here) {
+  throw UserError(here, "Device::cuda(" + std::to_string(index) +
+                            "): no CUDA back end in this build; use Device::cpu()");
+}
+
+Device Device::emulated(std::string_view arch, std::source_location here) {
+  throw UserError(here, "Device::emulated(\"" + std::string(arch) +
+                            "\"): no emulated GPU in this build; use Device::cpu()");
+}
+
+const DeviceProperties& Device::properties() const {
+  static const auto* cpu = new DeviceProperties(find_cpu());
+  return *cpu;
+}
+
+DeviceLimits Device::limits() const {
+  return {.max_programs = std::int64_t{1} << 62, .max_scratch_bytes = std::int64_t{256} << 20};
+}
+
+std::string to_string(Device device) {
+  switch (device.kind()) {
+  case DeviceKind::Cuda: return "cuda:" + std::to_string(device.index());
+  case DeviceKind::Emulated: return "emulated:" + std::to_string(device.index());
+  case DeviceKind::Cpu: break;
+  }
+  return "cpu";
+}
+
+} // namespace kiln

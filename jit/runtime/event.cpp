@@ -1,0 +1,137 @@
+// Records, completes and awaits events.
+#include <kiln/jit/runtime/event.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/event_state.h>
+#include <kiln/jit/runtime/fork.h>
+#include <kiln/jit/runtime/futex.h>
+#include <kiln/jit/runtime/stream.h>
+
+#include <utility>
+
+namespace kiln {
+namespace detail {
+namespace {
+
+constexpr std::uint32_t pending = 0, finished = 1, pending_with_sleepers = 2;
+constexpr std::chrono::microseconds wait_spin{30};
+
+} // namespace
+
+void Occurrence::begin() {
+  fork_generation_ = fork_generation();
+  time_ns_ = 0;
+  word_.store(pending, std::memory_order_relaxed);
+}
+
+void Occurrence::complete() {
+  time_ns_ = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  if (word_.exchange(finished, std::memory_order_acq_rel) == pending_with_sleepers) futex_wake(word_);
+}
+
+bool Occurrence::done() const {
+  // What was pending at a fork completes in the parent alone; the child must not wait for it.
+  return word_.load(std::memory_order_acquire) == finished || fork_generation_ != fork_generation();
+}
+
+void Occurrence::wait() {
+  if (spin_until([&] { return done(); }, wait_spin)) return;
+  while (!done()) {
+    std::uint32_t word = pending;
+    if (word_.compare_exchange_strong(word, pending_with_sleepers, std::memory_order_acq_rel) ||
+        word == pending_with_sleepers)
+      futex_wait(word_, pending_with_sleepers);
+  }
+}
+
+EventState::~EventState() {
+  if (latest_) latest_->release();
+  if (spare_) spare_->release();
+}
+
+Occurrence* EventState::prepare() {
+  Occurrence* occurrence = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (spare_ && spare_->unshared()) occurrence = std::exchange(spare_, nullptr);
+  }
+  if (!occurrence) occurrence = new Occurrence;
+  occurrence->begin();
+  return occurrence;
+}
+
+void EventState::publish(Occurrence* occurrence) {
+  std::lock_guard lock(mutex_);
+  if (spare_) spare_->release();
+  spare_ = std::exchange(latest_, occurrence->retain());
+}
+
+Occurrence* EventState::latest() const {
+  std::lock_guard lock(mutex_);
+  return latest_ ? latest_->retain() : nullptr;
+}
+
+namespace {
+
+// Holds the latest occurrence for the length of a call.
+class Latest {
+public:
+  explicit Latest(const EventState& state) : occurrence_(state.latest()) {}
+  ~Latest() {
+    if (occurrence_) occurrence_->release();
+  }
+  Latest(const Latest&) = delete;
+  Latest& operator=(const Latest&) = delete;
+  explicit operator bool() const { return occurrence_ != nullptr; }
+  Occurrence* operator->() const { return occurrence_; }
+
+private:
+  Occurrence* occurrence_;
+};
+
+} // namespace
+} // namespace detail
+
+Event::Event() : state_(std::make_unique<detail::EventState>()) {}
+Event::~Event() = default;
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+
+void Event::record(Stream& stream) {
+  // Two references: one becomes the command's, the other keeps it for publish.
+  detail::Occurrence* occurrence = state_->prepare();
+  occurrence->retain();
+  auto complete = [](void* payload, CommandAction) {
+    auto* o = *static_cast<detail::Occurrence**>(payload);
+    o->complete();
+    o->release();
+  };
+  try {
+    stream.enqueue(complete, &occurrence, sizeof(occurrence), {.small = true});
+  } catch (...) {
+    occurrence->release();
+    occurrence->release();
+    throw;
+  }
+  state_->publish(occurrence);
+  occurrence->release();
+}
+
+void Event::synchronize() const {
+  if (detail::Latest latest(*state_); latest) latest->wait();
+}
+
+bool Event::query() const {
+  detail::Latest latest(*state_);
+  return !latest || latest->done();
+}
+
+double Event::elapsed_ms(const Event& begin, std::source_location here) const {
+  detail::Latest from(*begin.state_), to(*state_);
+  if (!from || !to || !from->done() || !to->done())
+    throw UserError(here, "elapsed_ms between events of which one is not recorded or not done; "
+                          "record both and synchronize with the later one");
+  return static_cast<double>(to->time_ns() - from->time_ns()) * 1e-6;
+}
+
+} // namespace kiln

@@ -1,0 +1,146 @@
+// Reads the switches from the environment.
+#include <kiln/jit/runtime/options.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace kiln {
+namespace {
+
+constexpr int max_num_threads = 4096;
+
+struct LogLevelName {
+  std::string_view name;
+  LogLevel level;
+};
+constexpr LogLevelName log_level_names[] = {{"off", LogLevel::Off},
+                                            {"error", LogLevel::Error},
+                                            {"warning", LogLevel::Warning},
+                                            {"info", LogLevel::Info},
+                                            {"debug", LogLevel::Debug}};
+
+struct KeepName {
+  std::string_view name;
+  bool Keep::* member;
+};
+constexpr KeepName keep_names[] = {{"tile", &Keep::tile},
+                                   {"llvm", &Keep::llvm},
+                                   {"ptx", &Keep::ptx},
+                                   {"cubin", &Keep::cubin},
+                                   {"asm", &Keep::assembly}};
+
+class Parser {
+public:
+  Parser(const char* (*lookup)(const char*, void*), void* context) : lookup_(lookup), context_(context) {}
+
+  ParsedOptions parse() {
+    Options& o = result_.options;
+    o.debug = debug();
+    o.keep = keep();
+    if (auto dir = value("KILN_KEEP_DIR"); !dir.empty()) o.keep_dir = dir;
+    o.log = log_level();
+    o.cache_dir = cache_dir();
+    o.num_threads = num_threads();
+    o.cpu = value("KILN_CPU");
+    return std::move(result_);
+  }
+
+private:
+  // An empty variable counts as unset.
+  std::string_view value(const char* name) const {
+    const char* v = lookup_(name, context_);
+    return v ? std::string_view(v) : std::string_view();
+  }
+
+  void warn(std::string_view name, std::string_view value, std::string_view legal) {
+    result_.warnings.push_back(std::string(name) + " is '" + std::string(value) + "'; use " +
+                               std::string(legal));
+  }
+
+  bool debug() {
+    auto v = value("KILN_DEBUG");
+    if (!v.empty() && v != "0" && v != "1") warn("KILN_DEBUG", v, "0 or 1; taken as 0");
+    return v == "1";
+  }
+
+  Keep keep() {
+    Keep keep;
+    for (auto rest = value("KILN_KEEP"); !rest.empty();) {
+      auto comma = rest.find(',');
+      auto item = rest.substr(0, comma);
+      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+      if (item.empty()) continue;
+      bool known = false;
+      for (const auto& k : keep_names)
+        if (k.name == item) keep.*k.member = known = true;
+      if (!known)
+        warn("KILN_KEEP", item, "a comma list of tile, llvm, ptx, cubin, asm; this item is ignored");
+    }
+    return keep;
+  }
+
+  LogLevel log_level() {
+    auto v = value("KILN_LOG");
+    if (v.empty()) return LogLevel::Warning;
+    for (const auto& l : log_level_names)
+      if (l.name == v) return l.level;
+    warn("KILN_LOG", v, "off, error, warning, info or debug; taken as warning");
+    return LogLevel::Warning;
+  }
+
+  std::string cache_dir() {
+    if (auto v = value("KILN_CACHE_DIR"); !v.empty()) return std::string(v);
+    if (auto v = value("XDG_CACHE_HOME"); v.starts_with('/')) return std::string(v) + "/kiln";
+    if (auto v = value("HOME"); v.starts_with('/')) return std::string(v) + "/.cache/kiln";
+    return {};
+  }
+
+  int num_threads() {
+    auto v = value("KILN_NUM_THREADS");
+    if (v.empty()) return 0;
+    int n = 0;
+    auto [end, error] = std::from_chars(v.data(), v.data() + v.size(), n);
+    if (error == std::errc() && end == v.data() + v.size() && n >= 1 && n <= max_num_threads) return n;
+    warn("KILN_NUM_THREADS", v,
+         "a number from 1 to " + std::to_string(max_num_threads) + "; all CPUs are used");
+    return 0;
+  }
+
+  const char* (*lookup_)(const char*, void*);
+  void* context_;
+  ParsedOptions result_;
+};
+
+const Options& environment_options() {
+  static std::atomic<bool> warned{false};
+  static const ParsedOptions* parsed = new ParsedOptions(
+      parse_options([](const char* name, void*) -> const char* { return std::getenv(name); }, nullptr));
+  // After `parsed` exists, because the log asks for the options.
+  if (!warned.exchange(true))
+    for (const auto& warning : parsed->warnings)
+      log_warning_once(warning);
+  return parsed->options;
+}
+
+std::atomic<const Options*> replaced{nullptr};
+
+} // namespace
+
+ParsedOptions parse_options(const char* (*lookup)(const char*, void*), void* context) {
+  return Parser(lookup, context).parse();
+}
+
+const Options& options() {
+  const Options* o = replaced.load(std::memory_order_acquire);
+  return o ? *o : environment_options();
+}
+
+ScopedOptions::ScopedOptions(Options replacement) : options_(std::move(replacement)) {
+  previous_ = replaced.exchange(&options_, std::memory_order_acq_rel);
+}
+
+ScopedOptions::~ScopedOptions() { replaced.store(previous_, std::memory_order_release); }
+
+} // namespace kiln

@@ -1,0 +1,89 @@
+// A tensor that owns its memory.
+//
+//   auto a = Tensor<float, 2>::zeros({m, n});      // on the CPU
+//   auto b = Tensor<float, 2>::empty(device, {m, n});
+//   a.fill(1.0f);
+//   kernel.launch(stream, config, a.view(), b.view());
+//
+// Row-major, 64-byte aligned. It must outlive the commands that use it.
+#pragma once
+
+#include <kiln/jit/runtime/buffer.h>
+#include <kiln/jit/runtime/tensor_view.h>
+
+#include <cstring>
+#include <utility>
+
+namespace kiln {
+
+template <class T, int Rank> class Tensor {
+  static_assert(!std::is_const_v<T> && std::is_trivially_copyable_v<T>,
+                "a Tensor holds plain mutable elements");
+  static_assert(Rank >= 1 && Rank <= max_rank, "a Tensor has from 1 to 8 dimensions");
+
+public:
+  using Here = std::source_location;
+  using Extents = const Extent (&)[Rank];
+
+  Tensor() = default;
+  // The contents are whatever was in the memory.
+  static Tensor empty(Device device, Extents extents, Here here = Here::current()) {
+    // The extents are checked as a view's before any memory is asked for.
+    alignas(T) static char anywhere[sizeof(T)];
+    TensorView<T, Rank> checked(reinterpret_cast<T*>(anywhere), extents, here);
+    Tensor t;
+    t.buffer_ = Buffer(device, checked.size() * static_cast<std::int64_t>(sizeof(T)), here);
+    t.view_ = TensorView<T, Rank>(static_cast<T*>(t.buffer_.data()), extents, here);
+    return t;
+  }
+  static Tensor empty(Extents extents, Here here = Here::current()) {
+    return empty(Device::cpu(), extents, here);
+  }
+  static Tensor zeros(Device device, Extents extents, Here here = Here::current()) {
+    Tensor t = empty(device, extents, here);
+    if (t.buffer_.size() > 0) std::memset(t.buffer_.data(), 0, static_cast<std::size_t>(t.buffer_.size()));
+    return t;
+  }
+  static Tensor zeros(Extents extents, Here here = Here::current()) {
+    return zeros(Device::cpu(), extents, here);
+  }
+
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+
+  TensorView<T, Rank> view() { return view_; }
+  TensorView<const T, Rank> view() const { return view_; }
+  operator TensorView<T, Rank>() { return view_; }
+  operator TensorView<const T, Rank>() const { return view_; }
+
+  T* data() { return view_.data(); }
+  const T* data() const { return view_.data(); }
+  std::int64_t extent(int axis) const { return view_.extent(axis); }
+  std::int64_t size() const { return view_.size(); }
+  static constexpr int rank() { return Rank; }
+  Device device() const { return buffer_.device(); }
+  T* begin() { return data(); }
+  T* end() { return data() + size(); }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size(); }
+
+  // On the calling thread; commands that use the tensor must have finished.
+  void fill(const T& value) {
+    for (T& x : *this)
+      x = value;
+  }
+
+private:
+  void swap(Tensor& other) noexcept {
+    std::swap(buffer_, other.buffer_);
+    std::swap(view_, other.view_);
+  }
+  Buffer buffer_;
+  TensorView<T, Rank> view_;
+};
+
+} // namespace kiln

@@ -1,0 +1,265 @@
+// A host-side view of a strided array: what `launch` takes for a kernel's View parameter.
+//
+//   std::vector<float> x(m * n);
+//   TensorView a(x.data(), {m, n});                // TensorView<float, 2>, row-major
+//   TensorView b(x, {m, n});                       // the same, and x is checked to be long enough
+//   TensorView c(p, {m, n}, {1, m});               // column-major: strides in elements
+//   auto t = a.transpose().slice(0, 2, 5);         // views of the same memory
+//   TensorView<const float, 2> read_only = a;
+//
+// A view owns nothing. Strides are in elements; zero (broadcast) and negative ones are allowed.
+// Extents and strides may be any integers, mixed. A mistake (negative or overflowing extents, a null
+// or misaligned pointer, an index outside) throws UserError with the caller's file and line.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace kiln {
+
+inline constexpr int max_rank = 8;
+
+// One integer of a brace list of extents, strides or axes, from any integer type.
+struct Extent {
+  std::int64_t value = 0;
+  constexpr Extent() = default;
+  template <class I>
+    requires std::is_integral_v<I>
+  constexpr Extent(I v) : value(static_cast<std::int64_t>(v)) {}
+};
+
+namespace detail {
+
+// The checks and the arithmetic of views, without their types. `extents` and `strides` have `rank` entries.
+void check_view(const void* data, std::int64_t element_bytes, std::int64_t element_alignment, int rank,
+                const std::int64_t* extents, const std::int64_t* strides, const std::source_location& here);
+void check_container(std::size_t container_size, int rank, const std::int64_t* extents,
+                     const std::source_location& here);
+void row_major_strides(int rank, const std::int64_t* extents, std::int64_t* strides);
+bool is_contiguous(int rank, const std::int64_t* extents, const std::int64_t* strides);
+[[noreturn]] void bad_axis(const char* call, std::int64_t axis, int rank, const std::source_location& here);
+void check_range(const char* call, int axis, std::int64_t begin, std::int64_t end, std::int64_t extent,
+                 const std::source_location& here);
+void check_index(const char* call, int axis, std::int64_t index, std::int64_t extent,
+                 const std::source_location& here);
+void check_permutation(int rank, const Extent* order, const std::source_location& here);
+void check_reshape(int rank, const std::int64_t* extents, const std::int64_t* strides, int new_rank,
+                   const Extent* new_extents, const std::source_location& here);
+void broadcast(int rank, const std::int64_t* extents, const std::int64_t* strides, int new_rank,
+               const Extent* new_extents, std::int64_t* new_strides, const std::source_location& here);
+
+template <class C>
+concept ContiguousContainer = requires(C& c) {
+  { *c.data() };
+  { c.size() } -> std::convertible_to<std::size_t>;
+} && !requires(C& c) { c.rank(); };
+template <class C> using ElementOf = std::remove_reference_t<decltype(*std::declval<C&>().data())>;
+
+} // namespace detail
+
+template <class T, int Rank> class TensorView {
+  static_assert(Rank >= 0 && Rank <= max_rank, "a TensorView has from 0 to 8 dimensions");
+
+public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+  using Here = std::source_location;
+  static constexpr int rank_value = Rank;
+
+  // An empty view: null, all extents zero (rank 0 has one element and so has no empty view).
+  constexpr TensorView()
+    requires(Rank > 0)
+  = default;
+
+  // Row-major.
+  TensorView(T* data, const Extent (&extents)[Rank], Here here = Here::current())
+    requires(Rank > 0)
+      : data_(data) {
+    for (int i = 0; i < Rank; ++i)
+      extents_[i] = extents[i].value;
+    detail::row_major_strides(Rank, extents_, strides_);
+    check(here);
+  }
+  TensorView(T* data, const Extent (&extents)[Rank], const Extent (&strides)[Rank],
+             Here here = Here::current())
+    requires(Rank > 0)
+      : data_(data) {
+    for (int i = 0; i < Rank; ++i)
+      extents_[i] = extents[i].value, strides_[i] = strides[i].value;
+    check(here);
+  }
+  // One number: TensorView<float, 0>(&x); never deduced, because a pointer alone is more often a mistake.
+  explicit TensorView(T* data, Here here = Here::current())
+    requires(Rank == 0)
+      : data_(data) {
+    check(here);
+  }
+
+  // A whole vector, span or array.
+  template <detail::ContiguousContainer C>
+    requires(Rank == 1 && std::is_convertible_v<detail::ElementOf<C> (*)[], T (*)[]>)
+  TensorView(C&& container, Here here = Here::current())
+      : TensorView(container.data(), {container.size()}, here) {}
+  template <class U, std::size_t N>
+    requires(Rank == 1 && std::is_convertible_v<U (*)[], T (*)[]>)
+  TensorView(U (&array)[N], Here here = Here::current()) : TensorView(array, {N}, here) {}
+  // Its elements in row-major order; it must hold at least as many as the extents say.
+  template <detail::ContiguousContainer C>
+    requires(Rank > 0 && std::is_convertible_v<detail::ElementOf<C> (*)[], T (*)[]>)
+  TensorView(C&& container, const Extent (&extents)[Rank], Here here = Here::current())
+      : TensorView(container.data(), extents, here) {
+    detail::check_container(container.size(), Rank, extents_, here);
+  }
+
+  // TensorView<float, 2> -> TensorView<const float, 2>.
+  template <class U>
+    requires(!std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>)
+  TensorView(const TensorView<U, Rank>& other) : data_(other.data()) {
+    for (int i = 0; i < Rank; ++i)
+      extents_[i] = other.extents()[i], strides_[i] = other.strides()[i];
+  }
+
+  T* data() const { return data_; }
+  static constexpr int rank() { return Rank; }
+  std::int64_t extent(int axis) const { return extents_[axis]; }
+  std::int64_t stride(int axis) const { return strides_[axis]; }
+  const std::int64_t* extents() const { return extents_; }
+  const std::int64_t* strides() const { return strides_; }
+  std::int64_t rows() const
+    requires(Rank >= 2)
+  {
+    return extents_[Rank - 2];
+  }
+  std::int64_t cols() const
+    requires(Rank >= 2)
+  {
+    return extents_[Rank - 1];
+  }
+  // Number of elements.
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < Rank; ++i)
+      n *= extents_[i];
+    return n;
+  }
+  bool empty() const { return size() == 0; }
+  bool is_contiguous() const { return detail::is_contiguous(Rank, extents_, strides_); }
+
+  // One element; checked.
+  template <class... I>
+    requires(sizeof...(I) == Rank && (std::is_integral_v<I> && ...))
+  T& operator()(I... index) const {
+    std::int64_t offset = 0;
+    [[maybe_unused]] int axis = 0;
+    ((offset += at(axis++, static_cast<std::int64_t>(index))), ...);
+    return data_[offset];
+  }
+
+  // Swaps the last two dimensions.
+  TensorView transpose() const
+    requires(Rank >= 2)
+  {
+    TensorView v = *this;
+    v.swap_axes(Rank - 2, Rank - 1);
+    return v;
+  }
+  // Dimension i of the result is dimension order[i] of this view.
+  TensorView permute(const Extent (&order)[Rank], Here here = Here::current()) const
+    requires(Rank > 0)
+  {
+    detail::check_permutation(Rank, order, here);
+    TensorView v = *this;
+    for (int i = 0; i < Rank; ++i) {
+      v.extents_[i] = extents_[order[i].value];
+      v.strides_[i] = strides_[order[i].value];
+    }
+    return v;
+  }
+  // Elements begin to end (exclusive) of one dimension.
+  TensorView slice(int axis, std::int64_t begin, std::int64_t end, Here here = Here::current()) const
+    requires(Rank > 0)
+  {
+    if (axis < 0 || axis >= Rank) detail::bad_axis("slice", axis, Rank, here);
+    detail::check_range("slice", axis, begin, end, extents_[axis], here);
+    TensorView v = *this;
+    if (end > begin) v.data_ += begin * strides_[axis];
+    v.extents_[axis] = end - begin;
+    return v;
+  }
+  // Index i of one dimension, which disappears.
+  TensorView<T, (Rank > 0 ? Rank - 1 : 0)> select(int axis, std::int64_t i, Here here = Here::current()) const
+    requires(Rank > 0)
+  {
+    if (axis < 0 || axis >= Rank) detail::bad_axis("select", axis, Rank, here);
+    detail::check_index("select", axis, i, extents_[axis], here);
+    TensorView<T, Rank - 1> v{typename TensorView<T, Rank - 1>::Unchecked{}};
+    v.data_ = data_ + i * strides_[axis];
+    for (int from = 0, to = 0; from < Rank; ++from) {
+      if (from == axis) continue;
+      v.extents_[to] = extents_[from];
+      v.strides_[to++] = strides_[from];
+    }
+    return v;
+  }
+  // The same elements in row-major order under other extents; this view must be contiguous.
+  template <std::size_t NewRank>
+  TensorView<T, static_cast<int>(NewRank)> reshape(const Extent (&extents)[NewRank],
+                                                   Here here = Here::current()) const {
+    detail::check_reshape(Rank, extents_, strides_, NewRank, extents, here);
+    return TensorView<T, static_cast<int>(NewRank)>(data_, extents, here);
+  }
+  // Repeats dimensions of extent 1, and the whole view along new leading dimensions, without copying.
+  template <std::size_t NewRank>
+  TensorView<T, static_cast<int>(NewRank)> broadcast_to(const Extent (&extents)[NewRank],
+                                                        Here here = Here::current()) const {
+    TensorView<T, static_cast<int>(NewRank)> v{
+        typename TensorView<T, static_cast<int>(NewRank)>::Unchecked{}};
+    v.data_ = data_;
+    for (std::size_t i = 0; i < NewRank; ++i)
+      v.extents_[i] = extents[i].value;
+    detail::broadcast(Rank, extents_, strides_, NewRank, extents, v.strides_, here);
+    v.check(here);
+    return v;
+  }
+
+private:
+  template <class, int> friend class TensorView;
+  struct Unchecked {};
+  explicit TensorView(Unchecked) {}
+
+  void check(const Here& here) const {
+    detail::check_view(data_, sizeof(T), alignof(T), Rank, extents_, strides_, here);
+  }
+  std::int64_t at(int axis, std::int64_t index) const {
+    if (index < 0 || index >= extents_[axis])
+      detail::check_index("operator()", axis, index, extents_[axis], Here());
+    return index * strides_[axis];
+  }
+  void swap_axes(int a, int b) {
+    std::int64_t e = extents_[a], s = strides_[a];
+    extents_[a] = extents_[b], strides_[a] = strides_[b];
+    extents_[b] = e, strides_[b] = s;
+  }
+
+  T* data_ = nullptr;
+  std::int64_t extents_[Rank > 0 ? Rank : 1] = {};
+  std::int64_t strides_[Rank > 0 ? Rank : 1] = {};
+};
+
+template <class T, std::size_t R>
+TensorView(T*, const Extent (&)[R], std::source_location = {}) -> TensorView<T, static_cast<int>(R)>;
+template <class T, std::size_t R>
+TensorView(T*, const Extent (&)[R], const Extent (&)[R], std::source_location = {})
+    -> TensorView<T, static_cast<int>(R)>;
+template <class T, std::size_t N> TensorView(T (&)[N], std::source_location = {}) -> TensorView<T, 1>;
+template <detail::ContiguousContainer C>
+TensorView(C&&, std::source_location = {}) -> TensorView<detail::ElementOf<C>, 1>;
+template <detail::ContiguousContainer C, std::size_t R>
+TensorView(C&&, const Extent (&)[R], std::source_location = {})
+    -> TensorView<detail::ElementOf<C>, static_cast<int>(R)>;
+
+} // namespace kiln

@@ -1,0 +1,14 @@
+// A thread that Kiln owns: no signals, a name, and a handle that fork can drop. Not for users.
+#pragma once
+
+#include <pthread.h>
+
+namespace kiln {
+
+// Starts `body(argument)` on a thread that takes no signals. False if the system refuses one.
+bool start_thread(pthread_t& handle, void* (*body)(void* argument), void* argument, const char* name);
+
+// Binds a thread to one CPU; a refusal is harmless and ignored.
+void pin_thread(pthread_t handle, int cpu);
+
+} // namespace kiln

@@ -1,0 +1,161 @@
+// Devices, what limits their threads, and memory from the caching allocator.
+#include <catch2/catch.hpp>
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/buffer.h>
+#include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/runtime/device.h>
+#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/runtime/scratch.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <unistd.h>
+#include <unordered_set>
+
+using namespace kiln;
+namespace fs = std::filesystem;
+
+TEST_CASE("a device is a value") {
+  CHECK(Device() == Device::cpu());
+  CHECK(Device::cpu().kind() == DeviceKind::Cpu);
+  CHECK(to_string(Device::cpu()) == "cpu");
+  std::unordered_set<Device> set{Device::cpu(), Device()};
+  CHECK(set.size() == 1);
+}
+
+TEST_CASE("the cpu knows itself") {
+  const auto& p = Device::cpu().properties();
+  CHECK_FALSE(p.name.empty());
+  CHECK_FALSE(p.cpu.empty());
+  CHECK(p.num_threads >= 1);
+  CHECK(p.memory_bytes > (1 << 20));
+  CHECK(&p == &Device::cpu().properties());
+  CHECK(Device::cpu().limits().max_programs == std::int64_t{1} << 62);
+  CHECK(Device::cpu().limits().max_scratch_bytes > 0);
+}
+
+TEST_CASE("a device that this build lacks is a user error at the caller's line") {
+  int line = __LINE__ + 1;
+  CHECK_THROWS_WITH(Device::cuda(1),
+                    std::string(__FILE__) + ":" + std::to_string(line) +
+                        ": Device::cuda(1): no CUDA back end in this build; use Device::cpu()");
+  CHECK_THROWS_AS(Device::emulated("sm_90a"), UserError);
+}
+
+TEST_CASE("the lowest cgroup quota on the way to the root binds") {
+  fs::path root = fs::temp_directory_path() / ("kiln-cgroup-" + std::to_string(getpid()));
+  fs::create_directories(root / "a/b");
+  fs::create_directories(root / "cpu/v1");
+  auto write = [](const fs::path& file, const char* text) { std::ofstream(file) << text; };
+  write(root / "self", "0::/a/b\n");
+  CHECK(cgroup_cpu_limit(root, root / "self") == 0);
+  write(root / "a/b/cpu.max", "max 100000\n");
+  CHECK(cgroup_cpu_limit(root, root / "self") == 0);
+  write(root / "a/cpu.max", "250000 100000\n");
+  CHECK(cgroup_cpu_limit(root, root / "self") == 2.5);
+  write(root / "a/b/cpu.max", "50000 100000\n");
+  CHECK(cgroup_cpu_limit(root, root / "self") == 0.5);
+  write(root / "self", "5:cpu,cpuacct:/v1\n");
+  write(root / "cpu/v1/cpu.cfs_quota_us", "-1\n");
+  write(root / "cpu/v1/cpu.cfs_period_us", "100000\n");
+  CHECK(cgroup_cpu_limit(root, root / "self") == 0);
+  write(root / "cpu/v1/cpu.cfs_quota_us", "300000\n");
+  CHECK(cgroup_cpu_limit(root, root / "self") == 3);
+  fs::remove_all(root);
+}
+
+TEST_CASE("KILN_NUM_THREADS sets the budget") {
+  Options o;
+  o.num_threads = 5;
+  ScopedOptions scope(o);
+  CHECK(thread_budget().threads == 5);
+  CHECK_FALSE(thread_budget().limited_by_quota);
+}
+
+TEST_CASE("buffers are aligned and usable to the last byte") {
+  auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 200; ++i) {
+    std::int64_t bytes = std::int64_t(1) << (random() % 23);
+    bytes += static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bytes));
+    Buffer b(Device::cpu(), bytes);
+    REQUIRE(b.size() == bytes);
+    REQUIRE(reinterpret_cast<std::uintptr_t>(b.data()) % (bytes >= (1 << 20) ? (2 << 20) : 64) == 0);
+    std::memset(b.data(), 0x5a, static_cast<std::size_t>(bytes));
+  }
+}
+
+TEST_CASE("a freed block is handed out again, and trim gives it back") {
+  Buffer::trim();
+  CHECK(Buffer::cached_bytes() == 0);
+  void* first;
+  {
+    Buffer b(Device::cpu(), 5 << 20);
+    first = b.data();
+  }
+  CHECK(Buffer::cached_bytes() >= 5 << 20);
+  {
+    Buffer b(Device::cpu(), (5 << 20) + 17);
+    CHECK(b.data() == first);
+    CHECK(Buffer::cached_bytes() == 0);
+  }
+  Buffer::trim();
+  CHECK(Buffer::cached_bytes() == 0);
+}
+
+TEST_CASE("a moved buffer leaves nothing behind") {
+  Buffer a(Device::cpu(), 100);
+  void* data = a.data();
+  Buffer b = std::move(a);
+  CHECK(a.data() == nullptr);
+  CHECK(a.size() == 0);
+  CHECK(b.data() == data);
+  b = Buffer();
+  CHECK(b.data() == nullptr);
+}
+
+TEST_CASE("a size that no memory has is a user error that names it") {
+  auto bytes = GENERATE(std::int64_t{1} << 50, (std::int64_t{1} << 62) + 1, INT64_MAX);
+  CHECK_THROWS_WITH(Buffer(Device::cpu(), bytes),
+                    Catch::Contains("no memory for a Buffer of " + std::to_string(bytes) + " bytes on cpu"));
+  CHECK_THROWS_WITH(Buffer(Device::cpu(), -4),
+                    Catch::Contains("Buffer of -4 bytes; the size must not be negative"));
+  CHECK(Buffer(Device::cpu(), 0).data() == nullptr);
+}
+
+TEST_CASE("buffers of several threads never overlap") {
+  auto work = [](int id, bool* intact) {
+    std::mt19937 random(static_cast<unsigned>(id));
+    for (int i = 0; i < 500; ++i) {
+      Buffer b(Device::cpu(), 1 + static_cast<std::int64_t>(random() % 5000));
+      std::memset(b.data(), id, static_cast<std::size_t>(b.size()));
+      for (std::int64_t j = 0; j < b.size(); ++j)
+        if (static_cast<char*>(b.data())[j] != id) *intact = false;
+    }
+  };
+  bool intact[4] = {true, true, true, true};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back(work, i + 1, &intact[i]);
+  }
+  for (bool b : intact)
+    CHECK(b);
+}
+
+TEST_CASE("scratch is kept, grows, and is the thread's own") {
+  void* small = thread_scratch(1000);
+  CHECK(thread_scratch(10) == small);
+  void* large = thread_scratch(3 << 20);
+  REQUIRE(large != nullptr);
+  CHECK(reinterpret_cast<std::uintptr_t>(large) % 64 == 0);
+  CHECK(thread_scratch(std::int64_t{1} << 55) == nullptr);
+  void* mine = thread_scratch(100);
+  void* theirs = nullptr;
+  std::thread([&] { theirs = thread_scratch(100); }).join();
+  CHECK(mine != theirs);
+}
