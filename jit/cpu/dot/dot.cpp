@@ -13,8 +13,9 @@ using llvm::Value;
 
 // B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
 // repay packing it. Both bounds are measured.
-constexpr std::int64_t in_place_span_bytes = 1 << 20;
+constexpr std::int64_t in_place_span_bytes = 1 << 19;
 constexpr std::int64_t in_place_rows = 32;
+constexpr std::int64_t rows_packed_together = 32;
 
 struct LoopNest {
   Builder& b;
@@ -49,6 +50,11 @@ struct LoopNest {
     if (plan.shape.b_strides == DotStrides::UnitOuter) b_row_stride = b.getInt64(1);
     a_memory = element(plan.shape.a), b_memory = element(plan.shape.b), c_element = element(plan.accumulator);
   }
+
+  struct Panel {
+    Value* pointer;
+    Value* row_stride;
+  };
 
   // Any type of the element's size: only addresses are computed here.
   llvm::Type* element(DType t) { return b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
@@ -108,21 +114,20 @@ struct LoopNest {
       Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
       emit_for(b, b.getInt64(0), m, m_chunk, [&](Value* i0) {
         Value* height = smin(b, m_chunk, b.CreateSub(m, i0));
-        auto [rows, stride] = rows_of_a(in_place_a, i0, height, k0, depth);
-        emit_for(b, b.getInt64(0), n, plan.nr(), [&](Value* j) {
-          Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(n, j));
-          auto [sliver, sliver_stride] = sliver_of_b(in_place_b, k0, depth, j, width);
-          Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
-          register_tiles(rows, stride, sliver, sliver_stride, c_tile, height, width, steps_of(depth), adds);
+        const Panel rows = rows_of_a(in_place_a, i0, height, k0, depth);
+        emit_for(b, b.getInt64(0), n, plan.nr() * plan.slivers, [&](Value* group) {
+          Value* group_end = smin(b, n, b.CreateAdd(group, b.getInt64(plan.nr() * plan.slivers)));
+          pack_slivers(in_place_b, k0, depth, group, group_end);
+          emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
+            Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
+            const Panel sliver = sliver_of_b(in_place_b, k0, group, j, width);
+            Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
+            register_tiles(rows, sliver, c_tile, height, width, steps_of(depth), adds);
+          });
         });
       });
     });
   }
-
-  struct Panel {
-    Value* pointer;
-    Value* row_stride;
-  };
 
   // Calls `packed()` unless `in_place` holds; either way the result is a panel the microkernel can read.
   template <class Pack> Panel in_place_or_packed(Value* in_place, Panel direct, Pack&& packed) {
@@ -160,26 +165,49 @@ struct LoopNest {
     });
   }
 
-  Panel sliver_of_b(Value* in_place, Value* k0, Value* depth, Value* j, Value* width) {
-    Value* first = at(b_memory, b_pointer, k0, b_row_stride, j, b_column_stride);
-    Value* stride = b.getInt64(plan.nr());
-    // The microkernel reads NR columns whatever n is, so a ragged sliver is always packed.
-    Value* readable = b.CreateAnd(in_place, b.CreateICmpEQ(width, stride));
-    return in_place_or_packed(readable, {first, b_row_stride}, [&]() -> Panel {
-      b.CreateCall(pack_b, {scratch, stride, first, b_row_stride, b_column_stride, depth, width, stride});
-      return {scratch, stride};
+  // Where a group keeps the sliver that begins at column j, from row k of the chunk.
+  Value* packed_sliver(Value* group, Value* j, Value* row) {
+    Value* element = b.CreateAdd(b.CreateMul(b.CreateSub(j, group), b.getInt64(plan.k_chunk)),
+                                 b.CreateMul(row, b.getInt64(plan.nr())));
+    return b.CreateGEP(packed_a_element(), scratch, element);
+  }
+
+  // A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
+  // microkernel reads NR columns whatever n is, so a ragged last sliver is packed even when the others are
+  // read in place.
+  void pack_slivers(Value* in_place, Value* k0, Value* depth, Value* group, Value* group_end) {
+    Value* whole = b.CreateMul(b.CreateSDiv(b.CreateSub(group_end, group), b.getInt64(plan.nr())),
+                               b.getInt64(plan.nr()));
+    Value* first = b.CreateSelect(in_place, b.CreateAdd(group, whole), group);
+    emit_for(b, b.getInt64(0), depth, rows_packed_together, [&](Value* row) {
+      Value* rows = smin(b, b.getInt64(rows_packed_together), b.CreateSub(depth, row));
+      emit_for(b, first, group_end, plan.nr(), [&](Value* j) {
+        Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
+        Value* source = at(b_memory, b_pointer, b.CreateAdd(k0, row), b_row_stride, j, b_column_stride);
+        Value* nr = b.getInt64(plan.nr());
+        b.CreateCall(pack_b, {packed_sliver(group, j, row), nr, source, b_row_stride, b_column_stride, rows,
+                              width, nr});
+      });
     });
   }
 
-  void register_tiles(Value* rows, Value* stride, Value* sliver, Value* sliver_stride, Value* c_tile,
-                      Value* height, Value* width, Value* steps, Value* adds) {
+  Panel sliver_of_b(Value* in_place, Value* k0, Value* group, Value* j, Value* width) {
+    Value* packed = packed_sliver(group, j, b.getInt64(0));
+    Value* nr = b.getInt64(plan.nr());
+    Value* direct = b.CreateAnd(in_place, b.CreateICmpEQ(width, nr));
+    Value* source = at(b_memory, b_pointer, k0, b_row_stride, j, b_column_stride);
+    return {b.CreateSelect(direct, source, packed), b.CreateSelect(direct, b_row_stride, nr)};
+  }
+
+  void register_tiles(Panel rows, Panel sliver, Value* c_tile, Value* height, Value* width, Value* steps,
+                      Value* adds) {
     llvm::Type* a_step = plan.pairs() ? b.getInt32Ty() : packed_a_element();
     emit_for(b, b.getInt64(0), height, plan.mr, [&](Value* i) {
       Value* tile_rows = smin(b, b.getInt64(plan.mr), b.CreateSub(height, i));
-      Value* a_rows = b.CreateGEP(a_step, rows, b.CreateMul(i, stride));
+      Value* a_rows = b.CreateGEP(a_step, rows.pointer, b.CreateMul(i, rows.row_stride));
       Value* c_rows = b.CreateGEP(c_element, c_tile, b.CreateMul(i, c_row_stride));
-      b.CreateCall(micro, {a_rows, stride, sliver, sliver_stride, c_rows, c_row_stride, tile_rows, width,
-                           steps, adds});
+      b.CreateCall(micro, {a_rows, rows.row_stride, sliver.pointer, sliver.row_stride, c_rows, c_row_stride,
+                           tile_rows, width, steps, adds});
     });
   }
 };

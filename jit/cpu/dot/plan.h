@@ -18,6 +18,7 @@ struct Plan {
   int vectors = 0; // vectors in a row of the register tile
   int mr = 0;      // rows of the register tile
   std::int64_t k_chunk = 0;
+  std::int64_t slivers = 0;             // slivers of B packed at a time
   std::int64_t m_chunk = 0;             // rows of A packed at a time
   std::int64_t packed_a_row_stride = 0; // in elements of A's panel (i16 for pair kinds)
   std::int64_t packed_a_offset = 0;     // bytes into the scratch
