@@ -2,6 +2,7 @@
 #include <kiln/jit/passes/pass.h>
 
 #include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
 #include <string>
@@ -9,7 +10,10 @@
 namespace kiln::passes {
 
 const std::vector<PassInfo>& all_passes() {
-  static const std::vector<PassInfo> passes = {};
+  static const std::vector<PassInfo> passes = {
+      {"bind", "puts sizes in the place of dimension names, and layout classes on views", bind},
+      {"expand-grid", "turns program_tile into program ids and defines the grid", expand_grid},
+  };
   return passes;
 }
 
