@@ -1,0 +1,132 @@
+// Minimax polynomials of the vector math functions, lowest power first; written by minimax.py.
+#pragma once
+
+namespace kiln::cpu::coefficients {
+
+// e^r = 1 + r + r^2 q(r); relative error 2^-28.3.
+inline constexpr double exp_f32[] = {0x1.fffffc0000000p-2, 0x1.5554920000000p-3, 0x1.5558f00000000p-5,
+                                     0x1.1239e40000000p-7, 0x1.6a25d00000000p-10};
+
+// e^r = 1 + r + r^2 q(r); relative error 2^-57.9.
+inline constexpr double exp_f64[] = {0x1.000000000000ap-1,  0x1.55555555554fap-3,  0x1.5555555550879p-5,
+                                     0x1.1111111127af5p-7,  0x1.6c16c1842aab4p-10, 0x1.a01a012aaa6f0p-13,
+                                     0x1.a0199a0ad0704p-16, 0x1.71df249aba791p-19, 0x1.28ad744252ea3p-22,
+                                     0x1.ad808c8faa6cap-26};
+
+// e^r - 1 = r + r^2 q(r); relative error 2^-31.8.
+inline constexpr double expm1_f32[] = {0x1.0000000000000p-1, 0x1.5555560000000p-3,  0x1.55549e0000000p-5,
+                                       0x1.11101c0000000p-7, 0x1.6d83580000000p-10, 0x1.a2a4a20000000p-13};
+
+// e^r - 1 = r + r^2 q(r); relative error 2^-58.4.
+inline constexpr double expm1_f64[] = {0x1.0000000000001p-1,  0x1.5555555555557p-3,  0x1.5555555554d3dp-5,
+                                       0x1.11111111100e6p-7,  0x1.6c16c16f0a0bdp-10, 0x1.a01a01abe2fefp-13,
+                                       0x1.a019f39772b0bp-16, 0x1.71de023f73a8bp-19, 0x1.28022443148ecp-22,
+                                       0x1.af4dcfd60c0a9p-26, 0x1.e631fc1a95a72p-30};
+
+// 2^r = 1 + r q(r); relative error 2^-28.5.
+inline constexpr double exp2_f32[] = {0x1.62e4320000000p-1, 0x1.ebfbe20000000p-3,  0x1.c6ae740000000p-5,
+                                      0x1.3b27120000000p-7, 0x1.5f72620000000p-10, 0x1.47090e0000000p-13};
+
+// 2^r = 1 + r q(r); relative error 2^-63.9.
+inline constexpr double exp2_f64[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d6p-5,
+                                      0x1.3b2ab6fba4ea8p-7,  0x1.5d87fe78a130fp-10, 0x1.430912f8598ffp-13,
+                                      0x1.ffcbfc7ac29fdp-17, 0x1.62c0229a7114fp-20, 0x1.b524d0ec25dfdp-24,
+                                      0x1.e4cd9d66b153cp-28, 0x1.ea14204cefbe2p-32, 0x1.c6d9aa42fe392p-36};
+
+// 2^r = 1 + r q(r), enough for a result rounded to f32; relative error 2^-32.0.
+inline constexpr double exp2_single_in_f64[] = {
+    0x1.62e4300b9e704p-1,  0x1.ebfbe045708dcp-3,  0x1.c6b0551b173b0p-5, 0x1.3b2a1bf5ae4e7p-7,
+    0x1.5dc053af88f7cp-10, 0x1.443f95dd9520ap-13, 0x1.c04555d12736cp-17};
+
+// log(1 + f) = f + f^2 q(f); relative error 2^-27.9.
+inline constexpr double log_f32[] = {-0x1.fffff80000000p-2, 0x1.5555500000000p-2,  -0x1.0004300000000p-2,
+                                     0x1.99a48c0000000p-3,  -0x1.5425f60000000p-3, 0x1.22642a0000000p-3,
+                                     -0x1.0f35b00000000p-3, 0x1.08a3ca0000000p-3,  -0x1.3923bc0000000p-4};
+
+// log2(1 + f) = f / ln 2 + f^2 q(f); relative error 2^-27.9.
+inline constexpr double log2_f32[] = {-0x1.7154700000000p-1, 0x1.ec70940000000p-2,  -0x1.715a820000000p-2,
+                                      0x1.277eaa0000000p-2,  -0x1.eabaf20000000p-3, 0x1.a2f2300000000p-3,
+                                      -0x1.8745de0000000p-3, 0x1.7dcb680000000p-3,  -0x1.c3c3d40000000p-4};
+
+// log((1 + s) / (1 - s)) = 2 s + s^3 q(s^2); relative error 2^-59.5.
+inline constexpr double log_f64[] = {0x1.5555555555592p-1, 0x1.999999997fef1p-2, 0x1.24924941e0a70p-2,
+                                     0x1.c71c5216316cdp-3, 0x1.74663c60e5daep-3, 0x1.39a1f9a30d548p-3,
+                                     0x1.2f02fe948fc30p-3};
+
+// log((1 + s) / (1 - s)) = 2 s + s^3 q(s^2), enough for a result rounded to f32; relative error 2^-52.2.
+inline constexpr double log_single_in_f64[] = {0x1.555555555397cp-1, 0x1.999999a28e4d4p-2,
+                                               0x1.2492417ab29abp-2, 0x1.c722769268346p-3,
+                                               0x1.732c5200da48fp-3, 0x1.58759b1ea6cc9p-3};
+
+// log((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + s^5 q(s^2); relative error 2^-88.0.
+inline constexpr double log_tail_f64[] = {0x1.999999999999ap-2, 0x1.2492492492493p-2, 0x1.c71c71c71c5cbp-3,
+                                          0x1.745d1745e3ef6p-3, 0x1.3b13b13151bfcp-3, 0x1.1111145befd75p-3,
+                                          0x1.e1e06dd126341p-4, 0x1.af5dda2ff1e0ep-4, 0x1.814c9170b6ec2p-4,
+                                          0x1.a227da1b3a9fbp-4};
+
+// sin(r) = r + r^3 q(r^2); relative error 2^-27.9.
+inline constexpr double sin_f32[] = {-0x1.5555440000000p-3, 0x1.1106d40000000p-7, -0x1.9920c40000000p-13};
+
+// cos(r) = 1 - r^2 / 2 + r^4 q(r^2); relative error 2^-32.9.
+inline constexpr double cos_f32[] = {0x1.55554a0000000p-5, -0x1.6c0bc40000000p-10, 0x1.99cb6a0000000p-16};
+
+// sin(r) = r + r^3 q(r^2); relative error 2^-57.7.
+inline constexpr double sin_f64[] = {-0x1.5555555555547p-3, 0x1.111111110f52ap-7,   -0x1.a01a019ba6820p-13,
+                                     0x1.71de351a0988cp-19, -0x1.ae5e1c4aaf56fp-26, 0x1.5d7d68a46ded6p-33};
+
+// cos(r) = 1 - r^2 / 2 + r^4 q(r^2); relative error 2^-63.7.
+inline constexpr double cos_f64[] = {0x1.5555555555549p-5,   -0x1.6c16c16c14c8ap-10, 0x1.a01a019c37477p-16,
+                                     -0x1.27e4f7b23abd8p-22, 0x1.1ee9b0b7a482bp-29,  -0x1.8f9025a9cca0ep-37};
+
+// tanh(x) = x + x^3 q(x^2) for |x| <= 0.625; relative error 2^-27.7.
+inline constexpr double tanh_f32[] = {-0x1.5555320000000p-2, 0x1.11070a0000000p-3, -0x1.b838560000000p-5,
+                                      0x1.520b240000000p-6, -0x1.7561f60000000p-8};
+
+// erf(x) = x + x q(x^2) for |x| <= 1; relative error 2^-29.6.
+inline constexpr double erf_small_f32[] = {
+    0x1.06eba80000000p-3, -0x1.81273e0000000p-2,  0x1.ce2cf80000000p-4, -0x1.b7f90e0000000p-6,
+    0x1.5405b00000000p-8, -0x1.a3f6ee0000000p-11, 0x1.4969ea0000000p-14};
+
+// erf(x) = 1 - e^(-q(x - 2.5)) for 1 <= x <= 4; relative error 2^-29.8.
+inline constexpr double erf_large_f32[] = {
+    0x1.f3a2e80000000p+2,  0x1.56928a0000000p+2,  0x1.e344aa0000000p-1,  0x1.5efe480000000p-7,
+    -0x1.431db40000000p-9, 0x1.3ee9460000000p-13, -0x1.86d3cc0000000p-13};
+
+// erf(x) = x + x q(x^2) for |x| <= 1.5; relative error 2^-62.7.
+inline constexpr double erf_small_f64[] = {
+    0x1.06eba8214db69p-3,  -0x1.812746b0379e6p-2,  0x1.ce2f21a042b87p-4,  -0x1.b82ce31287690p-6,
+    0x1.565bcd0e42568p-8,  -0x1.c02db3fa683d8p-11, 0x1.f9a32669a5dabp-14, -0x1.f4d252a0447d5p-17,
+    0x1.b9e6542560443p-20, -0x1.5f701185696d6p-23, 0x1.fc8f1508c798fp-27, -0x1.50cd8d83f3672p-30,
+    0x1.96fc1c0a67b14p-34, -0x1.b1f14cc283b91p-38, 0x1.6cffd50e854b3p-42, -0x1.60878d267c77fp-47};
+
+// erf(x) = 1 - e^(-q(x - 3)) for 1.5 <= x <= 6; relative error 2^-63.3.
+inline constexpr double erf_large_f64[] = {
+    0x1.570d36cb51ca6p+3,   0x1.9370b35013be3p+2,   0x1.ea2f93364383ap-1,   0x1.e5bee8dc4747dp-8,
+    -0x1.62c320629419ap-10, 0x1.01a07a70f7912p-12,  -0x1.696567f90de65p-15, 0x1.dd8385bf7b862p-18,
+    -0x1.1f0ef5269bd23p-20, 0x1.244f669429668p-23,  -0x1.8bf580240fa10p-27, -0x1.58ee4c5fc98cfp-31,
+    0x1.673f8abba9324p-31,  -0x1.773748f13a919p-33, 0x1.5073f8407b1e8p-35,  -0x1.f4d21cae9f100p-37,
+    0x1.5463097b53acfp-41};
+
+// atan(x) = x + x^3 q(x^2) for |x| <= 1; relative error 2^-28.5.
+inline constexpr double atan_f32[] = {-0x1.55553e0000000p-2, 0x1.9991fc0000000p-3,  -0x1.2421b20000000p-3,
+                                      0x1.c099e60000000p-4,  -0x1.5834540000000p-4, 0x1.dac93c0000000p-5,
+                                      -0x1.fed0580000000p-6, 0x1.65a5820000000p-7,  -0x1.d62ed20000000p-10};
+
+// atan(x) = x + x^3 q(x^2) for |x| <= tan(pi / 8); relative error 2^-59.4.
+inline constexpr double atan_f64[] = {-0x1.555555555553dp-2, 0x1.99999999957b0p-3,  -0x1.24924922a98e4p-3,
+                                      0x1.c71c70e4c061dp-4,  -0x1.745cf8ba66a54p-4, 0x1.3b1116eef752fp-4,
+                                      -0x1.10eba12ef7a8cp-4, 0x1.df0e0e7891a66p-5,  -0x1.9ccd711748804p-5,
+                                      0x1.37c8c6abf612bp-5,  -0x1.254f4190a3834p-6};
+
+// asin(x) = x + x^3 q(x^2) for |x| <= 1/2; relative error 2^-31.8.
+inline constexpr double asin_f32[] = {0x1.55554c0000000p-3, 0x1.33387c0000000p-4, 0x1.6caed60000000p-5,
+                                      0x1.04917e0000000p-5, 0x1.d921920000000p-7, 0x1.3355240000000p-5};
+
+// asin(x) = x + x^3 q(x^2) for |x| <= 1/2; relative error 2^-59.9.
+inline constexpr double asin_f64[] = {0x1.5555555555577p-3, 0x1.333333332e10dp-4, 0x1.6db6db7213ab2p-5,
+                                      0x1.f1c71a94909a7p-6, 0x1.6e8bdee9667b1p-6, 0x1.1c49efcd62b70p-6,
+                                      0x1.ca1f9979e903fp-7, 0x1.75852f81e4bfbp-7, 0x1.613e631019040p-7,
+                                      0x1.e5db4b65db436p-9, 0x1.63a411e898b22p-6, -0x1.5807e32296f1ep-6,
+                                      0x1.0b49e646e8920p-5};
+
+} // namespace kiln::cpu::coefficients

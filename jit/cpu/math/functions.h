@@ -1,0 +1,46 @@
+// The functions that vector_math.cpp chooses from; each is emitted at the builder's place with fast-math
+// flags clear.
+#pragma once
+
+#include <kiln/jit/cpu/math/math_builder.h>
+
+namespace kiln::cpu {
+
+// exponential.cpp
+llvm::Value* emit_exp(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_exp2(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_expm1(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_sigmoid(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_tanh(const MathBuilder& m, llvm::Value* x);
+
+// logarithm.cpp
+llvm::Value* emit_log(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_log2(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_log1p(const MathBuilder& m, llvm::Value* x);
+
+// error_function.cpp
+llvm::Value* emit_erf(const MathBuilder& m, llvm::Value* x);
+
+// trigonometric.cpp
+llvm::Value* emit_sin(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_cos(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_tan(const MathBuilder& m, llvm::Value* x);
+
+// trig_reduction.cpp: x - quadrant * pi/2 for a finite |x| of at least 1/2, else NaN; emitted as one function
+// a module and type. `remainder` is f64, `quadrant` is an int_type of which the low two bits count.
+struct Reduced {
+  llvm::Value* remainder;
+  llvm::Value* quadrant;
+};
+Reduced call_exact_reduction(const MathBuilder& m, llvm::Value* magnitude);
+
+// power.cpp
+llvm::Value* emit_pow(const MathBuilder& m, llvm::Value* x, llvm::Value* y);
+
+// inverse_trigonometric.cpp
+llvm::Value* emit_asin(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_acos(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_atan(const MathBuilder& m, llvm::Value* x);
+llvm::Value* emit_atan2(const MathBuilder& m, llvm::Value* y, llvm::Value* x);
+
+} // namespace kiln::cpu

@@ -1,0 +1,134 @@
+// The operations of MathBuilder that take more than one instruction.
+#include <kiln/jit/cpu/math/math_builder.h>
+
+#include <bit>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
+
+namespace kiln::cpu {
+
+using llvm::Value;
+
+MathBuilder::MathBuilder(llvm::IRBuilderBase& builder, const MathOptions& options, llvm::Type* type)
+    : b_(builder), options_(options), type_(type), int_type_(nullptr), lanes_(0),
+      is_double_(type->getScalarType()->isDoubleTy()) {
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type)) lanes_ = vector->getNumElements();
+  int_type_ = with_lanes(b_.getIntNTy(is_double_ ? 64 : 32));
+}
+
+llvm::Type* MathBuilder::with_lanes(llvm::Type* element) const {
+  return lanes_ ? llvm::FixedVectorType::get(element, lanes_) : element;
+}
+
+MathBuilder MathBuilder::wide() const { return MathBuilder(b_, options_, with_lanes(b_.getDoubleTy())); }
+
+Value* MathBuilder::constant(double value) const { return llvm::ConstantFP::get(type_, value); }
+Value* MathBuilder::integer(std::int64_t value) const {
+  return llvm::ConstantInt::get(int_type_, static_cast<std::uint64_t>(value), /*IsSigned=*/true,
+                                /*ImplicitTrunc=*/true);
+}
+
+Value* MathBuilder::fma(Value* x, Value* y, Value* z) const {
+  if (options_.has_fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type_}, {x, y, z});
+  if (!is_double_) { // the product is exact in f64; the second rounding can only break a tie
+    llvm::Type* wide_type = with_lanes(b_.getDoubleTy());
+    Value* product = b_.CreateFMul(b_.CreateFPExt(x, wide_type), b_.CreateFPExt(y, wide_type));
+    return b_.CreateFPTrunc(b_.CreateFAdd(product, b_.CreateFPExt(z, wide_type)), type_);
+  }
+  // Dekker, "A floating-point technique for extending the available precision" (1971): split each factor in
+  // two halves whose products are exact, then add with the error of each step carried along.
+  auto split = [&](Value* v) {
+    Value* high = from_bits(b_.CreateAnd(bits(v), integer(-(std::int64_t{1} << 27))));
+    return std::pair(high, sub(v, high));
+  };
+  auto [xh, xl] = split(x);
+  auto [yh, yl] = split(y);
+  Value* product = mul(x, y);
+  Value* error = add(add(add(sub(mul(xh, yh), product), mul(xh, yl)), mul(xl, yh)), mul(xl, yl));
+  Value* sum = add(product, z);
+  Value* part = sub(sum, product);
+  Value* sum_error = add(sub(product, sub(sum, part)), sub(z, part));
+  return add(sum, add(sum_error, error));
+}
+
+Value* MathBuilder::mul_add(Value* x, Value* y, Value* z) const {
+  return options_.has_fma ? fma(x, y, z) : add(mul(x, y), z);
+}
+
+Value* MathBuilder::polynomial(llvm::ArrayRef<double> c, Value* x) const {
+  Value* sum = constant(c.back());
+  for (double k : llvm::reverse(c.drop_back()))
+    sum = mul_add(sum, x, constant(k));
+  return sum;
+}
+
+Value* MathBuilder::sign_bit(Value* x) const {
+  return b_.CreateAnd(bits(x), integer(is_double_ ? std::int64_t{1} << 63 : std::int64_t{1} << 31));
+}
+
+Value* MathBuilder::integer_bits(Value* x, double offset) const {
+  // Adding 1.5 * 2^mantissa leaves the integer in the low bits of the significand.
+  return bits(add(x, (is_double_ ? 0x1.8p52 : 0x1.8p23) + offset));
+}
+
+Value* MathBuilder::power_of_two(Value* n) const {
+  return from_bits(b_.CreateShl(integer_bits(n, bias()), integer(mantissa())));
+}
+
+Value* MathBuilder::scale(Value* x, Value* n) const {
+  const unsigned native = is_double_ ? 8 : 16;
+  if (!options_.avx512 || lanes_ == 0 || lanes_ % native != 0) {
+    // In two steps, since 2^n alone may not be a normal number; the first product is exact.
+    Value* half = unary(llvm::Intrinsic::floor, mul(n, 0.5));
+    return mul(mul(x, power_of_two(half)), power_of_two(sub(n, half)));
+  }
+  auto id = is_double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512
+                       : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
+  Value* mask = llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(native));
+  Value* result = nullptr;
+  auto scalef = [&](Value* v, Value* e) {
+    Value* zero = llvm::Constant::getNullValue(v->getType());
+    return b_.CreateIntrinsic(id, {}, {v, e, zero, mask, b_.getInt32(4 /* the current rounding mode */)});
+  };
+  if (lanes_ == native) return scalef(x, n);
+  result = llvm::PoisonValue::get(type_);
+  auto* part_type = llvm::FixedVectorType::get(type_->getScalarType(), native);
+  for (unsigned i = 0; i < lanes_; i += native)
+    result = b_.CreateInsertVector(
+        type_, result,
+        scalef(b_.CreateExtractVector(part_type, x, i), b_.CreateExtractVector(part_type, n, i)), i);
+  return result;
+}
+
+llvm::SmallVector<Value*, 2>
+MathBuilder::if_any(Value* condition, llvm::ArrayRef<Value*> values,
+                    const std::function<llvm::SmallVector<Value*, 2>()>& slow) const {
+  Value* any = lanes_ ? b_.CreateOrReduce(condition) : condition;
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::Function* function = before->getParent();
+  llvm::BasicBlock* after = nullptr;
+  if (b_.GetInsertPoint() == before->end()) {
+    after = llvm::BasicBlock::Create(b_.getContext(), "common", function, before->getNextNode());
+  } else {
+    after = before->splitBasicBlock(b_.GetInsertPoint(), "common");
+    before->getTerminator()->eraseFromParent();
+    b_.SetInsertPoint(before);
+  }
+  auto* rare = llvm::BasicBlock::Create(b_.getContext(), "rare", function, after);
+  b_.CreateCondBr(any, rare, after, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
+  b_.SetInsertPoint(rare);
+  llvm::SmallVector<Value*, 2> replaced = slow();
+  rare = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after, after->begin());
+  llvm::SmallVector<Value*, 2> result;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    llvm::PHINode* phi = b_.CreatePHI(values[i]->getType(), 2);
+    phi->addIncoming(values[i], before);
+    phi->addIncoming(replaced[i], rare);
+    result.push_back(phi);
+  }
+  return result;
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,72 @@
+// Emits elementwise math functions as inlined LLVM IR: polynomials on whole vectors, never a call to libm.
+//
+//   MathOptions options = math_options(target_machine);
+//   llvm::Value* y = emit_math(builder, options, MathFn::Exp, x);      // x: float, double or a fixed vector
+//   of them
+//
+// Works for any vector width. f16 and bf16 callers convert to f32 first (float_convert.h).
+//
+// What holds for every function: infinities, NaN, signed zeros and denormals (in and out) as C99 Annex F
+// says; the result does not depend on the builder's fast-math flags; denormals are exact only while the
+// thread's MXCSR has FTZ and DAZ off, which is the default. The sin, cos and tan of huge arguments branch
+// once per vector to a slow exact reduction, so the builder's block may be split: after the call it points at
+// the end of the continuation. On x86 the target needs SSE4.1 (before it, floor and its like become library
+// calls).
+//
+// Accuracy: each file in math/ states the measured error. The bounds are 2 ulp for f32 and 4 ulp for f64.
+//
+// Thread safety: these functions touch only the module behind the builder.
+#pragma once
+
+#include <cstdint>
+
+namespace llvm {
+class IRBuilderBase;
+class TargetMachine;
+class Value;
+} // namespace llvm
+
+namespace kiln::cpu {
+
+enum class MathFn : std::uint8_t {
+  Exp,
+  Exp2,
+  Expm1,
+  Log,
+  Log2,
+  Log1p,
+  Sin,
+  Cos,
+  Tan,
+  Tanh,
+  Erf,
+  Sigmoid,
+  Pow,
+  Sqrt,
+  Rsqrt,
+  Floor,
+  Ceil,
+  Trunc,
+  Round, // Round: to nearest, ties to even
+  Asin,
+  Acos,
+  Atan,
+  Atan2, // Atan2(y, x)
+};
+inline constexpr int math_fn_count = static_cast<int>(MathFn::Atan2) + 1;
+
+// What the code may use of the target. Without has_fma results obey the same bounds, more slowly.
+struct MathOptions {
+  bool has_fma = true;
+  bool avx512 = false; // AVX-512 F intrinsics, used where the vector fills 512-bit registers
+};
+
+MathOptions math_options(const llvm::TargetMachine& target);
+
+// The number of operands of `fn`: 2 for Pow and Atan2, else 1.
+int operand_count(MathFn fn);
+
+llvm::Value* emit_math(llvm::IRBuilderBase& builder, const MathOptions& options, MathFn fn, llvm::Value* x,
+                       llvm::Value* y = nullptr);
+
+} // namespace kiln::cpu

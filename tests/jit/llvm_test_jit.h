@@ -1,0 +1,50 @@
+// Compiles one LLVM module built by a test for the host and hands out its functions.
+//
+//   TestJit jit({.features = "-avx512f"});
+//   jit.add([&](llvm::Module& module) { ... });        // the module has the target's triple and data layout
+//   auto* f = jit.lookup<void(const float*, float*, std::int64_t)>("f");
+#pragma once
+
+#include <functional>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Target/TargetMachine.h>
+#include <memory>
+#include <string>
+
+namespace kiln::test {
+
+struct TestTarget {
+  std::string cpu = {};        // empty: the host's CPU and features
+  std::string features = {};   // appended, as in "+fma,-avx512f"
+  bool process_symbols = true; // whether the code may call functions of this program and its libraries
+};
+
+class TestJit {
+public:
+  explicit TestJit(const TestTarget& target = {});
+  ~TestJit();
+
+  const llvm::TargetMachine& target_machine() const { return *target_machine_; }
+  // Builds, verifies, lightly optimises and adds one module; throws on an error.
+  void add(const std::function<void(llvm::Module&)>& build);
+  template <class F> F* lookup(const std::string& name) { return reinterpret_cast<F*>(address(name)); }
+  // The assembly of the last module added.
+  const std::string& assembly() const { return assembly_; }
+
+private:
+  std::uint64_t address(const std::string& name);
+
+  std::unique_ptr<llvm::TargetMachine> target_machine_;
+  std::unique_ptr<llvm::orc::LLJIT> jit_;
+  std::string assembly_;
+};
+
+// Emits `void name(const In* x, const In* y, Out* out, i64 vectors)`: a loop that loads vectors of `lanes`
+// elements from x (and from y), calls `body` and stores what it returns.
+void emit_elementwise_loop(
+    llvm::Module& module, const std::string& name, llvm::Type* in, llvm::Type* out, unsigned lanes,
+    const std::function<llvm::Value*(llvm::IRBuilder<>&, llvm::Value* x, llvm::Value* y)>& body);
+
+} // namespace kiln::test
