@@ -90,12 +90,13 @@ bool host_runs(const std::string& cpu) {
   return offered.any();
 }
 
-CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu, bool bf16_dot) {
+CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
+                         const std::function<void(cpu::DotTarget&)>& adjust) {
   auto builder = machine_builder(cpu);
   builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
   auto machine = llvm::cantFail(builder.createTargetMachine());
   target = cpu::dot_target(*machine);
-  target.bf16_dot = bf16_dot;
+  if (adjust) adjust(target);
   scratch_bytes = cpu::dot_scratch_bytes(shape, target);
 
   auto context = std::make_unique<llvm::LLVMContext>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <memory>
 #include <string>
@@ -19,8 +20,9 @@ using DotFunction = void (*)(const void* a, std::int64_t a_row_stride, std::int6
 
 class CompiledDot {
 public:
-  // `cpu` is an LLVM processor name, or "host".
-  CompiledDot(const cpu::DotShape& shape, const std::string& cpu, bool bf16_dot = false);
+  // `cpu` is an LLVM processor name, or "host"; `adjust` may change what the code is allowed to use.
+  CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
+              const std::function<void(cpu::DotTarget&)>& adjust = {});
   ~CompiledDot();
   CompiledDot(const CompiledDot&) = delete;
   CompiledDot& operator=(const CompiledDot&) = delete;

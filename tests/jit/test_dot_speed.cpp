@@ -124,3 +124,25 @@ TEST_CASE("speed of one 256 x 256 x 256 product of each type and stride class", 
                     optimise[2], codegen[2], build[2] + optimise[2] + codegen[2]);
       }
 }
+
+TEST_CASE("speed of products with few rows", "[.bench]") {
+  const Sgemm sgemm = openblas_sgemm();
+  const int size = 2048;
+  std::vector<float> a(32 * size, 0.5F), b(size * size, 0.25F), c(32 * size);
+  for (const int m : {1, 2, 6, 18, 32}) {
+    const double flops = 2.0 * m * size * size;
+    const double reference = sgemm ? median_gflops(flops, 21,
+                                                   [&] {
+                                                     sgemm(101, 111, 111, m, size, size, 1, a.data(), size,
+                                                           b.data(), size, 0, c.data(), size);
+                                                   })
+                                   : 0;
+    const DotStrides inner = DotStrides::UnitInner;
+    const test::CompiledDot dot({DType::F32, DType::F32, m, size, size, inner, inner}, "host");
+    std::vector<float> scratch(static_cast<std::size_t>(dot.scratch_bytes) / 4);
+    const double rate = median_gflops(flops, 21, [&] {
+      dot.run(a.data(), size, 1, b.data(), size, 1, c.data(), size, m, size, size, false, scratch.data());
+    });
+    std::printf("%d x %d x %d: %.1f GFLOP/s, openblas %.1f\n", m, size, size, rate, reference);
+  }
+}

@@ -89,12 +89,13 @@ llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm
     if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
   if (asking->hasFnAttribute(llvm::Attribute::UWTable))
     function->addFnAttr(asking->getFnAttribute(llvm::Attribute::UWTable));
-  Builder::InsertPointGuard guard(b);
-  const llvm::DebugLoc location = b.getCurrentDebugLocation();
+  // Neither the caller's source line nor its fast-math flags belong in here.
+  Builder::InsertPointGuard insert_point(b);
+  Builder::FastMathFlagGuard flags(b);
+  b.clearFastMathFlags();
   b.SetCurrentDebugLocation({});
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
   body(function);
-  b.SetCurrentDebugLocation(location);
   return function;
 }
 

@@ -151,9 +151,9 @@ struct Packer {
     for (int round = 1; round < lanes; round *= 2) {
       llvm::SmallVector<Value*, 16> next;
       for (int i = 0; i < lanes / 2; ++i) {
-        Value *x = v[static_cast<std::size_t>(i)], *y = v[static_cast<std::size_t>(i + lanes / 2)];
-        next.push_back(b.CreateShuffleVector(x, y, low));
-        next.push_back(b.CreateShuffleVector(x, y, high));
+        Value** x = v.begin() + i;
+        next.push_back(b.CreateShuffleVector(x[0], x[lanes / 2], low));
+        next.push_back(b.CreateShuffleVector(x[0], x[lanes / 2], high));
       }
       v.assign(next.begin(), next.end());
     }
