@@ -1,0 +1,161 @@
+// Conversions between float formats in integer arithmetic on the bits, and between floats and integers.
+//
+// Encoding after Giesen, "Float to half conversions" (2012): a normal result adds half of the last place and
+// shifts; for a denormal one, adding a power of two whose last place is the format's lets the FPU round it.
+#include <kiln/jit/cpu/float_convert.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/dsl/float_bits.h>
+
+#include <cmath>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/Target/TargetMachine.h>
+
+namespace kiln::cpu {
+
+using llvm::Value;
+
+ConvertOptions convert_options(const llvm::TargetMachine& target) {
+  return {.has_f16 =
+              !target.getTargetTriple().isX86() || target.getMCSubtargetInfo()->checkFeatures("+f16c")};
+}
+
+namespace {
+
+// IRBuilder with the lanes of one value.
+class Converter {
+public:
+  Converter(llvm::IRBuilderBase& builder, const ConvertOptions& options, Value* like)
+      : b_(builder), options_(options), vector_(llvm::dyn_cast<llvm::FixedVectorType>(like->getType())) {}
+
+  llvm::Type* type(llvm::Type* element) const {
+    return vector_ ? llvm::FixedVectorType::get(element, vector_->getNumElements()) : element;
+  }
+  llvm::Type* int_type(int bits) const { return type(b_.getIntNTy(bits)); }
+  llvm::Type* single() const { return type(b_.getFloatTy()); }
+  llvm::Type* wide() const { return type(b_.getDoubleTy()); }
+
+  // From F32 or F64 to a format of 16 or 8 bits.
+  Value* encode(DType format, Value* x) const {
+    const SmallFloat f = small_float(format);
+    const bool is_double = x->getType()->getScalarType()->isDoubleTy();
+    if (format == DType::F16 && options_.has_f16 && !is_double)
+      return b_.CreateBitCast(b_.CreateFPTrunc(x, type(b_.getHalfTy())), int_type(16));
+    const int width = is_double ? 64 : 32, mantissa = is_double ? 52 : 23, bias = is_double ? 1023 : 127;
+    llvm::Type* word_type = int_type(width);
+    auto constant = [&](std::uint64_t v) { return llvm::ConstantInt::get(word_type, v); };
+    auto power = [&](int exponent) { return llvm::ConstantFP::get(x->getType(), std::ldexp(1.0, exponent)); };
+
+    Value* word = b_.CreateBitCast(x, word_type);
+    Value* sign = b_.CreateAnd(word, constant(std::uint64_t{1} << (width - 1)));
+    Value* magnitude = b_.CreateXor(word, sign);
+    const int drop = mantissa - f.mantissa_bits;
+    const std::uint64_t rebias = static_cast<std::uint64_t>(bias - f.bias) << mantissa;
+    Value* last = b_.CreateAnd(b_.CreateLShr(magnitude, constant(drop)), constant(1));
+    Value* rounded = b_.CreateAdd(magnitude, constant((std::uint64_t{1} << (drop - 1)) - 1 - rebias));
+    Value* encoded = b_.CreateLShr(b_.CreateAdd(rounded, last), constant(drop));
+    if (bias !=
+        f.bias) { // else the denormals of both formats have one exponent, and the shift is right for them too
+      Value* absolute = b_.CreateBitCast(magnitude, x->getType());
+      llvm::Constant* anchor = power(1 - f.bias - f.mantissa_bits + mantissa);
+      Value* denormal = b_.CreateSub(b_.CreateBitCast(b_.CreateFAdd(absolute, anchor), word_type),
+                                     b_.CreateBitCast(anchor, word_type));
+      encoded = b_.CreateSelect(b_.CreateFCmpOLT(absolute, power(1 - f.bias)), denormal, encoded);
+    }
+    encoded = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, encoded, constant(f.greatest));
+    Value* is_nan = b_.CreateFCmpUNO(x, x);
+    sign = b_.CreateLShr(sign, constant(width - f.bits));
+    if (f.signed_nan) encoded = b_.CreateSelect(is_nan, constant(f.nan), encoded);
+    encoded = b_.CreateOr(encoded, sign);
+    if (!f.signed_nan) encoded = b_.CreateSelect(is_nan, constant(f.nan), encoded);
+    return b_.CreateTrunc(encoded, int_type(f.bits));
+  }
+
+  // From a format of 16 or 8 bits to F32.
+  Value* decode(DType format, Value* bits) const {
+    const SmallFloat f = small_float(format);
+    if (format == DType::F16 && options_.has_f16)
+      return b_.CreateFPExt(b_.CreateBitCast(bits, type(b_.getHalfTy())), single());
+    llvm::Type* word_type = int_type(32);
+    auto constant = [&](std::uint64_t v) { return llvm::ConstantInt::get(word_type, v); };
+    Value* word = b_.CreateZExt(bits, word_type);
+    if (format == DType::BF16) return b_.CreateBitCast(b_.CreateShl(word, constant(16)), single());
+    Value* magnitude = b_.CreateAnd(word, constant((1u << (f.bits - 1)) - 1));
+    Value* sign = b_.CreateShl(b_.CreateXor(word, magnitude), constant(32 - f.bits));
+    // Read as f32 the fields are too small by the difference of the biases; the product also normalises
+    // denormals.
+    Value* shifted = b_.CreateShl(magnitude, constant(23 - f.mantissa_bits));
+    Value* scaled = b_.CreateFMul(b_.CreateBitCast(shifted, single()),
+                                  llvm::ConstantFP::get(single(), std::ldexp(1.0, 127 - f.bias)));
+    Value* value = b_.CreateBitCast(scaled, word_type);
+    Value* special = b_.CreateICmpUGE(magnitude, constant(f.first_special));
+    value = b_.CreateSelect(special, b_.CreateOr(shifted, constant(0x7f800000)), value);
+    return b_.CreateBitCast(b_.CreateOr(value, sign), single());
+  }
+
+private:
+  llvm::IRBuilderBase& b_;
+  const ConvertOptions& options_;
+  llvm::FixedVectorType* vector_;
+};
+
+bool is_small(DType t) { return small_float(t).bits != 0; }
+
+} // namespace
+
+Value* emit_float_convert(llvm::IRBuilderBase& b, const ConvertOptions& options, DType from, DType to,
+                          Value* value) {
+  internal_check(is_float(from) && is_float(to), "emit_float_convert takes float formats");
+  if (from == to) return value;
+  llvm::IRBuilderBase::FastMathFlagGuard guard(b);
+  b.clearFastMathFlags();
+  const Converter c(b, options, value);
+  if (is_small(from)) value = c.decode(from, value);
+  if (is_small(to)) return c.encode(to, value);
+  llvm::Type* result = to == DType::F64 ? c.wide() : c.single();
+  if (value->getType() == result) return value;
+  return to == DType::F64 ? b.CreateFPExt(value, result) : b.CreateFPTrunc(value, result);
+}
+
+Value* emit_float_to_integer(llvm::IRBuilderBase& b, const ConvertOptions& options, DType from, DType to,
+                             Value* value) {
+  internal_check(is_float(from) && is_integer(to),
+                 "emit_float_to_integer takes a float and an integer format");
+  llvm::IRBuilderBase::FastMathFlagGuard guard(b);
+  b.clearFastMathFlags();
+  const Converter c(b, options, value);
+  if (is_small(from)) value = c.decode(from, value);
+  auto id = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+  return b.CreateIntrinsic(id, {c.int_type(8 * size_of(to)), value->getType()}, {value});
+}
+
+Value* emit_integer_to_float(llvm::IRBuilderBase& b, const ConvertOptions& options, DType from, DType to,
+                             Value* value) {
+  internal_check(is_float(to) && !is_float(from),
+                 "emit_integer_to_float takes an integer and a float format");
+  llvm::IRBuilderBase::FastMathFlagGuard guard(b);
+  b.clearFastMathFlags();
+  const Converter c(b, options, value);
+  auto convert = [&](llvm::Type* type) {
+    return is_signed(from) ? b.CreateSIToFP(value, type) : b.CreateUIToFP(value, type);
+  };
+  if (to == DType::F64) return convert(c.wide());
+  if (to == DType::F32) return convert(c.single());
+  if (size_of(from) <= 2) return c.encode(to, convert(c.single())); // exact in f32
+  if (size_of(from) == 8) {
+    // Past 2^53 f64 would round a first time: make the integer a multiple of 2^11 whose last bit remembers
+    // the rest, which rounds the same way (only bf16 can tell, the others have overflowed by then).
+    auto constant = [&](std::uint64_t v) { return llvm::ConstantInt::get(value->getType(), v); };
+    Value* rest = b.CreateICmpNE(b.CreateAnd(value, constant(0x7ff)), constant(0));
+    Value* sticky = b.CreateOr(b.CreateAnd(value, constant(~std::uint64_t{0x7ff})),
+                               b.CreateSelect(rest, constant(0x800), constant(0)));
+    Value* large = is_signed(from) ? b.CreateICmpUGT(b.CreateAdd(value, constant(std::uint64_t{1} << 53)),
+                                                     constant(std::uint64_t{1} << 54))
+                                   : b.CreateICmpUGT(value, constant(std::uint64_t{1} << 53));
+    value = b.CreateSelect(large, sticky, value);
+  }
+  return c.encode(to, convert(c.wide()));
+}
+
+} // namespace kiln::cpu
