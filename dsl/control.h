@@ -1,0 +1,298 @@
+// Run-time control flow: loops and branches of the kernel. (A native `for` or `if` runs while recording
+// instead.)
+//
+//   auto acc = for_range(BK, n, zeros<float>(BM), [&](auto k, auto acc) { return acc + x.tile(m, k).load();
+//   }); auto [a, b] = for_range(0, n, 1, state(a0, b0), [&](auto i, auto a, auto b) { return state(a + b, b *
+//   i); }); Var<float> best = 0; for_range(BK, n, [&](auto k) { best = max(best, x.tile(k).load()); });
+#pragma once
+
+#include <kiln/dsl/state.h>
+
+namespace kiln {
+
+// Bounds of a loop that does not start at zero: for_range(BK, range(begin, end), ...).
+template <class B, class E> struct Range {
+  using kiln_range = Range;
+  B begin;
+  E end;
+};
+template <class B, class E>
+  requires detail::Operand<B> && detail::Operand<E>
+auto range(const B& begin, const E& end) {
+  auto b = detail::as_value(begin);
+  auto e = detail::as_value(end);
+  return Range<decltype(b), decltype(e)>{b, e};
+}
+
+namespace detail {
+template <class X>
+concept IsRange = requires { typename X::kiln_range; };
+template <class X>
+concept LoopBound = Operand<X> || IsRange<X>;
+
+// A bound, step or index as an i64 scalar.
+template <class X> Handle index_handle(const X& x) {
+  constexpr bool ok = is_integer_scalar<X> || IsDimension<X>;
+  static_assert(ok, "for_range needs integer scalars as bounds and step");
+  if constexpr (ok)
+    return emit_cast(as_operand<std::int64_t>(x).record(), DType::I64);
+  else
+    return {};
+}
+
+template <class Index, class S, class F>
+auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, const F& body) {
+  if constexpr (is_poisoned<S>) {
+    return Poison{};
+  } else {
+    using Traits = StateTraits<S>;
+    Handle handles[Traits::count + 1], arguments[Traits::count + 1];
+    Traits::handles(initial, handles);
+    RegionOp op(ir::Opcode::For, {lower, upper, step}, {handles, Traits::count});
+    op.enter(arguments);
+    Index index(arguments[0]);
+    S carried = Traits::make(arguments + 1);
+    if constexpr (std::is_same_v<S, Void>) {
+      body(index);
+    } else {
+      auto next = call_body(body, carried, index);
+      if constexpr (is_poisoned<decltype(next)>) {
+        Traits::handles(carried, handles);
+      } else {
+        constexpr bool ok = returns_state<S, decltype(next)>();
+        static_assert(ok,
+                      "the body of for_range must return the next state, of the initial state's dtype and "
+                      "dimensions");
+        if constexpr (ok) state_handles<S>(next, handles);
+      }
+    }
+    op.leave({handles, Traits::count});
+    op.finish(Traits::types, Traits::count, handles);
+    if constexpr (!std::is_same_v<S, Void>) return Traits::make(handles);
+  }
+}
+
+template <class D, class E, class S, class F>
+auto dimension_loop(const E& end, const S& initial, const F& body, Location loc) {
+  set_location(loc);
+  if constexpr (IsPoison<E>) {
+    return to_state(initial);
+  } else {
+    Handle step = DimensionNode<D>{}.record();
+    if constexpr (IsRange<E>)
+      return record_loop<Offset<D{}>>(index_handle(end.begin), index_handle(end.end), step, to_state(initial),
+                                      body);
+    else
+      return record_loop<Offset<D{}>>(index_handle(0), index_handle(end), step, to_state(initial), body);
+  }
+}
+template <class B, class E, class T, class S, class F>
+auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, const F& body, Location loc) {
+  set_location(loc);
+  return record_loop<Scalar<std::int64_t>>(index_handle(begin), index_handle(end), index_handle(step),
+                                           to_state(initial), body);
+}
+} // namespace detail
+
+// Runs body(k, state) for k = 0, D, 2 * D, ... below `end`; k is an Offset<D>. Returns the last state.
+template <detail::IsDimension D, detail::LoopBound E, class S, class F>
+auto for_range(D, const E& end, const S& initial, const F& body,
+               detail::Location loc = detail::Location::current()) {
+  return detail::dimension_loop<D>(end, initial, body, loc);
+}
+// Runs body(k), which has effects only.
+template <detail::IsDimension D, detail::LoopBound E, class F>
+void for_range(D, const E& end, const F& body, detail::Location loc = detail::Location::current()) {
+  detail::dimension_loop<D>(end, detail::Void{}, body, loc);
+}
+// Runs body(i, state) for i = begin, begin + step, ... below `end`; i is an i64 scalar and the step is
+// positive.
+template <class B, class E, class T, class S, class F>
+  requires(!detail::IsDimension<B> && detail::Operand<B>)
+auto for_range(const B& begin, const E& end, const T& step, const S& initial, const F& body,
+               detail::Location loc = detail::Location::current()) {
+  return detail::scalar_loop(begin, end, step, initial, body, loc);
+}
+template <class B, class E, class T, class F>
+  requires(!detail::IsDimension<B> && detail::Operand<B>)
+void for_range(const B& begin, const E& end, const T& step, const F& body,
+               detail::Location loc = detail::Location::current()) {
+  detail::scalar_loop(begin, end, step, detail::Void{}, body, loc);
+}
+
+// While condition(state) holds: state = body(state). Returns the last state.
+template <class S, class C, class F>
+auto while_loop(const S& initial, const C& condition, const F& body,
+                detail::Location loc = detail::Location::current()) {
+  using namespace detail;
+  set_location(loc);
+  using State = decltype(to_state(initial));
+  if constexpr (is_poisoned<State>) {
+    return Poison{};
+  } else {
+    using Traits = StateTraits<State>;
+    Handle handles[Traits::count], arguments[Traits::count];
+    Traits::handles(to_state(initial), handles);
+    RegionOp op(ir::Opcode::While, {}, {handles, Traits::count});
+    op.enter(arguments);
+    auto go_on = call_body(condition, Traits::make(arguments));
+    Handle flag;
+    if constexpr (!IsPoison<decltype(go_on)>) {
+      constexpr bool ok = is_scalar_like<decltype(go_on)> && is_bool_operand<decltype(go_on)>;
+      static_assert(
+          ok,
+          "the condition of while_loop must be a scalar bool: compare scalars, or reduce with any or all");
+      if constexpr (ok) flag = as_tile(go_on).record();
+    }
+    op.leave({flag});
+    op.enter(arguments);
+    auto next = call_body(body, Traits::make(arguments));
+    if constexpr (!is_poisoned<decltype(next)>) {
+      constexpr bool ok = returns_state<State, decltype(next)>();
+      static_assert(
+          ok,
+          "the body of while_loop must return the next state, of the initial state's dtype and dimensions");
+      if constexpr (ok) state_handles<State>(next, handles);
+    }
+    op.leave({handles, Traits::count});
+    op.finish(Traits::types, Traits::count, handles);
+    return Traits::make(handles);
+  }
+}
+
+namespace detail {
+template <class C> Handle condition_handle(const C& condition) {
+  constexpr bool ok = is_scalar_like<C> && is_bool_operand<C>;
+  static_assert(
+      ok, "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
+  if constexpr (ok)
+    return as_tile(condition).record();
+  else
+    return {};
+}
+} // namespace detail
+
+// then() where the scalar condition holds, otherwise(): only the one taken acts. Both return the same type,
+// or nothing.
+template <class C, class T, class F>
+  requires detail::Operands<C>
+auto if_else(const C& condition, const T& then, const F& otherwise,
+             detail::Location loc = detail::Location::current()) {
+  using namespace detail;
+  set_location(loc);
+  if constexpr (IsPoison<C>) {
+    return Poison{};
+  } else {
+    RegionOp op(ir::Opcode::If, {condition_handle(condition)}, {});
+    op.enter(nullptr);
+    if constexpr (std::is_void_v<decltype(then())>) {
+      constexpr bool both = std::is_void_v<decltype(otherwise())>;
+      static_assert(both, "both branches of if_else must return the same, or nothing");
+      then();
+      op.leave({});
+      op.enter(nullptr);
+      otherwise();
+      op.leave({});
+      op.finish(nullptr, 0, nullptr);
+    } else {
+      auto a = to_state(then());
+      using State = decltype(a);
+      if constexpr (is_poisoned<State>) {
+        return Poison{};
+      } else {
+        using Traits = StateTraits<State>;
+        Handle handles[Traits::count];
+        Traits::handles(a, handles);
+        op.leave({handles, Traits::count});
+        op.enter(nullptr);
+        auto b = otherwise();
+        if constexpr (is_poisoned<decltype(b)>) {
+          return Poison{};
+        } else {
+          constexpr bool ok = returns_state<State, decltype(b)>();
+          static_assert(ok, "both branches of if_else must return the same dtype and dimensions, or nothing");
+          if constexpr (ok) state_handles<State>(b, handles);
+          op.leave({handles, Traits::count});
+          op.finish(Traits::types, Traits::count, handles);
+          return Traits::make(handles);
+        }
+      }
+    }
+  }
+}
+
+// body() where the scalar condition holds.
+template <class C, class F>
+  requires detail::Operands<C>
+void if_then(const C& condition, const F& body, detail::Location loc = detail::Location::current()) {
+  if_else(condition, body, [] {}, loc);
+}
+
+// --- Assignable state --------------------------------------------------------------------------------------
+
+namespace detail {
+template <class T> struct VarTile {
+  using type = Tile<T>;
+};
+template <class T, auto... D> struct VarTile<Tile<T, D...>> {
+  using type = tile_t<T, shape_t<Tile<T, D...>>>;
+};
+} // namespace detail
+
+// A variable that loops and branches may assign; what they assign is carried for you. Var<float>,
+// Var<Tile<float, BM>>.
+template <class T> class Var {
+public:
+  using tile_type = typename detail::VarTile<T>::type;
+  using kiln_element = detail::element_t<tile_type>;
+  using kiln_shape = detail::shape_t<tile_type>;
+
+  template <class X>
+    requires detail::Operand<X>
+  Var(const X& initial, detail::Location loc = detail::Location::current())
+      : id_((detail::set_location(loc), detail::variable_create(to_handle(initial)))) {}
+  Var(const Var& other) : id_(detail::variable_create(other.record())) {}
+  ~Var() { detail::variable_destroy(id_); }
+
+  template <class X>
+    requires detail::Operand<X>
+  Var& operator=(const X& x) {
+    detail::variable_assign(id_, to_handle(x));
+    return *this;
+  }
+  Var& operator=(const Var& other) {
+    detail::variable_assign(id_, other.record());
+    return *this;
+  }
+
+  // What it holds now; expressions take this, so that they keep their meaning when the variable changes.
+  tile_type kiln_snapshot() const { return tile_type(record()); }
+  operator tile_type() const { return kiln_snapshot(); }
+  detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
+
+private:
+  template <class X> static detail::Handle to_handle(const X& x) {
+    using namespace detail;
+    if constexpr (IsPoison<X>) {
+      return {};
+    } else {
+      constexpr bool dtype = Number<X> ? number_rank<X> <= class_rank(dtype_of<kiln_element>)
+                                       : operand_dtype<X>() == dtype_of<kiln_element>;
+      static_assert(dtype, "a Var keeps its dtype: write cast<T>(value)");
+      auto v = as_operand<kiln_element>(x);
+      constexpr bool shape = broadcasts_to<shape_t<decltype(v)>, kiln_shape>;
+      static_assert(shape, "a Var keeps its dimensions: the value's must be the same, or 1");
+      if constexpr (dtype && shape)
+        return emit_convert(v.record(), type_info<kiln_element, kiln_shape>);
+      else
+        return {};
+    }
+  }
+  std::uint64_t id_;
+};
+template <class X>
+  requires detail::TileLike<X>
+Var(X) -> Var<detail::tile_of_t<X>>;
+template <detail::Number N> Var(N) -> Var<typename detail::ElementOf<detail::own_dtype<N>>::type>;
+
+} // namespace kiln

@@ -1,0 +1,213 @@
+// Tile dimensions: types for the compiler, numbers for the tuner.
+//
+//   KILN_DIM(BM); KILN_DIM(BN);      // at namespace scope; libraries declare theirs in their own namespace
+//   Tile<float, BM, BN>              // in types
+//   zeros<float>(BM, BN * 2_c)       // in calls; constants are literals, products and quotients are
+//   dimensions Config{BM = 128, BN = 256}       // sizes are bound when a kernel is compiled
+//
+// Two dimensions are equal exactly if their names and factors are: sizes that happen to be equal do not make
+// them so.
+#pragma once
+
+#include <kiln/dsl/config.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace kiln {
+
+// The base of every dimension.
+struct Dimension {};
+
+namespace detail {
+Binding bind_dimension(const char* name, std::int64_t size);
+
+template <class D>
+concept IsDimension = std::is_base_of_v<Dimension, D>;
+
+// The run-time description of a dimension: numerator * factors / (denominator * divisors).
+struct DimInfo {
+  static constexpr int max_names = 8;
+  std::int64_t numerator = 1, denominator = 1;
+  int factors = 0, divisors = 0;
+  const char* names[max_names] = {}; // factors, then divisors
+};
+
+template <class... D> struct DimList {};
+
+constexpr bool name_less(const char* a, const char* b) {
+  while (*a && *a == *b)
+    ++a, ++b;
+  return static_cast<unsigned char>(*a) < static_cast<unsigned char>(*b);
+}
+constexpr std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
+  while (b) {
+    std::int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+} // namespace detail
+
+// A constant dimension; written as a literal: 16_c.
+template <std::int64_t N> struct Constant : Dimension {
+  static_assert(N > 0, "a dimension must be positive");
+  static constexpr std::int64_t value = N;
+  static constexpr detail::DimInfo info{N};
+  using parts_num = detail::DimList<>;
+  using parts_den = detail::DimList<>;
+  static constexpr std::int64_t numerator = N, denominator = 1;
+};
+
+// A product or quotient of dimensions, always reduced and sorted by name, so that equal ones are one type.
+template <std::int64_t Numerator, std::int64_t Denominator, class Factors, class Divisors> struct Product;
+template <std::int64_t Numerator, std::int64_t Denominator, class... F, class... G>
+struct Product<Numerator, Denominator, detail::DimList<F...>, detail::DimList<G...>> : Dimension {
+  static_assert(sizeof...(F) + sizeof...(G) <= detail::DimInfo::max_names,
+                "a product of dimensions has at most 8 names");
+  static constexpr detail::DimInfo info{
+      Numerator, Denominator, sizeof...(F), sizeof...(G), {F::dimension_name..., G::dimension_name...}};
+  using parts_num = detail::DimList<F...>;
+  using parts_den = detail::DimList<G...>;
+  static constexpr std::int64_t numerator = Numerator, denominator = Denominator;
+};
+
+namespace detail {
+// Named dimensions have no parts of their own; these give every dimension the same face.
+template <class D> struct Parts {
+  using num = typename D::parts_num;
+  using den = typename D::parts_den;
+  static constexpr std::int64_t numerator = D::numerator, denominator = D::denominator;
+};
+template <class D>
+  requires requires { D::dimension_name; }
+struct Parts<D> {
+  using num = DimList<D>;
+  using den = DimList<>;
+  static constexpr std::int64_t numerator = 1, denominator = 1;
+};
+
+template <class D, class Sorted> struct InsertDim;
+template <class D> struct InsertDim<D, DimList<>> {
+  using type = DimList<D>;
+};
+template <class List, class D> struct PushFront;
+template <class... L, class D> struct PushFront<DimList<L...>, D> {
+  using type = DimList<D, L...>;
+};
+template <class D, class First, class... Rest> struct InsertDim<D, DimList<First, Rest...>> {
+  static auto pick() {
+    if constexpr (name_less(First::dimension_name, D::dimension_name))
+      return typename PushFront<typename InsertDim<D, DimList<Rest...>>::type, First>::type{};
+    else
+      return DimList<D, First, Rest...>{};
+  }
+  using type = decltype(pick());
+};
+
+template <class List, class D> struct RemoveDim { // the first occurrence
+  using type = List;
+  static constexpr bool found = false;
+};
+template <class First, class... Rest, class D> struct RemoveDim<DimList<First, Rest...>, D> {
+  using rest = RemoveDim<DimList<Rest...>, D>;
+  using type = typename PushFront<typename rest::type, First>::type;
+  static constexpr bool found = rest::found;
+};
+template <class D, class... Rest> struct RemoveDim<DimList<D, Rest...>, D> {
+  using type = DimList<Rest...>;
+  static constexpr bool found = true;
+};
+
+// (Num / Den) * (Add / Sub), one name at a time; Num and Den stay sorted and free of common names.
+template <class Num, class Den, class Add, class Sub> struct Combine {
+  using num = Num;
+  using den = Den;
+};
+template <class Num, class Den, class A, class... Add, class Sub>
+struct Combine<Num, Den, DimList<A, Add...>, Sub> {
+  using cancel = RemoveDim<Den, A>;
+  static auto pick() {
+    if constexpr (cancel::found)
+      return Combine<Num, typename cancel::type, DimList<Add...>, Sub>{};
+    else
+      return Combine<typename InsertDim<A, Num>::type, Den, DimList<Add...>, Sub>{};
+  }
+  using next = decltype(pick());
+  using num = typename next::num;
+  using den = typename next::den;
+};
+template <class Num, class Den, class S, class... Sub>
+struct Combine<Num, Den, DimList<>, DimList<S, Sub...>> {
+  using cancel = RemoveDim<Num, S>;
+  static auto pick() {
+    if constexpr (cancel::found)
+      return Combine<typename cancel::type, Den, DimList<>, DimList<Sub...>>{};
+    else
+      return Combine<Num, typename InsertDim<S, Den>::type, DimList<>, DimList<Sub...>>{};
+  }
+  using next = decltype(pick());
+  using num = typename next::num;
+  using den = typename next::den;
+};
+
+template <std::int64_t N, std::int64_t D, class Num, class Den> struct Simplest {
+  using type = Product<N, D, Num, Den>;
+};
+template <std::int64_t N> struct Simplest<N, 1, DimList<>, DimList<>> {
+  using type = Constant<N>;
+};
+template <class S> struct Simplest<1, 1, DimList<S>, DimList<>> {
+  using type = S;
+};
+template <std::int64_t N, std::int64_t D, class Num, class Den>
+using simplest =
+    typename Simplest<N / greatest_common_divisor(N, D), D / greatest_common_divisor(N, D), Num, Den>::type;
+
+template <class A, class B, class PA = Parts<A>, class PB = Parts<B>> struct Multiply {
+  using combined = Combine<typename PA::num, typename PA::den, typename PB::num, typename PB::den>;
+  using type = simplest<PA::numerator * PB::numerator, PA::denominator * PB::denominator,
+                        typename combined::num, typename combined::den>;
+};
+template <class A, class B, class PA = Parts<A>, class PB = Parts<B>> struct Divide {
+  using combined = Combine<typename PA::num, typename PA::den, typename PB::den, typename PB::num>;
+  using type = simplest<PA::numerator * PB::denominator, PA::denominator * PB::numerator,
+                        typename combined::num, typename combined::den>;
+};
+template <class A, class B> using product_t = typename Multiply<A, B>::type;
+template <class A, class B> using quotient_t = typename Divide<A, B>::type;
+
+template <char... Digits> constexpr std::int64_t parse_constant() {
+  std::int64_t n = 0;
+  ((n = Digits == '\'' ? n : n * 10 + (Digits - '0')), ...);
+  return n;
+}
+} // namespace detail
+
+// The results are deduced: named in the signature, they would be formed for every operand of every operator.
+template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator*(A, B) {
+  return detail::product_t<A, B>{};
+}
+template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator/(A, B) {
+  return detail::quotient_t<A, B>{};
+}
+
+inline namespace literals {
+template <char... Digits> consteval auto operator""_c() {
+  return Constant<detail::parse_constant<Digits...>()>{};
+}
+} // namespace literals
+
+} // namespace kiln
+
+// Declares a named dimension, at namespace scope.
+#define KILN_DIM(NAME)                                                                                       \
+  inline constexpr struct kiln_dim_##NAME : ::kiln::Dimension {                                              \
+    static constexpr const char* dimension_name = #NAME;                                                     \
+    static constexpr ::kiln::detail::DimInfo info{1, 1, 1, 0, {dimension_name}};                             \
+    ::kiln::Binding operator=(::std::int64_t size) const {                                                   \
+      return ::kiln::detail::bind_dimension(dimension_name, size);                                           \
+    }                                                                                                        \
+  } NAME {                                                                                                   \
+  }

@@ -1,0 +1,99 @@
+// What a kernel's lambda looks like from outside: its parameters, and a call without its type.
+//
+// A Recipe is everything the library needs to record a kernel again for another config, without the lambda's
+// type.
+#pragma once
+
+#include <kiln/dsl/raw.h>
+
+namespace kiln {
+
+namespace detail {
+
+// --- Parameters --------------------------------------------------------------------------------------------
+
+template <class... P> struct ParameterList {
+  static constexpr int size = sizeof...(P);
+};
+
+// How a parameter type is recorded. Anything else is no parameter.
+template <class P> struct Parameter {
+  static constexpr bool ok = false;
+};
+template <class T, int Rank, LayoutClass... Pinned> struct Parameter<View<T, Rank, Pinned...>> {
+  static constexpr bool ok = true;
+  using element = T;
+  static constexpr ParameterInfo info{ParameterInfo::Kind::View, dtype_of<T>, std::is_const_v<T>, Rank,
+                                      (ParameterInfo::not_pinned, ..., static_cast<int>(Pinned))};
+  static View<T, Rank, Pinned...> make(const Handle& h) { return View<T, Rank, Pinned...>(h); }
+};
+template <class T> struct Parameter<Tile<T>> {
+  static constexpr bool ok = true;
+  using element = T;
+  static constexpr ParameterInfo info{ParameterInfo::Kind::Scalar, dtype_of<T>, false, 0, 0};
+  static Tile<T> make(const Handle& h) { return Tile<T>(h); }
+};
+template <class T> struct Parameter<Tile<T*>> {
+  static constexpr bool ok = true;
+  using element = T;
+  static constexpr ParameterInfo info{ParameterInfo::Kind::Pointer, dtype_of<T>, std::is_const_v<T>, 0, 0};
+  static Tile<T*> make(const Handle& h) { return Tile<T*>(h); }
+};
+
+// The parameters of a kernel's lambda as ParameterList<View<...>, ...>.
+template <class F> struct ParametersOf;
+template <class R, class... P> struct ParametersOf<R (*)(P...)> {
+  using type = ParameterList<std::remove_cvref_t<P>...>;
+};
+template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...) const> {
+  using type = ParameterList<std::remove_cvref_t<P>...>;
+};
+template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...)> {
+  using type = ParameterList<std::remove_cvref_t<P>...>;
+};
+template <class F> auto call_operator() {
+  if constexpr (requires { &F::operator(); })
+    return &F::operator();
+  else if constexpr (std::is_pointer_v<F>)
+    return F{};
+  else {
+    static_assert(never<F>,
+                  "a kernel's parameters need types (View, Scalar or raw::Ptr): auto parameters have none");
+    return static_cast<void (*)()>(nullptr);
+  }
+}
+template <class F>
+using parameters_of = typename ParametersOf<decltype(call_operator<std::decay_t<F>>())>::type;
+
+// --- Recording ---------------------------------------------------------------------------------------------
+
+struct Recipe {
+  const char* name;
+  const ParameterInfo* parameters;
+  int parameter_count;
+  void (*call)(const void* function, const Handle* parameters);
+  const void* function; // the lambda; not owned
+};
+
+template <class... P> inline constexpr ParameterInfo parameter_infos[] = {Parameter<P>::info..., {}};
+
+template <class F, class... P> Recipe make_recipe(const char* name, const F& function, ParameterList<P...>) {
+  constexpr bool ok = (Parameter<P>::ok && ...);
+  static_assert(ok, "a kernel's parameters must be View<T, Rank>, Scalar<T> or raw::Ptr<T>");
+  if constexpr (ok) {
+    auto call = [](const void* f, const Handle* h) {
+      [f, h]<int... I>(std::integer_sequence<int, I...>) {
+        (*static_cast<const F*>(f))(Parameter<P>::make(h[I])...);
+      }(std::make_integer_sequence<int, sizeof...(P)>{});
+    };
+    return {name, parameter_infos<P...>, sizeof...(P), call, &function};
+  } else {
+    return {};
+  }
+}
+template <class F> Recipe make_recipe(const char* name, const F& function) {
+  return make_recipe(name, function, parameters_of<F>{});
+}
+
+} // namespace detail
+} // namespace kiln

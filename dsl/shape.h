@@ -1,0 +1,316 @@
+// Making tiles, and moving their elements without computing.
+#pragma once
+
+#include <kiln/dsl/tile.h>
+
+#include <utility>
+
+namespace kiln {
+
+namespace detail {
+// The axis of a shape that `BN` or `axis<1>` names; -1 if it is missing, -2 if the dimension occurs twice.
+template <class A, class S> struct AxisIn {
+  static constexpr int value = Find<A, S>::count == 0 ? -1 : Find<A, S>::count > 1 ? -2 : Find<A, S>::index;
+};
+template <int N, class S> struct AxisIn<Axis<N>, S> {
+  static constexpr int value = N >= -S::rank && N < S::rank ? (N + S::rank) % (S::rank ? S::rank : 1) : -1;
+};
+template <class X>
+concept IsAxis = IsDimension<X> || requires(X x) { []<int N>(Axis<N>) {}(x); };
+
+template <class A, class S> constexpr bool check_axis() {
+  static_assert(AxisIn<A, S>::value != -1, "the tile has no such dimension or axis");
+  static_assert(AxisIn<A, S>::value != -2,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return AxisIn<A, S>::value >= 0;
+}
+template <class X> Handle record_value(const X& x, Location loc) {
+  set_location(loc);
+  return x.record(loc);
+}
+} // namespace detail
+
+// start, start + 1, ... along a dimension, in i32.
+template <detail::IsDimension D>
+Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
+                               detail::Location loc = detail::Location::current()) {
+  detail::set_location(loc);
+  return Tile<std::int32_t, D{}>(detail::emit(
+      ir::Opcode::Arange, {}, detail::type_info<std::int32_t, detail::Shape<D>>, {{"start", start}}));
+}
+
+// Every element is `value`; its dtype is the value's, or T: full<bf16>(0, BM, BN).
+template <class X, detail::IsDimension... D>
+  requires detail::Operand<X>
+auto full(const X& value, D...) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    auto x = detail::as_value(value);
+    static_assert(detail::rank_of<decltype(x)> == 0,
+                  "full needs a number or a scalar: use broadcast for tiles");
+    using E = detail::element_t<decltype(x)>;
+    return Tile<E, D{}...>(detail::emit_broadcast(x.record(), detail::type_info<E, detail::Shape<D...>>));
+  }
+}
+template <ElementType T, class X, detail::IsDimension... D>
+  requires detail::Operand<X>
+Tile<T, D{}...> full(const X& value, D...) {
+  auto x = detail::as_operand<T>(value);
+  static_assert(detail::rank_of<decltype(x)> == 0,
+                "full needs a number or a scalar: use broadcast for tiles");
+  return Tile<T, D{}...>(detail::emit_convert(x.record(), detail::type_info<T, detail::Shape<D...>>));
+}
+template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> zeros(D... dims) {
+  return full<T>(0, dims...);
+}
+template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> ones(D... dims) {
+  return full<T>(1, dims...);
+}
+
+// Inserts an axis of extent 1: expand<0>(x) gives [1, ...], expand<-1>(x) gives [..., 1].
+template <int At, class X>
+  requires detail::Operands<X>
+auto expand(const X& x, detail::Location loc = detail::Location::current()) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    constexpr int rank = detail::rank_of<X>;
+    constexpr bool ok = At >= -rank - 1 && At <= rank;
+    static_assert(ok, "expand: the axis must lie between -rank - 1 and rank");
+    if constexpr (ok) {
+      constexpr int axis = At < 0 ? At + rank + 1 : At;
+      using S = detail::insert_t<axis, detail::One, detail::shape_t<X>>;
+      using E = detail::element_t<X>;
+      return detail::tile_t<E, S>(detail::emit(ir::Opcode::ExpandDims, {detail::record_value(x, loc)},
+                                               detail::type_info<E, S>, {{"axis", axis}}));
+    } else {
+      return Poison{};
+    }
+  }
+}
+template <class X, int At>
+  requires detail::Operands<X>
+auto expand(const X& x, Axis<At>, detail::Location loc = detail::Location::current()) {
+  return expand<At>(x, loc);
+}
+
+// Removes an axis of extent 1.
+template <int At, class X>
+  requires detail::Operands<X>
+auto squeeze(const X& x, detail::Location loc = detail::Location::current()) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    using S = detail::shape_t<X>;
+    if constexpr (detail::check_axis<Axis<At>, S>()) {
+      constexpr int axis = detail::AxisIn<Axis<At>, S>::value;
+      constexpr bool one = std::is_same_v<detail::at_t<axis, S>, detail::One>;
+      static_assert(one, "squeeze: the axis must have extent 1");
+      if constexpr (one) {
+        using R = detail::remove_t<axis, S>;
+        using E = detail::element_t<X>;
+        return detail::tile_t<E, R>(detail::emit(ir::Opcode::Squeeze, {detail::record_value(x, loc)},
+                                                 detail::type_info<E, R>, {{"axis", axis}}));
+      } else {
+        return Poison{};
+      }
+    } else {
+      return Poison{};
+    }
+  }
+}
+
+// The tile broadcast to these dimensions.
+template <class X, detail::IsDimension... D>
+  requires detail::Operands<X>
+auto broadcast(const X& x, D...) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    using S = detail::Shape<D...>;
+    constexpr bool ok = detail::broadcasts_to<detail::shape_t<X>, S>;
+    static_assert(ok, "broadcast: the tile's dimensions must be the given ones, or 1");
+    if constexpr (ok)
+      return Tile<detail::element_t<X>, D{}...>(
+          detail::emit_broadcast(x.record(), detail::type_info<detail::element_t<X>, S>));
+    else
+      return Poison{};
+  }
+}
+
+// Result axis i is the tile's axis Order[i].
+template <int... Order, class X>
+  requires detail::Operands<X>
+auto permute(const X& x, detail::Location loc = detail::Location::current()) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    constexpr int rank = detail::rank_of<X>;
+    constexpr bool ok = sizeof...(Order) == rank && ((Order >= 0 && Order < rank) && ...) &&
+                        ((1u << Order) | ... | 0u) == (1u << rank) - 1;
+    static_assert(ok, "permute needs every axis of the tile exactly once");
+    if constexpr (ok) {
+      using S = detail::Shape<detail::at_t<Order, detail::shape_t<X>>...>;
+      using E = detail::element_t<X>;
+      constexpr int order[] = {Order..., 0};
+      return detail::tile_t<E, S>(detail::emit(ir::Opcode::Permute, {detail::record_value(x, loc)},
+                                               detail::type_info<E, S>, {{"order", rank, nullptr, order}}));
+    } else {
+      return Poison{};
+    }
+  }
+}
+
+namespace detail {
+template <class X, int... I> auto swap_last(const X& x, Location loc, std::integer_sequence<int, I...>) {
+  constexpr int rank = sizeof...(I);
+  return permute<(I == rank - 1 ? rank - 2 : I == rank - 2 ? rank - 1 : I)...>(x, loc);
+}
+} // namespace detail
+
+// The last two axes exchanged.
+template <class X>
+  requires detail::Operands<X>
+auto trans(const X& x, detail::Location loc = detail::Location::current()) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    constexpr bool ok = detail::rank_of<X> >= 2;
+    static_assert(ok, "trans needs a tile with at least two axes: use expand first");
+    if constexpr (ok)
+      return detail::swap_last(x, loc, std::make_integer_sequence<int, detail::rank_of<X>>{});
+    else
+      return Poison{};
+  }
+}
+
+// The same elements in row-major order under other dimensions, of the same product (checked when sizes are
+// bound, where the names alone do not tell).
+template <class X, detail::IsDimension... D>
+  requires detail::Operands<X>
+auto reshape(const X& x, D...) {
+  if constexpr (detail::IsPoison<X>) {
+    return Poison{};
+  } else {
+    using S = detail::Shape<D...>;
+    using From = detail::elements_t<detail::shape_t<X>>;
+    using To = detail::elements_t<S>;
+    constexpr bool numbers =
+        From::info.factors + From::info.divisors + To::info.factors + To::info.divisors == 0;
+    constexpr bool ok = !numbers || std::is_same_v<From, To>;
+    static_assert(ok, "reshape must keep the number of elements");
+    using E = detail::element_t<X>;
+    return Tile<E, D{}...>(detail::emit(ir::Opcode::Reshape, {x.record()}, detail::type_info<E, S>));
+  }
+}
+// All elements along one axis.
+template <class X>
+  requires detail::Operands<X>
+auto flatten(const X& x) {
+  if constexpr (detail::IsPoison<X>)
+    return Poison{};
+  else
+    return reshape(x, detail::elements_t<detail::shape_t<X>>{});
+}
+
+// How f32 operands of dot are multiplied: in full, or faster and less precisely.
+enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
+
+namespace detail {
+inline constexpr const char* precision_names[] = {"ieee", "tf32", "bf16x3"};
+
+template <class A, class B> struct DotShape {
+  static constexpr int status = 1;
+};
+template <class M, class K, class N> struct DotShape<Shape<M, K>, Shape<K, N>> {
+  static constexpr int status = 0;
+  using type = Shape<M, N>;
+};
+template <class L, class A1, class A2, class... A, class B1, class B2, class... B>
+struct DotShape<Shape<L, A1, A2, A...>, Shape<L, B1, B2, B...>> {
+  using inner = DotShape<Shape<A1, A2, A...>, Shape<B1, B2, B...>>;
+  static constexpr int status = inner::status;
+  static auto pick() {
+    if constexpr (status == 0)
+      return typename Prepend<L, typename inner::type>::type{};
+    else
+      return 0;
+  }
+  using type = decltype(pick());
+};
+template <class T>
+using accumulator_t = std::conditional_t<std::is_same_v<T, double>, double,
+                                         std::conditional_t<is_float(dtype_of<T>), float, std::int32_t>>;
+template <class T>
+inline constexpr bool can_dot =
+    is_float(dtype_of<T>) || size_of(dtype_of<T>) == 1 && !std::is_same_v<T, bool>;
+
+template <class A, class B> constexpr bool check_dot() {
+  static_assert(rank_of<A> >= 2 && rank_of<B> >= 2,
+                "dot needs tiles with at least two axes: use expand first");
+  if constexpr (rank_of<A> < 2 || rank_of<B> < 2) {
+    return false;
+  } else if constexpr (DotShape<shape_t<A>, shape_t<B>>::status != 0) {
+    static_assert(never<A>,
+                  "dot: the first tile's last dimension must be the second tile's last but one (and batch "
+                  "dimensions the same)");
+    return false;
+  } else if constexpr (!std::is_same_v<element_t<A>, element_t<B>>) {
+    static_assert(never<A>, "dot needs two tiles of one dtype: cast one of them");
+    return false;
+  } else {
+    static_assert(can_dot<element_t<A>>, "dot multiplies floats, int8_t or uint8_t: cast the tiles");
+    return can_dot<element_t<A>>;
+  }
+}
+template <class X> inline constexpr bool poisoned = IsPoison<X>;
+} // namespace detail
+
+// The matrix product of a [.., M, K] and b [.., K, N], accumulated in f32 (f64 for f64, i32 for 8-bit
+// integers).
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
+         detail::Location loc = detail::Location::current()) {
+  if constexpr (detail::poisoned<A> || detail::poisoned<B>) {
+    return Poison{};
+  } else if constexpr (detail::check_dot<A, B>()) {
+    using E = detail::accumulator_t<detail::element_t<A>>;
+    using S = typename detail::DotShape<detail::shape_t<A>, detail::shape_t<B>>::type;
+    detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc);
+    return detail::tile_t<E, S>(
+        detail::emit(ir::Opcode::Dot, {x, y}, detail::type_info<E, S>,
+                     {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
+  } else {
+    return Poison{};
+  }
+}
+// The product added to an accumulator.
+template <class A, class B, class C>
+  requires detail::Operands<A, B, C>
+auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Precision::ieee,
+         detail::Location loc = detail::Location::current()) {
+  if constexpr (detail::poisoned<A> || detail::poisoned<B> || detail::poisoned<C>) {
+    return Poison{};
+  } else if constexpr (detail::check_dot<A, B>()) {
+    using E = detail::accumulator_t<detail::element_t<A>>;
+    using S = typename detail::DotShape<detail::shape_t<A>, detail::shape_t<B>>::type;
+    constexpr bool ok = std::is_same_v<detail::element_t<C>, E> && std::is_same_v<detail::shape_t<C>, S>;
+    static_assert(
+        ok,
+        "dot: the accumulator must have the product's dimensions, and f32 (f64 for f64, i32 for integers)");
+    if constexpr (ok) {
+      detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc);
+      return detail::tile_t<E, S>(detail::emit(
+          ir::Opcode::Dot, {x, y, detail::record_value(accumulator, loc)}, detail::type_info<E, S>,
+          {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
+    } else {
+      return Poison{};
+    }
+  } else {
+    return Poison{};
+  }
+}
+
+} // namespace kiln

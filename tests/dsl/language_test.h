@@ -1,0 +1,63 @@
+// Records a kernel written in the language, verifies it, binds it and runs it in the interpreter.
+#pragma once
+
+#include "kernel_arguments.h"
+
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/ir/verifier.h>
+#include <kiln/dsl/language.h>
+#include <kiln/dsl/record.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+namespace kiln::test {
+
+template <class F> std::unique_ptr<ir::Kernel> recorded(const F& function, const Config& config = {}) {
+  auto kernel = record("test", function, config);
+  ir::verify(*kernel);
+  return kernel;
+}
+
+// Ready for the interpreter: every dimension a number.
+template <class F> std::unique_ptr<ir::Kernel> bound(const F& function, const Config& config) {
+  auto kernel = recorded(function, config);
+  passes::PassOptions options;
+  options.config = config;
+  passes::bind(*kernel, options);
+  ir::verify(*kernel);
+  return kernel;
+}
+
+inline std::mt19937_64& random_source() {
+  static const auto seed = std::random_device{}();
+  static std::mt19937_64 source(seed);
+  return source;
+}
+// Says which data a failure had. Call first in each randomised test.
+#define KILN_RANDOM_SEED()                                                                                   \
+  const auto random_seed = std::random_device{}();                                                           \
+  INFO("seed " << random_seed);                                                                              \
+  kiln::test::random_source().seed(random_seed)
+
+inline std::int64_t random_integer(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random_source());
+}
+template <class T> std::vector<T> random_values(std::int64_t n, double low = -1, double high = 1) {
+  std::uniform_real_distribution<double> numbers(low, high);
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < n; ++i)
+    values.push_back(static_cast<T>(static_cast<float>(numbers(random_source()))));
+  return values;
+}
+
+// How often an operation occurs, regions included.
+inline int count(const ir::Kernel& kernel, ir::Opcode code) {
+  int n = 0;
+  ir::walk(kernel.body, [&](const ir::Op& op) { n += op.is(code); });
+  return n;
+}
+
+} // namespace kiln::test
