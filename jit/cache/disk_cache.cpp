@@ -157,8 +157,9 @@ std::vector<ListedEntry> DiskCache::list() {
     if (result.outcome != Outcome::missing)
       entries.push_back({key, std::move(result.entry), std::move(result.problem)});
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const ListedEntry& a, const ListedEntry& b) {
-    return a.entry.last_used > b.entry.last_used;
+  std::sort(entries.begin(), entries.end(), [](const ListedEntry& a, const ListedEntry& b) {
+    if (a.entry.last_used != b.entry.last_used) return a.entry.last_used > b.entry.last_used;
+    return a.key < b.key;
   });
   return entries;
 }
