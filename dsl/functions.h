@@ -68,10 +68,10 @@ KILN_FLOAT_FUNCTIONS(KILN_DEFINE)
 KILN_FLOAT_BINARY_FUNCTIONS(KILN_DEFINE)
 #undef KILN_DEFINE
 
-// Smaller and larger of both; a NaN loses.
+// Smaller and larger of both; a NaN loses. Beside a dimension they reduce: see reduce.h.
 #define KILN_DEFINE(NAME, CODE)                                                                              \
   template <class A, class B>                                                                                \
-    requires detail::Operands<A, B>                                                                          \
+    requires(detail::Operands<A, B> && !detail::IsDimension<A> && !detail::IsDimension<B>)                   \
   auto NAME(const A& a, const B& b, detail::Location loc = detail::Location::current()) {                    \
     if constexpr (detail::IsPoison<A> || detail::IsPoison<B>)                                                \
       return Poison{};                                                                                       \
@@ -214,8 +214,8 @@ auto where(const C& condition, const A& a, const B& b, detail::Location loc = de
     if constexpr (is_bool) {
       using E = std::conditional_t<detail::Number<A> && detail::Number<B>, void, detail::leading_t<A, B>>;
       constexpr bool numbers = detail::Number<A> && detail::Number<B>;
-      using F =
-          typename detail::ElementOf<promote(detail::operand_dtype<A>(), detail::operand_dtype<B>())>::type;
+      using F = typename detail::ElementOf<detail::promote(detail::operand_dtype<A>(),
+                                                           detail::operand_dtype<B>())>::type;
       using L = std::conditional_t<numbers, F, E>;
       auto c = detail::as_tile(condition);
       auto x = detail::as_operand<L>(a);

@@ -40,7 +40,7 @@ Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
 }
 
 // Every element is `value`; its dtype is the value's, or T: full<bf16>(0, BM, BN).
-template <class X, detail::IsDimension... D>
+template <int = 0, class X, detail::IsDimension... D> // the 0 keeps full<bf16>(...) for the other one
   requires detail::Operand<X>
 auto full(const X& value, D...) {
   if constexpr (detail::IsPoison<X>) {

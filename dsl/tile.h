@@ -259,6 +259,7 @@ public:
 
 template <ir::Opcode C, class T, class... D, class... A>
 Tile(detail::Node<C, T, detail::Shape<D...>, A...>) -> Tile<T, D{}...>;
+template <class T, auto... D> Tile(const Tile<T, D...>&) -> Tile<T, D...>;
 template <detail::Number N> Tile(N) -> Tile<typename detail::ElementOf<detail::own_dtype<N>>::type>;
 Tile(Poison) -> Tile<Poison>;
 
