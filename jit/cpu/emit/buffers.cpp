@@ -1,0 +1,163 @@
+// Tiles in scratch memory: their layout, addresses, loads and stores.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <bit>
+
+namespace kiln::cpu {
+
+using llvm::Value;
+
+std::vector<std::int64_t> extents_of(const ir::Type& type) {
+  std::vector<std::int64_t> extents;
+  for (const ir::Dim& d : type.shape)
+    extents.push_back(d.value());
+  return extents;
+}
+
+namespace {
+
+constexpr std::int64_t most_lanes = 64;
+constexpr std::int64_t most_scratch = std::int64_t{4} << 30;
+
+int vector_axis_of(const std::vector<std::int64_t>& extents) {
+  for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a)
+    if (extents[static_cast<std::size_t>(a)] > 1) return a;
+  return -1;
+}
+
+} // namespace
+
+Buffer KernelEmitter::make_buffer(const ir::Type& type) {
+  return make_buffer(type.dtype, type.pointer, extents_of(type));
+}
+
+Buffer KernelEmitter::make_buffer(DType dtype, bool pointer, std::vector<std::int64_t> extents) {
+  Buffer buffer;
+  buffer.dtype = dtype;
+  buffer.is_pointer = pointer;
+  buffer.extents = std::move(extents);
+  buffer.strides.resize(buffer.extents.size());
+  int padded_axis = vector_axis_of(buffer.extents);
+  std::int64_t elements = 1;
+  for (std::size_t a = buffer.extents.size(); a-- > 0;) {
+    buffer.strides[a] = elements;
+    std::int64_t extent = buffer.extents[a];
+    if (static_cast<int>(a) == padded_axis) {
+      auto unit = std::min<std::int64_t>(
+          most_lanes, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(extent))));
+      extent = (extent + unit - 1) / unit * unit;
+    }
+    if (__builtin_mul_overflow(elements, extent, &elements) || elements > most_scratch)
+      throw UserError(
+          "kernel " + kernel_.name +
+          ": a tile of this config needs more than 4 GiB of memory on the CPU; choose smaller sizes");
+  }
+  std::int64_t bytes = elements * (pointer ? 8 : size_of(dtype));
+  std::int64_t at = (scratch_bytes_ + 63) / 64 * 64;
+  scratch_bytes_ = at + bytes + 64; // a guard line, so that neighbours do not share one
+  if (scratch_bytes_ > most_scratch)
+    throw UserError(
+        "kernel " + kernel_.name +
+        ": the tiles of this config need more than 4 GiB of scratch memory on the CPU; choose smaller sizes");
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  buffer.pointer =
+      b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, static_cast<std::uint64_t>(at), "buffer");
+  return buffer;
+}
+
+Buffer& KernelEmitter::own_buffer(const ir::Value* v) {
+  auto [at, made] = buffers_.try_emplace(v);
+  if (made) at->second = make_buffer(v->type);
+  return at->second;
+}
+
+Buffer KernelEmitter::materialize(const ir::Value* v) {
+  if (plan_.has_buffer(v)) return own_buffer(v);
+  Buffer temporary = make_buffer(v->type);
+  Root root{Root::Kind::Fill, v};
+  root.buffer = temporary;
+  emit_nest({root}, temporary.extents);
+  return temporary;
+}
+
+Value* KernelEmitter::buffer_address(const Buffer& buffer, const Indices& at) {
+  llvm::Type* type = buffer.is_pointer ? b_.getPtrTy() : memory_type(context_, buffer.dtype);
+  Value* offset = b_.getInt64(0);
+  Value* lane_offset = nullptr;
+  for (std::size_t a = 0; a < at.size(); ++a) {
+    Value* stride = b_.getInt64(static_cast<std::uint64_t>(buffer.strides[a]));
+    offset = b_.CreateAdd(offset, b_.CreateMul(at[a].base, stride));
+    if (!at[a].lanes) continue;
+    Value* part = b_.CreateMul(at[a].lanes, widen(b_, stride, lanes_of(at[a].lanes)));
+    lane_offset = lane_offset ? b_.CreateAdd(lane_offset, part) : part;
+  }
+  if (lane_offset)
+    return b_.CreateGEP(type, buffer.pointer,
+                        b_.CreateAdd(lane_offset, widen(b_, offset, lanes_of(lane_offset))));
+  return b_.CreateGEP(type, buffer.pointer, offset);
+}
+
+namespace {
+
+// Whether lanes along `at` are neighbours in the buffer; if not, linear indices become one number per lane.
+bool neighbours(IRBuilder& b, const Buffer& buffer, Indices& at, int lanes) {
+  int varying = 0;
+  bool unit = true;
+  for (std::size_t a = 0; a < at.size(); ++a) {
+    if (at[a].uniform()) continue;
+    ++varying;
+    unit &= at[a].linear && buffer.strides[a] == 1;
+  }
+  if (varying <= 1 && unit) return true;
+  for (Index& index : at) {
+    if (!index.linear) continue;
+    index.lanes = lane_numbers(b, lanes);
+    index.linear = false;
+  }
+  return false;
+}
+
+} // namespace
+
+Value* KernelEmitter::load_buffer(Nest& nest, const Buffer& buffer, const Indices& indices) {
+  Indices at = indices;
+  bool together = neighbours(b_, buffer, at, nest.lanes);
+  bool varies = false;
+  for (const Index& index : at)
+    varies |= !index.uniform();
+  llvm::Type* element = buffer.is_pointer ? b_.getPtrTy() : memory_type(context_, buffer.dtype);
+  llvm::Type* type = lanes_type(element, varies ? nest.lanes : 1);
+  llvm::Align align(buffer.is_pointer ? 8 : static_cast<unsigned>(size_of(buffer.dtype)));
+  Value* address = buffer_address(buffer, at);
+  Value* bits;
+  if (together || !varies) {
+    bits = b_.CreateAlignedLoad(type, address, align);
+  } else {
+    Value* mask =
+        nest.tail ? nest.tail : llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
+    bits = b_.CreateMaskedGather(type, address, align, mask, llvm::Constant::getNullValue(type));
+  }
+  return buffer.is_pointer ? bits : from_memory(b_, numbers_, bits, buffer.dtype);
+}
+
+void KernelEmitter::store_buffer(Nest& nest, const Buffer& buffer, const Indices& indices, Value* v) {
+  Indices at = indices;
+  bool together = neighbours(b_, buffer, at, nest.lanes);
+  bool varies = false;
+  for (const Index& index : at)
+    varies |= !index.uniform();
+  if (varies) v = widen(b_, v, nest.lanes);
+  Value* bits = buffer.is_pointer ? v : to_memory(b_, numbers_, v, buffer.dtype);
+  llvm::Align align(buffer.is_pointer ? 8 : static_cast<unsigned>(size_of(buffer.dtype)));
+  Value* address = buffer_address(buffer, at);
+  if (together || !varies) {
+    b_.CreateAlignedStore(bits, address, align);
+  } else {
+    Value* mask =
+        nest.tail ? nest.tail : llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
+    b_.CreateMaskedScatter(bits, address, align, mask);
+  }
+}
+
+} // namespace kiln::cpu

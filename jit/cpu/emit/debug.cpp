@@ -1,0 +1,106 @@
+// Asserts and prints: the values go to scratch and a hook of the runtime looks at them.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <kiln/jit/cpu/abi.h>
+
+#include <functional>
+
+namespace kiln::cpu {
+
+using llvm::Value;
+
+llvm::FunctionCallee KernelEmitter::hook(const char* name, llvm::Type* result,
+                                         std::vector<llvm::Type*> parameters) {
+  return module_.getOrInsertFunction(name, llvm::FunctionType::get(result, parameters, false));
+}
+
+llvm::Constant* KernelEmitter::text(std::string_view s) {
+  return b_.CreateGlobalString(llvm::StringRef(s.data(), s.size()));
+}
+
+void KernelEmitter::emit_dense(const ir::Value* v, Value* pointer,
+                               const std::function<Value*(Nest&, const Indices&, Value*)>& change) {
+  auto extents = extents_of(v->type);
+  Nest nest;
+  nest.domain = extents;
+  Indices at(extents.size(), Index{b_.getInt64(0)});
+  llvm::Type* element_type = v->type.pointer ? b_.getPtrTy() : memory_type(context_, v->type.dtype);
+  auto loops = [&](auto&& self, std::size_t axis, Value* position) -> void {
+    if (axis == extents.size()) {
+      nest.memo.clear();
+      Value* x = change(nest, at, operand_element(nest, v, at));
+      b_.CreateStore(v->type.pointer ? x : to_memory(b_, numbers_, x, v->type.dtype),
+                     b_.CreateGEP(element_type, pointer, position));
+      return;
+    }
+    Value* extent = b_.getInt64(static_cast<std::uint64_t>(extents[axis]));
+    emit_loop(b_, b_.getInt64(0), extent, b_.getInt64(1), {},
+              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+                at[axis] = Index{i, false, nullptr, static_cast<int>(axis) + 1};
+                self(self, axis + 1, b_.CreateAdd(b_.CreateMul(position, extent), i));
+                return {};
+              });
+  };
+  loops(loops, 0, b_.getInt64(0));
+}
+
+void KernelEmitter::emit_assert(const ir::Op& op) {
+  flush();
+  if (!options_.debug) return;
+  locate(op);
+  const ir::Value* condition = op.operand(0);
+  std::int64_t count = condition->type.numel();
+  Buffer dense = make_buffer(DType::Bool, false, {count});
+  emit_dense(condition, dense.pointer, [&](Nest& nest, const Indices& at, Value* holds) {
+    const ir::Value* mask = op.mask();
+    return mask ? b_.CreateOr(holds, b_.CreateNot(operand_element(nest, mask, at))) : holds;
+  });
+  auto* ptr = b_.getPtrTy();
+  auto* i64 = b_.getInt64Ty();
+  Value* failed =
+      b_.CreateCall(hook(assert_hook, b_.getInt32Ty(), {ptr, i64, ptr, i64, ptr, i64, ptr}),
+                    {launch_context_, program_, dense.pointer, b_.getInt64(static_cast<std::uint64_t>(count)),
+                     text(op.loc ? op.loc.file : ""), b_.getInt64(static_cast<std::uint64_t>(op.loc.line)),
+                     text(op.text("message"))});
+  // The program ends here; what other programs do is unaffected until they see the stop flag.
+  auto* stop = llvm::BasicBlock::Create(context_, "assert.failed", function_);
+  auto* on = llvm::BasicBlock::Create(context_, "assert.held", function_);
+  b_.CreateCondBr(b_.CreateICmpNE(failed, b_.getInt32(0)), stop, on);
+  b_.SetInsertPoint(stop);
+  b_.CreateRetVoid();
+  b_.SetInsertPoint(on);
+}
+
+// void kiln_hook_print(context, program, label, dtype or -1 for an address, rank, extents, data)
+void KernelEmitter::emit_print(const ir::Op& op) {
+  flush();
+  locate(op);
+  auto* ptr = b_.getPtrTy();
+  auto* i64 = b_.getInt64Ty();
+  auto print = hook(print_hook, b_.getVoidTy(), {ptr, i64, ptr, i64, i64, ptr, ptr, i64});
+  int count = op.num_operands();
+  if (count == 0) {
+    b_.CreateCall(print,
+                  {launch_context_, program_, text(op.text("message")), b_.getInt64(0), b_.getInt64(0),
+                   llvm::ConstantPointerNull::get(ptr), llvm::ConstantPointerNull::get(ptr), b_.getInt64(1)});
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    const ir::Value* v = op.operand(i);
+    auto extents = extents_of(v->type);
+    Buffer dense = make_buffer(v->type.dtype, v->type.pointer, {std::max<std::int64_t>(1, v->type.numel())});
+    emit_dense(v, dense.pointer, [](Nest&, const Indices&, Value* x) { return x; });
+    std::vector<llvm::Constant*> sizes;
+    for (std::int64_t e : extents)
+      sizes.push_back(b_.getInt64(static_cast<std::uint64_t>(e)));
+    auto* type = llvm::ArrayType::get(i64, sizes.size());
+    auto* table = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
+                                           llvm::ConstantArray::get(type, sizes));
+    std::int64_t dtype = v->type.pointer ? -1 : static_cast<std::int64_t>(v->type.dtype);
+    b_.CreateCall(print, {launch_context_, program_, text(i == 0 ? op.text("message") : " "),
+                          b_.getInt64(static_cast<std::uint64_t>(dtype)), b_.getInt64(extents.size()), table,
+                          dense.pointer, b_.getInt64(i + 1 == count)});
+  }
+}
+
+} // namespace kiln::cpu

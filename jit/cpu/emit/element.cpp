@@ -1,0 +1,212 @@
+// Evaluates one element (or one vector of lanes) of a lazy tile at given indices.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+Nest::Key key_of(const ir::Value* v, const Indices& at) {
+  static const char linear = 0; // its address stands for "plus the lane number"
+  Nest::Key key{v, {}};
+  for (const Index& index : at) {
+    key.second.push_back(index.base);
+    key.second.push_back(index.linear ? static_cast<const void*>(&linear) : index.lanes);
+  }
+  return key;
+}
+
+bool all_uniform(const Indices& at) {
+  return std::all_of(at.begin(), at.end(), [](const Index& index) { return index.uniform(); });
+}
+
+int depth_of(const Indices& at) {
+  int depth = 0;
+  for (const Index& index : at)
+    depth = std::max(depth, index.depth);
+  return depth;
+}
+
+} // namespace
+
+Value* KernelEmitter::element(Nest& nest, const ir::Value* v, const Indices& at) {
+  if (!v->type.is_tile()) return scalar(v);
+  bool lazy = !plan_.has_buffer(v) || nest.being_filled.count(v);
+  Nest::Key key = key_of(v, at);
+  // What does not vary with the innermost loop is computed before it, guarded because that place always runs.
+  if (nest.hoist_point && all_uniform(at) && depth_of(at) < nest.hoist_depth) {
+    if (auto known = nest.hoisted.find(key); known != nest.hoisted.end()) return known->second;
+    IRBuilder::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(nest.hoist_point);
+    bool guarded = std::exchange(nest.guarded, true);
+    Value* tail = std::exchange(nest.tail, nullptr);
+    llvm::Instruction* hoist_point = std::exchange(nest.hoist_point, nullptr);
+    auto memo = std::exchange(nest.memo, {});
+    Value* result = lazy ? evaluate(nest, *v->def, at) : load_buffer(nest, own_buffer(v), at);
+    nest.memo = std::move(memo);
+    nest.guarded = guarded;
+    nest.tail = tail;
+    nest.hoist_point = hoist_point;
+    return nest.hoisted[key] = result;
+  }
+  if (auto known = nest.memo.find(key); known != nest.memo.end()) return known->second;
+  Value* result = lazy ? evaluate(nest, *v->def, at) : load_buffer(nest, own_buffer(v), at);
+  return nest.memo[key] = result;
+}
+
+Value* KernelEmitter::index_value(const Index& index, int lanes) {
+  if (index.linear) return b_.CreateAdd(widen(b_, index.base, lanes), lane_numbers(b_, lanes));
+  if (index.lanes) return b_.CreateAdd(widen(b_, index.base, lanes), index.lanes);
+  return index.base;
+}
+
+Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) {
+  locate(op);
+  const Index zero{b_.getInt64(0)};
+  switch (op.code) {
+  case Opcode::Splat: return scalar(op.operand(0));
+  case Opcode::Arange: {
+    Value* n =
+        b_.CreateAdd(index_value(at[0], nest.lanes),
+                     llvm::ConstantInt::get(same_lanes(b_.getInt64Ty(), index_value(at[0], nest.lanes)),
+                                            static_cast<std::uint64_t>(op.integer("start"))));
+    return b_.CreateIntCast(n, same_lanes(compute_type(context_, op.result()->type.dtype), n), true);
+  }
+  case Opcode::Broadcast: {
+    Indices inner = at;
+    const ir::Type& type = op.operand(0)->type;
+    for (std::size_t a = 0; a < inner.size(); ++a)
+      if (type.shape[a].is_one()) inner[a] = zero;
+    return element(nest, op.operand(0), inner);
+  }
+  case Opcode::ExpandDims: {
+    Indices inner = at;
+    inner.erase(inner.begin() + op.integer("axis"));
+    return element(nest, op.operand(0), inner);
+  }
+  case Opcode::Squeeze: {
+    Indices inner = at;
+    inner.insert(inner.begin() + op.integer("axis"), zero);
+    return element(nest, op.operand(0), inner);
+  }
+  case Opcode::Permute: {
+    const auto& order = op.integers("order");
+    Indices inner(at.size());
+    for (std::size_t a = 0; a < at.size(); ++a)
+      inner[static_cast<std::size_t>(order[a])] = at[a];
+    return element(nest, op.operand(0), inner);
+  }
+  case Opcode::Reshape:
+    return element(nest, op.operand(0),
+                   reshape_index(nest, extents_of(op.result()->type), extents_of(op.operand(0)->type), at));
+  case Opcode::ViewLoad:
+    return load_access(nest, view_access(nest, op, at), op.result()->type.dtype, op.other(), at);
+  case Opcode::ViewGather:
+    return load_access(nest, gather_access(nest, op, at), op.result()->type.dtype, op.other(), at);
+  case Opcode::Load:
+    return load_access(nest, pointer_access(nest, op, at), op.result()->type.dtype, op.other(), at);
+  case Opcode::ViewPtrs: return view_access(nest, op, at, /*address_only=*/true).address;
+  case Opcode::ViewMask: {
+    Value* mask = view_access(nest, op, at).mask;
+    return mask ? mask : b_.getTrue();
+  }
+  default: break;
+  }
+  internal_check(ir::is_elementwise(op.code),
+                 "the CPU cannot evaluate " + std::string(name(op.code)) + " lazily");
+  Values operands;
+  int lanes = 1;
+  for (const ir::Value* v : op.operands) {
+    operands.push_back(element(nest, v, v->type.is_scalar() ? Indices{} : at));
+    lanes = std::max(lanes, lanes_of(operands.back()));
+  }
+  for (Value*& v : operands)
+    v = widen(b_, v, lanes);
+  locate(op);
+  return emit_elementwise(b_, numbers_, op, operands);
+}
+
+// Row-major position in `from`, taken apart again along `to`.
+Indices KernelEmitter::reshape_index(Nest& nest, const std::vector<std::int64_t>& from,
+                                     const std::vector<std::int64_t>& to, const Indices& at) {
+  Value* base = b_.getInt64(0);
+  Value* lanes = nullptr;
+  bool linear = false;
+  int depth = 0;
+  std::int64_t stride = 1;
+  std::int64_t alignment = 0; // base is a multiple of it where linear
+  for (std::size_t a = from.size(); a-- > 0; stride *= from[a]) {
+    Value* s = b_.getInt64(static_cast<std::uint64_t>(stride));
+    base = b_.CreateAdd(b_.CreateMul(at[a].base, s), base);
+    depth = std::max(depth, at[a].depth);
+    if (at[a].uniform()) continue;
+    if (at[a].linear && stride == 1 && !lanes) {
+      linear = true;
+      alignment = from[a] % nest.lanes == 0 ? nest.lanes : 0; // vectors start at multiples of the lanes
+      continue;
+    }
+    Value* numbers = at[a].linear ? lane_numbers(b_, nest.lanes) : at[a].lanes;
+    Value* part = b_.CreateMul(numbers, widen(b_, s, nest.lanes));
+    if (linear) lanes = lane_numbers(b_, nest.lanes), linear = false;
+    lanes = lanes ? b_.CreateAdd(lanes, part) : part;
+  }
+  bool whole_vectors = linear && alignment != 0 && !to.empty() && to.back() % nest.lanes == 0;
+  if (linear && !whole_vectors) lanes = lane_numbers(b_, nest.lanes), linear = false;
+  Indices result(to.size());
+  Value* rest = lanes ? b_.CreateAdd(widen(b_, base, nest.lanes), lanes) : base;
+  for (std::size_t a = to.size(); a-- > 0;) {
+    Value* extent = llvm::ConstantInt::get(rest->getType(), static_cast<std::uint64_t>(to[a]));
+    Value* part = a == 0 ? rest : b_.CreateURem(rest, extent);
+    result[a].depth = depth;
+    if (is_vector(part))
+      result[a].base = b_.getInt64(0), result[a].lanes = part;
+    else
+      result[a].base = part;
+    if (a != 0) rest = b_.CreateUDiv(rest, extent);
+  }
+  if (linear && !to.empty()) result.back().linear = true;
+  return result;
+}
+
+// Runs a combine region on vectors or scalars. `keep_wide` skips the rounding of narrow floats (sums, which
+// round once).
+Values KernelEmitter::evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide) {
+  std::unordered_map<const ir::Value*, Value*> values;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    values[region.args[i].get()] = arguments[i];
+  auto value_of = [&](const ir::Value* v) {
+    auto at = values.find(v);
+    return at != values.end() ? at->second : scalar(v);
+  };
+  Values results;
+  for (const auto& op : region.ops) {
+    if (op->is(Opcode::Yield)) {
+      for (const ir::Value* v : op->operands)
+        results.push_back(value_of(v));
+      break;
+    }
+    if (op->is(Opcode::Constant)) {
+      values[op->result()] = emit_constant(context_, *op);
+      continue;
+    }
+    Values operands;
+    int lanes = 1;
+    for (const ir::Value* v : op->operands) {
+      operands.push_back(value_of(v));
+      lanes = std::max(lanes, lanes_of(operands.back()));
+    }
+    for (Value*& v : operands)
+      v = widen(b_, v, lanes);
+    values[op->result()] = keep_wide && op->is(Opcode::Add) && is_float(op->result()->type.dtype)
+                               ? b_.CreateFAdd(operands[0], operands[1])
+                               : emit_elementwise(b_, numbers_, *op, operands);
+  }
+  return results;
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,233 @@
+// The entry point, the walk over regions, and scalars.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <kiln/jit/cpu/abi.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const Target& target,
+                             const NumberOptions& numbers, const DotTarget& dot, const EmitOptions& options)
+    : module_(module), context_(module.getContext()), kernel_(kernel), target_(target), numbers_(numbers),
+      dot_target_(dot), options_(options), plan_(kernel), b_(module.getContext()),
+      layout_(ir::ArgumentLayout::of(kernel)) {
+  ir::walk(kernel.body, [&](const ir::Op& op) {
+    for (const ir::Value* v : op.operands)
+      users_[v].push_back(&op);
+  });
+}
+
+void KernelEmitter::run() {
+  emit_entry();
+  if (debug_) debug_->finalize();
+}
+
+void KernelEmitter::emit_entry() {
+  auto* ptr = b_.getPtrTy();
+  auto* i64 = b_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, i64, i64}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, entry_name, module_);
+  function_->addFnAttr("target-cpu", target_.cpu);
+  if (!target_.features.empty()) function_->addFnAttr("target-features", target_.features);
+  function_->addFnAttr("prefer-vector-width", std::to_string(target_.vector_bytes * 8));
+  function_->addFnAttr("min-legal-vector-width", std::to_string(target_.vector_bytes * 8));
+  function_->addFnAttr(llvm::Attribute::NoUnwind);
+  function_->addFnAttr(llvm::Attribute::getWithUWTableKind(
+      context_, llvm::UWTableKind::Default)); // for profilers and debuggers
+  function_->addFnAttr("frame-pointer", "non-leaf");
+  if (options_.line_info) {
+    debug_ = std::make_unique<llvm::DIBuilder>(module_);
+    std::string source = "kernel";
+    int line = 1;
+    ir::walk(kernel_.body, [&](const ir::Op& op) {
+      if (op.loc && line == 1) source = op.loc.file, line = op.loc.line;
+    });
+    std::filesystem::path path(source);
+    auto* file = debug_->createFile(path.filename().string(), path.parent_path().string());
+    auto* unit = debug_->createCompileUnit(llvm::dwarf::DW_LANG_C_plus_plus_14, file, "kiln", true, "", 0);
+    (void)unit;
+    auto* signature = debug_->createSubroutineType(debug_->getOrCreateTypeArray({}));
+    subprogram_ =
+        debug_->createFunction(file, kernel_.name, entry_name, file, static_cast<unsigned>(line), signature,
+                               static_cast<unsigned>(line), llvm::DINode::FlagZero,
+                               llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
+    function_->setSubprogram(subprogram_);
+    module_.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+    b_.SetCurrentDebugLocation(llvm::DILocation::get(context_, static_cast<unsigned>(line), 0, subprogram_));
+  }
+
+  auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
+  auto* start = llvm::BasicBlock::Create(context_, "start", function_);
+  b_.SetInsertPoint(entry);
+  entry_end_ = b_.CreateBr(start);
+  b_.SetInsertPoint(entry_end_);
+  launch_context_ = function_->getArg(1);
+  scratch_ = b_.CreateLoad(
+      ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_, offsetof(LaunchContext, scratch)),
+      "scratch");
+  load_parameters();
+  int rank = static_cast<int>(kernel_.grid.size());
+  ir::walk(kernel_.body, [&](const ir::Op& op) {
+    if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
+      rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);
+  });
+  for (int axis = 0; axis < rank; ++axis)
+    grid_.push_back(b_.CreateLoad(
+        i64,
+        b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
+                                      offsetof(LaunchContext, grid) + 8 * static_cast<std::size_t>(axis)),
+        "grid"));
+
+  b_.SetInsertPoint(start);
+  emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
+            [&](Value* program, const Values&, llvm::Instruction*) -> Values {
+              emit_program(program);
+              return {};
+            });
+  b_.CreateRetVoid();
+}
+
+void KernelEmitter::load_parameters() {
+  Value* arguments = function_->getArg(0);
+  auto word = [&](int index, llvm::Type* type) {
+    return b_.CreateLoad(
+        type, b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), arguments, static_cast<std::uint64_t>(index)));
+  };
+  for (std::size_t p = 0; p < kernel_.body.args.size(); ++p) {
+    const ir::Value* arg = kernel_.body.args[p].get();
+    int first = layout_.first_word[p];
+    if (arg->type.is_view()) {
+      ViewFacts view;
+      view.data = word(first, b_.getPtrTy());
+      for (int a = 0; a < arg->type.view_rank; ++a) {
+        view.extents.push_back(word(first + 1 + a, b_.getInt64Ty()));
+        view.strides.push_back(word(first + 1 + arg->type.view_rank + a, b_.getInt64Ty()));
+      }
+      if (arg->type.layout != LayoutClass::Any && arg->type.view_rank > 0)
+        view.strides.back() = b_.getInt64(1);
+      views_[arg] = view;
+    } else if (arg->type.pointer) {
+      scalars_[arg] = word(first, b_.getPtrTy());
+    } else {
+      scalars_[arg] =
+          from_memory(b_, numbers_, word(first, memory_type(context_, arg->type.dtype)), arg->type.dtype);
+    }
+  }
+}
+
+// Row-major: the last axis varies fastest.
+void KernelEmitter::emit_program(Value* program) {
+  program_ = program;
+  coordinates_.assign(grid_.size(), nullptr);
+  Value* rest = program;
+  for (std::size_t axis = grid_.size(); axis-- > 0;) {
+    coordinates_[axis] = axis == 0 ? rest : b_.CreateURem(rest, grid_[axis]);
+    if (axis != 0) rest = b_.CreateUDiv(rest, grid_[axis]);
+  }
+  emit_region(kernel_.body);
+}
+
+void KernelEmitter::emit_region(const ir::Region& region) {
+  for (const auto& op : region.ops)
+    if (!op->is(Opcode::Yield)) emit_op(*op);
+  flush();
+}
+
+void KernelEmitter::locate(const ir::Op& op) {
+  if (!subprogram_ || !op.loc) return;
+  llvm::DIScope* scope = subprogram_;
+  std::filesystem::path path(op.loc.file);
+  if (subprogram_->getFilename() != path.filename().string())
+    scope = debug_->createLexicalBlockFile(
+        subprogram_, debug_->createFile(path.filename().string(), path.parent_path().string()));
+  b_.SetCurrentDebugLocation(llvm::DILocation::get(context_, static_cast<unsigned>(op.loc.line), 0, scope));
+}
+
+bool KernelEmitter::depends_on_pending(const ir::Op& op) const {
+  for (const ir::Value* v : op.operands)
+    if (!v->type.is_view() &&
+        (v->type.is_tile() ? touches_pending(v, false) : v->def && touches_pending(v, true)))
+      return true;
+  return false;
+}
+
+void KernelEmitter::emit_op(const ir::Op& op) {
+  switch (op.code) {
+  case Opcode::For: return emit_for(op);
+  case Opcode::While: return emit_while(op);
+  case Opcode::If: return emit_if_op(op);
+  case Opcode::Dot: return emit_dot(op);
+  case Opcode::Scan:
+    flush();
+    locate(op);
+    return emit_scan(op);
+  case Opcode::ViewStore:
+  case Opcode::ViewScatter:
+  case Opcode::Store: return emit_store(op);
+  case Opcode::AtomicRmw:
+  case Opcode::AtomicCas: return emit_atomic(op);
+  case Opcode::DeviceAssert: return emit_assert(op);
+  case Opcode::DevicePrint: return emit_print(op);
+  case Opcode::Expects: return; // the host checks it at launch
+  case Opcode::Reduce: {
+    Root root{Root::Kind::Reduce, nullptr, &op};
+    return add_root(root);
+  }
+  default: break;
+  }
+  if (op.result()->type.is_scalar()) return emit_scalar(op);
+  if (!plan_.has_buffer(op.result())) return; // lazy
+  Root root{Root::Kind::Fill, op.result()};
+  root.own = true;
+  root.buffer = own_buffer(op.result());
+  add_root(root);
+}
+
+void KernelEmitter::emit_scalar(const ir::Op& op) {
+  if (depends_on_pending(op)) flush();
+  locate(op);
+  Value*& v = scalars_[op.result()];
+  switch (op.code) {
+  case Opcode::Constant: v = emit_constant(context_, op); return;
+  case Opcode::DimSize:
+    v = b_.getInt64(static_cast<std::uint64_t>(std::get<ir::Dim>(*op.find("dim")).value()));
+    return;
+  case Opcode::ProgramId: v = coordinates_[static_cast<std::size_t>(op.integer("axis"))]; return;
+  case Opcode::NumPrograms: v = grid_[static_cast<std::size_t>(op.integer("axis"))]; return;
+  case Opcode::ViewExtent:
+    v = facts(op.operand(0)).extents[static_cast<std::size_t>(op.integer("axis"))];
+    return;
+  case Opcode::ViewStride:
+    v = facts(op.operand(0)).strides[static_cast<std::size_t>(op.integer("axis"))];
+    return;
+  case Opcode::ViewData: v = facts(op.operand(0)).data; return;
+  default: break;
+  }
+  // Everything else is a lazy tile of one element, evaluated now.
+  Nest nest;
+  Value* result = evaluate(nest, op, {});
+  scalars_[op.result()] = result;
+}
+
+Value* KernelEmitter::scalar(const ir::Value* v) {
+  auto at = scalars_.find(v);
+  internal_check(at != scalars_.end(),
+                 "a scalar of kernel " + kernel_.name + " is used before it is computed");
+  return at->second;
+}
+
+Value* KernelEmitter::zeros() {
+  if (auto* known = module_.getNamedGlobal("kiln.zeros")) return known;
+  auto* type = llvm::ArrayType::get(b_.getInt8Ty(), 16);
+  auto* global = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::InternalLinkage,
+                                          llvm::Constant::getNullValue(type), "kiln.zeros");
+  global->setAlignment(llvm::Align(16));
+  return global;
+}
+
+} // namespace kiln::cpu

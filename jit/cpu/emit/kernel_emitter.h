@@ -1,0 +1,183 @@
+// Lowers one tile IR kernel to LLVM IR for a CPU: the entry point, scalars, control flow and buffers.
+//
+// Program order is kept by emitting operations in order; only lazy tiles (see plan.h) are evaluated later,
+// inside the loop nests of the roots that need them. Consecutive roots over one domain share a nest where
+// nothing forbids it, which turns softmax's `exp` and `sum` into one pass. Members are spread over the files
+// of this folder by topic.
+#pragma once
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/emit/elementwise.h>
+#include <kiln/jit/cpu/emit/nest.h>
+#include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/target.h>
+
+#include <llvm/IR/DIBuilder.h>
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+namespace kiln::cpu {
+
+struct EmitOptions {
+  bool debug = false;     // asserts and bounds checks act
+  bool line_info = false; // DWARF lines of the user's source
+};
+
+// A parameter view's facts as LLVM values, loaded once per call of the entry point.
+struct ViewFacts {
+  llvm::Value* data = nullptr;
+  Values extents, strides;
+  llvm::Value *low = nullptr,
+              *high = nullptr; // the bytes that it spans, as integers; made when first asked for
+};
+
+class KernelEmitter {
+public:
+  KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const Target& target,
+                const NumberOptions& numbers, const DotTarget& dot_target, const EmitOptions& options);
+  void run();
+  std::int64_t scratch_bytes() const { return scratch_bytes_; }
+
+private:
+  // kernel_emitter.cpp: entry, regions and scalars
+  void emit_entry();
+  void load_parameters();
+  void emit_program(llvm::Value* program);
+  void emit_region(const ir::Region& region); // all but the terminator
+  void emit_op(const ir::Op& op);
+  void emit_scalar(const ir::Op& op);
+  llvm::Value* scalar(const ir::Value* v);
+  bool depends_on_pending(const ir::Op& op) const;
+  void locate(const ir::Op& op);
+  llvm::FunctionCallee hook(const char* name, llvm::Type* result, std::vector<llvm::Type*> parameters);
+  llvm::Constant* text(std::string_view s);
+
+  // control.cpp
+  void emit_for(const ir::Op& op);
+  void emit_while(const ir::Op& op);
+  void emit_if_op(const ir::Op& op);
+  void enter_carried(const ir::Op& op, int first_operand, const ir::Region& region);
+  Values scalar_operands(const ir::Op& op, int first);
+  void bind_scalar_args(const ir::Region& region, int first, const Values& values);
+  void emit_tile_yields(const ir::Op& yield, const ir::Region& region, int first_arg);
+  bool reads_buffer_of(const ir::Value* v, const ir::Value* arg, bool* moved) const;
+  void forward_dots(const ir::Region& region, int first_arg);
+
+  // buffers.cpp
+  Buffer make_buffer(const ir::Type& type);
+  Buffer make_buffer(DType dtype, bool pointer, std::vector<std::int64_t> extents);
+  Buffer& own_buffer(const ir::Value* v); // made when first asked for
+  Buffer materialize(const ir::Value* v); // its own buffer, or a temporary that is filled here
+  llvm::Value* buffer_address(const Buffer& buffer, const Indices& at);
+  llvm::Value* load_buffer(Nest& nest, const Buffer& buffer, const Indices& at);
+  void store_buffer(Nest& nest, const Buffer& buffer, const Indices& at, llvm::Value* v);
+
+  // element.cpp: lazy evaluation
+  llvm::Value* element(Nest& nest, const ir::Value* v, const Indices& at);
+  llvm::Value* evaluate(Nest& nest, const ir::Op& op, const Indices& at);
+  Indices reshape_index(Nest& nest, const std::vector<std::int64_t>& from,
+                        const std::vector<std::int64_t>& to, const Indices& at);
+  Values evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide);
+
+  // memory.cpp: views and pointers
+  struct Access {
+    llvm::Value* address = nullptr; // of lane 0, or a vector of addresses
+    bool contiguous = true;         // lanes are neighbours
+    llvm::Value* mask = nullptr;    // lanes that may be touched; null: all
+  };
+  ViewFacts& facts(const ir::Value* view);
+  Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
+  Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
+  Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
+                           const Indices& at);
+  void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
+  llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent);
+  llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
+  llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
+  llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
+  llvm::Value* index_value(const Index& index, int lanes);
+
+  // nest.cpp: loops over a domain
+  bool can_join(const Root& root) const;
+  void add_root(Root root);
+  void flush();
+  void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
+  void emit_outer(Nest& nest, std::size_t k, Indices& at);
+  void emit_vector_level(Nest& nest, Indices& at);
+  void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
+  bool touches_pending(const ir::Value* v, bool identity, int depth = 0) const;
+
+  // reduce.cpp
+  Accumulators initial_accumulators(Nest& nest, bool uniform);
+  void accumulate(Nest& nest, const Root& root, const Indices& at, Accumulator& accumulator);
+  Accumulator merge(Nest& nest, const Root& root, const Accumulator& a, const Accumulator& b);
+  void finish_reduction(Nest& nest, const Root& root, Accumulator accumulator, const Indices& at);
+  void emit_scan(const ir::Op& op);
+
+  // store.cpp
+  void emit_store(const ir::Op& op);
+  struct LazyRead {
+    const ir::Op* op;
+    bool identity;
+  };
+  void lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const;
+  llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
+  llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
+  void emit_atomic(const ir::Op& op);
+
+  // dot.cpp
+  void emit_dot(const ir::Op& op);
+  struct Matrix {
+    llvm::Value* pointer = nullptr;
+    Values strides; // per axis
+    Values valid;   // per axis: elements that exist
+    DotStrides known = DotStrides::Any;
+  };
+  Matrix operand_matrix(const ir::Value* v);
+
+  // debug.cpp
+  void emit_dense(const ir::Value* v, llvm::Value* pointer,
+                  const std::function<llvm::Value*(Nest&, const Indices&, llvm::Value*)>& change);
+  void emit_assert(const ir::Op& op);
+  void emit_print(const ir::Op& op);
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const ir::Kernel& kernel_;
+  const Target& target_;
+  NumberOptions numbers_;
+  DotTarget dot_target_;
+  EmitOptions options_;
+  Plan plan_;
+  IRBuilder b_;
+  ir::ArgumentLayout layout_;
+
+  llvm::Function* function_ = nullptr;
+  llvm::Instruction* entry_end_ = nullptr; // values that hold for the whole call are inserted before it
+  llvm::Value* launch_context_ = nullptr;
+  llvm::Value* scratch_ = nullptr;
+  llvm::Value* program_ = nullptr;
+  Values coordinates_, grid_;
+  std::int64_t scratch_bytes_ = 0;
+
+  std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
+  std::unordered_map<const ir::Value*, ViewFacts> views_;
+  std::unordered_map<const ir::Value*, Buffer> buffers_;
+  std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;
+  std::unordered_map<const ir::Op*, const ir::Value*>
+      dot_target_arg_; // dots that accumulate into a carried buffer
+  std::vector<Root> pending_;
+  std::vector<std::int64_t> pending_domain_;
+
+  std::unique_ptr<llvm::DIBuilder> debug_;
+  llvm::DISubprogram* subprogram_ = nullptr;
+};
+
+std::vector<std::int64_t> extents_of(const ir::Type& type);
+
+} // namespace kiln::cpu

@@ -1,0 +1,104 @@
+// Small helpers over IRBuilder: lane vectors, widening, counted loops with carried values and a hoisting
+// point.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln::cpu {
+
+using IRBuilder = llvm::IRBuilder<>;
+using Values = std::vector<llvm::Value*>;
+
+inline bool is_vector(const llvm::Value* v) { return v->getType()->isVectorTy(); }
+
+inline int lanes_of(const llvm::Value* v) {
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return type ? static_cast<int>(type->getNumElements()) : 1;
+}
+
+// `element` itself for one lane.
+inline llvm::Type* lanes_type(llvm::Type* element, int lanes) {
+  return lanes == 1 ? element : llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes));
+}
+
+// The scalar type with as many lanes as `like` has.
+inline llvm::Type* same_lanes(llvm::Type* element, const llvm::Value* like) {
+  return lanes_type(element, lanes_of(like));
+}
+
+inline llvm::Value* widen(IRBuilder& b, llvm::Value* v, int lanes) {
+  if (lanes == 1 || is_vector(v)) return v;
+  return b.CreateVectorSplat(static_cast<unsigned>(lanes), v);
+}
+
+// Gives both operands the wider one's number of lanes.
+inline void match_lanes(IRBuilder& b, llvm::Value*& x, llvm::Value*& y) {
+  int lanes = std::max(lanes_of(x), lanes_of(y));
+  x = widen(b, x, lanes);
+  y = widen(b, y, lanes);
+}
+
+// <0, 1, ..., lanes-1> as i64.
+inline llvm::Constant* lane_numbers(IRBuilder& b, int lanes) {
+  std::vector<llvm::Constant*> numbers;
+  for (int i = 0; i < lanes; ++i)
+    numbers.push_back(b.getInt64(static_cast<std::uint64_t>(i)));
+  return lanes == 1 ? numbers[0] : llvm::ConstantVector::get(numbers);
+}
+
+// `for (i = begin; i < end; i += step)`: calls `body(i, carried, preheader_end)`, which returns the next
+// carried values; returns those after the loop. `preheader_end` is an instruction before which values that do
+// not depend on the loop may be inserted even while the body is being built. `end` may be replaced through
+// the returned compare later.
+struct Loop {
+  Values results;
+  llvm::Instruction* preheader_end;
+};
+
+template <class Body>
+Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step, const Values& initial,
+               Body&& body) {
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  auto* header = llvm::BasicBlock::Create(b.getContext(), "loop", function);
+  auto* inside = llvm::BasicBlock::Create(b.getContext(), "body", function);
+  auto* after = llvm::BasicBlock::Create(b.getContext(), "after", function);
+  Loop loop;
+  llvm::BasicBlock* preheader = b.GetInsertBlock();
+  loop.preheader_end = b.CreateBr(header);
+  b.SetInsertPoint(header);
+  llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2, "i");
+  i->addIncoming(begin, preheader);
+  Values carried;
+  for (llvm::Value* v : initial) {
+    llvm::PHINode* phi = b.CreatePHI(v->getType(), 2);
+    phi->addIncoming(v, preheader);
+    carried.push_back(phi);
+  }
+  b.CreateCondBr(b.CreateICmpSLT(i, end), inside, after);
+  b.SetInsertPoint(inside);
+  Values next = body(static_cast<llvm::Value*>(i), carried, loop.preheader_end);
+  i->addIncoming(b.CreateNSWAdd(i, step), b.GetInsertBlock());
+  for (std::size_t k = 0; k < next.size(); ++k)
+    llvm::cast<llvm::PHINode>(carried[k])->addIncoming(next[k], b.GetInsertBlock());
+  b.CreateBr(header);
+  b.SetInsertPoint(after);
+  loop.results = carried;
+  return loop;
+}
+
+template <class Then> void emit_if(IRBuilder& b, llvm::Value* condition, Then&& then) {
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  auto* taken = llvm::BasicBlock::Create(b.getContext(), "then", function);
+  auto* join = llvm::BasicBlock::Create(b.getContext(), "join", function);
+  b.CreateCondBr(condition, taken, join);
+  b.SetInsertPoint(taken);
+  then();
+  b.CreateBr(join);
+  b.SetInsertPoint(join);
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,224 @@
+// Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+ViewFacts& KernelEmitter::facts(const ir::Value* view) {
+  auto at = views_.find(view);
+  internal_check(at != views_.end(), "a view that is no parameter");
+  return at->second;
+}
+
+Value* KernelEmitter::mask_and(Value* a, Value* b) {
+  if (!a || !b) return a ? a : b;
+  match_lanes(b_, a, b);
+  return b_.CreateAnd(a, b);
+}
+
+// Which lanes have 0 <= offset + index < extent; a scalar for a uniform index.
+Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset, Value* extent) {
+  Value* position = b_.CreateAdd(offset, index.base);
+  if (index.uniform())
+    return b_.CreateICmpULT(position, extent); // unsigned: a negative position is too large
+  if (index.lanes) {
+    Value* positions = b_.CreateAdd(widen(b_, position, nest.lanes), index.lanes);
+    return b_.CreateICmpULT(positions, widen(b_, extent, nest.lanes));
+  }
+  // Lanes are neighbours: compare 32-bit lane numbers with two clamped scalars, which is cheaper than 64-bit
+  // vectors.
+  auto clamp = [&](Value* v) {
+    v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, b_.getInt64(0));
+    v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v,
+                                 b_.getInt64(static_cast<std::uint64_t>(nest.lanes)));
+    return widen(b_, b_.CreateTrunc(v, b_.getInt32Ty()), nest.lanes);
+  };
+  Value* lane = b_.CreateTrunc(lane_numbers(b_, nest.lanes), lanes_type(b_.getInt32Ty(), nest.lanes));
+  return b_.CreateAnd(b_.CreateICmpSGE(lane, clamp(b_.CreateNeg(position))),
+                      b_.CreateICmpSLT(lane, clamp(b_.CreateSub(extent, position))));
+}
+
+KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, const Indices& at,
+                                                 bool address_only) {
+  const ir::Value* view = op.operand(0);
+  ViewFacts& v = facts(view);
+  const ir::Type& type = view->type;
+  auto offsets = op.view_offsets();
+  const auto& axes = op.integers("axes");
+  std::vector<int> tile_axis(offsets.size(), -1);
+  for (std::size_t t = 0; t < axes.size(); ++t)
+    tile_axis[static_cast<std::size_t>(axes[t])] = static_cast<int>(t);
+
+  Access access;
+  llvm::Type* element = memory_type(context_, type.dtype);
+  bool guarded = nest.guarded || op.is(Opcode::ViewMask);
+  Value* position = b_.getInt64(0);
+  Value* lane_part = nullptr;
+  int last = type.view_rank - 1;
+  for (int a = 0; a <= last; ++a) {
+    auto axis = static_cast<std::size_t>(a);
+    Value* offset = scalar(offsets[axis]);
+    Index index =
+        tile_axis[axis] >= 0 ? at[static_cast<std::size_t>(tile_axis[axis])] : Index{b_.getInt64(0)};
+    if (!address_only) {
+      bool proved = false;
+      if (!guarded && !index.lanes) {
+        // The fast loop goes as far as every lane is inside; the test runs once, before the loop.
+        IRBuilder::InsertPointGuard keep(b_);
+        b_.SetInsertPoint(nest.limit_point);
+        Value* zero = b_.getInt64(0);
+        Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
+        if (index.linear) {
+          Value* room = b_.CreateSub(v.extents[axis], offset);
+          nest.limits.push_back(b_.CreateSelect(b_.CreateICmpSLT(offset, zero), zero, room));
+          proved = true;
+        } else if (index.depth <= nest.limit_depth) {
+          Value* inside = b_.CreateICmpULT(b_.CreateAdd(offset, index.base), v.extents[axis]);
+          nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
+          proved = true;
+        } else if (tile_axis[axis] >= 0) {
+          std::int64_t most =
+              op.is(Opcode::ViewStore)
+                  ? extents_of(op.stored_value()->type)[static_cast<std::size_t>(tile_axis[axis])]
+                  : extents_of(op.result()->type)[static_cast<std::size_t>(tile_axis[axis])];
+          Value* end = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(most)));
+          Value* inside =
+              b_.CreateAnd(b_.CreateICmpSGE(offset, zero), b_.CreateICmpSLE(end, v.extents[axis]));
+          nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
+          proved = true;
+        }
+      }
+      if (!proved) access.mask = mask_and(access.mask, lane_bounds(nest, index, offset, v.extents[axis]));
+    }
+    Value* stride = a == last && type.layout != LayoutClass::Any ? b_.getInt64(1) : v.strides[axis];
+    position = b_.CreateAdd(position, b_.CreateMul(b_.CreateAdd(offset, index.base), stride));
+    if (index.uniform()) continue;
+    if (index.linear && a == last && type.layout != LayoutClass::Any && !lane_part) continue;
+    access.contiguous = false;
+    Value* numbers = index.linear ? lane_numbers(b_, nest.lanes) : index.lanes;
+    Value* part = b_.CreateMul(numbers, widen(b_, stride, nest.lanes));
+    lane_part = lane_part ? b_.CreateAdd(lane_part, part) : part;
+  }
+  // A linear last axis that came before a second varying axis was counted as contiguous; one axis varies at
+  // most in nests over the tile itself, and reshaped indices are never linear together with others.
+  access.address = b_.CreateGEP(
+      element, v.data, lane_part ? b_.CreateAdd(widen(b_, position, nest.lanes), lane_part) : position);
+  if (address_only && access.contiguous && nest.lanes > 1) {
+    bool varies = false;
+    for (const Index& index : at)
+      varies |= !index.uniform();
+    if (varies) access.address = b_.CreateGEP(element, access.address, lane_numbers(b_, nest.lanes));
+  }
+  if (!address_only && !op.is(Opcode::ViewMask)) {
+    if (const ir::Value* mask = op.mask())
+      access.mask = mask_and(access.mask, operand_element(nest, mask, at));
+  }
+  return access;
+}
+
+KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op, const Indices& at) {
+  const ir::Value* view = op.operand(0);
+  ViewFacts& v = facts(view);
+  Access access;
+  Value* position = b_.getInt64(0);
+  auto indices = op.view_offsets();
+  for (std::size_t a = 0; a < indices.size(); ++a) {
+    Value* index = operand_element(nest, indices[a], at);
+    Value *extent = v.extents[a], *stride = v.strides[a];
+    match_lanes(b_, index, extent);
+    access.mask = mask_and(access.mask, b_.CreateICmpULT(index, extent));
+    match_lanes(b_, index, stride);
+    Value* part = b_.CreateMul(index, stride);
+    match_lanes(b_, position, part);
+    position = b_.CreateAdd(position, part);
+  }
+  if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
+  access.contiguous = false;
+  access.address = b_.CreateGEP(memory_type(context_, view->type.dtype), v.data, position);
+  return access;
+}
+
+KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op, const Indices& at) {
+  Access access;
+  access.address = operand_element(nest, op.operand(0), at);
+  access.contiguous = false;
+  if (const ir::Value* mask = op.mask()) access.mask = operand_element(nest, mask, at);
+  return access;
+}
+
+// An operand that is a scalar or a tile of the operation's shape.
+Value* KernelEmitter::operand_element(Nest& nest, const ir::Value* v, const Indices& at) {
+  return element(nest, v, v->type.is_scalar() ? Indices{} : at);
+}
+
+Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
+                                  const Indices& at) {
+  llvm::Type* element_type = memory_type(context_, t);
+  llvm::Align align(static_cast<unsigned>(size_of(t)));
+  bool many = is_vector(access.address);
+  bool varies = many;
+  for (const Index& index : at)
+    varies |= !index.uniform();
+  if (!many && !access.contiguous) varies = false; // one address for all lanes
+  Value* mask = access.mask;
+  Value* bits;
+  if (nest.lanes == 1 || !varies) {
+    if (mask && is_vector(mask)) {
+      // One address, lanes masked apart: the address may be touched if any lane wants it.
+      mask = b_.CreateOrReduce(mask_and(mask, nest.tail));
+    }
+    Value* address = access.address;
+    if (mask) address = b_.CreateSelect(mask, address, zeros());
+    bits = b_.CreateAlignedLoad(element_type, address, align);
+  } else {
+    llvm::Type* type = lanes_type(element_type, nest.lanes);
+    mask = mask_and(mask, many ? nest.tail : nullptr);
+    if (many) {
+      Value* all = llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
+      bits = b_.CreateMaskedGather(type, access.address, align, mask ? widen(b_, mask, nest.lanes) : all,
+                                   llvm::Constant::getNullValue(type));
+    } else if (mask) {
+      bits = b_.CreateMaskedLoad(type, access.address, align, widen(b_, mask, nest.lanes),
+                                 llvm::Constant::getNullValue(type));
+    } else {
+      bits = b_.CreateAlignedLoad(type, access.address, align);
+    }
+  }
+  Value* v = from_memory(b_, numbers_, bits, t);
+  Value* chosen = access.mask;
+  if (!chosen) return v;
+  if (!other) {
+    if (!is_vector(chosen) || is_vector(v)) return v; // masked lanes are zero already
+    return b_.CreateSelect(chosen, widen(b_, v, nest.lanes),
+                           llvm::Constant::getNullValue(lanes_type(v->getType(), nest.lanes)));
+  }
+  Value* o = operand_element(nest, other, at);
+  match_lanes(b_, v, o);
+  if (is_vector(chosen)) v = widen(b_, v, nest.lanes), o = widen(b_, o, nest.lanes);
+  return b_.CreateSelect(chosen, v, o);
+}
+
+void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Value* value) {
+  llvm::Align align(static_cast<unsigned>(size_of(t)));
+  Value* mask = mask_and(access.mask, nest.lanes > 1 ? nest.tail : nullptr);
+  if (nest.lanes == 1) {
+    Value* bits = to_memory(b_, numbers_, value, t);
+    if (!mask) return (void)b_.CreateAlignedStore(bits, access.address, align);
+    return emit_if(b_, mask, [&] { b_.CreateAlignedStore(bits, access.address, align); });
+  }
+  Value* bits = to_memory(b_, numbers_, widen(b_, value, nest.lanes), t);
+  if (access.contiguous) {
+    if (mask)
+      b_.CreateMaskedStore(bits, access.address, align, widen(b_, mask, nest.lanes));
+    else
+      b_.CreateAlignedStore(bits, access.address, align);
+    return;
+  }
+  Value* all = llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
+  b_.CreateMaskedScatter(bits, widen(b_, access.address, nest.lanes), align,
+                         mask ? widen(b_, mask, nest.lanes) : all);
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,79 @@
+// The data of one loop nest over the elements of a tile.
+#pragma once
+
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/cpu/emit/lanes.h>
+
+#include <map>
+#include <set>
+
+namespace kiln::cpu {
+
+// A tile in the worker's scratch, row-major, its vector axis padded so that whole vectors may be read and
+// written.
+struct Buffer {
+  llvm::Value* pointer = nullptr;
+  DType dtype = DType::F32;
+  bool is_pointer = false; // elements are addresses
+  std::vector<std::int64_t> extents, strides;
+};
+
+// An index along one axis: `base`, `base + lane` (linear), or `base + lanes` with one number per lane.
+// `depth` is that of the loop it varies with.
+struct Index {
+  llvm::Value* base = nullptr;
+  bool linear = false;
+  llvm::Value* lanes = nullptr;
+  int depth = 0;
+  bool uniform() const { return !linear && !lanes; }
+};
+using Indices = std::vector<Index>;
+
+// What a nest does at each element of its domain.
+struct Root {
+  enum class Kind { Fill, Reduce, Store } kind;
+  const ir::Value* value = nullptr; // Fill: what; Reduce: null
+  const ir::Op* op = nullptr;       // Reduce, Store
+  Buffer buffer = {};               // Fill: where to
+  bool own = false;                 // Fill: it is the value's own buffer
+  // Store to a view: where tile element 0 goes and the distance in elements along each tile axis.
+  llvm::Value* destination = nullptr;
+  Values destination_strides = {};
+  const Buffer* stored_from = nullptr; // Store: the value was put here before
+};
+
+// The running values of one reduction; `has` tells which lanes hold anything, null if the initial value is
+// the identity.
+struct Accumulator {
+  Values values;
+  llvm::Value* has = nullptr;
+};
+using Accumulators = std::vector<Accumulator>;
+
+// A vector loop runs in two parts: a fast one whose lanes are all inside every view it touches, as far as
+// that holds, and a guarded one for the rest. `limits` collects how far that is while the fast body is being
+// built.
+struct Nest {
+  std::vector<std::int64_t> domain;
+  std::vector<Root> roots;
+  std::vector<int> outer_axes;
+  int vector_axis = -1;  // -1: no vector loop
+  int reduced_axis = -1; // a reduction along another axis than the vector axis: that loop is innermost
+  int lanes = 1;
+  int unroll = 1;
+
+  bool guarded = true;
+  llvm::Value* tail = nullptr; // guarded: lanes inside the domain; null: all
+  llvm::Instruction* limit_point = nullptr;
+  int limit_depth = 0;
+  Values limits;
+
+  llvm::Instruction* hoist_point = nullptr; // before the innermost loop
+  int hoist_depth = 0;
+
+  using Key = std::pair<const ir::Value*, std::vector<const void*>>;
+  std::map<Key, llvm::Value*> memo, hoisted;
+  std::set<const ir::Value*> being_filled;
+};
+
+} // namespace kiln::cpu

@@ -1,0 +1,241 @@
+// Reductions and scans: identities, combining vectors of running values, and the last steps across lanes.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <limits>
+#include <optional>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+// The operation of a combine region that is one commutative operation on its two arguments.
+std::optional<Opcode> simple_combine(const ir::Op& op) {
+  const ir::Region& region = *op.region();
+  if (op.num_results() != 1 || region.ops.size() != 2) return std::nullopt;
+  const ir::Op& body = *region.ops[0];
+  const ir::Op& yield = *region.ops[1];
+  if (body.num_results() != 1 || yield.operands[0] != body.result() || body.num_operands() != 2)
+    return std::nullopt;
+  const ir::Value *a = region.args[0].get(), *b = region.args[1].get();
+  bool both =
+      (body.operand(0) == a && body.operand(1) == b) || (body.operand(0) == b && body.operand(1) == a);
+  if (!both) return std::nullopt;
+  switch (body.code) {
+  case Opcode::Add:
+  case Opcode::Mul:
+  case Opcode::Min:
+  case Opcode::Max:
+  case Opcode::And:
+  case Opcode::Or:
+  case Opcode::Xor: return body.code;
+  default: return std::nullopt;
+  }
+}
+
+// x combined with it is x.
+llvm::Constant* identity(llvm::LLVMContext& context, Opcode code, DType t) {
+  llvm::Type* type = compute_type(context, t);
+  unsigned bits = type->isIntegerTy() ? type->getIntegerBitWidth() : 0;
+  switch (code) {
+  case Opcode::Add:
+    return is_float(t) ? llvm::ConstantFP::getZero(type, /*Negative=*/true)
+                       : llvm::Constant::getNullValue(type);
+  case Opcode::Mul: return is_float(t) ? llvm::ConstantFP::get(type, 1.0) : llvm::ConstantInt::get(type, 1);
+  case Opcode::And: return llvm::Constant::getAllOnesValue(type);
+  case Opcode::Or:
+  case Opcode::Xor: return llvm::Constant::getNullValue(type);
+  case Opcode::Min:
+    if (is_float(t)) return llvm::ConstantFP::getInfinity(type);
+    return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMaxValue(bits)
+                                                        : llvm::APInt::getMaxValue(bits));
+  default:
+    if (is_float(t)) return llvm::ConstantFP::getInfinity(type, /*Negative=*/true);
+    return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMinValue(bits)
+                                                        : llvm::APInt::getMinValue(bits));
+  }
+}
+
+// Whether the combine runs in f32 for a narrow float and rounds at the end only.
+bool keeps_wide(const ir::Op& op) { return simple_combine(op) == Opcode::Add; }
+
+} // namespace
+
+Accumulators KernelEmitter::initial_accumulators(Nest& nest, bool uniform) {
+  (void)uniform;
+  Accumulators result;
+  for (const Root& root : nest.roots) {
+    if (root.kind != Root::Kind::Reduce) continue;
+    Accumulator a;
+    auto simple = simple_combine(*root.op);
+    for (const ir::Value* v : root.op->operands) {
+      DType t = v->type.dtype;
+      Value* start =
+          simple ? identity(context_, *simple, t) : llvm::Constant::getNullValue(compute_type(context_, t));
+      a.values.push_back(widen(b_, start, nest.lanes));
+    }
+    if (!simple) a.has = llvm::Constant::getNullValue(lanes_type(b_.getInt1Ty(), nest.lanes));
+    result.push_back(a);
+  }
+  return result;
+}
+
+// `running` combined with one more vector of elements; lanes outside the domain keep what they have.
+void KernelEmitter::accumulate(Nest& nest, const Root& root, const Indices& at, Accumulator& running) {
+  Values elements;
+  for (const ir::Value* v : root.op->operands)
+    elements.push_back(widen(b_, operand_element(nest, v, at), nest.lanes));
+  locate(*root.op);
+  auto simple = simple_combine(*root.op);
+  DType t = root.op->operand(0)->type.dtype;
+  if (simple) {
+    Value* x = elements[0];
+    if (nest.tail && nest.reduced_axis < 0)
+      x = b_.CreateSelect(nest.tail, x, widen(b_, identity(context_, *simple, t), nest.lanes));
+    Value*& acc = running.values[0];
+    if (is_float(t) && (*simple == Opcode::Max || *simple == Opcode::Min)) {
+      // The running value starts as an infinity and so is never NaN: one compare drops a NaN element.
+      Value* better = *simple == Opcode::Max ? b_.CreateFCmpOGT(x, acc) : b_.CreateFCmpOLT(x, acc);
+      acc = b_.CreateSelect(better, x, acc);
+      return;
+    }
+    acc = evaluate_combine(*root.op->region(), {acc, x}, keeps_wide(*root.op))[0];
+    return;
+  }
+  Values arguments = running.values;
+  arguments.insert(arguments.end(), elements.begin(), elements.end());
+  Values combined = evaluate_combine(*root.op->region(), arguments, false);
+  Value* valid = nest.tail && nest.reduced_axis < 0 ? nest.tail
+                                                    : llvm::Constant::getAllOnesValue(running.has->getType());
+  for (std::size_t i = 0; i < combined.size(); ++i) {
+    Value* next = b_.CreateSelect(running.has, widen(b_, combined[i], nest.lanes), elements[i]);
+    running.values[i] = b_.CreateSelect(valid, next, running.values[i]);
+  }
+  running.has = b_.CreateOr(running.has, valid);
+}
+
+Accumulator KernelEmitter::merge(Nest&, const Root& root, const Accumulator& a, const Accumulator& b) {
+  Accumulator result;
+  Values arguments = a.values;
+  arguments.insert(arguments.end(), b.values.begin(), b.values.end());
+  Values combined = evaluate_combine(*root.op->region(), arguments, keeps_wide(*root.op));
+  if (!a.has) {
+    result.values = combined;
+    return result;
+  }
+  Value* both = b_.CreateAnd(a.has, b.has);
+  for (std::size_t i = 0; i < combined.size(); ++i)
+    result.values.push_back(
+        b_.CreateSelect(both, combined[i], b_.CreateSelect(a.has, a.values[i], b.values[i])));
+  result.has = b_.CreateOr(a.has, b.has);
+  return result;
+}
+
+// Folds the lanes if the vector axis was reduced, rounds narrow sums, and puts the result where it belongs.
+void KernelEmitter::finish_reduction(Nest& nest, const Root& root, Accumulator running, const Indices& at) {
+  const ir::Op& op = *root.op;
+  int lanes = nest.lanes;
+  if (nest.reduced_axis < 0) {
+    for (; lanes > 1; lanes /= 2) {
+      llvm::SmallVector<int, 32> low, high;
+      for (int i = 0; i < lanes / 2; ++i)
+        low.push_back(i), high.push_back(i + lanes / 2);
+      Accumulator a, b;
+      auto half = [&](Value* v, const llvm::SmallVector<int, 32>& which) -> Value* {
+        return lanes == 2 ? b_.CreateExtractElement(v, static_cast<std::uint64_t>(which[0]))
+                          : b_.CreateShuffleVector(v, which);
+      };
+      for (Value* v : running.values)
+        a.values.push_back(half(v, low)), b.values.push_back(half(v, high));
+      if (running.has) a.has = half(running.has, low), b.has = half(running.has, high);
+      running = merge(nest, root, a, b);
+    }
+  }
+  for (int i = 0; i < op.num_results(); ++i) {
+    const ir::Value* result = op.result(i);
+    Value* v = running.values[static_cast<std::size_t>(i)];
+    if (keeps_wide(op)) v = round_to(b_, numbers_, v, result->type.dtype);
+    if (result->type.is_scalar()) {
+      scalars_[result] = v;
+      continue;
+    }
+    Indices where = at;
+    where.erase(where.begin() + op.integer("axis"));
+    store_buffer(nest, own_buffer(result), where, v);
+  }
+}
+
+// Inclusive prefixes: down the scanned axis one step at a time, with lanes along another axis where there is
+// one.
+void KernelEmitter::emit_scan(const ir::Op& op) {
+  auto extents = extents_of(op.operand(0)->type);
+  auto axis = static_cast<std::size_t>(op.integer("axis"));
+  bool reverse = op.integer("reverse") != 0;
+  for (const auto& r : op.results)
+    own_buffer(r.get());
+  Nest nest;
+  nest.domain = extents;
+  int vector_axis = -1;
+  for (int a = static_cast<int>(extents.size()) - 1; a >= 0 && vector_axis < 0; --a)
+    if (extents[static_cast<std::size_t>(a)] > 1) vector_axis = a;
+  bool across = vector_axis >= 0 && vector_axis != static_cast<int>(axis);
+  if (across) {
+    int lanes = target_.vector_bytes / 4;
+    while (lanes > 1 && extents[static_cast<std::size_t>(vector_axis)] % lanes != 0)
+      lanes /= 2;
+    nest.lanes = lanes;
+  }
+  bool wide = keeps_wide(op);
+  Indices at(extents.size(), Index{b_.getInt64(0)});
+  auto along = [&]() {
+    // The first element starts the running values; the loop goes on from the second.
+    auto place = [&](Value* i) {
+      Value* last = b_.getInt64(static_cast<std::uint64_t>(extents[axis] - 1));
+      at[axis] = Index{reverse ? b_.CreateSub(last, i) : i, false, nullptr, 1};
+      nest.memo.clear();
+      Values elements;
+      for (const ir::Value* v : op.operands)
+        elements.push_back(widen(b_, operand_element(nest, v, at), nest.lanes));
+      return elements;
+    };
+    auto put = [&](const Values& running) {
+      for (int i = 0; i < op.num_results(); ++i) {
+        Value* v = running[static_cast<std::size_t>(i)];
+        store_buffer(nest, own_buffer(op.result(i)), at,
+                     wide ? round_to(b_, numbers_, v, op.result(i)->type.dtype) : v);
+      }
+    };
+    Values first = place(b_.getInt64(0));
+    put(first);
+    emit_loop(b_, b_.getInt64(1), b_.getInt64(static_cast<std::uint64_t>(extents[axis])), b_.getInt64(1),
+              first, [&](Value* i, const Values& running, llvm::Instruction*) -> Values {
+                Values arguments = running, elements = place(i);
+                arguments.insert(arguments.end(), elements.begin(), elements.end());
+                Values next = evaluate_combine(*op.region(), arguments, wide);
+                for (Value*& v : next)
+                  v = widen(b_, v, nest.lanes);
+                put(next);
+                return next;
+              });
+    nest.memo.clear();
+  };
+  std::vector<std::size_t> others;
+  for (std::size_t a = 0; a < extents.size(); ++a)
+    if (a != axis && extents[a] > 1) others.push_back(a);
+  auto loops = [&](auto&& self, std::size_t k) -> void {
+    if (k == others.size()) return along();
+    bool vector = across && static_cast<int>(others[k]) == vector_axis && nest.lanes > 1;
+    emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(extents[others[k]])),
+              b_.getInt64(vector ? static_cast<std::uint64_t>(nest.lanes) : 1), {},
+              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+                at[others[k]] = Index{i, vector, nullptr, 1};
+                self(self, k + 1);
+                return {};
+              });
+  };
+  loops(loops, 0);
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,278 @@
+// Stores and atomics. A store's value is evaluated while it is written, unless that could read what it has
+// overwritten.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <algorithm>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+// The loads that evaluating `v` performs; `identity` tells whether element i of the root reads element i of
+// the load.
+void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const {
+  if (!v->def || !v->type.is_tile() || plan_.has_buffer(v)) return;
+  const ir::Op& op = *v->def;
+  if (op.info().effect == ir::Effect::Read) {
+    for (const LazyRead& known : into)
+      if (known.op == &op && known.identity == identity) return;
+    into.push_back({&op, identity});
+  }
+  bool keeps = identity && op.info().cls != ir::OpClass::Shape;
+  for (const ir::Value* operand : op.operands)
+    if (!operand->type.is_view()) lazy_reads(operand, keeps, into);
+}
+
+// Whether two views span no common byte: from their extents and strides, once per call of the entry point.
+Value* KernelEmitter::disjoint(const ir::Value* a, const ir::Value* b) {
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  auto span = [&](const ir::Value* view) -> ViewFacts& {
+    ViewFacts& v = facts(view);
+    if (v.low) return v;
+    Value* bytes = b_.getInt64(static_cast<std::uint64_t>(size_of(view->type.dtype)));
+    Value *low = b_.CreatePtrToInt(v.data, b_.getInt64Ty()), *high = b_.CreateAdd(low, bytes);
+    Value* empty = b_.getFalse();
+    for (std::size_t axis = 0; axis < v.extents.size(); ++axis) {
+      Value* reach =
+          b_.CreateMul(b_.CreateMul(b_.CreateSub(v.extents[axis], b_.getInt64(1)), v.strides[axis]), bytes);
+      low = b_.CreateAdd(low, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, reach, b_.getInt64(0)));
+      high = b_.CreateAdd(high, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, reach, b_.getInt64(0)));
+      empty = b_.CreateOr(empty, b_.CreateICmpSLE(v.extents[axis], b_.getInt64(0)));
+    }
+    v.low = low;
+    v.high = b_.CreateSelect(empty, low, high);
+    return v;
+  };
+  ViewFacts &x = span(a), &y = span(b);
+  return b_.CreateOr(b_.CreateICmpULE(x.high, y.low), b_.CreateICmpULE(y.high, x.low));
+}
+
+// Whether two views are the same elements in the same order (an operation in place).
+Value* KernelEmitter::same_view(const ir::Value* a, const ir::Value* b) {
+  if (a->type.dtype != b->type.dtype || a->type.view_rank != b->type.view_rank) return b_.getFalse();
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  ViewFacts &x = facts(a), &y = facts(b);
+  Value* same = b_.CreateICmpEQ(x.data, y.data);
+  for (std::size_t axis = 0; axis < x.extents.size(); ++axis)
+    same = b_.CreateAnd(same, b_.CreateICmpEQ(x.strides[axis], y.strides[axis]));
+  return same;
+}
+
+void KernelEmitter::emit_store(const ir::Op& op) {
+  flush();
+  Root root{Root::Kind::Store, nullptr, &op};
+  const ir::Value* value = op.stored_value();
+  auto domain = extents_of(value->type);
+  if (domain.empty()) return emit_nest({root}, domain);
+
+  std::vector<LazyRead> reads;
+  lazy_reads(value, true, reads);
+  // Masks, pointers and indices are read while storing too: put them aside if they read memory.
+  for (std::size_t i = 2; i < op.operands.size(); ++i)
+    lazy_reads(op.operands[i], false, reads);
+  if (!op.operand(0)->type.is_view()) lazy_reads(op.operand(0), false, reads);
+
+  Value* direct = nullptr; // null: provably safe
+  bool aside = false;
+  for (const LazyRead& read : reads) {
+    const ir::Op& load = *read.op;
+    bool views = op.is(Opcode::ViewStore) && load.is(Opcode::ViewLoad);
+    bool same_place = views && read.identity && load.integers("axes") == op.integers("axes") &&
+                      load.operand(0)->type.view_rank == op.operand(0)->type.view_rank &&
+                      std::ranges::equal(load.view_offsets(), op.view_offsets());
+    if (same_place && load.operand(0) == op.operand(0)) continue;
+    if (!views || load.operand(0) == op.operand(0)) {
+      aside = true;
+      continue;
+    }
+    Value* safe = disjoint(op.operand(0), load.operand(0));
+    if (same_place) safe = b_.CreateOr(safe, same_view(op.operand(0), load.operand(0)));
+    direct = direct ? b_.CreateAnd(direct, safe) : safe;
+  }
+  if (aside) {
+    Buffer copy = materialize(value);
+    Root copied = root;
+    copied.stored_from = &copy;
+    // Index and mask tiles that read memory are evaluated before the first write as well.
+    for (const ir::Value* v : op.operands) {
+      std::vector<LazyRead> inner;
+      if (v == value || v->type.is_view()) continue;
+      lazy_reads(v, false, inner);
+      if (inner.empty()) continue;
+      Buffer kept = materialize(v);
+      buffers_[v] = kept;
+      plan_.add_buffer(v);
+    }
+    return emit_nest({copied}, domain);
+  }
+  if (!direct) return emit_nest({root}, domain);
+
+  // Another view may overlap the destination: then the tile goes to scratch first and is copied from there.
+  Buffer aside_buffer = make_buffer(value->type);
+  ViewFacts& v = facts(op.operand(0));
+  const auto& axes = op.integers("axes");
+  llvm::Type* element_type = memory_type(context_, value->type.dtype);
+  Value* start = b_.getInt64(0);
+  auto offsets = op.view_offsets();
+  for (std::size_t a = 0; a < offsets.size(); ++a)
+    start = b_.CreateAdd(start, b_.CreateMul(scalar(offsets[a]), v.strides[a]));
+  root.destination = b_.CreateSelect(direct, b_.CreateGEP(element_type, v.data, start), aside_buffer.pointer);
+  bool unit = op.operand(0)->type.layout != LayoutClass::Any;
+  bool contiguous_rows = unit && !axes.empty() && axes.back() == op.operand(0)->type.view_rank - 1 &&
+                         aside_buffer.strides.back() == 1;
+  if (!contiguous_rows) {
+    // Strided destinations are scattered through full addresses, which cannot be switched: decide with a
+    // branch.
+    Value* overlap = b_.CreateNot(direct);
+    llvm::Function* function = b_.GetInsertBlock()->getParent();
+    auto* safe = llvm::BasicBlock::Create(context_, "direct", function);
+    auto* slow = llvm::BasicBlock::Create(context_, "aside", function);
+    auto* join = llvm::BasicBlock::Create(context_, "stored", function);
+    b_.CreateCondBr(overlap, slow, safe);
+    b_.SetInsertPoint(safe);
+    root.destination = nullptr;
+    emit_nest({root}, domain);
+    b_.CreateBr(join);
+    b_.SetInsertPoint(slow);
+    Root fill{Root::Kind::Fill, value};
+    fill.buffer = aside_buffer;
+    emit_nest({fill}, domain);
+    root.stored_from = &aside_buffer;
+    emit_nest({root}, domain);
+    b_.CreateBr(join);
+    b_.SetInsertPoint(join);
+    return;
+  }
+  for (std::size_t t = 0; t < axes.size(); ++t) {
+    Value* there = t + 1 == axes.size() ? b_.getInt64(1) : v.strides[static_cast<std::size_t>(axes[t])];
+    root.destination_strides.push_back(
+        b_.CreateSelect(direct, there, b_.getInt64(static_cast<std::uint64_t>(aside_buffer.strides[t]))));
+  }
+  emit_nest({root}, domain);
+  emit_if(b_, b_.CreateNot(direct), [&] {
+    Root copy{Root::Kind::Store, nullptr, &op};
+    copy.stored_from = &aside_buffer;
+    emit_nest({copy}, domain);
+  });
+}
+
+namespace {
+
+llvm::AtomicOrdering ordering(std::string_view order) {
+  if (order == "relaxed") return llvm::AtomicOrdering::Monotonic;
+  if (order == "acquire") return llvm::AtomicOrdering::Acquire;
+  if (order == "release") return llvm::AtomicOrdering::Release;
+  return llvm::AtomicOrdering::AcquireRelease;
+}
+
+Opcode combine_of(std::string_view kind) {
+  if (kind == "add") return Opcode::Add;
+  if (kind == "min") return Opcode::Min;
+  if (kind == "max") return Opcode::Max;
+  if (kind == "and") return Opcode::And;
+  if (kind == "or") return Opcode::Or;
+  return Opcode::Xor;
+}
+
+} // namespace
+
+// One element after the other: a compare-and-swap loop each, except integer adds and exchanges.
+void KernelEmitter::emit_atomic(const ir::Op& op) {
+  flush();
+  locate(op);
+  const ir::Value* result = op.result();
+  auto domain = extents_of(result->type);
+  DType t = result->type.dtype;
+  bool keep = users_.count(result) != 0;
+  if (result->type.is_tile() && keep) own_buffer(result);
+  bool swap = op.is(Opcode::AtomicCas);
+  llvm::AtomicOrdering order = ordering(op.text("order", "acq_rel"));
+  llvm::Type* memory = memory_type(context_, t);
+  llvm::Type* bits_type = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
+  llvm::MaybeAlign align(static_cast<std::uint64_t>(size_of(t)));
+
+  auto bits_of = [&](Value* v) { return b_.CreateBitCast(to_memory(b_, numbers_, v, t), bits_type); };
+  auto value_of = [&](Value* bits) { return from_memory(b_, numbers_, b_.CreateBitCast(bits, memory), t); };
+
+  auto one = [&](Nest& nest, const Indices& at) -> Value* {
+    Value* address = operand_element(nest, op.operand(0), at);
+    Value* operand = operand_element(nest, op.operand(1), at);
+    if (swap) {
+      Value* desired = operand_element(nest, op.operand(2), at);
+      Value* pair = b_.CreateAtomicCmpXchg(address, bits_of(operand), bits_of(desired), align, order,
+                                           llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
+      return value_of(b_.CreateExtractValue(pair, 0));
+    }
+    std::string_view kind = op.text("kind");
+    if (kind == "xchg")
+      return value_of(b_.CreateAtomicRMW(llvm::AtomicRMWInst::Xchg, address, bits_of(operand), align, order));
+    if (kind == "add" && is_integer(t))
+      return b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, operand, align, order);
+    llvm::LoadInst* first = b_.CreateAlignedLoad(bits_type, address, align);
+    first->setAtomic(llvm::AtomicOrdering::Monotonic);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    auto* again = llvm::BasicBlock::Create(context_, "again", function_);
+    auto* done = llvm::BasicBlock::Create(context_, "done", function_);
+    b_.CreateBr(again);
+    b_.SetInsertPoint(again);
+    llvm::PHINode* seen = b_.CreatePHI(bits_type, 2);
+    seen->addIncoming(first, before);
+    ir::Op combine(combine_of(kind),
+                   {const_cast<ir::Value*>(op.operand(1)), const_cast<ir::Value*>(op.operand(1))},
+                   {ir::Type::scalar(t)});
+    Value* next = emit_elementwise(b_, numbers_, combine, {value_of(seen), operand});
+    Value* pair = b_.CreateAtomicCmpXchg(address, seen, bits_of(next), align, order,
+                                         llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
+    seen->addIncoming(b_.CreateExtractValue(pair, 0), b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateExtractValue(pair, 1), done, again);
+    b_.SetInsertPoint(done);
+    return value_of(seen);
+  };
+
+  auto element_step = [&](Nest& nest, const Indices& at) {
+    Value* old = nullptr;
+    if (const ir::Value* mask = op.mask()) {
+      Value* wanted = operand_element(nest, mask, at);
+      Value* nothing = llvm::Constant::getNullValue(compute_type(context_, t));
+      llvm::BasicBlock* before = b_.GetInsertBlock();
+      llvm::BasicBlock* inside = nullptr;
+      Value* taken = nullptr;
+      emit_if(b_, wanted, [&] {
+        taken = one(nest, at);
+        inside = b_.GetInsertBlock();
+      });
+      llvm::PHINode* phi = b_.CreatePHI(taken->getType(), 2);
+      phi->addIncoming(nothing, before);
+      phi->addIncoming(taken, inside);
+      old = phi;
+    } else {
+      old = one(nest, at);
+    }
+    if (result->type.is_scalar())
+      scalars_[result] = old;
+    else if (keep)
+      store_buffer(nest, own_buffer(result), at, old);
+  };
+
+  Nest nest;
+  nest.domain = domain;
+  Indices at(domain.size(), Index{b_.getInt64(0)});
+  auto loops = [&](auto&& self, std::size_t a) -> void {
+    if (a == domain.size()) {
+      nest.memo.clear();
+      return element_step(nest, at);
+    }
+    emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(domain[a])), b_.getInt64(1), {},
+              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+                at[a] = Index{i, false, nullptr, static_cast<int>(a) + 1};
+                self(self, a + 1);
+                return {};
+              });
+  };
+  loops(loops, 0);
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,32 @@
+// What compiled code calls back for: failed asserts and prints.
+#pragma once
+
+#include <kiln/jit/cpu/abi.h>
+
+#include <exception>
+#include <mutex>
+#include <string>
+
+namespace kiln::cpu {
+
+// Shared by the workers of one launch; LaunchContext::launch points to it.
+struct LaunchState {
+  const char* kernel = "";
+  std::int64_t stop = 0; // LaunchContext::stop points here; set once, atomically
+  std::mutex mutex;
+  std::exception_ptr error; // the first failed assert, as a UserError
+};
+
+extern "C" {
+// Reports the first zero among `count` condition bytes. Returns 1 if there is one: the program must end.
+std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program,
+                              const std::uint8_t* condition, std::int64_t count, const char* file,
+                              std::int64_t line, const char* message);
+// Prints one value (dtype as in DType, -1: addresses) after `label`; a whole line goes out with the last
+// value.
+void kiln_hook_print(const LaunchContext* context, std::int64_t program, const char* label,
+                     std::int64_t dtype, std::int64_t rank, const std::int64_t* extents, const void* data,
+                     std::int64_t ends_line);
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,193 @@
+// The planner: numbers the operations, then decides from the last tile to the first.
+#include <kiln/jit/cpu/plan.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace kiln::cpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Region;
+using ir::Value;
+
+bool is_root(const Op& op) {
+  switch (op.info().cls) {
+  case ir::OpClass::Atomic:
+  case ir::OpClass::Dot:
+  case ir::OpClass::Collective:
+  case ir::OpClass::Control:
+  case ir::OpClass::Debug: return true;
+  default: return op.info().effect == ir::Effect::Write;
+  }
+}
+
+namespace {
+
+constexpr int buffer_cost = 4;      // see the header
+constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
+
+int own_cost(const Op& op) {
+  switch (op.code) {
+  case Opcode::Exp:
+  case Opcode::Exp2:
+  case Opcode::Sigmoid: return 12;
+  case Opcode::Log:
+  case Opcode::Log2:
+  case Opcode::Log1p:
+  case Opcode::Expm1:
+  case Opcode::Tanh:
+  case Opcode::Erf:
+  case Opcode::Sin:
+  case Opcode::Cos:
+  case Opcode::Tan:
+  case Opcode::Pow:
+  case Opcode::Atan2: return 25;
+  case Opcode::Div:
+  case Opcode::Rem:
+  case Opcode::Sqrt:
+  case Opcode::Rsqrt: return 5;
+  case Opcode::ViewGather:
+  case Opcode::Load: return 8;
+  default: break;
+  }
+  if (op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Source) return 0;
+  // A narrow float's operation includes rounding its result.
+  DType t = op.num_results() ? op.result()->type.dtype : DType::F32;
+  return is_float(t) && size_of(t) < 4 ? 4 : 1;
+}
+
+} // namespace
+
+class Planner {
+public:
+  explicit Planner(Plan& plan) : plan_(plan) {}
+
+  void run(const ir::Kernel& kernel) {
+    number(kernel.body, -1);
+    for (auto op = ops_.rbegin(); op != ops_.rend(); ++op)
+      decide(**op);
+  }
+
+private:
+  // Where a root runs: its position, and the innermost loop around it.
+  struct Place {
+    int position;
+    int loop; // index into loops_, or -1
+    bool operator<(const Place& other) const { return position < other.position; }
+  };
+  struct LoopSpan {
+    int begin, end, parent;
+  };
+
+  void number(const Region& region, int loop) {
+    for (const auto& arg : region.args)
+      if (arg->type.is_tile() && region.parent && region.parent->info().cls == ir::OpClass::Control)
+        plan_.buffers_.insert(arg.get());
+    for (const auto& op : region.ops) {
+      int position = static_cast<int>(ops_.size());
+      ops_.push_back(op.get());
+      places_[op.get()] = {position, loop};
+      if (op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite)
+        writes_.push_back(position);
+      // The longest chain rather than the sum: what two chains share is evaluated once.
+      int operand_cost = 0;
+      for (const Value* v : op->operands) {
+        users_[v].push_back(op.get());
+        auto known = costs_.find(v);
+        if (known != costs_.end()) operand_cost = std::max(operand_cost, known->second);
+      }
+      for (const auto& r : op->results) {
+        int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
+        if (r->type.is_tile() && (is_root(*op) || cost > longest_chain)) {
+          plan_.buffers_.insert(r.get());
+          cost = 1;
+        }
+        costs_[r.get()] = cost;
+      }
+      if (op->info().cls != ir::OpClass::Control) continue;
+      int inner = loop;
+      if (op->is(Opcode::For) || op->is(Opcode::While)) {
+        inner = static_cast<int>(loops_.size());
+        loops_.push_back({position, position, loop});
+      }
+      for (const auto& r : op->regions)
+        number(*r, inner);
+      if (inner != loop) loops_[static_cast<std::size_t>(inner)].end = static_cast<int>(ops_.size());
+    }
+  }
+
+  // Every consumer of `op` has been decided: its nests are the consumer itself, if that has a nest of its
+  // own, or the nests that will evaluate the consumer.
+  void decide(const Op& op) {
+    if (is_root(op) || op.num_results() != 1) return;
+    const Value* v = op.result();
+    if (!v->type.is_tile()) {
+      return; // scalars are computed once, in place
+    }
+    std::set<Place>& nests = nests_[v];
+    bool repeated_by_broadcast = false;
+    for (const Op* user : users_[v]) {
+      if (is_root(*user)) {
+        nests.insert(places_.at(user));
+        continue;
+      }
+      const Value* result = user->result();
+      if (plan_.has_buffer(result) || !result->type.is_tile()) {
+        nests.insert(places_.at(user));
+      } else {
+        nests.insert(nests_[result].begin(), nests_[result].end());
+        repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
+      }
+    }
+    Place here = places_.at(&op);
+    bool reads = reads_memory(op);
+    int cost = costs_.at(v);
+    bool expensive = cost >= buffer_cost;
+    bool many = nests.size() > 1 || repeated_by_broadcast;
+    for (const Place& nest : nests) {
+      many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
+      if (reads && written_between(here, nest)) return (void)plan_.buffers_.insert(v);
+    }
+    if (expensive && many) plan_.buffers_.insert(v);
+  }
+
+  bool reads_memory(const Op& op) const { return op.info().effect == ir::Effect::Read; }
+
+  // Whether loop `outer` is `inner` or around it (-1 is around everything).
+  bool encloses(int outer, int inner) const {
+    for (;; inner = loops_[static_cast<std::size_t>(inner)].parent) {
+      if (inner == outer) return true;
+      if (inner < 0) return false;
+    }
+  }
+
+  bool any_write(int begin, int end) const {
+    auto at = std::lower_bound(writes_.begin(), writes_.end(), begin);
+    return at != writes_.end() && *at < end;
+  }
+
+  bool written_between(Place load, Place nest) const {
+    if (any_write(load.position + 1, nest.position)) return true;
+    // A nest in a loop that the load is outside of runs again after everything else in that loop.
+    for (int loop = nest.loop; loop >= 0 && !encloses(loop, load.loop);
+         loop = loops_[static_cast<std::size_t>(loop)].parent)
+      if (any_write(loops_[static_cast<std::size_t>(loop)].begin, loops_[static_cast<std::size_t>(loop)].end))
+        return true;
+    return false;
+  }
+
+  Plan& plan_;
+  std::vector<const Op*> ops_;
+  std::vector<int> writes_;
+  std::vector<LoopSpan> loops_;
+  std::unordered_map<const Op*, Place> places_;
+  std::unordered_map<const Value*, std::vector<const Op*>> users_;
+  std::unordered_map<const Value*, int> costs_;
+  std::unordered_map<const Value*, std::set<Place>> nests_;
+};
+
+Plan::Plan(const ir::Kernel& kernel) { Planner(*this).run(kernel); }
+
+} // namespace kiln::cpu

@@ -1,0 +1,30 @@
+// The CPU that code is generated for: the host found at run time, or the one that KILN_CPU names.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class TargetMachine;
+}
+
+namespace kiln::cpu {
+
+struct Target {
+  std::string cpu;       // LLVM's name, as in "znver5"
+  std::string features;  // "+avx2,-avx512f,..."
+  int vector_bytes = 16; // of one register
+  bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
+
+  bool operator==(const Target&) const = default;
+  std::string key() const { return cpu + ":" + features; }
+};
+
+// The host's, found once; UserError if KILN_CPU names a CPU that is unknown or has what the host lacks.
+const Target& host_target();
+// A target by LLVM's CPU name with that CPU's own features; for looking at code, not for running it.
+Target named_target(const std::string& cpu);
+
+std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);
+
+} // namespace kiln::cpu

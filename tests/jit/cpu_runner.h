@@ -1,0 +1,58 @@
+// Runs a tile IR kernel on the CPU back end and in the interpreter, for comparing both.
+#pragma once
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/interpreter.h>
+#include <kiln/dsl/ir/parser.h>
+#include <kiln/dsl/symbol.h>
+#include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/cpu/engine.h>
+#include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <cstdlib>
+#include <numeric>
+
+namespace kiln::test {
+
+struct CpuKernel {
+  std::unique_ptr<ir::Kernel> lowered;
+  std::shared_ptr<cpu::LoadedCode> code;
+  std::int64_t scratch_bytes = 0;
+
+  CpuKernel(const ir::Kernel& recorded, const Config& config, std::vector<LayoutClass> layouts = {},
+            cpu::CompileOptions options = {}) {
+    passes::PassOptions pass_options;
+    pass_options.config = config;
+    pass_options.layouts = std::move(layouts);
+    lowered = passes::lower_generic(recorded, pass_options);
+    if (std::getenv("KILN_TEST_SHOW")) options.keep_llvm = true;
+    auto object = cpu::compile(*lowered, cpu::host_target(), options);
+    if (std::getenv("KILN_TEST_SHOW")) std::fputs(object.llvm_after.c_str(), stderr);
+    scratch_bytes = object.scratch_bytes;
+    code = cpu::load_object(object.object, lowered->name);
+  }
+
+  // All programs on this thread; throws what an assert reported.
+  void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid) const {
+    cpu::LaunchContext context{};
+    cpu::LaunchState state;
+    state.kernel = lowered->name.c_str();
+    std::int64_t programs = 1;
+    for (auto& g : context.grid)
+      g = 1;
+    for (std::size_t i = 0; i < grid.size(); ++i)
+      context.grid[i] = grid[i], programs *= grid[i];
+    auto bytes = static_cast<std::size_t>((scratch_bytes + 127) / 64 * 64);
+    std::unique_ptr<char, decltype(&std::free)> scratch(static_cast<char*>(std::aligned_alloc(64, bytes)),
+                                                        &std::free);
+    std::fill_n(scratch.get(), bytes, static_cast<char>(0xCD)); // nothing may depend on fresh scratch
+    context.scratch = scratch.get();
+    context.stop = &state.stop;
+    context.launch = &state;
+    code->entry()(arguments, &context, 0, programs);
+    if (state.error) std::rethrow_exception(state.error);
+  }
+};
+
+} // namespace kiln::test
