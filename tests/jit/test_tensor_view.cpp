@@ -115,10 +115,10 @@ TEST_CASE("a mistake names the argument and the caller's line") {
   auto x = iota(24);
   float* null = nullptr;
   std::string here = std::string(__FILE__) + ":";
-  int line = __LINE__ + 1;
-  CHECK_THROWS_WITH(TensorView(x.data(), {2, -3}),
-                    here + std::to_string(line) +
-                        ": TensorView's argument 'extents': extent 1 is -3; extents must not be negative");
+  auto call = [&] { TensorView(x.data(), {2, -3}); };
+  std::string exactly_here = here + std::to_string(__LINE__ - 1);
+  CHECK_THROWS_WITH(call(), exactly_here + ": TensorView's argument 'extents': extent 1 is -3; "
+                                           "extents must not be negative");
   CHECK_THROWS_WITH(TensorView(null, {2, 3}),
                     Contains("argument 'data' is null with extents {2, 3}") && Contains(here));
   CHECK_THROWS_WITH(TensorView(reinterpret_cast<float*>(reinterpret_cast<char*>(x.data()) + 2), {2}),

@@ -317,10 +317,42 @@ TEST_CASE("fast-math flags of the builder do not change vector math") {
   check_all(jit, a, "fast-math f32");
 }
 
+TEST_CASE("vector math can be emitted in the middle of a finished block") {
+  test::TestJit jit;
+  jit.add([&](llvm::Module& module) {
+    llvm::IRBuilder<> b(module.getContext());
+    auto* type = llvm::FunctionType::get(b.getFloatTy(), {b.getFloatTy(), b.getInt1Ty()}, false);
+    auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "f", module);
+    auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", function);
+    auto* other = llvm::BasicBlock::Create(module.getContext(), "other", function);
+    auto* exit = llvm::BasicBlock::Create(module.getContext(), "exit", function);
+    b.SetInsertPoint(exit);
+    auto* phi = b.CreatePHI(b.getFloatTy(), 2);
+    b.CreateRet(phi);
+    b.SetInsertPoint(other);
+    b.CreateBr(exit);
+    b.SetInsertPoint(entry);
+    auto* sum = llvm::cast<llvm::Instruction>(
+        b.CreateFAdd(function->getArg(0), llvm::ConstantFP::get(b.getFloatTy(), 1)));
+    b.CreateCondBr(function->getArg(1), exit, other);
+    phi->addIncoming(sum, entry);
+    phi->addIncoming(function->getArg(0), other);
+    b.SetInsertPoint(sum);
+    sum->setOperand(
+        0, cpu::emit_math(b, cpu::math_options(jit.target_machine()), MathFn::Sin, function->getArg(0)));
+  });
+  auto* f = jit.lookup<float(float, bool)>("f");
+  for (float x : {0.5f, 1e20f}) {
+    CHECK(f(x, true) == Approx(1 + std::sin(double(x))));
+    CHECK(f(x, false) == x);
+  }
+}
+
 // All 2^32 arguments, a minute or more each function: unit_tests "[exhaustive]". KILN_TEST_FUNCTION=Exp picks
-// one, KILN_TEST_STRIDE=16 takes every 16th argument.
+// one, KILN_TEST_STRIDE=16 takes every 16th argument, KILN_TEST_CPU=x86-64-v2 compiles for another CPU.
 TEST_CASE("exhaustive: every float through every function", "[.][exhaustive]") {
-  MathJit<float> jit({}, 16, all_functions());
+  const char* cpu = std::getenv("KILN_TEST_CPU");
+  MathJit<float> jit({.cpu = cpu ? cpu : ""}, 16, all_functions());
   const char *only = std::getenv("KILN_TEST_FUNCTION"), *stride_text = std::getenv("KILN_TEST_STRIDE");
   const std::uint64_t stride = stride_text ? std::stoul(stride_text) : 1;
   for (const Reference& r : references) {

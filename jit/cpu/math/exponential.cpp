@@ -64,7 +64,11 @@ Value* emit_expm1(const MathBuilder& m, Value* x) {
 Value* emit_sigmoid(const MathBuilder& m, Value* x) {
   // z / (1 + z) for negative x keeps the relative accuracy that 1 / (1 + e^-x) loses to overflow.
   Value* z = emit_exp(m, m.neg(m.abs(x)));
-  return m.div(m.select(m.less(x, 0), z, m.constant(1)), m.add(z, 1));
+  Value* sum = m.add(z, 1);
+  Value* quotient = m.div(m.select(m.less(x, 0), z, m.constant(1)), sum);
+  // The rounding error of 1 + z, over 1 + z, for negative x; for positive x a part of it, which does no harm.
+  Value* error = m.mul(m.sub(z, m.sub(sum, 1)), m.sub(m.constant(1), quotient));
+  return m.mul_add(m.neg(quotient), error, quotient);
 }
 
 Value* emit_tanh(const MathBuilder& m, Value* x) {

@@ -104,16 +104,14 @@ llvm::SmallVector<Value*, 2>
 MathBuilder::if_any(Value* condition, llvm::ArrayRef<Value*> values,
                     const std::function<llvm::SmallVector<Value*, 2>()>& slow) const {
   Value* any = lanes_ ? b_.CreateOrReduce(condition) : condition;
+  // What follows the builder's place moves to a new block; there may be no terminator yet.
+  const llvm::DebugLoc location = b_.getCurrentDebugLocation();
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::Function* function = before->getParent();
-  llvm::BasicBlock* after = nullptr;
-  if (b_.GetInsertPoint() == before->end()) {
-    after = llvm::BasicBlock::Create(b_.getContext(), "common", function, before->getNextNode());
-  } else {
-    after = before->splitBasicBlock(b_.GetInsertPoint(), "common");
-    before->getTerminator()->eraseFromParent();
-    b_.SetInsertPoint(before);
-  }
+  auto* after = llvm::BasicBlock::Create(b_.getContext(), "common", function, before->getNextNode());
+  after->splice(after->end(), before, b_.GetInsertPoint(), before->end());
+  if (after->getTerminator()) after->replaceSuccessorsPhiUsesWith(before, after);
+  b_.SetInsertPoint(before);
   auto* rare = llvm::BasicBlock::Create(b_.getContext(), "rare", function, after);
   b_.CreateCondBr(any, rare, after, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
   b_.SetInsertPoint(rare);
@@ -121,6 +119,7 @@ MathBuilder::if_any(Value* condition, llvm::ArrayRef<Value*> values,
   rare = b_.GetInsertBlock();
   b_.CreateBr(after);
   b_.SetInsertPoint(after, after->begin());
+  b_.SetCurrentDebugLocation(location);
   llvm::SmallVector<Value*, 2> result;
   for (std::size_t i = 0; i < values.size(); ++i) {
     llvm::PHINode* phi = b_.CreatePHI(values[i]->getType(), 2);

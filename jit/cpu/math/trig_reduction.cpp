@@ -170,8 +170,10 @@ Reduced call_exact_reduction(const MathBuilder& m, Value* magnitude) {
   llvm::Function* caller = b.GetInsertBlock()->getParent();
   llvm::Function* function = reduction_in(*caller->getParent(), m);
   // The same instruction set as the caller, or vectors would be passed differently.
-  for (const char* key : {"target-cpu", "target-features", "prefer-vector-width", "min-legal-vector-width"})
+  for (const char* key :
+       {"target-cpu", "target-features", "prefer-vector-width", "min-legal-vector-width", "frame-pointer"})
     if (caller->hasFnAttribute(key)) function->addFnAttr(caller->getFnAttribute(key));
+  function->setUWTableKind(caller->getUWTableKind());
   llvm::CallInst* call = b.CreateCall(function, {magnitude});
   return {b.CreateExtractValue(call, 0), b.CreateExtractValue(call, 1)};
 }
