@@ -45,7 +45,8 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(ProgramId, "program_id", Source, 0, 1, 0, Pure, "index of this program along grid axis `axis`, i64")     \
   X(NumPrograms, "num_programs", Source, 0, 1, 0, Pure, "number of programs along grid axis `axis`, i64")    \
   X(ProgramTile, "program_tile", Source, 1, -1, 0, Pure,                                                     \
-    "offsets (i64 each, in elements) of this program's tile of a view; attribute dims, one per leading view axis; "  \
+    "offsets (i64 each, in elements) of this program's tile of a view; attribute dims, one per leading "     \
+    "view axis; "                                                                                            \
     "defines the grid")                                                                                      \
   X(ViewExtent, "view_extent", Source, 1, 1, 0, Pure, "extent of a view along `axis`, i64")                  \
   X(ViewStride, "view_stride", Source, 1, 1, 0, Pure, "stride of a view along `axis`, in elements, i64")     \
