@@ -2,29 +2,13 @@
 #include <kiln/dsl/ir/type_rules.h>
 
 #include <kiln/dsl/ir/attributes.h>
+#include <kiln/dsl/ir/type_checker.h>
 
 #include <algorithm>
 
 namespace kiln::ir::detail {
 
 namespace {
-
-// Sets of element kinds.
-enum : unsigned { Bool = 1, Integer = 2, Float = 4, Pointer = 8, Number = Integer | Float, Any = 15 };
-
-unsigned kind_of_element(const Type& type) {
-  if (type.pointer) return Pointer;
-  if (type.dtype == DType::Bool) return Bool;
-  return is_float(type.dtype) ? Float : Integer;
-}
-
-std::string describe(unsigned kinds) {
-  static constexpr std::string_view names[] = {"bool", "integers", "floats", "pointers"};
-  std::string text;
-  for (unsigned i = 0; i < 4; ++i)
-    if (kinds & (1u << i)) text += (text.empty() ? "" : " or ") + std::string(names[i]);
-  return text;
-}
 
 // What elements the first operand of an elementwise operation may have (of a select: the second).
 struct ElementRule {
@@ -56,134 +40,20 @@ unsigned elements_of(Opcode code) {
     if (rule.code == code) return rule.kinds;
   return Any;
 }
+} // namespace
 
-// Drops the entry `axis` of a shape.
-Shape without(Shape shape, std::int64_t axis) {
-  shape.erase(shape.begin() + axis);
-  return shape;
+unsigned kind_of_element(const Type& type) {
+  if (type.pointer) return Pointer;
+  if (type.dtype == DType::Bool) return Bool;
+  return is_float(type.dtype) ? Float : Integer;
 }
 
-// Checks one operation. A rule returns early where later checks would rest on what already failed.
-class Checker {
-public:
-  Checker(const Op& op, std::vector<std::string>& problems) : op_(op), problems_(problems) {}
-  void run();
-
-private:
-  bool require(bool ok, const std::string& otherwise) {
-    if (!ok) problems_.push_back(otherwise);
-    return ok;
-  }
-  const Type& in(int i) const { return op_.operand(i)->type; }
-  const Type& out(int i = 0) const { return op_.result(i)->type; }
-  bool is_value(const Type& type, const std::string& who) {
-    return require(!type.is_view(), who + " is a view; only operations on views take one");
-  }
-  bool require_type(const Type& type, const Type& wanted, const std::string& who) {
-    return require(type == wanted,
-                   who + " has type " + type.to_string() + ", expected " + wanted.to_string());
-  }
-  bool require_shape(const Type& type, const Shape& shape, const std::string& who) {
-    return require(type.shape == shape, who + " has type " + type.to_string() + ", expected the shape of " +
-                                            Type::tile(type.dtype, shape).to_string());
-  }
-  bool require_axis(std::int64_t axis, int rank) {
-    return require(axis >= 0 && axis < rank,
-                   "axis " + std::to_string(axis) + " is outside 0.." + std::to_string(rank - 1));
-  }
-  bool require_elements(const Type& type, unsigned kinds) {
-    return require(kind_of_element(type) & kinds,
-                   std::string(name(op_.code)) + " takes " + describe(kinds) + ", not " + type.to_string());
-  }
-  bool require_operands(int count) {
-    return require(op_.num_operands() == count, "expected " + std::to_string(count) + " operands, found " +
-                                                    std::to_string(op_.num_operands()));
-  }
-  bool require_least_operands(int count) {
-    return require(op_.num_operands() >= count, "expected at least " + std::to_string(count) +
-                                                    " operands, found " + std::to_string(op_.num_operands()));
-  }
-  int optional_operands() const {
-    return static_cast<int>((op_.integer("has_mask") != 0) + (op_.integer("has_other") != 0));
-  }
-  // Mask and other behind the first `required` operands, for a tile of type `tile`.
-  void mask_and_other(int required, const Type& tile);
-  void mask(const Type& type, const Shape& shape) {
-    require(kind_of_element(type) == Bool && (type.shape.empty() || type.shape == shape),
-            "the mask has type " + type.to_string() + ", expected bool or a bool tile of the shape of " +
-                Type::tile(DType::Bool, shape).to_string());
-  }
-  // Operand 0 is a view, then `values` operands, then one per view axis. Returns whether that is so.
-  bool view_operands(int values);
-  void offsets(int first, const Shape& shape);
-  bool tile_axes(const Type& tile);
-
-  void elementwise();
-  void source();
-  void view_fact();
-  void constant();
-  void arange();
-  void program_tile();
-  void shape();
-  void reshape();
-  void view_memory();
-  void view_indexed();
-  void view_address();
-  void pointer_memory();
-  void atomic();
-  void dot();
-  void collective();
-  void combine_region();
-  void for_loop();
-  void while_loop();
-  void if_else();
-  void region_args(int region, int first_operand, const std::string& who);
-  void yields(int region, const std::vector<Type>& types);
-  std::vector<Type> result_types() const;
-  void debug();
-
-  const Op& op_;
-  std::vector<std::string>& problems_;
-};
-
-void Checker::mask_and_other(int required, const Type& tile) {
-  int at = required;
-  if (op_.integer("has_mask")) mask(in(at++), tile.shape);
-  if (!op_.integer("has_other")) return;
-  const Type& other = in(at);
-  require(other == tile || other == tile.with_shape({}),
-          "other has type " + other.to_string() + ", expected " + tile.to_string() + " or its scalar");
-}
-
-bool Checker::view_operands(int values) {
-  if (!require_least_operands(1)) return false;
-  if (!require(in(0).is_view(), "the first operand has type " + in(0).to_string() + ", expected a view"))
-    return false;
-  int required = 1 + values + in(0).view_rank;
-  return require(op_.num_operands() == required + optional_operands(),
-                 "expected " + std::to_string(required + optional_operands()) + " operands (" +
-                     (values ? "view, value, " : "view, ") + std::to_string(in(0).view_rank) +
-                     " offsets, then mask and other where has_mask and has_other are 1), found " +
-                     std::to_string(op_.num_operands()));
-}
-
-void Checker::offsets(int first, const Shape& shape) {
-  const Type& view = in(0);
-  for (int i = 0; i < view.view_rank; ++i)
-    require_type(in(first + i), Type::tile(DType::I64, shape), "offset " + std::to_string(i));
-}
-
-// `axes` names a different view axis for each axis of the tile.
-bool Checker::tile_axes(const Type& tile) {
-  std::vector<std::int64_t> axes = op_.integers("axes");
-  if (!require(static_cast<int>(axes.size()) == tile.rank(), "axes has " + std::to_string(axes.size()) +
-                                                                 " entries for a tile of rank " +
-                                                                 std::to_string(tile.rank())))
-    return false;
-  for (std::int64_t axis : axes)
-    if (!require_axis(axis, in(0).view_rank)) return false;
-  std::sort(axes.begin(), axes.end());
-  return require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), "axes names a view axis twice");
+std::string describe(unsigned kinds) {
+  static constexpr std::string_view names[] = {"bool", "integers", "floats", "pointers"};
+  std::string text;
+  for (unsigned i = 0; i < 4; ++i)
+    if (kinds & (1u << i)) text += (text.empty() ? "" : " or ") + std::string(names[i]);
+  return text;
 }
 
 void Checker::elementwise() {
@@ -340,79 +210,6 @@ void Checker::reshape() {
   require(before == after, "reshape of " + before.to_string() + " elements to " + after.to_string());
 }
 
-void Checker::view_memory() {
-  bool store = op_.is(Opcode::ViewStore);
-  if (!view_operands(store)) return;
-  const Type& tile = store ? in(1) : out();
-  if (!is_value(tile, "the tile")) return;
-  require(!store || !in(0).readonly, "the view is const; only a view without const can be stored to");
-  require_type(tile, Type::tile(in(0).dtype, tile.shape), store ? "the value" : "the result");
-  tile_axes(tile);
-  offsets(store ? 2 : 1, {});
-  mask_and_other(1 + store + in(0).view_rank, tile);
-}
-
-void Checker::view_indexed() {
-  bool store = op_.is(Opcode::ViewScatter);
-  if (!view_operands(store)) return;
-  const Type& tile = store ? in(1) : out();
-  if (!is_value(tile, "the tile")) return;
-  require(!store || !in(0).readonly, "the view is const; only a view without const can be stored to");
-  require_type(tile, Type::tile(in(0).dtype, tile.shape), store ? "the value" : "the result");
-  offsets(store ? 2 : 1, tile.shape);
-  mask_and_other(1 + store + in(0).view_rank, tile);
-}
-
-void Checker::view_address() {
-  if (!view_operands(0)) return;
-  if (!is_value(out(), "the result")) return;
-  if (op_.is(Opcode::ViewPtrs))
-    require_type(out(), Type::pointer_to(in(0).dtype, in(0).readonly, out().shape), "the result");
-  else
-    require_type(out(), Type::tile(DType::Bool, out().shape), "the result");
-  tile_axes(out());
-  offsets(1, {});
-}
-
-void Checker::pointer_memory() {
-  bool store = op_.is(Opcode::Store);
-  if (!require_operands(1 + store + optional_operands())) return;
-  const Type& pointers = in(0);
-  if (!require(!pointers.is_view() && pointers.pointer,
-               "the first operand has type " + pointers.to_string() + ", expected pointers"))
-    return;
-  require(!store || !pointers.readonly,
-          "the pointers are const; only pointers without const can be stored to");
-  Type tile = Type::tile(pointers.dtype, pointers.shape);
-  require_type(store ? in(1) : out(), tile, store ? "the value" : "the result");
-  mask_and_other(1 + store, tile);
-}
-
-void Checker::atomic() {
-  int values = op_.is(Opcode::AtomicCas) ? 2 : 1;
-  if (!require_operands(1 + values + optional_operands())) return;
-  const Type& pointers = in(0);
-  if (!require(!pointers.is_view() && pointers.pointer,
-               "the first operand has type " + pointers.to_string() + ", expected pointers"))
-    return;
-  require(!pointers.readonly, "the pointers are const; only pointers without const can be changed");
-  Type tile = Type::tile(pointers.dtype, pointers.shape);
-  for (int i = 1; i <= values; ++i)
-    require_type(in(i), tile,
-                 values == 1 ? "the value"
-                 : i == 1    ? "the expected value"
-                             : "the desired value");
-  require_type(out(), tile, "the result");
-  mask_and_other(1 + values, tile);
-  std::string_view kind = op_.text("kind");
-  if (kind == "and" || kind == "or" || kind == "xor")
-    require(kind_of_element(tile) & (Bool | Integer),
-            "atomic " + std::string(kind) + " takes bool or integers, not " + tile.to_string());
-  if (kind == "add" || kind == "min" || kind == "max")
-    require(kind_of_element(tile) & Number,
-            "atomic " + std::string(kind) + " takes numbers, not " + tile.to_string());
-}
-
 void Checker::dot() {
   if (!require(op_.num_operands() == 2 || op_.num_operands() == 3,
                "expected 2 or 3 operands, found " + std::to_string(op_.num_operands())))
@@ -440,122 +237,6 @@ void Checker::dot() {
   DType sum = a.dtype == DType::F64 ? DType::F64 : is_float(a.dtype) ? DType::F32 : DType::I32;
   require_type(out(), Type::tile(sum, shape), "the result");
   if (op_.num_operands() == 3) require_type(in(2), out(), "the accumulator");
-}
-
-std::vector<Type> Checker::result_types() const {
-  std::vector<Type> types;
-  for (const auto& result : op_.results)
-    types.push_back(result->type);
-  return types;
-}
-
-void Checker::yields(int region, const std::vector<Type>& types) {
-  std::string where = op_.regions.size() > 1 ? "region " + std::to_string(region) : "the region";
-  Op* yield = op_.region(region)->terminator();
-  if (!require(yield, where + " does not end with yield")) return;
-  if (!require(yield->operands.size() == types.size(),
-               where + " yields " + std::to_string(yield->operands.size()) + " values, expected " +
-                   std::to_string(types.size())))
-    return;
-  for (std::size_t i = 0; i < types.size(); ++i)
-    if (yield->operands[i])
-      require_type(yield->operands[i]->type, types[i],
-                   "value " + std::to_string(i) + " that " + where + " yields");
-}
-
-void Checker::region_args(int region, int first_operand, const std::string& who) {
-  const auto& args = op_.region(region)->args;
-  int skipped = op_.is(Opcode::For);
-  int carried = op_.num_operands() - first_operand;
-  if (!require(static_cast<int>(args.size()) == skipped + carried,
-               "the region has " + std::to_string(args.size()) + " arguments, expected " +
-                   std::to_string(skipped + carried)))
-    return;
-  for (int i = 0; i < carried; ++i)
-    require_type(args[static_cast<std::size_t>(skipped + i)]->type, in(first_operand + i),
-                 who + " " + std::to_string(i));
-}
-
-void Checker::collective() {
-  int n = op_.num_operands();
-  if (!require(n >= 1, "expected at least one operand")) return;
-  if (!require(op_.num_results() == n, "expected as many results as operands, " + std::to_string(n))) return;
-  if (!require(in(0).is_tile(), "operand 0 has type " + in(0).to_string() + ", expected a tile")) return;
-  std::int64_t axis = op_.integer("axis");
-  if (!require_axis(axis, in(0).rank())) return;
-  Shape shape = op_.is(Opcode::Scan) ? in(0).shape : without(in(0).shape, axis);
-  const auto& args = op_.region()->args;
-  bool args_fit = require(static_cast<int>(args.size()) == 2 * n,
-                          "the region has " + std::to_string(args.size()) + " arguments, expected " +
-                              std::to_string(2 * n) + " (a and b for each operand)");
-  std::vector<Type> scalars;
-  for (int i = 0; i < n; ++i) {
-    std::string number = std::to_string(i);
-    require(kind_of_element(in(i)) != Pointer, "operand " + number + " is a tile of pointers");
-    require_shape(in(i), in(0).shape, "operand " + number);
-    require_type(out(i), in(i).with_shape(shape), "result " + number);
-    scalars.push_back(in(i).with_shape({}));
-    if (!args_fit) continue;
-    require_type(args[static_cast<std::size_t>(i)]->type, scalars.back(), "argument a" + number);
-    require_type(args[static_cast<std::size_t>(n + i)]->type, scalars.back(), "argument b" + number);
-  }
-  yields(0, scalars);
-  combine_region();
-}
-
-// A combine is a pure function of scalars.
-void Checker::combine_region() {
-  for (const auto& inner : op_.region()->ops) {
-    bool allowed = is_elementwise(inner->code) || inner->is(Opcode::Constant) || inner->is(Opcode::DimSize) ||
-                   inner->is(Opcode::Yield);
-    require(allowed, "the combine region holds " + std::string(name(inner->code)) +
-                         "; only elementwise operations on scalars can stand there");
-    for (const auto& result : inner->results)
-      require(result->type.is_scalar(),
-              "the combine region computes " + result->type.to_string() + "; expected scalars");
-  }
-}
-
-void Checker::for_loop() {
-  if (!require_least_operands(3)) return;
-  static constexpr const char* bounds[] = {"the lower bound", "the upper bound", "the step"};
-  for (int i = 0; i < 3; ++i)
-    require_type(in(i), Type::scalar(DType::I64), bounds[i]);
-  const Op* step = op_.operand(2)->def;
-  if (step && step->is(Opcode::Constant) && step->find("value") &&
-      kind_of(*step->find("value")) == AttributeKind::Integer)
-    require(step->integer("value") > 0,
-            "the step is " + std::to_string(step->integer("value")) + ", expected a positive number");
-  if (!require(op_.num_results() == op_.num_operands() - 3,
-               "expected one result per initial value, " + std::to_string(op_.num_operands() - 3)))
-    return;
-  for (int i = 0; i < op_.num_results(); ++i)
-    require_type(out(i), in(3 + i), "result " + std::to_string(i));
-  region_args(0, 3, "carried value");
-  if (!op_.region()->args.empty())
-    require_type(op_.region()->args[0]->type, Type::scalar(DType::I64), "the index");
-  yields(0, result_types());
-}
-
-void Checker::while_loop() {
-  if (!require(op_.num_results() == op_.num_operands(),
-               "expected one result per initial value, " + std::to_string(op_.num_operands())))
-    return;
-  for (int i = 0; i < op_.num_results(); ++i)
-    require_type(out(i), in(i), "result " + std::to_string(i));
-  region_args(0, 0, "argument of the condition");
-  region_args(1, 0, "argument of the body");
-  yields(0, {Type::scalar(DType::Bool)});
-  yields(1, result_types());
-}
-
-void Checker::if_else() {
-  require_type(in(0), Type::scalar(DType::Bool), "the condition");
-  for (int i = 0; i < 2; ++i) {
-    require(op_.region(i)->args.empty(),
-            "region " + std::to_string(i) + " has arguments; those of an if have none");
-    yields(i, result_types());
-  }
 }
 
 void Checker::debug() {
@@ -616,8 +297,6 @@ void Checker::run() {
   default: return elementwise();
   }
 }
-
-} // namespace
 
 void check_counts(const Op& op, std::vector<std::string>& problems) {
   const OpInfo& info = op.info();
