@@ -815,6 +815,10 @@ RandomKernel Generator::run() {
     Value* sum = combine(again->result(), value_of(again->result()->type));
     store(sum, one_of(outputs_));
   }
+  Config used; // a config names only what the kernel uses
+  for (const char* name : kernel_->dimensions())
+    used.set(name, *result_.config.get(name));
+  result_.config = used;
   result_.kernel = std::move(kernel_);
   return std::move(result_);
 }

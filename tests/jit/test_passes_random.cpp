@@ -1,0 +1,60 @@
+// Every registered pass keeps random kernels valid and what they compute.
+#include <catch2/catch.hpp>
+
+#include <dsl/random_arguments.h>
+#include <kiln/dsl/ir/interpreter.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/passes/pass.h>
+
+#include <random>
+
+using namespace kiln;
+
+namespace {
+void run(const ir::Kernel& kernel, const test::RandomArguments& arguments) {
+  ir::interpret(kernel, arguments.words(), ir::grid_of(kernel, arguments.words()));
+}
+} // namespace
+
+TEST_CASE("passes keep what random kernels compute") {
+  std::uint64_t first = std::random_device()();
+  for (std::uint64_t seed = first; seed < first + 60; ++seed) {
+    CAPTURE(seed);
+    auto random = test::random_kernel(seed, {.exact = true});
+    const test::RandomArguments start(random, seed);
+    passes::PassOptions options{random.config, {}};
+
+    auto bound = random.kernel->clone();
+    passes::find_pass("bind").run(*bound, options);
+    test::RandomArguments expected = start;
+    run(*bound, expected);
+
+    // In the order of the list, each on what the one before made of the kernel.
+    auto kernel = random.kernel->clone();
+    for (const passes::PassInfo& pass : passes::all_passes()) {
+      std::string before = ir::print(*kernel);
+      pass.run(*kernel, options);
+      INFO("after " << pass.name << " on\n" << before << "which made\n" << ir::print(*kernel));
+      REQUIRE(ir::problems(*kernel) == std::vector<std::string>{});
+      test::RandomArguments found = start;
+      run(*kernel, found);
+      REQUIRE(found.difference(expected) == "");
+    }
+  }
+}
+
+TEST_CASE("the order of programs does not matter to random kernels") {
+  std::uint64_t first = std::random_device()();
+  for (std::uint64_t seed = first; seed < first + 40; ++seed) {
+    CAPTURE(seed);
+    auto random = test::random_kernel(seed, {.exact = true});
+    passes::find_pass("bind").run(*random.kernel, {random.config, {}});
+    const test::RandomArguments start(random, seed);
+    test::RandomArguments in_order = start, shuffled = start;
+    run(*random.kernel, in_order);
+    ir::interpret(*random.kernel, shuffled.words(), ir::grid_of(*random.kernel, shuffled.words()),
+                  {.shuffle_seed = seed});
+    REQUIRE(in_order.difference(shuffled) == "");
+  }
+}
