@@ -30,11 +30,12 @@ concept IsRange = requires { typename X::kiln_range; };
 template <class X>
 concept LoopBound = Operand<X> || IsRange<X>;
 
-// A bound, step or index as an i64 scalar.
+template <class X>
+inline constexpr bool is_bound = IsRange<X> || IsPoison<X> || is_integer_scalar<X> || IsDimension<X>;
+
+// A bound or step as an i64 scalar.
 template <class X> Handle index_handle(const X& x) {
-  constexpr bool ok = is_integer_scalar<X> || IsDimension<X>;
-  static_assert(ok, "for_range needs integer scalars as bounds and step");
-  if constexpr (ok)
+  if constexpr (is_integer_scalar<X> || IsDimension<X>)
     return emit_cast(as_operand<std::int64_t>(x).record(), DType::I64);
   else
     return {};
@@ -56,15 +57,13 @@ auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, cons
       body(index);
     } else {
       auto next = call_body(body, carried, index);
-      if constexpr (is_poisoned<decltype(next)>) {
+      static_assert(
+          !IsTuple<S> || returns<S, decltype(next)>,
+          "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+      if constexpr (is_poisoned<decltype(next)> || !returns<S, decltype(next)>)
         Traits::handles(carried, handles);
-      } else {
-        constexpr bool ok = returns_state<S, decltype(next)>();
-        static_assert(ok,
-                      "the body of for_range must return the next state, of the initial state's dtype and "
-                      "dimensions");
-        if constexpr (ok) state_handles<S>(next, handles);
-      }
+      else
+        state_handles<S>(next, handles);
     }
     op.leave({handles, Traits::count});
     op.finish(Traits::types, Traits::count, handles);
@@ -75,34 +74,66 @@ auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, cons
 template <class D, class E, class S, class F>
 auto dimension_loop(const E& end, const S& initial, const F& body, Location loc) {
   set_location(loc);
-  if constexpr (IsPoison<E>) {
-    return to_state(initial);
+  if constexpr (!is_bound<E> || IsPoison<E>) {
+    return initial;
   } else {
     Handle step = DimensionNode<D>{}.record();
     if constexpr (IsRange<E>)
-      return record_loop<Offset<D{}>>(index_handle(end.begin), index_handle(end.end), step, to_state(initial),
-                                      body);
+      return record_loop<Offset<D{}>>(index_handle(end.begin), index_handle(end.end), step, initial, body);
     else
-      return record_loop<Offset<D{}>>(index_handle(0), index_handle(end), step, to_state(initial), body);
+      return record_loop<Offset<D{}>>(index_handle(0), index_handle(end), step, initial, body);
   }
 }
 template <class B, class E, class T, class S, class F>
 auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, const F& body, Location loc) {
   set_location(loc);
-  return record_loop<Scalar<std::int64_t>>(index_handle(begin), index_handle(end), index_handle(step),
-                                           to_state(initial), body);
+  if constexpr (IsPoison<B> || IsPoison<E> || IsPoison<T> || !is_bound<B> || !is_bound<E> || !is_bound<T>)
+    return initial;
+  else
+    return record_loop<Scalar<std::int64_t>>(index_handle(begin), index_handle(end), index_handle(step),
+                                             initial, body);
 }
+template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
 } // namespace detail
 
-// Runs body(k, state) for k = 0, D, 2 * D, ... below `end`; k is an Offset<D>. Returns the last state.
+// The bodies are formed here, by naming their results, and not deeper inside: each function in between would
+// add three lines to what the compiler says about a mistake in the body.
+
+// Runs body(k, state) for k = 0, D, 2 * D, ... below `end`; k is an Offset<D>. Returns the last state. `end`
+// may be a range(begin, end).
 template <detail::IsDimension D, detail::LoopBound E, class S, class F>
 auto for_range(D, const E& end, const S& initial, const F& body,
                detail::Location loc = detail::Location::current()) {
+  static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
+  using Next = decltype(body(std::declval<const Offset<D{}>&>(), std::declval<const detail::state_t<S>&>()));
+  static_assert(
+      detail::returns<detail::state_t<S>, Next>,
+      "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+  return detail::dimension_loop<D>(end, detail::to_state(initial), body, loc);
+}
+// Several states: body(k, a, b), or body(k, state).
+template <detail::IsDimension D, detail::LoopBound E, class... S, class F>
+auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body,
+               detail::Location loc = detail::Location::current()) {
+  static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
+  if constexpr (!requires { body(std::declval<const Offset<D{}>&>(), initial); }) {
+    using Next = decltype(body(std::declval<const Offset<D{}>&>(), std::declval<const S&>()...));
+    static_assert(
+        detail::returns<Tuple<S...>, Next>,
+        "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+  } else {
+    using Next = decltype(body(std::declval<const Offset<D{}>&>(), initial));
+    static_assert(
+        detail::returns<Tuple<S...>, Next>,
+        "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+  }
   return detail::dimension_loop<D>(end, initial, body, loc);
 }
 // Runs body(k), which has effects only.
 template <detail::IsDimension D, detail::LoopBound E, class F>
 void for_range(D, const E& end, const F& body, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
+  using Formed [[maybe_unused]] = decltype(body(std::declval<const Offset<D{}>&>()));
   detail::dimension_loop<D>(end, detail::Void{}, body, loc);
 }
 // Runs body(i, state) for i = begin, begin + step, ... below `end`; i is an i64 scalar and the step is
@@ -111,12 +142,23 @@ template <class B, class E, class T, class S, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B>)
 auto for_range(const B& begin, const E& end, const T& step, const S& initial, const F& body,
                detail::Location loc = detail::Location::current()) {
-  return detail::scalar_loop(begin, end, step, initial, body, loc);
+  static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
+                "for_range needs integer scalars as bounds and step");
+  if constexpr (!IsTuple<S>) {
+    using Next = decltype(body(std::declval<const Scalar<std::int64_t>&>(),
+                               std::declval<const detail::state_t<S>&>()));
+    static_assert(
+        detail::returns<detail::state_t<S>, Next>,
+        "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+  }
+  return detail::scalar_loop(begin, end, step, detail::to_state(initial), body, loc);
 }
 template <class B, class E, class T, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B>)
 void for_range(const B& begin, const E& end, const T& step, const F& body,
                detail::Location loc = detail::Location::current()) {
+  static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
+                "for_range needs integer scalars as bounds and step");
   detail::scalar_loop(begin, end, step, detail::Void{}, body, loc);
 }
 
@@ -161,15 +203,8 @@ auto while_loop(const S& initial, const C& condition, const F& body,
 }
 
 namespace detail {
-template <class C> Handle condition_handle(const C& condition) {
-  constexpr bool ok = is_scalar_like<C> && is_bool_operand<C>;
-  static_assert(
-      ok, "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
-  if constexpr (ok)
-    return as_tile(condition).record();
-  else
-    return {};
-}
+template <class C>
+inline constexpr bool is_condition = IsPoison<C> || (operand_shape_t<C>::rank == 0 && is_bool_operand<C>);
 } // namespace detail
 
 // then() where the scalar condition holds, otherwise(): only the one taken acts. Both return the same type,
@@ -178,12 +213,15 @@ template <class C, class T, class F>
   requires detail::Operands<C>
 auto if_else(const C& condition, const T& then, const F& otherwise,
              detail::Location loc = detail::Location::current()) {
+  static_assert(
+      detail::is_condition<C>,
+      "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
   using namespace detail;
   set_location(loc);
-  if constexpr (IsPoison<C>) {
+  if constexpr (IsPoison<C> || !is_condition<C>) {
     return Poison{};
   } else {
-    RegionOp op(ir::Opcode::If, {condition_handle(condition)}, {});
+    RegionOp op(ir::Opcode::If, {as_tile(condition).record()}, {});
     op.enter(nullptr);
     if constexpr (std::is_void_v<decltype(then())>) {
       constexpr bool both = std::is_void_v<decltype(otherwise())>;
@@ -225,7 +263,10 @@ auto if_else(const C& condition, const T& then, const F& otherwise,
 template <class C, class F>
   requires detail::Operands<C>
 void if_then(const C& condition, const F& body, detail::Location loc = detail::Location::current()) {
-  if_else(condition, body, [] {}, loc);
+  static_assert(
+      detail::is_condition<C>,
+      "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
+  if constexpr (!detail::IsPoison<C> && detail::is_condition<C>) if_else(condition, body, [] {}, loc);
 }
 
 // --- Assignable state --------------------------------------------------------------------------------------
@@ -250,13 +291,18 @@ public:
   template <class X>
     requires detail::Operand<X>
   Var(const X& initial, detail::Location loc = detail::Location::current())
-      : id_((detail::set_location(loc), detail::variable_create(to_handle(initial)))) {}
+      : id_((detail::set_location(loc), detail::variable_create(to_handle(initial)))) {
+    static_assert(keeps_dtype<X>, "a Var keeps its dtype: write cast<T>(value)");
+    static_assert(keeps_shape<X>, "a Var keeps its dimensions: the value's must be the same, or 1");
+  }
   Var(const Var& other) : id_(detail::variable_create(other.record())) {}
   ~Var() { detail::variable_destroy(id_); }
 
   template <class X>
     requires detail::Operand<X>
   Var& operator=(const X& x) {
+    static_assert(keeps_dtype<X>, "a Var keeps its dtype: write cast<T>(value)");
+    static_assert(keeps_shape<X>, "a Var keeps its dimensions: the value's must be the same, or 1");
     detail::variable_assign(id_, to_handle(x));
     return *this;
   }
@@ -271,22 +317,25 @@ public:
   detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
 
 private:
+  // Conditions of static_assert: Poison passes them.
+  template <class X> static constexpr bool dtype_fits() {
+    if constexpr (detail::IsPoison<X>)
+      return true;
+    else if constexpr (detail::Number<X>)
+      return detail::number_rank<X> <= detail::class_rank(dtype_of<kiln_element>);
+    else
+      return detail::operand_dtype<X>() == dtype_of<kiln_element> && !detail::is_pointer_tile<X>;
+  }
+  template <class X> static constexpr bool keeps_dtype = dtype_fits<X>();
+  template <class X>
+  static constexpr bool keeps_shape = detail::broadcasts_to<detail::operand_shape_t<X>, kiln_shape>;
+
   template <class X> static detail::Handle to_handle(const X& x) {
-    using namespace detail;
-    if constexpr (IsPoison<X>) {
+    if constexpr (detail::IsPoison<X> || !keeps_dtype<X> || !keeps_shape<X>)
       return {};
-    } else {
-      constexpr bool dtype = Number<X> ? number_rank<X> <= class_rank(dtype_of<kiln_element>)
-                                       : operand_dtype<X>() == dtype_of<kiln_element>;
-      static_assert(dtype, "a Var keeps its dtype: write cast<T>(value)");
-      auto v = as_operand<kiln_element>(x);
-      constexpr bool shape = broadcasts_to<shape_t<decltype(v)>, kiln_shape>;
-      static_assert(shape, "a Var keeps its dimensions: the value's must be the same, or 1");
-      if constexpr (dtype && shape)
-        return emit_convert(v.record(), type_info<kiln_element, kiln_shape>);
-      else
-        return {};
-    }
+    else
+      return detail::emit_convert(detail::as_operand<kiln_element>(x).record(),
+                                  detail::type_info<kiln_element, kiln_shape>);
   }
   std::uint64_t id_;
 };

@@ -1,10 +1,18 @@
 // The language: everything that a kernel is written with.
 #pragma once
 
+#include <kiln/dsl/dim.h>
+#include <kiln/dsl/tile.h>
+
+#include <kiln/dsl/operators.h>
+
+#include <kiln/dsl/functions.h>
+#include <kiln/dsl/shape.h>
+
 #include <kiln/dsl/control.h>
 #include <kiln/dsl/debug.h>
+#include <kiln/dsl/reduce.h>
+#include <kiln/dsl/view.h>
+
 #include <kiln/dsl/raw.h>
 #include <kiln/dsl/recipe.h>
-#include <kiln/dsl/reduce.h>
-#include <kiln/dsl/shape.h>
-#include <kiln/dsl/view.h>

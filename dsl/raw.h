@@ -27,26 +27,37 @@ template <class P> struct Access {
   static constexpr bool writable = !std::is_const_v<std::remove_pointer_t<pointer>>;
   static const TypeInfo& info() { return type_info<element, shape>; }
 };
-template <class P> constexpr bool check_pointer() {
-  static_assert(is_pointer_tile<P>, "raw memory operations need a pointer or a tile of pointers");
-  return is_pointer_tile<P>;
-}
-template <class P> constexpr bool check_writable() {
-  if constexpr (check_pointer<P>()) {
-    static_assert(Access<P>::writable,
-                  "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+template <class P> constexpr bool is_pointer() { return IsPoison<P> || is_pointer_tile<P>; }
+template <class P> constexpr bool is_writable() {
+  if constexpr (is_pointer_tile<P>)
     return Access<P>::writable;
-  } else {
+  else
+    return true;
+}
+template <class P, class M> constexpr bool mask_fits() {
+  if constexpr (is_pointer_tile<P>)
+    return fits_shape<M, shape_t<P>>();
+  else
+    return true;
+}
+template <class P, class V> constexpr bool value_fits() {
+  if constexpr (is_pointer_tile<P>)
+    return absent<V> || (is_other<V, typename Access<P>::element>() && fits_shape<V, shape_t<P>>());
+  else
+    return true;
+}
+// Whether the operation can be recorded; the public functions say why not.
+template <class P, class V, class M> constexpr bool can_access() {
+  if constexpr (is_pointer_tile<P> && !IsPoison<V> && !IsPoison<M>)
+    return is_mask<M>() && mask_fits<P, M>() && value_fits<P, V>();
+  else
     return false;
-  }
 }
 
 template <class P, class M, class O>
 auto load(const P& pointers, const M& mask, const O& other, Cache cache, Location loc) {
   set_location(loc);
-  if constexpr (IsPoison<P>) {
-    return Poison{};
-  } else if constexpr (check_pointer<P>()) {
+  if constexpr (can_access<P, O, M>()) {
     using A = Access<P>;
     Handle p = as_tile(pointers).record();
     MaskHandle<typename A::shape, M> m(mask);
@@ -59,34 +70,24 @@ auto load(const P& pointers, const M& mask, const O& other, Cache cache, Locatio
 template <class P, class V, class M>
 void store(const P& pointers, const V& value, const M& mask, Location loc) {
   set_location(loc);
-  if constexpr (!IsPoison<P>) {
-    if constexpr (check_writable<P>()) {
-      using A = Access<P>;
-      if constexpr (check_stored<typename A::shape, typename A::element, V>()) {
-        Handle p = as_tile(pointers).record(), v = as_operand<typename A::element>(value).record();
-        MaskHandle<typename A::shape, M> m(mask);
-        emit_store(p, v, m.get(), A::info());
-      }
-    }
+  if constexpr (can_access<P, V, M>() && is_writable<P>()) {
+    using A = Access<P>;
+    Handle p = as_tile(pointers).record(), v = as_operand<typename A::element>(value).record();
+    MaskHandle<typename A::shape, M> m(mask);
+    emit_store(p, v, m.get(), A::info());
   }
 }
 template <class P, class V, class M>
 auto atomic(const char* kind, const P& pointers, const V& value, const M& mask, AtomicOptions options,
             Location loc) {
   set_location(loc);
-  if constexpr (IsPoison<P> || IsPoison<V>) {
-    return Poison{};
-  } else if constexpr (check_writable<P>()) {
+  if constexpr (can_access<P, V, M>() && is_writable<P>()) {
     using A = Access<P>;
-    if constexpr (check_stored<typename A::shape, typename A::element, V>()) {
-      Handle p = as_tile(pointers).record(), v = as_operand<typename A::element>(value).record();
-      MaskHandle<typename A::shape, M> m(mask);
-      return typename A::tile(emit_atomic(p, v, m.get(), A::info(), kind,
-                                          order_names[static_cast<int>(options.order)],
-                                          scope_names[static_cast<int>(options.scope)]));
-    } else {
-      return Poison{};
-    }
+    Handle p = as_tile(pointers).record(), v = as_operand<typename A::element>(value).record();
+    MaskHandle<typename A::shape, M> m(mask);
+    return typename A::tile(emit_atomic(p, v, m.get(), A::info(), kind,
+                                        order_names[static_cast<int>(options.order)],
+                                        scope_names[static_cast<int>(options.scope)]));
   } else {
     return Poison{};
   }
@@ -98,18 +99,27 @@ template <class P>
   requires kiln::detail::Operands<P>
 auto load(const P& pointers, Cache cache = Cache::none,
           kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
   return detail::load(pointers, kiln::detail::NoMask{}, kiln::detail::NoOther{}, cache, loc);
 }
 template <class P, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<M>
 auto load(const P& pointers, const M& mask, Cache cache = Cache::none,
           kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::load(pointers, mask, kiln::detail::NoOther{}, cache, loc);
 }
 template <class P, class M, class O>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<M> && kiln::detail::Operand<O>
 auto load(const P& pointers, const M& mask, const O& other, Cache cache = Cache::none,
           kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  static_assert(detail::value_fits<P, O>(),
+                "other must have the pointer's dtype, and the pointers' dimensions or 1");
   return detail::load(pointers, mask, other, cache, loc);
 }
 
@@ -117,56 +127,219 @@ template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 void store(const P& pointers, const V& value,
            kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
   detail::store(pointers, value, kiln::detail::NoMask{}, loc);
 }
 template <class P, class V, class M>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
 void store(const P& pointers, const V& value, const M& mask,
            kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   detail::store(pointers, value, mask, loc);
 }
 
 // Atomics return the values before.
-#define KILN_ATOMIC(NAME, KIND)                                                                              \
-  template <class P, class V>                                                                                \
-    requires kiln::detail::Operands<P> && kiln::detail::Operand<V>                                           \
-  auto NAME(const P& pointers, const V& value, AtomicOptions options = {},                                   \
-            kiln::detail::Location loc = kiln::detail::Location::current()) {                                \
-    return detail::atomic(#KIND, pointers, value, kiln::detail::NoMask{}, options, loc);                     \
-  }                                                                                                          \
-  template <class P, class V, class M>                                                                       \
-    requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>               \
-  auto NAME(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},                    \
-            kiln::detail::Location loc = kiln::detail::Location::current()) {                                \
-    return detail::atomic(#KIND, pointers, value, mask, options, loc);                                       \
-  }
-KILN_ATOMIC(atomic_add, add)
-KILN_ATOMIC(atomic_min, min)
-KILN_ATOMIC(atomic_max, max)
-KILN_ATOMIC(atomic_and, and)
-KILN_ATOMIC(atomic_or, or)
-KILN_ATOMIC(atomic_xor, xor)
-KILN_ATOMIC(atomic_exchange, xchg)
-#undef KILN_ATOMIC
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_add(const P& pointers, const V& value, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("add", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_add(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("add", pointers, value, mask, options, loc);
+}
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_min(const P& pointers, const V& value, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("min", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_min(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("min", pointers, value, mask, options, loc);
+}
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_max(const P& pointers, const V& value, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("max", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_max(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("max", pointers, value, mask, options, loc);
+}
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_and(const P& pointers, const V& value, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("and", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_and(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("and", pointers, value, mask, options, loc);
+}
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_or(const P& pointers, const V& value, AtomicOptions options = {},
+               kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("or", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_or(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+               kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("or", pointers, value, mask, options, loc);
+}
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_xor(const P& pointers, const V& value, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("xor", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_xor(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+                kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("xor", pointers, value, mask, options, loc);
+}
+template <class P, class V>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
+auto atomic_exchange(const P& pointers, const V& value, AtomicOptions options = {},
+                     kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  return detail::atomic("xchg", pointers, value, kiln::detail::NoMask{}, options, loc);
+}
+template <class P, class V, class M>
+  requires kiln::detail::Operands<P> && kiln::detail::Operand<V> && kiln::detail::Operand<M>
+auto atomic_exchange(const P& pointers, const V& value, const M& mask, AtomicOptions options = {},
+                     kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
+  return detail::atomic("xchg", pointers, value, mask, options, loc);
+}
 
 template <class P, class E, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<E> && kiln::detail::Operand<V>
 auto atomic_compare_exchange(const P& pointers, const E& expected, const V& desired,
                              AtomicOptions options = {},
                              kiln::detail::Location loc = kiln::detail::Location::current()) {
+  static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
+  static_assert(detail::is_writable<P>(),
+                "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
+  static_assert(detail::value_fits<P, V>(),
+                "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
+  static_assert(detail::value_fits<P, E>(),
+                "the expected value must have the pointer's dtype, and the pointers' dimensions or 1");
   using namespace kiln::detail;
   set_location(loc);
-  if constexpr (detail::check_writable<P>()) {
+  if constexpr (detail::can_access<P, V, NoMask>() && detail::can_access<P, E, NoMask>() &&
+                detail::is_writable<P>()) {
     using A = detail::Access<P>;
     using T = typename A::element;
-    if constexpr (check_stored<typename A::shape, T, E>() && check_stored<typename A::shape, T, V>()) {
-      return typename A::tile(emit_atomic_cas(as_tile(pointers).record(), as_operand<T>(expected).record(),
-                                              as_operand<T>(desired).record(), nullptr, A::info(),
-                                              order_names[static_cast<int>(options.order)],
-                                              scope_names[static_cast<int>(options.scope)]));
-    } else {
-      return Poison{};
-    }
+    return typename A::tile(emit_atomic_cas(as_tile(pointers).record(), as_operand<T>(expected).record(),
+                                            as_operand<T>(desired).record(), nullptr, A::info(),
+                                            order_names[static_cast<int>(options.order)],
+                                            scope_names[static_cast<int>(options.scope)]));
   } else {
     return Poison{};
   }

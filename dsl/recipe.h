@@ -51,16 +51,16 @@ template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...) const
 template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...)> {
   using type = ParameterList<std::remove_cvref_t<P>...>;
 };
-template <class F> auto call_operator() {
-  if constexpr (requires { &F::operator(); })
-    return &F::operator();
-  else if constexpr (std::is_pointer_v<F>)
+// A lambda with auto parameters has no single call operator.
+template <class F>
+inline constexpr bool has_parameters = std::is_pointer_v<F> || requires { &F::operator(); };
+template <class F> constexpr auto call_operator() {
+  if constexpr (std::is_pointer_v<F>)
     return F{};
-  else {
-    static_assert(never<F>,
-                  "a kernel's parameters need types (View, Scalar or raw::Ptr): auto parameters have none");
+  else if constexpr (has_parameters<F>)
+    return &F::operator();
+  else
     return static_cast<void (*)()>(nullptr);
-  }
 }
 template <class F>
 using parameters_of = typename ParametersOf<decltype(call_operator<std::decay_t<F>>())>::type;
@@ -78,9 +78,7 @@ struct Recipe {
 template <class... P> inline constexpr ParameterInfo parameter_infos[] = {Parameter<P>::info..., {}};
 
 template <class F, class... P> Recipe make_recipe(const char* name, const F& function, ParameterList<P...>) {
-  constexpr bool ok = (Parameter<P>::ok && ...);
-  static_assert(ok, "a kernel's parameters must be View<T, Rank>, Scalar<T> or raw::Ptr<T>");
-  if constexpr (ok) {
+  if constexpr ((Parameter<P>::ok && ...)) {
     auto call = [](const void* f, const Handle* h) {
       [f, h]<int... I>(std::integer_sequence<int, I...>) {
         (*static_cast<const F*>(f))(Parameter<P>::make(h[I])...);
@@ -91,8 +89,16 @@ template <class F, class... P> Recipe make_recipe(const char* name, const F& fun
     return {};
   }
 }
+template <class... P> constexpr bool are_parameters(ParameterList<P...>) { return (Parameter<P>::ok && ...); }
 template <class F> Recipe make_recipe(const char* name, const F& function) {
-  return make_recipe(name, function, parameters_of<F>{});
+  static_assert(has_parameters<F>,
+                "a kernel's parameters need types (View, Scalar or raw::Ptr): auto parameters have none");
+  static_assert(are_parameters(parameters_of<F>{}),
+                "a kernel's parameters must be View<T, Rank>, Scalar<T> or raw::Ptr<T>");
+  if constexpr (has_parameters<F>)
+    return make_recipe(name, function, parameters_of<F>{});
+  else
+    return {};
 }
 
 } // namespace detail

@@ -45,7 +45,7 @@ template <ir::Opcode Combine, class Accumulator, class Result, class K, class X,
 auto reduce_axis(const X& x, A, Location loc) {
   if constexpr (IsPoison<X>) {
     return Poison{};
-  } else if constexpr (check_axis<A, shape_t<X>>()) {
+  } else if constexpr (good_axis<X, A>) {
     constexpr int index = AxisIn<A, shape_t<X>>::value;
     using R = remove_t<index, shape_t<X>>;
     Handle h = record_value(x, loc);
@@ -59,7 +59,7 @@ auto reduce_axis(const X& x, A, Location loc) {
 template <ir::Opcode Compare, class K, class X, class A> auto arg_reduce(const X& x, A, Location loc) {
   if constexpr (IsPoison<X>) {
     return Poison{};
-  } else if constexpr (check_axis<A, shape_t<X>>()) {
+  } else if constexpr (good_axis<X, A>) {
     constexpr int index = AxisIn<A, shape_t<X>>::value;
     using R = remove_t<index, shape_t<X>>;
     Handle h = record_value(x, loc);
@@ -70,69 +70,176 @@ template <ir::Opcode Compare, class K, class X, class A> auto arg_reduce(const X
   }
 }
 
-template <class X> auto one_axis(const X& x) {
-  auto v = as_tile(x);
-  tile_of_t<decltype(v)> t(v.record());
-  if constexpr (rank_of<X> == 1)
-    return t;
+template <ir::Opcode Combine, class K, class X, class A> auto reduce_sum(const X& x, A a, Location loc) {
+  if constexpr (IsPoison<X> || is_pointer_tile<X>)
+    return Poison{};
   else
-    return flatten(t);
+    return reduce_axis<Combine, sum_accumulator_t<element_t<X>>, sum_t<element_t<X>>, K>(x, a, loc);
+}
+template <ir::Opcode Combine, class K, class X, class A> auto reduce_same(const X& x, A a, Location loc) {
+  if constexpr (IsPoison<X>)
+    return Poison{};
+  else
+    return reduce_axis<Combine, element_t<X>, element_t<X>, K>(x, a, loc);
+}
+
+template <class X> auto one_axis(const X& x) {
+  if constexpr (IsPoison<X>) {
+    return Poison{};
+  } else {
+    auto v = as_tile(x);
+    tile_of_t<decltype(v)> t(v.record());
+    if constexpr (rank_of<X> == 1)
+      return t;
+    else
+      return flatten(t);
+  }
 }
 } // namespace detail
 
-// NAME(x, axis[, keep]) and NAME(x). ELEMENT is the element type of x.
-#define KILN_REDUCTION(NAME, COMBINE, ACCUMULATOR, RESULT)                                                   \
-  template <class X, class A>                                                                                \
-    requires detail::Operands<X> && detail::IsAxis<A>                                                        \
-  auto NAME(const X& x, A a, detail::Location loc = detail::Location::current()) {                           \
-    return detail::NAME##_reduce<detail::Drop>(x, a, loc);                                                   \
-  }                                                                                                          \
-  template <class X, class A>                                                                                \
-    requires detail::Operands<X> && detail::IsAxis<A>                                                        \
-  auto NAME(const X& x, A a, Keep, detail::Location loc = detail::Location::current()) {                     \
-    return detail::NAME##_reduce<Keep>(x, a, loc);                                                           \
-  }                                                                                                          \
-  template <class X>                                                                                         \
-    requires detail::Operands<X>                                                                             \
-  auto NAME(const X& x, detail::Location loc = detail::Location::current()) {                                \
-    if constexpr (detail::IsPoison<X>)                                                                       \
-      return Poison{};                                                                                       \
-    else                                                                                                     \
-      return detail::NAME##_reduce<detail::Drop>(detail::one_axis(x), axis<0>, loc);                         \
-  }
-#define KILN_REDUCTION_IN(NAME, COMBINE, ACCUMULATOR, RESULT)                                                \
-  template <class K, class X, class A> auto NAME##_reduce(const X& x, A a, Location loc) {                   \
-    if constexpr (IsPoison<X>) {                                                                             \
-      return Poison{};                                                                                       \
-    } else {                                                                                                 \
-      using T [[maybe_unused]] = element_t<X>;                                                               \
-      return reduce_axis<ir::Opcode::COMBINE, ACCUMULATOR, RESULT, K>(x, a, loc);                            \
-    }                                                                                                        \
-  }
-#define KILN_REDUCTIONS(X)                                                                                   \
-  X(sum, Add, sum_accumulator_t<T>, sum_t<T>)                                                                \
-  X(prod, Mul, sum_accumulator_t<T>, sum_t<T>)                                                               \
-  X(max, Max, T, T)                                                                                          \
-  X(min, Min, T, T)                                                                                          \
-  X(xor_sum, Xor, T, T)                                                                                      \
-  X(any, Or, bool, bool)                                                                                     \
-  X(all, And, bool, bool)
-namespace detail {
-KILN_REDUCTIONS(KILN_REDUCTION_IN)
-template <class K, class X, class A> auto argmax_reduce(const X& x, A a, Location loc) {
-  return arg_reduce<ir::Opcode::Gt, K>(x, a, loc);
+// Each ready-made reduction is NAME(x, axis), NAME(x, axis, keep) and NAME(x), over everything. They are
+// written out, not generated by a macro: a macro adds its expansion to each error message. Narrow floats are
+// added in f32 and rounded once, bools count in i32.
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto sum(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "sum needs a tile of numbers");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_sum<ir::Opcode::Add, K>(x, a, loc);
 }
-template <class K, class X, class A> auto argmin_reduce(const X& x, A a, Location loc) {
-  return arg_reduce<ir::Opcode::Lt, K>(x, a, loc);
+template <class X>
+  requires detail::Operands<X>
+auto sum(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "sum needs a tile of numbers");
+  return sum(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
 }
-} // namespace detail
-KILN_REDUCTIONS(KILN_REDUCTION)
+// The product, likewise.
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto prod(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "prod needs a tile of numbers");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_sum<ir::Opcode::Mul, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto prod(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "prod needs a tile of numbers");
+  return prod(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
+// The largest and the smallest; a NaN loses.
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto max(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "max needs a tile of numbers");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_same<ir::Opcode::Max, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto max(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "max needs a tile of numbers");
+  return max(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto min(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "min needs a tile of numbers");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_same<ir::Opcode::Min, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto min(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "min needs a tile of numbers");
+  return min(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
+// Whether any or all elements are true.
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto any(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::all_bool<X>, "any needs a tile of bool: compare with something");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_same<ir::Opcode::Or, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto any(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::all_bool<X>, "any needs a tile of bool: compare with something");
+  return any(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto all(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::all_bool<X>, "all needs a tile of bool: compare with something");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_same<ir::Opcode::And, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto all(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::all_bool<X>, "all needs a tile of bool: compare with something");
+  return all(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
+// The exclusive or of all elements.
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto xor_sum(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::all_bits<X>, "xor_sum needs a tile of integers or bool");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::reduce_same<ir::Opcode::Xor, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto xor_sum(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::all_bits<X>, "xor_sum needs a tile of integers or bool");
+  return xor_sum(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
 // The smallest index among equals, in i32; NaN is ignored unless there is nothing else.
-KILN_REDUCTION(argmax, Gt, , )
-KILN_REDUCTION(argmin, Lt, , )
-#undef KILN_REDUCTION
-#undef KILN_REDUCTION_IN
-#undef KILN_REDUCTIONS
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto argmax(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "argmax needs a tile of numbers");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::arg_reduce<ir::Opcode::Gt, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto argmax(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "argmax needs a tile of numbers");
+  return argmax(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
+template <class X, detail::IsAxis A, class K = detail::Drop>
+  requires detail::Operands<X>
+auto argmin(const X& x, A a, K = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "argmin needs a tile of numbers");
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
+  return detail::arg_reduce<ir::Opcode::Lt, K>(x, a, loc);
+}
+template <class X>
+  requires detail::Operands<X>
+auto argmin(const X& x, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::no_pointers<X>, "argmin needs a tile of numbers");
+  return argmin(detail::one_axis(x), axis<0>, detail::Drop{}, loc);
+}
 
 namespace detail {
 // reduce and scan with a user's combine over the tiles of `s`, which have one shape.
@@ -154,12 +261,20 @@ template <class S> struct ScalarState {
 template <class... T> struct ScalarState<Tuple<T...>> {
   using type = Tuple<Tile<element_t<T>>...>;
 };
+template <class S> struct FirstTileOf {
+  using type = S;
+};
+template <class T, class... R> struct FirstTileOf<Tuple<T, R...>> {
+  using type = T;
+};
 template <class S, class Shape> struct WithShape {
   using type = tile_t<element_t<S>, Shape>;
 };
 template <class... T, class Shape> struct WithShape<Tuple<T...>, Shape> {
   using type = Tuple<tile_t<element_t<T>, Shape>...>;
 };
+
+template <class S> using first_tile = typename FirstTileOf<S>::type;
 
 template <ir::Opcode Code, class S, class A, class F>
 auto combine_axis(const S& s, A, const F& combine, bool reverse, Location loc) {
@@ -168,10 +283,11 @@ auto combine_axis(const S& s, A, const F& combine, bool reverse, Location loc) {
     return Poison{};
   } else {
     using From = typename StateShape<S>::type;
+    using FirstTile = typename FirstTileOf<S>::type;
     static_assert(StateShape<S>::same, "the tiles that are combined together must have the same dimensions");
     if constexpr (!StateShape<S>::same) {
       return Poison{};
-    } else if constexpr (check_axis<A, From>()) {
+    } else if constexpr (good_axis<FirstTile, A>) {
       constexpr int index = AxisIn<A, From>::value;
       using To = std::conditional_t<Code == ir::Opcode::Reduce, remove_t<index, From>, From>;
       using Result = typename WithShape<S, To>::type;
@@ -212,6 +328,9 @@ auto combine_axis(const S& s, A, const F& combine, bool reverse, Location loc) {
 template <class X, detail::IsAxis A, class F>
   requires(detail::Operands<X> || IsTuple<X>)
 auto reduce(const X& x, A a, const F& combine, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::has_axis<detail::first_tile<X>, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<detail::first_tile<X>, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
   return detail::combine_axis<ir::Opcode::Reduce>(detail::to_state(x), a, combine, false, loc);
 }
 
@@ -223,6 +342,9 @@ template <class X, detail::IsAxis A, class F>
   requires(detail::Operands<X> || IsTuple<X>)
 auto associative_scan(const X& x, A a, const F& combine, ScanOptions options = {},
                       detail::Location loc = detail::Location::current()) {
+  static_assert(detail::has_axis<detail::first_tile<X>, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<detail::first_tile<X>, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
   return detail::combine_axis<ir::Opcode::Scan>(detail::to_state(x), a, combine, options.reverse, loc);
 }
 
@@ -230,7 +352,7 @@ namespace detail {
 template <ir::Opcode Combine, class X, class A> auto ready_scan(const X& x, A, bool reverse, Location loc) {
   if constexpr (IsPoison<X>) {
     return Poison{};
-  } else if constexpr (check_axis<A, shape_t<X>>()) {
+  } else if constexpr (good_axis<X, A>) {
     using T = sum_accumulator_t<element_t<X>>;
     using R = sum_t<element_t<X>>;
     using S = shape_t<X>;
@@ -245,11 +367,17 @@ template <ir::Opcode Combine, class X, class A> auto ready_scan(const X& x, A, b
 template <class X, detail::IsAxis A>
   requires detail::Operands<X>
 auto cumsum(const X& x, A a, ScanOptions options = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
   return detail::ready_scan<ir::Opcode::Add>(x, a, options.reverse, loc);
 }
 template <class X, detail::IsAxis A>
   requires detail::Operands<X>
 auto cumprod(const X& x, A a, ScanOptions options = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::has_axis<X, A>, "the tile has no such dimension or axis");
+  static_assert(detail::has_one_axis<X, A>,
+                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
   return detail::ready_scan<ir::Opcode::Mul>(x, a, options.reverse, loc);
 }
 

@@ -1,7 +1,7 @@
 // Making tiles, and moving their elements without computing.
 #pragma once
 
-#include <kiln/dsl/tile.h>
+#include <kiln/dsl/operators.h>
 
 #include <utility>
 
@@ -18,12 +18,16 @@ template <int N, class S> struct AxisIn<Axis<N>, S> {
 template <class X>
 concept IsAxis = IsDimension<X> || requires(X x) { []<int N>(Axis<N>) {}(x); };
 
-template <class A, class S> constexpr bool check_axis() {
-  static_assert(AxisIn<A, S>::value != -1, "the tile has no such dimension or axis");
-  static_assert(AxisIn<A, S>::value != -2,
-                "the dimension occurs twice in the tile: name the axis, as in axis<1>");
-  return AxisIn<A, S>::value >= 0;
+// Conditions of static_assert: Poison passes them.
+template <class X, class A> constexpr int find_axis() {
+  if constexpr (TileLike<X>)
+    return AxisIn<A, shape_t<X>>::value;
+  else
+    return 0;
 }
+template <class X, class A> inline constexpr bool has_axis = find_axis<X, A>() != -1;
+template <class X, class A> inline constexpr bool has_one_axis = find_axis<X, A>() != -2;
+template <class X, class A> inline constexpr bool good_axis = !IsPoison<X> && find_axis<X, A>() >= 0;
 template <class X> Handle record_value(const X& x, Location loc) {
   set_location(loc);
   return x.record(loc);
@@ -99,22 +103,19 @@ auto expand(const X& x, Axis<At>, detail::Location loc = detail::Location::curre
 template <int At, class X>
   requires detail::Operands<X>
 auto squeeze(const X& x, detail::Location loc = detail::Location::current()) {
-  if constexpr (detail::IsPoison<X>) {
+  static_assert(detail::has_axis<X, Axis<At>>, "the tile has no such dimension or axis");
+  if constexpr (!detail::good_axis<X, Axis<At>>) {
     return Poison{};
   } else {
     using S = detail::shape_t<X>;
-    if constexpr (detail::check_axis<Axis<At>, S>()) {
-      constexpr int axis = detail::AxisIn<Axis<At>, S>::value;
-      constexpr bool one = std::is_same_v<detail::at_t<axis, S>, detail::One>;
-      static_assert(one, "squeeze: the axis must have extent 1");
-      if constexpr (one) {
-        using R = detail::remove_t<axis, S>;
-        using E = detail::element_t<X>;
-        return detail::tile_t<E, R>(detail::emit(ir::Opcode::Squeeze, {detail::record_value(x, loc)},
-                                                 detail::type_info<E, R>, {{"axis", axis}}));
-      } else {
-        return Poison{};
-      }
+    constexpr int axis = detail::find_axis<X, Axis<At>>();
+    constexpr bool one = std::is_same_v<detail::at_t<axis, S>, detail::One>;
+    static_assert(one, "squeeze: the axis must have extent 1");
+    if constexpr (one) {
+      using R = detail::remove_t<axis, S>;
+      using E = detail::element_t<X>;
+      return detail::tile_t<E, R>(detail::emit(ir::Opcode::Squeeze, {detail::record_value(x, loc)},
+                                               detail::type_info<E, R>, {{"axis", axis}}));
     } else {
       return Poison{};
     }
@@ -242,29 +243,44 @@ struct DotShape<Shape<L, A1, A2, A...>, Shape<L, B1, B2, B...>> {
 template <class T>
 using accumulator_t = std::conditional_t<std::is_same_v<T, double>, double,
                                          std::conditional_t<is_float(dtype_of<T>), float, std::int32_t>>;
-template <class T>
-inline constexpr bool can_dot =
-    is_float(dtype_of<T>) || size_of(dtype_of<T>) == 1 && !std::is_same_v<T, bool>;
 
-template <class A, class B> constexpr bool check_dot() {
-  static_assert(rank_of<A> >= 2 && rank_of<B> >= 2,
-                "dot needs tiles with at least two axes: use expand first");
-  if constexpr (rank_of<A> < 2 || rank_of<B> < 2) {
-    return false;
-  } else if constexpr (DotShape<shape_t<A>, shape_t<B>>::status != 0) {
-    static_assert(never<A>,
-                  "dot: the first tile's last dimension must be the second tile's last but one (and batch "
-                  "dimensions the same)");
-    return false;
-  } else if constexpr (!std::is_same_v<element_t<A>, element_t<B>>) {
-    static_assert(never<A>, "dot needs two tiles of one dtype: cast one of them");
-    return false;
+// Conditions of static_assert: Poison passes them, and each assumes the ones before.
+template <class A, class B> constexpr bool dot_ranks() {
+  if constexpr (any_poison<A, B>)
+    return true;
+  else
+    return operand_shape_t<A>::rank >= 2 && operand_shape_t<B>::rank >= 2;
+}
+template <class A, class B> constexpr bool dot_dims() {
+  if constexpr (any_poison<A, B> || !dot_ranks<A, B>())
+    return true;
+  else
+    return DotShape<shape_t<A>, shape_t<B>>::status == 0;
+}
+template <class A, class B> constexpr bool dot_same() {
+  return any_poison<A, B> || (operand_dtype<A>() == operand_dtype<B>() && !any_pointer<A, B>);
+}
+template <class A, class B> constexpr bool dot_dtype() {
+  return any_poison<A, B> || !dot_same<A, B>() || is_float_operand<A> ||
+         (size_of(operand_dtype<A>()) == 1 && !is_bool_operand<A>);
+}
+template <class A, class B>
+inline constexpr bool can_dot =
+    !any_poison<A, B> && dot_ranks<A, B>() && dot_dims<A, B>() && dot_same<A, B>() && dot_dtype<A, B>();
+template <class A, class B> struct DotResult {
+  using element = accumulator_t<element_t<A>>;
+  using shape = typename DotShape<shape_t<A>, shape_t<B>>::type;
+};
+template <class A, class B, class C> constexpr bool dot_accumulator() {
+  if constexpr (any_poison<C> || !can_dot<A, B>) {
+    return true;
+  } else if constexpr (TileLike<C>) {
+    using R = DotResult<A, B>;
+    return std::is_same_v<element_t<C>, typename R::element> && std::is_same_v<shape_t<C>, typename R::shape>;
   } else {
-    static_assert(can_dot<element_t<A>>, "dot multiplies floats, int8_t or uint8_t: cast the tiles");
-    return can_dot<element_t<A>>;
+    return false;
   }
 }
-template <class X> inline constexpr bool poisoned = IsPoison<X>;
 } // namespace detail
 
 // The matrix product of a [.., M, K] and b [.., K, N], accumulated in f32 (f64 for f64, i32 for 8-bit
@@ -273,14 +289,17 @@ template <class A, class B>
   requires detail::Operands<A, B>
 auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
          detail::Location loc = detail::Location::current()) {
-  if constexpr (detail::poisoned<A> || detail::poisoned<B>) {
-    return Poison{};
-  } else if constexpr (detail::check_dot<A, B>()) {
-    using E = detail::accumulator_t<detail::element_t<A>>;
-    using S = typename detail::DotShape<detail::shape_t<A>, detail::shape_t<B>>::type;
+  static_assert(detail::dot_ranks<A, B>(), "dot needs tiles with at least two axes: use expand first");
+  static_assert(detail::dot_dims<A, B>(),
+                "dot: the first tile's last dimension must be the second tile's last but one "
+                "(and batch dimensions the same)");
+  static_assert(detail::dot_same<A, B>(), "dot needs two tiles of one dtype: cast one of them");
+  static_assert(detail::dot_dtype<A, B>(), "dot multiplies floats, int8_t or uint8_t: cast the tiles");
+  if constexpr (detail::can_dot<A, B>) {
+    using R = detail::DotResult<A, B>;
     detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc);
-    return detail::tile_t<E, S>(
-        detail::emit(ir::Opcode::Dot, {x, y}, detail::type_info<E, S>,
+    return detail::tile_t<typename R::element, typename R::shape>(
+        detail::emit(ir::Opcode::Dot, {x, y}, detail::type_info<typename R::element, typename R::shape>,
                      {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
   } else {
     return Poison{};
@@ -291,23 +310,22 @@ template <class A, class B, class C>
   requires detail::Operands<A, B, C>
 auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Precision::ieee,
          detail::Location loc = detail::Location::current()) {
-  if constexpr (detail::poisoned<A> || detail::poisoned<B> || detail::poisoned<C>) {
-    return Poison{};
-  } else if constexpr (detail::check_dot<A, B>()) {
-    using E = detail::accumulator_t<detail::element_t<A>>;
-    using S = typename detail::DotShape<detail::shape_t<A>, detail::shape_t<B>>::type;
-    constexpr bool ok = std::is_same_v<detail::element_t<C>, E> && std::is_same_v<detail::shape_t<C>, S>;
-    static_assert(
-        ok,
-        "dot: the accumulator must have the product's dimensions, and f32 (f64 for f64, i32 for integers)");
-    if constexpr (ok) {
-      detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc);
-      return detail::tile_t<E, S>(detail::emit(
-          ir::Opcode::Dot, {x, y, detail::record_value(accumulator, loc)}, detail::type_info<E, S>,
-          {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
-    } else {
-      return Poison{};
-    }
+  static_assert(detail::dot_ranks<A, B>(), "dot needs tiles with at least two axes: use expand first");
+  static_assert(detail::dot_dims<A, B>(),
+                "dot: the first tile's last dimension must be the second tile's last but one "
+                "(and batch dimensions the same)");
+  static_assert(detail::dot_same<A, B>(), "dot needs two tiles of one dtype: cast one of them");
+  static_assert(detail::dot_dtype<A, B>(), "dot multiplies floats, int8_t or uint8_t: cast the tiles");
+  static_assert(
+      detail::dot_accumulator<A, B, C>(),
+      "dot: the accumulator must have the product's dimensions, and f32 (f64 for f64, i32 for integers)");
+  if constexpr (detail::can_dot<A, B> && detail::dot_accumulator<A, B, C>() && !detail::IsPoison<C>) {
+    using R = detail::DotResult<A, B>;
+    detail::Handle x = detail::record_value(a, loc), y = detail::record_value(b, loc),
+                   z = detail::record_value(accumulator, loc);
+    return detail::tile_t<typename R::element, typename R::shape>(
+        detail::emit(ir::Opcode::Dot, {x, y, z}, detail::type_info<typename R::element, typename R::shape>,
+                     {{"precision", 0, detail::precision_names[static_cast<int>(precision)]}}));
   } else {
     return Poison{};
   }

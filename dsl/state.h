@@ -2,7 +2,7 @@
 #pragma once
 
 #include <kiln/dsl/detail/tuple.h>
-#include <kiln/dsl/tile.h>
+#include <kiln/dsl/operators.h>
 
 namespace kiln {
 
@@ -111,5 +111,8 @@ template <class F, class S, class... First> auto call_body(const F& body, const 
     return body(first..., s);
   }
 }
+// What a body may return: the state's type, or Poison.
+template <class S, class X>
+inline constexpr bool returns = is_poisoned<S> || is_poisoned<X> || returns_state<S, X>();
 } // namespace detail
 } // namespace kiln

@@ -31,64 +31,60 @@ inline constexpr const char* scope_names[] = {"cta", "gpu", "sys"};
 struct NoMask {};
 struct NoOther {};
 
-// Optional operands of memory operations, recorded in order.
-template <class S, class M> struct MaskHandle {
-  Handle handle;
-  const Handle* get() const { return std::is_same_v<M, NoMask> ? nullptr : &handle; }
-  MaskHandle(const M& mask) {
-    if constexpr (!std::is_same_v<M, NoMask> && !IsPoison<M>) {
-      constexpr bool is_mask = is_bool_operand<M>;
-      static_assert(is_mask, "a mask must be a tile of bool: compare with something");
-      if constexpr (is_mask) {
-        static_assert(broadcasts_to<shape_t<decltype(as_value(mask))>, S>,
-                      "the mask's dimensions must be those of the tile, or 1");
-        handle = as_value(mask).record();
-      }
-    }
-  }
-};
 // Whether a value of type V goes into memory of element T without a cast: the same dtype, or a narrower one
 // of its class.
 template <class V, class T> constexpr bool fits_element() {
-  if constexpr (Number<V>)
+  if constexpr (IsPoison<V>) {
+    return true;
+  } else if constexpr (Number<V>) {
     return number_rank<V> <= class_rank(dtype_of<T>) || std::is_same_v<T, bool>;
-  else {
+  } else {
     constexpr DType v = operand_dtype<V>(), t = dtype_of<T>;
-    return v == t || (class_rank(v) == class_rank(t) && promote(v, t) == t && size_of(v) < size_of(t));
+    return !is_pointer_tile<V> &&
+           (v == t || (class_rank(v) == class_rank(t) && promote(v, t) == t && size_of(v) < size_of(t)));
   }
 }
-template <class S, class T, class O> struct OtherHandle {
+// Conditions of static_assert: what was left out and Poison pass them all.
+template <class X> inline constexpr bool absent = std::is_same_v<X, NoMask> || std::is_same_v<X, NoOther>;
+template <class M> constexpr bool is_mask() {
+  if constexpr (absent<M> || IsPoison<M>)
+    return true;
+  else
+    return is_bool_operand<M>;
+}
+template <class X, class S> constexpr bool fits_shape() {
+  if constexpr (absent<X> || IsPoison<X>)
+    return true;
+  else
+    return broadcasts_to<operand_shape_t<X>, S>;
+}
+template <class O, class T> constexpr bool is_other() {
+  if constexpr (absent<O>)
+    return true;
+  else
+    return fits_element<O, std::remove_const_t<T>>();
+}
+template <class V, class S, class T>
+inline constexpr bool can_store =
+    !IsPoison<V> && !std::is_const_v<T> && fits_element<V, std::remove_const_t<T>>() && fits_shape<V, S>();
+
+// Optional operands of memory operations, recorded in order.
+template <class S, class M> struct MaskHandle {
   Handle handle;
-  const Handle* get() const { return std::is_same_v<O, NoOther> ? nullptr : &handle; }
-  OtherHandle(const O& other) {
-    if constexpr (!std::is_same_v<O, NoOther> && !IsPoison<O>) {
-      constexpr bool fits = fits_element<O, T>();
-      static_assert(fits, "other must have the view's dtype: write cast<T>(other)");
-      if constexpr (fits) {
-        auto x = as_operand<T>(other);
-        static_assert(broadcasts_to<shape_t<decltype(x)>, S>,
-                      "the dimensions of other must be those of the tile, or 1");
-        handle = x.record();
-      }
-    }
+  const Handle* get() const { return absent<M> ? nullptr : &handle; }
+  MaskHandle(const M& mask) {
+    if constexpr (!absent<M> && !IsPoison<M>)
+      if constexpr (is_mask<M>() && fits_shape<M, S>()) handle = as_value(mask).record();
   }
 };
-template <class S, class T, class V> constexpr bool check_stored() {
-  if constexpr (IsPoison<V>) {
-    return false;
-  } else {
-    constexpr bool dtype = fits_element<V, std::remove_const_t<T>>() && !is_pointer_tile<V>;
-    static_assert(dtype, "the stored value's dtype is not the view's: write cast<T>(value)");
-    if constexpr (dtype) {
-      constexpr bool shape =
-          broadcasts_to<shape_t<decltype(as_operand<std::remove_const_t<T>>(std::declval<V>()))>, S>;
-      static_assert(shape, "the stored value's dimensions must be those of the tile, or 1");
-      return shape;
-    } else {
-      return false;
-    }
+template <class S, class T, class O> struct OtherHandle {
+  Handle handle;
+  const Handle* get() const { return absent<O> ? nullptr : &handle; }
+  OtherHandle(const O& other) {
+    if constexpr (!absent<O> && !IsPoison<O>)
+      if constexpr (fits_element<O, T>() && fits_shape<O, S>()) handle = as_operand<T>(other).record();
   }
-}
+};
 } // namespace detail
 
 // A tile of a view, or single elements of one, before it is loaded or stored.
@@ -104,60 +100,245 @@ public:
   template <class M>
     requires detail::Operand<M>
   tile_type load(const M& mask, Loc loc = Loc::current()) const {
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
     return load_with(mask, detail::NoOther{}, loc);
   }
   template <class M, class O>
     requires detail::Operand<M> && detail::Operand<O>
   tile_type load(const M& mask, const O& other, Loc loc = Loc::current()) const {
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_other<O, T>(), "other must have the view's dtype: write cast<T>(other)");
+    static_assert(detail::fits_shape<O, S>(), "the dimensions of other must be those of the tile, or 1");
     return load_with(mask, other, loc);
   }
   // What lies outside the view reads as `other`.
   template <class O>
     requires detail::Operand<O>
   tile_type load_or(const O& other, Loc loc = Loc::current()) const {
+    static_assert(detail::is_other<O, T>(), "other must have the view's dtype: write cast<T>(other)");
+    static_assert(detail::fits_shape<O, S>(), "the dimensions of other must be those of the tile, or 1");
     return load_with(detail::NoMask{}, other, loc);
   }
 
   template <class V>
     requires detail::Operand<V>
   void store(const V& value, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
     store_with(value, detail::NoMask{}, loc);
   }
   template <class V, class M>
     requires detail::Operand<V> && detail::Operand<M>
   void store(const V& value, const M& mask, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
     store_with(value, mask, loc);
   }
 
-  // Atomic read, modify, write; returns the values before (zero where nothing was accessed).
-#define KILN_ATOMIC(NAME, KIND)                                                                              \
-  template <class V>                                                                                         \
-    requires detail::Operand<V>                                                                              \
-  tile_type NAME(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {               \
-    return atomic(#KIND, value, detail::NoMask{}, options, loc);                                             \
-  }                                                                                                          \
-  template <class V, class M>                                                                                \
-    requires detail::Operand<V> && detail::Operand<M>                                                        \
-  tile_type NAME(const V& value, const M& mask, AtomicOptions options = {}, Loc loc = Loc::current())        \
-      const {                                                                                                \
-    return atomic(#KIND, value, mask, options, loc);                                                         \
+  // Atomic read, modify, write; returns the values before (zero where nothing was accessed). Written out, so
+  // that a mistake's message has no macro in it.
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_add(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("add", value, detail::NoMask{}, options, loc);
   }
-  KILN_ATOMIC(atomic_add, add)
-  KILN_ATOMIC(atomic_min, min)
-  KILN_ATOMIC(atomic_max, max)
-  KILN_ATOMIC(atomic_and, and)
-  KILN_ATOMIC(atomic_or, or)
-  KILN_ATOMIC(atomic_xor, xor)
-  KILN_ATOMIC(atomic_exchange, xchg)
-#undef KILN_ATOMIC
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_add(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("add", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_min(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("min", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_min(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("min", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_max(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("max", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_max(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("max", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_and(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("and", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_and(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("and", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_or(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("or", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_or(const V& value, const M& mask, AtomicOptions options = {},
+                      Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("or", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_xor(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("xor", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_xor(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("xor", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_exchange(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("xchg", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_exchange(const V& value, const M& mask, AtomicOptions options = {},
+                            Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("xchg", value, mask, options, loc);
+  }
   // Writes `desired` where memory holds `expected`.
   template <class E, class V>
     requires detail::Operand<E> && detail::Operand<V>
   tile_type atomic_compare_exchange(const E& expected, const V& desired, AtomicOptions options = {},
                                     Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_other<E, T>() && detail::fits_shape<E, S>(),
+                  "the expected value must have the view's dtype, and the tile's dimensions or 1");
     detail::set_location(loc);
-    check_writable();
-    if constexpr (detail::check_stored<S, T, E>() && detail::check_stored<S, T, V>()) {
+    if constexpr (detail::can_store<V, S, T> && detail::can_store<E, S, T>) {
       detail::Handle mask = mask_handle();
       return tile_type(detail::emit_atomic_cas(ptrs_handle(), detail::as_operand<element>(expected).record(),
                                                detail::as_operand<element>(desired).record(), &mask, info(),
@@ -190,11 +371,6 @@ private:
   detail::TileAccess access() const { return {view, offsets, Rank, axes, S::rank, elements}; }
   detail::Handle ptrs_handle() const { return detail::emit_view_ptrs(access(), detail::type_info<T*, S>); }
   detail::Handle mask_handle() const { return detail::emit_view_mask(access(), detail::type_info<bool, S>); }
-  static constexpr void check_writable() {
-    static_assert(!std::is_const_v<T>,
-                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
-  }
-
   template <class M, class O> tile_type load_with(const M& mask, const O& other, Loc loc) const {
     detail::set_location(loc);
     detail::MaskHandle<S, M> m(mask);
@@ -203,8 +379,7 @@ private:
   }
   template <class V, class M> void store_with(const V& value, const M& mask, Loc loc) const {
     detail::set_location(loc);
-    check_writable();
-    if constexpr (!std::is_const_v<T> && detail::check_stored<S, T, V>()) {
+    if constexpr (detail::can_store<V, S, T>) {
       detail::Handle v = detail::as_operand<element>(value).record();
       detail::MaskHandle<S, M> m(mask);
       detail::emit_view_store(access(), v, m.get(), info());
@@ -213,8 +388,7 @@ private:
   template <class V, class M>
   tile_type atomic(const char* kind, const V& value, const M& mask, AtomicOptions options, Loc loc) const {
     detail::set_location(loc);
-    check_writable();
-    if constexpr (!std::is_const_v<T> && detail::check_stored<S, T, V>()) {
+    if constexpr (detail::can_store<V, S, T>) {
       detail::Handle v = detail::as_operand<element>(value).record();
       detail::MaskHandle<S, M> m(mask);
       detail::Handle inside = mask_handle();
@@ -373,8 +547,6 @@ inline Scalar<std::int64_t> num_programs(int axis, detail::Location loc = detail
 
 namespace detail {
 template <class V, class... D> Tuple<Offset<D{}>...> make_program_tile(const V& view, Location loc) {
-  static_assert(sizeof...(D) <= V::rank,
-                "program_tile takes at most one dimension for each axis of the view");
   set_location(loc);
   Handle offsets[sizeof...(D)];
   emit_program_tile(view.record(), dim_infos<D...>, sizeof...(D), offsets);
@@ -391,17 +563,20 @@ auto program_tile(const View<T, R, P...>& view, A, detail::Location loc = detail
 }
 template <class T, int R, LayoutClass... P, detail::IsDimension A, detail::IsDimension B>
 auto program_tile(const View<T, R, P...>& view, A, B, detail::Location loc = detail::Location::current()) {
+  static_assert(2 <= R, "program_tile takes at most one dimension for each axis of the view");
   return detail::make_program_tile<View<T, R, P...>, A, B>(view, loc);
 }
 template <class T, int R, LayoutClass... P, detail::IsDimension A, detail::IsDimension B,
           detail::IsDimension C>
 auto program_tile(const View<T, R, P...>& view, A, B, C, detail::Location loc = detail::Location::current()) {
+  static_assert(3 <= R, "program_tile takes at most one dimension for each axis of the view");
   return detail::make_program_tile<View<T, R, P...>, A, B, C>(view, loc);
 }
 template <class T, int R, LayoutClass... P, detail::IsDimension A, detail::IsDimension B,
           detail::IsDimension C, detail::IsDimension D>
 auto program_tile(const View<T, R, P...>& view, A, B, C, D,
                   detail::Location loc = detail::Location::current()) {
+  static_assert(4 <= R, "program_tile takes at most one dimension for each axis of the view");
   return detail::make_program_tile<View<T, R, P...>, A, B, C, D>(view, loc);
 }
 

@@ -1,0 +1,405 @@
+// The operators of tiles and expressions, and offsets.
+//
+// Each checks its operands in its own body, not in a function it calls: every instantiation in between adds
+// three lines to what the compiler says about a mistake.
+#pragma once
+
+#include <kiln/dsl/tile.h>
+
+namespace kiln {
+
+namespace detail {
+
+// --- What operands must be ---------------------------------------------------------------------------------
+
+template <class X> constexpr auto operand_shape() {
+  if constexpr (TileLike<X>)
+    return shape_t<X>{};
+  else
+    return Shape<>{};
+}
+template <class X> using operand_shape_t = decltype(operand_shape<X>());
+template <class X> constexpr DType operand_dtype() {
+  if constexpr (TileLike<X>)
+    return ElementInfo<element_t<X>>::dtype;
+  else if constexpr (IsDimension<X>)
+    return DType::I64;
+  else if constexpr (IsPoison<X>)
+    return DType::F32;
+  else
+    return own_dtype<X>;
+}
+
+template <class... X> inline constexpr bool any_poison = (IsPoison<X> || ...);
+template <class... X> inline constexpr bool any_pointer = (is_pointer_tile<X> || ...);
+template <class X>
+inline constexpr bool is_float_operand = is_float(operand_dtype<X>()) && !is_pointer_tile<X>;
+template <class X>
+inline constexpr bool is_bool_operand = operand_dtype<X>() == DType::Bool && !is_pointer_tile<X>;
+template <class X>
+inline constexpr bool is_integer_operand = is_integer(operand_dtype<X>()) && !is_pointer_tile<X>;
+
+// Conditions of static_assert: Poison passes them all.
+template <class A, class B> inline constexpr bool joined = joins<operand_shape_t<A>, operand_shape_t<B>>;
+template <class A, class B, class C>
+inline constexpr bool all_joined =
+    joined<A, B> && joins<join_t<operand_shape_t<A>, operand_shape_t<B>>, operand_shape_t<C>>;
+template <class... X> inline constexpr bool no_pointers = any_poison<X...> || !any_pointer<X...>;
+template <class... X>
+inline constexpr bool all_bits = any_poison<X...> || !(any_pointer<X...> || (is_float_operand<X> || ...));
+template <class... X> inline constexpr bool some_float = any_poison<X...> || (is_float_operand<X> || ...);
+template <class... X> inline constexpr bool all_integer = any_poison<X...> || (is_integer_operand<X> && ...);
+template <class... X> inline constexpr bool all_bool = any_poison<X...> || (is_bool_operand<X> && ...);
+
+// --- How operators are built -------------------------------------------------------------------------------
+
+// Promotes and builds the node, in dtype Result (void: the promoted one); Poison from bad operands.
+template <ir::Opcode Code, class Result, class A, class B>
+auto binary_node(Location loc, const A& a, const B& b) {
+  if constexpr (any_poison<A, B> || any_pointer<A, B> || !joined<A, B>) {
+    return Poison{};
+  } else {
+    using E = leading_t<A, B>;
+    auto x = as_operand<E>(a);
+    auto y = as_operand<E>(b);
+    using P = promote_t<element_t<decltype(x)>, element_t<decltype(y)>>;
+    using R = std::conditional_t<std::is_void_v<Result>, P, Result>;
+    return make_node<Code, R, join_t<operand_shape_t<A>, operand_shape_t<B>>>(dtype_of<P>, loc, x, y);
+  }
+}
+template <ir::Opcode Code, class A, class B, class C>
+auto ternary_node(Location loc, const A& a, const B& b, const C& c) {
+  if constexpr (any_poison<A, B, C> || any_pointer<A, B, C> || !all_joined<A, B, C>) {
+    return Poison{};
+  } else {
+    using E = leading_t<A, B, C>;
+    auto x = as_operand<E>(a);
+    auto y = as_operand<E>(b);
+    auto z = as_operand<E>(c);
+    using P = promote_t<promote_t<element_t<decltype(x)>, element_t<decltype(y)>>, element_t<decltype(z)>>;
+    using S = join_t<join_t<operand_shape_t<A>, operand_shape_t<B>>, operand_shape_t<C>>;
+    return make_node<Code, P, S>(dtype_of<P>, loc, x, y, z);
+  }
+}
+template <ir::Opcode Code, class A> auto unary_node(Location loc, const A& a) {
+  if constexpr (IsPoison<A> || is_pointer_tile<A>)
+    return Poison{};
+  else
+    return make_node<Code, element_t<A>, shape_t<A>>(dtype_of<element_t<A>>, loc, as_tile(a));
+}
+
+// Two bools count as numbers.
+template <ir::Opcode Code, class A, class B> auto arithmetic(const A& a, const B& b) {
+  if constexpr (any_poison<A, B> || any_pointer<A, B> || !joined<A, B>)
+    return Poison{};
+  else if constexpr (is_bool_operand<A> && is_bool_operand<B>)
+    return make_node<Code, std::int32_t, join_t<operand_shape_t<A>, operand_shape_t<B>>>(
+        DType::I32, {}, as_operand<std::int32_t>(a), as_operand<std::int32_t>(b));
+  else
+    return binary_node<Code, void>({}, a, b);
+}
+template <ir::Opcode Code, class A, class B> auto bitwise(const A& a, const B& b) {
+  if constexpr (all_bits<A, B>)
+    return binary_node<Code, void>({}, a, b);
+  else
+    return Poison{};
+}
+
+// Pointer tile plus element offsets.
+template <class P, class O> auto pointer_plus(const P& p, const O& o) {
+  if constexpr (any_poison<P, O> || !is_integer_operand<O> || !joined<P, O>) {
+    static_assert(any_poison<P, O> || is_integer_operand<O>,
+                  "a pointer offset must be an integer: it counts elements");
+    return Poison{};
+  } else {
+    auto y = as_operand<std::int64_t>(o);
+    return make_node<ir::Opcode::PtrAdd, element_t<P>, join_t<shape_t<P>, shape_t<decltype(y)>>>(
+        DType::I64, {}, as_tile(p), y);
+  }
+}
+} // namespace detail
+
+// An i64 scalar, in elements, that knows which dimension a tile at it has; program_tile and for_range hand
+// them out. Adding an integer scalar moves it: v.tile(m + 1, n - 1).
+template <auto D> class Offset : public Tile<std::int64_t> {
+public:
+  using dimension = detail::dimension_of<D>;
+  using Tile<std::int64_t>::Tile;
+  Tile<std::int64_t> kiln_snapshot() const { return *this; }
+};
+
+namespace detail {
+template <class X> inline constexpr bool is_offset = requires { typename X::dimension; };
+template <class X>
+inline constexpr bool is_integer_scalar = (std::is_integral_v<X> && !std::is_same_v<X, bool>);
+template <TileLike X>
+inline constexpr bool is_integer_scalar<X> =
+    rank_of<X> == 0 && !is_pointer_tile<X> && !is_float_operand<X> && !is_bool_operand<X>;
+template <class D> using offset_t = Offset<D{}>;
+
+template <class D, class N> offset_t<D> to_offset(const N& node) {
+  return offset_t<D>(emit_cast(node.record(), DType::I64));
+}
+
+template <class A, class B> auto add(const A& a, const B& b) {
+  if constexpr (is_pointer_tile<A>)
+    return pointer_plus(a, b);
+  else if constexpr (is_pointer_tile<B>)
+    return pointer_plus(b, a);
+  else if constexpr (is_offset<A> && !is_offset<B> && is_integer_scalar<B>)
+    return to_offset<typename A::dimension>(arithmetic<ir::Opcode::Add>(a, b));
+  else if constexpr (is_offset<B> && !is_offset<A> && is_integer_scalar<A>)
+    return to_offset<typename B::dimension>(arithmetic<ir::Opcode::Add>(a, b));
+  else
+    return arithmetic<ir::Opcode::Add>(a, b);
+}
+template <class A, class B> auto subtract(const A& a, const B& b) {
+  if constexpr (is_pointer_tile<A> && TileLike<B>)
+    return pointer_plus(a, unary_node<ir::Opcode::Neg>({}, b));
+  else if constexpr (is_pointer_tile<A> && Number<B>)
+    return pointer_plus(a, -static_cast<std::int64_t>(b));
+  else if constexpr (is_offset<A> && !is_offset<B> && is_integer_scalar<B>)
+    return to_offset<typename A::dimension>(arithmetic<ir::Opcode::Sub>(a, b));
+  else
+    return arithmetic<ir::Opcode::Sub>(a, b);
+}
+// scalar * BM is the offset of the scalar-th tile.
+template <class A, class B> auto multiply(const A& a, const B& b) {
+  if constexpr (IsDimension<B> && !is_offset<A> && is_integer_scalar<A>)
+    return to_offset<B>(arithmetic<ir::Opcode::Mul>(a, b));
+  else if constexpr (IsDimension<A> && !is_offset<B> && is_integer_scalar<B>)
+    return to_offset<A>(arithmetic<ir::Opcode::Mul>(a, b));
+  else
+    return arithmetic<ir::Opcode::Mul>(a, b);
+}
+} // namespace detail
+
+// Any integer scalar as the offset of a tile: offset(BM, i).
+template <detail::IsDimension D, class X> Offset<D{}> offset(D, const X& x) {
+  static_assert(detail::is_integer_scalar<X>, "offset needs an integer scalar");
+  return detail::to_offset<D>(detail::as_operand<std::int64_t>(x));
+}
+
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator+(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  return detail::add(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator-(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  return detail::subtract(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator*(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers only add and subtract integer offsets");
+  return detail::multiply(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator/(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers only add and subtract integer offsets");
+  return detail::arithmetic<ir::Opcode::Div>(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator%(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers only add and subtract integer offsets");
+  return detail::arithmetic<ir::Opcode::Rem>(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator==(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  return detail::binary_node<ir::Opcode::Eq, bool>({}, a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator!=(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  return detail::binary_node<ir::Opcode::Ne, bool>({}, a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator<(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  return detail::binary_node<ir::Opcode::Lt, bool>({}, a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator<=(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  return detail::binary_node<ir::Opcode::Le, bool>({}, a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator>(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  return detail::binary_node<ir::Opcode::Gt, bool>({}, a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator>=(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  return detail::binary_node<ir::Opcode::Ge, bool>({}, a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator&(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(
+      detail::all_bits<A, B>,
+      "bitwise operators and shifts need integers or bool: use bitcast to reach the bits of a float");
+  return detail::bitwise<ir::Opcode::And>(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator|(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(
+      detail::all_bits<A, B>,
+      "bitwise operators and shifts need integers or bool: use bitcast to reach the bits of a float");
+  return detail::bitwise<ir::Opcode::Or>(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator^(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(
+      detail::all_bits<A, B>,
+      "bitwise operators and shifts need integers or bool: use bitcast to reach the bits of a float");
+  return detail::bitwise<ir::Opcode::Xor>(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator<<(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(
+      detail::all_bits<A, B>,
+      "bitwise operators and shifts need integers or bool: use bitcast to reach the bits of a float");
+  return detail::bitwise<ir::Opcode::Shl>(a, b);
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+auto operator>>(const A& a, const B& b) {
+  static_assert(detail::joined<A, B>,
+                "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(
+      detail::all_bits<A, B>,
+      "bitwise operators and shifts need integers or bool: use bitcast to reach the bits of a float");
+  return detail::bitwise<ir::Opcode::Shr>(a, b);
+}
+
+template <class A>
+  requires detail::Operands<A>
+auto operator-(const A& a) {
+  static_assert(detail::IsPoison<A> || (detail::no_pointers<A> && !detail::is_bool_operand<A>),
+                "minus needs a tile of numbers: use ! or ~ for bool");
+  return detail::unary_node<ir::Opcode::Neg>({}, a);
+}
+template <class A>
+  requires detail::Operands<A>
+auto operator~(const A& a) {
+  static_assert(detail::all_bits<A>, "~ needs a tile of integers or bool");
+  return detail::unary_node<ir::Opcode::Not>({}, a);
+}
+template <class A>
+  requires detail::Operands<A>
+auto operator!(const A& a) {
+  static_assert(detail::all_bool<A>, "! needs a tile of bool: compare with == 0");
+  return detail::unary_node<ir::Opcode::Not>({}, a);
+}
+
+template <class A, class B>
+  requires detail::Operands<A, B>
+Poison operator&&(const A&, const B&) {
+  static_assert(detail::never<A>, "&& does not work on tiles, because both sides are always computed: use &");
+  return {};
+}
+template <class A, class B>
+  requires detail::Operands<A, B>
+Poison operator||(const A&, const B&) {
+  static_assert(detail::never<A>, "|| does not work on tiles, because both sides are always computed: use |");
+  return {};
+}
+
+// Compound assignment of tiles and variables.
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator+=(A& a, const B& b) {
+  return a = a + b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator-=(A& a, const B& b) {
+  return a = a - b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator*=(A& a, const B& b) {
+  return a = a * b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator/=(A& a, const B& b) {
+  return a = a / b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator%=(A& a, const B& b) {
+  return a = a % b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator&=(A& a, const B& b) {
+  return a = a & b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator|=(A& a, const B& b) {
+  return a = a | b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator^=(A& a, const B& b) {
+  return a = a ^ b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator<<=(A& a, const B& b) {
+  return a = a << b;
+}
+template <class A, class B>
+  requires detail::TileLike<A> && detail::Operands<A, B>
+A& operator>>=(A& a, const B& b) {
+  return a = a >> b;
+}
+
+} // namespace kiln

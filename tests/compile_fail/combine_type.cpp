@@ -1,0 +1,11 @@
+// A combine function that returns another dtype.
+// expect: a combine function must return what it takes: scalars of the same dtypes
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+
+void kernel(Tile<float, BM> x) {
+  auto y = reduce(x, BM, [](auto a, auto b) { return a > b; });
+  auto z = y * 2;
+}

@@ -1,0 +1,8 @@
+// A reduction over a dimension that occurs twice.
+// expect: the dimension occurs twice in the tile: name the axis, as in axis<1>
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+
+void kernel(Tile<float, BM, BM> x) { auto y = sum(x, BM); }

@@ -1,0 +1,7 @@
+// A reshape that changes the number of elements.
+// expect: reshape must keep the number of elements
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+
+void kernel(Tile<float, 16, 4> x) { auto y = reshape(x, 8_c, 4_c); }

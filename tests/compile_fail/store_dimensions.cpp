@@ -1,0 +1,11 @@
+// A store of other dimensions: a mixed-up axis.
+// expect: the stored value's dimensions must be those of the tile, or 1
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+KILN_DIM(BN);
+
+void kernel(View<float, 2> x, Offset<BM> m, Offset<BN> n, Tile<float, BM, BN> value) {
+  x.tile(n, m).store(value);
+}

@@ -1,0 +1,8 @@
+// A tile of indices where offsets belong.
+// expect: view.tile takes offsets and scalars: for tiles of indices use view.at
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+
+void kernel(View<float, 1> x, Tile<int, BM> i) { auto t = x.tile(i).load(); }

@@ -1,0 +1,10 @@
+// A Var that would change its dtype.
+// expect: a Var keeps its dtype: write cast<T>(value)
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+
+void kernel(Scalar<float> x) {
+  Var<int> v = 0;
+  v += x;
+}
