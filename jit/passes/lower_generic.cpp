@@ -1,21 +1,23 @@
 // The standard order of the generic passes.
+#include <kiln/dsl/ir/verifier.h>
 #include <kiln/jit/passes/passes.h>
 
 namespace kiln::passes {
 
 namespace {
-constexpr PassInfo pipeline[] = {
-    {"bind", "", bind},
-    {"expand-grid", "", expand_grid},
-};
+constexpr std::string_view pipeline[] = {"bind", "expand-grid",  "canonicalize", "cse",
+                                         "licm", "canonicalize", "cse",          "dce"};
 } // namespace
 
 std::unique_ptr<ir::Kernel> lower_generic(const ir::Kernel& recorded, const PassOptions& options,
                                           const PassObserver& observe) {
   std::unique_ptr<ir::Kernel> kernel = recorded.clone();
-  for (const PassInfo& pass : pipeline) {
-    pass.run(*kernel, options);
-    if (observe) observe(pass.name, *kernel);
+  for (std::string_view name : pipeline) {
+    find_pass(name).run(*kernel, options);
+#ifndef NDEBUG
+    ir::verify(*kernel);
+#endif
+    if (observe) observe(name, *kernel);
   }
   return kernel;
 }

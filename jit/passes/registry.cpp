@@ -13,6 +13,10 @@ const std::vector<PassInfo>& all_passes() {
   static const std::vector<PassInfo> passes = {
       {"bind", "puts sizes in the place of dimension names, and layout classes on views", bind},
       {"expand-grid", "turns program_tile into program ids and defines the grid", expand_grid},
+      {"canonicalize", "folds constants and brings every operation into its simplest form", canonicalize},
+      {"cse", "lets repeated operations give way to the first one", cse},
+      {"licm", "moves what a loop does not change out of it", licm},
+      {"dce", "removes what nothing needs", dce},
   };
   return passes;
 }

@@ -1,0 +1,284 @@
+// The table of algebraic rules, and how they are read and matched.
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <array>
+#include <memory>
+
+namespace kiln::passes {
+
+using namespace ir;
+
+// Floats obey SEMANTICS.md to the letter: no rule changes a rounding, the sign of a zero, or what a NaN
+// gives.
+const std::vector<RewriteRule>& rewrite_rules() {
+  static const std::vector<RewriteRule> rules{
+      // sums
+      {"add(x, 0) -> x", Holds::Integers},
+      {"add(x, -0) -> x", Holds::Exact}, // x + +0 would turn -0 into +0
+      {"sub(x, 0) -> x", Holds::Exact},
+      {"sub(x, x) -> 0", Holds::Integers},
+      {"sub(x, c) -> add(x, neg(c))", Holds::Integers},
+      {"add(x, neg(y)) -> sub(x, y)", Holds::Exact},
+      {"sub(x, neg(y)) -> add(x, y)", Holds::Exact},
+      {"add(add(x, c), d) -> add(x, add(c, d))", Holds::Integers},
+      {"sub(add(x, y), x) -> y", Holds::Integers},
+      {"add(sub(x, y), y) -> x", Holds::Integers},
+      {"neg(neg(x)) -> x", Holds::Exact},
+      {"neg(sub(x, y)) -> sub(y, x)", Holds::Integers},
+      {"abs(abs(x)) -> abs(x)", Holds::Always},
+      {"abs(neg(x)) -> abs(x)", Holds::Floats}, // abs of an unsigned number is that number
+      // products
+      {"mul(x, 0) -> 0", Holds::Integers},
+      {"mul(x, 1) -> x", Holds::Exact},
+      {"mul(x, -1) -> neg(x)", Holds::Exact},
+      {"mul(mul(x, c), d) -> mul(x, mul(c, d))", Holds::Integers},
+      {"div(x, 0) -> 0", Holds::Integers},
+      {"div(0, x) -> 0", Holds::Integers},
+      {"div(x, 1) -> x", Holds::Exact},
+      {"rem(x, 0) -> x", Holds::Integers},
+      {"rem(0, x) -> 0", Holds::Integers},
+      {"rem(x, 1) -> 0", Holds::Integers},
+      {"fma(x, 1, y) -> add(x, y)", Holds::Floats},
+      {"fma(x, y, -0) -> mul(x, y)", Holds::Floats},
+      {"pow(x, 1) -> x", Holds::Exact},
+      {"pow(x, 2) -> mul(x, x)", Holds::UpToF32}, // the square is exact before its one rounding
+      // bits
+      {"and(x, x) -> x", Holds::Bits},
+      {"and(x, 0) -> 0", Holds::Bits},
+      {"and(x, ones) -> x", Holds::Bits},
+      {"and(and(x, y), x) -> and(x, y)", Holds::Bits},
+      {"and(and(x, c), d) -> and(x, and(c, d))", Holds::Bits},
+      {"or(x, x) -> x", Holds::Bits},
+      {"or(x, 0) -> x", Holds::Bits},
+      {"or(x, ones) -> ones", Holds::Bits},
+      {"or(or(x, y), x) -> or(x, y)", Holds::Bits},
+      {"or(or(x, c), d) -> or(x, or(c, d))", Holds::Bits},
+      {"xor(x, x) -> 0", Holds::Bits},
+      {"xor(x, 0) -> x", Holds::Bits},
+      {"xor(x, ones) -> not(x)", Holds::Bits},
+      {"xor(xor(x, c), d) -> xor(x, xor(c, d))", Holds::Bits},
+      {"not(not(x)) -> x", Holds::Bits},
+      {"shl(x, 0) -> x", Holds::Integers},
+      {"shl(0, x) -> 0", Holds::Integers},
+      {"shr(x, 0) -> x", Holds::Integers},
+      {"shr(0, x) -> 0", Holds::Integers},
+      // order
+      {"min(x, x) -> x", Holds::Exact},
+      {"max(x, x) -> x", Holds::Exact},
+      {"eq(x, x) -> true", Holds::Bits},
+      {"ne(x, x) -> false", Holds::Bits},
+      {"lt(x, x) -> false", Holds::Always},
+      {"gt(x, x) -> false", Holds::Always},
+      {"le(x, x) -> true", Holds::Bits},
+      {"ge(x, x) -> true", Holds::Bits},
+      {"not(eq(x, y)) -> ne(x, y)", Holds::Always},
+      {"not(ne(x, y)) -> eq(x, y)", Holds::Always},
+      {"not(lt(x, y)) -> ge(x, y)", Holds::Bits},
+      {"not(le(x, y)) -> gt(x, y)", Holds::Bits},
+      {"not(gt(x, y)) -> le(x, y)", Holds::Bits},
+      {"not(ge(x, y)) -> lt(x, y)", Holds::Bits},
+      {"eq(x, true) -> x", Holds::Bool},
+      {"eq(x, false) -> not(x)", Holds::Bool},
+      {"ne(x, false) -> x", Holds::Bool},
+      {"ne(x, true) -> not(x)", Holds::Bool},
+      // choices
+      {"select(true, x, y) -> x", Holds::Always},
+      {"select(false, x, y) -> y", Holds::Always},
+      {"select(a, x, x) -> x", Holds::Always},
+      {"select(not(a), x, y) -> select(a, y, x)", Holds::Always},
+      {"select(a, true, false) -> a", Holds::Bool},
+      {"select(a, false, true) -> not(a)", Holds::Bool},
+      // addresses
+      {"ptr_add(x, 0) -> x", Holds::Always},
+      {"ptr_add(ptr_add(x, y), z) -> ptr_add(x, add(y, z))", Holds::Always},
+  };
+  return rules;
+}
+
+namespace {
+
+struct Pattern {
+  enum class Kind : std::uint8_t { Op, Value, Constant, Number, NegativeZero, Ones } kind = Kind::Value;
+  Opcode code = Opcode::Constant;
+  char letter = 0;
+  std::int64_t number = 0;
+  bool boolean = false; // a number that is `true` or `false`: matches bool only
+  std::vector<Pattern> operands;
+};
+
+// Reads one side of a rule. The table is ours, so what does not parse is a bug.
+class Reader {
+public:
+  explicit Reader(std::string_view text) : rest_(text) {}
+
+  Pattern pattern() {
+    Pattern p;
+    std::string_view word = next_word();
+    if (rest_.starts_with("(")) {
+      p.kind = Pattern::Kind::Op;
+      p.code = opcode(word);
+      do {
+        rest_.remove_prefix(1);
+        p.operands.push_back(pattern());
+      } while (rest_.starts_with(","));
+      internal_check(rest_.starts_with(")"), "a rewrite rule lacks a parenthesis");
+      rest_.remove_prefix(1);
+    } else if (word == "-0") {
+      p.kind = Pattern::Kind::NegativeZero;
+    } else if (word == "ones") {
+      p.kind = Pattern::Kind::Ones;
+    } else if (word == "true" || word == "false") {
+      p.kind = Pattern::Kind::Number;
+      p.number = word == "true";
+      p.boolean = true;
+    } else if (word[0] == '-' || (word[0] >= '0' && word[0] <= '9')) {
+      p.kind = Pattern::Kind::Number;
+      p.number = std::stoll(std::string(word));
+    } else {
+      internal_check(word.size() == 1, "a rewrite rule has an unknown word: " + std::string(word));
+      p.letter = word[0];
+      p.kind = p.letter == 'c' || p.letter == 'd' ? Pattern::Kind::Constant : Pattern::Kind::Value;
+    }
+    return p;
+  }
+
+private:
+  std::string_view next_word() {
+    while (rest_.starts_with(" "))
+      rest_.remove_prefix(1);
+    std::string_view word = rest_.substr(0, rest_.find_first_of("(),"));
+    internal_check(!word.empty(), "a rewrite rule ends early");
+    rest_.remove_prefix(word.size());
+    return word;
+  }
+  static Opcode opcode(std::string_view word) {
+    for (const OpInfo& op : op_table)
+      if (op.name == word) return op.code;
+    internal_error("a rewrite rule has an unknown operation: " + std::string(word));
+  }
+
+  std::string_view rest_;
+};
+
+struct ReadRule {
+  Pattern from, to;
+  Holds holds;
+};
+
+// The rules by the operation at their root.
+const std::array<std::vector<ReadRule>, op_count>& rules_by_root() {
+  static const auto rules = [] {
+    std::array<std::vector<ReadRule>, op_count> table;
+    for (const RewriteRule& rule : rewrite_rules()) {
+      std::size_t arrow = rule.text.find(" -> ");
+      ReadRule read{Reader(rule.text.substr(0, arrow)).pattern(),
+                    Reader(rule.text.substr(arrow + 4)).pattern(), rule.holds};
+      table[static_cast<std::size_t>(read.from.code)].push_back(std::move(read));
+    }
+    return table;
+  }();
+  return rules;
+}
+
+bool holds_for(Holds holds, const Type& type) {
+  DType t = cell_dtype(type);
+  switch (holds) {
+  case Holds::Always: return true;
+  case Holds::Integers: return is_integer(t) && !type.pointer;
+  case Holds::Bits: return !is_float(t) && !type.pointer;
+  case Holds::Bool: return t == DType::Bool;
+  case Holds::Floats: return is_float(t) && t != DType::F8E5M2;
+  case Holds::Exact: return t != DType::F8E5M2 && !type.pointer;
+  case Holds::UpToF32: return is_float(t) && t != DType::F64;
+  }
+  return false;
+}
+
+bool is_commutative(Opcode code) {
+  return code == Opcode::Add || code == Opcode::Mul || code == Opcode::And || code == Opcode::Or ||
+         code == Opcode::Xor;
+}
+
+std::optional<Cell> literal(const Pattern& p, const Type& type) {
+  DType t = cell_dtype(type);
+  if (p.boolean && t != DType::Bool) return std::nullopt;
+  switch (p.kind) {
+  case Pattern::Kind::NegativeZero: return is_float(t) ? cell_of_float(t, -0.0L) : 0;
+  case Pattern::Kind::Ones: return is_float(t) ? std::nullopt : std::optional(cell_of_integer(t, -1));
+  default:
+    if (is_float(t)) return cell_of_float(t, static_cast<long double>(p.number));
+    return t == DType::Bool && p.number > 1 ? std::nullopt : std::optional(cell_of_integer(t, p.number));
+  }
+}
+
+class Match {
+public:
+  bool match(const Pattern& p, Value* v) {
+    switch (p.kind) {
+    case Pattern::Kind::Value: return bind(p.letter, v);
+    case Pattern::Kind::Constant: return constant_of(v) && bind(p.letter, v);
+    case Pattern::Kind::Op: return v->def && match(p, *v->def);
+    default: {
+      std::optional<Cell> found = constant_of(v), wanted = literal(p, v->type);
+      return found && wanted && *found == *wanted;
+    }
+    }
+  }
+  bool match(const Pattern& p, const Op& op) {
+    if (op.code != p.code || op.operands.size() != p.operands.size()) return false;
+    auto before = bound_;
+    bool straight = true;
+    for (std::size_t i = 0; straight && i < p.operands.size(); ++i)
+      straight = match(p.operands[i], op.operands[i]);
+    if (straight) return true;
+    bound_ = before;
+    if (!is_commutative(p.code) || p.operands[1].kind >= Pattern::Kind::Constant) return false;
+    return match(p.operands[0], op.operands[1]) && match(p.operands[1], op.operands[0]);
+  }
+  Value* operator[](char letter) const {
+    for (const auto& [l, v] : bound_)
+      if (l == letter) return v;
+    return nullptr;
+  }
+  // What a rule's condition is about: the value, not the condition of a choice.
+  const Type& type() const { return ((*this)['x'] ? (*this)['x'] : bound_.front().second)->type; }
+
+private:
+  bool bind(char letter, Value* v) {
+    if (Value* already = (*this)[letter]) return already == v;
+    bound_.emplace_back(letter, v);
+    return true;
+  }
+  std::vector<std::pair<char, Value*>> bound_;
+};
+
+Value* build(const Pattern& p, const Match& match, const Type& type, const MakeOp& make,
+             const MakeConstant& make_constant) {
+  if (p.letter) return match[p.letter];
+  if (p.kind != Pattern::Kind::Op) return make_constant(type, *literal(p, type));
+  std::vector<Value*> operands;
+  for (const Pattern& operand : p.operands)
+    operands.push_back(build(operand, match, type, make, make_constant));
+  const Type& of = operands[p.code == Opcode::Select ? 1 : 0]->type;
+  return make(p.code, operands, info(p.code).cls == OpClass::Compare ? of.with_dtype(DType::Bool) : of);
+}
+
+} // namespace
+
+std::optional<Cell> constant_of(const Value* v) {
+  const Op* def = v->def;
+  if (def && def->is(Opcode::Splat)) def = def->operand(0)->def;
+  if (!def || !def->is(Opcode::Constant)) return std::nullopt;
+  return constant_cell(*def);
+}
+
+Value* rewrite(const Op& op, const MakeOp& make, const MakeConstant& make_constant) {
+  for (const ReadRule& rule : rules_by_root()[static_cast<std::size_t>(op.code)]) {
+    Match match;
+    if (match.match(rule.from, op) && holds_for(rule.holds, match.type()))
+      return build(rule.to, match, op.result()->type, make, make_constant);
+  }
+  return nullptr;
+}
+
+} // namespace kiln::passes
