@@ -1,4 +1,5 @@
 // The table of elementwise meanings: floats in f32 or f64, integers modulo 2**width.
+#include <kiln/dsl/float_bits.h>
 #include <kiln/dsl/ir/semantics.h>
 
 #include <algorithm>
@@ -16,59 +17,12 @@ namespace {
   internal_error("there is no " + std::string(name(code)) + " of " + std::string(name(t)));
 }
 
-// The 16- and 8-bit formats. `inf` is the pattern of infinity, or of the largest number where there is none.
-struct NarrowFormat {
-  int mantissa, bias;
-  unsigned sign, inf, nan, largest;
-  bool has_inf;
-  bool saturates;
-};
-const NarrowFormat& narrow_format(DType t) {
-  static constexpr NarrowFormat f16{10, 15, 0x8000, 0x7c00, 0x7e00, 0x7bff, true, false};
-  static constexpr NarrowFormat bf16{7, 127, 0x8000, 0x7f80, 0x7fc0, 0x7f7f, true, false};
-  static constexpr NarrowFormat e4m3{3, 7, 0x80, 0x7e, 0x7f, 0x7e, false, true};
-  static constexpr NarrowFormat e5m2{2, 15, 0x80, 0x7c, 0x7e, 0x7b, true, true};
-  switch (t) {
-  case DType::F16: return f16;
-  case DType::BF16: return bf16;
-  case DType::F8E4M3: return e4m3;
-  case DType::F8E5M2: return e5m2;
-  default: internal_error("not a narrow float: " + std::string(name(t)));
-  }
-}
-
-long double decode_narrow(DType t, Cell x) {
-  const NarrowFormat& f = narrow_format(t);
-  auto bits = static_cast<unsigned>(x);
-  long double sign = bits & f.sign ? -1.0L : 1.0L;
-  unsigned magnitude = bits & (f.sign - 1);
-  if (f.has_inf ? magnitude > f.inf : magnitude == f.nan)
-    return std::copysign(std::numeric_limits<long double>::quiet_NaN(), sign);
-  if (f.has_inf && magnitude == f.inf) return sign * std::numeric_limits<long double>::infinity();
-  int exponent = static_cast<int>(magnitude >> f.mantissa);
-  unsigned fraction = magnitude & ((1u << f.mantissa) - 1);
-  if (exponent == 0) return sign * std::ldexp(static_cast<long double>(fraction), 1 - f.bias - f.mantissa);
-  return sign *
-         std::ldexp(static_cast<long double>(fraction | 1u << f.mantissa), exponent - f.bias - f.mantissa);
-}
-
-Cell encode_narrow(DType t, long double value) {
-  const NarrowFormat& f = narrow_format(t);
-  unsigned sign = std::signbit(value) ? f.sign : 0;
-  if (std::isnan(value)) return sign | f.nan;
-  long double magnitude = std::fabs(value);
-  unsigned overflow = f.saturates ? f.largest : f.inf;
-  if (std::isinf(magnitude)) return sign | overflow;
-  if (magnitude == 0) return sign;
-  // Round the magnitude to a whole number of the quantum of its binade, then read the pattern off that
-  // number.
-  int smallest_exponent = 1 - f.bias;
-  int exponent = std::max(std::ilogb(magnitude), smallest_exponent);
-  auto quanta = static_cast<unsigned>(std::rint(std::ldexp(magnitude, f.mantissa - exponent)));
-  unsigned pattern = static_cast<unsigned>(exponent - smallest_exponent) << f.mantissa;
-  if (std::ilogb(magnitude) > f.bias + 1) return sign | overflow;
-  pattern += quanta; // a carry out of the mantissa is the next binade, and the implicit one is its exponent
-  return sign | (pattern > f.largest ? overflow : pattern);
+// To double, to odd where it is inexact: rounding the result again, to a much narrower format, rounds once.
+double round_to_odd(long double value) {
+  auto d = static_cast<double>(value);
+  if (d == value || !std::isfinite(d) || (std::bit_cast<Cell>(d) & 1)) return d;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return std::nextafter(d, value > d ? infinity : -infinity);
 }
 
 template <class T> T unary(Opcode code, T x, DType t) {
@@ -261,13 +215,13 @@ Cell cell_of_integer(DType t, std::int64_t value) { return wrap(t, static_cast<C
 Cell cell_of_float(DType t, long double value) {
   if (t == DType::F64) return std::bit_cast<Cell>(static_cast<double>(value));
   if (t == DType::F32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  return encode_narrow(t, value);
+  return encode_float(t, round_to_odd(value));
 }
 
 long double float_of(DType t, Cell x) {
   if (t == DType::F64) return std::bit_cast<double>(x);
   if (t == DType::F32) return std::bit_cast<float>(static_cast<std::uint32_t>(x));
-  return decode_narrow(t, x);
+  return decode_float(t, static_cast<std::uint16_t>(x));
 }
 
 Cell constant_cell(const Op& op) {

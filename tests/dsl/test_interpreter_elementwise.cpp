@@ -256,6 +256,10 @@ TEST_CASE("casts round once, saturate and wrap") {
   CHECK(evaluate_cast(DType::I8, DType::U32, cell<std::int8_t>(-1)) == 0xffffffff);
   CHECK(evaluate_cast(DType::Bool, DType::F32, 1) == cell(1.0f));
   CHECK(evaluate_cast(DType::U64, DType::F32, 0xffffff7fffffffff) == cell(0x1.fffffep63f)); // not through f64
+  CHECK(evaluate_cast(DType::I64, DType::BF16, cell((std::int64_t{1} << 62) + (std::int64_t{1} << 54) + 1)) ==
+        0x5e81);
+  CHECK(evaluate_cast(DType::I64, DType::BF16, cell((std::int64_t{1} << 62) + (std::int64_t{1} << 54))) ==
+        0x5e80);
   CHECK(evaluate_cast(DType::F64, DType::F8E4M3, number(1e9)) == 0x7e);
   CHECK(evaluate_cast(DType::F32, DType::F8E5M2, cell(-std::numeric_limits<float>::infinity())) == 0xfb);
   CHECK(evaluate_cast(DType::F64, DType::F16, number(1 + 0x1p-11 + 0x1p-40)) ==
