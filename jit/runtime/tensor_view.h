@@ -57,7 +57,7 @@ concept ContiguousContainer = requires(C& c) {
   { *c.data() };
   { c.size() } -> std::convertible_to<std::size_t>;
 } && !requires(C& c) { c.rank(); };
-template <class C> using ElementOf = std::remove_reference_t<decltype(*std::declval<C&>().data())>;
+template <class C> using ContainedElement = std::remove_reference_t<decltype(*std::declval<C&>().data())>;
 
 } // namespace detail
 
@@ -101,7 +101,7 @@ public:
 
   // A whole vector, span or array.
   template <detail::ContiguousContainer C>
-    requires(Rank == 1 && std::is_convertible_v<detail::ElementOf<C> (*)[], T (*)[]>)
+    requires(Rank == 1 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
   TensorView(C&& container, Here here = Here::current())
       : TensorView(container.data(), {container.size()}, here) {}
   template <class U, std::size_t N>
@@ -109,7 +109,7 @@ public:
   TensorView(U (&array)[N], Here here = Here::current()) : TensorView(array, {N}, here) {}
   // Its elements in row-major order; it must hold at least as many as the extents say.
   template <detail::ContiguousContainer C>
-    requires(Rank > 0 && std::is_convertible_v<detail::ElementOf<C> (*)[], T (*)[]>)
+    requires(Rank > 0 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
   TensorView(C&& container, const Extent (&extents)[Rank], Here here = Here::current())
       : TensorView(container.data(), extents, here) {
     detail::check_container(container.size(), Rank, extents_, here);
@@ -257,9 +257,9 @@ TensorView(T*, const Extent (&)[R], const Extent (&)[R], std::source_location = 
     -> TensorView<T, static_cast<int>(R)>;
 template <class T, std::size_t N> TensorView(T (&)[N], std::source_location = {}) -> TensorView<T, 1>;
 template <detail::ContiguousContainer C>
-TensorView(C&&, std::source_location = {}) -> TensorView<detail::ElementOf<C>, 1>;
+TensorView(C&&, std::source_location = {}) -> TensorView<detail::ContainedElement<C>, 1>;
 template <detail::ContiguousContainer C, std::size_t R>
 TensorView(C&&, const Extent (&)[R], std::source_location = {})
-    -> TensorView<detail::ElementOf<C>, static_cast<int>(R)>;
+    -> TensorView<detail::ContainedElement<C>, static_cast<int>(R)>;
 
 } // namespace kiln
