@@ -183,16 +183,13 @@ TEST_CASE("an idle pool does not burn CPU time") {
   CHECK(cpu_ms() - before < 20);
 }
 
-TEST_CASE("workers are pinned to CPUs of their own") {
-  auto cpus = affinity_cpus();
-  if (cpus.size() < 2) {
-    WARN("skipped: one CPU only");
-    return;
-  }
-  ThreadPool pool(2);
+namespace {
+
+// The one CPU that worker 1 of a pool of two may run on, or -1.
+int cpu_of_worker(ThreadPool& pool) {
   struct Seen {
     std::atomic<int> inside{0};
-    std::atomic<int> worker_cpus{0};
+    std::atomic<int> cpu{-1};
   } seen;
   auto look = [](void* context, std::int64_t, std::int64_t, int worker) noexcept {
     auto& s = *static_cast<Seen*>(context);
@@ -200,10 +197,42 @@ TEST_CASE("workers are pinned to CPUs of their own") {
     while (s.inside < 2)
       std::this_thread::yield();
     cpu_set_t set;
-    if (worker == 1 && sched_getaffinity(0, sizeof set, &set) == 0) s.worker_cpus = CPU_COUNT(&set);
+    if (worker != 1 || sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) != 1) return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &set)) s.cpu = cpu;
   };
   pool.parallel_for(2, look, &seen, 1);
-  CHECK(seen.worker_cpus == 1);
+  return seen.cpu;
+}
+
+} // namespace
+
+TEST_CASE("a worker is pinned, and makes way for a caller on its CPU") {
+  auto cpus = affinity_cpus();
+  if (cpus.size() < 2 || cpus.back() >= CPU_SETSIZE) {
+    WARN("skipped: needs two CPUs");
+    return;
+  }
+  ThreadPool pool(2);
+  int before = -1, after = -1, last = -1;
+  std::thread([&] {
+    auto stay_on = [](int cpu) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(cpu, &set);
+      sched_setaffinity(0, sizeof set, &set);
+    };
+    stay_on(cpus[0]);
+    before = cpu_of_worker(pool);
+    stay_on(cpus[1]);
+    after = cpu_of_worker(pool);
+    std::this_thread::sleep_for(2ms); // trades are limited in rate
+    stay_on(after);
+    last = cpu_of_worker(pool);
+  }).join();
+  CHECK(before == cpus[1]);
+  CHECK(after == cpus[0]);
+  CHECK(last == cpus[1]);
 }
 
 TEST_CASE("in a child after fork the workers start anew") {
