@@ -13,7 +13,18 @@
 // the end of the continuation. On x86 the target needs SSE4.1 (before it, floor and its like become library
 // calls).
 //
-// Accuracy: each file in math/ states the measured error. The bounds are 2 ulp for f32 and 4 ulp for f64.
+// Accuracy: at most 2 ulp for f32 and 4 ulp for f64. The greatest errors seen, in ulp (f32 with FMA: a sweep
+// of at least 2^28 evenly spaced bit patterns, see "[exhaustive]" in the tests; pow and atan2, and f64:
+// random sweeps):
+//
+//          exp   exp2  expm1 log   log2  log1p sin   cos   tan   tanh  erf   sigmoid pow   rsqrt asin  acos
+//          atan  atan2
+//     f32  0.89  1.02  1.37  0.89  0.98  1.09  1.55  1.49  0.50  1.37  1.57  1.92
+//     0.51  1.49  1.27  1.10  1.41  1.46 f64  1.13  1.11  1.41  0.75  1.48 0.76  1.39  1.37  2.80  2.09  2.48
+//     1.70    1.16  1.50  1.20  1.08  1.40  1.73
+//
+// sqrt is correctly rounded; floor, ceil, trunc and round are exact. Each file in math/ states its method and
+// source.
 //
 // Thread safety: these functions touch only the module behind the builder.
 #pragma once

@@ -82,15 +82,15 @@ inline constexpr double cos_f64[] = {0x1.5555555555549p-5,   -0x1.6c16c16c14c8ap
 inline constexpr double tanh_f32[] = {-0x1.5555320000000p-2, 0x1.11070a0000000p-3, -0x1.b838560000000p-5,
                                       0x1.520b240000000p-6, -0x1.7561f60000000p-8};
 
-// erf(x) = x + x q(x^2) for |x| <= 1.25; relative error 2^-29.9.
+// erf(x) = x + x q(x^2) for |x| <= 1.125; relative error 2^-27.3.
 inline constexpr double erf_small_f32[] = {
-    0x1.06eba80000000p-3, -0x1.8127400000000p-2,  0x1.ce2de80000000p-4,  -0x1.b8140a0000000p-6,
-    0x1.5560c60000000p-8, -0x1.b53bba0000000p-11, 0x1.b3f3240000000p-14, -0x1.fc35ee0000000p-18};
+    0x1.06eba80000000p-3, -0x1.8127260000000p-2,  0x1.ce28a20000000p-4, -0x1.b7b2360000000p-6,
+    0x1.51fb600000000p-8, -0x1.961fc20000000p-11, 0x1.263e060000000p-14};
 
-// erf(x) = 1 - e^(-q(x - 2.5)) for 1.25 <= x <= 4; relative error 2^-27.9.
-inline constexpr double erf_large_f32[] = {0x1.f3a2b80000000p+2,   0x1.56920e0000000p+2,
-                                           0x1.e35b7e0000000p-1,   0x1.78f4080000000p-7,
-                                           -0x1.4fd4540000000p-10, 0x1.e3e06e0000000p-11};
+// erf(x) = 1 - e^(-q(x - 2.5)) for 1.125 <= x <= 4; relative error 2^-30.7.
+inline constexpr double erf_large_f32[] = {
+    0x1.f3a2e20000000p+2,  0x1.56927e0000000p+2,  0x1.e3479c0000000p-1,  0x1.61dd8e0000000p-7,
+    -0x1.3383a20000000p-9, 0x1.d3cc4c0000000p-13, -0x1.65cc660000000p-13};
 
 // erf(x) = x + x q(x^2) for |x| <= 1.5; relative error 2^-62.7.
 inline constexpr double erf_small_f64[] = {

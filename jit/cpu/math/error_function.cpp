@@ -1,4 +1,4 @@
-// erf: x + x q(x^2) up to 1.25 (f64: 1.5), and 1 - e^-q(|x|) beyond, where q approximates -log(erfc).
+// erf: x + x q(x^2) up to 1.125 (f64: 1.5), and 1 - e^-q(|x|) beyond, where q approximates -log(erfc).
 //
 // The second form is after Juffa's observation that the logarithm of erfc is nearly a parabola, so a short
 // polynomial serves the whole range until erf rounds to 1 (3.92 in f32, 5.92 in f64).
@@ -19,7 +19,7 @@ Value* emit_erf(const MathBuilder& m, Value* x) {
   Value* log_erfc = m.neg(m.polynomial(m.pick(co::erf_large_f32, co::erf_large_f64), centred));
   ExpReduction e = reduce_by_ln2(m, log_erfc);
   Value* large = m.sub(m.constant(1), m.mul(exp_of_remainder(m, e.r), m.power_of_two(e.n)));
-  return m.with_sign_of(m.select(m.less(a, m.pick(1.25, 1.5)), small, large), x);
+  return m.with_sign_of(m.select(m.less(a, m.pick(1.125, 1.5)), small, large), x);
 }
 
 } // namespace kiln::cpu

@@ -22,7 +22,9 @@ ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x) {
 Value* exp_of_remainder(const MathBuilder& m, Value* r) {
   Value* q = m.polynomial(m.pick(co::exp_f32, co::exp_f64), r);
   Value* one = m.constant(1);
-  return m.mul_add(m.mul_add(q, r, one), r, one);
+  Value* slope = m.mul_add(q, r, one);
+  // Without FMA hardware f32 still takes the one rounding of the last step, which sigmoid's bound needs.
+  return m.is_double() ? m.mul_add(slope, r, one) : m.fma(slope, r, one);
 }
 
 Value* emit_exp(const MathBuilder& m, Value* x) {

@@ -63,8 +63,9 @@ AsinParts asin_parts(const MathBuilder& m, Value* a) {
 Value* emit_asin(const MathBuilder& m, Value* x) {
   AsinParts p = asin_parts(m, m.abs(x));
   Split half = half_pi(m);
-  // Subtracting s and the rest one after the other halves the error near 1/2.
-  Value* outer = m.sub(m.sub(m.constant(half.high), m.mul(p.s, 2)), m.sub(m.mul(p.rest, 2), half.low));
+  // pi/2 - 2 (s + rest) as pi/4 + (pi/4 - 2 s) - 2 rest, whose intermediate sums are small.
+  Value* excess = m.sub(m.constant(half.high / 2), m.mul(p.s, 2));
+  Value* outer = m.add(m.sub(excess, m.sub(m.mul(p.rest, 2), half.low)), half.high / 2);
   return m.with_sign_of(m.select(p.small, m.add(p.s, p.rest), outer), x);
 }
 
