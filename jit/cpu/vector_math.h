@@ -1,10 +1,10 @@
 // Emits elementwise math functions as inlined LLVM IR: polynomials on whole vectors, never a call to libm.
 //
 //   MathOptions options = math_options(target_machine);
-//   llvm::Value* y = emit_math(builder, options, MathFn::Exp, x);      // x: float, double or a fixed vector
-//   of them
+//   llvm::Value* y = emit_math(builder, options, MathFn::Exp, x);
 //
-// Works for any vector width. f16 and bf16 callers convert to f32 first (float_convert.h).
+// x is a float, a double or a fixed vector of them, of any width.
+// f16 and bf16 callers convert to f32 first (float_convert.h).
 //
 // What holds for every function: infinities, NaN, signed zeros and denormals (in and out) as C99 Annex F
 // says; the result does not depend on the builder's fast-math flags; denormals are exact only while the
@@ -13,15 +13,17 @@
 // the end of the continuation. On x86 the target needs SSE4.1 (before it, floor and its like become library
 // calls).
 //
-// Accuracy: at most 2 ulp for f32 and 4 ulp for f64. The greatest errors seen, in ulp (f32 with FMA: a sweep
-// of at least 2^28 evenly spaced bit patterns, see "[exhaustive]" in the tests; pow and atan2, and f64:
-// random sweeps):
+// Accuracy: at most 2 ulp for f32 and 4 ulp for f64. The table has the greatest errors seen, in ulp: f32 with
+// FMA over at least 2^28 evenly spaced bit patterns ("[exhaustive]" in the tests), but pow and atan2, like
+// all of f64, over random sweeps.
 //
-//          exp   exp2  expm1 log   log2  log1p sin   cos   tan   tanh  erf   sigmoid pow   rsqrt asin  acos
-//          atan  atan2
-//     f32  0.89  1.02  1.37  0.89  0.98  1.09  1.55  1.49  0.50  1.37  1.57  1.92
-//     0.51  1.49  1.27  1.10  1.41  1.46 f64  1.13  1.11  1.41  0.75  1.48 0.76  1.39  1.37  2.80  2.09  2.48
-//     1.70    1.16  1.50  1.20  1.08  1.40  1.73
+//          exp   exp2  expm1 log   log2  log1p sin   cos   tan
+//     f32  0.89  1.02  1.37  0.89  0.98  1.09  1.55  1.54  0.50
+//     f64  1.13  1.11  1.41  0.75  1.48  0.76  1.39  1.37  2.80
+//
+//          tanh  erf   sigm. pow   rsqrt asin  acos  atan  atan2
+//     f32  1.37  1.57  1.92  0.51  1.49  1.27  1.10  1.41  1.46
+//     f64  2.09  2.48  1.70  1.16  1.50  1.20  1.08  1.40  1.73
 //
 // sqrt is correctly rounded; floor, ceil, trunc and round are exact. Each file in math/ states its method and
 // source.
