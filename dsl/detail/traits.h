@@ -248,6 +248,7 @@ template <class D, class F, class... R> struct Replace<0, D, Shape<F, R...>> {
 // The shape with D inserted before axis I.
 template <int I, class D, class S> struct Insert;
 template <int I, class D, class F, class... R>
+  requires(I > 0)
 struct Insert<I, D, Shape<F, R...>> : Prepend<F, typename Insert<I - 1, D, Shape<R...>>::type> {};
 template <class D, class... R> struct Insert<0, D, Shape<R...>> {
   using type = Shape<D, R...>;
