@@ -1,2 +1,4 @@
 // Everything a user of Kiln includes.
 #pragma once
+
+#include <kiln/dsl/language.h>
