@@ -59,13 +59,22 @@ void device_assert(const C& condition, const char* message, const M& mask,
   }
 }
 
+// A text and the place where it is written, which a call with any number of values could not take.
+struct Message {
+  const char* text;
+  detail::Location loc;
+  Message(const char* message, detail::Location where = detail::Location::current())
+      : text(message), loc(where) {}
+};
+
 // Prints a line with the values, from each program that reaches it.
 template <class... X>
   requires(detail::Operand<X> && ...)
-void device_print(const char* message, const X&... x) {
+void device_print(Message message, const X&... x) {
+  detail::set_location(message.loc);
   if constexpr (!(detail::IsPoison<X> || ...))
     detail::emit_effect(ir::Opcode::DevicePrint, {detail::as_value(x).record()...},
-                        {{"message", 0, message}});
+                        {{"message", 0, message.text}});
 }
 
 } // namespace kiln

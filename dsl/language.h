@@ -14,5 +14,6 @@
 #include <kiln/dsl/reduce.h>
 #include <kiln/dsl/view.h>
 
+#include <kiln/dsl/random.h>
 #include <kiln/dsl/raw.h>
 #include <kiln/dsl/recipe.h>
