@@ -21,14 +21,14 @@ template <class F> std::unique_ptr<ir::Kernel> recorded(const F& function, const
   return kernel;
 }
 
-// Ready for the interpreter: every dimension a number.
+// Ready for the interpreter, as every back end gets it: bound and simplified.
 template <class F> std::unique_ptr<ir::Kernel> bound(const F& function, const Config& config) {
   auto kernel = recorded(function, config);
   passes::PassOptions options;
   options.config = config;
-  passes::bind(*kernel, options);
-  ir::verify(*kernel);
-  return kernel;
+  auto lowered = passes::lower_generic(*kernel, options);
+  ir::verify(*lowered);
+  return lowered;
 }
 
 inline std::mt19937_64& random_source() {

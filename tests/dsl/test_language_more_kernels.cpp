@@ -526,3 +526,123 @@ TEST_CASE("batched dot over leading axes") {
         REQUIRE(c[at((z * 4 + i) * 5 + j)] == Approx(sum).margin(1e-2));
       }
 }
+
+TEST_CASE("causal attention over heads that share keys, with the loop ending at the diagonal") {
+  KILN_RANDOM_SEED();
+  auto attention = [](View<const float, 3> q, View<const float, 3> k, View<const float, 3> v,
+                      View<float, 3> out,
+                      Scalar<float> scale) { // heads x time x BK
+    auto [head, m] = program_tile(q, 1_c, BM);
+    Scalar<std::int64_t> h = head;
+    auto shared = h / 2; // two query heads for each head of keys
+    auto d = offset(BK, 0);
+    Tile rows = m + arange(BM);
+    auto query = q.tile(h, m, d).load();
+    Scalar last = min(k.extent(1), m + dim_size(BM));
+    Var high = full(-INFINITY, BM), total = zeros<float>(BM);
+    Var acc = zeros<float>(BM, BK);
+    for_range(BN, last, [&](auto n) {
+      Tile cols = n + arange(BN);
+      Tile s = dot(query, trans(k.tile(shared, n, d).load())) * scale;
+      s = where((cols <= expand<1>(rows)) & (cols < k.extent(1)), s, -INFINITY);
+      Tile next = max(high, max(s, BN));
+      Tile shrink = exp(high - next);
+      Tile p = exp(s - expand<1>(next));
+      total = total * shrink + sum(p, BN);
+      acc = acc * expand<1>(shrink) + dot(p, v.tile(shared, n, d).load());
+      high = next;
+    });
+    out.tile(h, m, d).store(acc / expand<1>(total));
+  };
+  const std::int64_t heads = 4, width = 5, time = random_integer(1, 20);
+  auto q = random_values<float>(heads * time * width), k = random_values<float>(heads / 2 * time * width),
+       v = random_values<float>(heads / 2 * time * width);
+  std::vector<float> out(q.size(), NAN);
+  Arguments()
+      .view(q.data(), {heads, time, width})
+      .view(k.data(), {heads / 2, time, width})
+      .view(v.data(), {heads / 2, time, width})
+      .view(out.data(), {heads, time, width})
+      .scalar(0.5f)
+      .run(*bound(attention, {BM = 4, BN = 3, BK = width}));
+  for (std::int64_t h = 0; h < heads; ++h)
+    for (std::int64_t t = 0; t < time; ++t) {
+      std::vector<double> weight;
+      double total = 0;
+      for (std::int64_t s = 0; s <= t; ++s) {
+        double score = 0;
+        for (std::int64_t c = 0; c < width; ++c)
+          score +=
+              static_cast<double>(q[at((h * time + t) * width + c)]) * k[at((h / 2 * time + s) * width + c)];
+        weight.push_back(std::exp(score * 0.5));
+        total += weight.back();
+      }
+      for (std::int64_t c = 0; c < width; ++c) {
+        double sum = 0;
+        for (std::int64_t s = 0; s <= t; ++s)
+          sum += weight[at(s)] / total * v[at((h / 2 * time + s) * width + c)];
+        REQUIRE(out[at((h * time + t) * width + c)] == Approx(sum).margin(1e-5));
+      }
+    }
+}
+
+TEST_CASE("a box stencil by shifted tiles, edges clamped through gathers") {
+  KILN_RANDOM_SEED();
+  auto blur = [](View<const std::uint8_t, 3> in, View<std::uint8_t, 3> out) { // height x width x channels
+    auto [y, x, c] = program_tile(out, BM, BN, 3_c);
+    Tile rows = expand<-1>(expand<-1>(y + arange(BM)));
+    Tile cols = expand<-1>(x + arange(BN));
+    Tile sum = zeros<std::int32_t>(BM, BN, 3_c);
+    for (int dy = -1; dy <= 1; ++dy)
+      for (int dx = -1; dx <= 1; ++dx)
+        sum += cast<std::int32_t>(in.at(clamp(rows + dy, 0, in.extent(0) - 1),
+                                        clamp(cols + dx, 0, in.extent(1) - 1), c + arange(3_c))
+                                      .load());
+    out.tile(y, x, c).store(cast<std::uint8_t>((sum + 4) / 9));
+  };
+  std::int64_t height = random_integer(1, 12), width = random_integer(1, 12);
+  std::vector<std::uint8_t> in, out(at(height * width * 3));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    in.push_back(static_cast<std::uint8_t>(random_integer(0, 255)));
+  Arguments()
+      .view(in.data(), {height, width, 3})
+      .view(out.data(), {height, width, 3})
+      .run(*bound(blur, {BM = 4, BN = 5}));
+  auto clamped = [](std::int64_t i, std::int64_t n) { return std::clamp<std::int64_t>(i, 0, n - 1); };
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x)
+      for (std::int64_t c = 0; c < 3; ++c) {
+        int sum = 4;
+        for (int dy = -1; dy <= 1; ++dy)
+          for (int dx = -1; dx <= 1; ++dx)
+            sum += in[at((clamped(y + dy, height) * width + clamped(x + dx, width)) * 3 + c)];
+        REQUIRE(int{out[at((y * width + x) * 3 + c)]} == sum / 9);
+      }
+}
+
+TEST_CASE("dropout, and a persistent loop over tiles") {
+  KILN_RANDOM_SEED();
+  auto dropout = [](View<const float, 1> x, View<float, 1> y, Scalar<float> p, Scalar<std::int64_t> seed) {
+    for_range(program_id(0), cdiv(x.size(), BN), num_programs(0), [&](auto tile) {
+      auto i = tile * BN;
+      auto kept = rand(seed, i + arange(BN)) >= p;
+      y.tile(i).store(where(kept, x.tile(i).load() / (1 - p), 0));
+    });
+  };
+  std::int64_t n = random_integer(200, 400);
+  auto x = random_values<float>(n, 1, 2);
+  std::vector<float> y(x.size(), NAN);
+  auto kernel = bound(dropout, {BN = 16});
+  Arguments()
+      .view(x.data(), {n})
+      .view(y.data(), {n})
+      .scalar(0.25f)
+      .scalar(std::int64_t{42})
+      .run_on(*kernel, {3});
+  int kept = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    REQUIRE((y[i] == 0 || y[i] == Approx(x[i] / 0.75f)));
+    kept += y[i] != 0;
+  }
+  CHECK(std::abs(kept - 0.75 * static_cast<double>(n)) < 6 * std::sqrt(static_cast<double>(n) * 0.1875));
+}
