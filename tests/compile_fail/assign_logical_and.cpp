@@ -1,0 +1,6 @@
+#include <kiln/jit/runtime/assign.h>
+using namespace kiln;
+
+void f(Stream& stream, TensorView<float, 1> x, TensorView<bool, 1> out) {
+  assign(stream, out, x > 0 && x < 1); // expect: && does not work on tensors, because both sides are always computed: use &
+}

@@ -1,0 +1,6 @@
+#include <kiln/jit/runtime/assign.h>
+using namespace kiln;
+
+void f(Stream& stream, TensorView<float, 1> x, float k) {
+  assign(stream, x, map([k](auto t) { return t * k; }, x)); // expect: the function of map must have no data, like a lambda without captures: pass values as further arguments of map
+}

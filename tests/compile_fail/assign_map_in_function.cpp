@@ -1,0 +1,7 @@
+#include <kiln/dsl/functions.h>
+#include <kiln/jit/runtime/assign.h>
+using namespace kiln;
+
+void f(Stream& stream, TensorView<int, 1> x, TensorView<float, 1> out) {
+  assign(stream, out, map([](auto t) { return sqrt(t); }, x)); // expect: sqrt needs a tile of floats: write cast<float>(x) first
+}

@@ -1,0 +1,6 @@
+#include <kiln/jit/runtime/assign.h>
+using namespace kiln;
+
+void f(Stream& stream, TensorView<const float, 1> x) {
+  assign(stream, x, x + 1); // expect: the output of assign is read-only: pass a TensorView<T, Rank> with a mutable T
+}

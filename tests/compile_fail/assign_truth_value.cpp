@@ -1,0 +1,6 @@
+#include <kiln/jit/runtime/assign.h>
+using namespace kiln;
+
+bool f(TensorView<float, 1> x) {
+  return (x > 0) ? true : false; // expect: a whole-tensor expression has no truth value: assign it to a bool tensor
+}
