@@ -1,0 +1,71 @@
+// kiln cache ls | clear | verify: the compiled kernels on disk.
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cache/commands.h>
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/registry.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace kiln::cli {
+
+namespace {
+
+using cache::DiskCache;
+
+void print_list_json(DiskCache& disk) {
+  auto entries = nlohmann::ordered_json::array();
+  for (const cache::ListedEntry& e : disk.list()) {
+    nlohmann::ordered_json entry = {{"key", to_string(e.key)}};
+    if (e.problem.empty()) {
+      entry["kernel"] = e.entry.metadata.kernel;
+      entry["target"] = e.entry.metadata.target;
+      entry["config"] = e.entry.metadata.config;
+      entry["bytes"] = e.entry.file_bytes;
+      entry["last_used"] = e.entry.last_used;
+    } else {
+      entry["problem"] = e.problem;
+    }
+    entries.push_back(std::move(entry));
+  }
+  nlohmann::ordered_json json = {{"folder", disk.folder().string()},
+                                 {"limit_bytes", disk.limits().bytes},
+                                 {"entries", std::move(entries)}};
+  // An entry's text comes from a file: whatever bytes it holds, JSON is printed.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+int finish(const cache::CommandResult& result) {
+  fmt::print("{}", result.text);
+  return result.exit_code;
+}
+
+int run_cache(int argc, char** argv) {
+  CLI::App app("Looks after the compiled kernels on disk (KILN_CACHE_DIR, by default $XDG_CACHE_HOME/kiln "
+               "or ~/.cache/kiln).",
+               "kiln cache");
+  app.require_subcommand(1);
+  bool json = false, keep = false;
+  CLI::App* ls = app.add_subcommand("ls", "list the entries, most recently used first");
+  ls->add_flag("--json", json, "print JSON");
+  CLI::App* clear = app.add_subcommand("clear", "remove every entry");
+  CLI::App* verify = app.add_subcommand("verify", "read every entry and remove those that are damaged");
+  verify->add_flag("--keep", keep, "leave damaged entries where they are");
+  if (auto code = parse(app, argc, argv)) return *code;
+  DiskCache& disk = DiskCache::standard();
+  if (disk.folder().empty())
+    throw UserError(
+        "the cache is off: there is no folder for it; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME");
+  if (*clear) return finish(clear_command(disk));
+  if (*verify)
+    return finish(verify_command(disk, keep ? cache::BadEntries::keep : cache::BadEntries::remove));
+  if (!json) return finish(ls_command(disk));
+  print_list_json(disk);
+  return 0;
+}
+
+const CommandRegistration registration({"cache", "lists, clears or verifies compiled kernels on disk",
+                                        run_cache});
+
+} // namespace
+} // namespace kiln::cli

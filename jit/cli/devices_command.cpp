@@ -1,0 +1,63 @@
+// kiln devices: what kernels can run on here.
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cpu/target.h>
+#include <kiln/jit/runtime/device.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace kiln::cli {
+
+namespace {
+
+constexpr const char* no_cuda = "no CUDA back end in this build";
+
+std::string cache_text(std::int64_t bytes) {
+  return bytes ? bytes_text(static_cast<double>(bytes)) : "unknown";
+}
+
+void print_text() {
+  const DeviceProperties& cpu = Device::cpu().properties();
+  const cpu::Target& target = cpu::host_target();
+  fmt::print("cpu: {}\n", cpu.name);
+  fmt::print("  target   {}, {}-byte vectors\n", target.cpu, target.vector_bytes);
+  fmt::print("  isa      {}\n", cpu.isa);
+  fmt::print("  threads  {}\n", cpu.num_threads);
+  fmt::print("  caches   L1d {}, L2 {} a core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
+             cache_text(cpu.l2_bytes), cache_text(cpu.l3_bytes));
+  fmt::print("  memory   {}\n", cache_text(cpu.memory_bytes));
+  fmt::print("cuda: {}\n", no_cuda);
+}
+
+void print_json() {
+  const DeviceProperties& cpu = Device::cpu().properties();
+  const cpu::Target& target = cpu::host_target();
+  nlohmann::ordered_json json = {{"cpu",
+                                  {{"name", cpu.name},
+                                   {"target", target.cpu},
+                                   {"vector_bytes", target.vector_bytes},
+                                   {"isa", cpu.isa},
+                                   {"threads", cpu.num_threads},
+                                   {"l1d_bytes", cpu.l1d_bytes},
+                                   {"l2_bytes", cpu.l2_bytes},
+                                   {"l3_bytes", cpu.l3_bytes},
+                                   {"memory_bytes", cpu.memory_bytes}}},
+                                 {"cuda", {{"available", false}, {"reason", no_cuda}}}};
+  fmt::print("{}\n", json.dump(2));
+}
+
+int run_devices(int argc, char** argv) {
+  CLI::App app("Lists the devices that kernels can run on here.", "kiln devices");
+  bool json = false;
+  app.add_flag("--json", json, "print JSON");
+  if (auto code = parse(app, argc, argv)) return *code;
+  json ? print_json() : print_text();
+  return 0;
+}
+
+const CommandRegistration registration({"devices", "lists the devices that kernels can run on", run_devices});
+
+} // namespace
+} // namespace kiln::cli

@@ -1,0 +1,93 @@
+// Lowers, compiles and costs a kernel, keeping what every step made.
+#include <kiln/jit/cli/explain.h>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/expectations.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/symbol.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <algorithm>
+
+namespace kiln::cli {
+
+namespace {
+
+Config config_of(const RegisteredKernel* registered, const std::string& text) {
+  Config config = Config::parse(registered ? registered->config : "");
+  for (const Binding& b : Config::parse(text))
+    config.set(b.name, b.value);
+  return config;
+}
+
+std::vector<LayoutClass> layouts_of(const ir::Kernel& kernel, const Example& example,
+                                    const std::string& text) {
+  std::vector<LayoutClass> layouts = parse_layouts(text);
+  if (layouts.empty()) return example.layouts;
+  if (layouts.size() != example.layouts.size())
+    throw UserError("--layouts " + text + ": " + std::to_string(layouts.size()) + " classes, but kernel " +
+                    kernel.name + " has " + std::to_string(example.layouts.size()) +
+                    " views; give one for each");
+  return layouts;
+}
+
+std::vector<std::string> grid_text(const ir::Kernel& lowered, const Example& example) {
+  std::vector<std::string> text;
+  for (const ir::GridAxis& axis : lowered.grid)
+    text.push_back("cdiv(" + example.parameters[static_cast<std::size_t>(axis.param)].name + ".extent(" +
+                   std::to_string(axis.axis) + "), " + axis.tile.to_string() + ")");
+  return text;
+}
+
+// The grid, and whatever `expects` says of these sizes, if enough of them is known.
+std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Example& example) {
+  if (!example.complete) return {};
+  std::vector<std::uint64_t> words;
+  for (const auto& word : example.arguments.words)
+    words.push_back(*word);
+  ir::Expectations::compile(lowered).check(words.data());
+  return ir::grid_of(lowered, words.data());
+}
+
+} // namespace
+
+Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* registered,
+                    const ExplainOptions& options) {
+  Explanation e;
+  e.name = recorded.name;
+  e.summary = registered ? registered->summary : "";
+  e.recorded = ir::print(recorded);
+  e.example = make_example(recorded, registered, options.sizes);
+  passes::PassOptions pass_options{config_of(registered, options.config), {}};
+  e.config = pass_options.config.to_string();
+  pass_options.layouts = e.layouts = layouts_of(recorded, e.example, options.layouts);
+  e.layouts_given = !options.layouts.empty();
+  auto lowered =
+      passes::lower_generic(recorded, pass_options, [&](std::string_view pass, const ir::Kernel& kernel) {
+        e.passes.push_back({std::string(pass), ir::print(kernel)});
+      });
+  e.grid = grid_text(*lowered, e.example);
+  e.programs = launch_on_paper(*lowered, e.example);
+  for (const auto& arg : lowered->body.args)
+    e.types.push_back(arg->type.to_string());
+
+  e.target = options.cpu.empty() ? cpu::host_target() : cpu::named_target(options.cpu);
+  cpu::CompileOptions compile_options;
+  compile_options.debug = options.debug;
+  compile_options.line_info = compile_options.keep_llvm = compile_options.keep_assembly = true;
+  cpu::CompiledObject object = cpu::compile(*lowered, e.target, compile_options);
+  e.scratch_bytes = object.scratch_bytes;
+  e.object_bytes = object.object.size();
+  e.llvm_before = std::move(object.llvm_before);
+  e.llvm_after = std::move(object.llvm_after);
+  e.assembly = std::move(object.assembly);
+
+  e.cost = passes::cost_of(*lowered, e.example.arguments);
+  if (options.bandwidth > 0) e.memory_seconds = e.cost.unique_bytes() / (options.bandwidth * 1e9);
+  if (options.peak > 0) e.compute_seconds = e.cost.flops / (options.peak * 1e9);
+  return e;
+}
+
+} // namespace kiln::cli

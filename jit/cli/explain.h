@@ -1,0 +1,58 @@
+// What `kiln explain` finds out about one kernel, and how it is printed.
+#pragma once
+
+#include <kiln/jit/cli/example.h>
+#include <kiln/jit/cpu/target.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+struct ExplainOptions {
+  std::string config;             // sizes, over the kernel's defaults
+  std::string layouts;            // of the views, "unit,any"; empty: what tensors of these sizes have
+  std::string cpu;                // to compile for; empty: the host
+  std::vector<std::string> sizes; // "M=1000", "a=512x64"
+  bool debug = false;             // with the checks that KILN_DEBUG adds
+  double bandwidth = 0;           // GB/s; 0: not given
+  double peak = 0;                // GFLOP/s; 0: not given
+};
+
+struct PassResult {
+  std::string name, tile_ir;
+};
+
+struct Explanation {
+  std::string name, summary, config;
+  std::string recorded;               // tile IR
+  std::vector<PassResult> passes;     // in order
+  std::vector<std::string> grid;      // "cdiv(a.extent(0), 64)" for each axis
+  std::vector<std::int64_t> programs; // along each axis; empty: unknown
+  Example example;
+  std::vector<std::string> types; // of parameters, layout classes included
+  std::vector<LayoutClass> layouts;
+  bool layouts_given = false;
+  cpu::Target target;
+  std::int64_t scratch_bytes = 0;
+  std::size_t object_bytes = 0;
+  std::string llvm_before, llvm_after, assembly;
+  passes::Cost cost;
+  std::optional<double> memory_seconds, compute_seconds; // at best, if bandwidth or peak are given
+};
+
+// Compiles `recorded`; `registered` (may be null) gives defaults. UserError as compiling and launching would
+// throw it.
+Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* registered,
+                    const ExplainOptions& options);
+
+// Which parts are printed.
+struct Sections {
+  bool passes = false, llvm = false, assembly = false;
+  bool all = false; // all of them, and whole tile IR after each pass in place of what it changed
+};
+std::string to_text(const Explanation& explanation, const Sections& sections);
+std::string to_json(const Explanation& explanation);
+
+} // namespace kiln::cli

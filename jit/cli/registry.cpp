@@ -1,0 +1,37 @@
+// Walks the lists of registered commands and kernels.
+#include <kiln/jit/cli/registry.h>
+
+#include <algorithm>
+
+namespace kiln::cli {
+
+namespace detail {
+constinit const Registered<Command>* first_command = nullptr;
+constinit const Registered<RegisteredKernel>* first_kernel = nullptr;
+} // namespace detail
+
+namespace {
+
+template <class T> std::vector<const T*> sorted(const detail::Registered<T>* first) {
+  std::vector<const T*> all;
+  for (auto* link = first; link; link = link->next)
+    all.push_back(&link->item);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const T* a, const T* b) { return std::string_view(a->name) < b->name; });
+  return all;
+}
+
+template <class T> const T* find(const detail::Registered<T>* first, std::string_view name) {
+  for (auto* link = first; link; link = link->next)
+    if (link->item.name == name) return &link->item;
+  return nullptr;
+}
+
+} // namespace
+
+std::vector<const Command*> commands() { return sorted(detail::first_command); }
+std::vector<const RegisteredKernel*> kernels() { return sorted(detail::first_kernel); }
+const Command* find_command(std::string_view name) { return find(detail::first_command, name); }
+const RegisteredKernel* find_kernel(std::string_view name) { return find(detail::first_kernel, name); }
+
+} // namespace kiln::cli

@@ -1,0 +1,484 @@
+// Walks a kernel for sampled programs with known scalars, and sums what its tile operations cost.
+#include <kiln/jit/passes/cost.h>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/semantics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+namespace kiln::passes {
+
+using namespace ir;
+
+double flops_of(Opcode code) {
+  switch (code) {
+  case Opcode::Fma: return 2;
+  case Opcode::Div:
+  case Opcode::Sqrt:
+  case Opcode::Rsqrt: return 4;
+  case Opcode::Exp:
+  case Opcode::Exp2: return 10;
+  case Opcode::Rem:
+  case Opcode::Log:
+  case Opcode::Log2: return 12;
+  case Opcode::Expm1:
+  case Opcode::Log1p:
+  case Opcode::Sigmoid: return 14;
+  case Opcode::Sin:
+  case Opcode::Cos:
+  case Opcode::Tanh: return 16;
+  case Opcode::Tan:
+  case Opcode::Erf: return 20;
+  case Opcode::Pow:
+  case Opcode::Atan2: return 30;
+  default: return 1;
+  }
+}
+
+namespace {
+
+// A set of indices out of [0, count) and how many each stands for.
+struct Sample {
+  std::int64_t index;
+  double weight;
+};
+
+// All indices if there are at most `limit`; otherwise the last one, which is often ragged, and the middles
+// of equal ranges of the others.
+std::vector<Sample> samples_of(std::int64_t count, std::int64_t limit) {
+  std::vector<Sample> samples;
+  if (count <= limit) {
+    for (std::int64_t i = 0; i < count; ++i)
+      samples.push_back({i, 1});
+    return samples;
+  }
+  const std::int64_t rest = count - 1, ranges = std::max<std::int64_t>(1, limit - 1);
+  for (std::int64_t r = 0; r < ranges; ++r) {
+    auto edge = [&](std::int64_t i) {
+      return static_cast<std::int64_t>(static_cast<__int128>(rest) * i / ranges);
+    };
+    std::int64_t begin = edge(r), end = edge(r + 1);
+    samples.push_back({begin + (end - begin - 1) / 2, static_cast<double>(end - begin)});
+  }
+  samples.push_back({rest, 1});
+  return samples;
+}
+
+constexpr std::int64_t program_samples = 256, loop_samples = 64, inner_loop_samples = 8;
+
+// What is added up; one more traffic than parameters, for accesses elsewhere.
+struct Sums {
+  std::vector<Traffic> traffic;
+  double flops = 0, integer_ops = 0;
+
+  explicit Sums(std::size_t parameters) : traffic(parameters + 1) {}
+  void add(const Sums& other) {
+    for (std::size_t i = 0; i < traffic.size(); ++i) {
+      traffic[i].read += other.traffic[i].read;
+      traffic[i].written += other.traffic[i].written;
+    }
+    flops += other.flops;
+    integer_ops += other.integer_ops;
+  }
+  double weight() const {
+    double total = flops + integer_ops;
+    for (const Traffic& t : traffic)
+      total += t.read + t.written;
+    return total;
+  }
+};
+
+class Walker {
+public:
+  Walker(const Kernel& kernel, const KnownArguments& arguments)
+      : kernel_(kernel), layout_(ArgumentLayout::of(kernel)), arguments_(arguments),
+        sums_(kernel.body.args.size()) {}
+
+  Cost run() {
+    find_grid();
+    Cost cost;
+    if (grid_known_) {
+      cost.programs = 1;
+      for (std::int64_t g : grid_)
+        *cost.programs *= static_cast<double>(g);
+    }
+    sample_programs(0, 1);
+    cost.sampled_programs = walked_;
+    cost.flops = sums_.flops;
+    cost.integer_ops = sums_.integer_ops;
+    cost.elsewhere = sums_.traffic.back();
+    sums_.traffic.pop_back();
+    cost.parameters = sums_.traffic;
+    for (std::size_t p = 0; p < cost.parameters.size(); ++p)
+      cost.parameters[p].whole = size_of_view(p);
+    cost.assumptions = std::move(assumptions_);
+    return cost;
+  }
+
+private:
+  using Known = std::optional<Cell>;
+
+  // --- The grid ---
+
+  void find_grid() {
+    int rank = static_cast<int>(kernel_.grid.size());
+    walk(kernel_.body, [&](const Op& op) {
+      if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
+        rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);
+    });
+    grid_known_ = true;
+    if (kernel_.grid.empty()) {
+      grid_ = arguments_.grid;
+      grid_known_ = rank == 0 || !grid_.empty();
+    }
+    for (const GridAxis& axis : kernel_.grid) {
+      Known extent = word(layout_.extent_word(axis.param, axis.axis));
+      grid_known_ &= extent.has_value();
+      std::int64_t e = static_cast<std::int64_t>(extent.value_or(0)), tile = axis.tile.value();
+      grid_.push_back(e / tile + (e % tile != 0));
+    }
+    grid_.resize(static_cast<std::size_t>(std::max<int>(rank, static_cast<int>(grid_.size()))), 1);
+    coordinates_.assign(grid_.size(), std::nullopt);
+    limit_ = grid_.empty()
+                 ? 1
+                 : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(
+                                                 program_samples, 1.0 / static_cast<double>(grid_.size()))));
+  }
+
+  void sample_programs(std::size_t axis, double weight) {
+    if (!grid_known_ || axis == grid_.size()) {
+      values_.clear();
+      ++walked_;
+      Sums program = collect(kernel_.body, weight);
+      sums_.add(program);
+      return;
+    }
+    for (const Sample& s : samples_of(grid_[axis], limit_)) {
+      coordinates_[axis] = static_cast<Cell>(s.index);
+      sample_programs(axis + 1, weight * s.weight);
+    }
+  }
+
+  // --- Scalars ---
+
+  Known word(int index) const {
+    auto i = static_cast<std::size_t>(index);
+    return i < arguments_.words.size() ? arguments_.words[i] : std::nullopt;
+  }
+
+  Known value(const Value* v) const {
+    if (!v->def && v->region == &kernel_.body)
+      return word(layout_.first_word[static_cast<std::size_t>(v->index)]);
+    auto at = values_.find(v);
+    return at == values_.end() ? std::nullopt : at->second;
+  }
+
+  std::optional<std::int64_t> integer(const Value* v) const {
+    Known cell = value(v);
+    if (!cell) return std::nullopt;
+    return static_cast<std::int64_t>(*cell);
+  }
+
+  std::optional<std::int64_t> extent(const Value* view, int axis) const {
+    if (view->def || view->region != &kernel_.body) return std::nullopt;
+    Known cell = word(layout_.extent_word(view->index, axis));
+    if (!cell) return std::nullopt;
+    return static_cast<std::int64_t>(*cell);
+  }
+
+  Known compute(const Op& op) const {
+    const auto axis = static_cast<std::size_t>(op.integer("axis"));
+    switch (op.code) {
+    case Opcode::Constant: return constant_cell(op);
+    case Opcode::DimSize: return static_cast<Cell>(std::get<Dim>(*op.find("dim")).value());
+    case Opcode::ProgramId: return coordinates_[axis];
+    case Opcode::NumPrograms: return grid_known_ ? Known(static_cast<Cell>(grid_[axis])) : std::nullopt;
+    case Opcode::ViewExtent: {
+      auto e = extent(op.operand(0), static_cast<int>(axis));
+      return e ? Known(static_cast<Cell>(*e)) : std::nullopt;
+    }
+    case Opcode::ViewStride: {
+      const Value* view = op.operand(0);
+      if (view->def) return std::nullopt;
+      return word(layout_.stride_word(view->index, view->type.view_rank, static_cast<int>(axis)));
+    }
+    default: break;
+    }
+    if (!is_elementwise(op.code) || op.is(Opcode::PtrAdd)) return std::nullopt;
+    Cell operands[3] = {};
+    for (int i = 0; i < op.num_operands(); ++i) {
+      Known operand = value(op.operand(i));
+      if (!operand) return std::nullopt;
+      operands[i] = *operand;
+    }
+    const DType from = cell_dtype(op.operand(op.is(Opcode::Select) ? 1 : 0)->type);
+    const DType to = cell_dtype(op.result()->type);
+    if (op.is(Opcode::Cast)) return evaluate_cast(from, to, operands[0]);
+    if (op.is(Opcode::Bitcast)) return evaluate_bitcast(from, to, operands[0]);
+    if (!can_evaluate(op.code, from)) return std::nullopt;
+    return evaluate(op.code, from, operands[0], operands[1], operands[2]);
+  }
+
+  // --- Operations ---
+
+  void assume(const Op& op, const char* what) {
+    if (!assumed_.insert(&op).second) return;
+    std::string where = to_string(op.loc);
+    assumptions_.push_back((where.empty() ? "" : where + ": ") + what);
+  }
+
+  // The costs of a region, to be added to those around it or to be compared with another's.
+  Sums collect(const Region& region, double weight) {
+    Sums before(kernel_.body.args.size());
+    std::swap(before, current_);
+    walk_region(region, weight);
+    std::swap(before, current_);
+    return before;
+  }
+
+  void walk_region(const Region& region, double weight) {
+    for (const auto& op : region.ops)
+      walk_op(*op, weight);
+  }
+
+  void walk_op(const Op& op, double weight) {
+    switch (op.code) {
+    case Opcode::For: return walk_for(op, weight);
+    case Opcode::While: return walk_while(op, weight);
+    case Opcode::If: return walk_if(op, weight);
+    case Opcode::Reduce:
+    case Opcode::Scan: return add_collective(op, weight);
+    case Opcode::Dot: return add_dot(op, weight);
+    case Opcode::Yield:
+    case Opcode::Expects:
+    case Opcode::DeviceAssert:
+    case Opcode::DevicePrint: return;
+    default: break;
+    }
+    OpClass cls = op.info().cls;
+    if (cls == OpClass::Memory || cls == OpClass::Atomic) return add_memory(op, weight);
+    if (op.num_results() == 1 && op.result()->type.is_scalar()) values_[op.result()] = compute(op);
+    if (cls == OpClass::Unary || cls == OpClass::Predicate || cls == OpClass::Binary ||
+        cls == OpClass::Compare || cls == OpClass::Ternary || cls == OpClass::Select)
+      add_arithmetic(op, weight * static_cast<double>(op.result()->type.numel()));
+  }
+
+  void add_arithmetic(const Op& op, double elements) {
+    const Type& type = op.operand(op.num_operands() - 1)->type;
+    if (type.pointer) return;
+    if (is_float(type.dtype))
+      current_.flops += elements * flops_of(op.code);
+    else if (!op.result()->type.is_scalar())
+      current_.integer_ops += elements;
+  }
+
+  void add_dot(const Op& op, double weight) {
+    const Type& a = op.operand(0)->type;
+    double work = 2 * weight * static_cast<double>(op.result()->type.numel()) *
+                  static_cast<double>(a.shape.back().value());
+    (is_float(op.result()->type.dtype) ? current_.flops : current_.integer_ops) += work;
+  }
+
+  // The combine runs once for each element; what little less it is in the first is not worth a rule.
+  void add_collective(const Op& op, double weight) {
+    double elements = weight * static_cast<double>(op.operand(0)->type.numel());
+    for (const auto& inner : op.region()->ops) {
+      OpClass cls = inner->info().cls;
+      if (inner->num_results() != 1 || inner->num_operands() == 0 || cls == OpClass::Convert ||
+          cls == OpClass::Shape)
+        continue;
+      if (is_float(inner->operand(inner->num_operands() - 1)->type.dtype))
+        current_.flops += elements * flops_of(inner->code);
+      else
+        current_.integer_ops += elements;
+    }
+  }
+
+  // Elements of a view tile that lie inside the view.
+  double elements_inside(const Op& op, const Type& tile) const {
+    const Value* view = op.operand(0);
+    auto offsets = op.view_offsets();
+    const auto& axes = op.integers("axes");
+    double elements = 1;
+    for (int axis = 0; axis < view->type.view_rank; ++axis) {
+      auto found = std::find(axes.begin(), axes.end(), axis);
+      std::int64_t size =
+          found == axes.end() ? 1 : tile.shape[static_cast<std::size_t>(found - axes.begin())].value();
+      auto whole = extent(view, axis);
+      auto offset = integer(offsets[static_cast<std::size_t>(axis)]);
+      if (whole && offset) {
+        __int128 begin = std::max<__int128>(0, *offset);
+        __int128 end = std::min<__int128>(*whole, static_cast<__int128>(*offset) + size);
+        size = static_cast<std::int64_t>(std::max<__int128>(0, end - begin));
+      } else if (whole) {
+        size = std::min(size, *whole);
+      }
+      elements *= static_cast<double>(size);
+    }
+    return elements;
+  }
+
+  // The parameter that a view or pointer comes from, or the place for others.
+  std::size_t origin(const Value* v) const {
+    while (v->def) {
+      switch (v->def->code) {
+      case Opcode::PtrAdd:
+      case Opcode::ViewData:
+      case Opcode::ViewPtrs:
+      case Opcode::Splat:
+      case Opcode::Broadcast:
+      case Opcode::ExpandDims:
+      case Opcode::Squeeze:
+      case Opcode::Permute:
+      case Opcode::Reshape: v = v->def->operand(0); break;
+      default: return kernel_.body.args.size();
+      }
+    }
+    return v->region == &kernel_.body ? static_cast<std::size_t>(v->index) : kernel_.body.args.size();
+  }
+
+  void add_memory(const Op& op, double weight) {
+    if (op.is(Opcode::ViewPtrs) || op.is(Opcode::ViewMask)) return;
+    const Type& tile = op.num_results() ? op.result()->type : op.stored_value()->type;
+    bool tiled = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore);
+    double elements = tiled ? elements_inside(op, tile) : static_cast<double>(tile.numel());
+    double bytes = weight * elements * tile.element_bytes();
+    Traffic& traffic = current_.traffic[origin(op.operand(0))];
+    Effect effect = op.info().effect;
+    if (effect != Effect::Write) traffic.read += bytes;
+    if (effect != Effect::Read) traffic.written += bytes;
+    if (op.info().cls != OpClass::Atomic) return;
+    (is_float(tile.dtype) ? current_.flops : current_.integer_ops) += weight * elements;
+  }
+
+  // --- Control flow ---
+
+  // Carried values that are scalars go in with `values` and come out of the yield.
+  std::vector<Known> scalars(const std::vector<Value*>& from, std::size_t first) const {
+    std::vector<Known> known;
+    for (std::size_t i = first; i < from.size(); ++i)
+      known.push_back(from[i]->type.is_scalar() ? value(from[i]) : std::nullopt);
+    return known;
+  }
+  void enter(const Region& region, std::size_t first_arg, const std::vector<Known>& known) {
+    for (std::size_t i = first_arg; i < region.args.size(); ++i)
+      values_[region.args[i].get()] = i - first_arg < known.size() ? known[i - first_arg] : std::nullopt;
+  }
+  void leave(const Op& op, const std::vector<Known>& known) {
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+      values_[op.results[i].get()] = i < known.size() ? known[i] : std::nullopt;
+  }
+
+  void walk_for(const Op& op, double weight) {
+    auto lower = integer(op.operand(0)), upper = integer(op.operand(1)), step = integer(op.operand(2));
+    std::vector<Known> carried = scalars(op.operands, 3);
+    const Region& body = *op.region();
+    ++depth_;
+    if (!lower || !upper || !step || *step <= 0) {
+      assume(op, "the trip count of this loop is not known, one iteration is counted");
+      std::fill(carried.begin(), carried.end(), std::nullopt);
+      enter(body, 0, {});
+      walk_region(body, weight);
+    } else {
+      std::int64_t trips =
+          *upper > *lower
+              ? static_cast<std::int64_t>((static_cast<__int128>(*upper) - *lower + *step - 1) / *step)
+              : 0;
+      std::int64_t next = 0;
+      for (const Sample& s : samples_of(trips, depth_ == 1 ? loop_samples : inner_loop_samples)) {
+        // What iterations that were left out made of the carried values is not known.
+        if (s.index != next) std::fill(carried.begin(), carried.end(), std::nullopt);
+        enter(body, 1, carried);
+        values_[body.args[0].get()] = static_cast<Cell>(*lower + s.index * *step);
+        walk_region(body, weight * s.weight);
+        carried = scalars(body.terminator()->operands, 0);
+        next = s.index + 1;
+      }
+    }
+    --depth_;
+    leave(op, carried);
+  }
+
+  void walk_while(const Op& op, double weight) {
+    assume(op, "the trip count of this loop is not known, one iteration is counted");
+    for (const auto& region : op.regions) {
+      enter(*region, 0, {});
+      walk_region(*region, weight);
+    }
+    leave(op, {});
+  }
+
+  void walk_if(const Op& op, double weight) {
+    if (auto taken = integer(op.operand(0))) {
+      const Region& region = *op.region(*taken ? 0 : 1);
+      walk_region(region, weight);
+      if (Op* yield = region.terminator()) leave(op, scalars(yield->operands, 0));
+      return;
+    }
+    Sums first = collect(*op.region(0), weight), second = collect(*op.region(1), weight);
+    if (first.weight() > 0 || second.weight() > 0)
+      assume(op, "which side of this branch is taken is not known, the heavier one is counted");
+    current_.add(first.weight() >= second.weight() ? first : second);
+    leave(op, {});
+  }
+
+  std::optional<double> size_of_view(std::size_t parameter) const {
+    const Value* arg = kernel_.body.args[parameter].get();
+    if (!arg->type.is_view()) return std::nullopt;
+    double bytes = arg->type.element_bytes();
+    for (int axis = 0; axis < arg->type.view_rank; ++axis) {
+      auto e = extent(arg, axis);
+      if (!e) return std::nullopt;
+      bytes *= static_cast<double>(*e);
+    }
+    return bytes;
+  }
+
+  const Kernel& kernel_;
+  ArgumentLayout layout_;
+  const KnownArguments& arguments_;
+  std::vector<std::int64_t> grid_;
+  bool grid_known_ = false;
+  std::int64_t limit_ = 1; // programs looked at along one axis
+  std::vector<Known> coordinates_;
+  std::unordered_map<const Value*, Known> values_;
+  Sums sums_, current_{0};
+  int depth_ = 0;
+  double walked_ = 0;
+  std::unordered_set<const Op*> assumed_;
+  std::vector<std::string> assumptions_;
+};
+
+} // namespace
+
+double Cost::read() const {
+  double bytes = elsewhere.read;
+  for (const Traffic& t : parameters)
+    bytes += t.read;
+  return bytes;
+}
+
+double Cost::written() const {
+  double bytes = elsewhere.written;
+  for (const Traffic& t : parameters)
+    bytes += t.written;
+  return bytes;
+}
+
+double Cost::unique_bytes() const {
+  auto once = [](const Traffic& t) {
+    return t.whole ? std::min(t.read, *t.whole) + std::min(t.written, *t.whole) : t.read + t.written;
+  };
+  double bytes = once(elsewhere);
+  for (const Traffic& t : parameters)
+    bytes += once(t);
+  return bytes;
+}
+
+Cost cost_of(const Kernel& lowered, const KnownArguments& arguments) {
+  return Walker(lowered, arguments).run();
+}
+
+} // namespace kiln::passes

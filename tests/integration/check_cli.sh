@@ -1,0 +1,105 @@
+#!/bin/bash
+# Runs the kiln command with good and bad arguments and looks at key lines and exit codes:
+#   check_cli.sh KILN WORK_DIR
+set -u
+kiln=$1 work=$2
+rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
+export KILN_CACHE_DIR=$work/cache
+mkdir -m 700 "$KILN_CACHE_DIR"
+unset KILN_DEBUG KILN_KEEP KILN_CPU
+failures=0
+
+# expect EXIT_CODE REGEX ARGUMENTS...: what the command prints matches the extended regex somewhere.
+expect() {
+  local code=$1 pattern=$2 out actual
+  shift 2
+  out=$("$kiln" "$@" 2>&1 </dev/null)
+  actual=$?
+  if [ $actual != "$code" ] || ! grep -qE -- "$pattern" <<<"$out"; then
+    echo "kiln $*: exit code $actual, expected $code and a line like \"$pattern\" in:"
+    sed 's/^/    /' <<<"$out"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 '^usage: kiln' --help
+expect 0 '^  explain  ' --help
+expect 0 '^kiln [0-9]+\.[0-9]+' --version
+expect 0 '^target cpu .*-byte vectors' --version
+expect 2 '^usage: kiln'
+expect 2 'there is no command "explian"; did you mean explain\?' explian
+expect 2 'there is no command "frobnicate"; choose among cache, ' frobnicate
+expect 2 'there is no option --fast' --fast
+expect 2 '--load needs the name' --load
+expect 1 '--load ./nothing.so: .*nothing.so' --load ./nothing.so devices
+
+expect 0 '^  threads  [1-9]' devices
+expect 0 'no CUDA back end in this build' devices
+expect 0 '"vector_bytes": [1-9]' devices --json
+expect 2 'run `kiln devices --help`' devices --jsno
+expect 0 '.' kernels
+expect 0 '^[[]' kernels --json
+
+expect 0 '0 entries' cache ls
+expect 0 '"entries": \[\]' cache ls --json
+expect 0 'removed 0 entries' cache clear
+expect 0 '0 entries, 0 bad' cache verify
+expect 2 'kiln cache: A subcommand is required' cache
+expect 2 'kiln cache: ' cache burn
+
+cat >axpy.kir <<'KIR'
+kernel @axpy(%a: f32, %x: view<const f32, 1>, %y: view<f32, 1>) {
+  %n = view_extent %x {axis = 0} : i64
+  %m = view_extent %y {axis = 0} : i64
+  %same = eq %n, %m : bool
+  expects %same, %n, %m {message = "x's and y's extents"}
+  %0 = program_tile %y {dims = [BM]} : i64
+  %1 = view_load %x, %0 {axes = [0]} : tile<BM x f32>
+  %2 = view_load %y, %0 {axes = [0]} : tile<BM x f32>
+  %3 = splat %a : tile<BM x f32>
+  %4 = fma %1, %3, %2 : tile<BM x f32>
+  view_store %y, %4, %0 {axes = [0]}
+}
+KIR
+expect 0 '^  grid +cdiv\(y.extent\(0\), 64\): 16 programs' explain axpy.kir --config BM=64 --size x=1000 --size y=1000 --size a=2
+expect 0 '^  arithmetic +2.048 KFLOP' explain axpy.kir --config BM=64 --size x=1000 --size y=1000
+expect 0 'axpy.kir:11: view_store %y' explain axpy.kir --config BM=64 --asm
+expect 0 'kiln_hook|define void @kiln_entry' explain axpy.kir --config BM=64 --llvm --debug
+expect 1 "axpy.kir:5: .*x's and y's extents: 1000 != 999" explain axpy.kir --config BM=64 --size x=1000 --size y=999 --size a=1
+expect 1 'dimension BM has no size' explain axpy.kir
+expect 1 'has no size or parameter z; it has a, x, y' explain axpy.kir --config BM=64 --size z=3
+expect 1 '2 extents for a view of rank 1' explain axpy.kir --config BM=64 --size x=3x4
+expect 1 'is neither a number' explain axpy.kir --config BM=64 --size x=many
+expect 1 'more than 2\^63 bytes' explain axpy.kir --config BM=64 --size x=9000000000000000000
+expect 1 '"two" is not a number' explain axpy.kir --config BM=64 --size a=two
+expect 1 'expected any, unit or aligned, found "odd"' explain axpy.kir --config BM=64 --layouts odd
+expect 1 '1 classes, but kernel axpy has 2 views' explain axpy.kir --config BM=64 --layouts unit
+expect 1 'LLVM knows no CPU named z80' explain axpy.kir --config BM=64 --cpu z80
+expect 1 'nothing.kir: cannot be read' explain nothing.kir
+expect 1 'there is no kernel axpyy' explain axpyy
+expect 2 'KERNEL is required' explain
+expect 2 'run `kiln explain --help`' explain axpy.kir --bandwidth -3
+echo 'kernel @broken(%x: view<f32, 1>) {' >broken.kir
+expect 1 'broken.kir:2:' explain broken.kir
+head -c 4096 /dev/urandom >noise.kir
+expect 1 'noise.kir' explain noise.kir
+mkdir folder.kir
+expect 1 'folder.kir' explain folder.kir
+
+# JSON is JSON.
+if command -v python3 >/dev/null; then
+  "$kiln" explain axpy.kir --config BM=64 --size x=1000 --size y=1000 --size a=2 --json |
+    python3 -c 'import json, sys; e = json.load(sys.stdin); assert e["cost"]["flops"] == 2048 and e["grid"]["programs"] == [16], e["cost"]' ||
+    failures=$((failures + 1))
+fi
+# A full disk is no success.
+if [ -w /dev/full ]; then
+  "$kiln" devices >/dev/full 2>error.txt
+  if [ $? != 1 ] || ! grep -q 'could not be written' error.txt; then
+    echo "kiln devices >/dev/full: a failed write went unnoticed"
+    failures=$((failures + 1))
+  fi
+fi
+
+[ $failures = 0 ] && echo "all as expected"
+exit $((failures != 0))

@@ -1,0 +1,218 @@
+// Predicted bytes and flops, against what counting by hand gives.
+#include <catch2/catch.hpp>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/parser.h>
+#include <kiln/jit/passes/cost.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <algorithm>
+#include <random>
+
+using namespace kiln;
+using passes::Cost;
+using passes::KnownArguments;
+
+namespace {
+
+struct Extents {
+  std::vector<std::int64_t> of_view;
+};
+
+// Lowers the text; each view gets its extents, contiguous; scalars stay unknown.
+Cost cost_of_text(const char* text, const char* config, const std::vector<Extents>& views) {
+  auto recorded = ir::parse(text);
+  passes::PassOptions options{Config::parse(config), {}};
+  auto kernel = passes::lower_generic(*recorded, options);
+  KnownArguments arguments;
+  auto layout = ir::ArgumentLayout::of(*kernel);
+  arguments.words.resize(static_cast<std::size_t>(layout.words));
+  std::size_t view = 0;
+  for (const auto& arg : kernel->body.args) {
+    if (!arg->type.is_view() || view >= views.size()) continue;
+    const auto& extents = views[view++].of_view;
+    std::int64_t stride = 1;
+    for (int axis = arg->type.view_rank; axis-- > 0;) {
+      auto extent = extents[static_cast<std::size_t>(axis)];
+      arguments.words[static_cast<std::size_t>(layout.extent_word(arg->index, axis))] =
+          static_cast<std::uint64_t>(extent);
+      arguments.words[static_cast<std::size_t>(layout.stride_word(arg->index, arg->type.view_rank, axis))] =
+          static_cast<std::uint64_t>(stride);
+      stride *= extent;
+    }
+  }
+  return passes::cost_of(*kernel, arguments);
+}
+
+constexpr const char* scale = R"(
+kernel @scale(%x: view<const f32, 1>, %factor: f32, %y: view<f16, 1>) {
+  %0 = program_tile %x {dims = [BM]} : i64
+  %1 = view_load %x, %0 {axes = [0]} : tile<BM x f32>
+  %2 = splat %factor : tile<BM x f32>
+  %3 = mul %1, %2 : tile<BM x f32>
+  %4 = exp %3 : tile<BM x f32>
+  %5 = cast %4 : tile<BM x f16>
+  view_store %y, %5, %0 {axes = [0]}
+})";
+
+constexpr const char* matmul = R"(
+kernel @matmul(%a: view<const f32, 2>, %b: view<const f32, 2>, %c: view<f32, 2>) {
+  %k1 = view_extent %a {axis = 1} : i64
+  %m, %n = program_tile %c {dims = [BM, BN]} : i64, i64
+  %zero = constant {value = 0.0} : f32
+  %init = splat %zero : tile<BM x BN x f32>
+  %lo = constant {value = 0} : i64
+  %step = dim_size {dim = BK} : i64
+  %acc = for %lo, %k1, %step, %init : tile<BM x BN x f32> {
+    (%k: i64, %sum: tile<BM x BN x f32>)
+    %ta = view_load %a, %m, %k {axes = [0, 1]} : tile<BM x BK x f32>
+    %tb = view_load %b, %k, %n {axes = [0, 1]} : tile<BK x BN x f32>
+    %next = dot %ta, %tb, %sum : tile<BM x BN x f32>
+    yield %next
+  }
+  view_store %c, %acc, %m, %n {axes = [0, 1]}
+})";
+
+std::int64_t cdiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+} // namespace
+
+TEST_CASE("an elementwise kernel moves each element once, its ragged end included", "[cost]") {
+  auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 20; ++round) {
+    auto n = static_cast<std::int64_t>(random() % 3'000'000);
+    auto tile = static_cast<std::int64_t>(1 + random() % 5000);
+    INFO("n " << n << ", tile " << tile);
+    Cost cost = cost_of_text(scale, ("BM=" + std::to_string(tile)).c_str(), {{{n}}, {{n}}});
+    CHECK(cost.programs == static_cast<double>(cdiv(n, tile)));
+    CHECK(cost.parameters[0].read == Approx(4.0 * static_cast<double>(n)));
+    CHECK(cost.parameters[0].written == 0);
+    CHECK(cost.parameters[2].written == Approx(2.0 * static_cast<double>(n)));
+    CHECK(cost.unique_bytes() == Approx(6.0 * static_cast<double>(n)));
+    // Tiles are computed whole.
+    CHECK(cost.flops ==
+          Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(cdiv(n, tile) * tile)));
+    CHECK(cost.assumptions.empty());
+  }
+}
+
+TEST_CASE("a matmul reads a and b once for each tile of c that needs them", "[cost]") {
+  auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 10; ++round) {
+    auto m = static_cast<std::int64_t>(1 + random() % 3000),
+         n = static_cast<std::int64_t>(1 + random() % 3000),
+         k = static_cast<std::int64_t>(1 + random() % 9000);
+    INFO("m " << m << ", n " << n << ", k " << k);
+    Cost cost = cost_of_text(matmul, "BM=48,BN=64,BK=32", {{{m, k}}, {{k, n}}, {{m, n}}});
+    auto rows = static_cast<double>(cdiv(m, 48)), columns = static_cast<double>(cdiv(n, 64));
+    CHECK(cost.programs == rows * columns);
+    CHECK(cost.parameters[0].read == Approx(4.0 * static_cast<double>(m * k) * columns));
+    CHECK(cost.parameters[1].read == Approx(4.0 * static_cast<double>(k * n) * rows));
+    CHECK(cost.parameters[2].written == Approx(4.0 * static_cast<double>(m * n)));
+    CHECK(cost.unique_bytes() == Approx(4.0 * static_cast<double>(m * k + k * n + m * n)));
+    CHECK(cost.flops == Approx(2.0 * rows * 48 * columns * 64 * static_cast<double>(cdiv(k, 32) * 32)));
+  }
+}
+
+TEST_CASE("an empty grid costs nothing", "[cost]") {
+  Cost cost = cost_of_text(matmul, "BM=16,BN=16,BK=16", {{{0, 5}}, {{5, 7}}, {{0, 7}}});
+  CHECK(cost.programs == 0.0);
+  CHECK(cost.read() == 0);
+  CHECK(cost.written() == 0);
+  CHECK(cost.flops == 0);
+}
+
+TEST_CASE("without sizes the figures are those of one program, and loops say that they count once",
+          "[cost]") {
+  Cost cost = cost_of_text(matmul, "BM=16,BN=8,BK=4", {});
+  CHECK_FALSE(cost.programs.has_value());
+  CHECK(cost.flops == 2.0 * 16 * 8 * 4);
+  CHECK(cost.read() == 4.0 * (16 * 4 + 4 * 8));
+  CHECK(cost.written() == 4.0 * 16 * 8);
+  REQUIRE(cost.assumptions.size() == 1);
+  CHECK(cost.assumptions[0] == "text:9: the trip count of this loop is not known, one iteration is counted");
+}
+
+TEST_CASE("a loop whose length depends on the program is followed, in part where it is long", "[cost]") {
+  // Program p reads tiles 0..p of x: a triangle.
+  constexpr const char* triangle = R"(
+kernel @triangle(%x: view<const f32, 1>, %y: view<f32, 1>) {
+  %0 = program_tile %x {dims = [BM]} : i64
+  %zero = constant {value = 0} : i64
+  %step = dim_size {dim = BM} : i64
+  %end = add %0, %step : i64
+  for %zero, %end, %step {
+    (%i: i64)
+    %v = view_load %x, %i {axes = [0]} : tile<BM x f32>
+    view_store %y, %v, %0 {axes = [0]}
+    yield
+  }
+})";
+  for (std::int64_t programs : {1, 7, 200, 5000}) {
+    Cost cost = cost_of_text(triangle, "BM=4", {{{4 * programs}}, {{4 * programs}}});
+    double expected = 16.0 * static_cast<double>(programs * (programs + 1) / 2);
+    INFO(programs << " programs");
+    CHECK(cost.read() == Approx(expected).epsilon(programs > 256 ? 0.01 : 1e-9));
+  }
+}
+
+TEST_CASE("a branch that is known is followed, and one that is not takes its heavier side", "[cost]") {
+  constexpr const char* branch = R"(
+kernel @branch(%x: view<f32, 1>, %deep: i64) {
+  %0 = program_tile %x {dims = [8]} : i64
+  %zero = constant {value = 0} : i64
+  %first = eq %0, %zero : bool
+  if %first {
+    %v = view_load %x, %0 {axes = [0]} : tile<8 x f32>
+    view_store %x, %v, %0 {axes = [0]}
+    yield
+  } {
+    yield
+  }
+  %c = gt %deep, %zero : bool
+  if %c {
+    yield
+  } {
+    %w = view_load %x, %0 {axes = [0]} : tile<8 x f32>
+    %e = neg %w : tile<8 x f32>
+    view_store %x, %e, %0 {axes = [0]}
+    yield
+  }
+})";
+  Cost cost = cost_of_text(branch, "", {{{80}}});
+  CHECK(cost.read() == 32.0 * 11);
+  CHECK(cost.written() == 32.0 * 11);
+  CHECK(cost.flops == 80);
+  REQUIRE(cost.assumptions.size() == 1);
+  CHECK(cost.assumptions[0] ==
+        "text:14: which side of this branch is taken is not known, the heavier one is counted");
+}
+
+TEST_CASE("reductions, atomics and pointers count", "[cost]") {
+  constexpr const char* text = R"(
+kernel @mixed(%p: ptr<const i32>, %sum: ptr<f32>) {
+  %r = arange {start = 0} : tile<64 x i64>
+  %base = splat %p : tile<64 x ptr<const i32>>
+  %at = ptr_add %base, %r : tile<64 x ptr<const i32>>
+  %v = load %at : tile<64 x i32>
+  %two = add %v, %v : tile<64 x i32>
+  %f = cast %two : tile<64 x f32>
+  %s = reduce %f {axis = 0} : f32 {
+    (%a: f32, %b: f32)
+    %c = add %a, %b : f32
+    yield %c
+  }
+  %old = atomic_rmw %sum, %s {kind = "add", order = "relaxed", scope = "gpu"} : f32
+})";
+  Cost cost = cost_of_text(text, "", {});
+  CHECK(cost.programs == 1.0);
+  CHECK(cost.parameters[0].read == 256);
+  CHECK(cost.parameters[1].read == 4);
+  CHECK(cost.parameters[1].written == 4);
+  CHECK(cost.integer_ops == 64);
+  CHECK(cost.flops == 64 + 1);
+}
