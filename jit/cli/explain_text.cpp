@@ -120,7 +120,7 @@ std::string passes_text(const Explanation& e, bool whole) {
       unchanged += (unchanged.empty() ? "" : ", ") + pass.name;
     else
       out +=
-          heading(fmt::format("after {}: {} lines removed, {} added", pass.name, diff.removed, diff.added)) +
+          heading(fmt::format("after {}: {} removed, {} added", pass.name, diff.removed, diff.added)) +
           (whole ? pass.tile_ir : diff.text);
     before = &pass.tile_ir;
   }
