@@ -80,6 +80,8 @@ Value* simplify_conversion(const Op& op, Simplifier& make) {
   DType from = inner->type.dtype, to = type.dtype;
   if (!is_lossless(from, x->type.dtype)) return nullptr;
   if (from == to && from == DType::F8E5M2) return nullptr; // the cast back saturates infinities
+  // Between integers a cast wraps, but by way of a float it saturates.
+  if (is_integer(from) && is_float(x->type.dtype) && is_integer(to) && !is_lossless(from, to)) return nullptr;
   return make.make(Opcode::Cast, {inner}, type);
 }
 
