@@ -89,7 +89,9 @@ private:
     for (const Value* v : op.operands)
       operands.push_back(&value(v));
     Cells result = evaluate_tiles(op, operands);
-    if (op.num_results() == 1) values_[op.result()] = std::move(result);
+    if (op.num_results() != 1) return;
+    if (options_.observe) options_.observe(*op.result(), result);
+    values_[op.result()] = std::move(result);
   }
 
   static std::int64_t coordinate(const std::vector<std::int64_t>& list, std::int64_t axis,

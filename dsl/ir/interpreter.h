@@ -23,6 +23,8 @@ struct InterpreterOptions {
   std::optional<std::uint64_t> shuffle_seed = std::nullopt;
   // Receives each line of device_print, without its newline; null drops them.
   std::function<void(const std::string& line)> print = {};
+  // Sees what each operation without regions computes, whenever it does: tests of analyses look here.
+  std::function<void(const Value& result, std::span<const std::uint64_t> cells)> observe = {};
   // Whether device_assert is active. A failed one throws UserError with the line, the program and the values.
   bool device_asserts = true;
   // How many iterations all loops of one program may run together before a UserError names the loop; 0: any.

@@ -9,7 +9,7 @@
 //  its
 //     initial values; a loop with one trip is its body; a carried value that never changes is its initial
 //     value.
-//  5. dim_size of a bound dimension is a constant.
+//  5. dim_size of a bound dimension, and a stride that the layout class gives, are constants.
 // What becomes unused is left to dce.
 #include <kiln/jit/passes/canonicalize.h>
 #include <kiln/jit/passes/passes.h>
@@ -114,6 +114,11 @@ private:
     if (op.is(Opcode::DimSize)) {
       const Dim& dim = std::get<Dim>(*op.find("dim"));
       return dim.is_constant() ? constant(op.result()->type, static_cast<Cell>(dim.value())) : nullptr;
+    }
+    if (op.is(Opcode::ViewStride)) {
+      const Type& view = op.operand(0)->type;
+      bool is_one = view.layout != LayoutClass::Any && op.integer("axis") == view.view_rank - 1;
+      return is_one ? constant(op.result()->type, 1) : nullptr;
     }
     if (is_elementwise(op.code)) {
       put_constant_right(op);

@@ -2,6 +2,7 @@
 #include <kiln/jit/passes/pass.h>
 
 #include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/passes/axis_info.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ const std::vector<PassInfo>& all_passes() {
       {"cse", "lets repeated operations give way to the first one", cse},
       {"licm", "moves what a loop does not change out of it", licm},
       {"dce", "removes what nothing needs", dce},
+      {"axis-info", "notes divisibility, contiguity and constancy at each operation", annotate_axis_info},
   };
   return passes;
 }

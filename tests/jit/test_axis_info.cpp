@@ -1,0 +1,76 @@
+// Axis facts hold for every value that random kernels compute, and find what vector code needs.
+#include <catch2/catch.hpp>
+
+#include <dsl/random_arguments.h>
+#include <kiln/dsl/ir/interpreter.h>
+#include <kiln/dsl/ir/parser.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/ir/semantics.h>
+#include <kiln/jit/passes/axis_info.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <random>
+
+using namespace kiln;
+using namespace kiln::ir;
+
+namespace {
+
+// "" or how the cells of a value contradict what is claimed along one axis.
+std::string contradiction(const Type& type, std::span<const Cell> cells, std::size_t axis,
+                          const passes::AxisInfo::Axis& claim) {
+  std::int64_t extent = 1, inner = 1;
+  for (std::size_t a = 0; a < type.shape.size(); ++a) {
+    if (a == axis) extent = type.shape[a].value();
+    if (a > axis) inner *= type.shape[a].value();
+  }
+  bool number = type.pointer || is_integer(type.dtype);
+  Cell step = type.pointer ? static_cast<Cell>(size_of(type.dtype)) : 1;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    std::int64_t at = static_cast<std::int64_t>(i) / inner % extent;
+    Cell before = at == 0 ? 0 : cells[i - static_cast<std::size_t>(inner)];
+    if (at % claim.constancy != 0 && cells[i] != before) return "not constant at " + std::to_string(i);
+    if (!number) continue;
+    if (at % claim.contiguity != 0 && cells[i] != before + step)
+      return "not contiguous at " + std::to_string(i);
+    if (at % claim.contiguity == 0 && cells[i] % static_cast<Cell>(claim.divisibility) != 0)
+      return "not divisible at " + std::to_string(i);
+  }
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("axis facts hold for what random kernels compute") {
+  auto layout = GENERATE(LayoutClass::Any, LayoutClass::Aligned);
+  std::uint64_t first = std::random_device()();
+  int contiguous = 0;
+  for (std::uint64_t seed = first; seed < first + 60; ++seed) {
+    CAPTURE(seed);
+    auto random = test::random_kernel(seed, {.exact = true});
+    passes::PassOptions options{random.config, {}};
+    for (const auto& arg : random.kernel->body.args)
+      if (arg->type.is_view()) options.layouts.push_back(layout);
+    Kernel& kernel = *random.kernel;
+    passes::bind(kernel, options);
+    if (seed % 2) passes::run_passes(kernel, "expand-grid,canonicalize,cse,licm,dce", options);
+    passes::AxisInfos infos = passes::axis_info(kernel);
+    ValueNames names(kernel);
+    test::RandomArguments arguments(random, seed, layout);
+    std::string wrong;
+    InterpreterOptions watch{.observe = [&](const Value& v, std::span<const Cell> cells) {
+      const passes::AxisInfo& info = infos.at(&v);
+      for (std::size_t a = 0; a < v.type.shape.size() || a == 0; ++a) {
+        contiguous += info.axes[a].contiguity > 1;
+        std::string found = contradiction(v.type, cells, a, info.axes[a]);
+        if (!found.empty() && wrong.empty())
+          wrong = names.line(*v.def) + ": " + info.to_string() + ", but along axis " + std::to_string(a) +
+                  " " + found;
+      }
+    }};
+    interpret(kernel, arguments.words(), grid_of(kernel, arguments.words()), watch);
+    INFO(print(kernel));
+    REQUIRE(wrong == "");
+  }
+  CHECK(contiguous > 0);
+}
