@@ -1,4 +1,14 @@
 // Everything a user of Kiln includes.
 #pragma once
 
+#include <kiln/dsl/error.h>
 #include <kiln/dsl/language.h>
+#include <kiln/jit/runtime/buffer.h>
+#include <kiln/jit/runtime/compile_policy.h>
+#include <kiln/jit/runtime/device.h>
+#include <kiln/jit/runtime/event.h>
+#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/stream.h>
+#include <kiln/jit/runtime/tensor.h>
+#include <kiln/jit/runtime/tensor_view.h>
+#include <kiln/jit/version.h>

@@ -1,0 +1,46 @@
+// From a recorded kernel to code that runs. Not for users: `kernel` and `assign` stand on it.
+#pragma once
+
+#include <kiln/dsl/ir/expectations.h>
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/cpu/engine.h>
+#include <kiln/jit/runtime/cost.h>
+#include <kiln/jit/runtime/device.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+// A kernel for one device, config and list of layout classes. Immutable, so thread-safe.
+struct CompiledKernel {
+  struct Axis { // cdiv(arguments[extent_word], tile) programs
+    int extent_word;
+    std::int64_t tile;
+  };
+  std::string name;
+  std::shared_ptr<cpu::LoadedCode> code;
+  std::int64_t scratch_bytes = 0; // per worker
+  std::vector<Axis> grid;         // empty: the launch gives the grid
+  ir::Expectations expectations;
+  CostModel cost;
+};
+
+struct CompileRequest {
+  const ir::Kernel& recorded;
+  Config config;                    // without options that the device lacks
+  std::vector<LayoutClass> layouts; // one for each view
+  Device device;
+  SourceLocation where; // of the kernel
+};
+
+// The config without the options that the device lacks, so that they are part of no key.
+Config config_for(Device device, const Config& config);
+
+// Binds, lowers, checks, and takes the code from the cache on disk or compiles and stores it.
+// UserError for a config that does not fit, operations the device lacks, or if the policy forbids compiling.
+// Thread-safe.
+std::shared_ptr<const CompiledKernel> compile_kernel(const CompileRequest& request);
+
+} // namespace kiln
