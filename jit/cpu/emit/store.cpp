@@ -122,7 +122,8 @@ void KernelEmitter::emit_store(const ir::Op& op) {
   root.destination = b_.CreateSelect(direct, b_.CreateGEP(element_type, v.data, start), aside_buffer.pointer);
   bool unit = op.operand(0)->type.layout != LayoutClass::Any;
   bool contiguous_rows = unit && !axes.empty() && axes.back() == op.operand(0)->type.view_rank - 1 &&
-                         aside_buffer.strides.back() == 1;
+                         aside_buffer.strides.back() == 1 &&
+                         !value->type.shape.back().is_one(); // or lanes would run along another axis
   if (!contiguous_rows) {
     // Strided destinations are scattered through full addresses, which cannot be switched: decide with a
     // branch.
