@@ -60,23 +60,21 @@ struct RegionOp::Impl {
   }
 };
 
-RegionOp::RegionOp(Opcode code, HandleSpan operands, HandleSpan initial)
-    : impl_(new Impl{recording(), code, {}, {}, {}, {}, {}, false}) {
-  Recording& r = impl_->r;
-  std::unique_ptr<Impl> guard(impl_);
-  impl_->loc = r.loc;
-  if (r.in_combine() && !impl_->is_combine() && code != Opcode::If)
+RegionOp::RegionOp(Opcode code, HandleSpan operands, HandleSpan initial) {
+  Recording& r = recording();
+  std::unique_ptr<Impl> made(new Impl{r, code, r.loc, {}, {}, {}, {}, false});
+  if (r.in_combine() && !made->is_combine() && code != Opcode::If)
     throw UserError(r.loc,
                     "kernel \"" + std::string(r.name) +
                         "\" loops inside the combine function of a reduction or scan; combine functions only "
                         "compute");
   for (int i = 0; i < operands.size; ++i)
-    impl_->operands.push_back(r.use(operands.data[i]));
+    made->operands.push_back(r.use(operands.data[i]));
   for (int i = 0; i < initial.size; ++i)
-    impl_->initial.push_back(r.use(initial.data[i]));
+    made->initial.push_back(r.use(initial.data[i]));
   for (const auto& [id, variable] : r.variables)
-    impl_->variables.push_back({id, variable, {}, {}, false});
-  guard.release();
+    made->variables.push_back({id, variable, {}, {}, false});
+  impl_ = made.release();
 }
 
 RegionOp::~RegionOp() {
