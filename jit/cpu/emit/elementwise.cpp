@@ -1,6 +1,8 @@
 // Lowers elementwise operations: one small function per family, chosen by the operation's class.
 #include <kiln/jit/cpu/emit/elementwise.h>
 
+#include <kiln/dsl/float_bits.h>
+
 #include <llvm/IR/Intrinsics.h>
 
 #include <cmath>
@@ -49,6 +51,7 @@ Value* emit_constant(llvm::LLVMContext& context, const ir::Op& op) {
     return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(*i), is_signed(t), /*ImplicitTrunc=*/true);
   }
   double d = std::get<double>(value);
+  if (is_narrow_float(t)) d = decode_float(t, encode_float(t, d)); // held as a value that the dtype can represent
   return llvm::ConstantFP::get(type, d);
 }
 

@@ -48,11 +48,11 @@ llvm::Constant* identity(llvm::LLVMContext& context, Opcode code, DType t) {
   case Opcode::Or:
   case Opcode::Xor: return llvm::Constant::getNullValue(type);
   case Opcode::Min:
-    if (is_float(t)) return llvm::ConstantFP::getInfinity(type);
+    if (is_float(t)) return llvm::ConstantFP::getNaN(type); // loses against everything; all NaN gives NaN
     return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMaxValue(bits)
                                                         : llvm::APInt::getMaxValue(bits));
   default:
-    if (is_float(t)) return llvm::ConstantFP::getInfinity(type, /*Negative=*/true);
+    if (is_float(t)) return llvm::ConstantFP::getNaN(type);
     return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMinValue(bits)
                                                         : llvm::APInt::getMinValue(bits));
   }
@@ -95,12 +95,6 @@ void KernelEmitter::accumulate(Nest& nest, const Root& root, const Indices& at, 
     if (nest.tail && nest.reduced_axis < 0)
       x = b_.CreateSelect(nest.tail, x, widen(b_, identity(context_, *simple, t), nest.lanes));
     Value*& acc = running.values[0];
-    if (is_float(t) && (*simple == Opcode::Max || *simple == Opcode::Min)) {
-      // The running value starts as an infinity and so is never NaN: one compare drops a NaN element.
-      Value* better = *simple == Opcode::Max ? b_.CreateFCmpOGT(x, acc) : b_.CreateFCmpOLT(x, acc);
-      acc = b_.CreateSelect(better, x, acc);
-      return;
-    }
     acc = evaluate_combine(*root.op->region(), {acc, x}, keeps_wide(*root.op))[0];
     return;
   }
