@@ -163,6 +163,7 @@ Indices KernelEmitter::reshape_index(Nest& nest, const std::vector<std::int64_t>
     Value* extent = llvm::ConstantInt::get(rest->getType(), static_cast<std::uint64_t>(to[a]));
     Value* part = a == 0 ? rest : b_.CreateURem(rest, extent);
     result[a].depth = depth;
+    result[a].direct = false;
     if (is_vector(part))
       result[a].base = b_.getInt64(0), result[a].lanes = part;
     else

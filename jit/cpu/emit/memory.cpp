@@ -64,7 +64,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         tile_axis[axis] >= 0 ? at[static_cast<std::size_t>(tile_axis[axis])] : Index{b_.getInt64(0)};
     if (!address_only) {
       bool proved = false;
-      if (!guarded && !index.lanes) {
+      if (!guarded && !index.lanes && index.direct) {
         // The fast loop goes as far as every lane is inside; the test runs once, before the loop.
         IRBuilder::InsertPointGuard keep(b_);
         b_.SetInsertPoint(nest.limit_point);

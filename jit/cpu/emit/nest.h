@@ -25,6 +25,8 @@ struct Index {
   bool linear = false;
   llvm::Value* lanes = nullptr;
   int depth = 0;
+  // The base is a loop's own variable or a constant, so it may be reasoned about outside the loop.
+  bool direct = true;
   bool uniform() const { return !linear && !lanes; }
 };
 using Indices = std::vector<Index>;
