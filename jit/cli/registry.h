@@ -6,7 +6,7 @@
 //   static const cli::KernelRegistration registration({
 //       .name = "matmul",
 //       .summary = "c = a b, f32",
-//       .record = [](const Config& config) { return record("matmul", matmul_body, config); },
+//       .record = [](const Config& config) { return matmul().record(config); }, // a kiln::Kernel
 //       .config = "BM=64,BN=64,BK=64",
 //       .sizes = "M=2048,N=2048,K=2048",
 //       .parameters = "a=M,K b=K,N c=M,N",
@@ -45,8 +45,8 @@ struct Command {
 struct RegisteredKernel {
   const char* name;
   const char* summary; // one line, for `kiln kernels`
-  // Records the kernel, tile IR as the lambda wrote it (see dsl/record.h).
-  std::unique_ptr<ir::Kernel> (*record)(const Config& config);
+  // Records the kernel: tile IR as the lambda wrote it.
+  std::shared_ptr<ir::Kernel> (*record)(const Config& config);
   const char* config = ""; // default sizes and options, as Config::parse reads them
   const char* sizes = "";  // what the names in `parameters` stand for by default: "M=2048,N=2048"
   // Names for all parameters in order. For a view its extents, for a scalar its value, each a number or a

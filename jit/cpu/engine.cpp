@@ -3,10 +3,14 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/cpu/perf_map.h>
 #include <kiln/jit/cpu/target.h>
+#include <kiln/jit/runtime/options.h>
 
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
+#include <llvm/ExecutionEngine/Orc/Debugging/ELFDebugObjectPlugin.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Target/TargetMachine.h>
 
@@ -25,6 +29,19 @@ template <class T> T take(const std::string& doing, llvm::Expected<T> value) {
   return std::move(*value);
 }
 
+// Objects with line info are announced through gdb's JIT interface; the others pass untouched.
+void show_to_debuggers(llvm::orc::LLJIT& jit) {
+  auto* layer = llvm::dyn_cast<llvm::orc::ObjectLinkingLayer>(&jit.getObjLinkingLayer());
+  if (!layer) return;
+  llvm::Error error = llvm::Error::success();
+  auto plugin = std::make_shared<llvm::orc::ELFDebugObjectPlugin>(
+      jit.getExecutionSession(), /*RequireDebugSections=*/true, /*AutoRegisterCode=*/true, error);
+  if (error)
+    llvm::consumeError(std::move(error)); // kernels run without it
+  else
+    layer->addPlugin(std::move(plugin));
+}
+
 llvm::orc::LLJIT& process_jit() {
   // Never destroyed: kernels held by static objects may outlive any order of destruction.
   static llvm::orc::LLJIT* jit = [] {
@@ -39,6 +56,7 @@ llvm::orc::LLJIT& process_jit() {
     add(print_hook, &kiln_hook_print);
     if (auto error = made->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(hooks))))
       fail("cannot define hooks", std::move(error));
+    show_to_debuggers(*made);
     return made;
   }();
   return *jit;
@@ -61,6 +79,7 @@ std::shared_ptr<LoadedCode> load_object(std::span<const char> object, const std:
   if (auto error = jit.addObjectFile(library, std::move(buffer)))
     fail("cannot load kernel " + name, std::move(error));
   code->entry_ = take("cannot link kernel " + name, jit.lookup(library, entry_name)).toPtr<EntryPoint>();
+  if (options().perf) add_to_perf_map(object, code->entry_, name);
   return code;
 }
 

@@ -37,7 +37,8 @@ public:
 
   ParsedOptions parse() {
     Options& o = result_.options;
-    o.debug = debug();
+    o.debug = flag("KILN_DEBUG");
+    o.perf = flag("KILN_PERF");
     o.keep = keep();
     if (auto dir = value("KILN_KEEP_DIR"); !dir.empty()) o.keep_dir = dir;
     o.log = log_level();
@@ -59,9 +60,9 @@ private:
                                std::string(legal));
   }
 
-  bool debug() {
-    auto v = value("KILN_DEBUG");
-    if (!v.empty() && v != "0" && v != "1") warn("KILN_DEBUG", v, "0 or 1; taken as 0");
+  bool flag(const char* name) {
+    auto v = value(name);
+    if (!v.empty() && v != "0" && v != "1") warn(name, v, "0 or 1; taken as 0");
     return v == "1";
   }
 

@@ -1,6 +1,7 @@
 // The switches that the environment sets, read once when the first of them is needed.
 //
 //   KILN_DEBUG        0 or 1: bounds checks and device asserts in kernels
+//   KILN_PERF         0 or 1: list compiled kernels in /tmp/perf-PID.map, so that `perf report` names them
 //   KILN_KEEP         comma list of tile, llvm, ptx, cubin, asm: write these while compiling
 //   KILN_KEEP_DIR     where to write them; default ./kiln-keep
 //   KILN_LOG          off, error, warning (default), info, debug: what goes to stderr
@@ -31,6 +32,7 @@ struct Keep {
 
 struct Options {
   bool debug = false;
+  bool perf = false;
   Keep keep;
   std::string keep_dir = "kiln-keep";
   LogLevel log = LogLevel::Warning;

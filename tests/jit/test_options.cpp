@@ -21,6 +21,7 @@ TEST_CASE("an empty environment gives the defaults") {
   auto [o, warnings] = parse({});
   CHECK(warnings.empty());
   CHECK_FALSE(o.debug);
+  CHECK_FALSE(o.perf);
   CHECK_FALSE(o.keep.any());
   CHECK(o.keep_dir == "kiln-keep");
   CHECK(o.log == LogLevel::Warning);
@@ -31,6 +32,7 @@ TEST_CASE("an empty environment gives the defaults") {
 
 TEST_CASE("every switch is read") {
   auto [o, warnings] = parse({{"KILN_DEBUG", "1"},
+                              {"KILN_PERF", "1"},
                               {"KILN_KEEP", "tile,asm"},
                               {"KILN_KEEP_DIR", "/k"},
                               {"KILN_LOG", "debug"},
@@ -39,6 +41,7 @@ TEST_CASE("every switch is read") {
                               {"KILN_CPU", "haswell"}});
   CHECK(warnings.empty());
   CHECK(o.debug);
+  CHECK(o.perf);
   CHECK(o.keep == Keep{.tile = true, .assembly = true});
   CHECK(o.keep_dir == "/k");
   CHECK(o.log == LogLevel::Debug);

@@ -52,9 +52,10 @@ void KernelEmitter::emit_entry() {
     auto* unit = debug_->createCompileUnit(llvm::dwarf::DW_LANG_C_plus_plus_14, file, "kiln", true, "", 0);
     (void)unit;
     auto* signature = debug_->createSubroutineType(debug_->getOrCreateTypeArray({}));
+    // Without a linkage name debuggers show the kernel's.
     subprogram_ =
-        debug_->createFunction(file, kernel_.name, entry_name, file, static_cast<unsigned>(line), signature,
-                               static_cast<unsigned>(line), llvm::DINode::FlagZero,
+        debug_->createFunction(file, kernel_.name, /*LinkageName=*/"", file, static_cast<unsigned>(line),
+                               signature, static_cast<unsigned>(line), llvm::DINode::FlagZero,
                                llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
     function_->setSubprogram(subprogram_);
     module_.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
