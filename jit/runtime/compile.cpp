@@ -170,7 +170,11 @@ private:
     write(keep_.assembly, ".s", object.assembly);
   }
 
-  void load(std::span<const char> object) { result_->code = cpu::load_object(object, lowered_->name); }
+  void load(std::span<const char> object) {
+    // Debuggers and profilers show this name: variants of a kernel differ in it.
+    std::string config = request_.config.to_string();
+    result_->code = cpu::load_object(object, lowered_->name + (config.empty() ? "" : "[" + config + "]"));
+  }
 
   const CompileRequest& request_;
   const cpu::Target& target_;
