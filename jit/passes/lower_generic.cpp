@@ -5,8 +5,8 @@
 namespace kiln::passes {
 
 namespace {
-constexpr std::string_view pipeline[] = {"bind", "expand-grid",  "canonicalize", "cse",
-                                         "licm", "canonicalize", "cse",          "dce"};
+constexpr std::string_view pipeline[] = {"bind",         "expand-grid", "canonicalize", "cse", "licm",
+                                         "canonicalize", "cse",         "fuse-dot",     "dce"};
 } // namespace
 
 std::unique_ptr<ir::Kernel> lower_generic(const ir::Kernel& recorded, const PassOptions& options,

@@ -13,13 +13,14 @@ void expand_grid(ir::Kernel& kernel, const PassOptions& options);
 void canonicalize(ir::Kernel& kernel, const PassOptions& options);
 void cse(ir::Kernel& kernel, const PassOptions& options);
 void licm(ir::Kernel& kernel, const PassOptions& options);
+void fuse_dot(ir::Kernel& kernel, const PassOptions& options);
 void dce(ir::Kernel& kernel, const PassOptions& options);
 
 // Called after each pass with its name and the kernel as it stands.
 using PassObserver = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
 
 // From a kernel as recorded to one that a back end takes: no dimension names, no program_tile, no dim_size,
-// simplified. Runs bind, expand-grid, canonicalize, cse, licm, canonicalize, cse, dce on a copy; builds with
+// simplified. Runs bind, expand-grid, canonicalize, cse, licm, canonicalize, cse, fuse-dot, dce on a copy; builds with
 // assertions verify it after each.
 std::unique_ptr<ir::Kernel> lower_generic(const ir::Kernel& recorded, const PassOptions& options,
                                           const PassObserver& observe = {});
