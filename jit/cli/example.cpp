@@ -46,13 +46,14 @@ std::vector<std::string> split_extents(const std::string& text) {
 
 using Names = std::map<std::string, std::int64_t>;
 
-std::int64_t extent_of(const std::string& parameter, const std::string& text, const Names& names) {
+std::int64_t extent_of(const std::string& what, const std::string& text, const Names& names) {
   if (auto at = names.find(text); at != names.end()) return at->second;
   std::int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    throw UserError("size of " + parameter + ": \"" + text +
-                    "\" is neither a number of at least 0 nor a size that the kernel has");
+    throw UserError(what + ": \"" + text + "\" is " +
+                    (names.empty() ? "not a number of at least 0"
+                                   : "neither a number of at least 0 nor a size that the kernel has"));
   return value;
 }
 
@@ -82,7 +83,7 @@ Names named_sizes(const RegisteredKernel* registered) {
   for (const std::string& part : split_extents(registered->sizes))
     if (!part.empty()) {
       auto [name, value] = split_assignment(part);
-      names[name] = extent_of(name, value, {});
+      names[name] = extent_of("size " + name, value, {});
     }
   return names;
 }
@@ -148,7 +149,7 @@ Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registere
     if (at != example.parameters.end()) {
       values[static_cast<std::size_t>(at - example.parameters.begin())] = value;
     } else if (names.count(name)) {
-      names[name] = extent_of(name, value, {});
+      names[name] = extent_of("size " + name, value, {});
     } else {
       std::string known;
       for (const auto& [n, v] : names)
@@ -168,7 +169,8 @@ Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registere
     auto first = static_cast<std::size_t>(layout.first_word[i]);
     if (arg.type.is_view()) {
       for (const std::string& part : split_extents(values[i]))
-        if (!values[i].empty()) parameter.extents.push_back(extent_of(parameter.name, part, names));
+        if (!values[i].empty())
+          parameter.extents.push_back(extent_of("size of " + parameter.name, part, names));
       fill_view(example, arg, first);
     } else if (!arg.type.pointer && !values[i].empty()) {
       auto named = names.find(values[i]);
@@ -181,6 +183,13 @@ Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registere
   example.complete =
       std::all_of(words.begin(), words.end(), [](const auto& word) { return word.has_value(); });
   return example;
+}
+
+std::vector<std::int64_t> parse_extents(const std::string& what, const std::string& text) {
+  std::vector<std::int64_t> extents;
+  for (const std::string& part : split_extents(text))
+    extents.push_back(extent_of(what, part, {}));
+  return extents;
 }
 
 const char* layout_text(LayoutClass layout) {

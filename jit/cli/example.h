@@ -31,6 +31,8 @@ struct Example {
 Example make_example(const ir::Kernel& recorded, const RegisteredKernel* registered,
                      const std::vector<std::string>& sizes);
 
+// "16x4" as numbers of at least 0; `what` names the text in errors.
+std::vector<std::int64_t> parse_extents(const std::string& what, const std::string& text);
 const char* layout_text(LayoutClass layout);                     // "aligned"
 std::vector<LayoutClass> parse_layouts(const std::string& text); // "unit,any"
 

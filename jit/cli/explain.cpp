@@ -70,6 +70,12 @@ Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* register
       });
   e.grid = grid_text(*lowered, e.example);
   e.programs = launch_on_paper(*lowered, e.example);
+  if (!options.grid.empty()) {
+    if (!lowered->grid.empty())
+      throw UserError("--grid " + options.grid + ": kernel " + e.name + " has a grid of its own, " +
+                      e.grid.front() + " programs along axis 0; give sizes instead");
+    e.programs = e.example.arguments.grid = parse_extents("--grid", options.grid);
+  }
   for (const auto& arg : lowered->body.args)
     e.types.push_back(arg->type.to_string());
 

@@ -15,6 +15,7 @@ struct ExplainOptions {
   std::string layouts;            // of the views, "unit,any"; empty: what tensors of these sizes have
   std::string cpu;                // to compile for; empty: the host
   std::vector<std::string> sizes; // "M=1000", "a=512x64"
+  std::string grid;               // programs along each axis, "16x4", for kernels that do not define it
   bool debug = false;             // with the checks that KILN_DEBUG adds
   double bandwidth = 0;           // GB/s; 0: not given
   double peak = 0;                // GFLOP/s; 0: not given
@@ -51,6 +52,7 @@ Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* register
 struct Sections {
   bool passes = false, llvm = false, assembly = false;
   bool all = false; // all of them, and whole tile IR after each pass in place of what it changed
+  std::string source_folder = "."; // where source files are looked for
 };
 std::string to_text(const Explanation& explanation, const Sections& sections);
 std::string to_json(const Explanation& explanation);

@@ -81,6 +81,8 @@ int run_explain(int argc, char** argv) {
   app.add_option("--layouts", options.layouts,
                  "layout class of each view: any, unit or aligned, as in unit,any (default: what contiguous "
                  "tensors of the sizes have)");
+  app.add_option("--grid", options.grid,
+                 "programs along each axis, as in 16x4, where the launch gives the grid");
   app.add_option("--cpu", options.cpu, "compile for this CPU, by LLVM's name (default: the one here)");
   app.add_flag("--debug", options.debug, "with the checks that KILN_DEBUG=1 adds");
   app.add_option("--bandwidth", options.bandwidth, "memory bandwidth in GB/s, for the time at best")
@@ -90,6 +92,7 @@ int run_explain(int argc, char** argv) {
   app.add_flag("--passes", sections.passes, "show tile IR and what each pass changed");
   app.add_flag("--llvm", sections.llvm, "show LLVM IR as emitted and as optimised");
   app.add_flag("--asm", sections.assembly, "show assembly beside the source lines");
+  app.add_option("--source", sections.source_folder, "folder of the sources for --asm (default: here)");
   app.add_flag("--all", sections.all, "show all of these, with whole tile IR after each pass");
   app.add_flag("--json", json, "print everything as JSON, one object a kernel");
   if (auto code = parse(app, argc, argv)) return *code;

@@ -4,6 +4,7 @@
 #include <kiln/jit/cli/line_diff.h>
 #include <kiln/jit/cli/listing.h>
 #include <kiln/jit/cli/text.h>
+#include <kiln/jit/runtime/device.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,8 +22,9 @@ std::string heading(const std::string& text) { return "\n--- " + text + "\n"; }
 std::string programs_text(const Explanation& e) {
   std::string formula = e.grid.empty() ? "given at launch" : fmt::format("{}", fmt::join(e.grid, " x "));
   if (!e.cost.programs) return formula;
+  if (e.grid.empty() && e.programs.empty()) return "none: 1 program";
   std::string numbers = e.programs.size() > 1 ? fmt::format("{} = ", fmt::join(e.programs, " x ")) : "";
-  return fmt::format("{}: {}{:.0f} programs", e.grid.empty() ? "none" : formula, numbers, *e.cost.programs);
+  return fmt::format("{}: {}{:.0f} programs", formula, numbers, *e.cost.programs);
 }
 
 std::string summary_text(const Explanation& e) {
@@ -33,7 +35,11 @@ std::string summary_text(const Explanation& e) {
   line("config", e.config.empty() ? "none" : e.config);
   line("grid", programs_text(e));
   line("target", fmt::format("{}, {}-byte vectors", e.target.cpu, e.target.vector_bytes));
-  line("scratch", bytes_text(static_cast<double>(e.scratch_bytes)) + " a worker");
+  std::int64_t limit = Device::cpu().limits().max_scratch_bytes;
+  line("scratch", bytes_text(static_cast<double>(e.scratch_bytes)) + " a worker" +
+                      (e.scratch_bytes > limit
+                           ? ", which launches refuse: at most " + bytes_text(static_cast<double>(limit))
+                           : ""));
   line("object", bytes_text(static_cast<double>(e.object_bytes)) + " with line info");
   return out;
 }
@@ -119,9 +125,8 @@ std::string passes_text(const Explanation& e, bool whole) {
     if (*before == pass.tile_ir)
       unchanged += (unchanged.empty() ? "" : ", ") + pass.name;
     else
-      out +=
-          heading(fmt::format("after {}: {} removed, {} added", pass.name, diff.removed, diff.added)) +
-          (whole ? pass.tile_ir : diff.text);
+      out += heading(fmt::format("after {}: {} removed, {} added", pass.name, diff.removed, diff.added)) +
+             (whole ? pass.tile_ir : diff.text);
     before = &pass.tile_ir;
   }
   if (!unchanged.empty()) out += heading("nothing changed by " + unchanged);
@@ -138,7 +143,8 @@ std::string to_text(const Explanation& e, const Sections& sections) {
     out += heading("LLVM IR as emitted") + e.llvm_before;
     out += heading("LLVM IR as optimised") + e.llvm_after;
   }
-  if (sections.assembly || sections.all) out += heading("assembly beside the source") + listing(e.assembly);
+  if (sections.assembly || sections.all)
+    out += heading("assembly beside the source") + listing(e.assembly, sections.source_folder);
   return out;
 }
 

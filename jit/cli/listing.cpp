@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln::cli {
@@ -26,11 +27,13 @@ std::vector<std::string> quoted_words(const std::string& line) {
 // Lines of source files, each file read once.
 class Sources {
 public:
+  explicit Sources(std::string folder) : folder_(std::move(folder)) {}
+
   // The text of a line without its indentation; empty if there is none.
   std::string line(const std::string& file, int number) {
     auto [at, is_new] = files_.try_emplace(file);
     if (is_new) {
-      std::ifstream in(file);
+      std::ifstream in = open(file);
       for (std::string text; std::getline(in, text);)
         at->second.push_back(text);
     }
@@ -41,11 +44,23 @@ public:
   }
 
 private:
+  // As named; else below the folder, without the steps up that led out of the build's.
+  std::ifstream open(const std::string& file) const {
+    std::ifstream in(file);
+    if (in || file.rfind('/', 0) == 0) return in;
+    std::string_view below = file;
+    while (below.rfind("../", 0) == 0)
+      below.remove_prefix(3);
+    return std::ifstream(folder_ + "/" + std::string(below));
+  }
+
+  std::string folder_;
   std::map<std::string, std::vector<std::string>> files_;
 };
 
 class Lister {
 public:
+  explicit Lister(const std::string& source_folder) : sources_(source_folder) {}
   std::string run(const std::string& assembly) {
     std::istringstream stream(assembly);
     for (std::string line; std::getline(stream, line);)
@@ -113,6 +128,8 @@ private:
 
 } // namespace
 
-std::string listing(const std::string& assembly) { return Lister().run(assembly); }
+std::string listing(const std::string& assembly, const std::string& source_folder) {
+  return Lister(source_folder).run(assembly);
+}
 
 } // namespace kiln::cli

@@ -67,6 +67,9 @@ std::vector<Sample> samples_of(std::int64_t count, std::int64_t limit) {
 }
 
 constexpr std::int64_t program_samples = 256, loop_samples = 64, inner_loop_samples = 8;
+// Once this many operations were walked, loops are judged by two iterations: an answer takes well under a
+// second however deep they nest.
+constexpr std::int64_t operation_budget = 2'000'000;
 
 // What is added up; one more traffic than parameters, for accesses elsewhere.
 struct Sums {
@@ -244,6 +247,7 @@ private:
   }
 
   void walk_op(const Op& op, double weight) {
+    ++operations_;
     switch (op.code) {
     case Opcode::For: return walk_for(op, weight);
     case Opcode::While: return walk_while(op, weight);
@@ -387,7 +391,10 @@ private:
               ? static_cast<std::int64_t>((static_cast<__int128>(*upper) - *lower + *step - 1) / *step)
               : 0;
       std::int64_t next = 0;
-      for (const Sample& s : samples_of(trips, depth_ == 1 ? loop_samples : inner_loop_samples)) {
+      std::int64_t limit = operations_ > operation_budget ? 2
+                           : depth_ == 1                  ? loop_samples
+                                                          : inner_loop_samples;
+      for (const Sample& s : samples_of(trips, limit)) {
         // What iterations that were left out made of the carried values is not known.
         if (s.index != next) std::fill(carried.begin(), carried.end(), std::nullopt);
         enter(body, 1, carried);
@@ -447,6 +454,7 @@ private:
   Sums sums_, current_{0};
   int depth_ = 0;
   double walked_ = 0;
+  std::int64_t operations_ = 0;
   std::unordered_set<const Op*> assumed_;
   std::vector<std::string> assumptions_;
 };

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs the kiln command with good and bad arguments and looks at key lines and exit codes:
-#   check_cli.sh KILN WORK_DIR
+#   check_cli.sh KILN WORK_DIR PLUGIN
 set -u
-kiln=$1 work=$2
+kiln=$1 work=$2 plugin=$3 source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache
 mkdir -m 700 "$KILN_CACHE_DIR"
@@ -40,6 +40,22 @@ expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
 expect 0 '^[[]' kernels --json
 
+# What a library registers joins in.
+expect 0 '^  greet  +says hello' --load "$plugin" --help
+expect 0 '^hello world$' --load "$plugin" greet world
+expect 2 '^usage: kiln greet NAME' --load "$plugin" greet
+expect 1 'kiln: nobody is called badly' --load "$plugin" greet badly
+expect 0 '^saxpy +y = a x \+ y' --load "$plugin" kernels
+expect 0 '"parameters": "a=2 x=N y=N"' --load "$plugin" kernels --json
+expect 1 'there is no kernel saxpi; did you mean saxpy' --load "$plugin" explain saxpi
+expect 0 '^kernel saxpy: y = a x \+ y' --load "$plugin" explain saxpy
+expect 0 '^  grid +cdiv\(y.extent\(0\), 512\): 2048 programs' --load "$plugin" explain saxpy
+expect 0 '^  a +f32 += 2$' --load "$plugin" explain saxpy
+expect 0 '^  y +4 MiB +4 MiB +4 MiB' --load "$plugin" explain saxpy
+expect 0 'cdiv\(y.extent\(0\), 128\): 8 programs' --load "$plugin" explain saxpy --size N=1000 --config BLOCK=128
+expect 0 'cli_plugin.cpp:[0-9]+: y.tile\(i\).store' --load "$plugin" explain saxpy --asm --source "$source"
+expect 1 "x's and y's extents: 7 != 1048576" --load "$plugin" explain saxpy --size x=7
+
 expect 0 '0 entries' cache ls
 expect 0 '"entries": \[\]' cache ls --json
 expect 0 'removed 0 entries' cache clear
@@ -69,8 +85,10 @@ expect 1 "axpy.kir:5: .*x's and y's extents: 1000 != 999" explain axpy.kir --con
 expect 1 'dimension BM has no size' explain axpy.kir
 expect 1 'has no size or parameter z; it has a, x, y' explain axpy.kir --config BM=64 --size z=3
 expect 1 '2 extents for a view of rank 1' explain axpy.kir --config BM=64 --size x=3x4
-expect 1 'is neither a number' explain axpy.kir --config BM=64 --size x=many
+expect 1 'size of x: "many" is not a number of at least 0' explain axpy.kir --config BM=64 --size x=many
 expect 1 'more than 2\^63 bytes' explain axpy.kir --config BM=64 --size x=9000000000000000000
+expect 1 'size of x: "-4" is not a number' explain axpy.kir --config BM=64 --size x=-4
+expect 1 'kernel axpy has a grid of its own' explain axpy.kir --config BM=64 --grid 4
 expect 1 '"two" is not a number' explain axpy.kir --config BM=64 --size a=two
 expect 1 'expected any, unit or aligned, found "odd"' explain axpy.kir --config BM=64 --layouts odd
 expect 1 '1 classes, but kernel axpy has 2 views' explain axpy.kir --config BM=64 --layouts unit
@@ -79,6 +97,19 @@ expect 1 'nothing.kir: cannot be read' explain nothing.kir
 expect 1 'there is no kernel axpyy' explain axpyy
 expect 2 'KERNEL is required' explain
 expect 2 'run `kiln explain --help`' explain axpy.kir --bandwidth -3
+cat >by_id.kir <<'KIR'
+kernel @by_id(%x: view<f32, 1>) {
+  %id = program_id {axis = 0} : i64
+  %step = constant {value = 16} : i64
+  %at = mul %id, %step : i64
+  %v = view_load %x, %at {axes = [0]} : tile<16 x f32>
+  view_store %x, %v, %at {axes = [0]}
+}
+KIR
+expect 0 '^  grid +given at launch$' explain by_id.kir
+expect 0 '^  grid +given at launch: 3 programs' explain by_id.kir --grid 3 --size x=40
+expect 0 '^  x +160 B +160 B +160 B' explain by_id.kir --grid 3 --size x=40
+expect 1 '--grid: "few" is not a number' explain by_id.kir --grid few
 echo 'kernel @broken(%x: view<f32, 1>) {' >broken.kir
 expect 1 'broken.kir:2:' explain broken.kir
 head -c 4096 /dev/urandom >noise.kir

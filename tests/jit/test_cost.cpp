@@ -1,12 +1,15 @@
 // Predicted bytes and flops, against what counting by hand gives.
 #include <catch2/catch.hpp>
 
+#include <dsl/random_arguments.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/jit/passes/cost.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <random>
 
 using namespace kiln;
@@ -215,4 +218,64 @@ kernel @mixed(%p: ptr<const i32>, %sum: ptr<f32>) {
   CHECK(cost.parameters[1].written == 4);
   CHECK(cost.integer_ops == 64);
   CHECK(cost.flops == 64 + 1);
+}
+
+TEST_CASE("deep loops of many iterations are judged in little time", "[cost]") {
+  constexpr const char* deep = R"(
+kernel @deep(%x: view<f32, 1>) {
+  %0 = program_tile %x {dims = [1]} : i64
+  %zero = constant {value = 0} : i64
+  %one = constant {value = 1} : i64
+  %many = constant {value = 1000000} : i64
+  for %zero, %many, %one {
+    (%a: i64)
+    for %zero, %many, %one {
+      (%b: i64)
+      for %zero, %many, %one {
+        (%c: i64)
+        for %zero, %many, %one {
+          (%d: i64)
+          for %zero, %many, %one {
+            (%e: i64)
+            %v = view_load %x, %0 {axes = [0]} : tile<1 x f32>
+            %w = neg %v : tile<1 x f32>
+            view_store %x, %w, %0 {axes = [0]}
+            yield
+          }
+          yield
+        }
+        yield
+      }
+      yield
+    }
+    yield
+  }
+})";
+  auto begin = std::chrono::steady_clock::now();
+  Cost cost = cost_of_text(deep, "", {{{1'000'000'000'000}}});
+  CHECK(cost.flops == Approx(1e42));
+  // Far more than it takes, and far less than the loops would.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+}
+
+TEST_CASE("random kernels get a finite cost over their whole grid", "[cost]") {
+  std::uint64_t first = std::random_device()();
+  for (std::uint64_t seed = first; seed < first + 100; ++seed) {
+    CAPTURE(seed);
+    auto random = test::random_kernel(seed, {});
+    const test::RandomArguments data(random, seed);
+    passes::PassOptions options{random.config, {}};
+    auto kernel = passes::lower_generic(*random.kernel, options);
+    auto layout = ir::ArgumentLayout::of(*kernel);
+    KnownArguments arguments;
+    arguments.words.assign(data.words(), data.words() + layout.words);
+    Cost cost = passes::cost_of(*kernel, arguments);
+    REQUIRE(
+        std::isfinite(cost.read() + cost.written() + cost.unique_bytes() + cost.flops + cost.integer_ops));
+    REQUIRE(cost.unique_bytes() <= cost.read() + cost.written());
+    double programs = 1;
+    for (std::int64_t g : ir::grid_of(*kernel, data.words()))
+      programs *= static_cast<double>(g);
+    REQUIRE(cost.programs == programs);
+  }
 }

@@ -6,6 +6,7 @@
 #include <kiln/jit/runtime/options.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <execinfo.h>
@@ -97,6 +98,25 @@ TEST_CASE("with KILN_PERF each kernel stands in the map that perf reads, under i
   }
   CHECK(found == 1);
   unlink(path.c_str());
+}
+
+// Run under perf by tests/integration/check_perf.sh.
+TEST_CASE("a kernel computes for a while for a profiler to look at", "[.profiler]") {
+  CpuKernel kernel(*ir::parse(R"(
+kernel @busy_for_profilers(%x: view<f32, 1>) {
+  %start = program_tile %x {dims = [4096]} : i64
+  %value = view_load %x, %start {axes = [0]} : tile<4096 x f32>
+  %sine = sin %value : tile<4096 x f32>
+  view_store %x, %sine, %start {axes = [0]}
+})"),
+                   {});
+  std::vector<float> x(1 << 20, 1.0f);
+  const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(x.data()), x.size(), 1};
+  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  do
+    kernel.run(words, {static_cast<std::int64_t>(x.size() / 4096)});
+  while (std::chrono::steady_clock::now() < end);
+  CHECK(x.front() == x.back());
 }
 
 // Run under gdb by tests/integration/check_gdb.sh.

@@ -1,0 +1,44 @@
+// A library with a kernel and a command for `kiln --load`, as a user would write it; check_cli.sh runs it.
+#include <kiln/jit/cli/registry.h>
+#include <kiln/kiln.h>
+
+#include <cstdio>
+#include <string_view>
+
+using namespace kiln;
+
+namespace {
+
+KILN_DIM(BLOCK);
+
+const auto& saxpy() {
+  static const auto made = kernel("saxpy", [](Scalar<float> a, View<const float, 1> x, View<float, 1> y) {
+    expects(x.extent(0) == y.extent(0), "x's and y's extents");
+    auto [i] = program_tile(y, BLOCK);
+    y.tile(i).store(a * x.tile(i).load() + y.tile(i).load());
+  });
+  return made;
+}
+
+const cli::KernelRegistration saxpy_registration({
+    .name = "saxpy",
+    .summary = "y = a x + y",
+    .record = [](const Config& config) { return saxpy().record(config); },
+    .config = "BLOCK=512",
+    .sizes = "N=1048576",
+    .parameters = "a=2 x=N y=N",
+});
+
+int greet(int argc, char** argv) {
+  if (argc != 2) {
+    std::puts("usage: kiln greet NAME");
+    return 2;
+  }
+  if (argv[1] == std::string_view("badly")) throw UserError("nobody is called badly; greet someone else");
+  std::printf("hello %s\n", argv[1]);
+  return 0;
+}
+
+const cli::CommandRegistration greet_registration({"greet", "says hello", greet});
+
+} // namespace
