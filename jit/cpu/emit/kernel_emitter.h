@@ -107,6 +107,7 @@ private:
   void add_root(Root root);
   void flush();
   void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
+  Values store_bounds(const Nest& nest);
   void emit_outer(Nest& nest, std::size_t k, Indices& at);
   void emit_vector_level(Nest& nest, Indices& at);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);

@@ -88,6 +88,28 @@ int widest_bytes(const std::vector<Root>& roots) {
 
 } // namespace
 
+// Elements that every root would store outside of its view need not be computed: the loops of a nest that
+// only stores to views end where the last of them does, so a tile far larger than its view costs nothing.
+Values KernelEmitter::store_bounds(const Nest& nest) {
+  Values bounds(nest.domain.size(), nullptr);
+  for (const Root& root : nest.roots)
+    if (root.kind != Root::Kind::Store || !root.op->is(Opcode::ViewStore)) return bounds;
+  for (const Root& root : nest.roots) {
+    const auto& axes = root.op->integers("axes");
+    for (std::size_t t = 0; t < axes.size(); ++t) {
+      auto axis = static_cast<std::size_t>(axes[t]);
+      Value* room =
+          b_.CreateSub(facts(root.op->operand(0)).extents[axis], scalar(root.op->view_offsets()[axis]));
+      bounds[t] = bounds[t] ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bounds[t], room) : room;
+    }
+  }
+  for (std::size_t a = 0; a < bounds.size(); ++a)
+    if (bounds[a])
+      bounds[a] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bounds[a],
+                                           b_.getInt64(static_cast<std::uint64_t>(nest.domain[a])));
+  return bounds;
+}
+
 void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain) {
   Nest nest;
   nest.domain = domain;
@@ -110,14 +132,17 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     nest.lanes = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(target_.vector_bytes / widest_bytes(nest.roots)), std::bit_ceil(extent)));
   }
+  nest.bounds = store_bounds(nest);
   emit_outer(nest, 0, at);
 }
 
 void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
   if (k == nest.outer_axes.size()) return emit_vector_level(nest, at);
   auto axis = static_cast<std::size_t>(nest.outer_axes[k]);
-  emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis])), b_.getInt64(1),
-            {}, [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+  Value* end =
+      nest.bounds[axis] ? nest.bounds[axis] : b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis]));
+  emit_loop(b_, b_.getInt64(0), end, b_.getInt64(1), {},
+            [&](Value* i, const Values&, llvm::Instruction*) -> Values {
               at[axis] = Index{i, false, nullptr, static_cast<int>(k) + 1};
               emit_outer(nest, k + 1, at);
               return {};
@@ -307,9 +332,10 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
   // Guarded half: from there to the end, with masks.
   if (whole < extent || !nest.limits.empty()) {
     std::int64_t padded = (extent + nest.lanes - 1) / nest.lanes * nest.lanes;
+    Value* end = b_.getInt64(static_cast<std::uint64_t>(padded));
+    if (nest.bounds[axis]) end = nest.bounds[axis]; // at most the extent
     Loop loop = emit_loop(
-        b_, fast_end, b_.getInt64(static_cast<std::uint64_t>(padded)),
-        b_.getInt64(static_cast<std::uint64_t>(nest.lanes)), flatten(total),
+        b_, fast_end, end, b_.getInt64(static_cast<std::uint64_t>(nest.lanes)), flatten(total),
         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
           Value* tail = nullptr;
           if (extent % nest.lanes != 0) {

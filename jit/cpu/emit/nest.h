@@ -63,6 +63,7 @@ struct Nest {
   int reduced_axis = -1; // a reduction along another axis than the vector axis: that loop is innermost
   int lanes = 1;
   int unroll = 1;
+  Values bounds; // per domain axis: where the loop may end; null: the domain's extent
 
   bool guarded = true;
   llvm::Value* tail = nullptr; // guarded: lanes inside the domain; null: all
