@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/language.h>
+#include <kiln/jit/runtime/assign.h>
 #include <kiln/jit/runtime/buffer.h>
 #include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/device.h>

@@ -17,7 +17,7 @@
 
 namespace kiln {
 
-// What each operation is in the language.
+// What each operation is in the language. Qualified, because the location would also find functions of std.
 namespace detail::whole_op {
 #define KILN_UNARY(OP, CALL)                                                                                 \
   struct OP {                                                                                                \
@@ -46,48 +46,48 @@ KILN_BINARY(ShiftRight, x >> y)
 KILN_UNARY(Negate, -x)
 KILN_UNARY(Complement, ~x)
 KILN_UNARY(LogicalNot, !x)
-KILN_UNARY(Exp, exp(x, Location{}))
-KILN_UNARY(Exp2, exp2(x, Location{}))
-KILN_UNARY(Expm1, expm1(x, Location{}))
-KILN_UNARY(Log, log(x, Location{}))
-KILN_UNARY(Log2, log2(x, Location{}))
-KILN_UNARY(Log1p, log1p(x, Location{}))
-KILN_UNARY(Sin, sin(x, Location{}))
-KILN_UNARY(Cos, cos(x, Location{}))
-KILN_UNARY(Tan, tan(x, Location{}))
-KILN_UNARY(Tanh, tanh(x, Location{}))
-KILN_UNARY(Erf, erf(x, Location{}))
-KILN_UNARY(Sigmoid, sigmoid(x, Location{}))
-KILN_UNARY(Sqrt, sqrt(x, Location{}))
-KILN_UNARY(Rsqrt, rsqrt(x, Location{}))
-KILN_UNARY(Floor, floor(x, Location{}))
-KILN_UNARY(Ceil, ceil(x, Location{}))
-KILN_UNARY(Trunc, trunc(x, Location{}))
-KILN_UNARY(Round, round(x, Location{}))
-KILN_UNARY(Silu, silu(x, Location{}))
-KILN_UNARY(Gelu, gelu(x, Location{}))
-KILN_UNARY(IsNan, isnan(x, Location{}))
-KILN_UNARY(IsInf, isinf(x, Location{}))
-KILN_UNARY(Abs, abs(x, Location{}))
-KILN_UNARY(Relu, relu(x, Location{}))
-KILN_UNARY(PopCount, popcount(x, Location{}))
-KILN_BINARY(Pow, pow(x, y, Location{}))
-KILN_BINARY(Atan2, atan2(x, y, Location{}))
-KILN_BINARY(Min, min(x, y, Location{}))
-KILN_BINARY(Max, max(x, y, Location{}))
-KILN_BINARY(MulHi, mul_hi(x, y))
-KILN_BINARY(CeilDiv, cdiv(x, y))
+KILN_UNARY(Exp, kiln::exp(x, Location{}))
+KILN_UNARY(Exp2, kiln::exp2(x, Location{}))
+KILN_UNARY(Expm1, kiln::expm1(x, Location{}))
+KILN_UNARY(Log, kiln::log(x, Location{}))
+KILN_UNARY(Log2, kiln::log2(x, Location{}))
+KILN_UNARY(Log1p, kiln::log1p(x, Location{}))
+KILN_UNARY(Sin, kiln::sin(x, Location{}))
+KILN_UNARY(Cos, kiln::cos(x, Location{}))
+KILN_UNARY(Tan, kiln::tan(x, Location{}))
+KILN_UNARY(Tanh, kiln::tanh(x, Location{}))
+KILN_UNARY(Erf, kiln::erf(x, Location{}))
+KILN_UNARY(Sigmoid, kiln::sigmoid(x, Location{}))
+KILN_UNARY(Sqrt, kiln::sqrt(x, Location{}))
+KILN_UNARY(Rsqrt, kiln::rsqrt(x, Location{}))
+KILN_UNARY(Floor, kiln::floor(x, Location{}))
+KILN_UNARY(Ceil, kiln::ceil(x, Location{}))
+KILN_UNARY(Trunc, kiln::trunc(x, Location{}))
+KILN_UNARY(Round, kiln::round(x, Location{}))
+KILN_UNARY(Silu, kiln::silu(x, Location{}))
+KILN_UNARY(Gelu, kiln::gelu(x, Location{}))
+KILN_UNARY(IsNan, kiln::isnan(x, Location{}))
+KILN_UNARY(IsInf, kiln::isinf(x, Location{}))
+KILN_UNARY(Abs, kiln::abs(x, Location{}))
+KILN_UNARY(Relu, kiln::relu(x, Location{}))
+KILN_UNARY(PopCount, kiln::popcount(x, Location{}))
+KILN_BINARY(Pow, kiln::pow(x, y, Location{}))
+KILN_BINARY(Atan2, kiln::atan2(x, y, Location{}))
+KILN_BINARY(Min, kiln::min(x, y, Location{}))
+KILN_BINARY(Max, kiln::max(x, y, Location{}))
+KILN_BINARY(MulHi, kiln::mul_hi(x, y))
+KILN_BINARY(CeilDiv, kiln::cdiv(x, y))
 #undef KILN_UNARY
 #undef KILN_BINARY
 
 struct Fma {
   template <class X, class Y, class Z> static auto apply(const X& x, const Y& y, const Z& z) {
-    return fma(x, y, z, Location{});
+    return kiln::fma(x, y, z, Location{});
   }
 };
 struct Where {
   template <class C, class X, class Y> static auto apply(const C& c, const X& x, const Y& y) {
-    return where(c, x, y, Location{});
+    return kiln::where(c, x, y, Location{});
   }
 };
 template <class T> struct Cast {

@@ -69,7 +69,7 @@ template <class T, class N> struct NumberLeaf {
 // --- Nodes ------------------------------------------------------------------------------------------------
 
 // The tile that recording `expression` gives.
-template <class E> auto recorded(const E& expression) {
+template <class E> auto tile_of(const E& expression) {
   using R = tile_of_t<E>;
   if constexpr (std::is_same_v<E, R>)
     return expression;
@@ -94,13 +94,13 @@ template <class A, class... R> Arguments<A, R...> pack(const A& first, const R&.
 
 template <class R> struct Application {
   R result;
-  template <class Op, class... X> Application(Op, const X&... x) : result(recorded(Op::apply(x...))) {}
+  template <class Op, class... X> Application(Op, const X&... x) : result(tile_of(Op::apply(x...))) {}
 };
 
 // `Op::apply` on the tiles of the operands A.
 template <class Op, class... A> struct WholeNode {
   using kiln_whole = WholeNode;
-  using tile = decltype(recorded(Op::apply(std::declval<const typename A::tile&>()...)));
+  using tile = decltype(tile_of(Op::apply(std::declval<const typename A::tile&>()...)));
   static constexpr int rank = [] {
     int most = 0;
     ((most = A::rank > most ? A::rank : most), ...);

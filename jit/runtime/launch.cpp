@@ -7,10 +7,8 @@
 #include <kiln/dsl/detail/recording.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
-#include <kiln/jit/cpu/hooks.h>
 #include <kiln/jit/passes/passes.h>
-#include <kiln/jit/runtime/scratch.h>
-#include <kiln/jit/runtime/thread_pool.h>
+#include <kiln/jit/runtime/run_kernel.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,11 +16,6 @@
 namespace kiln::detail {
 
 namespace {
-
-// A launch that takes less runs in the launching thread: to wake another costs more.
-constexpr double inline_ns = 5000;
-// Programs are handed to threads in portions of about this length.
-constexpr double portion_ns = 5000;
 
 constexpr int max_grid_rank = launch_header_words - 1;
 constexpr int explicit_rank = 3; // of a Grid
@@ -92,59 +85,6 @@ struct Command {
   const std::uint64_t* arguments() const { return words + grid_rank(); }
 };
 
-struct SharedLaunch { // by the threads of one launch
-  const CompiledKernel* code;
-  const std::uint64_t* arguments;
-  cpu::LaunchContext context;
-  cpu::LaunchState state;
-};
-
-void fail(SharedLaunch& launch, std::exception_ptr error) {
-  std::lock_guard lock(launch.state.mutex);
-  if (!launch.state.error) launch.state.error = std::move(error);
-  std::atomic_ref(launch.state.stop).store(1, std::memory_order_relaxed);
-}
-
-void run_programs(void* shared, std::int64_t begin, std::int64_t end, int) noexcept {
-  auto& launch = *static_cast<SharedLaunch*>(shared);
-  if (std::atomic_ref(launch.state.stop).load(std::memory_order_relaxed)) return;
-  cpu::LaunchContext context = launch.context;
-  if (std::int64_t bytes = launch.code->scratch_bytes; bytes > 0) {
-    context.scratch = static_cast<char*>(thread_scratch(bytes));
-    if (!context.scratch) {
-      fail(launch, std::make_exception_ptr(UserError(
-                       "kernel \"" + launch.code->name + "\": no memory for the " + std::to_string(bytes) +
-                       " bytes of scratch that a thread needs; use smaller tiles or fewer threads")));
-      return;
-    }
-  }
-  launch.code->code->entry()(launch.arguments, &context, begin, end);
-}
-
-void run(const Command& command) {
-  const CompiledKernel& code = *command.variant->code;
-  SharedLaunch launch{&code, command.arguments(), {}, {}};
-  launch.state.kernel = code.name.c_str();
-  launch.context.stop = &launch.state.stop;
-  launch.context.launch = &launch.state;
-  launch.context.stream_bytes = INT64_MAX;
-  std::int64_t programs = 1;
-  std::fill(std::begin(launch.context.grid), std::end(launch.context.grid), 1);
-  for (int i = 0; i < command.grid_rank(); ++i)
-    programs *= launch.context.grid[i] = command.grid()[i];
-  double ns = code.cost.program_ns(launch.arguments);
-  if (programs == 1 || ns * static_cast<double>(programs) < inline_ns) {
-    run_programs(&launch, 0, programs, 0);
-  } else {
-    // The pool's own choice, unless programs are so short that handing them out would cost more.
-    auto& pool = ThreadPool::shared();
-    std::int64_t fair = std::max<std::int64_t>(1, programs / (32 * std::int64_t{pool.size()}));
-    auto portion = static_cast<std::int64_t>(std::min(portion_ns / std::max(ns, 1.0), 1e6));
-    pool.parallel_for(programs, run_programs, &launch, std::max(fair, portion));
-  }
-  if (launch.state.error) std::rethrow_exception(launch.state.error);
-}
-
 void execute(void* payload, CommandAction action) {
   auto* words = static_cast<const std::uint64_t*>(payload);
   Command command{reinterpret_cast<const Variant*>(words[0]), words + 1};
@@ -152,7 +92,8 @@ void execute(void* payload, CommandAction action) {
     KernelCore* core;
     ~Release() { core->release(); }
   } release{command.variant->core};
-  if (action == CommandAction::Run) run(command);
+  if (action == CommandAction::Run)
+    run_kernel(*command.variant->code, command.grid(), command.grid_rank(), command.arguments());
 }
 
 void check_not_recording(const KernelCore& core, SourceLocation site, const char* what) {
