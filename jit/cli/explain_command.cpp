@@ -5,6 +5,7 @@
 #include <kiln/dsl/ir/verifier.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
+#include <kiln/jit/runtime/options.h>
 
 #include <fmt/format.h>
 
@@ -96,6 +97,7 @@ int run_explain(int argc, char** argv) {
   app.add_flag("--all", sections.all, "show all of these, with whole tile IR after each pass");
   app.add_flag("--json", json, "print everything as JSON, one object a kernel");
   if (auto code = parse(app, argc, argv)) return *code;
+  options.debug |= kiln::options().debug;
   for (const std::string& config : configs)
     options.config += (options.config.empty() ? "" : ",") + config;
   if (!sections.llvm && !sections.assembly) sections.passes = true;
