@@ -117,6 +117,13 @@ expect 1 'noise.kir' explain noise.kir
 mkdir folder.kir
 expect 1 'folder.kir' explain folder.kir
 
+# Every registered kernel can be explained with the sizes it is registered with, and moves something.
+for kernel in $("$kiln" kernels | sed -n 's/^\([^ ][^ ]*\) .*/\1/p'); do
+  [ "$kernel" = no ] && break
+  expect 0 '^  once each +[1-9]' explain "$kernel" --all
+  expect 0 '^predicted for the whole grid' explain "$kernel"
+done
+
 # JSON is JSON.
 if command -v python3 >/dev/null; then
   "$kiln" explain axpy.kir --config BM=64 --size x=1000 --size y=1000 --size a=2 --json |
