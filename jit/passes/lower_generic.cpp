@@ -5,14 +5,15 @@
 namespace kiln::passes {
 
 namespace {
-constexpr std::string_view pipeline[] = {"bind",         "expand-grid", "canonicalize", "cse", "licm",
-                                         "canonicalize", "cse",         "fuse-dot",     "dce"};
+constexpr std::string_view pipeline[] = {"bind", "expand-grid",  "check-bounds", "canonicalize", "cse",
+                                         "licm", "canonicalize", "cse",          "fuse-dot",     "dce"};
 } // namespace
 
 std::unique_ptr<ir::Kernel> lower_generic(const ir::Kernel& recorded, const PassOptions& options,
                                           const PassObserver& observe) {
   std::unique_ptr<ir::Kernel> kernel = recorded.clone();
   for (std::string_view name : pipeline) {
+    if (name == "check-bounds" && !options.debug) continue;
     find_pass(name).run(*kernel, options);
 #ifndef NDEBUG
     ir::verify(*kernel);

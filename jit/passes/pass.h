@@ -16,6 +16,7 @@ namespace kiln::passes {
 struct PassOptions {
   Config config;
   std::vector<LayoutClass> layouts; // per parameter that is a view, in order; empty: as the types say
+  bool debug = false;               // check what can be checked at run time
 };
 
 struct PassInfo {

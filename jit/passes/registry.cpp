@@ -17,6 +17,7 @@ const std::vector<PassInfo>& all_passes() {
       {"canonicalize", "folds constants and brings every operation into its simplest form", canonicalize},
       {"cse", "lets repeated operations give way to the first one", cse},
       {"licm", "moves what a loop does not change out of it", licm},
+      {"check-bounds", "asserts that gathers and scatters stay inside their views", check_bounds},
       {"fuse-dot", "makes a dot's sum with something its accumulator", fuse_dot},
       {"dce", "removes what nothing needs", dce},
       {"axis-info", "notes divisibility, contiguity and constancy at each operation", annotate_axis_info},

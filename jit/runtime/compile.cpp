@@ -77,7 +77,7 @@ public:
 
 private:
   void lower() {
-    passes::PassOptions pass_options{request_.config, request_.layouts};
+    passes::PassOptions pass_options{request_.config, request_.layouts, debug_};
     lowered_ = passes::lower_generic(request_.recorded, pass_options);
     result_->name = lowered_->name;
     ir::ArgumentLayout layout = ir::ArgumentLayout::of(*lowered_);
