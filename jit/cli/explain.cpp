@@ -53,13 +53,18 @@ std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Examp
 
 } // namespace
 
-Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* registered,
+Explanation explain(const ir::Kernel& unnamed, const RegisteredKernel* registered,
                     const ExplainOptions& options) {
   Explanation e;
-  e.name = recorded.name;
+  e.name = unnamed.name;
   e.summary = registered ? registered->summary : "";
+  e.example = make_example(unnamed, registered, options.sizes);
+  // A lambda's parameters have no names; those of the registration make the text readable.
+  std::unique_ptr<ir::Kernel> kernel = unnamed.clone();
+  for (std::size_t i = 0; registered && i < kernel->body.args.size(); ++i)
+    kernel->body.args[i]->name = intern(e.example.parameters[i].name);
+  const ir::Kernel& recorded = *kernel;
   e.recorded = ir::print(recorded);
-  e.example = make_example(recorded, registered, options.sizes);
   passes::PassOptions pass_options{config_of(registered, options.config), {}};
   e.config = pass_options.config.to_string();
   pass_options.layouts = e.layouts = layouts_of(recorded, e.example, options.layouts);

@@ -101,7 +101,7 @@ std::string cost_text(const Explanation& e) {
   out += traffic_line("in all", cost.read(), cost.written(), {});
   out += fmt::format("  {:<12}{}\n", "once each", bytes_text(cost.unique_bytes()));
   out += fmt::format("  {:<12}{}", "arithmetic", count_text(cost.flops, "FLOP"));
-  if (cost.integer_ops) out += ", " + count_text(cost.integer_ops, "integer operations");
+  if (cost.integer_ops) out += ", " + count_text(cost.integer_ops, "OP on integers");
   out += "\n";
   if (double bytes = cost.unique_bytes(); bytes > 0)
     out += fmt::format("  {:<12}{:.4g} FLOP a byte\n", "intensity", cost.flops / bytes);

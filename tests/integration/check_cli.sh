@@ -52,6 +52,7 @@ expect 0 '^kernel saxpy: y = a x \+ y' --load "$plugin" explain saxpy
 expect 0 '^  grid +cdiv\(y.extent\(0\), 512\): 2048 programs' --load "$plugin" explain saxpy
 expect 0 '^  a +f32 += 2$' --load "$plugin" explain saxpy
 expect 0 '^  y +4 MiB +4 MiB +4 MiB' --load "$plugin" explain saxpy
+expect 0 '^kernel @saxpy\(%a: f32, %x: view<const f32, 1>, %y: view<f32, 1>\)' --load "$plugin" explain saxpy
 expect 0 'cdiv\(y.extent\(0\), 128\): 8 programs' --load "$plugin" explain saxpy --size N=1000 --config BLOCK=128
 expect 0 'cli_plugin.cpp:[0-9]+: y.tile\(i\).store' --load "$plugin" explain saxpy --asm --source "$source"
 expect 1 "x's and y's extents: 7 != 1048576" --load "$plugin" explain saxpy --size x=7
