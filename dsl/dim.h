@@ -207,7 +207,8 @@ template <char... Digits> consteval auto operator""_c() {
     static constexpr const char* dimension_name = #NAME;                                                     \
     static constexpr ::kiln::detail::DimInfo info{1, 1, 1, 0, {dimension_name}};                             \
     ::kiln::Binding operator=(::std::int64_t size) const {                                                   \
-      return ::kiln::detail::bind_dimension(dimension_name, size);                                           \
+      static const char* const interned = ::kiln::detail::bind_dimension(dimension_name, 1).name;            \
+      return {interned, size};                                                                               \
     }                                                                                                        \
   } NAME {                                                                                                   \
   }

@@ -1,5 +1,6 @@
 # Lists the test cases of a Catch2 program (PROGRAM) as ctest tests named "PREFIX: test case" in OUT.
 set(script "")
+cmake_path(GET OUT PARENT_PATH folder) # tests leave the user's kernel cache alone
 foreach(label quick slow)
   set(spec "~[slow]~[.]") # what a tag hides, only a person runs
   if(label STREQUAL "slow")
@@ -16,7 +17,7 @@ foreach(label quick slow)
     # Characters that mean something in a Catch2 test specification.
     string(REGEX REPLACE "([],[*\"~\\])" "\\\\\\1" spec_name "${name}")
     string(APPEND script "add_test([==[${PREFIX}: ${name}]==] [==[${PROGRAM}]==] [==[${spec_name}]==])\n")
-    string(APPEND script "set_tests_properties([==[${PREFIX}: ${name}]==] PROPERTIES LABELS ${label} TIMEOUT 600)\n")
+    string(APPEND script "set_tests_properties([==[${PREFIX}: ${name}]==] PROPERTIES LABELS ${label} TIMEOUT 600 ENVIRONMENT [==[KILN_CACHE_DIR=${folder}/cache]==])\n")
   endforeach()
 endforeach()
 file(WRITE ${OUT} "${script}")

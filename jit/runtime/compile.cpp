@@ -5,6 +5,7 @@
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/cpu/legality.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/log.h>
@@ -46,6 +47,15 @@ std::string text_of(const std::vector<LayoutClass>& layouts) {
   return text;
 }
 
+// "matmul.cpp:12: ..."
+bool starts_with_location(const std::string& text) {
+  std::size_t end = text.find(": ");
+  std::size_t digits = end;
+  while (digits != std::string::npos && digits > 0 && text[digits - 1] >= '0' && text[digits - 1] <= '9')
+    --digits;
+  return digits != std::string::npos && digits < end && digits > 0 && text[digits - 1] == ':';
+}
+
 // What stands in the cache: the scratch size, then the object file.
 std::vector<char> to_payload(const cpu::CompiledObject& object) {
   std::vector<char> payload(sizeof object.scratch_bytes + object.object.size());
@@ -62,6 +72,7 @@ public:
   std::shared_ptr<const CompiledKernel> run() {
     try {
       lower();
+      cpu::check_legal(*lowered_);
       make_key();
       if (!(keep_.llvm || keep_.assembly) && from_disk()) return result_;
       ask_policy();
@@ -69,8 +80,9 @@ public:
     } catch (const UserError& e) {
       // Errors about the kernel as a whole get the line where it was made.
       std::string text = e.what();
-      if (text.starts_with("kernel ")) throw UserError(request_.where, text);
-      throw;
+      if (starts_with_location(text)) throw;
+      if (!text.starts_with("kernel ")) text = "kernel " + request_.recorded.name + ": " + text;
+      throw UserError(request_.where, text);
     }
     return result_;
   }
@@ -178,7 +190,7 @@ private:
 
   const CompileRequest& request_;
   const cpu::Target& target_;
-  Keep keep_;
+  KeepFiles keep_;
   bool debug_;
   std::unique_ptr<ir::Kernel> lowered_;
   std::string text_;

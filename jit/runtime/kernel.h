@@ -70,7 +70,7 @@ inline constexpr int launch_header_words = 9;
 
 void launch(KernelCore& core, Stream& stream, Location site, const Config& config, const Grid* grid,
             std::uint64_t* words);
-void interpret(KernelCore& core, Location site, const Config& config, const Grid* grid, std::uint64_t* words);
+void interpret(KernelCore& core, const Config& config, const Grid* grid, std::uint64_t* words);
 void warm_up(KernelCore& core, Device device, Location site, const Config& config,
              std::initializer_list<LayoutClass> layouts);
 std::shared_ptr<ir::Kernel> record(KernelCore& core, const Config& config);
@@ -110,32 +110,36 @@ public:
 
   // Queues the kernel on the stream.
   template <class... A> void launch(detail::StreamAt at, const Config& config, A&&... arguments) const {
-    if constexpr (accepts<A...>()) {
-      detail::PackedArguments<P...> packed(arguments...);
-      detail::launch(*handle_, at.stream, at.site, config, nullptr, packed.words());
-    }
+    if constexpr (count_fits<A...>())
+      if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
+        detail::PackedArguments<P...> packed(arguments...);
+        detail::launch(*handle_, at.stream, at.site, config, nullptr, packed.words());
+      }
   }
   template <class... A>
   void launch(detail::StreamAt at, const Config& config, Grid grid, A&&... arguments) const {
-    if constexpr (accepts<A...>()) {
-      detail::PackedArguments<P...> packed(arguments...);
-      detail::launch(*handle_, at.stream, at.site, config, &grid, packed.words());
-    }
+    if constexpr (count_fits<A...>())
+      if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
+        detail::PackedArguments<P...> packed(arguments...);
+        detail::launch(*handle_, at.stream, at.site, config, &grid, packed.words());
+      }
   }
 
   // Runs the kernel in the plain interpreter of tile IR, slowly, and returns when it is done: the reference
   // that every device is compared with.
   template <class... A> void interpret(const Config& config, A&&... arguments) const {
-    if constexpr (accepts<A...>()) {
-      detail::PackedArguments<P...> packed(arguments...);
-      detail::interpret(*handle_, {}, config, nullptr, packed.words());
-    }
+    if constexpr (count_fits<A...>())
+      if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
+        detail::PackedArguments<P...> packed(arguments...);
+        detail::interpret(*handle_, config, nullptr, packed.words());
+      }
   }
   template <class... A> void interpret(const Config& config, Grid grid, A&&... arguments) const {
-    if constexpr (accepts<A...>()) {
-      detail::PackedArguments<P...> packed(arguments...);
-      detail::interpret(*handle_, {}, config, &grid, packed.words());
-    }
+    if constexpr (count_fits<A...>())
+      if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
+        detail::PackedArguments<P...> packed(arguments...);
+        detail::interpret(*handle_, config, &grid, packed.words());
+      }
   }
 
   // Compiles ahead of the first launch. `layouts` has a class for each View parameter; without it each is
@@ -154,14 +158,10 @@ public:
   SourceLocation location() const { return detail::location_of(*handle_); } // where it was made
 
 private:
-  template <class... A> static constexpr bool accepts() {
-    constexpr bool count = sizeof...(A) == sizeof...(P);
+  template <class... A> static constexpr bool count_fits() {
     static_assert(sizeof...(A) >= sizeof...(P), "too few arguments: the kernel has more parameters");
     static_assert(sizeof...(A) <= sizeof...(P), "too many arguments: the kernel has fewer parameters");
-    if constexpr (count)
-      return (static_cast<int>(detail::HostArgument<P>::template accepts<A>()) & ... & 1) != 0;
-    else
-      return false;
+    return sizeof...(A) == sizeof...(P);
   }
 
   detail::KernelHandle handle_;

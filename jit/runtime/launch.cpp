@@ -130,8 +130,8 @@ void launch(KernelCore& core, Stream& stream, Location at, const Config& config,
   }
 }
 
-void interpret(KernelCore& core, Location at, const Config& config, const Grid* given, std::uint64_t* words) {
-  SourceLocation site(at);
+void interpret(KernelCore& core, const Config& config, const Grid* given, std::uint64_t* words) {
+  SourceLocation site = core.where;
   check_not_recording(core, site, "interpreted");
   std::uint64_t layouts = core.check_arguments(words, site);
   Config used = config_for(Device::cpu(), config);

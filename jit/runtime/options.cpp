@@ -23,13 +23,13 @@ constexpr LogLevelName log_level_names[] = {{"off", LogLevel::Off},
 
 struct KeepName {
   std::string_view name;
-  bool Keep::* member;
+  bool KeepFiles::* member;
 };
-constexpr KeepName keep_names[] = {{"tile", &Keep::tile},
-                                   {"llvm", &Keep::llvm},
-                                   {"ptx", &Keep::ptx},
-                                   {"cubin", &Keep::cubin},
-                                   {"asm", &Keep::assembly}};
+constexpr KeepName keep_names[] = {{"tile", &KeepFiles::tile},
+                                   {"llvm", &KeepFiles::llvm},
+                                   {"ptx", &KeepFiles::ptx},
+                                   {"cubin", &KeepFiles::cubin},
+                                   {"asm", &KeepFiles::assembly}};
 
 class Parser {
 public:
@@ -66,8 +66,8 @@ private:
     return v == "1";
   }
 
-  Keep keep() {
-    Keep keep;
+  KeepFiles keep() {
+    KeepFiles keep;
     for (auto rest = value("KILN_KEEP"); !rest.empty();) {
       auto comma = rest.find(',');
       auto item = rest.substr(0, comma);

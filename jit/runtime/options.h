@@ -20,20 +20,20 @@
 
 namespace kiln {
 
-struct Keep {
+struct KeepFiles {
   bool tile = false;
   bool llvm = false;
   bool ptx = false;
   bool cubin = false;
   bool assembly = false;
   bool any() const { return tile || llvm || ptx || cubin || assembly; }
-  bool operator==(const Keep&) const = default;
+  bool operator==(const KeepFiles&) const = default;
 };
 
 struct Options {
   bool debug = false;
   bool perf = false;
-  Keep keep;
+  KeepFiles keep;
   std::string keep_dir = "kiln-keep";
   LogLevel log = LogLevel::Warning;
   std::string cache_dir; // empty: there is nowhere to cache, compile every time

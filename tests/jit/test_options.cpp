@@ -42,7 +42,7 @@ TEST_CASE("every switch is read") {
   CHECK(warnings.empty());
   CHECK(o.debug);
   CHECK(o.perf);
-  CHECK(o.keep == Keep{.tile = true, .assembly = true});
+  CHECK(o.keep == KeepFiles{.tile = true, .assembly = true});
   CHECK(o.keep_dir == "/k");
   CHECK(o.log == LogLevel::Debug);
   CHECK(o.cache_dir == "/c");
@@ -68,7 +68,7 @@ TEST_CASE("a value that is not understood is warned about with the legal ones") 
   CHECK(warnings[2] == "KILN_LOG is 'loud'; use off, error, warning, info or debug; taken as warning");
   CHECK(warnings[3].ends_with("use a number from 1 to 4096; all CPUs are used"));
   CHECK_FALSE(o.debug);
-  CHECK(o.keep == Keep{.tile = true});
+  CHECK(o.keep == KeepFiles{.tile = true});
   CHECK(o.log == LogLevel::Warning);
   CHECK(o.num_threads == 0);
 }

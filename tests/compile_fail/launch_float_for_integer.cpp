@@ -1,0 +1,7 @@
+// A floating-point number for an integer.
+// expect: a Scalar of integers takes no floating-point number: convert it
+#include <kiln/kiln.h>
+
+using namespace kiln;
+
+void call(Stream& stream, const Kernel<Scalar<std::int32_t>>& k) { k.launch(stream, {}, 1.0f); }

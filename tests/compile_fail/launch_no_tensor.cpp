@@ -1,0 +1,7 @@
+// A pointer for a View.
+// expect: a View parameter takes a TensorView or a Tensor
+#include <kiln/kiln.h>
+
+using namespace kiln;
+
+void call(Stream& stream, const Kernel<View<float, 1>>& k, float* x) { k.launch(stream, {}, x); }

@@ -1,0 +1,7 @@
+// A pointer to the wrong type.
+// expect: the pointer's element type is not that of the raw::Ptr parameter
+#include <kiln/kiln.h>
+
+using namespace kiln;
+
+void call(Stream& stream, const Kernel<raw::Ptr<float>>& k, double* p) { k.launch(stream, {}, p); }

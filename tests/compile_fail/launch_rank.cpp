@@ -1,0 +1,9 @@
+// A matrix for a vector.
+// expect: the argument's number of dimensions is not that of the View parameter
+#include <kiln/kiln.h>
+
+using namespace kiln;
+
+void call(Stream& stream, const Kernel<View<float, 1>>& k, TensorView<float, 2> x) {
+  k.launch(stream, {}, x);
+}

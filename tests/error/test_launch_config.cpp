@@ -1,0 +1,65 @@
+// Configs that a kernel cannot be compiled with.
+#include "error_test.h"
+
+using namespace kiln;
+using kiln::test::error_of;
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BK);
+
+namespace {
+
+const auto sums = kernel("sums", [](View<const float, 2> x, View<float, 1> out) {
+  auto [i] = program_tile(out, BM);
+  out.tile(i).store(sum(x.tile(i, Offset<BN>(0)).load(), BN));
+});
+const std::string made = KILN_HERE(-4);
+
+std::string config_error(const Config& config) {
+  std::vector<float> x(64, 1), out(8);
+  Stream stream;
+  auto error = error_of([&] { sums.launch(stream, config, TensorView(x, {8, 8}), TensorView(out)); });
+  stream.synchronize();
+  return error;
+}
+
+} // namespace
+
+TEST_CASE("dimensions without a size are named, all of them") {
+  REQUIRE(config_error({}) == made +
+                                  ": kernel sums: dimensions BM, BN have no size in the config {}; add BM = "
+                                  "SIZE, BN = SIZE");
+  REQUIRE(config_error({BM = 4}) ==
+          made + ": kernel sums: dimension BN has no size in the config {BM=4}; add BN = SIZE");
+}
+
+TEST_CASE("a size that is not positive is refused") {
+  REQUIRE(config_error({BM = 0, BN = 8}) ==
+          made + ": kernel sums: dimension BM has size 0 in the config {BM=0,BN=8}; a size must be positive");
+}
+
+TEST_CASE("a name that the kernel does not have is refused") {
+  REQUIRE(config_error({BM = 4, BN = 8, BK = 2}) ==
+          made + ": kernel sums: the config {BK=2,BM=4,BN=8} names BK, which the kernel does not use; its "
+                 "dimensions are BM, BN");
+}
+
+TEST_CASE("options that a CPU lacks are ignored") {
+  REQUIRE(config_error({BM = 4, BN = 8, num_warps = 8, num_stages = 3}) == "no error");
+}
+
+TEST_CASE("sizes that do not fit the device are refused") {
+  auto k = kernel("sort", [](View<float, 2> x) {
+    auto [i, j] = program_tile(x, BM, BN);
+    auto loaded = x.tile(i, j).load();
+    x.tile(i, j).store(cumsum(loaded, BN));
+  });
+  std::string line = KILN_HERE(-5);
+  std::vector<float> x(4);
+  Stream stream;
+  std::string error = error_of([&] { k.launch(stream, {BM = 16384, BN = 16384}, TensorView(x, {2, 2})); });
+  REQUIRE(error == line +
+                       ": kernel sort: the tiles of the config {BM=16384,BN=16384} need 1073741888 bytes of "
+                       "scratch memory, and cpu has 268435456 for a program; choose smaller sizes");
+}

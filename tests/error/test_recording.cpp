@@ -1,0 +1,68 @@
+// What must not happen while a kernel is recorded, and what becomes of exceptions.
+#include "error_test.h"
+
+using namespace kiln;
+using kiln::test::error_of;
+
+KILN_DIM(BN);
+
+namespace {
+const auto fill = kernel("fill", [](View<float, 1> x) {
+  auto [i] = program_tile(x, BN);
+  x.tile(i).store(1.0f);
+});
+const std::string fill_title = "kernel \"fill\" (" + KILN_HERE(-4) + ")";
+} // namespace
+
+TEST_CASE("launching inside a recording is refused") {
+  std::vector<float> other(4), x(4);
+  Stream stream;
+  std::string line = KILN_HERE(1);
+  auto k = kernel("outer", [&](View<float, 1>) { fill.launch(stream, {BN = 4}, TensorView(other)); });
+  REQUIRE(error_of([&] { k.launch(stream, {}, Grid{1}, TensorView(x)); }) ==
+          line + ": " + fill_title +
+              " is launched while kernel \"outer\" is being recorded; launch it outside of the lambda");
+  REQUIRE(error_of([&] { fill.launch(stream, {BN = 4}, TensorView(x)); }) == "no error");
+}
+
+TEST_CASE("recording inside a recording is refused") {
+  auto k = kernel("outer", [&](View<float, 1>) { fill.record(); });
+  REQUIRE(
+      error_of([&] { k.record(); }) ==
+      fill_title.substr(15, fill_title.size() - 16) +
+          ": kernel \"fill\" is recorded while kernel \"outer\" is being recorded; kernels do not nest, call "
+          "a C++ function instead");
+}
+
+TEST_CASE("a tile of another recording is refused") {
+  std::optional<Tile<float, BN>> kept;
+  auto first = kernel("first", [&](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    kept.emplace(x.tile(i).load());
+  });
+  std::string line = KILN_HERE(3);
+  auto second = kernel("second", [&](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    x.tile(i).store(*kept);
+  });
+  first.record();
+  REQUIRE(error_of([&] { second.record(); }) ==
+          line + ": kernel \"second\" uses a tile or view from the recording of kernel \"first\"; pass data "
+                 "between kernels through memory");
+}
+
+TEST_CASE("an exception of the lambda leaves nothing behind") {
+  int calls = 0;
+  auto k = kernel("throws", [&](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    if (++calls == 1) throw std::runtime_error("the lambda's own");
+    x.tile(i).store(3.0f);
+  });
+  std::vector<float> x(4);
+  Stream stream;
+  REQUIRE_THROWS_WITH(k.launch(stream, {BN = 4}, TensorView(x)), "the lambda's own");
+  k.launch(stream, {BN = 4}, TensorView(x));
+  stream.synchronize();
+  REQUIRE(x == std::vector<float>(4, 3.0f));
+  REQUIRE(calls == 2);
+}
