@@ -41,6 +41,7 @@ void CommandQueue::start() {
     for (std::uint64_t i = 0; i < capacity; ++i)
       ring_[i].sequence.store(i, std::memory_order_relaxed);
   }
+  spinning_helps(); // looks once, and allocates: not in the middle of a launch
   auto body = [](void* self) -> void* {
     static_cast<CommandQueue*>(self)->work();
     return nullptr;

@@ -174,7 +174,8 @@ TEST_CASE("a warm enqueue does not allocate") {
   for (int i = 0; i < 1000; ++i)
     enqueue(stream, [&n] { ++n; }, {.small = i % 2 == 0});
   stream.synchronize();
-  CHECK(allocation_count() == before);
+  long after = allocation_count(); // Catch's own macros allocate
+  CHECK(after == before);
   CHECK(n == 1001);
 }
 
