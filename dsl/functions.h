@@ -327,7 +327,8 @@ auto silu(const A& a, detail::Location loc = detail::Location::current()) {
 template <class A>
   requires detail::Operands<A>
 auto gelu(const A& a, detail::Location loc = detail::Location::current()) {
-  return 0.5f * a * (1.0f + erf(a * 0.70710678118654752440f, loc));
+  using E = std::conditional_t<detail::operand_dtype<A>() == DType::F64, double, float>;
+  return 0.5f * a * (1.0f + erf(a * static_cast<E>(0.70710678118654752440), loc));
 }
 
 } // namespace kiln

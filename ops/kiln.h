@@ -13,3 +13,7 @@
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/jit/runtime/tensor_view.h>
 #include <kiln/jit/version.h>
+#include <kiln/ops/elementwise.h>
+#include <kiln/ops/matmul.h>
+#include <kiln/ops/norm.h>
+#include <kiln/ops/softmax.h>

@@ -30,6 +30,7 @@
 // A Kernel is a handle: copies share the compiled code. All its functions are thread-safe and const.
 #pragma once
 
+#include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/kernel_arguments.h>
 #include <kiln/jit/runtime/stream.h>

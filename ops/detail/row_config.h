@@ -1,0 +1,16 @@
+// Tile sizes for kernels that work on whole rows: one tile a row if it fits, else loops over parts of it.
+#pragma once
+
+#include <kiln/dsl/config.h>
+#include <kiln/jit/runtime/device.h>
+
+namespace kiln::ops::detail {
+
+struct RowConfig {
+  bool whole = false; // BN covers the row
+  Config config;      // BM and BN
+};
+// `bytes` of one element as it is computed with.
+RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes);
+
+} // namespace kiln::ops::detail

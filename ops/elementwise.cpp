@@ -1,0 +1,112 @@
+// Fused elementwise ops.
+#include <kiln/ops/elementwise.h>
+
+#include <kiln/dsl/language.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/ops/detail/activate.h>
+#include <kiln/ops/dims.h>
+
+#include <algorithm>
+
+namespace kiln::ops {
+namespace {
+
+template <class T> void activation_body(Activation activation, View<const T, 2> x, View<T, 2> y) {
+  using A = detail::Accumulator<T>;
+  expects(x.rows() == y.rows(), "x's rows and y's rows");
+  expects(x.cols() == y.cols(), "x's columns and y's columns");
+  auto [row, col] = program_tile(y, BM, BN);
+  Tile t = cast<A>(x.tile(row, col).load());
+  y.tile(row, col).store(cast<T>(detail::activate(activation, t)));
+}
+
+template <class T>
+void activation_mul_body(Activation activation, View<const T, 2> gate, View<const T, 2> up, View<T, 2> y) {
+  using A = detail::Accumulator<T>;
+  expects(gate.rows() == y.rows(), "gate's rows and y's rows");
+  expects(gate.cols() == y.cols(), "gate's columns and y's columns");
+  expects(up.rows() == y.rows(), "up's rows and y's rows");
+  expects(up.cols() == y.cols(), "up's columns and y's columns");
+  auto [row, col] = program_tile(y, BM, BN);
+  Tile t = cast<A>(gate.tile(row, col).load());
+  y.tile(row, col).store(cast<T>(detail::activate(activation, t) * cast<A>(up.tile(row, col).load())));
+}
+
+template <class T> ActivationKernel<T> make_activation(Activation activation) {
+  return kernel("activation",
+                [activation](View<const T, 2> x, View<T, 2> y) { activation_body<T>(activation, x, y); });
+}
+template <class T> ActivationMulKernel<T> make_activation_mul(Activation activation) {
+  return kernel("activation_mul", [activation](View<const T, 2> gate, View<const T, 2> up, View<T, 2> y) {
+    activation_mul_body<T>(activation, gate, up, y);
+  });
+}
+
+// Heuristic: 4096 elements a program take some microseconds, which hides what handing it out costs.
+Config elementwise_config(std::int64_t columns) {
+  std::int64_t width = 64;
+  while (width < 4096 && width < columns)
+    width *= 2;
+  return {BM = 4096 / width, BN = width};
+}
+
+// Matrices that are all contiguous are one long row, whose width no tile has to fit.
+template <class... V> bool all_contiguous(const V&... views) { return (views.is_contiguous() && ...); }
+template <class... V> bool same_extents(const V&... views) {
+  std::int64_t rows[] = {views.rows()...}, columns[] = {views.cols()...};
+  return std::equal(std::begin(rows) + 1, std::end(rows), std::begin(rows)) &&
+         std::equal(std::begin(columns) + 1, std::end(columns), std::begin(columns));
+}
+template <class T> TensorView<T, 2> one_row(const TensorView<T, 2>& v) { return v.reshape({1, v.size()}); }
+
+template <class K, class... V> void launch_elementwise(Stream& stream, const K& kernel, const V&... views) {
+  if (same_extents(views...) && all_contiguous(views...)) {
+    auto launch = [&](auto... rows) { kernel.launch(stream, {BM = 1, BN = 4096}, rows...); };
+    launch(one_row(views)...);
+  } else {
+    auto columns = std::get<0>(std::tuple(views.cols()...));
+    kernel.launch(stream, elementwise_config(columns), views...);
+  }
+}
+
+} // namespace
+
+template <class T> const ActivationKernel<T>& activation_kernel(Activation activation) {
+  static const ActivationKernel<T> kernels[activation_count] = {
+      make_activation<T>(Activation::none), make_activation<T>(Activation::relu),
+      make_activation<T>(Activation::gelu), make_activation<T>(Activation::silu)};
+  return kernels[static_cast<int>(activation)];
+}
+template <class T> const ActivationMulKernel<T>& activation_mul_kernel(Activation activation) {
+  static const ActivationMulKernel<T> kernels[activation_count] = {
+      make_activation_mul<T>(Activation::none), make_activation_mul<T>(Activation::relu),
+      make_activation_mul<T>(Activation::gelu), make_activation_mul<T>(Activation::silu)};
+  return kernels[static_cast<int>(activation)];
+}
+
+#define KILN_OPS_ELEMENTWISE(T)                                                                              \
+  template const ActivationKernel<T>& activation_kernel<T>(Activation);                                      \
+  template const ActivationMulKernel<T>& activation_mul_kernel<T>(Activation);                               \
+  void activation(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y, Activation activation) {     \
+    launch_elementwise(stream, activation_kernel<T>(activation), x, y);                                      \
+  }                                                                                                          \
+  void activation_mul(Stream& stream, TensorView<const T, 2> gate, TensorView<const T, 2> up,                \
+                      TensorView<T, 2> y, Activation activation) {                                           \
+    launch_elementwise(stream, activation_mul_kernel<T>(activation), gate, up, y);                           \
+  }
+KILN_OPS_ELEMENTS(KILN_OPS_ELEMENTWISE)
+
+namespace {
+
+const cli::KernelRegistration registered_activation_mul({
+    .name = "activation_mul",
+    .summary = "y = silu(gate) * up, f32",
+    .record =
+        [](const Config& config) { return activation_mul_kernel<float>(Activation::silu).record(config); },
+    .config = "BM=1,BN=4096",
+    .sizes = "M=512,N=14336",
+    .parameters = "gate=M,N up=M,N y=M,N",
+});
+
+} // namespace
+} // namespace kiln::ops

@@ -1,0 +1,103 @@
+// Matrix products: the kernel, and its copies for each activation.
+#include <kiln/ops/matmul.h>
+
+#include <kiln/dsl/language.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/ops/detail/activate.h>
+#include <kiln/ops/dims.h>
+
+namespace kiln::ops {
+namespace {
+
+// a b in the accumulator's type, for the tile of this program.
+template <class A, class T, class M, class N>
+Tile<A, BM, BN> product(const View<const T, 2>& a, const View<const T, 2>& b, M m, N n) {
+  return for_range(BK, a.cols(), zeros<A>(BM, BN),
+                   [&](auto k, auto sum) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum); });
+}
+
+template <class T>
+void matmul_body(Activation activation, View<const T, 2> a, View<const T, 2> b, View<T, 2> c) {
+  expects(a.cols() == b.rows(), "a's columns and b's rows");
+  expects(a.rows() == c.rows(), "a's rows and c's rows");
+  expects(b.cols() == c.cols(), "b's columns and c's columns");
+  auto [m, n] = program_tile(c, BM, BN);
+  auto sum = product<detail::Accumulator<T>>(a, b, m, n);
+  c.tile(m, n).store(cast<T>(detail::activate(activation, sum)));
+}
+
+template <class T>
+void linear_body(Activation activation, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias,
+                 View<T, 2> y) {
+  expects(x.cols() == weight.rows(), "x's columns and weight's rows");
+  expects(x.rows() == y.rows(), "x's rows and y's rows");
+  expects(weight.cols() == y.cols(), "weight's columns and y's columns");
+  expects(bias.size() == y.cols(), "bias's size and y's columns");
+  using A = detail::Accumulator<T>;
+  auto [m, n] = program_tile(y, BM, BN);
+  auto sum = product<A>(x, weight, m, n);
+  Tile biased = sum + cast<A>(bias.tile(n).load());
+  y.tile(m, n).store(cast<T>(detail::activate(activation, biased)));
+}
+
+template <class T> MatmulKernel<T> make_matmul(Activation activation) {
+  return kernel("matmul", [activation](View<const T, 2> a, View<const T, 2> b, View<T, 2> c) {
+    matmul_body<T>(activation, a, b, c);
+  });
+}
+template <class T> LinearKernel<T> make_linear(Activation activation) {
+  return kernel("linear", [activation](View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias,
+                                       View<T, 2> y) { linear_body<T>(activation, x, weight, bias, y); });
+}
+
+} // namespace
+
+template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation) {
+  static const MatmulKernel<T> kernels[activation_count] = {
+      make_matmul<T>(Activation::none), make_matmul<T>(Activation::relu), make_matmul<T>(Activation::gelu),
+      make_matmul<T>(Activation::silu)};
+  return kernels[static_cast<int>(activation)];
+}
+template <class T> const LinearKernel<T>& linear_kernel(Activation activation) {
+  static const LinearKernel<T> kernels[activation_count] = {
+      make_linear<T>(Activation::none), make_linear<T>(Activation::relu), make_linear<T>(Activation::gelu),
+      make_linear<T>(Activation::silu)};
+  return kernels[static_cast<int>(activation)];
+}
+
+#define KILN_OPS_MATMUL(T)                                                                                   \
+  template const MatmulKernel<T>& matmul_kernel<T>(Activation);                                              \
+  template const LinearKernel<T>& linear_kernel<T>(Activation);                                              \
+  void matmul(Stream& stream, TensorView<const T, 2> a, TensorView<const T, 2> b, TensorView<T, 2> c,        \
+              MatmulOptions options) {                                                                       \
+    Config config = matmul_config(stream.device(), dtype_of<T>, c.rows(), c.cols(), a.cols());               \
+    matmul_kernel<T>(options.activation).launch(stream, config, a, b, c);                                    \
+  }                                                                                                          \
+  void linear(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,                       \
+              TensorView<const T, 1> bias, TensorView<T, 2> y, MatmulOptions options) {                      \
+    Config config = matmul_config(stream.device(), dtype_of<T>, y.rows(), y.cols(), x.cols());               \
+    linear_kernel<T>(options.activation).launch(stream, config, x, weight, bias, y);                         \
+  }
+KILN_OPS_ELEMENTS(KILN_OPS_MATMUL)
+
+namespace {
+
+const cli::KernelRegistration registered_matmul({
+    .name = "matmul",
+    .summary = "c = a b, f32",
+    .record = [](const Config& config) { return matmul_kernel<float>().record(config); },
+    .config = "BM=256,BN=256,BK=512",
+    .sizes = "M=2048,N=2048,K=2048",
+    .parameters = "a=M,K b=K,N c=M,N",
+});
+const cli::KernelRegistration registered_linear({
+    .name = "linear",
+    .summary = "y = silu(x weight + bias), bf16",
+    .record = [](const Config& config) { return linear_kernel<bf16>(Activation::silu).record(config); },
+    .config = "BM=256,BN=256,BK=512",
+    .sizes = "M=512,N=4096,K=4096",
+    .parameters = "x=M,K weight=K,N bias=N y=M,N",
+});
+
+} // namespace
+} // namespace kiln::ops

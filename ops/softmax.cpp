@@ -1,0 +1,96 @@
+// Softmax: rows in one tile, and the online form for rows that are wider.
+#include <kiln/ops/softmax.h>
+
+#include <kiln/dsl/language.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/ops/detail/row_config.h>
+#include <kiln/ops/dims.h>
+#include <limits>
+
+#include <cmath>
+
+namespace kiln::ops {
+namespace {
+
+template <class T> void softmax_body(View<const T, 2> x, View<T, 2> y) {
+  using A = detail::Accumulator<T>;
+  expects(x.rows() == y.rows(), "x's rows and y's rows");
+  expects(x.cols() == y.cols(), "x's columns and y's columns");
+  expects(x.cols() <= dim_size(BN), "x's columns and BN, which must cover them");
+  auto [row] = program_tile(x, BM);
+  auto col = offset(BN, 0);
+  Tile t = cast<A>(x.tile(row, col).load_or(-INFINITY));
+  Tile e = exp(t - max(t, BN, keep));
+  y.tile(row, col).store(cast<T>(e * (A(1) / sum(e, BN, keep))));
+}
+
+// Milakov and Gimelshein, "Online normalizer calculation for softmax": when a part raises the maximum, the
+// sum so far is scaled to it. A maximum that is still -infinity scales nothing: -infinity - -infinity would
+// be NaN.
+template <class T> void softmax_looped_body(View<const T, 2> x, View<T, 2> y) {
+  using A = detail::Accumulator<T>;
+  expects(x.rows() == y.rows(), "x's rows and y's rows");
+  expects(x.cols() == y.cols(), "x's columns and y's columns");
+  auto [row] = program_tile(x, BM);
+  constexpr A lowest = -std::numeric_limits<A>::infinity();
+  auto [most, total] = for_range(
+      BN, x.cols(), state(full(lowest, BM, 1_c), zeros<A>(BM, 1_c)), [&](auto col, auto most, auto total) {
+        Tile t = cast<A>(x.tile(row, col).load_or(-INFINITY));
+        Tile next = max(most, max(t, BN, keep));
+        Tile shift = where(next == lowest, A(0), next);
+        return state(next, total * exp(most - shift) + sum(exp(t - shift), BN, keep));
+      });
+  Tile scale = A(1) / total;
+  for_range(BN, x.cols(), [&](auto col) {
+    Tile t = cast<A>(x.tile(row, col).load());
+    y.tile(row, col).store(cast<T>(exp(t - most) * scale));
+  });
+}
+
+} // namespace
+
+template <class T> const SoftmaxKernel<T>& softmax_kernel() {
+  static const SoftmaxKernel<T> made =
+      kernel("softmax", [](View<const T, 2> x, View<T, 2> y) { softmax_body<T>(x, y); });
+  return made;
+}
+template <class T> const SoftmaxKernel<T>& softmax_looped_kernel() {
+  static const SoftmaxKernel<T> made =
+      kernel("softmax_looped", [](View<const T, 2> x, View<T, 2> y) { softmax_looped_body<T>(x, y); });
+  return made;
+}
+
+namespace {
+template <class T> void launch_softmax(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y) {
+  auto c = detail::row_config(stream.device(), x.rows(), x.cols(), sizeof(detail::Accumulator<T>));
+  (c.whole ? softmax_kernel<T>() : softmax_looped_kernel<T>()).launch(stream, c.config, x, y);
+}
+} // namespace
+
+#define KILN_OPS_SOFTMAX(T)                                                                                  \
+  template const SoftmaxKernel<T>& softmax_kernel<T>();                                                      \
+  template const SoftmaxKernel<T>& softmax_looped_kernel<T>();                                               \
+  void softmax(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y) { launch_softmax(stream, x, y); }
+KILN_OPS_ELEMENTS(KILN_OPS_SOFTMAX)
+
+namespace {
+
+const cli::KernelRegistration registered_softmax({
+    .name = "softmax",
+    .summary = "softmax of rows that fit a tile, f32",
+    .record = [](const Config& config) { return softmax_kernel<float>().record(config); },
+    .config = "BM=1,BN=4096",
+    .sizes = "M=4096,N=4096",
+    .parameters = "x=M,N y=M,N",
+});
+const cli::KernelRegistration registered_softmax_looped({
+    .name = "softmax_looped",
+    .summary = "softmax of rows of any width, f32",
+    .record = [](const Config& config) { return softmax_looped_kernel<float>().record(config); },
+    .config = "BM=1,BN=4096",
+    .sizes = "M=512,N=128256",
+    .parameters = "x=M,N y=M,N",
+});
+
+} // namespace
+} // namespace kiln::ops

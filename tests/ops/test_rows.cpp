@@ -1,0 +1,187 @@
+// Softmax, layernorm and rmsnorm against double precision: dtypes, widths on both sides of a tile, strides,
+// and the interpreter.
+#include "op_test.h"
+
+#include <kiln/ops/dims.h>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+// Widths that take the whole-row kernels and the looped ones.
+std::int64_t random_width(Random& random, int i) {
+  return i % 3 == 2   ? random.integer(16385, 40000)
+         : i % 3 == 1 ? random.integer(300, 3000)
+                      : random.integer(1, 70);
+}
+
+template <class T> struct RowStatistics {
+  double largest = -INFINITY, exponentials = 0, mean = 0, variance = 0, squares = 0;
+  RowStatistics(const Matrix<T>& x, std::int64_t r) {
+    auto n = static_cast<double>(x.cols());
+    for (std::int64_t c = 0; c < x.cols(); ++c) {
+      auto v = wide(x(r, c));
+      largest = std::max(largest, v), mean += v / n, squares += v * v / n;
+    }
+    for (std::int64_t c = 0; c < x.cols(); ++c) {
+      auto v = wide(x(r, c));
+      exponentials += std::exp(v - largest), variance += (v - mean) * (v - mean) / n;
+    }
+  }
+};
+template <class T> std::vector<RowStatistics<T>> statistics(const Matrix<T>& x) {
+  std::vector<RowStatistics<T>> rows;
+  for (std::int64_t r = 0; r < x.rows(); ++r)
+    rows.emplace_back(x, r);
+  return rows;
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("softmax of rows of any width", "", float, double, bf16, f16) {
+  Random random;
+  INFO("seed " << random.seed);
+  Stream stream;
+  for (int i = 0; i < 12; ++i) {
+    std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
+    Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
+    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
+    Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y);
+    x.fill(random, -9, 9), y.poison();
+    ops::softmax(stream, x.view(), y.view());
+    stream.synchronize();
+    auto stats = statistics(x);
+    double error = relative_error(y, [&](auto r, auto c) {
+      const auto& s = stats[static_cast<std::size_t>(r)];
+      return std::exp(wide(x(r, c)) - s.largest) / s.exponentials;
+    });
+    CHECK(error <= tolerance<TestType>(cols));
+    CHECK(y.surroundings_untouched());
+  }
+}
+
+TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
+  Random random;
+  INFO("seed " << random.seed);
+  Stream stream;
+  for (std::int64_t cols : {std::int64_t{50}, std::int64_t{20000}}) {
+    Matrix<float> x(3, cols), y(3, cols);
+    x.fill(random, 1e4, 1e4 + 5);
+    for (std::int64_t c = 0; c < cols * 9 / 10; ++c)
+      x(1, c) = -INFINITY;
+    for (std::int64_t c = 0; c < cols; ++c)
+      x(2, c) = -INFINITY;
+    auto stats = statistics(x);
+    Matrix<float> before(3, cols);
+    for (std::int64_t r = 0; r < 3; ++r)
+      for (std::int64_t c = 0; c < cols; ++c)
+        before(r, c) = x(r, c);
+    ops::softmax(stream, x.read_only(), x.view());
+    stream.synchronize();
+    for (std::int64_t c = 0; c < cols; ++c) {
+      for (std::int64_t r = 0; r < 2; ++r) {
+        double expected = std::exp(wide(before(r, c)) - stats[static_cast<std::size_t>(r)].largest) /
+                          stats[static_cast<std::size_t>(r)].exponentials;
+        REQUIRE(x(r, c) == Approx(expected).epsilon(1e-5));
+      }
+      REQUIRE(std::isnan(x(2, c)));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f16) {
+  Random random;
+  INFO("seed " << random.seed);
+  Stream stream;
+  for (int i = 0; i < 12; ++i) {
+    std::int64_t rows = random.integer(1, 9), cols = random_width(random, i) + 1;
+    Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
+    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
+    Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y), gamma(1, cols), beta(1, cols);
+    x.fill(random, 2, 5), y.poison(), gamma.fill(random), beta.fill(random);
+    ops::layernorm(stream, x.view(), gamma.view().select(0, 0), beta.view().select(0, 0), y.view(),
+                   {.eps = 1e-3});
+    stream.synchronize();
+    auto stats = statistics(x);
+    double error = relative_error(y, [&](auto r, auto c) {
+      const auto& s = stats[static_cast<std::size_t>(r)];
+      return (wide(x(r, c)) - s.mean) / std::sqrt(s.variance + 1e-3) * wide(gamma(0, c)) + wide(beta(0, c));
+    });
+    CHECK(error <= tolerance<TestType>(cols));
+    CHECK(y.surroundings_untouched());
+  }
+}
+
+TEMPLATE_TEST_CASE("rmsnorm of rows of any width", "", float, double, bf16, f16) {
+  Random random;
+  INFO("seed " << random.seed);
+  Stream stream;
+  for (int i = 0; i < 12; ++i) {
+    std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
+    Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
+    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
+    Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y), gamma(1, cols);
+    x.fill(random), y.poison(), gamma.fill(random);
+    ops::rmsnorm(stream, x.view(), gamma.view().select(0, 0), y.view());
+    stream.synchronize();
+    auto stats = statistics(x);
+    double error = relative_error(y, [&](auto r, auto c) {
+      return wide(x(r, c)) / std::sqrt(stats[static_cast<std::size_t>(r)].squares + 1e-5) * wide(gamma(0, c));
+    });
+    CHECK(error <= tolerance<TestType>(cols));
+    CHECK(y.surroundings_untouched());
+  }
+}
+
+TEMPLATE_TEST_CASE("the kernels on rows agree with the interpreter", "", float, double, bf16, f16) {
+  Random random;
+  INFO("seed " << random.seed);
+  Stream stream;
+  using T = TestType;
+  for (int i = 0; i < 3; ++i) {
+    std::int64_t rows = random.integer(1, 20), cols = random.integer(1, 100);
+    Config whole = {ops::BM = random.integer(1, 8), ops::BN = random.integer(cols, 128)};
+    Config parts = {ops::BM = random.integer(1, 8), ops::BN = random.integer(1, 40)};
+    INFO(rows << " x " << cols << ", " << whole.to_string() << " and " << parts.to_string());
+    Matrix<T> x(rows, cols), gamma(1, cols), beta(1, cols), y(rows, cols), interpreted(rows, cols);
+    x.fill(random, -4, 4), gamma.fill(random), beta.fill(random);
+    auto g = gamma.read_only().select(0, 0), b = beta.read_only().select(0, 0);
+    auto agree = [&](const char* name) {
+      stream.synchronize();
+      INFO(name);
+      CHECK(relative_error(y, [&](auto r, auto c) { return wide(interpreted(r, c)); }) <= tolerance<T>(cols));
+      y.poison(), interpreted.poison();
+    };
+    auto softmax = [&](const auto& kernel, const Config& config) {
+      kernel.launch(stream, config, x.read_only(), y.view());
+      kernel.interpret(config, x.read_only(), interpreted.view());
+      agree(kernel.name());
+    };
+    auto layernorm = [&](const auto& kernel, const Config& config) {
+      kernel.launch(stream, config, x.read_only(), g, b, y.view(), 0.25f);
+      kernel.interpret(config, x.read_only(), g, b, interpreted.view(), 0.25f);
+      agree(kernel.name());
+    };
+    auto rmsnorm = [&](const auto& kernel, const Config& config) {
+      kernel.launch(stream, config, x.read_only(), g, y.view(), 0.25f);
+      kernel.interpret(config, x.read_only(), g, interpreted.view(), 0.25f);
+      agree(kernel.name());
+    };
+    y.poison(), interpreted.poison();
+    softmax(ops::softmax_kernel<T>(), whole);
+    softmax(ops::softmax_looped_kernel<T>(), parts);
+    layernorm(ops::layernorm_kernel<T>(), whole);
+    layernorm(ops::layernorm_looped_kernel<T>(), parts);
+    rmsnorm(ops::rmsnorm_kernel<T>(), whole);
+    rmsnorm(ops::rmsnorm_looped_kernel<T>(), parts);
+  }
+}
+
+TEST_CASE("a tile that does not cover the row is refused by the whole-row kernels") {
+  Stream stream;
+  Matrix<float> x(2, 33), y(2, 33);
+  CHECK_THROWS_WITH(
+      ops::softmax_kernel<float>().launch(stream, {ops::BM = 1, ops::BN = 32}, x.read_only(), y.view()),
+      Catch::Contains("x's columns and BN, which must cover them") && Catch::Contains("33"));
+}
