@@ -74,7 +74,7 @@ public:
       lower();
       cpu::check_legal(*lowered_);
       make_key();
-      if (!(keep_.llvm || keep_.assembly) && from_disk()) return result_;
+      if (!keep_.any() && from_disk()) return result_;
       ask_policy();
       compile();
     } catch (const UserError& e) {

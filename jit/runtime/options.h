@@ -7,6 +7,7 @@
 //   KILN_LOG          off, error, warning (default), info, debug: what goes to stderr
 //   KILN_CACHE_DIR    the kernel cache on disk; default $XDG_CACHE_HOME/kiln or ~/.cache/kiln
 //   KILN_NUM_THREADS  threads that run a CPU kernel, the launching one included; default: all CPUs
+//   KILN_COMPILE_POLICY  allow, warn, forbid: see compile_policy.h
 //   KILN_CPU          CPU to compile for, as LLVM names it; default: the one found
 //
 // A value that is not understood is warned about once, with the legal ones, and the default holds.
