@@ -49,6 +49,26 @@ bool is_file_name(const std::string& text) {
                                  : "did you mean " + meant + "?"));
 }
 
+bool has_dimension(const ir::Kernel& kernel, std::string_view name) {
+  for (const char* dimension : kernel.dimensions())
+    if (dimension == name) return true;
+  return false;
+}
+
+// The sizes that concern one of a file's kernels. KILN_KEEP=tile writes a kernel as recorded and as lowered,
+// which has no dimensions any more. A size that no kernel has stays, to be complained about.
+std::string config_for(const ir::Kernel& kernel, const std::vector<std::unique_ptr<ir::Kernel>>& all,
+                       const Config& config) {
+  Config own;
+  for (const Binding& b : config) {
+    bool of_others = false;
+    for (const auto& other : all)
+      of_others |= has_dimension(*other, b.name);
+    if (!of_others || has_dimension(kernel, b.name)) own.set(b.name, b.value);
+  }
+  return own.to_string();
+}
+
 std::vector<Explanation> explain_all(const std::string& what, const ExplainOptions& options) {
   std::vector<Explanation> explanations;
   if (const RegisteredKernel* registered = find_kernel(what)) {
@@ -59,9 +79,12 @@ std::vector<Explanation> explain_all(const std::string& what, const ExplainOptio
     return explanations;
   }
   if (!is_file_name(what)) unknown_kernel(what);
-  for (auto& kernel : ir::parse_all(read(what), what == "-" ? "<stdin>" : what)) {
+  auto kernels = ir::parse_all(read(what), what == "-" ? "<stdin>" : what);
+  for (auto& kernel : kernels) {
     ir::verify(*kernel, ir::Blame::Author);
-    explanations.push_back(explain(*kernel, nullptr, options));
+    ExplainOptions own = options;
+    own.config = config_for(*kernel, kernels, Config::parse(options.config));
+    explanations.push_back(explain(*kernel, nullptr, own));
   }
   if (explanations.empty()) throw UserError(what + ": there is no kernel in this file");
   return explanations;

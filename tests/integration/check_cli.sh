@@ -111,6 +111,10 @@ expect 0 '^  grid +given at launch$' explain by_id.kir
 expect 0 '^  grid +given at launch: 3 programs' explain by_id.kir --grid 3 --size x=40
 expect 0 '^  x +160 B +160 B +160 B' explain by_id.kir --grid 3 --size x=40
 expect 1 '--grid: "few" is not a number' explain by_id.kir --grid few
+cat axpy.kir by_id.kir >both.kir
+expect 0 '^kernel by_id' explain both.kir --config BM=64
+expect 0 '^  grid +cdiv\(y.extent\(0\), 64\)$' explain both.kir --config BM=64
+expect 1 'names BX, which the kernel does not use' explain both.kir --config BM=64,BX=2
 echo 'kernel @broken(%x: view<f32, 1>) {' >broken.kir
 expect 1 'broken.kir:2:' explain broken.kir
 head -c 4096 /dev/urandom >noise.kir
