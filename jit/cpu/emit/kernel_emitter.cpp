@@ -3,6 +3,8 @@
 
 #include <kiln/jit/cpu/abi.h>
 
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -90,6 +92,8 @@ void KernelEmitter::emit_entry() {
               emit_program(program);
               return {};
             });
+  // Stores past the cache are not ordered with what tells other threads that these programs are done.
+  if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();
 }
 

@@ -32,7 +32,8 @@ struct ViewFacts {
   llvm::Value* data = nullptr;
   Values extents, strides;
   llvm::Value *low = nullptr,
-              *high = nullptr; // the bytes that it spans, as integers; made when first asked for
+              *high = nullptr;    // the bytes that it spans, as integers; made when first asked for
+  llvm::Value* streams = nullptr; // whether stores to it bypass the cache; made when first asked for
 };
 
 class KernelEmitter {
@@ -110,6 +111,8 @@ private:
   Values store_bounds(const Nest& nest);
   void emit_outer(Nest& nest, std::size_t k, Indices& at);
   void emit_vector_level(Nest& nest, Indices& at);
+  llvm::Value* destination_address(const Root& root, const Indices& at);
+  llvm::Value* may_stream(Nest& nest, const Indices& at);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
   bool touches_pending(const ir::Value* v, bool identity, int depth = 0) const;
 
@@ -165,6 +168,7 @@ private:
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;
   std::int64_t scratch_bytes_ = 0;
+  bool streams_ = false; // some store may bypass the cache
 
   std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
   std::unordered_map<const ir::Value*, ViewFacts> views_;

@@ -212,6 +212,10 @@ void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Valu
   if (access.contiguous) {
     if (mask)
       b_.CreateMaskedStore(bits, access.address, align, widen(b_, mask, nest.lanes));
+    else if (nest.streaming)
+      b_.CreateAlignedStore(bits, access.address, llvm::Align(static_cast<unsigned>(nest.lanes * size_of(t))))
+          ->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                        llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
     else
       b_.CreateAlignedStore(bits, access.address, align);
     return;

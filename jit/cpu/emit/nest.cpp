@@ -2,6 +2,8 @@
 // loop.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
+#include <kiln/jit/cpu/abi.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -149,6 +151,14 @@ void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
             });
 }
 
+// Where a store with a destination of its own writes.
+Value* KernelEmitter::destination_address(const Root& root, const Indices& at) {
+  Value* position = b_.getInt64(0);
+  for (std::size_t a = 0; a < at.size(); ++a)
+    position = b_.CreateAdd(position, b_.CreateMul(at[a].base, root.destination_strides[a]));
+  return b_.CreateGEP(memory_type(context_, root.op->operand(0)->type.dtype), root.destination, position);
+}
+
 // One vector (or element) of every root at `at`; reductions along the vector axis go to `accumulators`.
 void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators) {
   std::size_t reduction = 0;
@@ -169,12 +179,7 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
       Access access = op.is(Opcode::ViewStore)     ? view_access(nest, op, at)
                       : op.is(Opcode::ViewScatter) ? gather_access(nest, op, at)
                                                    : pointer_access(nest, op, at);
-      if (root.destination) {
-        Value* position = b_.getInt64(0);
-        for (std::size_t a = 0; a < at.size(); ++a)
-          position = b_.CreateAdd(position, b_.CreateMul(at[a].base, root.destination_strides[a]));
-        access.address = b_.CreateGEP(memory_type(context_, t), root.destination, position);
-      }
+      if (root.destination) access.address = destination_address(root, at);
       store_access(nest, access, t, v);
       break;
     }
@@ -205,6 +210,41 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
 }
 
 } // namespace
+
+// Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
+// launch writes enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
+// never.
+Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
+  if (nest.roots.size() != 1 || nest.lanes == 1) return nullptr;
+  const Root& root = nest.roots[0];
+  if (root.kind != Root::Kind::Store || root.stored_from) return nullptr;
+  const ir::Op& op = *root.op;
+  if (!op.is(Opcode::ViewStore) || op.mask()) return nullptr;
+  const ir::Type& type = op.operand(0)->type;
+  const auto& axes = op.integers("axes");
+  bool rows = type.layout != LayoutClass::Any && !axes.empty() && axes.back() == type.view_rank - 1 &&
+              nest.vector_axis == static_cast<int>(axes.size()) - 1;
+  int bytes = nest.lanes * size_of(type.dtype);
+  if (!rows || bytes < 16) return nullptr;
+  streams_ = true;
+  ViewFacts& view = facts(op.operand(0));
+  if (!view.streams) {
+    IRBuilder::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(entry_end_);
+    Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype)));
+    for (Value* extent : view.extents)
+      written = b_.CreateMul(written, extent);
+    Value* least =
+        b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
+                                                                     offsetof(LaunchContext, stream_bytes)));
+    view.streams = b_.CreateICmpSGE(written, least);
+  }
+  Value* address = root.destination ? destination_address(root, at)
+                                    : view_access(nest, op, at, /*address_only=*/true).address;
+  Value* misaligned = b_.CreateAnd(b_.CreatePtrToInt(address, b_.getInt64Ty()),
+                                   b_.getInt64(static_cast<std::uint64_t>(bytes - 1)));
+  return b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
+}
 
 void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
   int outer = static_cast<int>(nest.outer_axes.size());
@@ -285,8 +325,9 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
     for (Value* v : flatten(chain))
       flat.push_back(v);
   std::size_t each = nest.unroll ? flat.size() / static_cast<std::size_t>(nest.unroll) : 0;
-  Value* fast_end = b_.getInt64(0);
-  if (whole > 0) {
+  auto fast_half = [&] {
+    nest.limits.clear();
+    nest.hoisted.clear();
     auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
     Loop loop = emit_loop(
         b_, b_.getInt64(0), open_end, b_.getInt64(static_cast<std::uint64_t>(chunk)), flat,
@@ -307,15 +348,38 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
     flat = loop.results;
     IRBuilder::InsertPointGuard guard(b_);
     b_.SetInsertPoint(loop.preheader_end);
-    fast_end = b_.getInt64(static_cast<std::uint64_t>(whole));
+    Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
     for (Value* limit : nest.limits)
-      fast_end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, fast_end, limit);
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
     if (!nest.limits.empty()) {
-      fast_end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, fast_end, b_.getInt64(0));
-      fast_end = b_.CreateAnd(fast_end, b_.getInt64(~static_cast<std::uint64_t>(chunk - 1)));
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
+      end = b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(chunk - 1)));
     }
-    open_end->replaceAllUsesWith(fast_end);
+    open_end->replaceAllUsesWith(end);
     open_end->eraseFromParent();
+    return end;
+  };
+  Value* fast_end = b_.getInt64(0);
+  Value* streams = whole > 0 && !reduces ? may_stream(nest, at) : nullptr;
+  if (streams) {
+    auto* streaming = llvm::BasicBlock::Create(context_, "streaming", function_);
+    auto* caching = llvm::BasicBlock::Create(context_, "caching", function_);
+    auto* join = llvm::BasicBlock::Create(context_, "join", function_);
+    b_.CreateCondBr(streams, streaming, caching);
+    b_.SetInsertPoint(join);
+    llvm::PHINode* end = b_.CreatePHI(b_.getInt64Ty(), 2);
+    for (auto* block : {streaming, caching}) {
+      b_.SetInsertPoint(block);
+      nest.streaming = block == streaming;
+      Value* reached = fast_half();
+      end->addIncoming(reached, b_.GetInsertBlock());
+      b_.CreateBr(join);
+    }
+    b_.SetInsertPoint(join);
+    nest.hoisted.clear();
+    fast_end = end;
+  } else if (whole > 0) {
+    fast_end = fast_half();
   }
   Accumulators total = initial;
   if (each != 0 || !initial.empty()) {

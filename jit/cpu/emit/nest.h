@@ -66,6 +66,7 @@ struct Nest {
   Values bounds; // per domain axis: where the loop may end; null: the domain's extent
 
   bool guarded = true;
+  bool streaming = false;      // whole vectors are stored past the cache, at aligned addresses
   llvm::Value* tail = nullptr; // guarded: lanes inside the domain; null: all
   llvm::Instruction* limit_point = nullptr;
   int limit_depth = 0;
