@@ -1,0 +1,175 @@
+// The C functions: DLPack tensors become views, exceptions become error codes.
+#include <kiln/ops/c_api.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/version.h>
+#include <kiln/ops/elementwise.h>
+#include <kiln/ops/matmul.h>
+#include <kiln/ops/norm.h>
+#include <kiln/ops/softmax.h>
+
+#include <new>
+#include <string>
+
+namespace kiln::ops {
+namespace {
+
+std::string& last_error() {
+  thread_local std::string text;
+  return text;
+}
+int failed(int code, const char* what) {
+  try {
+    last_error() = what;
+  } catch (const std::bad_alloc&) {
+    last_error().clear();
+  }
+  return code;
+}
+template <class F> int guarded(F&& call) {
+  try {
+    last_error().clear();
+    call();
+    return KILN_OK;
+  } catch (const UserError& e) {
+    return failed(KILN_USER_ERROR, e.what());
+  } catch (const TargetError& e) {
+    return failed(KILN_TARGET_ERROR, e.what());
+  } catch (const std::bad_alloc& e) {
+    return failed(KILN_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return failed(KILN_INTERNAL_ERROR, e.what());
+  }
+}
+
+[[noreturn]] void refuse(const char* function, const char* argument, const std::string& what) {
+  throw UserError(std::string(function) + ": " + argument + " " + what);
+}
+
+struct DlType {
+  DType dtype;
+  DLDataTypeCode code;
+  int bits;
+};
+constexpr DlType dl_types[] = {{DType::F32, kDLFloat, 32},
+                               {DType::F64, kDLFloat, 64},
+                               {DType::BF16, kDLBfloat, 16},
+                               {DType::F16, kDLFloat, 16}};
+
+DType dtype_of_tensor(const char* function, const char* argument, const DLTensor* t) {
+  if (!t) refuse(function, argument, "is null; pass a tensor");
+  for (const DlType& known : dl_types)
+    if (t->dtype.code == known.code && t->dtype.bits == known.bits && t->dtype.lanes == 1) return known.dtype;
+  refuse(function, argument,
+         "has DLPack type code " + std::to_string(t->dtype.code) + " of " + std::to_string(t->dtype.bits) +
+             " bits and " + std::to_string(t->dtype.lanes) +
+             " lanes; pass float32, float64, bfloat16 or float16");
+}
+
+template <class T, int Rank>
+TensorView<T, Rank> view(const char* function, const char* argument, const DLTensor* t) {
+  DType dtype = dtype_of_tensor(function, argument, t);
+  if (dtype != dtype_of<std::remove_const_t<T>>)
+    refuse(function, argument,
+           "is of " + std::string(name(dtype)) + " and the result of " +
+               std::string(name(dtype_of<std::remove_const_t<T>>)) + "; convert one of them");
+  if (t->device.device_type != kDLCPU)
+    refuse(function, argument,
+           "is on DLPack device " + std::to_string(t->device.device_type) + "; copy it to the CPU");
+  if (t->ndim != Rank)
+    refuse(function, argument,
+           "has " + std::to_string(t->ndim) + " dimensions; pass one of " + std::to_string(Rank));
+  Extent extents[Rank], strides[Rank];
+  for (int i = 0; i < Rank; ++i)
+    extents[i] = t->shape[i];
+  T* data = reinterpret_cast<T*>(static_cast<char*>(t->data) + t->byte_offset);
+  if (!t->strides) return TensorView<T, Rank>(data, extents);
+  for (int i = 0; i < Rank; ++i)
+    strides[i] = t->strides[i];
+  return TensorView<T, Rank>(data, extents, strides);
+}
+
+Activation activation_named(const char* function, const char* text) {
+  std::string wanted = text ? text : "none";
+  for (int i = 0; i < activation_count; ++i)
+    if (wanted == ops::name(static_cast<Activation>(i))) return static_cast<Activation>(i);
+  refuse(function, "activation", "is \"" + wanted + "\"; choose none, relu, gelu or silu");
+}
+
+// Calls op(T(), stream) for the element type T of the result.
+template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
+  return guarded([&] {
+    DType dtype = dtype_of_tensor(function, argument, result);
+    Stream stream;
+    if (dtype == DType::F32) op(float(), stream);
+    if (dtype == DType::F64) op(double(), stream);
+    if (dtype == DType::BF16) op(bf16(), stream);
+    if (dtype == DType::F16) op(f16(), stream);
+    stream.synchronize();
+  });
+}
+
+} // namespace
+} // namespace kiln::ops
+
+using namespace kiln;
+using ops::view;
+
+const char* kiln_version(void) { return kiln::version(); }
+const char* kiln_last_error(void) { return ops::last_error().c_str(); }
+
+int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c) {
+  constexpr auto f = "kiln_matmul";
+  return ops::run(f, "c", c, [&]<class T>(T, Stream& stream) {
+    ops::matmul(stream, view<const T, 2>(f, "a", a), view<const T, 2>(f, "b", b), view<T, 2>(f, "c", c));
+  });
+}
+
+int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
+                const char* activation) {
+  constexpr auto f = "kiln_linear";
+  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+    ops::linear(stream, view<const T, 2>(f, "x", x), view<const T, 2>(f, "weight", weight),
+                view<const T, 1>(f, "bias", bias), view<T, 2>(f, "y", y),
+                {ops::activation_named(f, activation)});
+  });
+}
+
+int kiln_softmax(const DLTensor* x, DLTensor* y) {
+  constexpr auto f = "kiln_softmax";
+  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+    ops::softmax(stream, view<const T, 2>(f, "x", x), view<T, 2>(f, "y", y));
+  });
+}
+
+int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps) {
+  constexpr auto f = "kiln_layernorm";
+  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+    ops::layernorm(stream, view<const T, 2>(f, "x", x), view<const T, 1>(f, "gamma", gamma),
+                   view<const T, 1>(f, "beta", beta), view<T, 2>(f, "y", y), {eps});
+  });
+}
+
+int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps) {
+  constexpr auto f = "kiln_rmsnorm";
+  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+    ops::rmsnorm(stream, view<const T, 2>(f, "x", x), view<const T, 1>(f, "gamma", gamma),
+                 view<T, 2>(f, "y", y), {eps});
+  });
+}
+
+int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
+  constexpr auto f = "kiln_activation";
+  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+    ops::activation(stream, view<const T, 2>(f, "x", x), view<T, 2>(f, "y", y),
+                    ops::activation_named(f, activation));
+  });
+}
+
+int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation) {
+  constexpr auto f = "kiln_activation_mul";
+  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+    ops::activation_mul(stream, view<const T, 2>(f, "gate", gate), view<const T, 2>(f, "up", up),
+                        view<T, 2>(f, "y", y), ops::activation_named(f, activation));
+  });
+}

@@ -1,0 +1,32 @@
+// build/bin/01_vector_add [N]
+//
+// out = x + y, the first kernel. A kernel is a lambda over views. It runs once, while it is recorded; what it
+// does with tiles is compiled for this machine's CPU when the kernel is first launched, and kept on disk.
+#include "support.h"
+
+using namespace kiln;
+
+KILN_DIM(BLOCK); // a dimension of tiles: a type for the compiler, a number in the launch
+
+const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y, View<float, 1> out) {
+  expects(x.size() == out.size(), "x's and out's sizes"); // checked at each launch
+  expects(y.size() == out.size(), "y's and out's sizes");
+  auto [i] = program_tile(out, BLOCK);                    // each program gets its tile of out
+  out.tile(i).store(x.tile(i).load() + y.tile(i).load()); // the last one is cut where the views end
+});
+
+int main(int argc, char** argv) {
+  std::int64_t n = samples::number(argc, argv, 1, 32'000'001);
+  auto x = samples::random({n}), y = samples::random({n}), out = samples::poisoned({n});
+  Stream stream; // on the CPU
+  Config config = {BLOCK = 4096};
+
+  double seconds = samples::median_seconds(stream, [&] { add.launch(stream, config, x, y, out); });
+
+  samples::Error error;
+  for (std::int64_t i = 0; i < n; ++i)
+    error.add(out.data()[i], double{x.data()[i]} + double{y.data()[i]});
+  samples::interpret(error, add, config, out, x, y, out);
+  double bytes = 3.0 * 4 * static_cast<double>(n);
+  return samples::report("vector add of " + std::to_string(n), seconds, {.bytes = bytes}, error.relative());
+}

@@ -1,0 +1,32 @@
+// build/bin/02_fused_expression [ROWS COLUMNS]
+//
+// out = relu(x * scale + bias) + residual over whole tensors: `assign` makes one kernel of the expression,
+// which reads each operand once and keeps nothing in between. Operands broadcast as in NumPy; bias is one
+// row.
+#include "support.h"
+
+using namespace kiln;
+
+int main(int argc, char** argv) {
+  std::int64_t rows = samples::number(argc, argv, 1, 4096), cols = samples::number(argc, argv, 2, 4099);
+  auto x = samples::random({rows, cols}), residual = samples::random({rows, cols});
+  auto bias = samples::random({cols});
+  auto out = samples::poisoned({rows, cols});
+  float scale = 1.5f; // an argument of the launch: another number compiles nothing new
+  Stream stream;
+
+  double seconds =
+      samples::median_seconds(stream, [&] { assign(stream, out, relu(x * scale + bias) + residual); });
+
+  samples::Error error;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) {
+      std::int64_t i = r * cols + c;
+      double biased = double{x.data()[i]} * scale + bias.data()[c];
+      error.add(out.data()[i], std::max(biased, 0.0) + residual.data()[i]);
+    }
+  double bytes = 3.0 * 4 * static_cast<double>(rows * cols);
+  return samples::report("relu(x * scale + bias) + residual, " + std::to_string(rows) + " x " +
+                             std::to_string(cols),
+                         seconds, {.bytes = bytes}, error.relative());
+}

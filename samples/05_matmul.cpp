@@ -1,0 +1,45 @@
+// build/bin/05_matmul [M N K]
+//
+// c = relu(a b) with ragged edges: tiles may stick out of the matrices on every side. What lies outside reads
+// as zero, which adds nothing to the products, and is not written.
+#include "support.h"
+
+using namespace kiln;
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BK);
+
+const auto matmul = kernel("matmul", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+  expects(a.cols() == b.rows(), "a's columns and b's rows");
+  auto [m, n] = program_tile(c, BM, BN);
+  auto sum = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) { // k = 0, BK, 2 BK ...
+    return sum + dot(a.tile(m, k).load(), b.tile(k, n).load());
+  });
+  c.tile(m, n).store(relu(sum));
+});
+
+int main(int argc, char** argv) {
+  std::int64_t m = samples::number(argc, argv, 1, 1500), n = samples::number(argc, argv, 2, 1700),
+               k = samples::number(argc, argv, 3, 1300);
+  auto a = samples::random({m, k}), b = samples::random({k, n}), c = samples::poisoned({m, n});
+  Stream stream;
+  Config config = {BM = 256, BN = 256, BK = 512}; // a CPU likes large tiles: they are packed for its caches
+
+  double seconds = samples::median_seconds(stream, [&] { matmul.launch(stream, config, a, b, c); });
+
+  samples::Error error;
+  for (std::int64_t i = 0; i < m; i += std::max<std::int64_t>(1, m / 100)) { // some rows: it is slow
+    std::vector<double> row(static_cast<std::size_t>(n));
+    for (std::int64_t l = 0; l < k; ++l)
+      for (std::int64_t j = 0; j < n; ++j)
+        row[static_cast<std::size_t>(j)] += double{a.data()[i * k + l]} * b.data()[l * n + j];
+    for (std::int64_t j = 0; j < n; ++j)
+      error.add(c.data()[i * n + j], std::max(row[static_cast<std::size_t>(j)], 0.0));
+  }
+  samples::interpret(error, matmul, config, c, a, b, c);
+  double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  return samples::report("matmul of " + std::to_string(m) + " x " + std::to_string(n) + " x " +
+                             std::to_string(k),
+                         seconds, {.flops = flops}, error.relative(), 1e-5);
+}

@@ -1,0 +1,145 @@
+// What this machine can do at most, measured: bytes copied and fused multiply-adds a second, on all threads.
+#pragma once
+
+#include <kiln/kiln.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace samples {
+
+struct MachineLimits {
+  double copy_gbs = 0; // bytes read plus bytes written
+  double fma_gflops = 0;
+};
+
+namespace limits {
+
+// Runs body(thread index) on n threads and returns the seconds until all are done.
+template <class F> double on_threads(int n, F body) {
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> helpers;
+  for (int i = 1; i < n; ++i)
+    helpers.emplace_back(body, i);
+  body(0);
+  for (auto& t : helpers)
+    t.join();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+inline void copy_plain(float* to, const float* from, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i)
+    to[i] = from[i];
+}
+inline void copy_memcpy(float* to, const float* from, std::int64_t n) {
+  std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
+}
+#if defined(__x86_64__)
+// Stores that go past the caches, so that the lines are not read first. `to` is 64-byte aligned.
+__attribute__((target("avx"))) inline void copy_streaming(float* to, const float* from, std::int64_t n) {
+  for (std::int64_t i = 0; i + 8 <= n; i += 8)
+    _mm256_stream_ps(to + i, _mm256_loadu_ps(from + i));
+  _mm_sfence();
+}
+__attribute__((target("avx512f"))) inline void copy_streaming_wide(float* to, const float* from,
+                                                                   std::int64_t n) {
+  for (std::int64_t i = 0; i + 16 <= n; i += 16)
+    _mm512_stream_ps(to + i, _mm512_loadu_ps(from + i));
+  _mm_sfence();
+}
+#endif
+
+// Independent chains of fused multiply-adds in registers: 10 cover the latency of two units. They return the
+// operations.
+#if defined(__GNUC__) && defined(__x86_64__)
+#define KILN_KEEP(X) asm volatile("" : "+v"(X))
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define KILN_KEEP(X) asm volatile("" : "+w"(X))
+#else
+#define KILN_KEEP(X) asm volatile("" : "+m"(X))
+#endif
+// Named variables: an array whose elements an asm statement touches lives on the stack.
+#define KILN_CHAIN(ADD, X)                                                                                   \
+  X = ADD(X, a, b);                                                                                          \
+  KILN_KEEP(X);
+#define KILN_FMA_LOOP(NAME, ATTRIBUTE, BYTES, ADD)                                                           \
+  ATTRIBUTE inline double NAME(std::int64_t rounds) {                                                        \
+    typedef float Vector __attribute__((vector_size(BYTES)));                                                \
+    Vector x = Vector{} + 1.5f, a = Vector{} + 0.999f, b = Vector{} + 0.001f;                                \
+    Vector x0 = x, x1 = x, x2 = x, x3 = x, x4 = x, x5 = x, x6 = x, x7 = x, x8 = x, x9 = x;                   \
+    for (std::int64_t i = 0; i < rounds; ++i) {                                                              \
+      KILN_CHAIN(ADD, x0)                                                                                    \
+      KILN_CHAIN(ADD, x1)                                                                                    \
+      KILN_CHAIN(ADD, x2)                                                                                    \
+      KILN_CHAIN(ADD, x3)                                                                                    \
+      KILN_CHAIN(ADD, x4)                                                                                    \
+      KILN_CHAIN(ADD, x5)                                                                                    \
+      KILN_CHAIN(ADD, x6)                                                                                    \
+      KILN_CHAIN(ADD, x7)                                                                                    \
+      KILN_CHAIN(ADD, x8)                                                                                    \
+      KILN_CHAIN(ADD, x9)                                                                                    \
+    }                                                                                                        \
+    return 2.0 * 10 * (BYTES / 4) * static_cast<double>(rounds);                                             \
+  }
+#define KILN_MULTIPLY_ADD(X, A, B) ((X) * (A) + (B))
+KILN_FMA_LOOP(fma_generic, , 16, KILN_MULTIPLY_ADD)
+#if defined(__x86_64__)
+KILN_FMA_LOOP(fma_avx2, __attribute__((target("avx2,fma"))), 32, _mm256_fmadd_ps)
+KILN_FMA_LOOP(fma_avx512, __attribute__((target("avx512f"))), 64, _mm512_fmadd_ps)
+#endif
+#undef KILN_FMA_LOOP
+#undef KILN_CHAIN
+#undef KILN_MULTIPLY_ADD
+#undef KILN_KEEP
+
+} // namespace limits
+
+// Takes about a second. `bytes` of each of the two copied arrays should be several times the last cache.
+inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20) {
+  using namespace limits;
+  MachineLimits best;
+  int threads = std::max(1, kiln::Device::cpu().properties().num_threads);
+  std::int64_t n = bytes / 4 / (threads * 16) * 16; // of each thread
+  auto from = kiln::Tensor<float, 1>::zeros({n * threads}), to = kiln::Tensor<float, 1>::zeros({n * threads});
+  std::vector<void (*)(float*, const float*, std::int64_t)> copies = {copy_plain, copy_memcpy};
+  std::vector<double (*)(std::int64_t)> fmas = {fma_generic};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx")) copies.push_back(copy_streaming);
+  if (__builtin_cpu_supports("avx512f")) copies.push_back(copy_streaming_wide);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) fmas.push_back(fma_avx2);
+  if (__builtin_cpu_supports("avx512f")) fmas.push_back(fma_avx512);
+#endif
+  for (int round = 0; round < 10; ++round)
+    for (auto copy : copies) {
+      double seconds = on_threads(threads, [&](int t) { copy(to.data() + t * n, from.data() + t * n, n); });
+      best.copy_gbs = std::max(best.copy_gbs, 2.0 * 4 * static_cast<double>(n) * threads / seconds * 1e-9);
+    }
+  // Each thread keeps its own best, all running at once: others on this machine disturb one more often than
+  // all.
+  for (auto fma : fmas) {
+    std::vector<double> rates(static_cast<std::size_t>(threads));
+    on_threads(threads, [&](int t) {
+      for (int round = 0; round < 40; ++round) {
+        auto begin = std::chrono::steady_clock::now();
+        double operations = fma(200'000);
+        double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        double& rate = rates[static_cast<std::size_t>(t)];
+        rate = std::max(rate, operations / seconds * 1e-9);
+      }
+    });
+    double total = 0;
+    for (double rate : rates)
+      total += rate;
+    best.fma_gflops = std::max(best.fma_gflops, total);
+  }
+  return best;
+}
+
+} // namespace samples

@@ -1,0 +1,112 @@
+// What the samples share: sizes from the command line, random data, timing, and the line of results.
+#pragma once
+
+#include <kiln/kiln.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace samples {
+
+// The index-th number on the command line.
+inline std::int64_t number(int argc, char** argv, int index, std::int64_t otherwise) {
+  if (index >= argc) return otherwise;
+  char* end = nullptr;
+  std::int64_t n = std::strtoll(argv[index], &end, 10);
+  if (*end || end == argv[index] || n < 1) {
+    std::fprintf(stderr, "%s: \"%s\" is not a size; give a positive number\n", argv[0], argv[index]);
+    std::exit(2);
+  }
+  return n;
+}
+
+// Uniform in [-1, 1), other numbers in each run.
+template <int Rank> kiln::Tensor<float, Rank> random(const kiln::Extent (&extents)[Rank]) {
+  static std::uint64_t state = std::random_device{}() | 1u;
+  auto t = kiln::Tensor<float, Rank>::empty(extents);
+  for (float& x : t) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    x = static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f;
+  }
+  return t;
+}
+// NaN everywhere, so that an element that a kernel forgets is found.
+template <int Rank> kiln::Tensor<float, Rank> poisoned(const kiln::Extent (&extents)[Rank]) {
+  auto t = kiln::Tensor<float, Rank>::empty(extents);
+  t.fill(NAN);
+  return t;
+}
+
+// Relative error of a whole result: sqrt(sum of squared differences / sum of squares). NaN stays NaN.
+class Error {
+public:
+  void add(double actual, double expected) {
+    difference_ += (actual - expected) * (actual - expected);
+    size_ += expected * expected;
+  }
+  double relative() const { return difference_ == 0 ? 0 : std::sqrt(difference_ / size_); }
+
+private:
+  double difference_ = 0, size_ = 0;
+};
+
+// With KILN_SAMPLES_INTERPRET=1 the kernel runs in the plain interpreter of tile IR too, for the same `out`.
+template <class K, int Rank, class... A>
+void interpret(Error& error, const K& kernel, const kiln::Config& config, kiln::Tensor<float, Rank>& out,
+               A&... arguments) {
+  const char* wanted = std::getenv("KILN_SAMPLES_INTERPRET");
+  if (!wanted || std::string(wanted) != "1") return;
+  std::vector<float> compiled(out.begin(), out.end());
+  out.fill(NAN);
+  kernel.interpret(config, arguments...);
+  for (std::size_t i = 0; i < compiled.size(); ++i)
+    error.add(compiled[i], out.data()[i]);
+}
+
+// The median of several runs, in seconds; the first ones warm up.
+template <class F> double median_seconds(kiln::Stream& stream, F&& launch) {
+  using clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  auto begin = clock::now();
+  for (int i = 0; i < 30 && (i < 5 || clock::now() - begin < std::chrono::milliseconds(500)); ++i) {
+    auto from = clock::now();
+    launch();
+    stream.synchronize();
+    if (i >= 2) times.push_back(std::chrono::duration<double>(clock::now() - from).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+// The bytes a kernel has to move, or the operations it has to do.
+struct Work {
+  double bytes = 0;
+  double flops = 0;
+};
+
+// "softmax of 4096 x 1000: 3.1 ms, 10.5 GB/s, 81 % of copy; error 1e-8". KILN_SAMPLES_LIMITS, which the demo
+// sets, has the machine's limits in GB/s and GFLOP/s. Returns the exit code of the sample.
+inline int report(const std::string& what, double seconds, Work work, double error, double bound = 1e-6) {
+  double rate = (work.flops > 0 ? work.flops : work.bytes) / seconds * 1e-9, copy = 0, fma = 0;
+  std::string share;
+  if (const char* limits = std::getenv("KILN_SAMPLES_LIMITS");
+      limits && std::sscanf(limits, "%lf %lf", &copy, &fma) == 2) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%4.0f %% of %s", 100 * rate / (work.flops > 0 ? fma : copy),
+                  work.flops > 0 ? "FMA peak" : "copy");
+    share = text;
+  }
+  bool right = error <= bound; // false for NaN
+  std::printf("%-44s %9.3f ms %8.1f %-8s %-16s error %.1e%s\n", what.c_str(), seconds * 1e3, rate,
+              work.flops > 0 ? "GFLOP/s" : "GB/s", share.c_str(), error, right ? "" : "  WRONG");
+  std::fflush(stdout);
+  return right ? 0 : 1;
+}
+
+} // namespace samples
