@@ -1,4 +1,4 @@
-// build/bin/06_stencil [IN.png OUT.png]
+// build/bin/06_stencil [IN.png OUT.png [ROWS COLUMNS]]
 //
 // A stencil over a photograph: sharpening by what a 5 x 5 binomial blur takes away. Offsets plus integers are
 // offsets, so the neighbours of a tile are tiles too; at the border they reach outside of the view, where
@@ -41,12 +41,15 @@ double exact(const Tensor<float, 2>& in, std::int64_t y, std::int64_t x, double 
 }
 
 int main(int argc, char** argv) {
-  auto in = samples::read_image(argc > 1 ? argv[1] : KILN_SAMPLES_DIR "/data/camera.png");
-  std::int64_t rows = in.extent(0), cols = in.extent(1);
+  auto photograph = samples::read_image(argc > 1 ? argv[1] : KILN_SAMPLES_DIR "/data/camera.png");
+  std::int64_t rows = std::min(photograph.extent(0), samples::number(argc, argv, 3, photograph.extent(0)));
+  std::int64_t cols = std::min(photograph.extent(1), samples::number(argc, argv, 4, photograph.extent(1)));
+  auto in = samples::poisoned({rows, cols});
   auto out = samples::poisoned({rows, cols});
   float amount = 2.0f;
   Stream stream;
   Config config = {BM = 16, BN = 128};
+  assign(stream, in, photograph.view().slice(0, 0, rows).slice(1, 0, cols)); // its upper left part
 
   double seconds = samples::median_seconds(stream, [&] { sharpen.launch(stream, config, in, out, amount); });
 

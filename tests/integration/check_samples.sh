@@ -1,0 +1,39 @@
+#!/bin/bash
+# Runs one sample on random ragged sizes: its kernels on the CPU and in the interpreter against double precision.
+#   check_samples.sh PROGRAM SOURCE_DIR WORK_DIR LIBRARY
+set -u
+program=$1 source=$2 work=$3 library=$4
+name=$(basename "$program")
+fail() { echo "check_samples: $1"; exit 1; }
+mkdir -p "$work" && cd "$work" || exit 1
+export KILN_SAMPLES_INTERPRET=1 KILN_LIBRARY=$library
+size() { echo $((1 + RANDOM % $1)); }
+
+python=python3
+$python -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
+for _ in 1 2 3; do
+  case $name in
+  01_*) arguments=("$(size 5000)") ;;
+  05_*) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;
+  06_*) arguments=("$source/samples/data/camera.png" "$work/sharpened.png" "$(size 90)" "$(size 90)") ;;
+  *) arguments=("$(size 50)" "$(size 3000)") ;;
+  esac
+  echo "$name ${arguments[*]}"
+  case $name in
+  *.py)
+    command -v $python >/dev/null || exit 77
+    "$python" "$program" "${arguments[@]}"
+    ;;
+  *) "$program" "${arguments[@]}" ;;
+  esac
+  code=$?
+  [ $code = 77 ] && exit 77
+  [ $code = 0 ] || fail "$name ${arguments[*]} ended with exit code $code"
+done
+if [ "${name#06_}" != "$name" ]; then
+  [ "$(head -c 4 "$work/sharpened.png" | tail -c 3)" = PNG ] || fail "it wrote no PNG file"
+fi
+[ "${name%.py}" = "$name" ] || exit 0
+[ "${name#06_}" = "$name" ] || exit 0
+if "$program" zero >"$work/wrong" 2>&1; then fail "$name takes the size \"zero\""; fi
+grep -q 'is not a size' "$work/wrong" || fail "$name does not say that \"zero\" is not a size"

@@ -1,0 +1,102 @@
+// The C functions over DLPack tensors: results against double precision, and their error codes and texts.
+#include "op_test.h"
+
+#include <kiln/ops/c_api.h>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+// A DLTensor of a matrix, or of its only row.
+template <class T> struct Dl {
+  std::int64_t shape[2], strides[2];
+  DLTensor tensor{};
+  explicit Dl(Matrix<T>& m, bool vector = false)
+      : shape{m.rows(), m.cols()}, strides{m.view().stride(0), m.view().stride(1)} {
+    tensor.data = m.view().data();
+    tensor.device = {kDLCPU, 0};
+    tensor.ndim = vector ? 1 : 2;
+    tensor.dtype = {std::is_same_v<T, bf16> ? std::uint8_t{kDLBfloat} : std::uint8_t{kDLFloat}, 8 * sizeof(T),
+                    1};
+    tensor.shape = shape + vector;
+    tensor.strides = strides + vector;
+  }
+  operator DLTensor*() { return &tensor; }
+};
+
+} // namespace
+
+TEMPLATE_TEST_CASE("the C functions compute what the ops compute", "", float, double, bf16, f16) {
+  Random random;
+  INFO("seed " << random.seed);
+  std::int64_t m = random.integer(1, 60), n = random.integer(1, 60), k = random.integer(1, 60);
+  Matrix<TestType> a(m, k, Lie::transposed), b(k, n, Lie::padded_rows), bias(1, n), c(m, n), expected(m, n);
+  a.fill(random), b.fill(random), bias.fill(random);
+  Stream stream;
+  auto same = [&] {
+    stream.synchronize();
+    CHECK(relative_error(c, [&](auto r, auto q) { return wide(expected(r, q)); }) == 0);
+    c.poison(), expected.poison();
+  };
+  c.poison(), expected.poison();
+  auto row = [](auto& v) { return v.view().select(0, 0); };
+
+  REQUIRE(kiln_matmul(Dl(a), Dl(b), Dl(c)) == KILN_OK);
+  ops::matmul(stream, a.view(), b.view(), expected.view());
+  same();
+  REQUIRE(kiln_linear(Dl(a), Dl(b), Dl(bias, true), Dl(c), "gelu") == KILN_OK);
+  ops::linear(stream, a.view(), b.view(), row(bias), expected.view(), {ops::Activation::gelu});
+  same();
+  Matrix<TestType> x(m, n), beta(1, n);
+  x.fill(random), beta.fill(random);
+  REQUIRE(kiln_softmax(Dl(x), Dl(c)) == KILN_OK);
+  ops::softmax(stream, x.view(), expected.view());
+  same();
+  REQUIRE(kiln_layernorm(Dl(x), Dl(bias, true), Dl(beta, true), Dl(c), 1e-3) == KILN_OK);
+  ops::layernorm(stream, x.view(), row(bias), row(beta), expected.view(), {1e-3});
+  same();
+  REQUIRE(kiln_rmsnorm(Dl(x), Dl(bias, true), Dl(c), 1e-3) == KILN_OK);
+  ops::rmsnorm(stream, x.view(), row(bias), expected.view(), {1e-3});
+  same();
+  REQUIRE(kiln_activation(Dl(x), Dl(c), "relu") == KILN_OK);
+  ops::activation(stream, x.view(), expected.view(), ops::Activation::relu);
+  same();
+  REQUIRE(kiln_activation_mul(Dl(x), Dl(x), Dl(c), "silu") == KILN_OK);
+  ops::activation_mul(stream, x.view(), x.view(), expected.view());
+  same();
+  CHECK(std::string(kiln_last_error()).empty());
+}
+
+TEST_CASE("a DLPack tensor without strides is row-major, and its byte offset counts") {
+  std::vector<float> x = {9, 9, 1, 2, 3, 4, 5, 6}, y(6, NAN);
+  std::int64_t shape[] = {2, 3};
+  DLTensor of_x{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 8};
+  DLTensor of_y{y.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0};
+  REQUIRE(kiln_activation(&of_x, &of_y, "none") == KILN_OK);
+  CHECK(y == std::vector<float>{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("the C functions refuse what they cannot take, and say why") {
+  Matrix<float> x(4, 5), y(4, 5), narrow(4, 3);
+  Matrix<double> other(4, 5);
+  Dl<float> dx(x), dy(y), wrong(x);
+  auto says = [](int code, const char* text) {
+    CHECK(code == KILN_USER_ERROR);
+    CHECK_THAT(kiln_last_error(), Catch::Contains(text));
+  };
+  says(kiln_softmax(nullptr, dy), "kiln_softmax: x is null; pass a tensor");
+  says(kiln_softmax(dx, nullptr), "kiln_softmax: y is null; pass a tensor");
+  says(kiln_softmax(Dl(other), dy), "kiln_softmax: x is of f64 and the result of f32; convert one of them");
+  says(kiln_softmax(Dl(narrow), dy), "x's columns and y's columns");
+  says(kiln_softmax(Dl(x, true), dy), "kiln_softmax: x has 1 dimensions; pass one of 2");
+  says(kiln_activation(dx, dy, "swish"),
+       "kiln_activation: activation is \"swish\"; choose none, relu, gelu or silu");
+  wrong.tensor.device = {kDLCUDA, 0};
+  says(kiln_softmax(wrong, dy), "kiln_softmax: x is on DLPack device 2; copy it to the CPU");
+  wrong.tensor.dtype = {kDLInt, 32, 1};
+  says(kiln_softmax(dx, wrong), "kiln_softmax: y has DLPack type code 0 of 32 bits and 1 lanes; pass "
+                                "float32, float64, bfloat16 or float16");
+  CHECK(kiln_softmax(dx, dy) == KILN_OK);
+  CHECK(std::string(kiln_last_error()).empty());
+}
