@@ -27,6 +27,7 @@ namespace {
 
 constexpr int buffer_cost = 4;      // see the header
 constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
+constexpr int deepest_chain = 256;  // in operations: evaluating a lazy tile recurses through its operands
 
 int own_cost(const Op& op) {
   switch (op.code) {
@@ -92,17 +93,20 @@ private:
       if (op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite)
         writes_.push_back(position);
       // The longest chain rather than the sum: what two chains share is evaluated once.
-      int operand_cost = 0;
+      int operand_cost = 0, depth = 0;
       for (const Value* v : op->operands) {
         users_[v].push_back(op.get());
         auto known = costs_.find(v);
         if (known != costs_.end()) operand_cost = std::max(operand_cost, known->second);
+        if (auto below = depths_.find(v); below != depths_.end()) depth = std::max(depth, below->second + 1);
       }
       for (const auto& r : op->results) {
         int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
-        if (r->type.is_tile() && (is_root(*op) || cost > longest_chain)) {
+        if (r->type.is_tile() && (is_root(*op) || cost > longest_chain || depth > deepest_chain)) {
           plan_.buffers_.insert(r.get());
           cost = 1;
+        } else if (r->type.is_tile()) {
+          depths_[r.get()] = depth;
         }
         costs_[r.get()] = cost;
       }
@@ -148,9 +152,14 @@ private:
     bool many = nests.size() > 1 || repeated_by_broadcast;
     for (const Place& nest : nests) {
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
-      if (reads && written_between(here, nest)) return (void)plan_.buffers_.insert(v);
+      if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
     }
     if (expensive && many) plan_.buffers_.insert(v);
+  }
+
+  // An atomic operation writes element by element, so its operands are read before its first.
+  bool is_atomic(const Place& nest) const {
+    return ops_[static_cast<std::size_t>(nest.position)]->info().cls == ir::OpClass::Atomic;
   }
 
   bool reads_memory(const Op& op) const { return op.info().effect == ir::Effect::Read; }
@@ -184,7 +193,7 @@ private:
   std::vector<LoopSpan> loops_;
   std::unordered_map<const Op*, Place> places_;
   std::unordered_map<const Value*, std::vector<const Op*>> users_;
-  std::unordered_map<const Value*, int> costs_;
+  std::unordered_map<const Value*, int> costs_, depths_;
   std::unordered_map<const Value*, std::set<Place>> nests_;
 };
 

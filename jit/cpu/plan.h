@@ -9,7 +9,8 @@
 //   1. it is carried by a loop, yielded by an `if`, or the result of a dot, a scan, a reduction or an atomic;
 //   2. it reads memory and a write comes between it and a root that would evaluate it (a load sees the memory
 //   of its own
-//      place in the program, whatever is written later, through whatever view);
+//      place in the program, whatever is written later, through whatever view), or that root is an atomic
+//      operation, which changes memory element by element;
 //   3. it is expensive and more than one nest would evaluate it, or a nest inside a loop that it is outside
 //   of, or a
 //      broadcast would evaluate it again for every row.

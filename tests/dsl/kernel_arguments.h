@@ -1,9 +1,13 @@
 // Launch arguments for tests: views over vectors, scalars, and the block of words they make.
+//
+// Running a kernel with them runs it twice, in the interpreter and on the CPU, and requires that both leave
+// the same in memory (see kernel_arguments.cpp); what the test then looks at is the interpreter's.
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
 
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -18,15 +22,21 @@ public:
       for (std::size_t i = extents.size(); i-- > 1;)
         strides[i - 1] = strides[i] * extents[i];
     }
-    pointer(data);
+    std::int64_t low = 0, high = 1;
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      if (extents[i] <= 0) high = low;
+      (strides[i] < 0 ? low : high) += strides[i] * (extents[i] - 1);
+    }
+    add_pointer(data, low, high);
     for (std::int64_t e : extents)
       words_.push_back(static_cast<std::uint64_t>(e));
     for (std::int64_t s : strides)
       words_.push_back(static_cast<std::uint64_t>(s));
     return *this;
   }
-  template <class T> Arguments& pointer(T* data) {
-    words_.push_back(reinterpret_cast<std::uintptr_t>(data));
+  // `elements` says how much lies there.
+  template <class T> Arguments& pointer(T* data, std::int64_t elements = 1) {
+    add_pointer(data, 0, elements);
     return *this;
   }
   template <class T> Arguments& scalar(T x) {
@@ -37,15 +47,32 @@ public:
   const std::uint64_t* words() const { return words_.data(); }
 
   void run(const ir::Kernel& kernel, const ir::InterpreterOptions& options = {}) const {
-    ir::interpret(kernel, words(), ir::grid_of(kernel, words()), options);
+    run_on(kernel, ir::grid_of(kernel, words()), options);
   }
   void run_on(const ir::Kernel& kernel, std::vector<std::int64_t> grid,
-              const ir::InterpreterOptions& options = {}) const {
-    ir::interpret(kernel, words(), grid, options);
-  }
+              const ir::InterpreterOptions& options = {}) const;
 
 private:
+  struct Region { // memory that an argument points to
+    std::size_t word;
+    std::byte* begin;
+    std::size_t bytes;
+  };
+  using Bytes = std::vector<std::vector<std::byte>>;
+
+  template <class T> void add_pointer(T* data, std::int64_t low, std::int64_t high) {
+    auto* begin = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(data)) +
+                  low * static_cast<std::int64_t>(sizeof(T));
+    std::size_t bytes = high > low ? static_cast<std::size_t>(high - low) * sizeof(T) : 0;
+    regions_.push_back({words_.size(), begin, bytes});
+    words_.push_back(reinterpret_cast<std::uintptr_t>(data));
+  }
+  Bytes contents() const;
+  void restore(const Bytes& contents) const;
+  void require_equal(const ir::Kernel& kernel, const Bytes& expected, const Bytes& found) const;
+
   std::vector<std::uint64_t> words_;
+  std::vector<Region> regions_;
 };
 
 } // namespace kiln::test

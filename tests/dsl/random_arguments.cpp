@@ -14,8 +14,6 @@ namespace kiln::test {
 using namespace kiln::ir;
 
 namespace {
-constexpr std::size_t alignment = 64;
-
 Cell random_cell(DType t, std::mt19937_64& random) {
   if (t == DType::Bool) return random() & 1;
   if (!is_float(t)) {
@@ -28,19 +26,23 @@ Cell random_cell(DType t, std::mt19937_64& random) {
 }
 } // namespace
 
-void RandomArguments::allocate(Buffer& buffer, std::size_t elements) {
-  buffer.elements = elements;
-  buffer.bytes.resize(elements * static_cast<std::size_t>(size_of(buffer.dtype)) + alignment);
-  auto address = reinterpret_cast<std::uintptr_t>(buffer.bytes.data());
-  buffer.first_byte = (alignment - address % alignment) % alignment;
-  words_[static_cast<std::size_t>(buffer.word)] = address + buffer.first_byte;
+// Maps the memories and points the arguments to them.
+void RandomArguments::place() {
+  memories_.reserve(sizes_.size());
+  for (const Memory& m : sizes_)
+    memories_.emplace_back(m.bytes, m.place, m.alignment);
+  for (const Buffer& b : buffers_)
+    words_[static_cast<std::size_t>(b.word)] = reinterpret_cast<std::uintptr_t>(b.data(*this)) +
+                                               static_cast<std::uint64_t>(b.origin * size_of(b.dtype));
 }
 
-RandomArguments::RandomArguments(const RandomKernel& random, std::uint64_t seed, LayoutClass layout) {
+RandomArguments::RandomArguments(const RandomKernel& random, std::uint64_t seed,
+                                 const RandomArgumentsOptions& options) {
   std::mt19937_64 engine(seed);
   const Kernel& kernel = *random.kernel;
   ArgumentLayout arguments = ArgumentLayout::of(kernel);
   words_.resize(static_cast<std::size_t>(arguments.words));
+  bool any = options.layout == LayoutClass::Any;
   for (std::size_t p = 0; p < kernel.body.args.size(); ++p) {
     const Value& parameter = *kernel.body.args[p];
     const Type& type = parameter.type;
@@ -49,19 +51,27 @@ RandomArguments::RandomArguments(const RandomKernel& random, std::uint64_t seed,
       store_cell(type.dtype, &words_[word], random_cell(type.dtype, engine));
       continue;
     }
-    const auto& extents = random.extents[p];
+    auto extents = random.extents[p];
     auto rank = extents.size();
+    if (options.empty_extents && !random.written[p] && engine() % 2) extents[engine() % rank] = 0;
     std::vector<std::size_t> order(rank);
     std::iota(order.begin(), order.end(), std::size_t{0});
-    if (layout == LayoutClass::Any && engine() % 3 == 0) std::reverse(order.begin(), order.end());
+    if (any && engine() % 3 == 0) std::reverse(order.begin(), order.end());
     auto unit = static_cast<std::int64_t>(16 / size_of(type.dtype));
-    std::int64_t stride = layout == LayoutClass::Any && engine() % 3 == 0 ? 2 : 1;
+    std::int64_t stride = any && engine() % 3 == 0 ? 2 : 1;
+    std::int64_t low = 0, high = 0;
+    bool empty = false;
     for (std::size_t i = rank; i-- > 0;) {
       std::size_t axis = order[i];
+      std::int64_t actual = stride;
+      if (options.strange_strides && any && engine() % 4 == 0) actual = -stride;
+      if (options.strange_strides && any && !random.written[p] && engine() % 6 == 0) actual = 0;
       words_[word + 1 + axis] = static_cast<std::uint64_t>(extents[axis]);
-      words_[word + 1 + rank + axis] = static_cast<std::uint64_t>(stride);
-      stride *= extents[axis];
-      if (layout == LayoutClass::Aligned)
+      words_[word + 1 + rank + axis] = static_cast<std::uint64_t>(actual);
+      empty |= extents[axis] == 0;
+      (actual < 0 ? low : high) += actual * (extents[axis] - 1);
+      stride *= std::max<std::int64_t>(extents[axis], 1);
+      if (options.layout == LayoutClass::Aligned)
         stride = (stride + unit - 1) / unit * unit;
       else if (engine() % 2)
         stride += 3;
@@ -70,24 +80,42 @@ RandomArguments::RandomArguments(const RandomKernel& random, std::uint64_t seed,
     buffer.name = parameter.name ? parameter.name : "arg" + std::to_string(p);
     buffer.dtype = type.dtype;
     buffer.word = static_cast<int>(word);
-    allocate(buffer, static_cast<std::size_t>(stride));
-    for (std::size_t i = 0; i < buffer.elements; ++i)
-      store_cell(type.dtype,
-                 buffer.bytes.data() + buffer.first_byte + i * static_cast<std::size_t>(size_of(type.dtype)),
-                 random_cell(type.dtype, engine));
+    buffer.elements = empty ? 0 : static_cast<std::size_t>(high - low + 1);
+    buffer.origin = empty ? 0 : -low;
+    auto size = static_cast<std::size_t>(size_of(type.dtype));
+    std::size_t bytes = buffer.elements * size;
+    // Another view of that dtype to share memory with, at some distance or none.
+    const Buffer* host = nullptr;
+    if (options.overlap && engine() % 4)
+      for (const Buffer& other : buffers_)
+        if (&other != &buffer && other.dtype == type.dtype && other.name != "counts" &&
+            buffer.name != "counts")
+          host = &other;
+    if (host) {
+      buffer.memory = host->memory;
+      std::size_t shift = engine() % 3 == 0 ? 0 : engine() % 20 * std::max<std::size_t>(size, 1);
+      if (options.layout == LayoutClass::Aligned) shift = shift / 16 * 16;
+      buffer.first_byte = host->first_byte + shift;
+      Memory& memory = sizes_[buffer.memory];
+      memory.bytes = std::max(memory.bytes, buffer.first_byte + bytes);
+    } else {
+      buffer.memory = sizes_.size();
+      sizes_.push_back({bytes, engine() % 2 ? GuardedMemory::Place::AtEnd : GuardedMemory::Place::AtStart,
+                        options.layout == LayoutClass::Aligned ? std::size_t{16} : size});
+    }
   }
+  place();
+  for (const Buffer& buffer : buffers_)
+    for (std::size_t i = 0; i < buffer.elements; ++i)
+      store_cell(buffer.dtype, buffer.data(*this) + i * static_cast<std::size_t>(size_of(buffer.dtype)),
+                 random_cell(buffer.dtype, engine));
 }
 
-RandomArguments::RandomArguments(const RandomArguments& other) : words_(other.words_) {
-  for (const Buffer& from : other.buffers_) {
-    Buffer& to = buffers_.emplace_back();
-    to.name = from.name;
-    to.dtype = from.dtype;
-    to.word = from.word;
-    allocate(to, from.elements);
-    std::memcpy(to.bytes.data() + to.first_byte, from.bytes.data() + from.first_byte,
-                from.elements * static_cast<std::size_t>(size_of(from.dtype)));
-  }
+RandomArguments::RandomArguments(const RandomArguments& other)
+    : words_(other.words_), buffers_(other.buffers_), sizes_(other.sizes_) {
+  place();
+  for (std::size_t i = 0; i < sizes_.size(); ++i)
+    if (sizes_[i].bytes > 0) std::memcpy(memories_[i].data(), other.memories_[i].data(), sizes_[i].bytes);
 }
 
 std::string RandomArguments::difference(const RandomArguments& other, double tolerance) const {
@@ -95,8 +123,8 @@ std::string RandomArguments::difference(const RandomArguments& other, double tol
     const Buffer &mine = buffers_[b], &theirs = other.buffers_[b];
     for (std::size_t i = 0; i < mine.elements; ++i) {
       std::size_t at = i * static_cast<std::size_t>(size_of(mine.dtype));
-      Cell x = load_cell(mine.dtype, mine.bytes.data() + mine.first_byte + at);
-      Cell y = load_cell(mine.dtype, theirs.bytes.data() + theirs.first_byte + at);
+      Cell x = load_cell(mine.dtype, mine.data(*this) + at);
+      Cell y = load_cell(mine.dtype, theirs.data(other) + at);
       if (x == y) continue;
       std::string where = mine.name + " at element " + std::to_string(i) + " of its memory: ";
       if (!is_float(mine.dtype))

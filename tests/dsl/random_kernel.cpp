@@ -14,8 +14,6 @@ using namespace kiln::ir;
 
 namespace {
 
-constexpr std::int64_t most_elements = 2048; // of one tile
-
 class Generator {
 public:
   Generator(std::uint64_t seed, const RandomKernelOptions& options)
@@ -59,7 +57,7 @@ private:
     return n;
   }
   bool fits(const Shape& shape) const {
-    return static_cast<int>(shape.size()) <= 4 && elements(shape) <= most_elements;
+    return static_cast<int>(shape.size()) <= 4 && elements(shape) <= (options_.large ? 16384 : 2048);
   }
   Shape any_shape() {
     if (chance(25)) return {};
@@ -152,8 +150,9 @@ private:
 
 void Generator::choose_dimensions() {
   static constexpr std::int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 32};
+  static constexpr std::int64_t large_sizes[] = {1, 8, 33, 64, 65, 100, 128, 200, 256};
   for (const char* name : {"BM", "BN", "BK"}) {
-    result_.config.set(intern(name), one_of(sizes));
+    result_.config.set(intern(name), options_.large ? one_of(large_sizes) : one_of(sizes));
     dims_.push_back(Dim::symbol(intern(name)));
   }
   dims_.push_back(Dim(one_of(sizes)));
@@ -749,7 +748,7 @@ RandomKernel Generator::run() {
     Value* view = kernel_->body.add_arg(Type::view(t, view_rank, readonly), intern(name));
     std::vector<std::int64_t> extents;
     for (int i = 0; i < view_rank; ++i)
-      extents.push_back(between(1, view_rank == 1 ? 60 : view_rank == 2 ? 24 : 9));
+      extents.push_back(between(1, (options_.large ? 8 : 1) * (view_rank == 1 ? 60 : view_rank == 2 ? 24 : 9)));
     result_.extents.push_back(extents);
     result_.written.push_back(!readonly);
     return view;

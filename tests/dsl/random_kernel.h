@@ -22,6 +22,7 @@ struct RandomKernelOptions {
   bool dots = true;
   bool control = true; // for, while, if
   bool narrow = true;  // f16, bf16, fp8 and the integers below 32 bits
+  bool large = false;  // tiles of up to 16384 elements rather than 2048
   bool prints = false; // device_print, device_assert, expects
 };
 

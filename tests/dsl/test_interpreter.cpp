@@ -172,7 +172,7 @@ TEST_CASE("raw pointers with masks, pointer arithmetic and bool bytes") {
       {});
   std::vector<std::uint8_t> bytes{0, 1, 200, 0};
   std::vector<std::int16_t> numbers{5, 6, -7, 8};
-  Arguments().pointer(bytes.data()).pointer(numbers.data()).run_on(k, {1});
+  Arguments().pointer(bytes.data(), 4).pointer(numbers.data(), 4).run_on(k, {1});
   CHECK(numbers == std::vector<std::int16_t>{-1, 11, -15, -1});
 }
 
@@ -386,7 +386,7 @@ TEST_CASE("atomics return the value before and skip masked lanes") {
   k.store(out, {k.b.index(0)}, add->result());
   std::vector<std::int64_t> indices{1, 0, -1, 1, 1};
   std::vector<std::int32_t> counters{3, 4}, old(5, 77);
-  Arguments().pointer(counters.data()).view(indices.data(), {5}).view(old.data(), {5}).run_on(k, {3});
+  Arguments().pointer(counters.data(), std::ssize(counters)).view(indices.data(), {5}).view(old.data(), {5}).run_on(k, {3});
   CHECK(counters == std::vector<std::int32_t>{33, 94});
   CHECK(old == std::vector<std::int32_t>{64, 23, 0, 74, 84}); // of the last program
 }

@@ -226,8 +226,8 @@ TEST_CASE("raw pointers: a strided gather and an atomic maximum") {
     in[i] = static_cast<float>(i);
   std::int32_t most = 0;
   Arguments()
-      .pointer(in.data())
-      .pointer(out.data())
+      .pointer(in.data(), 40)
+      .pointer(out.data(), 20)
       .pointer(&most)
       .scalar(std::int32_t{13})
       .scalar(std::int64_t{3})

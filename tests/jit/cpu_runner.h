@@ -21,20 +21,22 @@ struct CpuKernel {
   std::int64_t scratch_bytes = 0;
 
   CpuKernel(const ir::Kernel& recorded, const Config& config, std::vector<LayoutClass> layouts = {},
-            cpu::CompileOptions options = {}) {
+            cpu::CompileOptions options = {}, const cpu::Target& target = cpu::host_target()) {
     passes::PassOptions pass_options;
     pass_options.config = config;
     pass_options.layouts = std::move(layouts);
     lowered = passes::lower_generic(recorded, pass_options);
     if (std::getenv("KILN_TEST_SHOW")) options.keep_llvm = true;
-    auto object = cpu::compile(*lowered, cpu::host_target(), options);
+    auto object = cpu::compile(*lowered, target, options);
     if (std::getenv("KILN_TEST_SHOW")) std::fputs(object.llvm_after.c_str(), stderr);
     scratch_bytes = object.scratch_bytes;
     code = cpu::load_object(object.object, lowered->name);
   }
 
-  // All programs on this thread; throws what an assert reported.
-  void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid) const {
+  // All programs on this thread; throws what an assert reported. Scratch starts out full of `poison`, which
+  // nothing may depend on.
+  void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid,
+           unsigned char poison = 0xCD) const {
     cpu::LaunchContext context{};
     cpu::LaunchState state;
     state.kernel = lowered->name.c_str();
@@ -46,7 +48,7 @@ struct CpuKernel {
     auto bytes = static_cast<std::size_t>((scratch_bytes + 127) / 64 * 64);
     std::unique_ptr<char, decltype(&std::free)> scratch(static_cast<char*>(std::aligned_alloc(64, bytes)),
                                                         &std::free);
-    std::fill_n(scratch.get(), bytes, static_cast<char>(0xCD)); // nothing may depend on fresh scratch
+    std::fill_n(scratch.get(), bytes, static_cast<char>(poison));
     context.scratch = scratch.get();
     context.stop = &state.stop;
     context.launch = &state;

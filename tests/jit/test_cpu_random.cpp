@@ -1,4 +1,5 @@
-// The CPU computes what the interpreter computes, on random kernels.
+// The CPU computes what the interpreter computes, on random kernels. KILN_TEST_SEED and KILN_TEST_COUNT
+// choose other seeds than a few fresh ones.
 #include "cpu_runner.h"
 
 #include <catch2/catch.hpp>
@@ -11,31 +12,109 @@ using namespace kiln;
 
 namespace {
 
-void compare(std::uint64_t seed, LayoutClass layout) {
-  CAPTURE(seed, static_cast<int>(layout));
-  auto random = test::random_kernel(seed, {.exact = true});
-  const test::RandomArguments start(random, seed, layout);
+struct Draw {
+  test::RandomKernelOptions kernel{.exact = true};
+  test::RandomArgumentsOptions arguments;
+};
+
+// All programs, or only the first where views share memory.
+std::vector<std::int64_t> grid_for(const ir::Kernel& kernel, const test::RandomArguments& arguments,
+                                   const Draw& draw) {
+  auto grid = ir::grid_of(kernel, arguments.words());
+  if (draw.arguments.overlap) std::fill(grid.begin(), grid.end(), 1);
+  return grid;
+}
+
+void compare(std::uint64_t seed, const Draw& draw, const cpu::Target& target = cpu::host_target()) {
+  CAPTURE(seed, static_cast<int>(draw.arguments.layout), target.cpu);
+  auto random = test::random_kernel(seed, draw.kernel);
+  const test::RandomArguments start(random, seed, draw.arguments);
   std::vector<LayoutClass> layouts;
   for (const auto& arg : random.kernel->body.args)
-    if (arg->type.is_view()) layouts.push_back(layout);
+    if (arg->type.is_view()) layouts.push_back(draw.arguments.layout);
+  if (std::getenv("KILN_TEST_VERBOSE"))
+    std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
+  test::CpuKernel compiled(*random.kernel, random.config, layouts, {}, target);
+  INFO(ir::print(*compiled.lowered));
+  test::RandomArguments found = start, again = start;
+  auto grid = grid_for(*compiled.lowered, start, draw);
+  compiled.run(found.words(), grid);
+  compiled.run(again.words(), grid, 0x00); // nothing depends on what scratch held
+  REQUIRE(found.difference(again) == "");
+  if (!draw.kernel.exact) return;
   passes::PassOptions options{random.config, {}};
   auto bound = passes::lower_generic(*random.kernel, options);
-  INFO(ir::print(*bound));
-  test::RandomArguments expected = start, found = start;
-  ir::interpret(*bound, expected.words(), ir::grid_of(*bound, expected.words()));
-  test::CpuKernel compiled(*random.kernel, random.config, layouts);
-  compiled.run(found.words(), ir::grid_of(*compiled.lowered, found.words()));
-  CHECK(found.difference(expected) == "");
+  test::RandomArguments expected = start;
+  ir::interpret(*bound, expected.words(), grid);
+  REQUIRE(found.difference(expected) == "");
+}
+
+template <class F> void for_seeds(std::uint64_t count, F&& run) {
+  std::uint64_t first = std::random_device()();
+  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
+  for (std::uint64_t seed = first; seed < first + count; ++seed)
+    run(seed);
 }
 
 } // namespace
 
 TEST_CASE("the CPU agrees with the interpreter on random kernels") {
-  std::uint64_t first = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
-  std::uint64_t count = std::getenv("KILN_TEST_COUNT") ? std::strtoull(std::getenv("KILN_TEST_COUNT"), nullptr, 10) : 60;
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    compare(seed, LayoutClass::Any);
-    compare(seed, LayoutClass::Unit);
+  for_seeds(30, [](std::uint64_t seed) {
+    for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Unit, LayoutClass::Aligned})
+      compare(seed, {.arguments = {.layout = layout}});
+  });
+}
+
+TEST_CASE("the CPU agrees with the interpreter where strides are zero or negative and views are empty") {
+  for_seeds(20, [](std::uint64_t seed) {
+    compare(seed, {.arguments = {.strange_strides = true, .empty_extents = true}});
+    compare(seed, {.arguments = {.layout = LayoutClass::Unit, .empty_extents = true}});
+  });
+}
+
+TEST_CASE("the CPU agrees with the interpreter where views share memory") {
+  for_seeds(30, [](std::uint64_t seed) {
+    Draw draw;
+    draw.kernel.atomics = false;
+    draw.arguments.overlap = true;
+    compare(seed, draw);
+    draw.arguments.strange_strides = true;
+    compare(seed, draw);
+    draw.arguments.layout = seed % 2 ? LayoutClass::Unit : LayoutClass::Aligned;
+    compare(seed, draw);
+  });
+}
+
+TEST_CASE("the CPU agrees with the interpreter on random kernels with large tiles") {
+  for_seeds(4, [](std::uint64_t seed) {
+    for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Unit})
+      compare(seed, {.kernel = {.exact = true, .large = true}, .arguments = {.layout = layout}});
+  });
+}
+
+TEST_CASE("inexact random kernels stay inside their views and give the same twice on the CPU") {
+  for_seeds(20, [](std::uint64_t seed) {
+    compare(seed, {.kernel = {.steps = 35}, .arguments = {.strange_strides = true}});
+    compare(seed, {.kernel = {.steps = 35}, .arguments = {.layout = LayoutClass::Unit}});
+  });
+}
+
+TEST_CASE("code for older and other CPUs agrees with the interpreter") {
+  const cpu::Target& host = cpu::host_target();
+  for (const char* name : {"nehalem", "x86-64-v2", "sandybridge", "haswell", "skylake-avx512", "znver4"}) {
+    cpu::Target target;
+    try {
+      target = cpu::named_target(name);
+    } catch (const UserError&) {
+      continue; // another architecture
+    }
+    if ((target.avx512 && !host.avx512) || (target.avx2 && !host.avx2) || (target.fma && !host.fma) ||
+        (target.avx512_bf16 && !host.avx512_bf16))
+      continue;
+    for_seeds(5, [&](std::uint64_t seed) {
+      for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Unit})
+        compare(seed, {.arguments = {.layout = layout}}, target);
+    });
   }
 }

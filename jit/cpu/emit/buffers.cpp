@@ -28,6 +28,12 @@ int vector_axis_of(const std::vector<std::int64_t>& extents) {
 } // namespace
 
 Buffer KernelEmitter::make_buffer(const ir::Type& type) {
+  std::int64_t bytes =
+      type.numel() * type.element_bytes(); // a bound kernel's tiles have 2**28 elements at most
+  if (scratch_bytes_ + bytes > most_scratch)
+    throw UserError("kernel " + kernel_.name + ": a " + type.to_string() + " needs " + std::to_string(bytes) +
+                    " bytes of scratch memory, which with the " + std::to_string(scratch_bytes_) +
+                    " bytes of other tiles is more than the CPU's 4 GiB; choose smaller sizes");
   return make_buffer(type.dtype, type.pointer, extents_of(type));
 }
 

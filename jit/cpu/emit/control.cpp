@@ -121,7 +121,9 @@ void KernelEmitter::forward_dots(const ir::Region& region, int first_arg) {
     reads_buffer_of(dot->operand(2), arg, &moved);
     // Nothing but this dot's accumulator may read the carried tile.
     bool only = !moved;
+    std::set<const ir::Value*> seen;
     auto feeds_only = [&](auto&& self, const ir::Value* v) -> void {
+      if (!seen.insert(v).second) return;
       for (const ir::Op* user : users_[v]) {
         if (user == dot) {
           only &= dot->operand(0) != v && dot->operand(1) != v;
@@ -145,16 +147,21 @@ void KernelEmitter::emit_for(const ir::Op& op) {
   enter_carried(op, 3, region);
   forward_dots(region, 1);
   Values initial = scalar_operands(op, 3);
-  Loop loop = emit_loop(b_, scalar(op.operand(0)), scalar(op.operand(1)), scalar(op.operand(2)), initial,
-                        [&](Value* i, const Values& carried, llvm::Instruction*) -> Values {
-                          scalars_[region.args[0].get()] = i;
-                          bind_scalar_args(region, 1, carried);
-                          emit_region(region);
-                          const ir::Op& yield = *region.terminator();
-                          Values next = scalar_operands(yield, 0);
-                          emit_tile_yields(yield, region, 1);
-                          return next;
-                        });
+  // A step that is not positive, which the language forbids, must not run forever.
+  Value *begin = scalar(op.operand(0)), *step = scalar(op.operand(2));
+  Value* end = b_.CreateSelect(b_.CreateICmpSGT(step, b_.getInt64(0)), scalar(op.operand(1)), begin);
+  Loop loop = emit_loop(
+      b_, begin, end, step, initial,
+      [&](Value* i, const Values& carried, llvm::Instruction*) -> Values {
+        scalars_[region.args[0].get()] = i;
+        bind_scalar_args(region, 1, carried);
+        emit_region(region);
+        const ir::Op& yield = *region.terminator();
+        Values next = scalar_operands(yield, 0);
+        emit_tile_yields(yield, region, 1);
+        return next;
+      },
+      Wrap::Saturate);
   std::size_t k = 0;
   for (int i = 0; i < op.num_results(); ++i) {
     if (op.result(i)->type.is_scalar())

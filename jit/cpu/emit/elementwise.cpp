@@ -28,8 +28,16 @@ llvm::Type* memory_type(llvm::LLVMContext& context, DType t) {
 
 Value* to_memory(IRBuilder& b, const NumberOptions& options, Value* v, DType t) {
   if (t == DType::Bool) return b.CreateZExt(v, same_lanes(b.getInt8Ty(), v));
-  if (is_narrow_float(t)) return emit_float_convert(b, options.convert, DType::F32, t, v);
-  return v;
+  if (!is_narrow_float(t)) return v;
+  Value* bits = emit_float_convert(b, options.convert, DType::F32, t, v);
+  if (t != DType::F8E5M2) return bits;
+  // The conversion saturates, but an infinity that was read is written back as it was.
+  llvm::Type* i32 = same_lanes(b.getInt32Ty(), v);
+  Value* sign = b.CreateAnd(b.CreateLShr(b.CreateBitCast(v, i32), 24), 0x80);
+  Value* infinity = b.CreateTrunc(b.CreateOr(sign, 0x7C), bits->getType());
+  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v);
+  return b.CreateSelect(b.CreateFCmpOEQ(magnitude, llvm::ConstantFP::getInfinity(v->getType())), infinity,
+                        bits);
 }
 
 Value* from_memory(IRBuilder& b, const NumberOptions& options, Value* bits, DType t) {
@@ -39,7 +47,9 @@ Value* from_memory(IRBuilder& b, const NumberOptions& options, Value* bits, DTyp
 }
 
 Value* round_to(IRBuilder& b, const NumberOptions& options, Value* v, DType t) {
-  return is_narrow_float(t) ? from_memory(b, options, to_memory(b, options, v, t), t) : v;
+  return is_narrow_float(t)
+             ? from_memory(b, options, emit_float_convert(b, options.convert, DType::F32, t, v), t)
+             : v;
 }
 
 Value* emit_constant(llvm::LLVMContext& context, const ir::Op& op) {
@@ -51,7 +61,8 @@ Value* emit_constant(llvm::LLVMContext& context, const ir::Op& op) {
     return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(*i), is_signed(t), /*ImplicitTrunc=*/true);
   }
   double d = std::get<double>(value);
-  if (is_narrow_float(t)) d = decode_float(t, encode_float(t, d)); // held as a value that the dtype can represent
+  if (is_narrow_float(t))
+    d = decode_float(t, encode_float(t, d)); // held as a value that the dtype can represent
   return llvm::ConstantFP::get(type, d);
 }
 
@@ -92,7 +103,8 @@ std::optional<MathFn> math_function(Opcode code) {
 }
 
 // Operations whose result is exact in the operands' dtype, so that no rounding is needed.
-bool keeps_representable(Opcode code) {
+bool keeps_representable(Opcode code, DType t) {
+  if (t == DType::F8E5M2) return false; // an infinity saturates
   switch (code) {
   case Opcode::Neg:
   case Opcode::Abs:
@@ -217,8 +229,12 @@ namespace {
 
 Value* emit_bitcast(IRBuilder& b, const NumberOptions& options, Value* v, const ir::Type& from,
                     const ir::Type& to) {
-  if (from.pointer || to.pointer) return v;
-  Value* bits = to_memory(b, options, v, from.dtype);
+  if (from.pointer && to.pointer) return v;
+  llvm::Type* address = same_lanes(b.getInt64Ty(), v);
+  if (to.pointer)
+    return b.CreateIntToPtr(b.CreateBitCast(to_memory(b, options, v, from.dtype), address),
+                            same_lanes(b.getPtrTy(), v));
+  Value* bits = from.pointer ? b.CreatePtrToInt(v, address) : to_memory(b, options, v, from.dtype);
   bits = b.CreateBitCast(bits, same_lanes(memory_type(b.getContext(), to.dtype), v));
   return from_memory(b, options, bits, to.dtype);
 }
@@ -237,7 +253,7 @@ Value* emit_elementwise(IRBuilder& b, const NumberOptions& options, const ir::Op
       v = emit_math(b, options.math, *fn, in[0], in.size() > 1 ? in[1] : nullptr);
     else
       v = in.size() == 1 ? emit_unary(b, op.code, t, in[0]) : emit_binary(b, op.code, t, in[0], in[1]);
-    return keeps_representable(op.code) ? v : round_to(b, options, v, t);
+    return keeps_representable(op.code, t) ? v : round_to(b, options, v, t);
   }
   case ir::OpClass::Predicate:
     if (op.is(Opcode::IsNan)) return b.CreateFCmpUNO(in[0], in[0]);

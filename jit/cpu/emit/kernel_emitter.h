@@ -114,7 +114,9 @@ private:
   llvm::Value* destination_address(const Root& root, const Indices& at);
   llvm::Value* may_stream(Nest& nest, const Indices& at);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
-  bool touches_pending(const ir::Value* v, bool identity, int depth = 0) const;
+  using Visited = std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
+  bool touches_pending(const ir::Value* v, bool identity) const;
+  bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
 
   // reduce.cpp
   Accumulators initial_accumulators(Nest& nest, bool uniform);
@@ -130,6 +132,7 @@ private:
     bool identity;
   };
   void lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const;
+  void lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into, Visited& seen) const;
   llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
   llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
   void emit_atomic(const ir::Op& op);

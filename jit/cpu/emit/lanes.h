@@ -59,9 +59,11 @@ struct Loop {
   llvm::Instruction* preheader_end;
 };
 
+enum class Wrap { Never, Saturate }; // whether i + step may leave 64 bits, which then ends the loop
+
 template <class Body>
 Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step, const Values& initial,
-               Body&& body) {
+               Body&& body, Wrap wrap = Wrap::Never) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
   auto* header = llvm::BasicBlock::Create(b.getContext(), "loop", function);
   auto* inside = llvm::BasicBlock::Create(b.getContext(), "body", function);
@@ -81,7 +83,9 @@ Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* 
   b.CreateCondBr(b.CreateICmpSLT(i, end), inside, after);
   b.SetInsertPoint(inside);
   Values next = body(static_cast<llvm::Value*>(i), carried, loop.preheader_end);
-  i->addIncoming(b.CreateNSWAdd(i, step), b.GetInsertBlock());
+  llvm::Value* following = wrap == Wrap::Never ? b.CreateNSWAdd(i, step)
+                                               : b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, i, step);
+  i->addIncoming(following, b.GetInsertBlock());
   for (std::size_t k = 0; k < next.size(); ++k)
     llvm::cast<llvm::PHINode>(carried[k])->addIncoming(next[k], b.GetInsertBlock());
   b.CreateBr(header);

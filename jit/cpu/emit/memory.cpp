@@ -83,9 +83,9 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
               op.is(Opcode::ViewStore)
                   ? extents_of(op.stored_value()->type)[static_cast<std::size_t>(tile_axis[axis])]
                   : extents_of(op.result()->type)[static_cast<std::size_t>(tile_axis[axis])];
-          Value* end = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(most)));
-          Value* inside =
-              b_.CreateAnd(b_.CreateICmpSGE(offset, zero), b_.CreateICmpSLE(end, v.extents[axis]));
+          // No sum that could leave 64 bits.
+          Value* last = b_.CreateSub(v.extents[axis], b_.getInt64(static_cast<std::uint64_t>(most)));
+          Value* inside = b_.CreateAnd(b_.CreateICmpSGE(offset, zero), b_.CreateICmpSLE(offset, last));
           nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
           proved = true;
         }

@@ -17,7 +17,13 @@ using llvm::Value;
 
 // Whether evaluating `v` would need something a pending root has not finished: the result of a reduction, or
 // a filled buffer at another element than the one at hand.
-bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, int depth) const {
+bool KernelEmitter::touches_pending(const ir::Value* v, bool identity) const {
+  Visited seen;
+  return !pending_.empty() && touches_pending(v, identity, seen);
+}
+
+bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& seen) const {
+  if (!seen.insert({v, identity}).second) return false; // answered already
   for (const Root& root : pending_) {
     if (root.kind == Root::Kind::Reduce)
       for (const auto& r : root.op->results)
@@ -28,10 +34,9 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, int depth
       (v->type.is_scalar() && !v->def->operands.empty() && is_root(*v->def)))
     return false;
   if (v->type.is_scalar()) return false; // computed in place, after a flush if it needed one
-  if (depth > 4096) return true;
   bool keeps = identity && v->def->info().cls != ir::OpClass::Shape;
   for (const ir::Value* operand : v->def->operands)
-    if (!operand->type.is_view() && touches_pending(operand, keeps, depth + 1)) return true;
+    if (!operand->type.is_view() && touches_pending(operand, keeps, seen)) return true;
   return false;
 }
 

@@ -12,6 +12,13 @@ using llvm::Value;
 // The loads that evaluating `v` performs; `identity` tells whether element i of the root reads element i of
 // the load.
 void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const {
+  Visited seen;
+  lazy_reads(v, identity, into, seen);
+}
+
+void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into,
+                               Visited& seen) const {
+  if (!seen.insert({v, identity}).second) return;
   if (!v->def || !v->type.is_tile() || plan_.has_buffer(v)) return;
   const ir::Op& op = *v->def;
   if (op.info().effect == ir::Effect::Read) {
@@ -21,7 +28,7 @@ void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<La
   }
   bool keeps = identity && op.info().cls != ir::OpClass::Shape;
   for (const ir::Value* operand : op.operands)
-    if (!operand->type.is_view()) lazy_reads(operand, keeps, into);
+    if (!operand->type.is_view()) lazy_reads(operand, keeps, into, seen);
 }
 
 // Whether two views span no common byte: from their extents and strides, once per call of the entry point.
