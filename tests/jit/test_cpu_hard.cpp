@@ -319,7 +319,7 @@ kernel @swaps(%x: view<const i64, 2>, %y: view<i64, 2>, %rounds: i64) {
     %w = if %is : tile<9 x 9 x i64> {
       %neg = neg %s : tile<9 x 9 x i64>
       yield %neg
-    }, {
+    } {
       yield %u
     }
     yield %v, %w
@@ -340,7 +340,7 @@ kernel @swaps(%x: view<const i64, 2>, %y: view<i64, 2>, %rounds: i64) {
     %few = lt %k, %limit : bool
     %on = and %small, %few : bool
     yield %on
-  }, {
+  } {
     (%t2: tile<9 x 9 x i64>, %k2: i64)
     %tt = permute %t2 {order = [1, 0]} : tile<9 x 9 x i64>
     %sum = add %tt, %t2 : tile<9 x 9 x i64>
@@ -445,28 +445,18 @@ TEST_CASE("code grows linearly with the kernel: long chains, diamonds, many stor
   }
   {
     Long k;
-    Region* outside = k.b.region();
+    std::vector<Region*> open;
     for (int i = 0; i < 64; ++i) {
       Op* extent = k.b.create(Opcode::ViewExtent, {k.x}, {Type::scalar(DType::I64)});
       extent->set("axis", std::int64_t{0});
       Op* branch = k.b.create(Opcode::If, {k.b.binary(Opcode::Gt, extent->result(), k.b.index(i))}, {});
-      Region* then = branch->add_region();
+      open.push_back(branch->add_region());
       Builder(branch->add_region()).yield({});
-      k.b.set_region(then);
+      k.b.set_region(open.back());
       k.store(k.b.unary(Opcode::Neg, k.tile), k.b.index(i));
     }
-    for (Op* op = k.b.region()->parent; op; op = nullptr)
-      ;
-    for (Region* r = k.b.region(); r != outside;) { // close from the innermost
-      Builder(r).yield({});
-      Region* up = outside;
-      walk(*outside, [&](const Op& op) {
-        for (const auto& inner : op.regions)
-          for (const auto& child : inner->ops)
-            if (child.get() == r->parent) up = inner.get();
-      });
-      r = up;
-    }
+    for (Region* region : open)
+      Builder(region).yield({});
     verify(k.kernel);
     double seconds = compile_seconds(k.kernel);
     WARN("64 nested branches: " << seconds << " s");

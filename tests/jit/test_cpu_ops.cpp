@@ -234,7 +234,7 @@ TEST_CASE("every elementwise operation of every dtype agrees with semantics.h on
       check_operations(static_cast<DType>(d), tile, seed);
 }
 
-TEST_CASE("elementwise operations agree with semantics.h in code for older and other CPUs") {
+TEST_CASE("elementwise operations agree with semantics.h in code for older and other CPUs", "[slow]") {
   std::uint64_t seed = std::random_device{}();
   const cpu::Target& host = cpu::host_target();
   for (const char* cpu_name : {"nehalem", "sandybridge", "haswell", "skylake-avx512", "znver4"}) {
