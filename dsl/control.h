@@ -2,13 +2,20 @@
 // instead.)
 //
 //   auto acc = for_range(BK, n, zeros<float>(BM), [&](auto k, auto acc) { return acc + x.tile(m, k).load();
-//   }); auto [a, b] = for_range(0, n, 1, state(a0, b0), [&](auto i, auto a, auto b) { return state(a + b, b *
-//   i); }); Var<float> best = 0; for_range(BK, n, [&](auto k) { best = max(best, x.tile(k).load()); });
+//   });
+//   auto [a, b] = for_range(0, n, 1, state(a0, b0), [&](auto i, auto a, auto b) { return state(a + b, b * i);
+//   }); Var<float> best = 0; for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); });
+//   for_range(BK, n, [&](auto k) { ... }, {.stages = 4});
 #pragma once
 
 #include <kiln/dsl/state.h>
 
 namespace kiln {
+
+// What a loop tells the code generator; a device ignores what it has no use for.
+struct LoopOptions {
+  int stages = 0; // how many iterations' loads are under way at once; 0: as the config's num_stages says
+};
 
 // Bounds of a loop that does not start at zero: for_range(BK, range(begin, end), ...).
 template <class B, class E> struct Range {
@@ -42,7 +49,8 @@ template <class X> Handle index_handle(const X& x) {
 }
 
 template <class Index, class S, class F>
-auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, const F& body) {
+auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, const F& body,
+                 LoopOptions options) {
   if constexpr (is_poisoned<S>) {
     return Poison{};
   } else {
@@ -66,34 +74,49 @@ auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, cons
         state_handles<S>(next, handles);
     }
     op.leave({handles, Traits::count});
-    op.finish(Traits::types, Traits::count, handles);
+    if (options.stages > 0)
+      op.finish(Traits::types, Traits::count, handles, {{"stages", options.stages}});
+    else
+      op.finish(Traits::types, Traits::count, handles);
     if constexpr (!std::is_same_v<S, Void>) return Traits::make(handles);
   }
 }
 
 template <class D, class E, class S, class F>
-auto dimension_loop(const E& end, const S& initial, const F& body, Location loc) {
+auto dimension_loop(const E& end, const S& initial, const F& body, LoopOptions options, Location loc) {
   set_location(loc);
   if constexpr (!is_bound<E> || IsPoison<E>) {
     return initial;
   } else {
     Handle step = DimensionNode<D>{}.record();
     if constexpr (IsRange<E>)
-      return record_loop<Offset<D{}>>(index_handle(end.begin), index_handle(end.end), step, initial, body);
+      return record_loop<Offset<D{}>>(index_handle(end.begin), index_handle(end.end), step, initial, body,
+                                      options);
     else
-      return record_loop<Offset<D{}>>(index_handle(0), index_handle(end), step, initial, body);
+      return record_loop<Offset<D{}>>(index_handle(0), index_handle(end), step, initial, body, options);
   }
 }
 template <class B, class E, class T, class S, class F>
-auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, const F& body, Location loc) {
+auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, const F& body,
+                 LoopOptions options, Location loc) {
   set_location(loc);
   if constexpr (IsPoison<B> || IsPoison<E> || IsPoison<T> || !is_bound<B> || !is_bound<E> || !is_bound<T>)
     return initial;
   else
     return record_loop<Scalar<std::int64_t>>(index_handle(begin), index_handle(end), index_handle(step),
-                                             initial, body);
+                                             initial, body, options);
 }
 template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
+// What a body returns for these parameters; NoMatch if it takes others. (Tried with a function that takes
+// anything beside it, and not with `requires`: that would add ten lines to what clang says about a mistake in
+// the body.)
+struct NoMatch {};
+template <class F> struct BodyOrNoMatch : F {
+  using F::operator();
+  NoMatch operator()(...) const;
+};
+template <class F> const BodyOrNoMatch<F>& probe();
+template <class Next> inline constexpr bool matches = !std::is_same_v<Next, NoMatch>;
 } // namespace detail
 
 // The bodies are formed here, by naming their results, and not deeper inside: each function in between would
@@ -102,64 +125,102 @@ template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
 // Runs body(k, state) for k = 0, D, 2 * D, ... below `end`; k is an Offset<D>. Returns the last state. `end`
 // may be a range(begin, end).
 template <detail::IsDimension D, detail::LoopBound E, class S, class F>
-auto for_range(D, const E& end, const S& initial, const F& body,
+auto for_range(D, const E& end, const S& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
-  using Next = decltype(body(std::declval<const Offset<D{}>&>(), std::declval<const detail::state_t<S>&>()));
-  static_assert(
-      detail::returns<detail::state_t<S>, Next>,
-      "the body of for_range must return the next state, of the initial state's dtype and dimensions");
-  return detail::dimension_loop<D>(end, detail::to_state(initial), body, loc);
+  using Next = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>(),
+                                           std::declval<const detail::state_t<S>&>()));
+  constexpr bool takes = detail::matches<Next>;
+  static_assert(takes, "the body of for_range takes the index and the state");
+  if constexpr (takes) {
+    static_assert(
+        detail::returns<detail::state_t<S>, Next>,
+        "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+    return detail::dimension_loop<D>(end, detail::to_state(initial), body, options, loc);
+  } else {
+    return detail::to_state(initial);
+  }
 }
 // Several states: body(k, a, b), or body(k, state).
 template <detail::IsDimension D, detail::LoopBound E, class... S, class F>
-auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body,
+auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
-  if constexpr (!requires { body(std::declval<const Offset<D{}>&>(), initial); }) {
-    using Next = decltype(body(std::declval<const Offset<D{}>&>(), std::declval<const S&>()...));
+  using Together = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>(), initial));
+  if constexpr (detail::matches<Together>) {
+    constexpr bool same = detail::returns<Tuple<S...>, Together>;
     static_assert(
-        detail::returns<Tuple<S...>, Next>,
+        same,
         "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+    if constexpr (same)
+      return detail::dimension_loop<D>(end, initial, body, options, loc);
+    else
+      return initial;
   } else {
-    using Next = decltype(body(std::declval<const Offset<D{}>&>(), initial));
+    using Next =
+        decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>(), std::declval<const S&>()...));
+    constexpr bool takes = detail::matches<Next>;
+    static_assert(takes, "the body of for_range takes the index and one parameter for each state");
+    constexpr bool same = !takes || detail::returns<Tuple<S...>, Next>;
     static_assert(
-        detail::returns<Tuple<S...>, Next>,
+        same,
         "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+    if constexpr (takes && same)
+      return detail::dimension_loop<D>(end, initial, body, options, loc);
+    else
+      return initial;
   }
-  return detail::dimension_loop<D>(end, initial, body, loc);
 }
 // Runs body(k), which has effects only.
 template <detail::IsDimension D, detail::LoopBound E, class F>
-void for_range(D, const E& end, const F& body, detail::Location loc = detail::Location::current()) {
+void for_range(D, const E& end, const F& body, LoopOptions options = {},
+               detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
-  using Formed [[maybe_unused]] = decltype(body(std::declval<const Offset<D{}>&>()));
-  detail::dimension_loop<D>(end, detail::Void{}, body, loc);
+  constexpr bool takes = detail::matches<decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>()))>;
+  static_assert(takes, "the body of a for_range without a state takes the index alone");
+  if constexpr (takes) detail::dimension_loop<D>(end, detail::Void{}, body, options, loc);
 }
 // Runs body(i, state) for i = begin, begin + step, ... below `end`; i is an i64 scalar and the step is
 // positive.
 template <class B, class E, class T, class S, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B>)
 auto for_range(const B& begin, const E& end, const T& step, const S& initial, const F& body,
-               detail::Location loc = detail::Location::current()) {
+               LoopOptions options = {}, detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
                 "for_range needs integer scalars as bounds and step");
+  using Index = Scalar<std::int64_t>;
   if constexpr (!IsTuple<S>) {
-    using Next = decltype(body(std::declval<const Scalar<std::int64_t>&>(),
-                               std::declval<const detail::state_t<S>&>()));
-    static_assert(
-        detail::returns<detail::state_t<S>, Next>,
-        "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+    using Next =
+        decltype(detail::probe<F>()(std::declval<const Index&>(), std::declval<const detail::state_t<S>&>()));
+    constexpr bool takes = detail::matches<Next>;
+    static_assert(takes, "the body of for_range takes the index and the state");
+    if constexpr (!takes)
+      return detail::to_state(initial);
+    else {
+      static_assert(
+          detail::returns<detail::state_t<S>, Next>,
+          "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+      return detail::scalar_loop(begin, end, step, detail::to_state(initial), body, options, loc);
+    }
+  } else {
+    return detail::scalar_loop(begin, end, step, detail::to_state(initial), body, options, loc);
   }
-  return detail::scalar_loop(begin, end, step, detail::to_state(initial), body, loc);
 }
 template <class B, class E, class T, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B>)
-void for_range(const B& begin, const E& end, const T& step, const F& body,
+void for_range(const B& begin, const E& end, const T& step, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
                 "for_range needs integer scalars as bounds and step");
-  detail::scalar_loop(begin, end, step, detail::Void{}, body, loc);
+  constexpr bool takes =
+      detail::matches<decltype(detail::probe<F>()(std::declval<const Scalar<std::int64_t>&>()))>;
+  static_assert(takes, "the body of a for_range without a state takes the index alone");
+  if constexpr (takes) detail::scalar_loop(begin, end, step, detail::Void{}, body, options, loc);
+}
+template <class B, class E, class F>
+  requires(!detail::IsDimension<B> && detail::Operand<B> && detail::Operand<E> && !detail::Operand<F>)
+void for_range(const B&, const E&, const F&) {
+  static_assert(detail::never<F>, "for_range over scalars takes a step: for_range(begin, end, 1, body)");
 }
 
 // While condition(state) holds: state = body(state). Returns the last state.

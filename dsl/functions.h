@@ -146,6 +146,12 @@ auto isinf(const A& a, detail::Location loc = detail::Location::current()) {
 }
 template <class A>
   requires detail::Operands<A>
+auto isfinite(const A& a, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::some_float<A>, "isfinite needs a tile of floats: integers are always finite");
+  return ~(isnan(a, loc) | isinf(a, loc));
+}
+template <class A>
+  requires detail::Operands<A>
 auto abs(const A& a, detail::Location loc = detail::Location::current()) {
   static_assert(detail::no_pointers<A>, "abs needs a tile of numbers");
   return detail::unary_node<ir::Opcode::Abs>(loc, a);
@@ -289,6 +295,18 @@ auto cast(const A& a, detail::Location loc = detail::Location::current()) {
   else
     return detail::make_node<ir::Opcode::Cast, T, detail::shape_t<A>>(detail::operand_dtype<A>(), loc,
                                                                       detail::as_tile(a));
+}
+// A host number as a scalar of dtype T.
+template <class T, detail::Number N> auto cast(N number, detail::Location loc = detail::Location::current()) {
+  static_assert(ElementType<T>, "cast converts between dtypes: bool, integers and floats");
+  auto value = detail::as_value(number);
+  if constexpr (!ElementType<T>)
+    return Poison{};
+  else if constexpr (std::is_same_v<detail::element_t<decltype(value)>, T>)
+    return value;
+  else
+    return detail::make_node<ir::Opcode::Cast, T, detail::Shape<>>(detail::operand_dtype<decltype(value)>(),
+                                                                   loc, value);
 }
 
 // The same bits as a dtype of equal size.

@@ -11,6 +11,7 @@
 
 #include <kiln/dsl/control.h>
 #include <kiln/dsl/debug.h>
+#include <kiln/dsl/join.h>
 #include <kiln/dsl/reduce.h>
 #include <kiln/dsl/view.h>
 

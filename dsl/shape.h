@@ -43,6 +43,11 @@ Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
       ir::Opcode::Arange, {}, detail::type_info<std::int32_t, detail::Shape<D>>, {{"start", start}}));
 }
 
+template <detail::Number N, class... R> Poison arange(N, R...) {
+  static_assert(detail::never<N>, "arange takes a dimension: a KILN_DIM, or a constant such as 64_c");
+  return {};
+}
+
 // Every element is `value`; its dtype is the value's, or T: full<bf16>(0, BM, BN).
 template <int = 0, class X, detail::IsDimension... D> // the 0 keeps full<bf16>(...) for the other one
   requires detail::Operand<X>
@@ -70,6 +75,30 @@ template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> zeros(D... di
 }
 template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> ones(D... dims) {
   return full<T>(1, dims...);
+}
+template <int = 0, class X, class... D>
+  requires detail::NumbersAsDimensions<D...>
+Poison full(const X&, D...) {
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  return {};
+}
+template <ElementType T, class X, class... D>
+  requires detail::NumbersAsDimensions<D...>
+Poison full(const X&, D...) {
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  return {};
+}
+template <ElementType T, class... D>
+  requires detail::NumbersAsDimensions<D...>
+Poison zeros(D...) {
+  static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  return {};
+}
+template <ElementType T, class... D>
+  requires detail::NumbersAsDimensions<D...>
+Poison ones(D...) {
+  static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  return {};
 }
 
 // Inserts an axis of extent 1: expand<0>(x) gives [1, ...], expand<-1>(x) gives [..., 1].
@@ -161,6 +190,18 @@ auto permute(const X& x, detail::Location loc = detail::Location::current()) {
       return Poison{};
     }
   }
+}
+template <class X, class... D>
+  requires detail::NumbersAsDimensions<D...>
+Poison broadcast(const X&, D...) {
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  return {};
+}
+template <class X, class... D>
+  requires detail::NumbersAsDimensions<D...>
+Poison reshape(const X&, D...) {
+  static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
+  return {};
 }
 
 namespace detail {

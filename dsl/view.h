@@ -360,11 +360,24 @@ public:
     return detail::tile_t<bool, S>(mask_handle());
   }
 
+  // To be told where one is used as a value or assigned.
+  using kiln_element = element;
+  using kiln_shape = S;
+  static constexpr int nodes = 1;
+  tile_type kiln_snapshot() const {
+    static_assert(detail::never<S>, "a tile of a view is no value yet: write view.tile(...).load()");
+    return tile_type(Poison{});
+  }
+  detail::Handle record(Loc = {}) const { return kiln_snapshot().record(); }
+  template <class V> void operator=(const V&) const {
+    static_assert(detail::never<V>, "a tile of a view is written by view.tile(...).store(value)");
+  }
+
   // Internal: filled by View::tile and View::at.
   detail::Handle view;
   detail::Handle offsets[Rank];
   int axes[Rank + 1];
-  bool elements;
+  const bool elements; // const: `a.tile(m) = b.tile(m)` copies no memory, so it must not compile
 
 private:
   static const detail::TypeInfo& info() { return detail::type_info<element, S>; }
@@ -403,6 +416,9 @@ private:
     }
   }
 };
+
+template <class T, int R, class... D>
+Tile(const TileRef<T, R, detail::Shape<D...>>&) -> Tile<std::remove_const_t<T>, D{}...>;
 
 namespace detail {
 // The shape of view.tile(indices...): one axis per Offset.
@@ -578,6 +594,17 @@ auto program_tile(const View<T, R, P...>& view, A, B, C, D,
                   detail::Location loc = detail::Location::current()) {
   static_assert(4 <= R, "program_tile takes at most one dimension for each axis of the view");
   return detail::make_program_tile<View<T, R, P...>, A, B, C, D>(view, loc);
+}
+
+// What was meant otherwise.
+template <class V, class... D>
+  requires(sizeof...(D) > 4 || detail::NumbersAsDimensions<D...>)
+auto program_tile(const V&, D...) {
+  static_assert(!detail::NumbersAsDimensions<D...>,
+                "program_tile takes dimensions: a KILN_DIM, or a constant such as 64_c");
+  static_assert(detail::NumbersAsDimensions<D...>,
+                "program_tile takes at most 4 dimensions: merge axes of the view, or use program_id");
+  return Tuple<std::conditional_t<detail::never<D>, D, Poison>...>{};
 }
 
 // The size that the config gives a dimension, as a host number. The recording then holds for this config

@@ -13,6 +13,7 @@ template <int N> struct Axis {};
 template <int N> inline constexpr Axis<N> axis{};
 
 namespace detail {
+template <class> inline constexpr bool never = false;
 
 // The dimensions of a tile, outermost first.
 template <class... D> struct Shape {
@@ -136,6 +137,10 @@ template <class X>
 concept IsPoison = std::is_base_of_v<Poison, std::remove_cvref_t<X>>;
 template <class X>
 concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>>;
+// Numbers where dimensions belong.
+template <class... X>
+concept NumbersAsDimensions =
+    ((Number<X> || IsDimension<std::remove_cvref_t<X>>) && ...) && (Number<X> || ...);
 template <class X>
 concept Operand = TileLike<X> || IsPoison<X> || Number<X> || IsDimension<std::remove_cvref_t<X>>;
 // At least one operand is a tile; the others may be numbers and dimensions.
@@ -146,7 +151,6 @@ template <class X> using element_t = typename std::remove_cvref_t<X>::kiln_eleme
 template <class X> using shape_t = typename std::remove_cvref_t<X>::kiln_shape;
 template <class X> inline constexpr int rank_of = shape_t<X>::rank;
 template <class X> inline constexpr bool is_scalar_like = TileLike<X> && rank_of<X> == 0;
-template <class> inline constexpr bool never = false;
 
 // --- Shapes ------------------------------------------------------------------------------------------------
 

@@ -529,3 +529,72 @@ TEMPLATE_TEST_CASE("outside: rows quantised to 8-bit floats with a scale, and ba
   q.check(0, [&](auto r, auto c) { return to_double(Q(static_cast<float>(x(r, c)) / scales.view(r))); });
   y.check(1e-6, [&](auto r, auto c) { return q(r, c) * scales(r); });
 }
+
+TEMPLATE_TEST_CASE("outside: join, split and interleave keep every bit", "", float, bf16, std::int8_t, double,
+                   bool) {
+  using T = TestType;
+  const auto pairs =
+      kernel("pairs", [](View<const T, 2> x, View<T, 2> joined, View<T, 2> lines, View<T, 2> odd) {
+        auto [m, n] = program_tile(odd, BM, BN);
+        Tile rows = expand<1>(m + arange(BM));
+        Tile cols = 2 * (n + arange(BN));
+        Tile even = x.at(rows, cols).load(), other = x.at(rows, cols + 1).load();
+        lines.tile(m, offset(BN * 2_c, n * 2)).store(interleave(even, other));
+        auto [first, second] = split(join(even, other));
+        joined.tile(m, n).store(first);
+        odd.tile(m, n).store(second);
+      });
+  Random random;
+  KILN_SEED(random);
+  const Run run{GENERATE(false, true)};
+  const std::int64_t rows = random.integer(1, 9), cols = random.integer(1, 40);
+  Strided<T, 2> x(random, {rows, 2 * cols}, integers(random, 0, 1)), lines(random, {rows, 2 * cols}),
+      first(random, {rows, cols}), second(random, {rows, cols});
+  if constexpr (!std::is_integral_v<T>) {
+    x.fill(uniform(random, -1, 1));
+    x.view(0, 0) = from_double<T>(-0.0);
+    x.view(rows - 1, 2 * cols - 1) = from_double<T>(NAN);
+  }
+  run(pairs, {BM = 4, BN = 16}, x.view, first.view, lines.view, second.view);
+  auto same_bits = [](T a, T b) { return std::memcmp(&a, &b, sizeof(T)) == 0; };
+  x.each([&](auto r, auto c) {
+    REQUIRE(same_bits(lines.view(r, c), x.view(r, c)));
+    REQUIRE(same_bits((c % 2 ? second : first).view(r, c / 2), x.view(r, c)));
+  });
+  lines.check_gaps(), first.check_gaps(), second.check_gaps();
+}
+
+TEST_CASE("outside: loops with a hint of stages compute the same") {
+  const auto sums = kernel("sums", [](View<const float, 2> x, View<float, 1> y, View<float, 1> z) {
+    auto [m] = program_tile(x, BM);
+    y.tile(m).store(for_range(BN, x.cols(), zeros<float>(BM),
+                              [&](auto n, auto acc) { return acc + sum(x.tile(m, n).load(), BN); },
+                              {.stages = 4}));
+    Var total = full(cast<float>(1), BM);
+    for_range(0, x.cols(), 1, [&](auto n) { total += where(isfinite(x.tile(m, n).load()), 1, 0); },
+              {.stages = 2});
+    z.tile(m).store(total);
+  });
+  Random random;
+  KILN_SEED(random);
+  const Run run{GENERATE(false, true)};
+  const std::int64_t rows = random.integer(1, 9), cols = random.integer(1, 40);
+  Strided<float, 2> x(random, {rows, cols}, uniform(random, -1, 1));
+  Strided<float, 1> y(random, {rows}), z(random, {rows});
+  run(sums, {BM = 4, BN = 16}, x.view, y.view, z.view);
+  y.check(1e-5, [&](auto r) {
+    double s = 0;
+    for (std::int64_t c = 0; c < cols; ++c)
+      s += x(r, c);
+    return s;
+  });
+  x.view(rows - 1, 0) = INFINITY;
+  x.view(0, cols - 1) = NAN;
+  run(sums, {BM = 4, BN = 16}, x.view, y.view, z.view);
+  z.check(0, [&](auto r) {
+    double n = 1;
+    for (std::int64_t c = 0; c < cols; ++c)
+      n += std::isfinite(x.view(r, c));
+    return n;
+  });
+}
