@@ -168,6 +168,33 @@ kernel @reversed(%p: view<i32, 1>) {
   CHECK(p[0] == 39 * 39);
 }
 
+TEST_CASE("an operation in place through a view that overlaps itself reads all before it writes") {
+  auto kernel = parsed(R"(
+kernel @twice(%p: view<i32, 2>, %q: view<const i32, 2>) {
+  %z = constant {value = 0} : i64
+  %a = view_load %p, %z, %z {axes = [0, 1]} : tile<6 x 20 x i32>
+  %b = add %a, %a : tile<6 x 20 x i32>
+  view_store %p, %b, %z, %z {axes = [0, 1]}
+  %c = view_load %q, %z, %z {axes = [0, 1]} : tile<6 x 20 x i32>
+  %d = add %c, %c : tile<6 x 20 x i32>
+  view_store %p, %d, %z, %z {axes = [0, 1]}
+}
+)",
+                       {});
+  const std::vector<std::vector<std::int64_t>> all = {{20, 1}, {0, 1}, {1, 1},  {1, 0},
+                                                      {0, 0},  {4, 1}, {-1, 1}, {1, 6}};
+  for (const auto& strides : all) {
+    CAPTURE(strides[0], strides[1]);
+    std::vector<std::int32_t> p(200);
+    for (std::size_t i = 0; i < p.size(); ++i)
+      p[i] = static_cast<std::int32_t>(i * 3 + 1);
+    Arguments()
+        .view(p.data() + 40, {6, 20}, strides)
+        .view(p.data() + 40, {6, 20}, strides)
+        .run_on(*kernel, {1});
+  }
+}
+
 TEST_CASE("scans and reductions of user combines along every axis, on the CPU") {
   auto seed = std::random_device{}();
   CAPTURE(seed);

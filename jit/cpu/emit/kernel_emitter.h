@@ -135,6 +135,7 @@ private:
   void lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into, Visited& seen) const;
   llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
   llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
+  llvm::Value* distinct_elements(const ir::Value* view);
   void emit_atomic(const ir::Op& op);
 
   // dot.cpp

@@ -68,6 +68,31 @@ Value* KernelEmitter::same_view(const ir::Value* a, const ir::Value* b) {
   return same;
 }
 
+// Whether no two elements of a view share an address. Of any two axes, one must step over the whole other:
+// sorted by stride, each axis then steps over all before it.
+Value* KernelEmitter::distinct_elements(const ir::Value* view) {
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  ViewFacts& v = facts(view);
+  Value* distinct = b_.getTrue();
+  auto distance = [&](std::size_t axis) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v.strides[axis], b_.CreateNeg(v.strides[axis]));
+  };
+  for (std::size_t a = 0; a < v.extents.size(); ++a) {
+    Value* single = b_.CreateICmpSLE(v.extents[a], b_.getInt64(1));
+    Value* alone = b_.CreateICmpNE(v.strides[a], b_.getInt64(0));
+    for (std::size_t c = 0; c < v.extents.size(); ++c) {
+      if (c == a) continue;
+      Value* over = b_.CreateICmpSGE(distance(a), b_.CreateMul(distance(c), v.extents[c]));
+      Value* under = b_.CreateICmpSGE(distance(c), b_.CreateMul(distance(a), v.extents[a]));
+      Value* ignored = b_.CreateICmpSLE(v.extents[c], b_.getInt64(1));
+      alone = b_.CreateAnd(alone, b_.CreateOr(ignored, b_.CreateOr(over, under)));
+    }
+    distinct = b_.CreateAnd(distinct, b_.CreateOr(single, alone));
+  }
+  return distinct;
+}
+
 void KernelEmitter::emit_store(const ir::Op& op) {
   flush();
   Root root{Root::Kind::Store, nullptr, &op};
@@ -90,13 +115,21 @@ void KernelEmitter::emit_store(const ir::Op& op) {
     bool same_place = views && read.identity && load.integers("axes") == op.integers("axes") &&
                       load.operand(0)->type.view_rank == op.operand(0)->type.view_rank &&
                       std::ranges::equal(load.view_offsets(), op.view_offsets());
-    if (same_place && load.operand(0) == op.operand(0)) continue;
-    if (!views || load.operand(0) == op.operand(0)) {
+    bool in_place = same_place && load.operand(0) == op.operand(0);
+    if (!in_place && (!views || load.operand(0) == op.operand(0))) {
       aside = true;
       continue;
     }
-    Value* safe = disjoint(op.operand(0), load.operand(0));
-    if (same_place) safe = b_.CreateOr(safe, same_view(op.operand(0), load.operand(0)));
+    Value* safe;
+    if (in_place) {
+      safe = distinct_elements(op.operand(0));
+      if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(safe); known && known->isOne()) continue;
+    } else {
+      safe = disjoint(op.operand(0), load.operand(0));
+      if (same_place)
+        safe = b_.CreateOr(
+            safe, b_.CreateAnd(same_view(op.operand(0), load.operand(0)), distinct_elements(op.operand(0))));
+    }
     direct = direct ? b_.CreateAnd(direct, safe) : safe;
   }
   if (aside) {
