@@ -60,7 +60,8 @@ int main(int argc, char** argv) {
   samples::interpret(error, sharpen, config, out, in, out, amount);
   const char* path = argc > 2 ? argv[2] : "sharpened.png";
   samples::write_image(path, out);
+  std::printf("%s -> %s\n", argc > 1 ? argv[1] : "the photograph", path);
   double bytes = 2.0 * 4 * static_cast<double>(rows * cols);
-  return samples::report("stencil of " + std::to_string(rows) + " x " + std::to_string(cols) + " -> " + path,
-                         seconds, {.bytes = bytes}, error.relative());
+  return samples::report("stencil of " + std::to_string(rows) + " x " + std::to_string(cols), seconds,
+                         {.bytes = bytes}, error.relative());
 }

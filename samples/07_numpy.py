@@ -62,5 +62,5 @@ rate = 2 * x.nbytes / seconds * 1e-9
 limits = os.environ.get("KILN_SAMPLES_LIMITS", "").split()
 share = f"{100 * rate / float(limits[0]):4.0f} % of copy" if limits else ""
 what = f"softmax of {rows} x {columns} from NumPy {np.__version__}"
-print(f"{what:44} {seconds * 1e3:9.3f} ms {rate:8.1f} GB/s     {share:16} error {error:.1e}{'' if right else '  WRONG'}")
+print(f"{what:48} {seconds * 1e3:9.3f} ms {rate:8.1f} GB/s     {share:16} error {error:.1e}{'' if right else '  WRONG'}")
 sys.exit(0 if right else 1)

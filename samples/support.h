@@ -103,7 +103,7 @@ inline int report(const std::string& what, double seconds, Work work, double err
     share = text;
   }
   bool right = error <= bound; // false for NaN
-  std::printf("%-44s %9.3f ms %8.1f %-8s %-16s error %.1e%s\n", what.c_str(), seconds * 1e3, rate,
+  std::printf("%-48s %9.3f ms %8.1f %-8s %-16s error %.1e%s\n", what.c_str(), seconds * 1e3, rate,
               work.flops > 0 ? "GFLOP/s" : "GB/s", share.c_str(), error, right ? "" : "  WRONG");
   std::fflush(stdout);
   return right ? 0 : 1;

@@ -14,7 +14,7 @@ $python -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
 for _ in 1 2 3; do
   case $name in
   01_*) arguments=("$(size 5000)") ;;
-  05_*) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;
+  05_* | llama_mlp) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;
   06_*) arguments=("$source/samples/data/camera.png" "$work/sharpened.png" "$(size 90)" "$(size 90)") ;;
   *) arguments=("$(size 50)" "$(size 3000)") ;;
   esac
