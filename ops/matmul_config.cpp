@@ -22,11 +22,9 @@ Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n,
   std::int64_t widest = dtype == DType::F64 ? 256 : 512; // the sums of a tile stay within 512 KiB
   std::int64_t best_m = 64, best_n = 64;
   double best_cost = 0;
-  for (std::int64_t bm : {512, 384, 256, 192, 128, 96, 64, 32, 16, 8})
-    for (std::int64_t bn : {256, 128, 64}) {
-      if (bm > widest) continue;
-      bool larger_than_needed = (bm > 8 && bm / 2 >= m) || (bn > 64 && bn / 2 >= n);
-      if (larger_than_needed) continue;
+  for (std::int64_t bm : {8, 16, 32, 64, 96, 128, 192, 256, 384, 512}) {
+    if (bm > widest) break;
+    for (std::int64_t bn : {64, 128, 256}) {
       std::int64_t rounds = blocks(blocks(m, bm) * blocks(n, bn), threads);
       // The last row and column of tiles do only the work that is inside.
       double rows = static_cast<double>(std::min(bm, round_up(std::max<std::int64_t>(m, 1), 8)));
@@ -34,7 +32,10 @@ Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n,
       double cost = static_cast<double>(rounds) * rows * columns *
                     (1 + 14 / static_cast<double>(bm) + 2 / static_cast<double>(bn));
       if (best_cost == 0 || cost < best_cost) best_cost = cost, best_m = bm, best_n = bn;
+      if (bn >= n) break; // wider tiles would stick out
     }
+    if (bm >= m) break;
+  }
   std::int64_t best_k = 64;
   while (best_k < 512 && best_k < k)
     best_k *= 2;
