@@ -62,39 +62,34 @@ struct Benchmark {
   Stream stream;
   std::vector<Row> rows;
 
-  // Races `run` against the copy loops between arrays of `floats` elements each.
-  void against_copy(const std::string& name, Tensor<float, 2>& from, Tensor<float, 2>& to,
-                    const std::function<void()>& run) {
+  // Races `run` against copy loops between arrays of as many elements, shared by the same threads.
+  void against_copy(const std::string& name, std::int64_t elements, const std::function<void()>& run) {
     using namespace samples::limits;
-    std::int64_t each = from.size() / (threads * 16) * 16;
-    auto copy = [&, each](auto* function) {
-      return [&, each, function] {
-        on_threads(threads, [&](int t) { function(to.data() + t * each, from.data() + t * each, each); });
-      };
-    };
-    std::vector<Contender> all = {{"Kiln", run}, {"copy", copy(&copy_plain)}, {"memcpy", copy(&copy_memcpy)}};
+    auto from = samples::random({elements}), to = samples::poisoned({elements});
+    auto copy = [&](Copy function) { return [&, function] { copy_all(function, to, from); }; };
+    std::vector<Contender> all = {{"Kiln", run}, {"copy", copy(copy_plain)}, {"memcpy", copy(copy_memcpy)}};
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx")) all.push_back({"streaming copy", copy(&copy_streaming)});
-    if (__builtin_cpu_supports("avx512f")) all.push_back({"wide streaming copy", copy(&copy_streaming_wide)});
+    if (__builtin_cpu_supports("avx")) all.push_back({"streaming copy", copy(copy_streaming)});
+    if (__builtin_cpu_supports("avx512f")) all.push_back({"wide streaming copy", copy(copy_streaming_wide)});
 #endif
     auto seconds = race(all, rounds);
     auto best =
         static_cast<std::size_t>(std::min_element(seconds.begin() + 1, seconds.end()) - seconds.begin());
-    double bytes = 2.0 * 4 * static_cast<double>(from.size());
+    double bytes = 2.0 * 4 * static_cast<double>(elements);
     rows.push_back({name, all[best].name, seconds[0], seconds[best], bytes / seconds[0] * 1e-9, "GB/s",
                     seconds[best] / seconds[0]});
   }
 
   void assign_expression() {
     auto x = samples::random({8192, 8192}), out = samples::poisoned({8192, 8192});
-    against_copy("assign of 5 operations, 64 Mi floats", x, out, [&] {
+    against_copy("assign of 5 operations, 64 Mi floats", x.size(), [&] {
       assign(stream, out, relu(x * 1.5f + 0.25f) * 0.5f - 1.0f);
       stream.synchronize();
     });
   }
   void softmax() {
     auto x = samples::random({4096, 4096}), out = samples::poisoned({4096, 4096});
-    against_copy("softmax 4096 x 4096", x, out, [&] {
+    against_copy("softmax 4096 x 4096", x.size(), [&] {
       ops::softmax(stream, x, out);
       stream.synchronize();
     });
@@ -102,7 +97,7 @@ struct Benchmark {
   void layernorm() {
     auto x = samples::random({4096, 4096}), out = samples::poisoned({4096, 4096});
     auto gamma = samples::random({4096}), beta = samples::random({4096});
-    against_copy("layernorm 4096 x 4096", x, out, [&] {
+    against_copy("layernorm 4096 x 4096", x.size(), [&] {
       ops::layernorm(stream, x, gamma, beta, out);
       stream.synchronize();
     });

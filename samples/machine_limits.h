@@ -1,6 +1,7 @@
 // What this machine can do at most, measured: bytes copied and fused multiply-adds a second, on all threads.
 #pragma once
 
+#include <kiln/jit/runtime/thread_pool.h>
 #include <kiln/kiln.h>
 
 #include <algorithm>
@@ -22,15 +23,34 @@ struct MachineLimits {
 
 namespace limits {
 
-// Runs body(thread index) on n threads and returns the seconds until all are done.
-template <class F> double on_threads(int n, F body) {
-  auto begin = std::chrono::steady_clock::now();
+// Runs body(thread index) on n threads at once.
+template <class F> void on_threads(int n, F body) {
   std::vector<std::thread> helpers;
   for (int i = 1; i < n; ++i)
     helpers.emplace_back(body, i);
   body(0);
   for (auto& t : helpers)
     t.join();
+}
+
+// A copy in pieces that Kiln's own threads share, as they share the programs of a launch. Returns the
+// seconds.
+using Copy = void (*)(float* to, const float* from, std::int64_t n);
+inline double copy_all(Copy copy, kiln::Tensor<float, 1>& to, const kiln::Tensor<float, 1>& from) {
+  struct Job {
+    Copy copy;
+    float* to;
+    const float* from;
+  } job{copy, to.data(), from.data()};
+  constexpr std::int64_t piece = 1 << 16; // 256 KiB
+  auto begin = std::chrono::steady_clock::now();
+  kiln::ThreadPool::shared().parallel_for(
+      from.size() / piece,
+      [](void* context, std::int64_t first, std::int64_t last, int) noexcept {
+        auto& job = *static_cast<Job*>(context);
+        job.copy(job.to + first * piece, job.from + first * piece, (last - first) * piece);
+      },
+      &job);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -106,9 +126,9 @@ inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20
   using namespace limits;
   MachineLimits best;
   int threads = std::max(1, kiln::Device::cpu().properties().num_threads);
-  std::int64_t n = bytes / 4 / (threads * 16) * 16; // of each thread
-  auto from = kiln::Tensor<float, 1>::zeros({n * threads}), to = kiln::Tensor<float, 1>::zeros({n * threads});
-  std::vector<void (*)(float*, const float*, std::int64_t)> copies = {copy_plain, copy_memcpy};
+  std::int64_t n = bytes / 4 >> 16 << 16;
+  auto from = kiln::Tensor<float, 1>::zeros({n}), to = kiln::Tensor<float, 1>::zeros({n});
+  std::vector<Copy> copies = {copy_plain, copy_memcpy};
   std::vector<double (*)(std::int64_t)> fmas = {fma_generic};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx")) copies.push_back(copy_streaming);
@@ -117,10 +137,9 @@ inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20
   if (__builtin_cpu_supports("avx512f")) fmas.push_back(fma_avx512);
 #endif
   for (int round = 0; round < 10; ++round)
-    for (auto copy : copies) {
-      double seconds = on_threads(threads, [&](int t) { copy(to.data() + t * n, from.data() + t * n, n); });
-      best.copy_gbs = std::max(best.copy_gbs, 2.0 * 4 * static_cast<double>(n) * threads / seconds * 1e-9);
-    }
+    for (auto copy : copies)
+      best.copy_gbs =
+          std::max(best.copy_gbs, 2.0 * 4 * static_cast<double>(n) / copy_all(copy, to, from) * 1e-9);
   // Each thread keeps its own best, all running at once: others on this machine disturb one more often than
   // all.
   for (auto fma : fmas) {
