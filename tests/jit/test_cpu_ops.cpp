@@ -105,9 +105,9 @@ std::vector<Cell> values_of(DType t, std::mt19937_64& random) {
   for (int k : {0, 1, 2}) {
     values.push_back(cell_of_integer(t, INT64_MIN + k));
     values.push_back(cell_of_integer(t, INT64_MAX - k));
-    std::int64_t half = std::int64_t{1} << (8 * size_of(t) - 1);
-    values.push_back(cell_of_integer(t, half + k));
-    values.push_back(cell_of_integer(t, half - k));
+    std::uint64_t half = std::uint64_t{1} << (8 * size_of(t) - 1);
+    values.push_back(cell_of_integer(t, static_cast<std::int64_t>(half + static_cast<std::uint64_t>(k))));
+    values.push_back(cell_of_integer(t, static_cast<std::int64_t>(half - static_cast<std::uint64_t>(k))));
   }
   while (values.size() < 90)
     values.push_back(cell_of_integer(t, static_cast<std::int64_t>(random()) >> random() % 64));

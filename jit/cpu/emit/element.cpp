@@ -104,8 +104,11 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   case Opcode::Reshape:
     return element(nest, op.operand(0),
                    reshape_index(nest, extents_of(op.result()->type), extents_of(op.operand(0)->type), at));
-  case Opcode::ViewLoad:
-    return load_access(nest, view_access(nest, op, at), op.result()->type.dtype, op.other(), at);
+  case Opcode::ViewLoad: {
+    Access access = view_access(nest, op, at);
+    prefetch_next(nest, op, access);
+    return load_access(nest, access, op.result()->type.dtype, op.other(), at);
+  }
   case Opcode::ViewGather:
     return load_access(nest, gather_access(nest, op, at), op.result()->type.dtype, op.other(), at);
   case Opcode::Load:

@@ -100,6 +100,7 @@ private:
   llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
+  void prefetch_next(Nest& nest, const ir::Op& load, const Access& access);
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
   llvm::Value* index_value(const Index& index, int lanes);
 
@@ -114,7 +115,8 @@ private:
   llvm::Value* destination_address(const Root& root, const Indices& at);
   llvm::Value* may_stream(Nest& nest, const Indices& at);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
-  using Visited = std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
+  using Visited =
+      std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
 
@@ -179,7 +181,8 @@ private:
   std::unordered_map<const ir::Value*, Buffer> buffers_;
   std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;
   std::unordered_map<const ir::Op*, const ir::Value*>
-      dot_target_arg_; // dots that accumulate into a carried buffer
+      dot_target_arg_;                                // dots that accumulate into a carried buffer
+  std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
 

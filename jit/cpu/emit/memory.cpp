@@ -148,6 +148,25 @@ KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op
   return access;
 }
 
+// The first nest that reads a tile waits for memory, the later ones find it in the cache and compute. So the
+// second one fetches what the next program will read first: the tile below this one. Rows of softmax and of
+// norms then come from memory while exponentials are computed. An address past the end is harmless.
+void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& access) {
+  nest.loads.insert(&load);
+  const ir::Type& view = load.operand(0)->type;
+  auto read = times_read_.find(&load);
+  if (read == times_read_.end() || read->second != 1 || nest.guarded || !access.contiguous ||
+      nest.lanes == 1 || view.view_rank < 2)
+    return;
+  const auto& axes = load.integers("axes");
+  std::int64_t rows = !axes.empty() && axes[0] == 0 ? load.result()->type.shape[0].value() : 1;
+  Value* distance = b_.CreateMul(facts(load.operand(0)).strides[0],
+                                 b_.getInt64(static_cast<std::uint64_t>(rows * size_of(view.dtype))));
+  Value* address = b_.CreateGEP(b_.getInt8Ty(), access.address, distance);
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                     {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into L2, data
+}
+
 // An operand that is a scalar or a tile of the operation's shape.
 Value* KernelEmitter::operand_element(Nest& nest, const ir::Value* v, const Indices& at) {
   return element(nest, v, v->type.is_scalar() ? Indices{} : at);

@@ -141,6 +141,8 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   }
   nest.bounds = store_bounds(nest);
   emit_outer(nest, 0, at);
+  for (const ir::Op* load : nest.loads)
+    ++times_read_[load];
 }
 
 void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {

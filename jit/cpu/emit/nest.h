@@ -78,6 +78,7 @@ struct Nest {
   using Key = std::pair<const ir::Value*, std::vector<const void*>>;
   std::map<Key, llvm::Value*> memo, hoisted;
   std::set<const ir::Value*> being_filled;
+  std::set<const ir::Op*> loads; // views' tiles that it reads
 };
 
 } // namespace kiln::cpu
