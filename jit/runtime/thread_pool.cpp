@@ -139,7 +139,8 @@ struct ThreadPool::State final : ForkAware {
 void ThreadPool::State::start() {
   std::lock_guard lock(start_mutex);
   if (started.load(std::memory_order_relaxed)) return;
-  spinning_helps(); // looks once; a fork while a worker looks would leave the child's look unfinished for ever
+  spinning_helps(); // looks once; a fork while a worker looks would leave the child's look unfinished for
+                    // ever
   auto cpus = affinity_cpus();
   std::size_t here =
       static_cast<std::size_t>(std::find(cpus.begin(), cpus.end(), sched_getcpu()) - cpus.begin());

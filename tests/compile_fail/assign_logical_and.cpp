@@ -2,5 +2,7 @@
 using namespace kiln;
 
 void f(Stream& stream, TensorView<float, 1> x, TensorView<bool, 1> out) {
-  assign(stream, out, x > 0 && x < 1); // expect: && does not work on tensors, because both sides are always computed: use &
+  assign(stream, out,
+         x > 0 &&
+             x < 1); // expect: && does not work on tensors, because both sides are always computed: use &
 }

@@ -3,5 +3,7 @@
 using namespace kiln;
 
 void f(Stream& stream, TensorView<int, 1> x, TensorView<float, 1> out) {
-  assign(stream, out, map([](auto t) { return sqrt(t); }, x)); // expect: sqrt needs a tile of floats: write cast<float>(x) first
+  assign(stream, out,
+         map([](auto t) { return sqrt(t); },
+             x)); // expect: sqrt needs a tile of floats: write cast<float>(x) first
 }

@@ -2,5 +2,6 @@
 using namespace kiln;
 
 void f(Stream& stream, TensorView<float, 2> x, TensorView<float, 1> out) {
-  assign(stream, out, -x); // expect: the expression has more axes than the output: it broadcasts to the output, never down
+  assign(stream, out,
+         -x); // expect: the expression has more axes than the output: it broadcasts to the output, never down
 }

@@ -2,5 +2,6 @@
 using namespace kiln;
 
 bool f(TensorView<float, 1> x) {
-  return (x > 0) ? true : false; // expect: a whole-tensor expression has no truth value: assign it to a bool tensor
+  return (x > 0) ? true
+                 : false; // expect: a whole-tensor expression has no truth value: assign it to a bool tensor
 }

@@ -2,5 +2,6 @@
 using namespace kiln;
 
 void f(Stream& stream, TensorView<float, 1> x) {
-  assign(stream, x, where(x, 1, x)); // expect: the condition of where must be a tensor of bool: compare with != 0
+  assign(stream, x,
+         where(x, 1, x)); // expect: the condition of where must be a tensor of bool: compare with != 0
 }

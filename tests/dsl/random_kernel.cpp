@@ -748,7 +748,9 @@ RandomKernel Generator::run() {
     Value* view = kernel_->body.add_arg(Type::view(t, view_rank, readonly), intern(name));
     std::vector<std::int64_t> extents;
     for (int i = 0; i < view_rank; ++i)
-      extents.push_back(between(1, (options_.large ? 8 : 1) * (view_rank == 1 ? 60 : view_rank == 2 ? 24 : 9)));
+      extents.push_back(between(1, (options_.large ? 8 : 1) * (view_rank == 1   ? 60
+                                                               : view_rank == 2 ? 24
+                                                                                : 9)));
     result_.extents.push_back(extents);
     result_.written.push_back(!readonly);
     return view;

@@ -386,7 +386,11 @@ TEST_CASE("atomics return the value before and skip masked lanes") {
   k.store(out, {k.b.index(0)}, add->result());
   std::vector<std::int64_t> indices{1, 0, -1, 1, 1};
   std::vector<std::int32_t> counters{3, 4}, old(5, 77);
-  Arguments().pointer(counters.data(), std::ssize(counters)).view(indices.data(), {5}).view(old.data(), {5}).run_on(k, {3});
+  Arguments()
+      .pointer(counters.data(), std::ssize(counters))
+      .view(indices.data(), {5})
+      .view(old.data(), {5})
+      .run_on(k, {3});
   CHECK(counters == std::vector<std::int32_t>{33, 94});
   CHECK(old == std::vector<std::int32_t>{64, 23, 0, 74, 84}); // of the last program
 }
