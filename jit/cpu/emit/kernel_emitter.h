@@ -121,7 +121,7 @@ private:
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
 
   // reduce.cpp
-  Accumulators initial_accumulators(Nest& nest, bool uniform);
+  Accumulators initial_accumulators(Nest& nest);
   void accumulate(Nest& nest, const Root& root, const Indices& at, Accumulator& accumulator);
   Accumulator merge(Nest& nest, const Root& root, const Accumulator& a, const Accumulator& b);
   void finish_reduction(Nest& nest, const Root& root, Accumulator accumulator, const Indices& at);

@@ -270,7 +270,7 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
   // Several accumulators hide the latency of the combining operation; combines without identity keep one.
   Accumulators initial;
   if (reduces && !inner_reduction) {
-    initial = initial_accumulators(nest, /*uniform=*/false);
+    initial = initial_accumulators(nest);
     for (const Accumulator& a : initial)
       has_initial &= a.has == nullptr;
   }
@@ -294,7 +294,7 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
     }
     // Down the reduced axis with a vector of running values.
     auto reduced = static_cast<std::size_t>(nest.reduced_axis);
-    Accumulators columns = initial_accumulators(nest, /*uniform=*/true);
+    Accumulators columns = initial_accumulators(nest);
     Accumulators like = columns;
     auto hoisted = std::exchange(nest.hoisted, {});
     Loop loop = emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(nest.domain[reduced])),

@@ -63,8 +63,7 @@ bool keeps_wide(const ir::Op& op) { return simple_combine(op) == Opcode::Add; }
 
 } // namespace
 
-Accumulators KernelEmitter::initial_accumulators(Nest& nest, bool uniform) {
-  (void)uniform;
+Accumulators KernelEmitter::initial_accumulators(Nest& nest) {
   Accumulators result;
   for (const Root& root : nest.roots) {
     if (root.kind != Root::Kind::Reduce) continue;
