@@ -160,6 +160,9 @@ void CommandQueue::wake_worker_if_parked() {
 }
 
 void CommandQueue::work() {
+  // A launch wakes this thread, often on the launching thread's CPU. As an ordinary thread it would run there
+  // at once: the launch then returned when the kernel was done, 2.5 ms instead of 5 us on two cores.
+  yield_to_wakers();
   auto stopped = [&] { return stop_.load(std::memory_order_seq_cst); };
   while (!stopped()) {
     // After commands of its own it spins for the next; if another thread took the work it was woken

@@ -30,6 +30,11 @@ void pin_thread(pthread_t handle, int cpu) {
   CPU_FREE(set);
 }
 
+void yield_to_wakers() {
+  sched_param none{};
+  if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none);
+}
+
 bool spinning_helps() {
   static const bool several = affinity_cpus().size() > 1;
   return several;

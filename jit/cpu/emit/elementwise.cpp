@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/emit/elementwise.h>
 
 #include <kiln/dsl/float_bits.h>
+#include <kiln/jit/cpu/math/math_builder.h>
 
 #include <llvm/IR/Intrinsics.h>
 
@@ -164,14 +165,17 @@ Value* emit_multiply_high(IRBuilder& b, DType t, Value* x, Value* y) {
                        x->getType());
 }
 
-Value* emit_min_max(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
+Value* emit_min_max(IRBuilder& b, const MathOptions& options, Opcode code, DType t, Value* x, Value* y) {
   bool min = code == Opcode::Min;
-  if (is_float(t)) return intrinsic(b, min ? llvm::Intrinsic::minnum : llvm::Intrinsic::maxnum, {x, y});
+  if (is_float(t)) {
+    MathBuilder m(b, options, x->getType());
+    return min ? m.min(x, y) : m.max(x, y);
+  }
   if (is_signed(t)) return intrinsic(b, min ? llvm::Intrinsic::smin : llvm::Intrinsic::smax, {x, y});
   return intrinsic(b, min ? llvm::Intrinsic::umin : llvm::Intrinsic::umax, {x, y});
 }
 
-Value* emit_binary(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
+Value* emit_binary(IRBuilder& b, const MathOptions& options, Opcode code, DType t, Value* x, Value* y) {
   bool f = is_float(t);
   switch (code) {
   case Opcode::Add: return f ? b.CreateFAdd(x, y) : t == DType::Bool ? b.CreateOr(x, y) : b.CreateAdd(x, y);
@@ -180,7 +184,7 @@ Value* emit_binary(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
   case Opcode::MulHi: return emit_multiply_high(b, t, x, y);
   case Opcode::Div: return f ? b.CreateFDiv(x, y) : emit_division(b, code, t, x, y);
   case Opcode::Min:
-  case Opcode::Max: return emit_min_max(b, code, t, x, y);
+  case Opcode::Max: return emit_min_max(b, options, code, t, x, y);
   case Opcode::And: return b.CreateAnd(x, y);
   case Opcode::Or: return b.CreateOr(x, y);
   case Opcode::Xor: return b.CreateXor(x, y);
@@ -252,7 +256,8 @@ Value* emit_elementwise(IRBuilder& b, const NumberOptions& options, const ir::Op
     if (auto fn = math_function(op.code))
       v = emit_math(b, options.math, *fn, in[0], in.size() > 1 ? in[1] : nullptr);
     else
-      v = in.size() == 1 ? emit_unary(b, op.code, t, in[0]) : emit_binary(b, op.code, t, in[0], in[1]);
+      v = in.size() == 1 ? emit_unary(b, op.code, t, in[0])
+                         : emit_binary(b, options.math, op.code, t, in[0], in[1]);
     return keeps_representable(op.code, t) ? v : round_to(b, options, v, t);
   }
   case ir::OpClass::Predicate:

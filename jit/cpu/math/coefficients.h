@@ -7,6 +7,12 @@ namespace kiln::cpu::coefficients {
 inline constexpr double exp_f32[] = {0x1.fffffc0000000p-2, 0x1.5554920000000p-3, 0x1.5558f00000000p-5,
                                      0x1.1239e40000000p-7, 0x1.6a25d00000000p-10};
 
+// e^r = 1 + r + r^2 q(r) between sixteenths of a power of two; relative error 2^-29.2.
+inline constexpr double exp_table_f32[] = {0x1.00021e0000000p-1, 0x1.55559a0000000p-3};
+
+// 2^r = 1 + r ln 2 + r^2 q(r) between sixteenths of a power of two; relative error 2^-29.2.
+inline constexpr double exp2_table_f32[] = {0x1.ebfff20000000p-3, 0x1.c6b0ea0000000p-5};
+
 // e^r = 1 + r + r^2 q(r); relative error 2^-57.9.
 inline constexpr double exp_f64[] = {0x1.000000000000ap-1,  0x1.55555555554fap-3,  0x1.5555555550879p-5,
                                      0x1.1111111127af5p-7,  0x1.6c16c1842aab4p-10, 0x1.a01a012aaa6f0p-13,

@@ -12,11 +12,18 @@ namespace kiln::cpu {
 using llvm::Value;
 namespace co = coefficients;
 
-ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x) {
-  Value* n = m.round(m.mul(x, 0x1.71547652b82fep+0));
+namespace {
+
+ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x, Value* n) {
   Value* high = m.fma(n, -m.pick(0x1.62e43p-1, 0x1.62e42fefa39efp-1), x);
   const double ln2_low = m.pick(-0x1.05c61p-29, 0x1.abc9e3b39803fp-56);
   return {n, m.fma(n, -ln2_low, high), high, ln2_low};
+}
+
+} // namespace
+
+ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x) {
+  return reduce_by_ln2(m, x, m.round(m.mul(x, 0x1.71547652b82fep+0)));
 }
 
 Value* exp_of_remainder(const MathBuilder& m, Value* r) {
@@ -27,17 +34,61 @@ Value* exp_of_remainder(const MathBuilder& m, Value* r) {
   return m.is_double() ? m.mul_add(slope, r, one) : m.fma(slope, r, one);
 }
 
-Value* emit_exp(const MathBuilder& m, Value* x) {
+namespace {
+
+// 2^(j / 16), a register full.
+constexpr double sixteenths[] = {0x1p+0,        0x1.0b5586p+0, 0x1.172b84p+0, 0x1.2387a6p+0,
+                                 0x1.306fep+0,  0x1.3dea64p+0, 0x1.4bfdaep+0, 0x1.5ab07ep+0,
+                                 0x1.6a09e6p+0, 0x1.7a1148p+0, 0x1.8ace54p+0, 0x1.9c4918p+0,
+                                 0x1.ae89fap+0, 0x1.c199bep+0, 0x1.d5818ep+0, 0x1.ea4afap+0};
+
+// Adding it rounds an f32 to a sixteenth and leaves the count of them in the low bits.
+constexpr double to_sixteenths = 0x1.8p19;
+
+// 2^k (1 + slope r + r^2 q(r)) for the multiple k of a sixteenth in `shifted` (Tang, "Table-driven
+// implementation of the exponential function in IEEE floating-point arithmetic", 1989): the instruction that
+// scales takes the floor of k, one permute of a register gives the rest. Two multiplications fewer than the
+// polynomial over all of [-ln2/2, ln2/2]: a sixth less time on Zen 5.
+Value* power_by_table(const MathBuilder& m, Value* shifted, Value* k, Value* r, double slope,
+                      llvm::ArrayRef<double> q) {
+  // Where k has no sixteenths left the result is infinity, zero or NaN whatever r is; r may be NaN itself.
+  r = m.within(r, 0.5);
+  Value* part = m.look_up(sixteenths, m.bits(shifted));
+  Value* rest = m.fma(m.polynomial(q, r), r, m.constant(slope));
+  return m.scale(m.fma(m.mul(part, r), rest, part), k);
+}
+
+// A little more accurate than by table.
+Value* exp_by_polynomial(const MathBuilder& m, Value* x) {
   // Past these bounds the result is infinity or zero in any case.
-  x = m.at_least(m.at_most(x, m.pick(89, 710)), m.pick(-104.5, -746));
+  if (!m.scales_any()) x = m.at_least(m.at_most(x, m.pick(89, 710)), m.pick(-104.5, -746));
   ExpReduction e = reduce_by_ln2(m, x);
+  if (m.scales_any()) e.r = m.within(e.r, 0.5);
   return m.scale(exp_of_remainder(m, e.r), e.n);
 }
 
+} // namespace
+
+Value* emit_exp(const MathBuilder& m, Value* x) {
+  if (m.scales_any() && !m.is_double()) {
+    Value* shifted = m.fma(x, m.constant(0x1.71547652b82fep+0), m.constant(to_sixteenths));
+    Value* k = m.sub(shifted, to_sixteenths);
+    ExpReduction e = reduce_by_ln2(m, x, k);
+    return power_by_table(m, shifted, k, e.r, 1, co::exp_table_f32);
+  }
+  return exp_by_polynomial(m, x);
+}
+
 Value* emit_exp2(const MathBuilder& m, Value* x) {
-  x = m.at_least(m.at_most(x, m.pick(129, 1025)), m.pick(-151, -1076));
+  if (m.scales_any() && !m.is_double()) {
+    Value* shifted = m.add(x, to_sixteenths);
+    Value* k = m.sub(shifted, to_sixteenths);
+    return power_by_table(m, shifted, k, m.sub(x, k), 0x1.62e42fefa39efp-1, co::exp2_table_f32);
+  }
+  if (!m.scales_any()) x = m.at_least(m.at_most(x, m.pick(129, 1025)), m.pick(-151, -1076));
   Value* n = m.round(x);
   Value* r = m.sub(x, n);
+  if (m.scales_any()) r = m.within(r, 0.5);
   Value* q = m.polynomial(m.pick(co::exp2_f32, co::exp2_f64), r);
   return m.scale(m.mul_add(q, r, m.constant(1)), n);
 }
@@ -65,7 +116,7 @@ Value* emit_expm1(const MathBuilder& m, Value* x) {
 
 Value* emit_sigmoid(const MathBuilder& m, Value* x) {
   // z / (1 + z) for negative x keeps the relative accuracy that 1 / (1 + e^-x) loses to overflow.
-  Value* z = emit_exp(m, m.neg(m.abs(x)));
+  Value* z = exp_by_polynomial(m, m.neg(m.abs(x)));
   Value* sum = m.add(z, 1);
   Value* quotient = m.div(m.select(m.less(x, 0), z, m.constant(1)), sum);
   // The rounding error of 1 + z, over 1 + z, for negative x; for positive x a part of it, which does no harm.

@@ -75,29 +75,70 @@ Value* MathBuilder::power_of_two(Value* n) const {
   return from_bits(b_.CreateShl(integer_bits(n, bias()), integer(mantissa())));
 }
 
-Value* MathBuilder::scale(Value* x, Value* n) const {
+bool MathBuilder::fills_registers() const {
+  return options_.avx512 && lanes_ != 0 && lanes_ % (is_double_ ? 8 : 16) == 0;
+}
+
+Value* MathBuilder::by_registers(llvm::ArrayRef<Value*> operands, const Native& f) const {
   const unsigned native = is_double_ ? 8 : 16;
-  if (!options_.avx512 || lanes_ == 0 || lanes_ % native != 0) {
+  if (lanes_ == native) return f(operands);
+  Value* result = llvm::PoisonValue::get(type_);
+  for (unsigned i = 0; i < lanes_; i += native) {
+    llvm::SmallVector<Value*, 2> parts;
+    for (Value* v : operands)
+      parts.push_back(
+          b_.CreateExtractVector(llvm::FixedVectorType::get(v->getType()->getScalarType(), native), v, i));
+    result = b_.CreateInsertVector(type_, result, f(parts), i);
+  }
+  return result;
+}
+
+// VRANGE's control: bits 0 and 1 are 0 for the smaller, 1 for the greater, 2 for the smaller magnitude; bits
+// 2 and 3 are 0 for the first operand's sign, 1 for the result's own.
+Value* MathBuilder::range(Value* x, Value* y, int control) const {
+  auto id = is_double_ ? llvm::Intrinsic::x86_avx512_mask_range_pd_512
+                       : llvm::Intrinsic::x86_avx512_mask_range_ps_512;
+  return by_registers({x, y}, [&](llvm::ArrayRef<Value*> v) {
+    Value* zero = llvm::Constant::getNullValue(v[0]->getType());
+    Value* mask = llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(is_double_ ? 8 : 16));
+    return b_.CreateIntrinsic(id, {}, {v[0], v[1], b_.getInt32(control), zero, mask, b_.getInt32(4)});
+  });
+}
+
+bool MathBuilder::scales_any() const { return fills_registers(); }
+
+Value* MathBuilder::within(Value* r, double bound) const { return range(r, constant(bound), 0b0010); }
+
+Value* MathBuilder::look_up(llvm::ArrayRef<double> table, Value* index) const {
+  llvm::SmallVector<llvm::Constant*, 16> entries;
+  for (double v : table)
+    entries.push_back(llvm::ConstantFP::get(type_->getScalarType(), v));
+  Value* entries_vector = llvm::ConstantVector::get(entries);
+  return by_registers({index}, [&](llvm::ArrayRef<Value*> v) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {entries_vector, v[0]});
+  });
+}
+
+// maxnum is three instructions on x86, since its own maximum returns the second operand for a NaN; VRANGE is
+// one as fast as that. (It makes a signalling NaN quiet where maxnum may drop it.)
+Value* MathBuilder::min_max(Value* x, Value* y, llvm::Intrinsic::ID id, int control) const {
+  return fills_registers() ? range(x, y, control) : b_.CreateBinaryIntrinsic(id, x, y);
+}
+
+Value* MathBuilder::scale(Value* x, Value* n) const {
+  if (!fills_registers()) {
     // In two steps, since 2^n alone may not be a normal number; the first product is exact.
     Value* half = unary(llvm::Intrinsic::floor, mul(n, 0.5));
     return mul(mul(x, power_of_two(half)), power_of_two(sub(n, half)));
   }
   auto id = is_double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512
                        : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
-  Value* mask = llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(native));
-  Value* result = nullptr;
-  auto scalef = [&](Value* v, Value* e) {
-    Value* zero = llvm::Constant::getNullValue(v->getType());
-    return b_.CreateIntrinsic(id, {}, {v, e, zero, mask, b_.getInt32(4 /* the current rounding mode */)});
-  };
-  if (lanes_ == native) return scalef(x, n);
-  result = llvm::PoisonValue::get(type_);
-  auto* part_type = llvm::FixedVectorType::get(type_->getScalarType(), native);
-  for (unsigned i = 0; i < lanes_; i += native)
-    result = b_.CreateInsertVector(
-        type_, result,
-        scalef(b_.CreateExtractVector(part_type, x, i), b_.CreateExtractVector(part_type, n, i)), i);
-  return result;
+  return by_registers({x, n}, [&](llvm::ArrayRef<Value*> v) {
+    Value* zero = llvm::Constant::getNullValue(v[0]->getType());
+    Value* mask = llvm::ConstantInt::getAllOnesValue(b_.getIntNTy(is_double_ ? 8 : 16));
+    return b_.CreateIntrinsic(id, {},
+                              {v[0], v[1], zero, mask, b_.getInt32(4 /* the current rounding mode */)});
+  });
 }
 
 llvm::SmallVector<Value*, 2>

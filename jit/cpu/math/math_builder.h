@@ -90,12 +90,30 @@ public:
   // x * 2^n for an integral n, rounded once, denormal results included; |n| below twice the exponent range.
   Value* scale(Value* x, Value* n) const;
 
+  // What tells the two ways of bounding the argument of an exponential apart: with `scale` as one
+  // instruction, which takes any n, bounding the remainder does for both ends.
+  bool scales_any() const;
+  // r, drawn to within +-bound; NaN becomes +-bound. Only where scales_any().
+  Value* within(Value* r, double bound) const;
+  // table[index % 16] in each lane, for f32. Only where scales_any().
+  Value* look_up(llvm::ArrayRef<double> table, Value* index) const;
+  // The greater or the smaller; if one operand is NaN, the other.
+  Value* max(Value* x, Value* y) const { return min_max(x, y, llvm::Intrinsic::maxnum, 0b0101); }
+  Value* min(Value* x, Value* y) const { return min_max(x, y, llvm::Intrinsic::minnum, 0b0100); }
+
   // Emits `slow` in a block that runs only if some lane of `condition` is true; its results replace `values`
   // there. The builder's block is split.
   llvm::SmallVector<Value*, 2> if_any(Value* condition, llvm::ArrayRef<Value*> values,
                                       const std::function<llvm::SmallVector<Value*, 2>()>& slow) const;
 
 private:
+  using Native = std::function<Value*(llvm::ArrayRef<Value*>)>;
+  // Applies `f` to each part of a whole 512-bit register.
+  Value* by_registers(llvm::ArrayRef<Value*> operands, const Native& f) const;
+  bool fills_registers() const;
+  Value* range(Value* x, Value* y, int control) const;
+  Value* min_max(Value* x, Value* y, llvm::Intrinsic::ID id, int control) const;
+
   llvm::IRBuilderBase& b_;
   const MathOptions& options_;
   llvm::Type* type_;

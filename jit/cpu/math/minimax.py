@@ -78,6 +78,8 @@ g = lambda x: -log(erfc(x))
 entries = [
     # name, single, comment, target, weight, degree, a, b
     ("exp_f32", 1, "e^r = 1 + r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 4, -half_ln2, half_ln2),
+    ("exp_table_f32", 1, "e^r = 1 + r + r^2 q(r) between sixteenths of a power of two", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 1, -half_ln2 / 16, half_ln2 / 16),
+    ("exp2_table_f32", 1, "2^r = 1 + r ln 2 + r^2 q(r) between sixteenths of a power of two", lambda r: (expm1(r * ln2) - r * ln2) / r**2, lambda r: r**2 / exp(r * ln2), 1, -mpf(1) / 32, mpf(1) / 32),
     ("exp_f64", 0, "e^r = 1 + r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 9, -half_ln2, half_ln2),
     ("expm1_f32", 1, "e^r - 1 = r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / expm1(r), 5, -half_ln2, half_ln2),
     ("expm1_f64", 0, "e^r - 1 = r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / expm1(r), 10, -half_ln2, half_ln2),
