@@ -66,7 +66,8 @@ Buffer KernelEmitter::make_buffer(DType dtype, bool pointer, std::vector<std::in
         "kernel " + kernel_.name +
         ": the tiles of this config need more than 4 GiB of scratch memory on the CPU; choose smaller sizes");
   IRBuilder::InsertPointGuard guard(b_);
-  b_.SetInsertPoint(entry_end_);
+  auto* scratch = llvm::cast<llvm::Instruction>(scratch_); // the call's or the program's
+  b_.SetInsertPoint(scratch->getParent(), std::next(scratch->getIterator()));
   buffer.pointer =
       b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, static_cast<std::uint64_t>(at), "buffer");
   return buffer;

@@ -70,7 +70,7 @@ void KernelEmitter::emit_entry() {
   entry_end_ = b_.CreateBr(start);
   b_.SetInsertPoint(entry_end_);
   launch_context_ = function_->getArg(1);
-  scratch_ = b_.CreateLoad(
+  whole_scratch_ = scratch_ = b_.CreateLoad(
       ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_, offsetof(LaunchContext, scratch)),
       "scratch");
   load_parameters();
@@ -86,12 +86,14 @@ void KernelEmitter::emit_entry() {
                                       offsetof(LaunchContext, grid) + 8 * static_cast<std::size_t>(axis)),
         "grid"));
 
+  prepare_deferral();
   b_.SetInsertPoint(start);
   emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
             [&](Value* program, const Values&, llvm::Instruction*) -> Values {
               emit_program(program);
               return {};
             });
+  finish_deferral();
   // Stores past the cache are not ordered with what tells other threads that these programs are done.
   if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();
@@ -128,6 +130,7 @@ void KernelEmitter::load_parameters() {
 // Row-major: the last axis varies fastest.
 void KernelEmitter::emit_program(Value* program) {
   program_ = program;
+  choose_scratch();
   coordinates_.assign(grid_.size(), nullptr);
   Value* rest = program;
   for (std::size_t axis = grid_.size(); axis-- > 0;) {
@@ -138,9 +141,11 @@ void KernelEmitter::emit_program(Value* program) {
 }
 
 void KernelEmitter::emit_region(const ir::Region& region) {
+  ++region_depth_;
   for (const auto& op : region.ops)
     if (!op->is(Opcode::Yield)) emit_op(*op);
   flush();
+  --region_depth_;
 }
 
 void KernelEmitter::locate(const ir::Op& op) {

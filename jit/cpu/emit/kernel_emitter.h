@@ -17,6 +17,7 @@
 #include <llvm/IR/DIBuilder.h>
 
 #include <functional>
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <optional>
 #include <unordered_map>
 
@@ -114,11 +115,37 @@ private:
   void emit_vector_level(Nest& nest, Indices& at);
   llvm::Value* destination_address(const Root& root, const Indices& at);
   llvm::Value* may_stream(Nest& nest, const Indices& at);
+  llvm::Value* vector_end(Nest& nest, std::int64_t whole, std::int64_t step);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
   using Visited =
       std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
+
+  // deferral.cpp: the last store, during the next program
+  struct Deferral {
+    const ir::Op* store = nullptr; // the store in question, if the kernel has such
+    llvm::Function* body = nullptr;
+    llvm::Value *position = nullptr,
+                *end = nullptr;              // stack slots: the columns of the kept row still to store
+    llvm::Value* half = nullptr;             // stack slot: where this program's scratch begins
+    llvm::Instruction* half_bytes = nullptr; // stands for a constant that is known last
+    llvm::Instruction* before_store = nullptr;
+    struct Host { // a vector loop that every program runs
+      llvm::PHINode* index;
+      std::int64_t step, lanes;
+      unsigned instructions;
+    };
+    std::vector<Host> hosts;
+  };
+  const ir::Op* deferrable_store() const;
+  void prepare_deferral();
+  void choose_scratch();
+  llvm::Value* defer_row(Nest& nest, std::int64_t whole,
+                         llvm::function_ref<void(llvm::Value* column, llvm::Instruction* before)> step);
+  void keep_operands();
+  void emit_deferred_row(llvm::Value* limit);
+  void finish_deferral();
 
   // reduce.cpp
   Accumulators initial_accumulators(Nest& nest);
@@ -170,7 +197,7 @@ private:
   llvm::Function* function_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr; // values that hold for the whole call are inserted before it
   llvm::Value* launch_context_ = nullptr;
-  llvm::Value* scratch_ = nullptr;
+  llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's; this program's
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;
   std::int64_t scratch_bytes_ = 0;
@@ -183,6 +210,8 @@ private:
   std::unordered_map<const ir::Op*, const ir::Value*>
       dot_target_arg_;                                // dots that accumulate into a carried buffer
   std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program
+  Deferral deferral_;
+  int region_depth_ = 0;
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
 

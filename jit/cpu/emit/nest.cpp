@@ -250,7 +250,18 @@ Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
                                     : view_access(nest, op, at, /*address_only=*/true).address;
   Value* misaligned = b_.CreateAnd(b_.CreatePtrToInt(address, b_.getInt64Ty()),
                                    b_.getInt64(static_cast<std::uint64_t>(bytes - 1)));
-  return b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
+  Value* may = b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
+  return root.direct ? b_.CreateAnd(may, root.direct) : may;
+}
+
+// Where the fast half ends: `whole`, or before the first step that is not wholly inside the views.
+Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
+  Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
+  for (Value* limit : nest.limits)
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
+  if (nest.limits.empty()) return end;
+  end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
+  return b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(step - 1)));
 }
 
 void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
@@ -332,14 +343,16 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
     for (Value* v : flatten(chain))
       flat.push_back(v);
   std::size_t each = nest.unroll ? flat.size() / static_cast<std::size_t>(nest.unroll) : 0;
+  const bool hosts = deferral_.store && !deferral_.body && region_depth_ == 1;
   auto fast_half = [&] {
-    nest.limits.clear();
-    nest.hoisted.clear();
     auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
+    const unsigned before = hosts ? function_->getInstructionCount() : 0;
+    llvm::PHINode* index = nullptr;
     Loop loop = emit_loop(
         b_, b_.getInt64(0), open_end, b_.getInt64(static_cast<std::uint64_t>(chunk)), flat,
         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
           nest.limit_point = preheader;
+          index = llvm::cast<llvm::PHINode>(j);
           Values next;
           for (int u = 0; u < nest.unroll; ++u) {
             auto first = carried.begin() + static_cast<std::ptrdiff_t>(each) * u;
@@ -353,22 +366,21 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
           return next;
         });
     flat = loop.results;
+    if (hosts)
+      deferral_.hosts.push_back({index, chunk, nest.lanes, function_->getInstructionCount() - before});
     IRBuilder::InsertPointGuard guard(b_);
     b_.SetInsertPoint(loop.preheader_end);
-    Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
-    for (Value* limit : nest.limits)
-      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
-    if (!nest.limits.empty()) {
-      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
-      end = b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(chunk - 1)));
-    }
+    Value* end = vector_end(nest, whole, chunk);
     open_end->replaceAllUsesWith(end);
     open_end->eraseFromParent();
     return end;
   };
+  auto store_vector = [&](Value* j, llvm::Instruction* preheader) { step(j, {}, preheader, false, nullptr); };
   Value* fast_end = b_.getInt64(0);
   Value* streams = whole > 0 && !reduces ? may_stream(nest, at) : nullptr;
   if (streams) {
+    const bool defers = hosts && nest.roots[0].op == deferral_.store && !deferral_.hosts.empty();
+    if (defers) deferral_.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
     auto* streaming = llvm::BasicBlock::Create(context_, "streaming", function_);
     auto* caching = llvm::BasicBlock::Create(context_, "caching", function_);
     auto* join = llvm::BasicBlock::Create(context_, "join", function_);
@@ -378,7 +390,9 @@ void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
     for (auto* block : {streaming, caching}) {
       b_.SetInsertPoint(block);
       nest.streaming = block == streaming;
-      Value* reached = fast_half();
+      nest.limits.clear();
+      nest.hoisted.clear();
+      Value* reached = nest.streaming && defers ? defer_row(nest, whole, store_vector) : fast_half();
       end->addIncoming(reached, b_.GetInsertBlock());
       b_.CreateBr(join);
     }

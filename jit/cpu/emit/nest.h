@@ -41,6 +41,7 @@ struct Root {
   // Store to a view: where tile element 0 goes and the distance in elements along each tile axis.
   llvm::Value* destination = nullptr;
   Values destination_strides = {};
+  llvm::Value* direct = nullptr;       // with a destination: whether it lies in the view
   const Buffer* stored_from = nullptr; // Store: the value was put here before
 };
 

@@ -160,6 +160,7 @@ void KernelEmitter::emit_store(const ir::Op& op) {
   for (std::size_t a = 0; a < offsets.size(); ++a)
     start = b_.CreateAdd(start, b_.CreateMul(scalar(offsets[a]), v.strides[a]));
   root.destination = b_.CreateSelect(direct, b_.CreateGEP(element_type, v.data, start), aside_buffer.pointer);
+  root.direct = direct;
   bool unit = op.operand(0)->type.layout != LayoutClass::Any;
   bool contiguous_rows = unit && !axes.empty() && axes.back() == op.operand(0)->type.view_rank - 1 &&
                          aside_buffer.strides.back() == 1 &&
