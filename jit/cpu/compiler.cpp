@@ -66,7 +66,7 @@ CompiledObject compile(const ir::Kernel& kernel, const Target& target, const Com
 
   KernelEmitter emitter(module, kernel, target,
                         NumberOptions{math_options(*machine), convert_options(*machine)},
-                        dot_target(*machine), {.debug = options.debug, .line_info = options.line_info});
+                        dot_target(*machine), {options.debug, options.line_info, options.deferred_columns});
   emitter.run();
   result.scratch_bytes = emitter.scratch_bytes();
   if (options.keep_llvm) result.llvm_before = text_of(module);

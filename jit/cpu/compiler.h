@@ -14,6 +14,8 @@ struct CompileOptions {
   bool line_info = false; // DWARF lines
   bool keep_llvm = false; // fill CompiledObject::llvm_before and llvm_after
   bool keep_assembly = false;
+  // Columns of the narrowest row whose last store may run within the next program (emit/deferral.cpp).
+  std::int64_t deferred_columns = 1024;
 };
 
 struct CompiledObject {

@@ -10,6 +10,7 @@
 #include <kiln/jit/cpu/hooks.h>
 #include <kiln/jit/passes/passes.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
@@ -33,11 +34,13 @@ struct CpuKernel {
     code = cpu::load_object(object.object, lowered->name);
   }
 
-  // All programs on this thread; throws what an assert reported. Scratch starts out full of `poison`, which
-  // nothing may depend on.
-  void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid,
-           unsigned char poison = 0xCD) const {
+  // All programs on this thread, `chunk` in a call; throws what an assert reported. Scratch starts out full
+  // of `poison`, which nothing may depend on. Stores bypass the cache where they may, unless `stream_bytes`
+  // is larger.
+  void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid, unsigned char poison = 0xCD,
+           std::int64_t chunk = std::int64_t{1} << 40, std::int64_t stream_bytes = 0) const {
     cpu::LaunchContext context{};
+    context.stream_bytes = stream_bytes;
     cpu::LaunchState state;
     state.kernel = lowered->name.c_str();
     std::int64_t programs = 1;
@@ -52,7 +55,8 @@ struct CpuKernel {
     context.scratch = scratch.get();
     context.stop = &state.stop;
     context.launch = &state;
-    code->entry()(arguments, &context, 0, programs);
+    for (std::int64_t first = 0; first < programs; first += chunk)
+      code->entry()(arguments, &context, first, std::min(programs, first + chunk));
     if (state.error) std::rethrow_exception(state.error);
   }
 };

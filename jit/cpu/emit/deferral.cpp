@@ -27,8 +27,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr std::int64_t least_columns = 1024; // of a row worth it: several strips
-constexpr std::int64_t strip_vectors = 16;   // between two looks: enough to hide the look, too few to wait
+constexpr std::int64_t strip_vectors = 16; // between two looks: enough to hide the look, too few to wait
 
 } // namespace
 
@@ -46,7 +45,7 @@ const ir::Op* KernelEmitter::deferrable_store() const {
   bool atomics = false;
   ir::walk(kernel_.body, [&](const ir::Op& op) { atomics |= op.info().effect == ir::Effect::ReadWrite; });
   auto extents = extents_of(last->stored_value()->type);
-  bool one_row = !extents.empty() && extents.back() >= least_columns &&
+  bool one_row = !extents.empty() && extents.back() >= options_.deferred_columns &&
                  std::all_of(extents.begin(), extents.end() - 1, [](std::int64_t e) { return e == 1; });
   return !atomics && one_row ? last : nullptr;
 }
