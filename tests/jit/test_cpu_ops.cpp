@@ -67,6 +67,12 @@ std::string compare(DType t, Cell found, Cell expected, std::int64_t ulps, bool 
   return text + " (" + std::to_string(distance) + " ulp)";
 }
 
+bool is_signalling_nan(DType t, Cell bits) {
+  if (t != DType::F32 && t != DType::F64) return false;
+  Cell quiet = Cell{1} << (t == DType::F32 ? 22 : 51);
+  return std::isnan(float_of(t, bits)) && !(bits & quiet);
+}
+
 // Interesting values of a dtype: all of them if they are 8 bits.
 std::vector<Cell> values_of(DType t, std::mt19937_64& random) {
   std::vector<Cell> values;
@@ -87,6 +93,8 @@ std::vector<Cell> values_of(DType t, std::mt19937_64& random) {
     values.push_back(cell_of_float(t, std::numeric_limits<long double>::infinity()));
     values.push_back(cell_of_float(t, -std::numeric_limits<long double>::infinity()));
     values.push_back(cell_of_float(t, std::numeric_limits<long double>::quiet_NaN()));
+    if (t == DType::F32) values.push_back(0x7fa00001); // signalling
+    if (t == DType::F64) values.push_back(0xfff4000000000001);
     for (Cell low : {Cell{1}, Cell{2}, Cell{77}}) // denormals of both signs
       for (Cell sign : {Cell{0}, Cell{1} << (width - 1)})
         values.push_back(low | sign);
@@ -213,6 +221,8 @@ void check_operations(DType t, std::int64_t tile, std::uint64_t seed,
       Cell expected = evaluate(code, t, a, b, c);
       auto text = compare(out[o], k.columns[3 + o].cell(i), expected, allowed_ulps(code, t), !min_max);
       if (text.empty()) continue;
+      bool signalling = is_signalling_nan(t, a) || is_signalling_nan(t, b);
+      if (min_max && signalling && std::isnan(float_of(t, k.columns[3 + o].cell(i)))) continue; // may count
       ++failures;
       std::string operands;
       for (Cell x : {a, b, c})

@@ -120,7 +120,7 @@ Value* MathBuilder::look_up(llvm::ArrayRef<double> table, Value* index) const {
 }
 
 // maxnum is three instructions on x86, since its own maximum returns the second operand for a NaN; VRANGE is
-// one as fast as that. (It makes a signalling NaN quiet where maxnum may drop it.)
+// one as fast as that. (A signalling NaN it makes quiet, where maxnum drops it; SEMANTICS allows both.)
 Value* MathBuilder::min_max(Value* x, Value* y, llvm::Intrinsic::ID id, int control) const {
   return fills_registers() ? range(x, y, control) : b_.CreateBinaryIntrinsic(id, x, y);
 }
