@@ -239,6 +239,9 @@ TEST_CASE("in a child after fork the workers start anew") {
   if (under_tsan) return; // it does not allow threads in a child of a threaded process
   ThreadPool pool(2);
   check_covered(pool, 100, 1);
+  // A starting worker allocates, and ASan's allocator does not know of fork: its lock would stay taken in the
+  // child.
+  std::this_thread::sleep_for(100ms);
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
