@@ -10,9 +10,19 @@
 
 namespace kiln {
 
-Config::Config(std::initializer_list<Binding> bindings) {
-  for (const Binding& b : bindings)
+namespace {
+std::string named_twice(const char* name, std::int64_t first, std::int64_t second) {
+  return "a config names " + std::string(name) + " twice, as " + std::to_string(first) + " and " +
+         std::to_string(second) + "; remove one of them";
+}
+} // namespace
+
+Config::Config(std::initializer_list<Binding> bindings, std::source_location here) {
+  for (const Binding& b : bindings) {
+    for (const Binding& earlier : *this)
+      if (earlier.name == b.name) throw UserError(here, named_twice(b.name, earlier.value, b.value));
     set(b.name, b.value);
+  }
 }
 
 void Config::set(const char* name, std::int64_t value) {
@@ -62,12 +72,14 @@ Config Config::parse(std::string_view text) {
         std::from_chars(item.data() + equals + 1, last, value).ptr != last || equals + 1 == item.size())
       throw UserError("config: cannot read \"" + std::string(item) +
                       "\"; write it as NAME=NUMBER, as in BM=128,BN=64");
-    config.set(intern(item.substr(0, equals)), value);
+    const char* name = intern(item.substr(0, equals));
+    if (auto bound = config.get(name)) throw UserError("config: " + named_twice(name, *bound, value));
+    config.set(name, value);
   }
   return config;
 }
 
-Binding Option::operator=(std::int64_t value) const { return {intern(name), value}; }
+Binding Option::operator=(detail::ConfigValue v) const { return {intern(name), v.value}; }
 
 bool is_option(std::string_view name) {
   return std::find(std::begin(option_names), std::end(option_names), name) != std::end(option_names);

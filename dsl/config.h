@@ -4,10 +4,27 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace kiln {
+
+namespace detail {
+// What a config binds a name to.
+struct ConfigValue {
+  std::int64_t value = 0;
+
+  template <class N> constexpr ConfigValue(const N& number) {
+    constexpr bool integer = std::is_integral_v<N> && !std::is_same_v<N, bool>;
+    static_assert(integer, "a config takes integers as sizes and options: write {BM = 128, num_warps = 4}");
+    if constexpr (integer) value = static_cast<std::int64_t>(number);
+    if constexpr (integer && std::is_unsigned_v<N>)
+      if (value < 0) value = INT64_MAX; // as good as any: no tile is that large
+  }
+};
+} // namespace detail
 
 // One name and its number. `name` is interned (see symbol.h).
 struct Binding {
@@ -17,13 +34,15 @@ struct Binding {
 };
 
 // A small sorted set of bindings that never allocates, so that a launch can carry one by value.
-// Setting a name again replaces its value. More than `capacity` names is a UserError.
+// Setting a name again replaces its value; naming one twice in the list is a UserError, as are more than
+// `capacity` names.
 class Config {
 public:
   static constexpr int capacity = 24;
 
   Config() = default;
-  Config(std::initializer_list<Binding> bindings);
+  Config(std::initializer_list<Binding> bindings,
+         std::source_location here = std::source_location::current());
 
   void set(const char* interned_name, std::int64_t value);
   std::optional<std::int64_t> get(std::string_view name) const;
@@ -43,7 +62,7 @@ private:
 // The options that every kernel accepts; a device ignores those it lacks. Used as `num_warps = 8`.
 struct Option {
   const char* name;
-  Binding operator=(std::int64_t value) const;
+  Binding operator=(detail::ConfigValue value) const;
 };
 inline constexpr Option num_warps{"num_warps"};
 inline constexpr Option num_stages{"num_stages"};

@@ -206,9 +206,9 @@ template <char... Digits> consteval auto operator""_c() {
   inline constexpr struct kiln_dim_##NAME : ::kiln::Dimension {                                              \
     static constexpr const char* dimension_name = #NAME;                                                     \
     static constexpr ::kiln::detail::DimInfo info{1, 1, 1, 0, {dimension_name}};                             \
-    ::kiln::Binding operator=(::std::int64_t size) const {                                                   \
+    ::kiln::Binding operator=(::kiln::detail::ConfigValue size) const {                                      \
       static const char* const interned = ::kiln::detail::bind_dimension(dimension_name, 1).name;            \
-      return {interned, size};                                                                               \
+      return {interned, size.value};                                                                         \
     }                                                                                                        \
   } NAME {                                                                                                   \
   }

@@ -2,7 +2,8 @@
 //
 //  1. Every dimension name of the kernel has a positive size in the config; all that lack one are named at
 //     once.
-//  2. Every name of the config is a dimension of the kernel, an option, or was read while recording.
+//  2. Every name of the config is a dimension of the kernel, an option (which is positive too), or was read
+//     while recording.
 //  3. Extents that are quotients are whole, tiles have at most 2**28 elements, and a reshape keeps their
 //     number.
 //  4. `layouts`, if given, has one class for each parameter that is a view; a class pinned in the view's type
@@ -121,7 +122,15 @@ void set_layouts(Kernel& kernel, const std::vector<LayoutClass>& layouts) {
 
 } // namespace
 
+void check_options(const SourceLocation& where, const std::string& kernel, const Config& config) {
+  for (const Binding& b : config)
+    if (is_option(b.name) && b.value <= 0)
+      throw UserError(where, "kernel " + kernel + ": option " + b.name + " is " + std::to_string(b.value) +
+                                 " in the config {" + config.to_string() + "}; an option must be positive");
+}
+
 void bind(Kernel& kernel, const PassOptions& options) {
+  check_options({}, kernel.name, options.config);
   check_config(kernel, options.config);
   Binder binder(options.config);
   binder.bind(kernel.body, {});

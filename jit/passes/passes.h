@@ -17,6 +17,9 @@ void check_bounds(ir::Kernel& kernel, const PassOptions& options);
 void fuse_dot(ir::Kernel& kernel, const PassOptions& options);
 void dce(ir::Kernel& kernel, const PassOptions& options);
 
+// UserError if an option is not positive; `bind` asks this too.
+void check_options(const SourceLocation& where, const std::string& kernel, const Config& config);
+
 // Called after each pass with its name and the kernel as it stands.
 using PassObserver = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
 

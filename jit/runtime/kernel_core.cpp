@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/record.h>
 #include <kiln/dsl/symbol.h>
+#include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
 
@@ -45,6 +46,7 @@ std::shared_ptr<const CompiledKernel> KernelCore::compile(const VariantKey& key)
 }
 
 const Variant& KernelCore::new_variant(const VariantKey& key) {
+  passes::check_options(where, name, key.config); // before those that the device lacks are dropped
   std::unique_lock lock(mutex_);
   auto insert = [&](std::shared_ptr<const CompiledKernel> code) -> const Variant& {
     return variants_.insert(std::unique_ptr<const Variant>(

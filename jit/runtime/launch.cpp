@@ -134,6 +134,7 @@ void interpret(KernelCore& core, const Config& config, const Grid* given, std::u
   SourceLocation site = core.where;
   check_not_recording(core, site, "interpreted");
   std::uint64_t layouts = core.check_arguments(words, site);
+  passes::check_options(site, core.name, config);
   Config used = config_for(Device::cpu(), config);
   auto kernel = core.record(used);
   passes::bind(*kernel, {used, core.layouts_of(layouts)});

@@ -1,0 +1,7 @@
+// An option that is no integer.
+// expect: a config takes integers as sizes and options: write {BM = 128, num_warps = 4}
+#include <kiln/kiln.h>
+
+using namespace kiln;
+
+void call(Stream& stream, const Kernel<>& k) { k.launch(stream, {num_warps = true}); }
