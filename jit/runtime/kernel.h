@@ -93,9 +93,10 @@ struct DeviceAt {
 // The words of a launch on the stack.
 template <class... P> class PackedArguments {
 public:
-  template <class... A> explicit PackedArguments(A&... arguments) {
+  template <class... A> PackedArguments(const KernelCore& kernel, Location site, A&... arguments) {
     std::uint64_t* to = words();
-    ((HostArgument<P>::write(to, arguments), to += HostArgument<P>::words), ...);
+    std::size_t index = 0;
+    ((HostArgument<P>::write(to, arguments, {kernel, site, index++}), to += HostArgument<P>::words), ...);
   }
   std::uint64_t* words() { return block_ + launch_header_words; }
 
@@ -113,7 +114,7 @@ public:
   template <class... A> void launch(detail::StreamAt at, const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
-        detail::PackedArguments<P...> packed(arguments...);
+        detail::PackedArguments<P...> packed(*handle_, at.site, arguments...);
         detail::launch(*handle_, at.stream, at.site, config, nullptr, packed.words());
       }
   }
@@ -121,7 +122,7 @@ public:
   void launch(detail::StreamAt at, const Config& config, Grid grid, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
-        detail::PackedArguments<P...> packed(arguments...);
+        detail::PackedArguments<P...> packed(*handle_, at.site, arguments...);
         detail::launch(*handle_, at.stream, at.site, config, &grid, packed.words());
       }
   }
@@ -131,14 +132,14 @@ public:
   template <class... A> void interpret(const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
-        detail::PackedArguments<P...> packed(arguments...);
+        detail::PackedArguments<P...> packed(*handle_, {}, arguments...);
         detail::interpret(*handle_, config, nullptr, packed.words());
       }
   }
   template <class... A> void interpret(const Config& config, Grid grid, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
-        detail::PackedArguments<P...> packed(arguments...);
+        detail::PackedArguments<P...> packed(*handle_, {}, arguments...);
         detail::interpret(*handle_, config, &grid, packed.words());
       }
   }

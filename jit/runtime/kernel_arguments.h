@@ -11,10 +11,17 @@
 
 namespace kiln::detail {
 
-// A number does not fit its Scalar parameter: UserError at the launch.
-[[noreturn]] void number_does_not_fit(const char* number, DType to);
-void check_integer_fits(std::int64_t value, DType to);
-void check_unsigned_fits(std::uint64_t value, DType to);
+class KernelCore;
+
+// Which argument of which call: for errors.
+struct ArgumentPlace {
+  const KernelCore& kernel;
+  Location site; // without a line for calls that are no launch
+  std::size_t index;
+};
+// UserError if a number does not fit its Scalar parameter.
+void check_integer_fits(std::int64_t value, DType to, const ArgumentPlace& place);
+void check_unsigned_fits(std::uint64_t value, DType to, const ArgumentPlace& place);
 
 // --- What an argument is ----------------------------------------------------------------------------------
 
@@ -66,7 +73,7 @@ template <class T, int Rank, LayoutClass... Pinned> struct HostArgument<View<T, 
       return false;
     }
   }
-  template <class A> static void write(std::uint64_t* to, A& argument) {
+  template <class A> static void write(std::uint64_t* to, A& argument, const ArgumentPlace&) {
     const auto& view = view_of(argument);
     *to = reinterpret_cast<std::uintptr_t>(view.data());
     for (int i = 0; i < Rank; ++i) {
@@ -99,12 +106,12 @@ template <class T> struct HostArgument<Tile<T>> {
       return number && !truth && !cut && !narrowed;
     }
   }
-  template <class A> static void write(std::uint64_t* to, const A& argument) {
+  template <class A> static void write(std::uint64_t* to, const A& argument, const ArgumentPlace& place) {
     if constexpr (std::is_integral_v<A> && !std::is_same_v<A, T> && !std::is_same_v<A, bool>) {
       if constexpr (std::is_signed_v<A>)
-        check_integer_fits(argument, dtype_of<T>);
+        check_integer_fits(argument, dtype_of<T>, place);
       else
-        check_unsigned_fits(argument, dtype_of<T>);
+        check_unsigned_fits(argument, dtype_of<T>, place);
     }
     T value = static_cast<T>(argument);
     *to = 0;
@@ -130,7 +137,7 @@ template <class T> struct HostArgument<Tile<T*>> {
       return false;
     }
   }
-  template <class A> static void write(std::uint64_t* to, const A& argument) {
+  template <class A> static void write(std::uint64_t* to, const A& argument, const ArgumentPlace&) {
     *to = reinterpret_cast<std::uintptr_t>(static_cast<const void*>(argument));
   }
 };

@@ -114,24 +114,29 @@ std::uint64_t KernelCore::layout_bits(std::initializer_list<LayoutClass> layouts
   return classes;
 }
 
-void number_does_not_fit(const char* number, DType to) {
-  throw UserError("launch: the number " + std::string(number) + " does not fit a Scalar of " +
-                  std::string(name(to)) + "; pass a number that it holds exactly");
+namespace {
+[[noreturn]] void does_not_fit(const std::string& number, DType to, const ArgumentPlace& place) {
+  SourceLocation site = place.kernel.where;
+  if (place.site.line() != 0) site = place.site;
+  place.kernel.refuse(place.index, site,
+                      ", the number " + number + ", does not fit a Scalar of " + std::string(name(to)) +
+                          "; pass a number that it holds exactly");
 }
+} // namespace
 
-void check_integer_fits(std::int64_t value, DType to) {
-  if (value >= 0) return check_unsigned_fits(static_cast<std::uint64_t>(value), to);
+void check_integer_fits(std::int64_t value, DType to, const ArgumentPlace& place) {
+  if (value >= 0) return check_unsigned_fits(static_cast<std::uint64_t>(value), to, place);
   bool fits;
   if (is_float(to))
     fits = -value >> (info(to).mantissa_bits + 1) == 0;
   else
     fits = is_signed(to) && value >= -(std::int64_t{1} << (8 * size_of(to) - 2)) * 2;
-  if (!fits) number_does_not_fit(std::to_string(value).c_str(), to);
+  if (!fits) does_not_fit(std::to_string(value), to, place);
 }
 
-void check_unsigned_fits(std::uint64_t value, DType to) {
+void check_unsigned_fits(std::uint64_t value, DType to, const ArgumentPlace& place) {
   int bits = is_float(to) ? info(to).mantissa_bits + 1 : 8 * size_of(to) - is_signed(to);
-  if (bits < 64 && value >> bits != 0) number_does_not_fit(std::to_string(value).c_str(), to);
+  if (bits < 64 && value >> bits != 0) does_not_fit(std::to_string(value), to, place);
 }
 
 } // namespace kiln::detail

@@ -35,6 +35,8 @@ public:
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
   // "kernel "add" (add.cpp:12)"
   std::string title() const;
+  // The error about an argument: "kernel "add" (add.cpp:12): argument 2" and what is wrong with it.
+  [[noreturn]] void refuse(std::size_t parameter, SourceLocation site, const std::string& what) const;
   std::vector<LayoutClass> layouts_of(std::uint64_t bits) const;
   std::uint64_t layout_bits(std::initializer_list<LayoutClass> layouts, SourceLocation site) const;
 
@@ -64,7 +66,6 @@ private:
   LayoutClass pinned_class(const Parameter& p, std::size_t index, LayoutClass found,
                            SourceLocation site) const;
   std::shared_ptr<const CompiledKernel> compile(const VariantKey& key) const;
-  [[noreturn]] void refuse(std::size_t parameter, SourceLocation site, const std::string& what) const;
 
   Location location_;
   Recipe recipe_;

@@ -99,12 +99,19 @@ TEST_CASE("a number that its Scalar cannot hold is refused") {
     auto [i] = program_tile(x, BN);
     x.tile(i).store(cast<float>(n) * f);
   });
+  const std::string made = " (" + KILN_HERE(-4) + "): argument ";
   std::vector<float> x(4);
   Stream stream;
-  REQUIRE(error_of([&] { k.launch(stream, {BN = 4}, TensorView(x), std::int64_t{1} << 31, 1.0f); }) ==
-          "launch: the number 2147483648 does not fit a Scalar of i32; pass a number that it holds exactly");
-  REQUIRE(error_of([&] { k.launch(stream, {BN = 4}, TensorView(x), 1, (1 << 24) + 1); }) ==
-          "launch: the number 16777217 does not fit a Scalar of f32; pass a number that it holds exactly");
+  std::string site = KILN_HERE(1);
+  auto error = error_of([&] { k.launch(stream, {BN = 4}, TensorView(x), std::int64_t{1} << 31, 1.0f); });
+  REQUIRE(error == site + ": kernel \"scale\"" + made +
+                       "2, the number 2147483648, does not fit a Scalar of i32; pass a number that it holds "
+                       "exactly");
+  site = KILN_HERE(1);
+  error = error_of([&] { k.launch(stream, {BN = 4}, TensorView(x), 1, (1 << 24) + 1); });
+  REQUIRE(error == site + ": kernel \"scale\"" + made +
+                       "3, the number 16777217, does not fit a Scalar of f32; pass a number that it holds "
+                       "exactly");
   REQUIRE(error_of([&] { k.launch(stream, {BN = 4}, TensorView(x), std::size_t{3}, -2); }) == "no error");
   stream.synchronize();
   REQUIRE(x == std::vector<float>(4, -6.0f));
