@@ -74,7 +74,7 @@ auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, cons
         state_handles<S>(next, handles);
     }
     op.leave({handles, Traits::count});
-    if (options.stages > 0)
+    if (options.stages != 0)
       op.finish(Traits::types, Traits::count, handles, {{"stages", options.stages}});
     else
       op.finish(Traits::types, Traits::count, handles);

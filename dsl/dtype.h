@@ -1,6 +1,7 @@
 // The scalar element types of tiles, and the C++ types that name them.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -57,31 +58,44 @@ constexpr bool is_signed(DType t) { return info(t).cls == DTypeClass::Signed; }
 constexpr bool is_unsigned(DType t) { return info(t).cls == DTypeClass::Unsigned; }
 constexpr bool is_integer(DType t) { return is_signed(t) || is_unsigned(t); }
 
-// 16- and 8-bit floats as the host stores them: bits only. Arithmetic happens in kernels;
-// `to_float` and the explicit constructor convert with round-to-nearest-even (see float_bits.h).
+// 16- and 8-bit floats as the host stores them: bits only. Arithmetic happens in kernels; the constructors
+// round to nearest even (see float_bits.h), the conversions to float and double are exact, and comparisons
+// compare the values: zeros of both signs are equal, NaN equals nothing.
 struct bf16 {
   std::uint16_t bits = 0;
   bf16() = default;
   explicit bf16(float value);
   explicit operator float() const;
+  explicit operator double() const { return float(*this); }
+  friend bool operator==(bf16 a, bf16 b) { return float(a) == float(b); }
+  friend std::partial_ordering operator<=>(bf16 a, bf16 b) { return float(a) <=> float(b); }
 };
 struct f16 {
   std::uint16_t bits = 0;
   f16() = default;
   explicit f16(float value);
   explicit operator float() const;
+  explicit operator double() const { return float(*this); }
+  friend bool operator==(f16 a, f16 b) { return float(a) == float(b); }
+  friend std::partial_ordering operator<=>(f16 a, f16 b) { return float(a) <=> float(b); }
 };
 struct f8e4m3 {
   std::uint8_t bits = 0;
   f8e4m3() = default;
   explicit f8e4m3(float value);
   explicit operator float() const;
+  explicit operator double() const { return float(*this); }
+  friend bool operator==(f8e4m3 a, f8e4m3 b) { return float(a) == float(b); }
+  friend std::partial_ordering operator<=>(f8e4m3 a, f8e4m3 b) { return float(a) <=> float(b); }
 };
 struct f8e5m2 {
   std::uint8_t bits = 0;
   f8e5m2() = default;
   explicit f8e5m2(float value);
   explicit operator float() const;
+  explicit operator double() const { return float(*this); }
+  friend bool operator==(f8e5m2 a, f8e5m2 b) { return float(a) == float(b); }
+  friend std::partial_ordering operator<=>(f8e5m2 a, f8e5m2 b) { return float(a) <=> float(b); }
 };
 
 namespace detail {
@@ -137,5 +151,9 @@ template <> struct DTypeOf<f8e5m2> {
 template <class T> inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
 template <class T>
 concept ElementType = requires { detail::DTypeOf<std::remove_cv_t<T>>::value; };
+// The floats that C++ lacks, on the host.
+template <class T>
+inline constexpr bool is_small_float = std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
+                                       std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
 
 } // namespace kiln

@@ -148,7 +148,7 @@ template <class A>
   requires detail::Operands<A>
 auto isfinite(const A& a, detail::Location loc = detail::Location::current()) {
   static_assert(detail::some_float<A>, "isfinite needs a tile of floats: integers are always finite");
-  return ~(isnan(a, loc) | isinf(a, loc));
+  return ~(kiln::isnan(a, loc) | kiln::isinf(a, loc));
 }
 template <class A>
   requires detail::Operands<A>
@@ -224,7 +224,7 @@ auto mul_hi(const A& a, const B& b) {
   static_assert(detail::all_integer<A, B>, "mul_hi needs tiles of integers");
   return detail::bitwise<ir::Opcode::MulHi>(a, b);
 }
-// a / b rounded up, for non-negative integers and positive b.
+// a / b rounded up.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto cdiv(const A& a, const B& b) {
@@ -237,8 +237,19 @@ auto cdiv(const A& a, const B& b) {
     auto quotient = detail::arithmetic<ir::Opcode::Div>(a, b);
     auto remainder = detail::arithmetic<ir::Opcode::Rem>(a, b);
     using E = detail::element_t<decltype(quotient)>;
-    return quotient + detail::make_node<ir::Opcode::Cast, E, detail::shape_t<decltype(remainder)>>(
-                          DType::Bool, {}, remainder != 0);
+    using S = detail::shape_t<decltype(quotient)>;
+    // Division truncated a positive quotient if the remainder has the divisor's sign, in the common dtype.
+    auto divisor = detail::as_operand<E>(b);
+    using D = detail::shape_t<decltype(divisor)>;
+    detail::NumberNode<E, int> zero{0};
+    auto up = (remainder > 0) & detail::make_node<ir::Opcode::Gt, bool, D>(dtype_of<E>, {}, divisor, zero);
+    if constexpr (is_signed(dtype_of<E>)) {
+      auto negative = detail::make_node<ir::Opcode::Lt, bool, D>(dtype_of<E>, {}, divisor, zero);
+      return quotient +
+             detail::make_node<ir::Opcode::Cast, E, S>(DType::Bool, {}, up | ((remainder < 0) & negative));
+    } else {
+      return quotient + detail::make_node<ir::Opcode::Cast, E, S>(DType::Bool, {}, up);
+    }
   }
 }
 
@@ -327,26 +338,39 @@ auto bitcast(const A& a, detail::Location loc = detail::Location::current()) {
 template <class A>
   requires detail::Operands<A>
 auto relu(const A& a, detail::Location loc = detail::Location::current()) {
-  return max(a, 0, loc);
+  return kiln::max(a, 0, loc);
 }
 // x limited to [low, high].
 template <class A, class L, class H>
   requires detail::Operands<A, L, H>
 auto clamp(const A& a, const L& low, const H& high, detail::Location loc = detail::Location::current()) {
-  return min(max(a, low, loc), high, loc);
+  return kiln::min(kiln::max(a, low, loc), high, loc);
 }
 // x * sigmoid(x)
 template <class A>
   requires detail::Operands<A>
 auto silu(const A& a, detail::Location loc = detail::Location::current()) {
-  return a * sigmoid(a, loc);
+  static_assert(detail::some_float<A>, "silu needs a tile of floats: write cast<float>(x) first");
+  if constexpr (detail::IsPoison<A> || !detail::is_float_operand<A>) {
+    return Poison{};
+  } else if constexpr (size_of(detail::operand_dtype<A>()) < 4) { // rounded once
+    auto x = kiln::cast<float>(a, loc);
+    return kiln::cast<detail::element_t<A>>(x * kiln::sigmoid(x, loc), loc);
+  } else {
+    return a * kiln::sigmoid(a, loc);
+  }
 }
-// x * Phi(x), with the error function.
+// x * Phi(x), the exact one with the error function and not with tanh.
 template <class A>
   requires detail::Operands<A>
 auto gelu(const A& a, detail::Location loc = detail::Location::current()) {
-  using E = std::conditional_t<detail::operand_dtype<A>() == DType::F64, double, float>;
-  return 0.5f * a * (1.0f + erf(a * static_cast<E>(0.70710678118654752440), loc));
+  static_assert(detail::some_float<A>, "gelu needs a tile of floats: write cast<float>(x) first");
+  if constexpr (detail::IsPoison<A> || !detail::is_float_operand<A>) {
+    return Poison{};
+  } else {
+    detail::set_location(loc);
+    return detail::tile_of_t<A>(detail::emit_gelu(detail::as_tile(a).record(loc)));
+  }
 }
 
 } // namespace kiln

@@ -45,6 +45,13 @@ template <class A, class B, class C>
 inline constexpr bool all_joined =
     joined<A, B> && joins<join_t<operand_shape_t<A>, operand_shape_t<B>>, operand_shape_t<C>>;
 template <class... X> inline constexpr bool no_pointers = any_poison<X...> || !any_pointer<X...>;
+// Pointers move by integers: p + i, i + p, p - i.
+template <class A, class B>
+inline constexpr bool adds_to_pointer =
+    any_poison<A, B> || !any_pointer<A, B> || is_integer_operand<A> || is_integer_operand<B>;
+template <class A, class B>
+inline constexpr bool subtracts_from_pointer =
+    any_poison<A, B> || !any_pointer<A, B> || is_integer_operand<B>;
 template <class... X>
 inline constexpr bool all_bits = any_poison<X...> || !(any_pointer<X...> || (is_float_operand<X> || ...));
 template <class... X> inline constexpr bool some_float = any_poison<X...> || (is_float_operand<X> || ...);
@@ -108,8 +115,6 @@ template <ir::Opcode Code, class A, class B> auto bitwise(const A& a, const B& b
 // Pointer tile plus element offsets.
 template <class P, class O> auto pointer_plus(const P& p, const O& o) {
   if constexpr (any_poison<P, O> || !is_integer_operand<O> || !joined<P, O>) {
-    static_assert(any_poison<P, O> || is_integer_operand<O>,
-                  "a pointer offset must be an integer: it counts elements");
     return Poison{};
   } else {
     auto y = as_operand<std::int64_t>(o);
@@ -154,9 +159,9 @@ template <class A, class B> auto add(const A& a, const B& b) {
     return arithmetic<ir::Opcode::Add>(a, b);
 }
 template <class A, class B> auto subtract(const A& a, const B& b) {
-  if constexpr (is_pointer_tile<A> && TileLike<B>)
-    return pointer_plus(a, unary_node<ir::Opcode::Neg>({}, b));
-  else if constexpr (is_pointer_tile<A> && Number<B>)
+  if constexpr (is_pointer_tile<A> && (TileLike<B> || IsDimension<B>))
+    return pointer_plus(a, unary_node<ir::Opcode::Neg>({}, as_value(b)));
+  else if constexpr (is_pointer_tile<A> && is_integer_scalar<B>)
     return pointer_plus(a, -static_cast<std::int64_t>(b));
   else if constexpr (is_offset<A> && !is_offset<B> && is_integer_scalar<B>)
     return to_offset<typename A::dimension>(arithmetic<ir::Opcode::Sub>(a, b));
@@ -185,6 +190,7 @@ template <class A, class B>
 auto operator+(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::adds_to_pointer<A, B>, "a pointer offset must be an integer: it counts elements");
   return detail::add(a, b);
 }
 template <class A, class B>
@@ -192,6 +198,8 @@ template <class A, class B>
 auto operator-(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
+  static_assert(detail::subtracts_from_pointer<A, B>,
+                "a pointer offset must be an integer: it counts elements");
   return detail::subtract(a, b);
 }
 template <class A, class B>

@@ -35,8 +35,8 @@ template <class T, class N> struct NumberNode {
   N value;
 
   Handle record(Location = {}) const {
-    if constexpr (std::is_floating_point_v<N>)
-      return emit_float(dtype_of<T>, value);
+    if constexpr (is_float_number<N>)
+      return emit_float(dtype_of<T>, static_cast<double>(value));
     else if constexpr (std::is_unsigned_v<N>)
       return emit_unsigned(dtype_of<T>, value);
     else

@@ -549,16 +549,14 @@ private:
   detail::Handle handle_;
 };
 
-// Index of this program along a grid axis, and the number of programs along it.
+// Index of this program along a grid axis (0 to 7), and the number of programs along it.
 inline Scalar<std::int64_t> program_id(int axis, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
-  return Scalar<std::int64_t>(detail::emit(
-      ir::Opcode::ProgramId, {}, detail::type_info<std::int64_t, detail::Shape<>>, {{"axis", axis}}));
+  return Scalar<std::int64_t>(detail::emit_grid_fact(ir::Opcode::ProgramId, axis));
 }
 inline Scalar<std::int64_t> num_programs(int axis, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
-  return Scalar<std::int64_t>(detail::emit(
-      ir::Opcode::NumPrograms, {}, detail::type_info<std::int64_t, detail::Shape<>>, {{"axis", axis}}));
+  return Scalar<std::int64_t>(detail::emit_grid_fact(ir::Opcode::NumPrograms, axis));
 }
 
 namespace detail {
@@ -609,9 +607,15 @@ auto program_tile(const V&, D...) {
 
 // The size that the config gives a dimension, as a host number. The recording then holds for this config
 // only.
-template <detail::IsDimension D> std::int64_t value(D) { return detail::bound_value(D::info); }
+template <detail::IsDimension D>
+std::int64_t value(D, detail::Location loc = detail::Location::current()) {
+  detail::set_location(loc);
+  return detail::bound_value(D::info);
+}
 // The size of a dimension as a scalar of the kernel; what `i * BM` uses.
-template <detail::IsDimension D> Scalar<std::int64_t> dim_size(D) {
+template <detail::IsDimension D>
+Scalar<std::int64_t> dim_size(D, detail::Location loc = detail::Location::current()) {
+  detail::set_location(loc);
   return Scalar<std::int64_t>(detail::DimensionNode<D>{}.record());
 }
 

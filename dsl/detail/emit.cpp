@@ -12,7 +12,8 @@ using ir::Type;
 using ir::Value;
 
 namespace {
-Recording& recording() { return Recording::need("a tile"); }
+Recording& recording(std::string_view what) { return Recording::need(what); }
+constexpr std::string_view a_value = "a tile or scalar";
 
 std::string in_kernel(const Recording& r) { return "kernel \"" + std::string(r.name) + "\""; }
 
@@ -68,11 +69,16 @@ std::uint32_t current_scope() {
 }
 
 void set_location(Location loc) {
-  if (Recording* r = Recording::current(); r && loc.line() != 0) r->loc = loc;
+  Recording* r = Recording::current();
+  if (loc.line() == 0) return;
+  if (r)
+    r->loc = loc;
+  else
+    Recording::called_at(loc);
 }
 
 void assigned_in_region() {
-  Recording& r = recording();
+  Recording& r = recording("a tile");
   throw UserError(r.loc,
                   in_kernel(r) +
                       " assigns to a tile of an outer region from inside a loop, branch or combine function; "
@@ -80,7 +86,7 @@ void assigned_in_region() {
 }
 
 Handle emit_integer(DType t, std::int64_t value) {
-  Recording& r = recording();
+  Recording& r = recording(a_value);
   if (is_float(t)) return emit_float(t, static_cast<double>(value));
   if (int bits = 8 * size_of(t); t != DType::Bool && bits < 64) {
     std::int64_t least = -(std::int64_t{1} << (bits - 1)), limit = std::int64_t{1} << bits;
@@ -96,17 +102,17 @@ Handle emit_integer(DType t, std::int64_t value) {
 Handle emit_unsigned(DType t, std::uint64_t value) {
   if (is_float(t)) return emit_float(t, static_cast<double>(value));
   if (value > std::uint64_t{INT64_MAX} && t != DType::U64)
-    does_not_fit(recording(), t, std::to_string(value));
+    does_not_fit(recording(a_value), t, std::to_string(value));
   return emit_integer(t, static_cast<std::int64_t>(value));
 }
 
 Handle emit_float(DType t, double value) {
-  Recording& r = recording();
+  Recording& r = recording(a_value);
   return r.pure(Opcode::Constant, {}, Type::scalar(t), {{"value", 0, nullptr, nullptr, nullptr, &value}});
 }
 
 Handle emit(Opcode code, HandleSpan operands, const TypeInfo& result, AttributeList attributes) {
-  Recording& r = recording();
+  Recording& r = recording(ir::name(code));
   std::vector<Value*> values = use_all(r, operands);
   if (ir::info(code).effect == ir::Effect::Pure)
     return r.pure(code, std::move(values), to_type(result), attributes);
@@ -114,14 +120,14 @@ Handle emit(Opcode code, HandleSpan operands, const TypeInfo& result, AttributeL
 }
 
 void emit_effect(Opcode code, HandleSpan operands, AttributeList attributes) {
-  Recording& r = recording();
+  Recording& r = recording(ir::name(code));
   r.effect(code, use_all(r, operands), {}, attributes);
 }
 
 Handle emit_elementwise(Opcode code, HandleSpan operands, DType compute, const TypeInfo& result,
                         Location at) {
   set_location(at);
-  Recording& r = recording();
+  Recording& r = recording(ir::name(code));
   Type type = to_type(result);
   std::vector<Value*> values;
   for (int i = 0; i < operands.size; ++i) {
@@ -133,22 +139,22 @@ Handle emit_elementwise(Opcode code, HandleSpan operands, DType compute, const T
   return r.pure(code, std::move(values), std::move(type));
 }
 
-Handle emit_cast(Handle x, DType to) { return recording().cast(x, to); }
+Handle emit_cast(Handle x, DType to) { return recording("a tile").cast(x, to); }
 
 Handle emit_broadcast(Handle x, const TypeInfo& result) {
-  return recording().broadcast(x, to_type(result).shape);
+  return recording("a tile").broadcast(x, to_type(result).shape);
 }
 
 Handle emit_convert(Handle x, const TypeInfo& to) {
-  Recording& r = recording();
+  Recording& r = recording("a tile");
   if (!to.pointer) x = r.cast(x, to.dtype);
   return r.broadcast(x, to_type(to).shape);
 }
 
-void name_value(Handle x, const char* name) { recording().use(x)->name = intern(name); }
+void name_value(Handle x, const char* name) { recording("a tile").use(x)->name = intern(name); }
 
 Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* other, const TypeInfo& result) {
-  Recording& r = recording();
+  Recording& r = recording("a load from a view");
   Type type = to_type(result);
   std::vector<Value*> operands{r.use(at.view)};
   add_offsets(r, operands, at, type.shape);
@@ -161,7 +167,7 @@ Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* ot
 }
 
 void emit_view_store(const TileAccess& at, Handle value, const Handle* mask, const TypeInfo& tile) {
-  Recording& r = recording();
+  Recording& r = recording("a store to a view");
   Type type = to_type(tile);
   std::vector<Value*> operands{r.use(at.view), r.broadcast(r.cast(value, tile.dtype), type.shape).value};
   add_offsets(r, operands, at, type.shape);
@@ -173,7 +179,7 @@ void emit_view_store(const TileAccess& at, Handle value, const Handle* mask, con
 }
 
 Handle emit_view_ptrs(const TileAccess& at, const TypeInfo& result) {
-  Recording& r = recording();
+  Recording& r = recording("a tile of a view");
   Type type = to_type(result);
   std::vector<Value*> operands{r.use(at.view)};
   add_offsets(r, operands, at, type.shape);
@@ -191,7 +197,7 @@ Handle emit_view_ptrs(const TileAccess& at, const TypeInfo& result) {
 }
 
 Handle emit_view_mask(const TileAccess& at, const TypeInfo& result) {
-  Recording& r = recording();
+  Recording& r = recording("a tile of a view");
   Type type = to_type(result);
   std::vector<Value*> operands{r.use(at.view)};
   add_offsets(r, operands, at, type.shape);
@@ -212,7 +218,7 @@ Handle emit_view_mask(const TileAccess& at, const TypeInfo& result) {
 }
 
 Handle emit_view_fact(Opcode code, Handle view, int axis) {
-  Recording& r = recording();
+  Recording& r = recording("a view");
   Value* v = r.use(view);
   int rank = v->type.view_rank;
   if (axis < -rank || axis >= rank)
@@ -221,9 +227,18 @@ Handle emit_view_fact(Opcode code, Handle view, int axis) {
   return view_fact(r, code, v, axis < 0 ? axis + rank : axis);
 }
 
+Handle emit_grid_fact(Opcode code, int axis) {
+  Recording& r = recording(ir::name(code));
+  if (axis < 0 || axis >= ir::max_rank)
+    throw UserError(r.loc, in_kernel(r) + " asks for " + std::string(ir::name(code)) + "(" +
+                               std::to_string(axis) + "); the axes of a grid are 0 to " +
+                               std::to_string(ir::max_rank - 1));
+  return r.pure(code, {}, Type::scalar(DType::I64), {{"axis", axis}});
+}
+
 Handle emit_load(Handle pointers, const Handle* mask, const Handle* other, const TypeInfo& tile,
                  const char* cache) {
-  Recording& r = recording();
+  Recording& r = recording("raw::load");
   Type type = to_type(tile);
   std::vector<Value*> operands{r.broadcast(pointers, type.shape).value};
   MaskAndOther extra{operands, {}};
@@ -235,7 +250,7 @@ Handle emit_load(Handle pointers, const Handle* mask, const Handle* other, const
 }
 
 void emit_store(Handle pointers, Handle value, const Handle* mask, const TypeInfo& tile) {
-  Recording& r = recording();
+  Recording& r = recording("raw::store");
   Type type = to_type(tile);
   std::vector<Value*> operands{r.broadcast(pointers, type.shape).value,
                                r.broadcast(r.cast(value, tile.dtype), type.shape).value};
@@ -246,7 +261,7 @@ void emit_store(Handle pointers, Handle value, const Handle* mask, const TypeInf
 
 Handle emit_atomic(Handle pointers, Handle value, const Handle* mask, const TypeInfo& tile, const char* kind,
                    const char* order, const char* scope) {
-  Recording& r = recording();
+  Recording& r = recording("an atomic");
   Type type = to_type(tile);
   std::vector<Value*> operands{r.broadcast(pointers, type.shape).value,
                                r.broadcast(r.cast(value, tile.dtype), type.shape).value};
@@ -260,7 +275,7 @@ Handle emit_atomic(Handle pointers, Handle value, const Handle* mask, const Type
 
 Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const Handle* mask,
                        const TypeInfo& tile, const char* order, const char* scope) {
-  Recording& r = recording();
+  Recording& r = recording("an atomic");
   Type type = to_type(tile);
   std::vector<Value*> operands{r.broadcast(pointers, type.shape).value,
                                r.broadcast(r.cast(expected, tile.dtype), type.shape).value,
@@ -273,7 +288,7 @@ Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const H
 }
 
 void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handle* offsets) {
-  Recording& r = recording();
+  Recording& r = recording("program_tile");
   Value* v = r.use(view);
   if (!r.kernel->grid.empty())
     throw UserError(
@@ -295,7 +310,7 @@ void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handl
 }
 
 std::int64_t bound_value(const DimInfo& dim) {
-  Recording& r = recording();
+  Recording& r = recording("value(" + to_dim(dim).to_string() + ")");
   r.kernel->config_specific = true;
   try {
     return to_dim(dim).bind(r.config);

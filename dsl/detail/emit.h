@@ -112,6 +112,8 @@ Handle emit_view_ptrs(const TileAccess& at, const TypeInfo& result);
 Handle emit_view_mask(const TileAccess& at, const TypeInfo& result);
 // ViewExtent or ViewStride. UserError if the view has no such axis; a negative axis counts from the last.
 Handle emit_view_fact(ir::Opcode code, Handle view, int axis);
+// ProgramId or NumPrograms. UserError if no grid has such an axis.
+Handle emit_grid_fact(ir::Opcode code, int axis);
 // Raw memory; `tile` is the type of the loaded, stored or exchanged values.
 Handle emit_load(Handle pointers, const Handle* mask, const Handle* other, const TypeInfo& tile,
                  const char* cache);
@@ -125,6 +127,9 @@ Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const H
 void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handle* offsets);
 // The size of a dimension in the config being recorded for.
 std::int64_t bound_value(const DimInfo& dim);
+
+// x Phi(x) of floats.
+Handle emit_gelu(Handle x);
 
 // Ready-made reductions and scans along `axis`; the operand and the result have the dtype of `result`.
 Handle emit_reduce(ir::Opcode combine, Handle x, int axis, const TypeInfo& result);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 namespace kiln::detail {
 
 namespace {
 thread_local Recording* current_recording = nullptr;
+thread_local SourceLocation called_outside; // by the call that is about to fail, if it said so
 std::atomic<std::uint32_t> recordings{0};
 } // namespace
 
@@ -30,12 +32,14 @@ Recording::~Recording() { current_recording = nullptr; }
 
 Recording* Recording::current() { return current_recording; }
 
-Recording& Recording::need(const char* what) {
-  if (!current_recording)
-    throw UserError(std::string(what) +
-                    " is used while no kernel is being recorded; use it inside a kernel's lambda only");
-  return *current_recording;
+Recording& Recording::need(std::string_view what) {
+  if (current_recording) return *current_recording;
+  throw UserError(std::exchange(called_outside, {}),
+                  std::string(what) +
+                      " is used while no kernel is being recorded; use it inside a kernel's lambda only");
 }
+
+void Recording::called_at(SourceLocation place) { called_outside = place; }
 
 void Recording::push(ir::Region* region, bool combine) {
   scopes.emplace_back();

@@ -29,8 +29,10 @@ public:
   Recording(const char* kernel_name, const Config& bound, SourceLocation where);
   ~Recording();
 
-  static Recording* current();              // null outside of recordings
-  static Recording& need(const char* what); // UserError outside of recordings
+  static Recording* current();                   // null outside of recordings
+  static Recording& need(std::string_view what); // UserError outside of recordings
+  // For that error: the place of the call that is about to fail.
+  static void called_at(SourceLocation place);
 
   ir::Value* use(const Handle& h) const; // checks that it may be used here
   Handle handle(ir::Value* v) const { return handle(v, scopes.back().id); }

@@ -10,7 +10,14 @@ using ir::Type;
 using ir::Value;
 
 namespace {
-Recording& recording() { return Recording::need("a tile"); }
+std::string_view name_in_language(Opcode code) {
+  switch (code) {
+  case Opcode::For: return "for_range";
+  case Opcode::While: return "while_loop";
+  case Opcode::If: return "if_else";
+  default: return ir::name(code);
+  }
+}
 } // namespace
 
 // Whether a region assigns a variable is known only after it was recorded. So every live variable enters as
@@ -61,7 +68,7 @@ struct RegionOp::Impl {
 };
 
 RegionOp::RegionOp(Opcode code, HandleSpan operands, HandleSpan initial) {
-  Recording& r = recording();
+  Recording& r = Recording::need(name_in_language(code));
   std::unique_ptr<Impl> made(new Impl{r, code, r.loc, {}, {}, {}, {}, false});
   if (r.in_combine() && !made->is_combine() && code != Opcode::If)
     throw UserError(r.loc,
@@ -143,6 +150,11 @@ void RegionOp::leave(HandleSpan yielded) {
 void RegionOp::finish(const TypeInfo* const* result_types, int count, Handle* results,
                       AttributeList attributes) {
   Recording& r = impl_->r;
+  for (const AttributeInfo& a : attributes)
+    if (a.name == std::string_view("stages") && a.integer < 0)
+      throw UserError(impl_->loc, "kernel \"" + std::string(r.name) + "\" has a loop with " +
+                                      std::to_string(a.integer) +
+                                      " stages; give 1 or more, or 0 for the config's num_stages");
   impl_->drop_unassigned();
   std::vector<Value*> operands = impl_->operands;
   operands.insert(operands.end(), impl_->initial.begin(), impl_->initial.end());
@@ -175,7 +187,7 @@ namespace {
 // combine(a, b) of a ready-made reduction or scan as a region.
 Handle emit_collective(Opcode code, Opcode combine, Handle x, int axis, const TypeInfo& result,
                        AttributeList attributes) {
-  Recording& r = recording();
+  Recording& r = Recording::need(ir::name(code));
   Handle tile = r.cast(x, result.dtype);
   RegionOp op(code, {}, {tile});
   Handle sides[2];
@@ -198,7 +210,7 @@ Handle emit_scan(Opcode combine, Handle x, int axis, bool reverse, const TypeInf
 
 // The smaller index wins among equals; a NaN loses against every number.
 Handle emit_arg_reduce(Opcode compare, Handle x, int axis, const DimInfo& extent, const TypeInfo& result) {
-  Recording& r = recording();
+  Recording& r = Recording::need(compare == Opcode::Gt ? "argmax" : "argmin");
   Value* tile = r.use(x);
   Handle index = r.pure(Opcode::Arange, {}, Type::tile(DType::I32, {to_dim(extent)}), {{"start", 0}});
   for (int after = axis + 1; after < tile->type.rank(); ++after) {
@@ -254,7 +266,7 @@ Handle variable_read(std::uint64_t id) {
 
 void variable_assign(std::uint64_t id, Handle value) {
   variable_read(id);
-  Recording& r = recording();
+  Recording& r = *Recording::current();
   r.use(value);
   r.variables[id] = {value.value, value.scope};
 }

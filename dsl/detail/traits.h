@@ -111,10 +111,8 @@ template <class A, class B> using promote_t = typename ElementOf<promote(dtype_o
 
 // The dtype that a host number takes beside a tile of dtype T: T's own, unless the number's class is higher.
 constexpr int class_rank(DType t) { return t == DType::Bool ? 0 : is_float(t) ? 2 : 1; }
-template <class N>
-constexpr int number_rank = std::is_floating_point_v<N> ? 2
-                            : std::is_same_v<N, bool>   ? 0
-                                                        : 1;
+template <class N> inline constexpr bool is_float_number = std::is_floating_point_v<N> || is_small_float<N>;
+template <class N> constexpr int number_rank = is_float_number<N> ? 2 : std::is_same_v<N, bool> ? 0 : 1;
 template <class N, class T>
 inline constexpr DType number_dtype = number_rank<N> <= class_rank(dtype_of<T>) ? dtype_of<T>
                                       : number_rank<N> == 2                     ? DType::F32
@@ -128,6 +126,9 @@ inline constexpr DType own_dtype = std::is_same_v<N, bool>       ? DType::Bool
                                                                  : (sizeof(N) == 8   ? DType::U64
                                                                     : sizeof(N) == 1 ? DType::U8
                                                                                      : DType::U32);
+template <class N>
+  requires is_small_float<N>
+inline constexpr DType own_dtype<N> = dtype_of<N>;
 
 // --- Concepts ----------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ concept TileLike = requires { typename std::remove_cvref_t<X>::kiln_element; };
 template <class X>
 concept IsPoison = std::is_base_of_v<Poison, std::remove_cvref_t<X>>;
 template <class X>
-concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>>;
+concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>> || is_small_float<std::remove_cvref_t<X>>;
 // Numbers where dimensions belong.
 template <class... X>
 concept NumbersAsDimensions =

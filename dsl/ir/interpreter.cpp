@@ -109,12 +109,10 @@ private:
 
   void run_for(const Op& op) {
     std::int64_t upper = integer(op.operand(1)), step = integer(op.operand(2));
-    if (step <= 0)
-      throw UserError(op.loc, "the loop's step is " + std::to_string(step) + "; a step must be positive");
     const Region& body = *op.region();
     std::vector<Cells> carried = values_of(std::span(op.operands).subspan(3));
     std::int64_t i = integer(op.operand(0));
-    while (i < upper) {
+    while (step > 0 && i < upper) { // a step that is not positive runs nothing
       count_iteration(op);
       values_[body.args[0].get()] = {static_cast<Cell>(i)};
       assign(body.args, std::move(carried), 1);

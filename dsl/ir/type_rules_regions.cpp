@@ -83,11 +83,6 @@ void Checker::for_loop() {
   static constexpr const char* bounds[] = {"the lower bound", "the upper bound", "the step"};
   for (int i = 0; i < 3; ++i)
     require_type(in(i), Type::scalar(DType::I64), bounds[i]);
-  const Op* step = op_.operand(2)->def;
-  if (step && step->is(Opcode::Constant) && step->find("value") &&
-      kind_of(*step->find("value")) == AttributeKind::Integer)
-    require(step->integer("value") > 0,
-            "the step is " + std::to_string(step->integer("value")) + ", expected a positive number");
   if (!require(op_.num_results() == op_.num_operands() - 3,
                "expected one result per initial value, " + std::to_string(op_.num_operands() - 3)))
     return;

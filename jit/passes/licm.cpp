@@ -20,9 +20,10 @@ using namespace ir;
 
 bool surely_runs(const Op& loop) {
   if (!loop.is(Opcode::For)) return false;
-  const Op *lower = loop.operand(0)->def, *upper = loop.operand(1)->def;
-  return lower && upper && lower->is(Opcode::Constant) && upper->is(Opcode::Constant) &&
-         lower->integer("value") < upper->integer("value");
+  const Op *lower = loop.operand(0)->def, *upper = loop.operand(1)->def, *step = loop.operand(2)->def;
+  return lower && upper && step && lower->is(Opcode::Constant) && upper->is(Opcode::Constant) &&
+         step->is(Opcode::Constant) && lower->integer("value") < upper->integer("value") &&
+         step->integer("value") > 0;
 }
 
 class Hoister {

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/ir/verifier.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/legality.h>
@@ -89,6 +90,7 @@ public:
 
 private:
   void lower() {
+    ir::verify(request_.recorded); // what the passes and back ends rely on
     passes::PassOptions pass_options{request_.config, request_.layouts, debug_};
     lowered_ = passes::lower_generic(request_.recorded, pass_options);
     result_->name = lowered_->name;

@@ -52,15 +52,15 @@ template <class T, class N> struct NumberLeaf {
   N value;
 
   void gather(AssignOperand*& next) const {
-    if constexpr (std::is_floating_point_v<N>)
+    if constexpr (is_float_number<N>)
       *next++ = {nullptr, nullptr, nullptr, static_cast<double>(value), 0};
     else
       *next++ = {nullptr, nullptr, nullptr, 0, static_cast<std::uint64_t>(value)};
   }
   static constexpr void describe(AssignLeaf*& next) {
-    *next++ = {std::is_floating_point_v<N> ? AssignLeaf::Kind::Float
-               : std::is_signed_v<N>       ? AssignLeaf::Kind::Signed
-                                           : AssignLeaf::Kind::Unsigned,
+    *next++ = {is_float_number<N>    ? AssignLeaf::Kind::Float
+               : std::is_signed_v<N> ? AssignLeaf::Kind::Signed
+                                     : AssignLeaf::Kind::Unsigned,
                dtype_of<T>, 0};
   }
   static tile record(const Handle*& next) { return tile(*next++); }

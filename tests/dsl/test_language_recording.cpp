@@ -312,8 +312,9 @@ TEST_CASE("a tile belongs to one recording") {
         "memory");
   CHECK_THROWS_WITH(
       Tile(*kept + 1),
-      Catch::Contains("a tile is used while no kernel is being recorded; use it inside a kernel's lambda "
-                      "only"));
+      Catch::Contains(
+          "a tile or scalar is used while no kernel is being recorded; use it inside a kernel's lambda "
+          "only"));
 }
 
 TEST_CASE("a tile does not leave the loop that computed it but by the state") {

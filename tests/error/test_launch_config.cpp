@@ -49,6 +49,35 @@ TEST_CASE("options that a CPU lacks are ignored") {
   REQUIRE(config_error({BM = 4, BN = 8, num_warps = 8, num_stages = 3}) == "no error");
 }
 
+TEST_CASE("an option that is not positive is refused") {
+  REQUIRE(config_error({BM = 4, BN = 8, num_stages = -3}) ==
+          made + ": kernel sums: option num_stages is -3 in the config {BM=4,BN=8,num_stages=-3}; an option "
+                 "must be positive");
+  REQUIRE(config_error({BM = 4, BN = 8, num_warps = 0}) ==
+          made + ": kernel sums: option num_warps is 0 in the config {BM=4,BN=8,num_warps=0}; an option must "
+                 "be positive");
+  auto k = kernel("loop", [](View<float, 1> x) {
+    for_range(BN, x.size(), [&](auto i) { x.tile(i).store(1.0f); }, {.stages = -5});
+  });
+  const std::string line = KILN_HERE(-2);
+  REQUIRE(error_of([&] { k.record(); }) ==
+          line + ": kernel \"loop\" has a loop with -5 stages; give 1 or more, or 0 for the config's "
+                 "num_stages");
+}
+
+TEST_CASE("a name given twice is refused") {
+  const std::string line = KILN_HERE(1);
+  REQUIRE(error_of([&] { config_error({BM = 4, BN = 16, BN = 32}); }) ==
+          line + ": a config names BN twice, as 16 and 32; remove one of them");
+  REQUIRE(error_of([&] { Config::parse("BM=4,BM=4"); }) ==
+          "config: a config names BM twice, as 4 and 4; remove one of them");
+}
+
+TEST_CASE("a size beyond 64 bits is refused") {
+  REQUIRE(config_error({BM = 4, BN = (1ull << 63) + 16}) != "no error");
+  REQUIRE(config_error({BM = std::size_t{4}, BN = std::uint8_t{8}}) == "no error");
+}
+
 TEST_CASE("sizes that do not fit the device are refused") {
   auto k = kernel("sort", [](View<float, 2> x) {
     auto [i, j] = program_tile(x, BM, BN);

@@ -66,3 +66,38 @@ TEST_CASE("an exception of the lambda leaves nothing behind") {
   REQUIRE(x == std::vector<float>(4, 3.0f));
   REQUIRE(calls == 2);
 }
+
+TEST_CASE("an axis that no grid has is refused") {
+  for (int axis : {-1, 8, 9, 100}) {
+    auto id = kernel("id", [axis](View<float, 1> x) { x.at(program_id(axis)).store(1.0f); });
+    auto number = kernel("number", [axis](View<float, 1> x) { x.at(num_programs(axis)).store(1.0f); });
+    const std::string first = KILN_HERE(-2), second = KILN_HERE(-1);
+    std::vector<float> x(4);
+    Stream stream;
+    REQUIRE(error_of([&] { id.launch(stream, {}, Grid{1}, TensorView(x)); }) ==
+            first + ": kernel \"id\" asks for program_id(" + std::to_string(axis) +
+                "); the axes of a grid are 0 to 7");
+    REQUIRE(error_of([&] { number.interpret({}, Grid{1}, TensorView(x)); }) ==
+            second + ": kernel \"number\" asks for num_programs(" + std::to_string(axis) +
+                "); the axes of a grid are 0 to 7");
+  }
+  auto k = kernel("last", [](View<float, 1> x) { x.at(program_id(7)).store(cast<float>(num_programs(7))); });
+  std::vector<float> x(4);
+  Stream stream;
+  k.launch(stream, {}, Grid{1}, TensorView(x));
+  stream.synchronize();
+  REQUIRE(x == std::vector<float>{1, 0, 0, 0});
+}
+
+TEST_CASE("what is used outside of a kernel is named") {
+  const std::string rest = " is used while no kernel is being recorded; use it inside a kernel's lambda only";
+  std::string line = KILN_HERE(1);
+  REQUIRE(error_of([] { (void)value(BN); }) == line + ": value(BN)" + rest);
+  line = KILN_HERE(1);
+  REQUIRE(error_of([] { (void)program_id(0); }) == line + ": program_id" + rest);
+  line = KILN_HERE(1);
+  REQUIRE(error_of([] { (void)arange(BN); }) == line + ": arange" + rest);
+  line = KILN_HERE(1);
+  REQUIRE(error_of([] { (void)dim_size(BN); }) == line + ": dim_size" + rest);
+  REQUIRE(error_of([] { (void)zeros<float>(BN); }) == "a tile or scalar" + rest);
+}
