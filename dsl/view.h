@@ -607,8 +607,7 @@ auto program_tile(const V&, D...) {
 
 // The size that the config gives a dimension, as a host number. The recording then holds for this config
 // only.
-template <detail::IsDimension D>
-std::int64_t value(D, detail::Location loc = detail::Location::current()) {
+template <detail::IsDimension D> std::int64_t value(D, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
   return detail::bound_value(D::info);
 }
