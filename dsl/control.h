@@ -40,6 +40,9 @@ concept LoopBound = Operand<X> || IsRange<X>;
 template <class X>
 inline constexpr bool is_bound = IsRange<X> || IsPoison<X> || is_integer_scalar<X> || IsDimension<X>;
 
+// What the body of a loop without a state may return.
+template <class Next> inline constexpr bool returns_nothing = std::is_void_v<Next> || IsPoison<Next>;
+
 // A bound or step as an i64 scalar.
 template <class X> Handle index_handle(const X& x) {
   if constexpr (is_integer_scalar<X> || IsDimension<X>)
@@ -52,7 +55,7 @@ template <class Index, class S, class F>
 auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, const F& body,
                  LoopOptions options) {
   if constexpr (is_poisoned<S>) {
-    return Poison{};
+    return poison_like<S>{};
   } else {
     using Traits = StateTraits<S>;
     Handle handles[Traits::count + 1], arguments[Traits::count + 1];
@@ -65,10 +68,7 @@ auto record_loop(Handle lower, Handle upper, Handle step, const S& initial, cons
       body(index);
     } else {
       auto next = call_body(body, carried, index);
-      static_assert(
-          !IsTuple<S> || returns<S, decltype(next)>,
-          "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
-      if constexpr (is_poisoned<decltype(next)> || !returns<S, decltype(next)>)
+      if constexpr (is_poisoned<decltype(next)>)
         Traits::handles(carried, handles);
       else
         state_handles<S>(next, handles);
@@ -106,17 +106,6 @@ auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, 
     return record_loop<Scalar<std::int64_t>>(index_handle(begin), index_handle(end), index_handle(step),
                                              initial, body, options);
 }
-template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
-// What a body returns for these parameters; NoMatch if it takes others. (Tried with a function that takes
-// anything beside it, and not with `requires`: that would add ten lines to what clang says about a mistake in
-// the body.)
-struct NoMatch {};
-template <class F> struct BodyOrNoMatch : F {
-  using F::operator();
-  NoMatch operator()(...) const;
-};
-template <class F> const BodyOrNoMatch<F>& probe();
-template <class Next> inline constexpr bool matches = !std::is_same_v<Next, NoMatch>;
 } // namespace detail
 
 // The bodies are formed here, by naming their results, and not deeper inside: each function in between would
@@ -128,17 +117,23 @@ template <detail::IsDimension D, detail::LoopBound E, class S, class F>
 auto for_range(D, const E& end, const S& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
-  using Next = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>(),
-                                           std::declval<const detail::state_t<S>&>()));
-  constexpr bool takes = detail::matches<Next>;
-  static_assert(takes, "the body of for_range takes the index and the state");
-  if constexpr (takes) {
-    static_assert(
-        detail::returns<detail::state_t<S>, Next>,
-        "the body of for_range must return the next state, of the initial state's dtype and dimensions");
-    return detail::dimension_loop<D>(end, detail::to_state(initial), body, options, loc);
+  static_assert(detail::is_state<S>,
+                "the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple");
+  if constexpr (!detail::is_state<S>) {
+    return initial;
   } else {
-    return detail::to_state(initial);
+    using Next = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>(),
+                                             std::declval<const detail::state_t<S>&>()));
+    constexpr bool takes = detail::matches<Next>;
+    static_assert(takes, "the body of for_range takes the index and the state");
+    constexpr bool same = !takes || detail::returns<detail::state_t<S>, Next>;
+    static_assert(
+        same,
+        "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+    if constexpr (takes && same)
+      return detail::dimension_loop<D>(end, detail::to_state(initial), body, options, loc);
+    else
+      return detail::to_state(initial);
   }
 }
 // Several states: body(k, a, b), or body(k, state).
@@ -149,9 +144,8 @@ auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopO
   using Together = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>(), initial));
   if constexpr (detail::matches<Together>) {
     constexpr bool same = detail::returns<Tuple<S...>, Together>;
-    static_assert(
-        same,
-        "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+    static_assert(same, "the body of for_range must return the next states, state(...), of the initial ones' "
+                        "dtypes and dimensions");
     if constexpr (same)
       return detail::dimension_loop<D>(end, initial, body, options, loc);
     else
@@ -162,9 +156,8 @@ auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopO
     constexpr bool takes = detail::matches<Next>;
     static_assert(takes, "the body of for_range takes the index and one parameter for each state");
     constexpr bool same = !takes || detail::returns<Tuple<S...>, Next>;
-    static_assert(
-        same,
-        "the body of for_range must return the next state, of the initial state's dtypes and dimensions");
+    static_assert(same, "the body of for_range must return the next states, state(...), of the initial ones' "
+                        "dtypes and dimensions");
     if constexpr (takes && same)
       return detail::dimension_loop<D>(end, initial, body, options, loc);
     else
@@ -176,8 +169,12 @@ template <detail::IsDimension D, detail::LoopBound E, class F>
 void for_range(D, const E& end, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
-  constexpr bool takes = detail::matches<decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>()))>;
+  using Next = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>()));
+  constexpr bool takes = detail::matches<Next>;
   static_assert(takes, "the body of a for_range without a state takes the index alone");
+  static_assert(!takes || detail::returns_nothing<Next>,
+                "nothing takes what this body returns: give for_range a state, (BN, n, state, body), or "
+                "return nothing");
   if constexpr (takes) detail::dimension_loop<D>(end, detail::Void{}, body, options, loc);
 }
 // Runs body(i, state) for i = begin, begin + step, ... below `end`; i is an i64 scalar and the step is
@@ -188,22 +185,53 @@ auto for_range(const B& begin, const E& end, const T& step, const S& initial, co
                LoopOptions options = {}, detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
                 "for_range needs integer scalars as bounds and step");
+  static_assert(detail::is_state<S>,
+                "the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple");
   using Index = Scalar<std::int64_t>;
-  if constexpr (!IsTuple<S>) {
+  if constexpr (!detail::is_state<S>) {
+    return initial;
+  } else {
     using Next =
         decltype(detail::probe<F>()(std::declval<const Index&>(), std::declval<const detail::state_t<S>&>()));
     constexpr bool takes = detail::matches<Next>;
     static_assert(takes, "the body of for_range takes the index and the state");
-    if constexpr (!takes)
-      return detail::to_state(initial);
-    else {
-      static_assert(
-          detail::returns<detail::state_t<S>, Next>,
-          "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+    constexpr bool same = !takes || detail::returns<detail::state_t<S>, Next>;
+    static_assert(
+        same,
+        "the body of for_range must return the next state, of the initial state's dtype and dimensions");
+    if constexpr (takes && same)
       return detail::scalar_loop(begin, end, step, detail::to_state(initial), body, options, loc);
-    }
+    else
+      return detail::to_state(initial);
+  }
+}
+template <class B, class E, class T, class... S, class F>
+  requires(!detail::IsDimension<B> && detail::Operand<B>)
+auto for_range(const B& begin, const E& end, const T& step, const Tuple<S...>& initial, const F& body,
+               LoopOptions options = {}, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
+                "for_range needs integer scalars as bounds and step");
+  using Index = Scalar<std::int64_t>;
+  using Together = decltype(detail::probe<F>()(std::declval<const Index&>(), initial));
+  if constexpr (detail::matches<Together>) {
+    constexpr bool same = detail::returns<Tuple<S...>, Together>;
+    static_assert(same, "the body of for_range must return the next states, state(...), of the initial ones' "
+                        "dtypes and dimensions");
+    if constexpr (same)
+      return detail::scalar_loop(begin, end, step, initial, body, options, loc);
+    else
+      return initial;
   } else {
-    return detail::scalar_loop(begin, end, step, detail::to_state(initial), body, options, loc);
+    using Next = decltype(detail::probe<F>()(std::declval<const Index&>(), std::declval<const S&>()...));
+    constexpr bool takes = detail::matches<Next>;
+    static_assert(takes, "the body of for_range takes the index and one parameter for each state");
+    constexpr bool same = !takes || detail::returns<Tuple<S...>, Next>;
+    static_assert(same, "the body of for_range must return the next states, state(...), of the initial ones' "
+                        "dtypes and dimensions");
+    if constexpr (takes && same)
+      return detail::scalar_loop(begin, end, step, initial, body, options, loc);
+    else
+      return initial;
   }
 }
 template <class B, class E, class T, class F>
@@ -212,9 +240,12 @@ void for_range(const B& begin, const E& end, const T& step, const F& body, LoopO
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
                 "for_range needs integer scalars as bounds and step");
-  constexpr bool takes =
-      detail::matches<decltype(detail::probe<F>()(std::declval<const Scalar<std::int64_t>&>()))>;
+  using Next = decltype(detail::probe<F>()(std::declval<const Scalar<std::int64_t>&>()));
+  constexpr bool takes = detail::matches<Next>;
   static_assert(takes, "the body of a for_range without a state takes the index alone");
+  static_assert(!takes || detail::returns_nothing<Next>,
+                "nothing takes what this body returns: give for_range a state, (BN, n, state, body), or "
+                "return nothing");
   if constexpr (takes) detail::scalar_loop(begin, end, step, detail::Void{}, body, options, loc);
 }
 template <class B, class E, class F>
@@ -223,111 +254,172 @@ void for_range(const B&, const E&, const F&) {
   static_assert(detail::never<F>, "for_range over scalars takes a step: for_range(begin, end, 1, body)");
 }
 
+namespace detail {
+// What a condition may be: a scalar bool, or Poison.
+template <class X> constexpr bool flag_fits() {
+  if constexpr (IsPoison<X>)
+    return true;
+  else if constexpr (TileLike<X>)
+    return rank_of<X> == 0 && is_bool_operand<X>;
+  else
+    return false;
+}
+template <class X> inline constexpr bool is_flag = flag_fits<X>();
+} // namespace detail
+
 // While condition(state) holds: state = body(state). Returns the last state.
 template <class S, class C, class F>
 auto while_loop(const S& initial, const C& condition, const F& body,
                 detail::Location loc = detail::Location::current()) {
   using namespace detail;
-  set_location(loc);
-  using State = decltype(to_state(initial));
-  if constexpr (is_poisoned<State>) {
-    return Poison{};
+  static_assert(is_state<S>,
+                "the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple");
+  if constexpr (!is_state<S>) {
+    return initial;
+  } else if constexpr (is_poisoned<state_t<S>>) {
+    return poison_like<state_t<S>>{};
   } else {
-    using Traits = StateTraits<State>;
-    Handle handles[Traits::count], arguments[Traits::count];
-    Traits::handles(to_state(initial), handles);
-    RegionOp op(ir::Opcode::While, {}, {handles, Traits::count});
-    op.enter(arguments);
-    auto go_on = call_body(condition, Traits::make(arguments));
-    Handle flag;
-    if constexpr (!IsPoison<decltype(go_on)>) {
-      constexpr bool ok = is_scalar_like<decltype(go_on)> && is_bool_operand<decltype(go_on)>;
-      static_assert(
-          ok,
-          "the condition of while_loop must be a scalar bool: compare scalars, or reduce with any or all");
-      if constexpr (ok) flag = as_tile(go_on).record();
+    using State = state_t<S>;
+    using Flag = typename BodyResult<C, State>::type;
+    using Next = typename BodyResult<F, State>::type;
+    static_assert(matches<Flag>,
+                  "the condition of while_loop takes the state, or one parameter for each of its parts");
+    constexpr bool asks = !matches<Flag> || is_flag<Flag>;
+    static_assert(
+        asks,
+        "the condition of while_loop must be a scalar bool: compare scalars, or reduce with any or all");
+    static_assert(matches<Next>,
+                  "the body of while_loop takes the state, or one parameter for each of its parts");
+    constexpr bool same = !matches<Next> || returns<State, Next>;
+    static_assert(
+        same || IsTuple<S>,
+        "the body of while_loop must return the next state, of the initial state's dtype and dimensions");
+    static_assert(same || !IsTuple<S>, "the body of while_loop must return the next states, state(...), of "
+                                       "the initial ones' dtypes and dimensions");
+    if constexpr (matches<Flag> && asks && matches<Next> && same) {
+      set_location(loc);
+      using Traits = StateTraits<State>;
+      Handle handles[Traits::count], arguments[Traits::count];
+      Traits::handles(to_state(initial), handles);
+      RegionOp op(ir::Opcode::While, {}, {handles, Traits::count});
+      op.enter(arguments);
+      auto go_on = call_body(condition, Traits::make(arguments));
+      Handle flag;
+      if constexpr (!IsPoison<Flag>) flag = as_tile(go_on).record();
+      op.leave({flag});
+      op.enter(arguments);
+      auto next = call_body(body, Traits::make(arguments));
+      if constexpr (!is_poisoned<Next>) state_handles<State>(next, handles);
+      op.leave({handles, Traits::count});
+      op.finish(Traits::types, Traits::count, handles);
+      return Traits::make(handles);
+    } else {
+      return to_state(initial);
     }
-    op.leave({flag});
-    op.enter(arguments);
-    auto next = call_body(body, Traits::make(arguments));
-    if constexpr (!is_poisoned<decltype(next)>) {
-      constexpr bool ok = returns_state<State, decltype(next)>();
-      static_assert(
-          ok,
-          "the body of while_loop must return the next state, of the initial state's dtype and dimensions");
-      if constexpr (ok) state_handles<State>(next, handles);
-    }
-    op.leave({handles, Traits::count});
-    op.finish(Traits::types, Traits::count, handles);
-    return Traits::make(handles);
   }
 }
 
+template <class C, class F> void while_loop(const C&, const F&) {
+  static_assert(detail::never<F>, "while_loop takes the state first: while_loop(state, condition, body)");
+}
+
 namespace detail {
+template <class C> inline constexpr bool is_host_condition = Number<C> || IsDimension<C>;
 template <class C>
-inline constexpr bool is_condition = IsPoison<C> || (operand_shape_t<C>::rank == 0 && is_bool_operand<C>);
+inline constexpr bool is_condition =
+    is_host_condition<C> || IsPoison<C> || (operand_shape_t<C>::rank == 0 && is_bool_operand<C>);
+template <class F> inline constexpr bool is_branch = requires(const F& f) { f(); };
+
+// What the branches return, Poison if they are none.
+template <class F> auto branch_result() {
+  if constexpr (is_branch<F>)
+    return static_cast<decltype(std::declval<const F&>()())*>(nullptr);
+  else
+    return static_cast<Poison*>(nullptr);
+}
+template <class F> using branch_t = std::remove_pointer_t<decltype(branch_result<F>())>;
+
+template <class A, class B> constexpr bool branches_agree() {
+  if constexpr (IsPoison<A> || IsPoison<B>)
+    return true;
+  else if constexpr (std::is_void_v<A> || std::is_void_v<B>)
+    return std::is_void_v<A> && std::is_void_v<B>;
+  else if constexpr (is_state<A>)
+    return returns<state_t<A>, B>;
+  else
+    return true;
+}
 } // namespace detail
 
 // then() where the scalar condition holds, otherwise(): only the one taken acts. Both return the same type,
 // or nothing.
 template <class C, class T, class F>
-  requires detail::Operands<C>
+  requires detail::Operand<C>
 auto if_else(const C& condition, const T& then, const F& otherwise,
              detail::Location loc = detail::Location::current()) {
-  static_assert(
-      detail::is_condition<C>,
-      "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
   using namespace detail;
-  set_location(loc);
-  if constexpr (IsPoison<C> || !is_condition<C>) {
-    return Poison{};
-  } else {
-    RegionOp op(ir::Opcode::If, {as_tile(condition).record()}, {});
-    op.enter(nullptr);
-    if constexpr (std::is_void_v<decltype(then())>) {
-      constexpr bool both = std::is_void_v<decltype(otherwise())>;
-      static_assert(both, "both branches of if_else must return the same, or nothing");
+  static_assert(!is_host_condition<C>, "this condition is known while recording: write a native if");
+  static_assert(
+      is_condition<C>,
+      "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
+  constexpr bool branches = is_branch<T> && is_branch<F>;
+  static_assert(branches, "a branch is a function without parameters, [&] { return a; }: to choose between "
+                          "values write where(condition, a, b)");
+  using A = branch_t<T>;
+  using B = branch_t<F>;
+  constexpr bool states = std::is_void_v<A> || is_state<A>;
+  static_assert(states,
+                "a branch returns a tile or a number, and several as state(a, b): never a std::tuple");
+  constexpr bool agree = branches_agree<A, B>();
+  static_assert(agree, "both branches of if_else must return the same dtype and dimensions, or nothing");
+  if constexpr (std::is_void_v<A>) {
+    if constexpr (!is_host_condition<C> && !IsPoison<C> && is_condition<C> && branches && agree) {
+      set_location(loc);
+      RegionOp op(ir::Opcode::If, {as_tile(condition).record()}, {});
+      op.enter(nullptr);
       then();
       op.leave({});
       op.enter(nullptr);
       otherwise();
       op.leave({});
       op.finish(nullptr, 0, nullptr);
-    } else {
-      auto a = to_state(then());
-      using State = decltype(a);
-      if constexpr (is_poisoned<State>) {
-        return Poison{};
-      } else {
-        using Traits = StateTraits<State>;
-        Handle handles[Traits::count];
-        Traits::handles(a, handles);
-        op.leave({handles, Traits::count});
-        op.enter(nullptr);
-        auto b = otherwise();
-        if constexpr (is_poisoned<decltype(b)>) {
-          return Poison{};
-        } else {
-          constexpr bool ok = returns_state<State, decltype(b)>();
-          static_assert(ok, "both branches of if_else must return the same dtype and dimensions, or nothing");
-          if constexpr (ok) state_handles<State>(b, handles);
-          op.leave({handles, Traits::count});
-          op.finish(Traits::types, Traits::count, handles);
-          return Traits::make(handles);
-        }
-      }
     }
+  } else if constexpr (!states) {
+    return poison_like<A>{};
+  } else if constexpr (is_host_condition<C> || IsPoison<C> || !is_condition<C> || !branches || !agree ||
+                       is_poisoned<state_t<A>> || is_poisoned<B>) {
+    return poison_like<state_t<A>>{};
+  } else {
+    set_location(loc);
+    using State = state_t<A>;
+    using Traits = StateTraits<State>;
+    Handle handles[Traits::count];
+    RegionOp op(ir::Opcode::If, {as_tile(condition).record()}, {});
+    op.enter(nullptr);
+    Traits::handles(to_state(then()), handles);
+    op.leave({handles, Traits::count});
+    op.enter(nullptr);
+    state_handles<State>(otherwise(), handles);
+    op.leave({handles, Traits::count});
+    op.finish(Traits::types, Traits::count, handles);
+    return Traits::make(handles);
   }
 }
 
 // body() where the scalar condition holds.
 template <class C, class F>
-  requires detail::Operands<C>
+  requires detail::Operand<C>
 void if_then(const C& condition, const F& body, detail::Location loc = detail::Location::current()) {
+  using namespace detail;
+  static_assert(!is_host_condition<C>, "this condition is known while recording: write a native if");
   static_assert(
-      detail::is_condition<C>,
+      is_condition<C>,
       "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
-  if constexpr (!detail::IsPoison<C> && detail::is_condition<C>) if_else(condition, body, [] {}, loc);
+  static_assert(is_branch<F>, "the body of if_then is a function without parameters: [&] { ... }");
+  constexpr bool effects = returns_nothing<branch_t<F>>;
+  static_assert(effects, "nothing takes what the body of if_then returns: write if_else, or return nothing");
+  if constexpr (!is_host_condition<C> && !IsPoison<C> && is_condition<C> && is_branch<F> && effects)
+    if_else(condition, body, [] {}, loc);
 }
 
 // --- Assignable state --------------------------------------------------------------------------------------

@@ -34,6 +34,17 @@ void expects(const C& condition, const char* message, detail::Location loc = det
   }
 }
 
+template <class C>
+  requires detail::Operand<C>
+void expects(const C&) {
+  static_assert(detail::never<C>, "expects takes a text: expects(n > 0, \"rows\")");
+}
+template <class C, class M>
+  requires(detail::Operand<C> && !std::is_convertible_v<const M&, const char*>)
+void expects(const C&, const M&) {
+  static_assert(detail::never<C>, "the text of expects is a string literal: it is kept with the kernel");
+}
+
 // Under KILN_DEBUG=1: ends the launch with a UserError if the condition, a scalar or a tile, fails anywhere.
 template <class C>
   requires detail::Operands<C>
@@ -47,6 +58,17 @@ void device_assert(const C& condition, const char* message,
       detail::emit_effect(ir::Opcode::DeviceAssert, {detail::as_tile(condition).record()},
                           {{"message", 0, message}});
   }
+}
+template <class C>
+  requires detail::Operands<C>
+void device_assert(const C&) {
+  static_assert(detail::never<C>, "device_assert takes a text: device_assert(x >= 0, \"not negative\")");
+}
+template <class C, class M>
+  requires(detail::Operands<C> && !std::is_convertible_v<const M&, const char*>)
+void device_assert(const C&, const M&) {
+  static_assert(detail::never<C>,
+                "the text of device_assert is a string literal: it is kept with the kernel");
 }
 // Only where the mask is true.
 template <class C, class M>
@@ -75,6 +97,12 @@ void device_print(Message message, const X&... x) {
   if constexpr (!(detail::IsPoison<X> || ...))
     detail::emit_effect(ir::Opcode::DevicePrint, {detail::as_value(x).record()...},
                         {{"message", 0, message.text}});
+}
+
+template <class T, class... X>
+  requires detail::Operand<T>
+void device_print(const T&, const X&...) {
+  static_assert(detail::never<T>, "device_print takes a text first: device_print(\"x =\", x)");
 }
 
 } // namespace kiln

@@ -171,7 +171,10 @@ auto pow(const A& a, const B& b, detail::Location loc = detail::Location::curren
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::some_float<A, B>, "pow needs a tile of floats: write cast<float>(x) first");
-  return detail::binary_node<ir::Opcode::Pow, void>(loc, a, b);
+  if constexpr (detail::some_float<A, B>)
+    return detail::binary_node<ir::Opcode::Pow, void>(loc, a, b);
+  else
+    return Poison{};
 }
 // The angle of the point (b, a).
 template <class A, class B>
@@ -180,7 +183,10 @@ auto atan2(const A& a, const B& b, detail::Location loc = detail::Location::curr
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::some_float<A, B>, "atan2 needs a tile of floats: write cast<float>(x) first");
-  return detail::binary_node<ir::Opcode::Atan2, void>(loc, a, b);
+  if constexpr (detail::some_float<A, B>)
+    return detail::binary_node<ir::Opcode::Atan2, void>(loc, a, b);
+  else
+    return Poison{};
 }
 // Smaller and larger of both; a NaN loses. Beside a dimension they reduce: see reduce.h.
 template <class A, class B>
@@ -260,7 +266,10 @@ auto fma(const A& a, const B& b, const C& c, detail::Location loc = detail::Loca
   static_assert(detail::all_joined<A, B, C>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
   static_assert(detail::some_float<A, B, C>, "fma needs floats: for integers write a * b + c");
-  return detail::ternary_node<ir::Opcode::Fma>(loc, a, b, c);
+  if constexpr (detail::some_float<A, B, C>)
+    return detail::ternary_node<ir::Opcode::Fma>(loc, a, b, c);
+  else
+    return Poison{};
 }
 
 namespace detail {
@@ -291,6 +300,14 @@ auto where(const C& condition, const A& a, const B& b, detail::Location loc = de
   static_assert(detail::no_pointers<A, B>,
                 "where chooses between numbers: choose between offsets instead of pointers");
   return detail::select_node(loc, condition, a, b);
+}
+
+template <detail::Number C, class A, class B>
+  requires(detail::Operand<A> && detail::Operand<B>)
+Poison where(C, const A&, const B&) {
+  static_assert(detail::never<C>,
+                "this condition is known while recording: write a native condition ? a : b, or if");
+  return {};
 }
 
 // Converts to another dtype; float to integer saturates.

@@ -32,9 +32,10 @@ template <class X> auto half_of(const X& x, int half, Location loc) {
   using T = element_t<X>;
   auto chosen = arange(Two{}, 0, loc) == half;
   if constexpr (std::is_same_v<T, bool>)
-    return recorded(any(x & chosen, axis<-1>, loc));
+    return recorded(any(x & chosen, axis<-1>, detail::Drop{}, loc));
   else
-    return recorded(bitcast<T>(sum(where(chosen, bitcast<bits_t<T>>(x), 0), axis<-1>, loc), loc));
+    return recorded(
+        bitcast<T>(sum(where(chosen, bitcast<bits_t<T>>(x), 0), axis<-1>, detail::Drop{}, loc), loc));
 }
 } // namespace detail
 

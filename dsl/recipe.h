@@ -90,10 +90,19 @@ template <class F, class... P> Recipe make_recipe(const char* name, const F& fun
   }
 }
 template <class... P> constexpr bool are_parameters(ParameterList<P...>) { return (Parameter<P>::ok && ...); }
+template <class... P> constexpr bool some_number(ParameterList<P...>) { return (Number<P> || ...); }
+template <class... P> constexpr bool some_pointer(ParameterList<P...>) {
+  return ((std::is_pointer_v<P> && ElementType<std::remove_pointer_t<P>>) || ...);
+}
 template <class F> Recipe make_recipe(const char* name, const F& function) {
   static_assert(has_parameters<F>,
                 "a kernel's parameters need types (View, Scalar or raw::Ptr): auto parameters have none");
-  static_assert(are_parameters(parameters_of<F>{}),
+  constexpr bool number = some_number(parameters_of<F>{});
+  constexpr bool pointer = !number && some_pointer(parameters_of<F>{});
+  static_assert(!number,
+                "a kernel's number is a parameter of type Scalar<float>, Scalar<int> ..., not float or int");
+  static_assert(!pointer, "a kernel's pointer is a parameter of type raw::Ptr<T>, not T*");
+  static_assert(number || pointer || are_parameters(parameters_of<F>{}),
                 "a kernel's parameters must be View<T, Rank>, Scalar<T> or raw::Ptr<T>");
   if constexpr (has_parameters<F>)
     return make_recipe(name, function, parameters_of<F>{});

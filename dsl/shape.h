@@ -17,17 +17,22 @@ template <int N, class S> struct AxisIn<Axis<N>, S> {
 };
 template <class X>
 concept IsAxis = IsDimension<X> || requires(X x) { []<int N>(Axis<N>) {}(x); };
+// What may stand where an axis belongs, so that the sentence about a plain 1 can be said.
+template <class X>
+concept AxisLike = IsAxis<X> || Operand<X>;
+template <class X> inline constexpr bool is_axis = IsAxis<X>;
 
 // Conditions of static_assert: Poison passes them.
 template <class X, class A> constexpr int find_axis() {
-  if constexpr (TileLike<X>)
+  if constexpr (TileLike<X> && IsAxis<A>)
     return AxisIn<A, shape_t<X>>::value;
   else
     return 0;
 }
 template <class X, class A> inline constexpr bool has_axis = find_axis<X, A>() != -1;
 template <class X, class A> inline constexpr bool has_one_axis = find_axis<X, A>() != -2;
-template <class X, class A> inline constexpr bool good_axis = !IsPoison<X> && find_axis<X, A>() >= 0;
+template <class X, class A>
+inline constexpr bool good_axis = !IsPoison<X> && IsAxis<A> && find_axis<X, A>() >= 0;
 template <class X> Handle record_value(const X& x, Location loc) {
   set_location(loc);
   return x.record(loc);
@@ -43,7 +48,9 @@ Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
       ir::Opcode::Arange, {}, detail::type_info<std::int32_t, detail::Shape<D>>, {{"start", start}}));
 }
 
-template <detail::Number N, class... R> Poison arange(N, R...) {
+template <class N, class... R>
+  requires(detail::Operand<N> && !detail::IsDimension<N>)
+Poison arange(const N&, const R&...) {
   static_assert(detail::never<N>, "arange takes a dimension: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
@@ -76,27 +83,55 @@ template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> zeros(D... di
 template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> ones(D... dims) {
   return full<T>(1, dims...);
 }
+template <class T, class... D>
+  requires(!ElementType<T> && !detail::IsDimension<T>)
+Poison zeros(const D&...) {
+  static_assert(
+      detail::never<T>,
+      "no dtype: take bool, std::int8_t to std::uint64_t, f16, bf16, float, double, f8e4m3 or f8e5m2");
+  return {};
+}
+template <class T, class... D>
+  requires(!ElementType<T> && !detail::IsDimension<T>)
+Poison ones(const D&...) {
+  static_assert(
+      detail::never<T>,
+      "no dtype: take bool, std::int8_t to std::uint64_t, f16, bf16, float, double, f8e4m3 or f8e5m2");
+  return {};
+}
+template <class... D>
+  requires((detail::IsDimension<D> && ...) && sizeof...(D) > 0)
+Poison zeros(D...) {
+  static_assert(detail::never<D...>, "zeros needs a dtype: zeros<float>(BM, BN)");
+  return {};
+}
+template <class... D>
+  requires((detail::IsDimension<D> && ...) && sizeof...(D) > 0)
+Poison ones(D...) {
+  static_assert(detail::never<D...>, "ones needs a dtype: ones<float>(BM, BN)");
+  return {};
+}
 template <int = 0, class X, class... D>
   requires detail::NumbersAsDimensions<D...>
-Poison full(const X&, D...) {
+Poison full(const X&, const D&...) {
   static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
 template <ElementType T, class X, class... D>
   requires detail::NumbersAsDimensions<D...>
-Poison full(const X&, D...) {
+Poison full(const X&, const D&...) {
   static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
 template <ElementType T, class... D>
   requires detail::NumbersAsDimensions<D...>
-Poison zeros(D...) {
+Poison zeros(const D&...) {
   static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
 template <ElementType T, class... D>
   requires detail::NumbersAsDimensions<D...>
-Poison ones(D...) {
+Poison ones(const D&...) {
   static_assert(detail::never<T>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
@@ -127,6 +162,12 @@ template <class X, int At>
 auto expand(const X& x, Axis<At>, detail::Location loc = detail::Location::current()) {
   return expand<At>(x, loc);
 }
+template <class X, detail::Operand N>
+  requires detail::Operands<X>
+Poison expand(const X&, const N&) {
+  static_assert(detail::never<X>, "expand takes the new axis as a template argument: expand<1>(x)");
+  return {};
+}
 
 // Removes an axis of extent 1.
 template <int At, class X>
@@ -149,6 +190,18 @@ auto squeeze(const X& x, detail::Location loc = detail::Location::current()) {
       return Poison{};
     }
   }
+}
+
+template <class X, int At>
+  requires detail::Operands<X>
+auto squeeze(const X& x, Axis<At>, detail::Location loc = detail::Location::current()) {
+  return squeeze<At>(x, loc);
+}
+template <class X, detail::Operand N>
+  requires detail::Operands<X>
+Poison squeeze(const X&, const N&) {
+  static_assert(detail::never<X>, "squeeze takes the axis as a template argument: squeeze<1>(x)");
+  return {};
 }
 
 // The tile broadcast to these dimensions.
@@ -191,15 +244,21 @@ auto permute(const X& x, detail::Location loc = detail::Location::current()) {
     }
   }
 }
+template <class X, detail::Number... N>
+  requires(detail::Operands<X> && sizeof...(N) > 0)
+Poison permute(const X&, N...) {
+  static_assert(detail::never<X>, "permute takes the axes as template arguments: permute<1, 0>(x)");
+  return {};
+}
 template <class X, class... D>
   requires detail::NumbersAsDimensions<D...>
-Poison broadcast(const X&, D...) {
+Poison broadcast(const X&, const D&...) {
   static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
 template <class X, class... D>
   requires detail::NumbersAsDimensions<D...>
-Poison reshape(const X&, D...) {
+Poison reshape(const X&, const D&...) {
   static_assert(detail::never<X>, "a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c");
   return {};
 }
@@ -225,6 +284,13 @@ auto trans(const X& x, detail::Location loc = detail::Location::current()) {
     else
       return Poison{};
   }
+}
+
+template <class X, detail::Number... N>
+  requires(detail::Operands<X> && sizeof...(N) > 0)
+Poison trans(const X&, N...) {
+  static_assert(detail::never<X>, "trans exchanges the last two axes: for others write permute<1, 0, 2>(x)");
+  return {};
 }
 
 // The same elements in row-major order under other dimensions, of the same product (checked when sizes are

@@ -1,6 +1,7 @@
 // What loops carry and branches return: one tile, or several as a tuple.
 #pragma once
 
+#include <kiln/dsl/detail/state_mistakes.h>
 #include <kiln/dsl/detail/tuple.h>
 #include <kiln/dsl/operators.h>
 
@@ -64,6 +65,25 @@ template <> struct StateTraits<Void> {
 template <class X> inline constexpr bool is_poisoned = IsPoison<X>;
 template <class... T> inline constexpr bool is_poisoned<Tuple<T...>> = (IsPoison<T> || ...);
 
+// A tuple of the standard library, which is no state.
+template <class X>
+concept StdTuple = !IsTuple<X> && requires { std::tuple_size<X>::value; };
+template <class X> inline constexpr bool is_state = Operand<X> || IsTuple<X> || std::is_same_v<X, Void>;
+
+// What stands for a result that could not be formed: as many Poisons as the state has parts, so that
+// structured bindings make no second error.
+template <class X> struct PoisonLike {
+  using type = Poison;
+};
+template <std::size_t> using poison_part = Poison;
+template <class X>
+  requires(IsTuple<X> || StdTuple<X>)
+struct PoisonLike<X> {
+  template <std::size_t... I> static Tuple<poison_part<I>...> make(std::index_sequence<I...>);
+  using type = decltype(make(std::make_index_sequence<std::tuple_size<X>::value>{}));
+};
+template <class X> using poison_like = typename PoisonLike<X>::type;
+
 // The canonical state of an initial value or a body's result.
 template <class X> auto to_state(const X& x) {
   if constexpr (IsTuple<X> || std::is_same_v<X, Void>)
@@ -111,6 +131,39 @@ template <class F, class S, class... First> auto call_body(const F& body, const 
     return body(first..., s);
   }
 }
+template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
+
+// What a body returns for these parameters; NoMatch if it takes others. (Tried with a function that takes
+// anything beside it, and not with `requires`: that would add ten lines to what clang says about a mistake in
+// the body.)
+struct NoMatch {};
+template <class F> struct BodyOrNoMatch : F {
+  using F::operator();
+  NoMatch operator()(...) const;
+};
+template <class R, class... P> struct BodyOrNoMatch<R(P...)> {
+  R operator()(P...) const;
+  NoMatch operator()(...) const;
+};
+template <class R, class... P> struct BodyOrNoMatch<R (*)(P...)> : BodyOrNoMatch<R(P...)> {};
+template <class F> const BodyOrNoMatch<F>& probe();
+template <class Next> inline constexpr bool matches = !std::is_same_v<Next, NoMatch>;
+
+// The same for a state, which a body may take whole or in parts.
+template <class F, class S> struct BodyResult {
+  using type = decltype(probe<F>()(std::declval<const S&>()));
+};
+template <class F, class Whole, class... T> struct PartsResult {
+  using type = Whole;
+};
+template <class F, class... T> struct PartsResult<F, NoMatch, T...> {
+  using type = decltype(probe<F>()(std::declval<const T&>()...));
+};
+template <class F, class... T> struct BodyResult<F, Tuple<T...>> {
+  using whole = decltype(probe<F>()(std::declval<const Tuple<T...>&>()));
+  using type = typename PartsResult<F, whole, T...>::type;
+};
+
 // What a body may return: the state's type, or Poison.
 template <class S, class X>
 inline constexpr bool returns = is_poisoned<S> || is_poisoned<X> || returns_state<S, X>();

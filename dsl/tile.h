@@ -71,11 +71,18 @@ template <ir::Opcode Code, class T, class S, class A> struct Node<Code, T, S, A>
     Handle x = a.record(at);
     return emit_elementwise(Code, {x}, compute, type_info<T, S>, at);
   }
+  template <class V>
+    requires std::is_same_v<V, double>
+  operator V() const {
+    static_assert(never<V>, "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    return 0;
+  }
   // As a native condition; see Tile.
   template <class V>
     requires std::is_same_v<V, bool>
   explicit operator V() const {
-    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then()");
+    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
+                            "(and for std::max and std::min kiln::max and kiln::min)");
     return false;
   }
 };
@@ -93,11 +100,18 @@ template <ir::Opcode Code, class T, class S, class A, class B> struct Node<Code,
     Handle x = a.record(at), y = b.record(at);
     return emit_elementwise(Code, {x, y}, compute, type_info<T, S>, at);
   }
+  template <class V>
+    requires std::is_same_v<V, double>
+  operator V() const {
+    static_assert(never<V>, "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    return 0;
+  }
   // As a native condition; see Tile.
   template <class V>
     requires std::is_same_v<V, bool>
   explicit operator V() const {
-    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then()");
+    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
+                            "(and for std::max and std::min kiln::max and kiln::min)");
     return false;
   }
 };
@@ -116,11 +130,18 @@ template <ir::Opcode Code, class T, class S, class A, class B, class C> struct N
     Handle x = a.record(at), y = b.record(at), z = c.record(at);
     return emit_elementwise(Code, {x, y, z}, compute, type_info<T, S>, at);
   }
+  template <class V>
+    requires std::is_same_v<V, double>
+  operator V() const {
+    static_assert(never<V>, "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    return 0;
+  }
   // As a native condition; see Tile.
   template <class V>
     requires std::is_same_v<V, bool>
   explicit operator V() const {
-    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then()");
+    static_assert(never<V>, "a tile has no truth value while recording: use where(), if_else() or if_then() "
+                            "(and for std::max and std::min kiln::max and kiln::min)");
     return false;
   }
 };
@@ -247,6 +268,17 @@ public:
     detail::set_location(loc);
     handle_ = detail::NumberNode<T, N>{number}.record();
   }
+  template <detail::Number N>
+    requires(rank > 0)
+  Tile(N) : scope_(0) {
+    static_assert(detail::never<N>, "a number is no tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)");
+  }
+  // A template, so that only who uses it hears of it.
+  template <class V = void> Tile() : scope_(0) {
+    static_assert(
+        detail::never<V>,
+        "a tile begins with a value, zeros<float>(BM, BN); write Var for one that is assigned later");
+  }
   Tile(const Poison&) : scope_(0) {}
   explicit Tile(const detail::Handle& h) : handle_(h), scope_(detail::current_scope()) {}
   Tile(const Tile& other) : handle_(other.handle_), scope_(detail::current_scope()) {}
@@ -261,10 +293,17 @@ public:
   detail::Handle record(detail::Location = {}) const { return handle_; }
 
   template <class B>
+    requires std::is_same_v<B, double>
+  operator B() const {
+    static_assert(detail::never<B>,
+                  "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    return 0;
+  }
+  template <class B>
     requires std::is_same_v<B, bool>
   explicit operator B() const {
-    static_assert(detail::never<B>,
-                  "a tile has no truth value while recording: use where(), if_else() or if_then()");
+    static_assert(detail::never<B>, "a tile has no truth value while recording: use where(), if_else() or "
+                                    "if_then() (and for std::max and std::min kiln::max and kiln::min)");
     return false;
   }
 

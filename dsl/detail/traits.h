@@ -13,7 +13,7 @@ template <int N> struct Axis {};
 template <int N> inline constexpr Axis<N> axis{};
 
 namespace detail {
-template <class> inline constexpr bool never = false;
+template <class...> inline constexpr bool never = false;
 
 // The dimensions of a tile, outermost first.
 template <class... D> struct Shape {
@@ -138,12 +138,11 @@ template <class X>
 concept IsPoison = std::is_base_of_v<Poison, std::remove_cvref_t<X>>;
 template <class X>
 concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>> || is_small_float<std::remove_cvref_t<X>>;
-// Numbers where dimensions belong.
-template <class... X>
-concept NumbersAsDimensions =
-    ((Number<X> || IsDimension<std::remove_cvref_t<X>>) && ...) && (Number<X> || ...);
 template <class X>
 concept Operand = TileLike<X> || IsPoison<X> || Number<X> || IsDimension<std::remove_cvref_t<X>>;
+// Numbers, scalars or offsets where dimensions belong.
+template <class... X>
+concept NumbersAsDimensions = (Operand<X> && ...) && (!IsDimension<std::remove_cvref_t<X>> || ...);
 // At least one operand is a tile; the others may be numbers and dimensions.
 template <class... X>
 concept Operands = (Operand<X> && ...) && ((TileLike<X> || IsPoison<X>) || ...);

@@ -97,4 +97,26 @@ void assign(Stream& stream, Tensor<T, Rank>& out, const E& expression,
   assign(stream, out.view(), expression, here);
 }
 
+// Calls that would find no function.
+template <class T, int Rank, class E> void assign(Stream&, const Tensor<T, Rank>&, const E&) {
+  static_assert(detail::never<T>,
+                "the output of assign is a const or temporary Tensor: keep it in a variable without const");
+}
+template <class T, int Rank, class E>
+  requires(!detail::WholeOperand<E>)
+void assign(Stream&, const TensorView<T, Rank>&, const E&) {
+  static_assert(detail::never<T>,
+                "assign computes with TensorViews, Tensors and numbers: write TensorView(x)");
+}
+template <class O, class E>
+  requires(!detail::IsTensor<O>)
+void assign(Stream&, O&&, const E&) {
+  static_assert(detail::never<O>, "the output of assign is a TensorView or a Tensor: write TensorView(x)");
+}
+template <class O, class E>
+  requires detail::IsTensor<O>
+void assign(O&&, const E&) {
+  static_assert(detail::never<O>, "assign begins with the stream: assign(stream, out, expression)");
+}
+
 } // namespace kiln

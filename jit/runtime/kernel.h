@@ -90,6 +90,14 @@ struct DeviceAt {
   DeviceAt(Device d, Location here = Location::current()) : device(d), site(here) {}
 };
 
+// What stands where it does not belong in a launch.
+template <class... A> inline constexpr bool begins_with_config = false;
+template <class C, class... A>
+inline constexpr bool begins_with_config<C, A...> = std::is_convertible_v<C, const Config&>;
+template <class... A> inline constexpr bool begins_with_stream = false;
+template <class S, class... A>
+inline constexpr bool begins_with_stream<S, A...> = std::is_convertible_v<S, StreamAt>;
+
 // The words of a launch on the stack.
 template <class... P> class PackedArguments {
 public:
@@ -127,6 +135,31 @@ public:
       }
   }
 
+  // Launches without a config, or without a stream.
+  template <class... A>
+    requires(!detail::begins_with_config<A...>)
+  void launch(Stream&, A&&...) const {
+    static_assert(detail::never<A...>,
+                  "the stream is followed by the config: launch(stream, {BM = 64}, x, y), "
+                  "or {} if no dimension needs a size");
+  }
+  template <class... A>
+    requires(!detail::begins_with_stream<A...>)
+  void launch(A&&...) const {
+    static_assert(detail::never<A...>,
+                  "a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)");
+  }
+  template <class... A> void launch(const Config&, A&&...) const {
+    static_assert(detail::never<A...>,
+                  "a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)");
+  }
+  template <class S, class... A>
+    requires(!detail::begins_with_stream<S>)
+  void launch(S&&, const Config&, A&&...) const {
+    static_assert(detail::never<A...>,
+                  "a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)");
+  }
+
   // Runs the kernel in the plain interpreter of tile IR, slowly, and returns when it is done: the reference
   // that every device is compared with.
   template <class... A> void interpret(const Config& config, A&&... arguments) const {
@@ -142,6 +175,19 @@ public:
         detail::PackedArguments<P...> packed(*handle_, {}, arguments...);
         detail::interpret(*handle_, config, &grid, packed.words());
       }
+  }
+
+  template <class... A>
+    requires(!detail::begins_with_config<A...>)
+  void interpret(A&&...) const {
+    static_assert(detail::never<A...>,
+                  "interpret begins with the config, and takes no stream: interpret({BM = 64}, x, y)");
+  }
+  template <class S, class... A>
+    requires(!detail::begins_with_config<S>)
+  void interpret(S&&, const Config&, A&&...) const {
+    static_assert(detail::never<A...>,
+                  "interpret begins with the config, and takes no stream: interpret({BM = 64}, x, y)");
   }
 
   // Compiles ahead of the first launch. `layouts` has a class for each View parameter; without it each is

@@ -49,7 +49,11 @@ template <class T, int Rank> TensorView<const T, Rank> view_of(const Tensor<T, R
 // --- One parameter -----------------------------------------------------------------------------------------
 
 // `accepts<A>()` says each mistake as one sentence; A is deduced from a forwarding reference.
-template <class P> struct HostArgument;
+// (No parameter at all: the kernel has said so already.)
+template <class P> struct HostArgument {
+  static constexpr int words = 1;
+  template <class A> static constexpr bool accepts() { return false; }
+};
 
 template <class T, int Rank, LayoutClass... Pinned> struct HostArgument<View<T, Rank, Pinned...>> {
   static constexpr int words = 1 + 2 * Rank;

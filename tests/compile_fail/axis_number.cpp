@@ -1,0 +1,23 @@
+// Axes as plain numbers, as NumPy and Triton take them, and a second axis where keep belongs.
+// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
+// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
+// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
+// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
+// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
+// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
+// expect: a reduction removes one axis, and keep is all that may follow it
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+KILN_DIM(BN);
+
+void kernel(Tile<float, BM, BN> x) {
+  auto a = sum(x, 1) * 2;
+  auto b = max(x, 0, keep) * 2;
+  auto c = argmax(x, 1) * 2;
+  auto d = cumsum(x, 0) * 2;
+  auto e = reduce(x, 1, [](auto a, auto b) { return a * b; }) * 2;
+  auto f = associative_scan(x, 1, [](auto a, auto b) { return a * b; }) * 2;
+  auto g = sum(x, BM, BN) * 2;
+}

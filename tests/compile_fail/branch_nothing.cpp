@@ -1,0 +1,14 @@
+// Branches of which one returns nothing, in both orders, and one that nothing takes.
+// expect: both branches of if_else must return the same dtype and dimensions, or nothing
+// expect: both branches of if_else must return the same dtype and dimensions, or nothing
+// expect: nothing takes what the body of if_then returns: write if_else, or return nothing
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+
+void kernel(Scalar<int> i, Tile<float, BM> x) {
+  auto y = if_else(i > 0, [&] { return x; }, [&] {}) * 2;
+  if_else(i > 0, [&] {}, [&] { return x; });
+  if_then(i > 0, [&] { return x; });
+}

@@ -1,0 +1,14 @@
+// Bodies that return what nothing takes, and nothing where a state is carried.
+// expect: the body of for_range must return the next state, of the initial state's dtype and dimensions
+// expect: nothing takes what this body returns: give for_range a state
+// expect: nothing takes what this body returns: give for_range a state
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+
+void kernel(Scalar<int> n, Tile<float, BM> x) {
+  for_range(BM, n, [&](auto) { return x * 2; });
+  for_range(0, n, 1, [&](auto) { return x * 2; });
+  auto y = for_range(BM, n, x, [&](auto, auto) {}) * 2;
+}

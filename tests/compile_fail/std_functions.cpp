@@ -1,0 +1,15 @@
+// Functions of the standard library, and a tile as a number of the host.
+// expect: a tile is no number while recording: for std::exp and its like write kiln::exp
+// expect: (and for std::max and std::min kiln::max and kiln::min)
+#include <kiln/dsl/language.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kiln;
+KILN_DIM(BM);
+
+void kernel(Tile<float, BM> x) {
+  auto a = std::exp(x);
+  auto b = std::max(x, x);
+}

@@ -1,0 +1,14 @@
+// Tiles from a number, or from nothing.
+// expect: a number is no tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)
+// expect: a tile begins with a value, zeros<float>(BM, BN); write Var for one that is assigned later
+#include <kiln/dsl/language.h>
+
+using namespace kiln;
+KILN_DIM(BM);
+KILN_DIM(BN);
+
+void kernel() {
+  Tile<float, BM, BN> a = 0;
+  Scalar<float> b;
+  Tile c = a + b;
+}
