@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <vector>
+#include <string_view>
 
 namespace kiln::cpu {
 
@@ -41,12 +41,58 @@ const llvm::Target* lookup(const llvm::Triple& triple) {
 
 llvm::Triple host_triple() { return llvm::Triple(llvm::sys::getProcessTriple()); }
 
-void derive(Target& target) {
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const std::string& cpu, const std::string& features) {
   llvm::Triple triple = host_triple();
-  std::unique_ptr<llvm::MCSubtargetInfo> info(
-      lookup(triple)->createMCSubtargetInfo(triple, target.cpu, target.features));
-  auto has = [&](const char* feature) { return info->checkFeatures(std::string("+") + feature); };
-  if (!triple.isX86()) return;
+  return std::unique_ptr<llvm::MCSubtargetInfo>(lookup(triple)->createMCSubtargetInfo(triple, cpu, features));
+}
+
+bool has(const llvm::MCSubtargetInfo& info, std::string_view feature) {
+  return info.checkFeatures("+" + std::string(feature));
+}
+
+// LLVM ends the process when asked for 64-bit code on an i386.
+bool runs_64_bit_code(const llvm::MCSubtargetInfo& info) {
+  return !host_triple().isX86() || has(info, "64bit");
+}
+
+// These give instructions to operating systems and to intrinsics that Kiln does not call; virtual machines
+// often hide them. The code of kernels does not depend on them.
+constexpr std::string_view never_generated[] = {
+    "cldemote", "clflushopt", "clwb",     "clzero", "enqcmd",    "fsgsbase", "hreset",    "invpcid",  "kl",
+    "lwp",      "movdir64b",  "movdiri",  "mwaitx", "pconfig",   "pku",      "prefetchi", "ptwrite",  "rdpid",
+    "rdpru",    "rdrnd",      "rdseed",   "rtm",    "serialize", "sgx",      "shstk",     "tsxldtrk", "uintr",
+    "usermsr",  "waitpkg",    "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt",  "xsaves"};
+
+// The names of LLVM's flags that decide which instructions code may hold: all that it looks for in a host.
+std::vector<std::string> instruction_features() {
+  std::vector<std::string> names;
+  for (const auto& f : llvm::sys::getHostCPUFeatures())
+    if (std::find(std::begin(never_generated), std::end(never_generated), std::string_view(f.first())) ==
+        std::end(never_generated))
+      names.push_back(f.first().str());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// The names of the CPUs that `choose` likes.
+template <class F> std::string cpu_names(F&& choose) {
+  std::vector<std::string> names;
+  for (const auto& cpu : subtarget("", "")->getAllProcessorDescriptions())
+    if (runs_64_bit_code(*subtarget(cpu.Key, "")) && choose(cpu.Key)) names.push_back(cpu.Key);
+  return joined(names);
+}
+
+void derive(Target& target) {
+  auto info = subtarget(target.cpu, target.features);
+  auto has = [&](const char* feature) { return cpu::has(*info, feature); };
+  if (!host_triple().isX86()) return;
   target.avx2 = has("avx2");
   target.fma = has("fma");
   target.f16c = has("f16c");
@@ -69,28 +115,42 @@ Target find_host() {
   const char* wanted = std::getenv("KILN_CPU");
   if (!wanted || !*wanted || host.cpu == wanted) return host;
   Target chosen = named_target(wanted);
-  if ((chosen.avx512 && !host.avx512) || (chosen.avx2 && !host.avx2) || (chosen.fma && !host.fma))
+  if (auto missing = missing_features(chosen, host); !missing.empty())
     throw UserError("KILN_CPU=" + std::string(wanted) + " has instructions that this CPU (" + host.cpu +
-                    ") lacks; name an older CPU or unset KILN_CPU");
+                    ") lacks: " + joined(missing) + "; unset KILN_CPU or choose among " +
+                    cpu_names([&](const char* cpu) {
+                      Target other;
+                      other.cpu = cpu;
+                      return missing_features(other, host).empty();
+                    }));
   return chosen;
 }
 
 } // namespace
 
 const Target& host_target() {
-  static const Target host = find_host();
-  return host;
+  static const auto* host = new Target(find_host()); // never destroyed: static objects may compile
+  return *host;
 }
 
 Target named_target(const std::string& cpu) {
-  llvm::Triple triple = host_triple();
-  std::unique_ptr<llvm::MCSubtargetInfo> info(lookup(triple)->createMCSubtargetInfo(triple, "", ""));
-  if (!info->isCPUStringValid(cpu))
-    throw UserError("LLVM knows no CPU named " + cpu + "; try haswell, skylake-avx512, znver4 or x86-64-v3");
+  auto refuse = [&](const std::string& what) {
+    throw UserError(what + "; choose among " + cpu_names([](const char*) { return true; }));
+  };
+  if (!subtarget("", "")->isCPUStringValid(cpu)) refuse("LLVM knows no CPU named " + cpu);
+  if (!runs_64_bit_code(*subtarget(cpu, ""))) refuse("the CPU " + cpu + " does not run 64-bit code");
   Target target;
   target.cpu = cpu;
   derive(target);
   return target;
+}
+
+std::vector<std::string> missing_features(const Target& wanted, const Target& present) {
+  auto need = subtarget(wanted.cpu, wanted.features), have = subtarget(present.cpu, present.features);
+  std::vector<std::string> missing;
+  for (const std::string& feature : instruction_features())
+    if (has(*need, feature) && !has(*have, feature)) missing.push_back(feature);
+  return missing;
 }
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {

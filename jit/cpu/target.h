@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm {
 class TargetMachine;
@@ -23,7 +24,10 @@ struct Target {
 // The host's, found once; UserError if KILN_CPU names a CPU that is unknown or has what the host lacks.
 const Target& host_target();
 // A target by LLVM's CPU name with that CPU's own features; for looking at code, not for running it.
+// UserError if LLVM has no such CPU, or it runs no 64-bit code.
 Target named_target(const std::string& cpu);
+// What code for `wanted` may use that `present` lacks, in LLVM's names ("avx512fp16").
+std::vector<std::string> missing_features(const Target& wanted, const Target& present);
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);
 
