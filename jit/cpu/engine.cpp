@@ -29,13 +29,25 @@ template <class T> T take(const std::string& doing, llvm::Expected<T> value) {
   return std::move(*value);
 }
 
-// Objects with line info are announced through gdb's JIT interface; the others pass untouched.
+// Objects with line info are announced through gdb's JIT interface. LLVM's plugin keeps a copy of every other
+// object for good, so those pass it by.
+class DebugObjects : public llvm::orc::ELFDebugObjectPlugin {
+public:
+  using ELFDebugObjectPlugin::ELFDebugObjectPlugin;
+  void notifyMaterializing(llvm::orc::MaterializationResponsibility& responsibility,
+                           llvm::jitlink::LinkGraph& graph, llvm::jitlink::JITLinkContext& context,
+                           llvm::MemoryBufferRef object) override {
+    if (graph.findSectionByName(".debug_info"))
+      ELFDebugObjectPlugin::notifyMaterializing(responsibility, graph, context, object);
+  }
+};
+
 void show_to_debuggers(llvm::orc::LLJIT& jit) {
   auto* layer = llvm::dyn_cast<llvm::orc::ObjectLinkingLayer>(&jit.getObjLinkingLayer());
   if (!layer) return;
   llvm::Error error = llvm::Error::success();
-  auto plugin = std::make_shared<llvm::orc::ELFDebugObjectPlugin>(
-      jit.getExecutionSession(), /*RequireDebugSections=*/true, /*AutoRegisterCode=*/true, error);
+  auto plugin = std::make_shared<DebugObjects>(jit.getExecutionSession(), /*RequireDebugSections=*/true,
+                                               /*AutoRegisterCode=*/true, error);
   if (error)
     llvm::consumeError(std::move(error)); // kernels run without it
   else
