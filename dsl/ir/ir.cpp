@@ -68,7 +68,7 @@ std::string_view Op::text(std::string_view name, std::string_view otherwise) con
 }
 
 const std::vector<std::int64_t>& Op::integers(std::string_view name) const {
-  static const std::vector<std::int64_t> none;
+  static const auto& none = *new std::vector<std::int64_t>; // never destroyed: static objects may compile
   const Attribute* a = find(name);
   return a ? std::get<std::vector<std::int64_t>>(*a) : none;
 }

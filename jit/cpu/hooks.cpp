@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace kiln::cpu {
 
@@ -92,8 +93,9 @@ std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program
 void kiln_hook_print(const LaunchContext* context, std::int64_t program, const char* label,
                      std::int64_t dtype, std::int64_t rank, const std::int64_t* extents, const void* data,
                      std::int64_t ends_line) {
-  thread_local std::string line;
-  if (line.empty()) line = program_text(context, program) + " ";
+  thread_local std::string* begun = nullptr; // lives from the first value of a line to the last
+  if (!begun) begun = new std::string(program_text(context, program) + " ");
+  std::string& line = *begun;
   line += label;
   std::int64_t at = 0;
   if (data) line += tile_text(dtype, rank, extents, data, at);
@@ -101,7 +103,7 @@ void kiln_hook_print(const LaunchContext* context, std::int64_t program, const c
   line += "\n";
   std::fputs(line.c_str(), stdout); // stdio locks the stream: lines stay whole
   std::fflush(stdout);
-  line.clear();
+  delete std::exchange(begun, nullptr);
 }
 
 } // extern "C"

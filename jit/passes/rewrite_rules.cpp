@@ -11,7 +11,8 @@ using namespace ir;
 // Floats obey SEMANTICS.md to the letter: no rule changes a rounding, the sign of a zero, or what a NaN
 // gives.
 const std::vector<RewriteRule>& rewrite_rules() {
-  static const std::vector<RewriteRule> rules{
+  static const auto& rules = *new std::vector<RewriteRule>{
+      // never destroyed: static objects may compile
       // sums
       {"add(x, 0) -> x", Holds::Integers},
       {"add(x, -0) -> x", Holds::Exact}, // x + +0 would turn -0 into +0
@@ -167,15 +168,16 @@ struct ReadRule {
 
 // The rules by the operation at their root.
 const std::array<std::vector<ReadRule>, op_count>& rules_by_root() {
-  static const auto rules = [] {
-    std::array<std::vector<ReadRule>, op_count> table;
+  static const auto& rules = *[] {
+    auto* made = new std::array<std::vector<ReadRule>, op_count>;
+    auto& table = *made;
     for (const RewriteRule& rule : rewrite_rules()) {
       std::size_t arrow = rule.text.find(" -> ");
       ReadRule read{Reader(rule.text.substr(0, arrow)).pattern(),
                     Reader(rule.text.substr(arrow + 4)).pattern(), rule.holds};
       table[static_cast<std::size_t>(read.from.code)].push_back(std::move(read));
     }
-    return table;
+    return made;
   }();
   return rules;
 }

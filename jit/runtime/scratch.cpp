@@ -2,19 +2,20 @@
 #include <kiln/jit/runtime/scratch.h>
 
 #include <kiln/jit/runtime/buffer.h>
+#include <kiln/jit/runtime/thread_value.h>
 
 namespace kiln {
 
 void* thread_scratch(std::int64_t bytes) noexcept {
-  thread_local Buffer scratch;
-  if (bytes <= scratch.size()) return scratch.data();
   try {
+    Buffer& scratch = thread_value<Buffer, struct Scratch>();
+    if (bytes <= scratch.size()) return scratch.data();
     scratch = Buffer(); // the old block may serve the new request of another thread
     scratch = Buffer(Device::cpu(), bytes);
+    return scratch.data();
   } catch (...) {
     return nullptr;
   }
-  return scratch.data();
 }
 
 } // namespace kiln
