@@ -2,6 +2,7 @@
 #include <kiln/ops/c_api.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/thread_value.h>
 #include <kiln/jit/version.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/matmul.h>
@@ -14,10 +15,7 @@
 namespace kiln::ops {
 namespace {
 
-std::string& last_error() {
-  thread_local std::string text;
-  return text;
-}
+std::string& last_error() { return thread_value<std::string, struct LastError>(); }
 int failed(int code, const char* what) {
   try {
     last_error() = what;
@@ -26,13 +24,18 @@ int failed(int code, const char* what) {
   }
   return code;
 }
-template <class F> int guarded(F&& call) {
+// The op's own name, "ops::softmax: ", gives way to that of the C function.
+std::string in_c(const char* function, std::string text) {
+  if (text.starts_with("ops::")) text.erase(0, text.find(": ") + 2);
+  return text.starts_with(function) ? text : std::string(function) + ": " + text;
+}
+template <class F> int guarded(const char* function, F&& call) {
   try {
     last_error().clear();
     call();
     return KILN_OK;
   } catch (const UserError& e) {
-    return failed(KILN_USER_ERROR, e.what());
+    return failed(KILN_USER_ERROR, in_c(function, e.what()).c_str());
   } catch (const TargetError& e) {
     return failed(KILN_TARGET_ERROR, e.what());
   } catch (const std::bad_alloc& e) {
@@ -66,6 +69,17 @@ DType dtype_of_tensor(const char* function, const char* argument, const DLTensor
              " lanes; pass float32, float64, bfloat16 or float16");
 }
 
+// What TensorView refuses is the C function's argument.
+template <class Make> auto made_view(const char* function, const char* argument, Make&& make) {
+  try {
+    return make();
+  } catch (const UserError& e) {
+    std::string text = e.what(), start = "TensorView's argument ";
+    if (auto at = text.find(start); at != std::string::npos) text.erase(0, at + start.size());
+    throw UserError(std::string(function) + ": " + argument + "'s " + text);
+  }
+}
+
 template <class T, int Rank>
 TensorView<T, Rank> view(const char* function, const char* argument, const DLTensor* t) {
   DType dtype = dtype_of_tensor(function, argument, t);
@@ -79,14 +93,16 @@ TensorView<T, Rank> view(const char* function, const char* argument, const DLTen
   if (t->ndim != Rank)
     refuse(function, argument,
            "has " + std::to_string(t->ndim) + " dimensions; pass one of " + std::to_string(Rank));
+  if (!t->shape) refuse(function, argument, "has no shape: it is null; set it to the extents");
   Extent extents[Rank], strides[Rank];
   for (int i = 0; i < Rank; ++i)
     extents[i] = t->shape[i];
-  T* data = reinterpret_cast<T*>(static_cast<char*>(t->data) + t->byte_offset);
-  if (!t->strides) return TensorView<T, Rank>(data, extents);
-  for (int i = 0; i < Rank; ++i)
+  T* data = t->data ? reinterpret_cast<T*>(static_cast<char*>(t->data) + t->byte_offset) : nullptr;
+  for (int i = 0; i < Rank && t->strides; ++i)
     strides[i] = t->strides[i];
-  return TensorView<T, Rank>(data, extents, strides);
+  return made_view(function, argument, [&] {
+    return t->strides ? TensorView<T, Rank>(data, extents, strides) : TensorView<T, Rank>(data, extents);
+  });
 }
 
 Activation activation_named(const char* function, const char* text) {
@@ -98,13 +114,14 @@ Activation activation_named(const char* function, const char* text) {
 
 // Calls op(T(), stream) for the element type T of the result.
 template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
-  return guarded([&] {
+  return guarded(function, [&] {
     DType dtype = dtype_of_tensor(function, argument, result);
     Stream stream;
-    if (dtype == DType::F32) op(float(), stream);
-    if (dtype == DType::F64) op(double(), stream);
-    if (dtype == DType::BF16) op(bf16(), stream);
-    if (dtype == DType::F16) op(f16(), stream);
+    detail::StreamAt at(stream, {}); // callers in C have no place that Kiln knows
+    if (dtype == DType::F32) op(float(), at);
+    if (dtype == DType::F64) op(double(), at);
+    if (dtype == DType::BF16) op(bf16(), at);
+    if (dtype == DType::F16) op(f16(), at);
     stream.synchronize();
   });
 }
@@ -120,7 +137,7 @@ const char* kiln_last_error(void) { return ops::last_error().c_str(); }
 
 int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c) {
   constexpr auto f = "kiln_matmul";
-  return ops::run(f, "c", c, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "c", c, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::matmul(stream, view<const T, 2>(f, "a", a), view<const T, 2>(f, "b", b), view<T, 2>(f, "c", c));
   });
 }
@@ -128,7 +145,7 @@ int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c) {
 int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
                 const char* activation) {
   constexpr auto f = "kiln_linear";
-  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::linear(stream, view<const T, 2>(f, "x", x), view<const T, 2>(f, "weight", weight),
                 view<const T, 1>(f, "bias", bias), view<T, 2>(f, "y", y),
                 {ops::activation_named(f, activation)});
@@ -137,14 +154,14 @@ int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias,
 
 int kiln_softmax(const DLTensor* x, DLTensor* y) {
   constexpr auto f = "kiln_softmax";
-  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::softmax(stream, view<const T, 2>(f, "x", x), view<T, 2>(f, "y", y));
   });
 }
 
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps) {
   constexpr auto f = "kiln_layernorm";
-  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::layernorm(stream, view<const T, 2>(f, "x", x), view<const T, 1>(f, "gamma", gamma),
                    view<const T, 1>(f, "beta", beta), view<T, 2>(f, "y", y), {eps});
   });
@@ -152,7 +169,7 @@ int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* bet
 
 int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps) {
   constexpr auto f = "kiln_rmsnorm";
-  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::rmsnorm(stream, view<const T, 2>(f, "x", x), view<const T, 1>(f, "gamma", gamma),
                  view<T, 2>(f, "y", y), {eps});
   });
@@ -160,7 +177,7 @@ int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double e
 
 int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
   constexpr auto f = "kiln_activation";
-  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::activation(stream, view<const T, 2>(f, "x", x), view<T, 2>(f, "y", y),
                     ops::activation_named(f, activation));
   });
@@ -168,7 +185,7 @@ int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
 
 int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation) {
   constexpr auto f = "kiln_activation_mul";
-  return ops::run(f, "y", y, [&]<class T>(T, Stream& stream) {
+  return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
     ops::activation_mul(stream, view<const T, 2>(f, "gate", gate), view<const T, 2>(f, "up", up),
                         view<T, 2>(f, "y", y), ops::activation_named(f, activation));
   });

@@ -4,6 +4,7 @@
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/ops/detail/activate.h>
+#include <kiln/ops/detail/checks.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
@@ -59,7 +60,8 @@ template <class... V> bool same_extents(const V&... views) {
 }
 template <class T> TensorView<T, 2> one_row(const TensorView<T, 2>& v) { return v.reshape({1, v.size()}); }
 
-template <class K, class... V> void launch_elementwise(Stream& stream, const K& kernel, const V&... views) {
+template <class K, class... V>
+void launch_elementwise(detail::StreamAt stream, const K& kernel, const V&... views) {
   if (same_extents(views...) && all_contiguous(views...)) {
     auto launch = [&](auto... rows) { kernel.launch(stream, {BM = 1, BN = 4096}, rows...); };
     launch(one_row(views)...);
@@ -72,27 +74,62 @@ template <class K, class... V> void launch_elementwise(Stream& stream, const K& 
 } // namespace
 
 template <class T> const ActivationKernel<T>& activation_kernel(Activation activation) {
-  static const ActivationKernel<T> kernels[activation_count] = {
-      make_activation<T>(Activation::none), make_activation<T>(Activation::relu),
-      make_activation<T>(Activation::gelu), make_activation<T>(Activation::silu)};
+  static const auto* kernels = new const ActivationKernel<T>[activation_count] {
+    make_activation<T>(Activation::none), make_activation<T>(Activation::relu),
+        make_activation<T>(Activation::gelu), make_activation<T>(Activation::silu)
+  };
   return kernels[static_cast<int>(activation)];
 }
 template <class T> const ActivationMulKernel<T>& activation_mul_kernel(Activation activation) {
-  static const ActivationMulKernel<T> kernels[activation_count] = {
-      make_activation_mul<T>(Activation::none), make_activation_mul<T>(Activation::relu),
-      make_activation_mul<T>(Activation::gelu), make_activation_mul<T>(Activation::silu)};
+  static const auto* kernels = new const ActivationMulKernel<T>[activation_count] {
+    make_activation_mul<T>(Activation::none), make_activation_mul<T>(Activation::relu),
+        make_activation_mul<T>(Activation::gelu), make_activation_mul<T>(Activation::silu)
+  };
   return kernels[static_cast<int>(activation)];
 }
+
+namespace {
+
+template <class T>
+void check_input(const detail::Checks& check, const char* rows, const char* columns,
+                 const detail::Argument& in, const TensorView<const T, 2>& x, const TensorView<T, 2>& y) {
+  check.equal(rows, x.rows(), y.rows());
+  check.equal(columns, x.cols(), y.cols());
+  check.apart_or_same({"y", y}, in);
+}
+
+template <class T>
+void launch_activation(detail::StreamAt at, const TensorView<const T, 2>& x, const TensorView<T, 2>& y,
+                       Activation activation) {
+  detail::Checks check("ops::activation", at);
+  check.writes({"y", y});
+  check_input(check, "x's rows and y's rows", "x's columns and y's columns", {"x", x}, x, y);
+  launch_elementwise(at, activation_kernel<T>(activation), x, y);
+}
+
+template <class T>
+void launch_activation_mul(detail::StreamAt at, const TensorView<const T, 2>& gate,
+                           const TensorView<const T, 2>& up, const TensorView<T, 2>& y,
+                           Activation activation) {
+  detail::Checks check("ops::activation_mul", at);
+  check.writes({"y", y});
+  check_input(check, "gate's rows and y's rows", "gate's columns and y's columns", {"gate", gate}, gate, y);
+  check_input(check, "up's rows and y's rows", "up's columns and y's columns", {"up", up}, up, y);
+  launch_elementwise(at, activation_mul_kernel<T>(activation), gate, up, y);
+}
+
+} // namespace
 
 #define KILN_OPS_ELEMENTWISE(T)                                                                              \
   template const ActivationKernel<T>& activation_kernel<T>(Activation);                                      \
   template const ActivationMulKernel<T>& activation_mul_kernel<T>(Activation);                               \
-  void activation(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y, Activation activation) {     \
-    launch_elementwise(stream, activation_kernel<T>(activation), x, y);                                      \
+  void activation(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y,                     \
+                  Activation activation) {                                                                   \
+    launch_activation(stream, x, y, activation);                                                             \
   }                                                                                                          \
-  void activation_mul(Stream& stream, TensorView<const T, 2> gate, TensorView<const T, 2> up,                \
+  void activation_mul(detail::StreamAt stream, TensorView<const T, 2> gate, TensorView<const T, 2> up,       \
                       TensorView<T, 2> y, Activation activation) {                                           \
-    launch_elementwise(stream, activation_mul_kernel<T>(activation), gate, up, y);                           \
+    launch_activation_mul(stream, gate, up, y, activation);                                                  \
   }
 KILN_OPS_ELEMENTS(KILN_OPS_ELEMENTWISE)
 

@@ -5,19 +5,21 @@
 //   SwiGLU block
 //
 // f32, f64, bf16 and f16, computed in f32 (f64 in f64). Any strides; contiguous matrices are fastest. For
-// other expressions write `assign` (see jit/runtime/assign.h). UserError if the extents differ. Return when
-// the work is queued. Thread-safe.
+// other expressions write `assign` (see jit/runtime/assign.h). UserError if the extents differ, or if y
+// overlaps another tensor in part. Return when the work is queued. Thread-safe.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/detail/element.h>
+#include <kiln/ops/detail/stream_at.h>
 
 namespace kiln::ops {
 
 #define KILN_OPS_ELEMENTWISE(T)                                                                              \
-  void activation(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y, Activation activation);      \
-  void activation_mul(Stream& stream, TensorView<const T, 2> gate, TensorView<const T, 2> up,                \
+  void activation(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y,                     \
+                  Activation activation);                                                                    \
+  void activation_mul(detail::StreamAt stream, TensorView<const T, 2> gate, TensorView<const T, 2> up,       \
                       TensorView<T, 2> y, Activation activation = Activation::silu);
 KILN_OPS_ELEMENTS(KILN_OPS_ELEMENTWISE)
 #undef KILN_OPS_ELEMENTWISE

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
+#include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 
@@ -59,25 +60,34 @@ void layernorm_looped_body(View<const T, 2> x, View<const T, 1> gamma, View<cons
 } // namespace
 
 template <class T> const LayernormKernel<T>& layernorm_kernel() {
-  static const LayernormKernel<T> made = kernel(
+  static const auto& made = *new LayernormKernel<T>(kernel(
       "layernorm", [](View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, View<T, 2> y,
-                      Scalar<detail::Accumulator<T>> eps) { layernorm_body<T>(x, gamma, beta, y, eps); });
+                      Scalar<detail::Accumulator<T>> eps) { layernorm_body<T>(x, gamma, beta, y, eps); }));
   return made;
 }
 template <class T> const LayernormKernel<T>& layernorm_looped_kernel() {
-  static const LayernormKernel<T> made =
+  static const auto& made = *new LayernormKernel<T>(
       kernel("layernorm_looped",
              [](View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, View<T, 2> y,
-                Scalar<detail::Accumulator<T>> eps) { layernorm_looped_body<T>(x, gamma, beta, y, eps); });
+                Scalar<detail::Accumulator<T>> eps) { layernorm_looped_body<T>(x, gamma, beta, y, eps); }));
   return made;
 }
 
 namespace {
 template <class T>
-void launch_layernorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,
+void launch_layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,
                       TensorView<const T, 1> beta, TensorView<T, 2> y, NormOptions options) {
+  detail::Checks check("ops::layernorm", stream);
+  check.equal("x's rows and y's rows", x.rows(), y.rows());
+  check.equal("x's columns and y's columns", x.cols(), y.cols());
+  check.equal("gamma's size and x's columns", gamma.size(), x.cols());
+  check.equal("beta's size and x's columns", beta.size(), x.cols());
+  check.writes({"y", y});
+  check.apart_or_same({"y", y}, {"x", x});
+  check.apart({"y", y}, {"gamma", gamma});
+  check.apart({"y", y}, {"beta", beta});
   using A = detail::Accumulator<T>;
-  auto c = detail::row_config(stream.device(), x.rows(), x.cols(), sizeof(A));
+  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(A));
   (c.whole ? layernorm_kernel<T>() : layernorm_looped_kernel<T>())
       .launch(stream, c.config, x, gamma, beta, y, static_cast<A>(options.eps));
 }
@@ -86,7 +96,7 @@ void launch_layernorm(Stream& stream, TensorView<const T, 2> x, TensorView<const
 #define KILN_OPS_LAYERNORM(T)                                                                                \
   template const LayernormKernel<T>& layernorm_kernel<T>();                                                  \
   template const LayernormKernel<T>& layernorm_looped_kernel<T>();                                           \
-  void layernorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,                     \
+  void layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,            \
                  TensorView<const T, 1> beta, TensorView<T, 2> y, NormOptions options) {                     \
     launch_layernorm(stream, x, gamma, beta, y, options);                                                    \
   }

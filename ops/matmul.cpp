@@ -4,6 +4,7 @@
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/ops/detail/activate.h>
+#include <kiln/ops/detail/checks.h>
 #include <kiln/ops/dims.h>
 
 namespace kiln::ops {
@@ -53,30 +54,64 @@ template <class T> LinearKernel<T> make_linear(Activation activation) {
 } // namespace
 
 template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation) {
-  static const MatmulKernel<T> kernels[activation_count] = {
-      make_matmul<T>(Activation::none), make_matmul<T>(Activation::relu), make_matmul<T>(Activation::gelu),
-      make_matmul<T>(Activation::silu)};
+  static const auto* kernels = new const MatmulKernel<T>[activation_count] {
+    make_matmul<T>(Activation::none), make_matmul<T>(Activation::relu), make_matmul<T>(Activation::gelu),
+        make_matmul<T>(Activation::silu)
+  };
   return kernels[static_cast<int>(activation)];
 }
 template <class T> const LinearKernel<T>& linear_kernel(Activation activation) {
-  static const LinearKernel<T> kernels[activation_count] = {
-      make_linear<T>(Activation::none), make_linear<T>(Activation::relu), make_linear<T>(Activation::gelu),
-      make_linear<T>(Activation::silu)};
+  static const auto* kernels = new const LinearKernel<T>[activation_count] {
+    make_linear<T>(Activation::none), make_linear<T>(Activation::relu), make_linear<T>(Activation::gelu),
+        make_linear<T>(Activation::silu)
+  };
   return kernels[static_cast<int>(activation)];
 }
+
+namespace {
+
+template <class T>
+void launch_matmul(detail::StreamAt at, const TensorView<const T, 2>& a, const TensorView<const T, 2>& b,
+                   const TensorView<T, 2>& c, MatmulOptions options) {
+  detail::Checks check("ops::matmul", at);
+  check.equal("a's columns and b's rows", a.cols(), b.rows());
+  check.equal("a's rows and c's rows", a.rows(), c.rows());
+  check.equal("b's columns and c's columns", b.cols(), c.cols());
+  check.writes({"c", c});
+  check.apart({"c", c}, {"a", a});
+  check.apart({"c", c}, {"b", b});
+  Config config = matmul_config(at.stream.device(), dtype_of<T>, c.rows(), c.cols(), a.cols());
+  matmul_kernel<T>(options.activation).launch(at, config, a, b, c);
+}
+
+template <class T>
+void launch_linear(detail::StreamAt at, const TensorView<const T, 2>& x, const TensorView<const T, 2>& weight,
+                   const TensorView<const T, 1>& bias, const TensorView<T, 2>& y, MatmulOptions options) {
+  detail::Checks check("ops::linear", at);
+  check.equal("x's columns and weight's rows", x.cols(), weight.rows());
+  check.equal("x's rows and y's rows", x.rows(), y.rows());
+  check.equal("weight's columns and y's columns", weight.cols(), y.cols());
+  check.equal("bias's size and y's columns", bias.size(), y.cols());
+  check.writes({"y", y});
+  check.apart({"y", y}, {"x", x});
+  check.apart({"y", y}, {"weight", weight});
+  check.apart({"y", y}, {"bias", bias});
+  Config config = matmul_config(at.stream.device(), dtype_of<T>, y.rows(), y.cols(), x.cols());
+  linear_kernel<T>(options.activation).launch(at, config, x, weight, bias, y);
+}
+
+} // namespace
 
 #define KILN_OPS_MATMUL(T)                                                                                   \
   template const MatmulKernel<T>& matmul_kernel<T>(Activation);                                              \
   template const LinearKernel<T>& linear_kernel<T>(Activation);                                              \
-  void matmul(Stream& stream, TensorView<const T, 2> a, TensorView<const T, 2> b, TensorView<T, 2> c,        \
-              MatmulOptions options) {                                                                       \
-    Config config = matmul_config(stream.device(), dtype_of<T>, c.rows(), c.cols(), a.cols());               \
-    matmul_kernel<T>(options.activation).launch(stream, config, a, b, c);                                    \
+  void matmul(detail::StreamAt stream, TensorView<const T, 2> a, TensorView<const T, 2> b,                   \
+              TensorView<T, 2> c, MatmulOptions options) {                                                   \
+    launch_matmul(stream, a, b, c, options);                                                                 \
   }                                                                                                          \
-  void linear(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,                       \
+  void linear(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,              \
               TensorView<const T, 1> bias, TensorView<T, 2> y, MatmulOptions options) {                      \
-    Config config = matmul_config(stream.device(), dtype_of<T>, y.rows(), y.cols(), x.cols());               \
-    linear_kernel<T>(options.activation).launch(stream, config, x, weight, bias, y);                         \
+    launch_linear(stream, x, weight, bias, y, options);                                                      \
   }
 KILN_OPS_ELEMENTS(KILN_OPS_MATMUL)
 

@@ -6,13 +6,15 @@
 //   ops::linear(stream, x, torch_weight.transpose(), bias, y);                // weights as [N, K]
 //
 // f32, f64, bf16 and f16; sums are in f32, for f64 in f64, and the epilogue is computed on the sums. Any
-// extents and strides; contiguous rows are fastest. An empty K gives activation(bias). `c` may not overlap
-// the operands. UserError if the extents do not match. Returns when the work is queued. Thread-safe.
+// extents and strides; contiguous rows are fastest. An empty K gives activation(bias). UserError if the
+// extents do not match, if the result overlaps an operand, or if several of its indices are one element.
+// Returns when the work is queued. Thread-safe.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/detail/element.h>
+#include <kiln/ops/detail/stream_at.h>
 
 namespace kiln::ops {
 
@@ -21,9 +23,9 @@ struct MatmulOptions {
 };
 
 #define KILN_OPS_MATMUL(T)                                                                                   \
-  void matmul(Stream& stream, TensorView<const T, 2> a, TensorView<const T, 2> b, TensorView<T, 2> c,        \
-              MatmulOptions options = {});                                                                   \
-  void linear(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,                       \
+  void matmul(detail::StreamAt stream, TensorView<const T, 2> a, TensorView<const T, 2> b,                   \
+              TensorView<T, 2> c, MatmulOptions options = {});                                               \
+  void linear(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 2> weight,              \
               TensorView<const T, 1> bias, TensorView<T, 2> y, MatmulOptions options = {});
 KILN_OPS_ELEMENTS(KILN_OPS_MATMUL)
 #undef KILN_OPS_MATMUL

@@ -4,12 +4,13 @@
 //   ops::rmsnorm(stream, x, gamma, y, {.eps = 1e-6});    // x / sqrt(mean of x^2 + eps) * gamma
 //
 // f32, f64, bf16 and f16, computed in f32 (f64 in f64); y may be x. The variance is of the differences from
-// the mean, not of squares. Any strides; contiguous rows are fastest. UserError if the extents differ. Return
-// when the work is queued. Thread-safe.
+// the mean, not of squares. Any strides; contiguous rows are fastest. UserError if the extents differ, or if
+// y overlaps another tensor in part. Return when the work is queued. Thread-safe.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>
 #include <kiln/ops/detail/element.h>
+#include <kiln/ops/detail/stream_at.h>
 
 namespace kiln::ops {
 
@@ -18,10 +19,10 @@ struct NormOptions {
 };
 
 #define KILN_OPS_NORM(T)                                                                                     \
-  void layernorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,                     \
+  void layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,            \
                  TensorView<const T, 1> beta, TensorView<T, 2> y, NormOptions options = {});                 \
-  void rmsnorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma, TensorView<T, 2> y,   \
-               NormOptions options = {});
+  void rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,              \
+               TensorView<T, 2> y, NormOptions options = {});
 KILN_OPS_ELEMENTS(KILN_OPS_NORM)
 #undef KILN_OPS_NORM
 

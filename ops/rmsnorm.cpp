@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
+#include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 
@@ -45,24 +46,33 @@ void rmsnorm_looped_body(View<const T, 2> x, View<const T, 1> gamma, View<T, 2> 
 } // namespace
 
 template <class T> const RmsnormKernel<T>& rmsnorm_kernel() {
-  static const RmsnormKernel<T> made =
+  static const auto& made = *new RmsnormKernel<T>(
       kernel("rmsnorm", [](View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y,
-                           Scalar<detail::Accumulator<T>> eps) { rmsnorm_body<T>(x, gamma, y, eps); });
+                           Scalar<detail::Accumulator<T>> eps) { rmsnorm_body<T>(x, gamma, y, eps); }));
   return made;
 }
 template <class T> const RmsnormKernel<T>& rmsnorm_looped_kernel() {
-  static const RmsnormKernel<T> made = kernel(
-      "rmsnorm_looped", [](View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y,
-                           Scalar<detail::Accumulator<T>> eps) { rmsnorm_looped_body<T>(x, gamma, y, eps); });
+  static const auto& made =
+      *new RmsnormKernel<T>(kernel("rmsnorm_looped", [](View<const T, 2> x, View<const T, 1> gamma,
+                                                        View<T, 2> y, Scalar<detail::Accumulator<T>> eps) {
+        rmsnorm_looped_body<T>(x, gamma, y, eps);
+      }));
   return made;
 }
 
 namespace {
 template <class T>
-void launch_rmsnorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,
+void launch_rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,
                     TensorView<T, 2> y, NormOptions options) {
+  detail::Checks check("ops::rmsnorm", stream);
+  check.equal("x's rows and y's rows", x.rows(), y.rows());
+  check.equal("x's columns and y's columns", x.cols(), y.cols());
+  check.equal("gamma's size and x's columns", gamma.size(), x.cols());
+  check.writes({"y", y});
+  check.apart_or_same({"y", y}, {"x", x});
+  check.apart({"y", y}, {"gamma", gamma});
   using A = detail::Accumulator<T>;
-  auto c = detail::row_config(stream.device(), x.rows(), x.cols(), sizeof(A));
+  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(A));
   (c.whole ? rmsnorm_kernel<T>() : rmsnorm_looped_kernel<T>())
       .launch(stream, c.config, x, gamma, y, static_cast<A>(options.eps));
 }
@@ -71,8 +81,8 @@ void launch_rmsnorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T
 #define KILN_OPS_RMSNORM(T)                                                                                  \
   template const RmsnormKernel<T>& rmsnorm_kernel<T>();                                                      \
   template const RmsnormKernel<T>& rmsnorm_looped_kernel<T>();                                               \
-  void rmsnorm(Stream& stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma, TensorView<T, 2> y,   \
-               NormOptions options) {                                                                        \
+  void rmsnorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<const T, 1> gamma,              \
+               TensorView<T, 2> y, NormOptions options) {                                                    \
     launch_rmsnorm(stream, x, gamma, y, options);                                                            \
   }
 KILN_OPS_ELEMENTS(KILN_OPS_RMSNORM)

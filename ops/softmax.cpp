@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
+#include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 #include <limits>
@@ -50,19 +51,25 @@ template <class T> void softmax_looped_body(View<const T, 2> x, View<T, 2> y) {
 } // namespace
 
 template <class T> const SoftmaxKernel<T>& softmax_kernel() {
-  static const SoftmaxKernel<T> made =
-      kernel("softmax", [](View<const T, 2> x, View<T, 2> y) { softmax_body<T>(x, y); });
+  static const auto& made = *new SoftmaxKernel<T>(
+      kernel("softmax", [](View<const T, 2> x, View<T, 2> y) { softmax_body<T>(x, y); }));
   return made;
 }
 template <class T> const SoftmaxKernel<T>& softmax_looped_kernel() {
-  static const SoftmaxKernel<T> made =
-      kernel("softmax_looped", [](View<const T, 2> x, View<T, 2> y) { softmax_looped_body<T>(x, y); });
+  static const auto& made = *new SoftmaxKernel<T>(
+      kernel("softmax_looped", [](View<const T, 2> x, View<T, 2> y) { softmax_looped_body<T>(x, y); }));
   return made;
 }
 
 namespace {
-template <class T> void launch_softmax(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y) {
-  auto c = detail::row_config(stream.device(), x.rows(), x.cols(), sizeof(detail::Accumulator<T>));
+template <class T>
+void launch_softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y) {
+  detail::Checks check("ops::softmax", stream);
+  check.equal("x's rows and y's rows", x.rows(), y.rows());
+  check.equal("x's columns and y's columns", x.cols(), y.cols());
+  check.writes({"y", y});
+  check.apart_or_same({"y", y}, {"x", x});
+  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(detail::Accumulator<T>));
   (c.whole ? softmax_kernel<T>() : softmax_looped_kernel<T>()).launch(stream, c.config, x, y);
 }
 } // namespace
@@ -70,7 +77,9 @@ template <class T> void launch_softmax(Stream& stream, TensorView<const T, 2> x,
 #define KILN_OPS_SOFTMAX(T)                                                                                  \
   template const SoftmaxKernel<T>& softmax_kernel<T>();                                                      \
   template const SoftmaxKernel<T>& softmax_looped_kernel<T>();                                               \
-  void softmax(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y) { launch_softmax(stream, x, y); }
+  void softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y) {                      \
+    launch_softmax(stream, x, y);                                                                            \
+  }
 KILN_OPS_ELEMENTS(KILN_OPS_SOFTMAX)
 
 namespace {

@@ -4,15 +4,18 @@
 //
 // f32, f64, bf16 and f16, computed in f32 (f64 in f64). A row's largest element is subtracted first, so
 // nothing overflows; elements of -infinity give zero, and a row of nothing else gives NaN. Any strides;
-// contiguous rows are fastest. UserError if the extents differ. Returns when the work is queued. Thread-safe.
+// contiguous rows are fastest. UserError if the extents differ, or if y overlaps
+// another tensor in part. Returns when the work is queued. Thread-safe.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>
 #include <kiln/ops/detail/element.h>
+#include <kiln/ops/detail/stream_at.h>
 
 namespace kiln::ops {
 
-#define KILN_OPS_SOFTMAX(T) void softmax(Stream& stream, TensorView<const T, 2> x, TensorView<T, 2> y);
+#define KILN_OPS_SOFTMAX(T)                                                                                  \
+  void softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorView<T, 2> y);
 KILN_OPS_ELEMENTS(KILN_OPS_SOFTMAX)
 #undef KILN_OPS_SOFTMAX
 

@@ -100,3 +100,36 @@ TEST_CASE("the C functions refuse what they cannot take, and say why") {
   CHECK(kiln_softmax(dx, dy) == KILN_OK);
   CHECK(std::string(kiln_last_error()).empty());
 }
+
+TEST_CASE("the C functions name the argument whose memory they cannot take") {
+  Matrix<float> x(4, 5), y(4, 5);
+  Dl<float> dx(x), dy(y);
+  auto says = [](int code, const std::string& text) {
+    CHECK(code == KILN_USER_ERROR);
+    CHECK(kiln_last_error() == text);
+  };
+  Dl<float> wrong(x);
+  wrong.tensor.shape = nullptr;
+  says(kiln_softmax(wrong, dy), "kiln_softmax: x has no shape: it is null; set it to the extents");
+  wrong = Dl<float>(y);
+  wrong.tensor.shape = wrong.shape;
+  wrong.tensor.strides = nullptr;
+  wrong.tensor.data = nullptr;
+  wrong.tensor.byte_offset = 64;
+  says(kiln_softmax(dx, wrong),
+       "kiln_softmax: y's 'data' is null with extents {4, 5}; pass the array, or an extent of zero");
+  wrong.tensor.data = y.view().data();
+  wrong.tensor.byte_offset = 2;
+  says(kiln_activation(dx, wrong, "relu"), "kiln_activation: y's 'data' is not a multiple of 4 bytes, which "
+                                           "its elements need; align the array");
+  wrong.tensor.byte_offset = 0;
+  wrong.shape[0] = -4;
+  says(kiln_softmax(wrong, dy), "kiln_softmax: x's 'extents': extent 0 is -4; extents must not be negative");
+  Matrix<float> narrow(4, 3);
+  says(kiln_softmax(Dl(narrow), dy), "kiln_softmax: x's columns and y's columns differ: 3 != 5; pass tensors "
+                                     "whose extents match");
+  Matrix<float> square(4, 4);
+  Dl<float> s(square);
+  says(kiln_matmul(s, s, s),
+       "kiln_matmul: c overlaps a, which is read while it is written; give it memory of its own");
+}
