@@ -204,8 +204,25 @@ private:
       std::string where =
           op.operand(0)->type.is_scalar() ? "" : " at element " + index_text(op.operand(0)->type, i);
       throw UserError(op.loc, "device_assert failed in program " + program_text() + where + ": " +
-                                  std::string(op.text("message", "the condition is false")));
+                                  std::string(op.text("message", "the condition is false")) +
+                                  compared_text(op.operand(0), i));
     }
+  }
+
+  // ": 7 < 5 is false" of a condition that is a comparison, or one under a mask ("a < b | !mask").
+  std::string compared_text(const Value* condition, std::size_t i) {
+    const Op* op = condition->def;
+    if (!op) return {};
+    if (op->is(Opcode::Or)) {
+      std::string text = compared_text(op->operand(0), i);
+      return text.empty() ? compared_text(op->operand(1), i) : text;
+    }
+    std::string_view relation = relation_text(op->code);
+    if (relation.empty()) return {};
+    auto side = [&](int n) {
+      return cell_to_string(cell_dtype(op->operand(n)->type), value(op->operand(n))[i]);
+    };
+    return ": " + side(0) + std::string(relation) + side(1) + " is false";
   }
 
   void print(const Op& op) {

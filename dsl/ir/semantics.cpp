@@ -249,4 +249,16 @@ void store_cell(DType t, void* address, Cell x) {
   std::memcpy(address, &x, static_cast<std::size_t>(size_of(t)));
 }
 
+std::string_view relation_text(Opcode code) {
+  switch (code) {
+  case Opcode::Eq: return " == ";
+  case Opcode::Ne: return " != ";
+  case Opcode::Lt: return " < ";
+  case Opcode::Le: return " <= ";
+  case Opcode::Gt: return " > ";
+  case Opcode::Ge: return " >= ";
+  default: return {};
+  }
+}
+
 } // namespace kiln::ir

@@ -37,4 +37,7 @@ void store_cell(DType t, void* address, Cell x);
 // The dtype that rules the cells of a value: pointers count as U64.
 inline DType cell_dtype(const Type& type) { return type.pointer ? DType::U64 : type.dtype; }
 
+// " < " and the like for comparisons, nothing for other operations.
+std::string_view relation_text(Opcode code);
+
 } // namespace kiln::ir

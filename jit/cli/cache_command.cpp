@@ -51,6 +51,11 @@ int run_cache(int argc, char** argv) {
   CLI::App* clear = app.add_subcommand("clear", "remove every entry");
   CLI::App* verify = app.add_subcommand("verify", "read every entry and remove those that are damaged");
   verify->add_flag("--keep", keep, "leave damaged entries where they are");
+  if (argc > 1 && *argv[1] != '-' &&
+      app.get_subcommands([&](CLI::App* s) { return s->get_name() == argv[1]; }).empty()) {
+    fmt::print(stderr, "kiln cache: there is no subcommand \"{}\"; choose ls, clear or verify\n", argv[1]);
+    return wrong_usage;
+  }
   if (auto code = parse(app, argc, argv)) return *code;
   DiskCache& disk = DiskCache::standard();
   if (disk.folder().empty())

@@ -30,6 +30,22 @@ Assignment split_assignment(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+// "M=1000,x=512,64" in "M=1000" and "x=512,64": a comma ends an assignment only where another follows.
+std::vector<std::string> split_assignments(const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  for (const std::string& text : texts) {
+    std::size_t begin = 0;
+    for (std::size_t comma = text.find(','); comma != std::string::npos; comma = text.find(',', comma + 1)) {
+      std::size_t equals = text.find('=', comma);
+      if (equals == std::string::npos || equals > text.find(',', comma + 1)) continue;
+      parts.push_back(text.substr(begin, comma - begin));
+      begin = comma + 1;
+    }
+    parts.push_back(text.substr(begin));
+  }
+  return parts;
+}
+
 // "512x64", "M,64" in its parts; x separates only behind a digit, since names may hold it.
 std::vector<std::string> split_extents(const std::string& text) {
   std::vector<std::string> parts(1);
@@ -142,7 +158,7 @@ Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registere
   std::vector<std::string> values;
   example.parameters = named_parameters(kernel, registered, values);
   Names names = named_sizes(registered);
-  for (const std::string& size : sizes) {
+  for (const std::string& size : split_assignments(sizes)) {
     auto [name, value] = split_assignment(size);
     auto same = [&name = name](const ExampleParameter& p) { return p.name == name; };
     auto at = std::find_if(example.parameters.begin(), example.parameters.end(), same);

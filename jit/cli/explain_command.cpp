@@ -100,7 +100,8 @@ int run_explain(int argc, char** argv) {
   app.add_option("KERNEL", what, "a registered kernel, or a file of tile IR")->required();
   app.add_option("--config", configs, "sizes of dimensions, BM=64,BN=64, over the kernel's own")
       ->allow_extra_args(false);
-  app.add_option("--size", options.sizes, "a size of the arguments: M=1000, or x=512x64 for one parameter")
+  app.add_option("--size", options.sizes,
+                 "sizes of the arguments: M=1000,N=64, or x=512x64 for one parameter")
       ->allow_extra_args(false);
   app.add_option("--layouts", options.layouts,
                  "layout class of each view: any, unit or aligned, as in unit,any (default: what contiguous "

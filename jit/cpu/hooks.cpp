@@ -71,7 +71,8 @@ extern "C" {
 
 std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program,
                               const std::uint8_t* condition, std::int64_t count, const char* file,
-                              std::int64_t line, const char* message) {
+                              std::int64_t line, const char* message, const char* relation,
+                              std::int64_t dtype, const void* left, const void* right) {
   std::int64_t first = 0;
   while (first < count && condition[first])
     ++first;
@@ -81,6 +82,9 @@ std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program
   if (!state->error) {
     std::string where = count > 1 ? ", element " + std::to_string(first) : "";
     std::string text = message;
+    if (relation)
+      text += (text.empty() ? "" : ": ") + element_text(dtype, left, first) + relation +
+              element_text(dtype, right, first) + " is false";
     state->error = std::make_exception_ptr(
         UserError(SourceLocation(*file ? file : nullptr, static_cast<int>(line)),
                   "device_assert failed" + (text.empty() ? "" : ": " + text) + "; kernel " + state->kernel +

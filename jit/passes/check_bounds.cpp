@@ -1,13 +1,23 @@
-// check-bounds: asserts before every gather and scatter that its indices lie inside the view. Runs when
+// check-bounds: asserts before every access by index that its indices lie inside the view. Runs when
 // debugging.
 //
 //  1. Only elements that are not masked off are checked.
 //  2. Tiles of a view (view_load, view_store) are not checked: to reach over the edge is what they are for.
-//  3. So are indices that count positions (offsets, arange, extents, parameters): they reach over the edge as
-//     tiles do. Checked are indices that were read from memory or carried by a loop, which may be wrong.
+//     Those without axes are single elements, and are. So are atomics on elements of a view, which the
+//     language writes as pointers under the mask "inside the view".
+//  3. Indices that count positions (offsets, arange, extents, parameters) are not checked: they reach over
+//  the
+//     edge as tiles do. Checked are indices that were read from memory or carried by a loop, which may be
+//     wrong.
 //  4. A read with `other` says what outside elements are, and is not checked.
 //  5. The operation itself stays as it is, so what it does after a failed check is still defined.
+//  6. Each bound of each axis has an assert of its own, whose condition is one comparison: the error shows
+//  the
+//     index and the bound.
 #include <kiln/jit/passes/passes.h>
+
+#include <span>
+#include <string>
 
 #include <unordered_map>
 
@@ -51,6 +61,111 @@ private:
   std::unordered_map<const Value*, bool> known_;
 };
 
+bool is_element_access(const Op& op) {
+  if (op.is(Opcode::ViewGather) || op.is(Opcode::ViewScatter)) return true;
+  return (op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore)) && op.integers("axes").empty();
+}
+
+// What an atomic on elements of a view accesses: see emit_view_mask in dsl/detail/emit.cpp.
+struct AtomicAccess {
+  Value* view = nullptr; // null: pointers that the user made
+  std::vector<Value*> indices;
+  Value* mask = nullptr; // the user's
+};
+
+const Op* defined_by(const Value* value, Opcode code) {
+  return value->def && value->def->is(code) ? value->def : nullptr;
+}
+
+// The view whose extent along `axis` a value is, or is repeated from.
+Value* extent_of_view(const Value* value, int axis) {
+  if (const Op* splat = defined_by(value, Opcode::Splat)) value = splat->operand(0);
+  const Op* extent = defined_by(value, Opcode::ViewExtent);
+  return extent && extent->integer("axis") == axis ? extent->operand(0) : nullptr;
+}
+
+// index >= 0 && index < extent, for the axes up to `axis`; false if `mask` is anything else.
+bool match_inside(const Value* mask, int axis, AtomicAccess& access) {
+  const Op* both = defined_by(mask, Opcode::And);
+  if (!both) return false;
+  if (axis > 0) {
+    if (!match_inside(both->operand(0), axis - 1, access)) return false;
+    both = defined_by(both->operand(1), Opcode::And);
+    if (!both) return false;
+  }
+  const Op* low = defined_by(both->operand(0), Opcode::Ge);
+  const Op* high = defined_by(both->operand(1), Opcode::Lt);
+  if (!low || !high || low->operand(0) != high->operand(0)) return false;
+  Value* view = extent_of_view(high->operand(1), axis);
+  if (!view || (access.view && access.view != view)) return false;
+  access.view = view;
+  access.indices.push_back(low->operand(0));
+  return true;
+}
+
+// The view that the pointers of elements start from.
+const Value* view_of_pointers(const Value* pointers) {
+  const Op* sum = defined_by(pointers, Opcode::PtrAdd);
+  if (!sum) return nullptr;
+  const Value* start = sum->operand(0);
+  if (const Op* splat = defined_by(start, Opcode::Splat)) start = splat->operand(0);
+  const Op* data = defined_by(start, Opcode::ViewData);
+  return data ? data->operand(0) : nullptr;
+}
+
+// A single element is accessed as a tile without axes.
+bool match_single(const Value* mask, AtomicAccess& access) {
+  const Op* inside = defined_by(mask, Opcode::ViewMask);
+  if (!inside || !inside->integers("axes").empty()) return false;
+  access.view = inside->operand(0);
+  for (Value* offset : inside->view_offsets())
+    access.indices.push_back(offset);
+  return true;
+}
+
+AtomicAccess atomic_access(const Op& op) {
+  AtomicAccess single;
+  if (!op.mask()) return {};
+  if (match_single(op.mask(), single)) return single;
+  const Op* masked = defined_by(op.mask(), Opcode::And);
+  if (masked && match_single(masked->operand(0), single)) {
+    single.mask = masked->operand(1);
+    return single;
+  }
+  const Value* view = view_of_pointers(op.operand(0));
+  if (!view) return {};
+  const int last = view->type.view_rank - 1;
+  AtomicAccess access;
+  if (match_inside(op.mask(), last, access) && access.view == view) return access;
+  const Op* both = defined_by(op.mask(), Opcode::And);
+  access = {};
+  if (!both || !match_inside(both->operand(0), last, access) || access.view != view) return {};
+  access.mask = both->operand(1);
+  return access;
+}
+
+void assert_inside(Builder& build, DataDependence& data, const char* what, Value* view,
+                   std::span<Value* const> indices, Value* mask) {
+  const std::string name =
+      view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    Value* index = indices[axis];
+    if (!data.of(index)) continue;
+    const Shape& shape = index->type.shape;
+    Op* extent = build.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
+    extent->set("axis", static_cast<std::int64_t>(axis));
+    const std::string message = std::string(what) + " by index lies outside the view (" + name +
+                                ") along axis " + std::to_string(axis) + " (mask it off or mend the index)";
+    for (auto [relation, bound] : {std::pair{Opcode::Ge, build.index(0)}, {Opcode::Lt, extent->result()}}) {
+      std::vector<Value*> operands{build.binary(relation, index, build.splat(bound, shape))};
+      if (mask) operands.push_back(mask);
+      Op* check = build.create(Opcode::DeviceAssert, operands, {});
+      if (mask) check->set("has_mask", std::int64_t{1});
+      check->set("message", message);
+    }
+  }
+}
+
 void check_region(Region& region, DataDependence& data) {
   std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
   region.ops.clear();
@@ -58,33 +173,14 @@ void check_region(Region& region, DataDependence& data) {
   for (auto& op : old) {
     for (const auto& inner : op->regions)
       check_region(*inner, data);
-    if ((op->is(Opcode::ViewGather) && !op->other()) || op->is(Opcode::ViewScatter)) {
-      build.set_location(op->loc);
-      Value* view = op->operand(0);
-      Value* inside = nullptr;
-      int axis = -1;
-      for (Value* index : op->view_offsets()) {
-        ++axis;
-        if (!data.of(index)) continue;
-        Op* extent = build.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
-        extent->set("axis", std::int64_t{axis});
-        const Shape& shape = index->type.shape;
-        Value* low = build.binary(Opcode::Ge, index, build.splat(build.index(0), shape));
-        Value* high = build.binary(Opcode::Lt, index, build.splat(extent->result(), shape));
-        Value* both = build.binary(Opcode::And, low, high);
-        inside = inside ? build.binary(Opcode::And, inside, both) : both;
-      }
-      if (inside) {
-        std::vector<Value*> operands{inside};
-        if (Value* mask = op->mask()) operands.push_back(mask);
-        std::string name =
-            view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
-        Op* check = build.create(Opcode::DeviceAssert, operands, {});
-        if (op->mask()) check->set("has_mask", std::int64_t{1});
-        check->set("message", std::string(op->is(Opcode::ViewGather) ? "a read" : "a write") +
-                                  " by index lies outside the view (" + name +
-                                  "); mask it off or mend the index");
-      }
+    build.set_location(op->loc);
+    const bool reads = op->is(Opcode::ViewGather) || op->is(Opcode::ViewLoad);
+    if (is_element_access(*op) && !op->other()) {
+      assert_inside(build, data, reads ? "a read" : "a write", op->operand(0), op->view_offsets(),
+                    op->mask());
+    } else if (op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) {
+      const AtomicAccess access = atomic_access(*op);
+      if (access.view) assert_inside(build, data, "an atomic", access.view, access.indices, access.mask);
     }
     region.ops.push_back(std::move(op));
   }

@@ -98,6 +98,16 @@ std::uint64_t KernelCore::check_arguments(std::uint64_t* words, SourceLocation s
   return classes;
 }
 
+void KernelCore::check_pointers(const std::uint64_t* words, SourceLocation site) const {
+  if (!raw_pointers_) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (p.info.kind == ParameterInfo::Kind::Pointer && !words[p.first_word])
+      refuse(i, site,
+             " is a null pointer; pass the array, or one of no importance if every access is masked off");
+  }
+}
+
 std::uint64_t KernelCore::layout_bits(std::initializer_list<LayoutClass> layouts, SourceLocation site) const {
   if (layouts.size() != 0 && layouts.size() != static_cast<std::size_t>(views_))
     throw UserError(site, title() + ": warm_up got " + std::to_string(layouts.size()) +

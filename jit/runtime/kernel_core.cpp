@@ -17,6 +17,7 @@ KernelCore::KernelCore(const Recipe& recipe, std::shared_ptr<const void> functio
     bool view = info.kind == ParameterInfo::Kind::View;
     parameters_.push_back({info, words, view ? views_ : -1});
     views_ += view;
+    raw_pointers_ |= info.kind == ParameterInfo::Kind::Pointer;
     words += view ? 1 + 2 * info.rank : 1;
   }
   if (views_ > 32)

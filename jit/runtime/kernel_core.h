@@ -33,6 +33,8 @@ public:
   // Checks the views and pointers of a launch, and finds the layout class of each view, two bits each. The
   // stride of a last axis that has one element or none becomes 1.
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
+  // Refuses null raw pointers; for launches that run something.
+  void check_pointers(const std::uint64_t* words, SourceLocation site) const;
   // "kernel "add" (add.cpp:12)"
   std::string title() const;
   // The error about an argument: "kernel "add" (add.cpp:12): argument 2" and what is wrong with it.
@@ -72,6 +74,7 @@ private:
   std::shared_ptr<const void> function_;
   std::vector<Parameter> parameters_;
   int views_ = 0;
+  bool raw_pointers_ = false; // among the parameters
   std::atomic<long> references_{1};
   VariantTable variants_;
   std::mutex mutex_; // guards insertion into variants_ and pending_

@@ -114,6 +114,7 @@ void launch(KernelCore& core, Stream& stream, Location at, const Config& config,
   code.expectations.check(words);
   Programs programs;
   if (!find_grid(core, site, code.grid, given, words, stream.device(), programs)) return;
+  core.check_pointers(words, site);
   double ns = code.cost.program_ns(words) * static_cast<double>(programs.total);
 
   std::uint64_t* payload = words - programs.rank - 1;
@@ -144,6 +145,7 @@ void interpret(KernelCore& core, const Config& config, const Grid* given, std::u
     axes.push_back({layout.extent_word(axis.param, axis.axis), axis.tile.value()});
   Programs programs;
   if (!find_grid(core, site, axes, given, words, Device::cpu(), programs)) return;
+  core.check_pointers(words, site);
   ir::interpret(*kernel, words, {programs.axes, static_cast<std::size_t>(programs.rank)});
 }
 

@@ -6,6 +6,7 @@
 //   KILN_KEEP_DIR     where to write them; default ./kiln-keep
 //   KILN_LOG          off, error, warning (default), info, debug: what goes to stderr
 //   KILN_CACHE_DIR    the kernel cache on disk; default $XDG_CACHE_HOME/kiln or ~/.cache/kiln
+//   KILN_CACHE_LIMIT  how large that cache may grow: bytes, or with suffix K, M or G; default 2G
 //   KILN_NUM_THREADS  threads that run a CPU kernel, the launching one included; default: all CPUs
 //   KILN_COMPILE_POLICY  allow, warn, forbid: see compile_policy.h
 //   KILN_CPU          CPU to compile for, as LLVM names it; default: the one found

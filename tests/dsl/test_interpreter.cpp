@@ -424,8 +424,9 @@ TEST_CASE("device_assert names line, program and element; device_print gives who
   std::vector<float> in{0, 0.5, 1, 8};
   std::string lines;
   InterpreterOptions options{.print = [&](const std::string& line) { lines += line + "\n"; }};
-  REQUIRE_THROWS_WITH(Arguments().view(in.data(), {4}).run(k, options),
-                      "kernel.cpp:7: device_assert failed in program (1) at element (1): x is small");
+  REQUIRE_THROWS_WITH(
+      Arguments().view(in.data(), {4}).run(k, options),
+      "kernel.cpp:7: device_assert failed in program (1) at element (1): x is small: 8 < 3 is false");
   CHECK(lines == "x = 0 [0, 0.5]\nx = 2 [1, 8]\n");
   options.device_asserts = false;
   CHECK_NOTHROW(Arguments().view(in.data(), {4}).run(k, options));

@@ -33,7 +33,8 @@ TEST_CASE("a failed device_assert becomes the stream's error, with its line, pro
   Stream stream;
   k.launch(stream, {BN = 4}, TensorView(x), TensorView(out));
   REQUIRE(error_of([&] { stream.synchronize(); }) ==
-          line + ": device_assert failed: x is not negative; kernel checked, program (1), element 2");
+          line + ": device_assert failed: x is not negative: -1 >= 0 is false; kernel checked, program (1), "
+                 "element 2");
   // It stays until it is cleared.
   REQUIRE(stream.failed());
   REQUIRE_THROWS_AS(k.launch(stream, {BN = 4}, TensorView(x), TensorView(out)), UserError);
@@ -51,4 +52,73 @@ TEST_CASE("without KILN_DEBUG a device_assert does nothing") {
   k.launch(stream, {BN = 4}, TensorView(x), TensorView(out));
   stream.synchronize();
   REQUIRE(out == x);
+}
+
+// --- Accesses by an index from memory or a loop's state, under KILN_DEBUG ----------------------------------
+
+namespace {
+
+using Index = std::int64_t;
+
+// What a kernel of a tensor of 100 and an index says.
+template <class K> std::string checked_error(const K& kernel, Index index) {
+  ScopedOptions debug(debugging());
+  std::vector<float> y(100, 1);
+  std::vector<Index> indices(1, index);
+  Stream stream;
+  kernel.launch(stream, {}, Grid{1}, TensorView(y), TensorView<const Index, 1>(indices));
+  std::string error = error_of([&] { stream.synchronize(); });
+  stream.clear_error();
+  return error;
+}
+std::string outside(const std::string& place, const char* what, const char* comparison, const char* kernel,
+                    const char* element = "") {
+  return place + ": device_assert failed: " + what +
+         " by index lies outside the view (parameter 1) along axis 0 (mask it off or mend the index): " +
+         comparison + " is false; kernel " + kernel + ", program (0)" + element;
+}
+
+} // namespace
+
+TEST_CASE("a single element read or written outside of its view is an error when debugging") {
+  const auto read = kernel("read", [](View<float, 1> y, View<const Index, 1> at) {
+    y.at(0).store(y.at(at.at(0).load()).load() + 1.f);
+  });
+  const std::string line = KILN_HERE(-2);
+  CHECK(checked_error(read, 100) == outside(line, "a read", "100 < 100", "read"));
+  CHECK(checked_error(read, -1) == outside(line, "a read", "-1 >= 0", "read"));
+  CHECK(checked_error(read, 99) == "no error");
+  const auto write =
+      kernel("write", [](View<float, 1> y, View<const Index, 1> at) { y.at(at.at(0).load()).store(1.f); });
+  CHECK(checked_error(write, 7000) == outside(KILN_HERE(-1), "a write", "7000 < 100", "write"));
+  const auto state_index = kernel("state_index", [](View<float, 1> y, View<const Index, 1> at) {
+    auto [a, sum] = for_range(0, 4, 1, state(at.at(0).load(), Scalar<float>(0.f)),
+                              [&](auto, auto a, auto sum) { return state(a + 3, sum + y.at(a).load()); });
+    y.at(0).store(sum);
+  });
+  CHECK(checked_error(state_index, 90) == "no error");
+  CHECK(checked_error(state_index, 95) == outside(KILN_HERE(-4), "a read", "101 < 100", "state_index"));
+  const auto masked = kernel("masked", [](View<float, 1> y, View<const Index, 1> at) {
+    Scalar<Index> i = at.at(0).load();
+    y.at(i).store(1.f, i < 100);
+    y.at(0).store(y.at(i).load(i < 100));
+  });
+  CHECK(checked_error(masked, 100) == "no error");
+}
+
+TEST_CASE("an atomic outside of its view is an error when debugging") {
+  const auto add = kernel("add", [](View<float, 1> y, View<const Index, 1> at) {
+    Tile i = at.at(0).load() + arange(4_c);
+    y.at(i).atomic_add(full(1.f, 4_c));
+  });
+  CHECK(checked_error(add, 98) == outside(KILN_HERE(-2), "an atomic", "100 < 100", "add", ", element 2"));
+  CHECK(checked_error(add, 96) == "no error");
+  const auto masked = kernel("masked_add", [](View<float, 1> y, View<const Index, 1> at) {
+    Tile i = at.at(0).load() + arange(4_c);
+    y.at(i).atomic_add(full(1.f, 4_c), i < 100);
+  });
+  CHECK(checked_error(masked, 98) == "no error");
+  const auto one =
+      kernel("one", [](View<float, 1> y, View<const Index, 1> at) { y.at(at.at(0).load()).atomic_max(3.f); });
+  CHECK(checked_error(one, -5) == outside(KILN_HERE(-1), "an atomic", "-5 >= 0", "one"));
 }

@@ -62,7 +62,7 @@ expect 0 '"entries": \[\]' cache ls --json
 expect 0 'removed 0 entries' cache clear
 expect 0 '0 entries, 0 bad' cache verify
 expect 2 'kiln cache: A subcommand is required' cache
-expect 2 'kiln cache: ' cache burn
+expect 2 'kiln cache: there is no subcommand "burn"; choose ls, clear or verify' cache burn
 
 cat >axpy.kir <<'KIR'
 kernel @axpy(%a: f32, %x: view<const f32, 1>, %y: view<f32, 1>) {
@@ -83,6 +83,9 @@ expect 0 '^  arithmetic +2.048 KFLOP' explain axpy.kir --config BM=64 --size x=1
 expect 0 'axpy.kir:11: view_store %y' explain axpy.kir --config BM=64 --asm
 expect 0 'kiln_hook|define void @kiln_entry' explain axpy.kir --config BM=64 --llvm --debug
 expect 1 "axpy.kir:5: .*x's and y's extents: 1000 != 999" explain axpy.kir --config BM=64 --size x=1000 --size y=999 --size a=1
+expect 0 '16 programs' explain axpy.kir --config BM=64 --size x=1000,y=1000,a=2
+expect 1 'size of y: "many" is not a number' explain axpy.kir --config BM=64 --size x=1000,y=many
+expect 1 'the CPU i386 does not run 64-bit code; choose among .*haswell' explain axpy.kir --config BM=64 --cpu i386
 expect 1 'dimension BM has no size' explain axpy.kir
 expect 1 'has no size or parameter z; it has a, x, y' explain axpy.kir --config BM=64 --size z=3
 expect 1 '2 extents for a view of rank 1' explain axpy.kir --config BM=64 --size x=3x4

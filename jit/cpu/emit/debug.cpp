@@ -1,6 +1,7 @@
 // Asserts and prints: the values go to scratch and a hook of the runtime looks at them.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
+#include <kiln/dsl/ir/semantics.h>
 #include <kiln/jit/cpu/abi.h>
 
 #include <functional>
@@ -44,6 +45,17 @@ void KernelEmitter::emit_dense(const ir::Value* v, Value* pointer,
   loops(loops, 0, b_.getInt64(0));
 }
 
+// The comparison that a condition is, or is under a mask ("a < b | !mask"), if its sides can be had where the
+// condition is used: those of a tile that was put in a buffer may have been read before a store.
+const ir::Op* KernelEmitter::comparison_of(const ir::Value* condition) const {
+  if (!condition->def || (condition->type.is_tile() && plan_.has_buffer(condition))) return nullptr;
+  const ir::Op& op = *condition->def;
+  if (!ir::relation_text(op.code).empty()) return &op;
+  if (!op.is(ir::Opcode::Or)) return nullptr;
+  const ir::Op* left = comparison_of(op.operand(0));
+  return left ? left : comparison_of(op.operand(1));
+}
+
 void KernelEmitter::emit_assert(const ir::Op& op) {
   flush();
   if (!options_.debug) return;
@@ -57,11 +69,27 @@ void KernelEmitter::emit_assert(const ir::Op& op) {
   });
   auto* ptr = b_.getPtrTy();
   auto* i64 = b_.getInt64Ty();
-  Value* failed =
-      b_.CreateCall(hook(assert_hook, b_.getInt32Ty(), {ptr, i64, ptr, i64, ptr, i64, ptr}),
-                    {launch_context_, program_, dense.pointer, b_.getInt64(static_cast<std::uint64_t>(count)),
-                     text(op.loc ? op.loc.file : ""), b_.getInt64(static_cast<std::uint64_t>(op.loc.line)),
-                     text(op.text("message"))});
+  const ir::Op* comparison = comparison_of(condition);
+  llvm::Constant* null = llvm::ConstantPointerNull::get(ptr);
+  llvm::Constant* relation = null;
+  Value* sides[2] = {null, null};
+  std::int64_t dtype = 0;
+  if (comparison) {
+    relation = text(ir::relation_text(comparison->code));
+    for (int i = 0; i < 2; ++i) {
+      const ir::Value* side = comparison->operand(i);
+      dtype = side->type.pointer ? -1 : static_cast<std::int64_t>(side->type.dtype);
+      Buffer values = make_buffer(side->type.dtype, side->type.pointer, {count});
+      emit_dense(side, values.pointer, [](Nest&, const Indices&, Value* x) { return x; });
+      sides[i] = values.pointer;
+    }
+  }
+  Value* failed = b_.CreateCall(
+      hook(assert_hook, b_.getInt32Ty(), {ptr, i64, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, ptr}),
+      {launch_context_, program_, dense.pointer, b_.getInt64(static_cast<std::uint64_t>(count)),
+       text(op.loc ? op.loc.file : ""), b_.getInt64(static_cast<std::uint64_t>(op.loc.line)),
+       text(op.text("message")), relation, b_.getInt64(static_cast<std::uint64_t>(dtype)), sides[0],
+       sides[1]});
   // The program ends here; what other programs do is unaffected until they see the stop flag.
   auto* stop = llvm::BasicBlock::Create(context_, "assert.failed", function_);
   auto* on = llvm::BasicBlock::Create(context_, "assert.held", function_);

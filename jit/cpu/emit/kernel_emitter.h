@@ -181,6 +181,7 @@ private:
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,
                   const std::function<llvm::Value*(Nest&, const Indices&, llvm::Value*)>& change);
+  const ir::Op* comparison_of(const ir::Value* condition) const;
   void emit_assert(const ir::Op& op);
   void emit_print(const ir::Op& op);
 
