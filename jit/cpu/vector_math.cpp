@@ -13,7 +13,8 @@ MathOptions math_options(const llvm::TargetMachine& target) {
   const llvm::Triple& triple = target.getTargetTriple();
   if (!triple.isX86()) return {.has_fma = true, .avx512 = false};
   const llvm::MCSubtargetInfo& subtarget = *target.getMCSubtargetInfo();
-  return {.has_fma = subtarget.checkFeatures("+fma"), .avx512 = subtarget.checkFeatures("+avx512f,+avx512dq")};
+  return {.has_fma = subtarget.checkFeatures("+fma"),
+          .avx512 = subtarget.checkFeatures("+avx512f,+avx512dq")};
 }
 
 int operand_count(MathFn fn) { return fn == MathFn::Pow || fn == MathFn::Atan2 ? 2 : 1; }
