@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/cli/kernel_file.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/runtime/options.h>
@@ -24,30 +25,6 @@ constexpr const char* description =
     "KILN_KEEP=tile writes them; - reads the standard input.\n\n"
     "  kiln explain matmul --size M=1000 --config BM=32 --asm\n"
     "  kiln explain scale.kir --config BM=1024 --size x=1000000 --bandwidth 20";
-
-std::string read(const std::string& path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream file;
-  if (!std::filesystem::is_directory(path))
-    file.open(path, std::ios::binary); // opening a folder works, reading not
-  if (!file.is_open())
-    throw UserError(path + ": cannot be read; name a registered kernel or a file with tile IR");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-bool is_file_name(const std::string& text) {
-  return text == "-" || text.find('/') != std::string::npos || text.find('.') != std::string::npos;
-}
-
-[[noreturn]] void unknown_kernel(const std::string& name) {
-  std::vector<std::string> names;
-  for (const RegisteredKernel* kernel : kernels())
-    names.push_back(kernel->name);
-  std::string meant = nearest(name, names);
-  throw UserError("there is no kernel " + name + "; " +
-                  (meant.empty() ? "`kiln kernels` lists those there are, and a file of tile IR ends in .kir"
-                                 : "did you mean " + meant + "?"));
-}
 
 bool has_dimension(const ir::Kernel& kernel, std::string_view name) {
   for (const char* dimension : kernel.dimensions())
@@ -78,15 +55,12 @@ std::vector<Explanation> explain_all(const std::string& what, const ExplainOptio
     explanations.push_back(explain(*registered->record(config), registered, options));
     return explanations;
   }
-  if (!is_file_name(what)) unknown_kernel(what);
-  auto kernels = ir::parse_all(read(what), what == "-" ? "<stdin>" : what);
+  auto kernels = kernels_of_file(what);
   for (auto& kernel : kernels) {
-    ir::verify(*kernel, ir::Blame::Author);
     ExplainOptions own = options;
     own.config = config_for(*kernel, kernels, Config::parse(options.config));
     explanations.push_back(explain(*kernel, nullptr, own));
   }
-  if (explanations.empty()) throw UserError(what + ": there is no kernel in this file");
   return explanations;
 }
 

@@ -1,4 +1,5 @@
 // Evaluates one element (or one vector of lanes) of a lazy tile at given indices.
+#include <kiln/jit/cpu/emit/combine.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -177,40 +178,9 @@ Indices KernelEmitter::reshape_index(Nest& nest, const std::vector<std::int64_t>
   return result;
 }
 
-// Runs a combine region on vectors or scalars. `keep_wide` skips the rounding of narrow floats (sums, which
-// round once).
 Values KernelEmitter::evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide) {
-  std::unordered_map<const ir::Value*, Value*> values;
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    values[region.args[i].get()] = arguments[i];
-  auto value_of = [&](const ir::Value* v) {
-    auto at = values.find(v);
-    return at != values.end() ? at->second : scalar(v);
-  };
-  Values results;
-  for (const auto& op : region.ops) {
-    if (op->is(Opcode::Yield)) {
-      for (const ir::Value* v : op->operands)
-        results.push_back(value_of(v));
-      break;
-    }
-    if (op->is(Opcode::Constant)) {
-      values[op->result()] = emit_constant(context_, *op);
-      continue;
-    }
-    Values operands;
-    int lanes = 1;
-    for (const ir::Value* v : op->operands) {
-      operands.push_back(value_of(v));
-      lanes = std::max(lanes, lanes_of(operands.back()));
-    }
-    for (Value*& v : operands)
-      v = widen(b_, v, lanes);
-    values[op->result()] = keep_wide && op->is(Opcode::Add) && is_float(op->result()->type.dtype)
-                               ? b_.CreateFAdd(operands[0], operands[1])
-                               : emit_elementwise(b_, numbers_, *op, operands);
-  }
-  return results;
+  return emit_combine(b_, numbers_, region, arguments, keep_wide,
+                      [&](const ir::Value* v) { return scalar(v); });
 }
 
 } // namespace kiln::cpu

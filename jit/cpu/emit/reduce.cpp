@@ -1,67 +1,11 @@
 // Reductions and scans: identities, combining vectors of running values, and the last steps across lanes.
+#include <kiln/jit/cpu/emit/combine.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-
-#include <limits>
-#include <optional>
 
 namespace kiln::cpu {
 
 using ir::Opcode;
 using llvm::Value;
-
-namespace {
-
-// The operation of a combine region that is one commutative operation on its two arguments.
-std::optional<Opcode> simple_combine(const ir::Op& op) {
-  const ir::Region& region = *op.region();
-  if (op.num_results() != 1 || region.ops.size() != 2) return std::nullopt;
-  const ir::Op& body = *region.ops[0];
-  const ir::Op& yield = *region.ops[1];
-  if (body.num_results() != 1 || yield.operands[0] != body.result() || body.num_operands() != 2)
-    return std::nullopt;
-  const ir::Value *a = region.args[0].get(), *b = region.args[1].get();
-  bool both =
-      (body.operand(0) == a && body.operand(1) == b) || (body.operand(0) == b && body.operand(1) == a);
-  if (!both) return std::nullopt;
-  switch (body.code) {
-  case Opcode::Add:
-  case Opcode::Mul:
-  case Opcode::Min:
-  case Opcode::Max:
-  case Opcode::And:
-  case Opcode::Or:
-  case Opcode::Xor: return body.code;
-  default: return std::nullopt;
-  }
-}
-
-// x combined with it is x.
-llvm::Constant* identity(llvm::LLVMContext& context, Opcode code, DType t) {
-  llvm::Type* type = compute_type(context, t);
-  unsigned bits = type->isIntegerTy() ? type->getIntegerBitWidth() : 0;
-  switch (code) {
-  case Opcode::Add:
-    return is_float(t) ? llvm::ConstantFP::getZero(type, /*Negative=*/true)
-                       : llvm::Constant::getNullValue(type);
-  case Opcode::Mul: return is_float(t) ? llvm::ConstantFP::get(type, 1.0) : llvm::ConstantInt::get(type, 1);
-  case Opcode::And: return llvm::Constant::getAllOnesValue(type);
-  case Opcode::Or:
-  case Opcode::Xor: return llvm::Constant::getNullValue(type);
-  case Opcode::Min:
-    if (is_float(t)) return llvm::ConstantFP::getNaN(type); // loses against everything; all NaN gives NaN
-    return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMaxValue(bits)
-                                                        : llvm::APInt::getMaxValue(bits));
-  default:
-    if (is_float(t)) return llvm::ConstantFP::getNaN(type);
-    return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMinValue(bits)
-                                                        : llvm::APInt::getMinValue(bits));
-  }
-}
-
-// Whether the combine runs in f32 for a narrow float and rounds at the end only.
-bool keeps_wide(const ir::Op& op) { return simple_combine(op) == Opcode::Add; }
-
-} // namespace
 
 Accumulators KernelEmitter::initial_accumulators(Nest& nest) {
   Accumulators result;

@@ -1,0 +1,119 @@
+// Emits, optimises and prints PTX through LLVM's NVPTX target.
+#include <kiln/jit/gpu/compiler.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/gpu/ptx_machine.h>
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <mutex>
+
+namespace kiln::gpu {
+namespace {
+
+// The lowest PTX version that knows the architecture and what is emitted for it.
+int lowest_ptx(const std::string& arch) {
+  if (arch == "sm_80") return 70;
+  if (arch == "sm_90a") return 80;
+  if (arch == "sm_100a") return 86;
+  throw UserError("Kiln knows the GPU architectures sm_80, sm_90a and sm_100a, not \"" + arch + "\"");
+}
+
+// That a block may have when it asks for it.
+std::int64_t shared_bytes_of(const std::string& arch) {
+  return (arch == "sm_80" ? 163 : 227) * std::int64_t{1024};
+}
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
+  internal_check(found != nullptr, "LLVM has no NVPTX target: " + error);
+  const int ptx = target.ptx ? target.ptx : lowest_ptx(target.arch);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // SEMANTICS: an fma only where the kernel has one
+  return std::unique_ptr<llvm::TargetMachine>(
+      found->createTargetMachine(triple, target.arch, "+ptx" + std::to_string(ptx), options,
+                                 llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine); // without the machine jump threading breaks warp-wide operations
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  if (llvm::Error error = builder.parsePassPipeline(
+          passes, "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),gvn,"
+                  "instcombine<no-verify-fixpoint>,dse,simplifycfg)"))
+    internal_error(llvm::toString(std::move(error)));
+  passes.run(module, modules);
+}
+
+} // namespace
+
+Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOptions& options) {
+  std::unique_ptr<llvm::TargetMachine> machine = make_machine(target);
+  llvm::LLVMContext context;
+  llvm::Module module(lowered.name, context);
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+
+  if (options.warps < 1 || options.warps > 32 || (options.warps & (options.warps - 1)) != 0)
+    throw UserError("kernel " + lowered.name + ": num_warps is " + std::to_string(options.warps) +
+                    "; a block has 1, 2, 4, 8, 16 or 32 warps");
+  const LayoutPlan plan = plan_layouts(lowered, options.warps);
+  PtxMachine instructions;
+  cpu::NumberOptions numbers;
+  numbers.math = {.has_fma = true, .avx512 = false};
+  KernelEmitter emitter(module, lowered, plan, numbers, instructions, options.debug);
+  emitter.run();
+  Ptx result;
+  result.shape = emitter.shape();
+  if (const std::int64_t most = shared_bytes_of(target.arch); result.shape.shared_bytes > most)
+    throw UserError("kernel " + lowered.name + ": its tiles need " +
+                    std::to_string(result.shape.shared_bytes) + " bytes of shared memory, and a block on " +
+                    target.arch + " has " + std::to_string(most) + "; choose smaller tiles");
+  llvm::Function* entry = module.getFunction(lowered.name);
+  entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  const std::string threads = std::to_string(32 * options.warps);
+  entry->addFnAttr("nvvm.reqntid", threads + ",1,1");
+  if (options.keep_llvm) {
+    llvm::raw_string_ostream stream(result.llvm);
+    module.print(stream, nullptr);
+  }
+  std::string problems;
+  llvm::raw_string_ostream stream(problems);
+  if (llvm::verifyModule(module, &stream))
+    internal_error("kernel " + lowered.name + " lowered to invalid LLVM IR: " + problems);
+  optimize(module, *machine);
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream out(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    internal_error("LLVM cannot write PTX");
+  passes.run(module);
+  result.text.assign(text.begin(), text.end());
+  return result;
+}
+
+} // namespace kiln::gpu

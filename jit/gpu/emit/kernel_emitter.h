@@ -1,0 +1,171 @@
+// Lowers one tile IR kernel to LLVM IR for the threads of a GPU block.
+//
+// A program is one block of `plan.warps` warps. Scalars are computed by every thread alike. A tile is a list
+// of registers in each thread; its layout says which element a register of a lane of a warp holds. Operations
+// are emitted in program order, tiles that cost nothing where they are used, in the layout wanted there.
+// Elements beyond a tile's extents (layouts are padded to powers of two) hold anything: loads, stores,
+// reductions and products mask them. Members are spread over the files of this folder by topic.
+#pragma once
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/cpu/emit/elementwise.h>
+#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/emit/machine.h>
+#include <kiln/jit/gpu/layout_plan.h>
+
+#include <llvm/IR/DIBuilder.h>
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+namespace kiln::gpu {
+
+// What a launch must know about the code.
+struct KernelShape {
+  int warps = 4;
+  std::int64_t shared_bytes = 0;
+};
+
+class KernelEmitter {
+public:
+  // `plan` must be that of `kernel` and outlive the emitter.
+  KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
+                const cpu::NumberOptions& numbers, Machine& machine, bool debug = false);
+  void run();
+  KernelShape shape() const { return {plan_.warps, shared_bytes_}; }
+
+private:
+  struct Tile {
+    LinearLayout layout;
+    Values registers;
+  };
+  struct ViewFacts {
+    llvm::Value* data = nullptr;
+    Values extents, strides;
+  };
+
+  // kernel_emitter.cpp: entry, regions, scalars
+  void emit_entry();
+  void load_parameters(const std::vector<llvm::Value*>& words);
+  void emit_region(const ir::Region& region);
+  void emit_op(const ir::Op& op);
+  void emit_scalar(const ir::Op& op);
+  llvm::Value* scalar(const ir::Value* v);
+  ViewFacts& facts(const ir::Value* view);
+
+  // tiles.cpp: registers in a layout
+  void define(const ir::Value* v, LinearLayout layout, Values registers);
+  Values registers(const ir::Value* v, const LinearLayout& layout);
+  Values evaluate_free(const ir::Value* v, const LinearLayout& layout);
+  // convert.cpp
+  Values convert(const Values& from, const LinearLayout& have, const LinearLayout& want);
+  Values emit_plan(const WarpShuffles& plan, const Values& from);
+  Values emit_plan(const SharedExchange& plan, const Values& from);
+  Values flipped(Values values, const ThreadFunction& flip);
+  llvm::Value* thread_number(const ThreadFunction& f);
+  Values exchange(const Values& from, const LinearLayout& have,
+                  const std::function<llvm::Value*(int)>& written, const LinearLayout& want,
+                  const std::function<llvm::Value*(int)>& read, std::int64_t elements, llvm::Type* type);
+  void emit_reshape(const ir::Op& op);
+
+  // tiles.cpp, on: where a thread is
+  LinearLayout layout_of(const ir::Value* v); // where it lives, or the default of a free tile
+  llvm::Value* thread_part(const LinearLayout& layout, int axis);                      // i32
+  llvm::Value* coordinate(const LinearLayout& layout, int reg, int axis);              // i32
+  llvm::Value* inside_tile(const LinearLayout& layout, int reg, const ir::Type& type); // i1; null: always
+  llvm::Value* owner(const LinearLayout& layout); // i1: holds what no earlier thread does; null: always
+  llvm::Value* lane();
+  llvm::Value* warp();
+
+  // memory.cpp
+  struct Access { // of one register
+    llvm::Value* pointer = nullptr;
+    llvm::Value* wanted = nullptr; // null: always
+  };
+  struct ViewTile {
+    std::vector<Access> elements;
+    llvm::Value* inside = nullptr; // uniform: every element lies in the view; null: unknown
+    int vector = 1;                // neighbouring registers that one aligned access serves
+  };
+  ViewTile view_tile(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
+  void emit_view_load(const ir::Op& op);
+  void emit_view_places(const ir::Op& op); // pointers or masks
+  void emit_view_store(const ir::Op& op);
+  void emit_pointer_load(const ir::Op& op);
+  void emit_pointer_store(const ir::Op& op);
+  void emit_gather(const ir::Op& op);
+  void emit_scatter(const ir::Op& op);
+  std::vector<Access> pointer_accesses(const ir::Op& op, const LinearLayout& layout);
+  std::vector<Access> gather_accesses(const ir::Op& op, const LinearLayout& layout);
+  Values load(const ViewTile& tile, DType t, const Values& otherwise);
+  void store(const ViewTile& tile, DType t, const Values& values, const LinearLayout& layout);
+  llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
+
+  // order.cpp: barriers
+  struct Touch {
+    enum class Kind { View, Pointer, Shared } kind;
+    bool write = false;
+    const ir::Op* op = nullptr;
+    const ir::Value* view = nullptr;
+    std::int64_t begin = 0, end = 0; // bytes of shared memory
+    bool checked = false;            // a barrier_if has come since
+  };
+  void touch(Touch next);
+  void barrier();
+  void exchange_in_warp(const Touch& reading);
+  bool same_elements(const ir::Op& a, const ir::Op& b) const;
+  void collect_touches(const ir::Region& region, std::vector<Touch>& into) const;
+  std::int64_t allocate_shared(std::int64_t bytes);
+  llvm::Value* shared_pointer(std::int64_t offset);
+
+  // reduce.cpp
+  void emit_reduce(const ir::Op& op);
+  llvm::Value* shuffle(llvm::Value* v, const std::function<llvm::Value*(llvm::Value*)>& word);
+  Values combine(const ir::Op& op, const Values& a, const Values& b);
+
+  // dot.cpp, scan.cpp, atomics.cpp
+  void emit_dot(const ir::Op& op);
+  void emit_mma(const ir::Op& op);
+  void emit_scan(const ir::Op& op);
+  void emit_atomic(const ir::Op& op);
+
+  // debug.cpp
+  void emit_assert(const ir::Op& op);
+  void emit_print(const ir::Op& op);
+
+  // control.cpp
+  void emit_for(const ir::Op& op);
+  void emit_while(const ir::Op& op);
+  void emit_if(const ir::Op& op);
+  std::optional<LinearLayout> carried_layout(const ir::Value* v); // none: a scalar
+  Values flatten(const std::vector<const ir::Value*>& values, const std::vector<const ir::Value*>& places);
+  void bind(const std::vector<const ir::Value*>& places, const Values& flat);
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const ir::Kernel& kernel_;
+  const LayoutPlan& plan_;
+  cpu::NumberOptions numbers_;
+  Machine& machine_;
+  const bool debug_; // asserts act
+  IRBuilder b_;
+  ir::ArgumentLayout arguments_;
+  passes::AxisInfos facts_;
+
+  llvm::Function* function_ = nullptr;
+  llvm::Instruction* entry_end_ = nullptr; // values that hold everywhere are inserted before it
+  Values coordinates_, grid_;
+  llvm::Value *thread_ = nullptr, *lane_ = nullptr, *warp_ = nullptr, *overlap_ = nullptr;
+  llvm::GlobalVariable* shared_ = nullptr;
+  std::int64_t shared_bytes_ = 0, next_shared_ = 0;
+
+  std::unordered_map<const ir::Value*, int> uses_;
+  std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
+  std::unordered_map<const ir::Value*, ViewFacts> views_;
+  std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_; // the first is where it lives
+  std::vector<std::pair<std::pair<std::string, int>, llvm::Value*>> thread_parts_;
+  std::vector<Touch> touched_;
+};
+
+} // namespace kiln::gpu

@@ -1,0 +1,259 @@
+// Layout assignment: one walk in program order.
+#include <kiln/jit/gpu/layout_plan.h>
+
+#include <kiln/jit/gpu/layouts.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::gpu {
+
+using ir::Opcode;
+
+namespace {
+
+int log2_of_warps(int warps) { return std::countr_zero(static_cast<unsigned>(warps)); }
+
+// The widest vector, in bits of elements, that leaves work for every thread.
+int vector_bits(const std::vector<int>& shape, int fast, int bytes, int warps) {
+  int total = 0;
+  for (int b : shape)
+    total += b;
+  const int for_each = std::max(0, total - lane_bits - log2_of_warps(warps));
+  const int widest = std::countr_zero(static_cast<unsigned>(16 / std::max(1, bytes)));
+  return std::min({widest, for_each, shape.empty() ? 0 : shape[static_cast<std::size_t>(fast)]});
+}
+
+LinearLayout blocked_along(const ir::Type& tile, int fast, int warps) {
+  const std::vector<int> shape = shape_bits(tile);
+  std::vector<int> order;
+  if (!shape.empty()) order.push_back(fast);
+  for (int a = static_cast<int>(shape.size()) - 1; a >= 0; --a)
+    if (a != fast) order.push_back(a);
+  return blocked(shape, order, vector_bits(shape, fast, tile.element_bytes(), warps), log2_of_warps(warps));
+}
+
+class Planner {
+public:
+  Planner(LayoutPlan& plan) : plan_(plan) {}
+
+  void visit(const ir::Region& region) {
+    for (const auto& op : region.ops)
+      visit(*op);
+  }
+
+private:
+  const LinearLayout* find(const ir::Value* v) const { return plan_.find(v); }
+  LinearLayout home(const ir::Value* v) const {
+    const LinearLayout* known = find(v);
+    return known ? *known : default_layout(v->type, plan_.warps);
+  }
+  void place(const ir::Value* v, LinearLayout layout) {
+    if (!v->type.is_tile()) return;
+    if (plan_.layouts.insert_or_assign(v, std::move(layout)).second) placed_.push_back(v);
+  }
+
+  void visit(const ir::Op& op);
+  void visit_loop(const ir::Op& op, int first_operand, const std::vector<const ir::Region*>& regions,
+                  int first_arg);
+  std::optional<LinearLayout> natural(const ir::Op& op) const;
+  std::optional<LinearLayout> of_broadcast(const ir::Op& op) const;
+
+  LayoutPlan& plan_;
+  std::vector<const ir::Value*> placed_; // in program order
+};
+
+// A layout of the result that agrees with the operand's: that of a tile seen before which, without the axes
+// that are broadcast, is it.
+std::optional<LinearLayout> Planner::of_broadcast(const ir::Op& op) const {
+  const LinearLayout* operand = find(op.operand(0));
+  if (!operand) return std::nullopt;
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  const std::vector<int> wanted = shape_bits(to);
+  for (const ir::Value* value : placed_) {
+    if (shape_bits(value->type) != wanted) continue;
+    const LinearLayout& layout = *find(value);
+    LinearLayout left = layout;
+    for (int a = static_cast<int>(wanted.size()) - 1; a >= 0; --a)
+      if (from.shape[static_cast<std::size_t>(a)].is_one() && wanted[static_cast<std::size_t>(a)] > 0)
+        left = expanded(sliced(left, a), a);
+    if (left == *operand) return layout;
+  }
+  return default_layout(to, plan_.warps);
+}
+
+std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
+  switch (op.code) {
+  case Opcode::ViewLoad: return coalesced_layout(op, op.result()->type, plan_.warps);
+  case Opcode::Load:
+  case Opcode::AtomicRmw:
+  case Opcode::AtomicCas: return home(op.operand(0));
+  case Opcode::ViewGather: return default_layout(op.result()->type, plan_.warps);
+  case Opcode::Splat:
+  case Opcode::Arange: return std::nullopt;
+  case Opcode::ViewPtrs:
+  case Opcode::ViewMask: return default_layout(op.result()->type, plan_.warps);
+  case Opcode::Broadcast: return of_broadcast(op);
+  case Opcode::Dot:
+    return fits_mma(op) ? mma_layout(op.result()->type, plan_.warps)
+                        : default_layout(op.result()->type, plan_.warps);
+  case Opcode::ExpandDims:
+    if (auto* l = find(op.operand(0))) return expanded(*l, static_cast<int>(op.integer("axis")));
+    return std::nullopt;
+  case Opcode::Squeeze:
+    if (auto* l = find(op.operand(0))) return sliced(*l, static_cast<int>(op.integer("axis")));
+    return std::nullopt;
+  case Opcode::Permute: {
+    auto* l = find(op.operand(0));
+    if (!l) return std::nullopt;
+    const auto& order = op.integers("order");
+    LinearLayout result = *l;
+    std::vector<std::string> axes;
+    for (std::size_t a = 0; a < order.size(); ++a) {
+      result = result.renamed_out(axis_name(static_cast<int>(order[a])), "to" + std::to_string(a));
+      axes.push_back(axis_name(static_cast<int>(a)));
+    }
+    for (std::size_t a = 0; a < order.size(); ++a)
+      result = result.renamed_out("to" + std::to_string(a), axes[a]);
+    return result.with_outs(axes);
+  }
+  case Opcode::Reshape: return default_layout(op.result()->type, plan_.warps);
+  default: break;
+  }
+  if (!ir::is_elementwise(op.code)) return std::nullopt;
+  for (const ir::Value* operand : op.operands)
+    if (auto* l = find(operand)) return *l;
+  return std::nullopt;
+}
+
+void Planner::visit_loop(const ir::Op& op, int first_operand, const std::vector<const ir::Region*>& regions,
+                         int first_arg) {
+  const std::size_t count = op.results.size();
+  auto arg = [&](const ir::Region* r, std::size_t i) {
+    return r->args[static_cast<std::size_t>(first_arg) + i].get();
+  };
+  // Once to learn what the body yields where the initial value is free, and once more with that known.
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const ir::Value* initial = op.operand(first_operand + static_cast<int>(i));
+      const ir::Op* yield = regions.back()->terminator();
+      const LinearLayout* layout = find(initial);
+      if (!layout && round == 1) layout = find(yield->operand(static_cast<int>(i)));
+      if (!layout && round == 0) continue;
+      LinearLayout chosen = layout ? *layout : default_layout(initial->type, plan_.warps);
+      for (const ir::Region* r : regions)
+        place(arg(r, i), chosen);
+      place(op.result(static_cast<int>(i)), chosen);
+    }
+    for (const ir::Region* r : regions)
+      visit(*r);
+  }
+}
+
+void Planner::visit(const ir::Op& op) {
+  switch (op.code) {
+  case Opcode::For: return visit_loop(op, 3, {op.region()}, 1);
+  case Opcode::While: return visit_loop(op, 0, {op.region(0), op.region(1)}, 0);
+  case Opcode::If:
+    for (const auto& region : op.regions)
+      visit(*region);
+    for (int i = 0; i < op.num_results(); ++i) {
+      if (!op.result(i)->type.is_tile()) continue;
+      const LinearLayout* layout = nullptr;
+      for (const auto& region : op.regions)
+        if (!layout) layout = find(region->terminator()->operand(i));
+      place(op.result(i), layout ? *layout : default_layout(op.result(i)->type, plan_.warps));
+    }
+    return;
+  case Opcode::Reduce: {
+    const int axis = static_cast<int>(op.integer("axis"));
+    const LinearLayout left =
+        reduced_layout(reducible_layout(home(op.operand(0)), op.operand(0)->type, axis, plan_.warps), axis);
+    for (const auto& r : op.results)
+      place(r.get(), left);
+    return;
+  }
+  case Opcode::Scan:
+    for (const auto& r : op.results)
+      place(r.get(), scan_layout(r->type, static_cast<int>(op.integer("axis")), plan_.warps));
+    return;
+  default: break;
+  }
+  if (op.num_results() == 1 && op.result()->type.is_tile())
+    if (auto layout = natural(op)) place(op.result(), *layout);
+}
+
+} // namespace
+
+std::vector<int> shape_bits(const ir::Type& tile) {
+  std::vector<int> bits;
+  for (const ir::Dim& d : tile.shape)
+    bits.push_back(std::bit_width(static_cast<std::uint64_t>(d.value()) - 1));
+  return bits;
+}
+
+LinearLayout default_layout(const ir::Type& tile, int warps) {
+  return blocked_along(tile, static_cast<int>(tile.shape.size()) - 1, warps);
+}
+
+LinearLayout coalesced_layout(const ir::Op& op, const ir::Type& tile, int warps) {
+  const auto& axes = op.integers("axes");
+  auto at = std::find(axes.begin(), axes.end(), op.operand(0)->type.view_rank - 1);
+  if (at == axes.end()) return default_layout(tile, warps);
+  return blocked_along(tile, static_cast<int>(at - axes.begin()), warps);
+}
+
+bool fits_mma(const ir::Op& dot) {
+  const ir::Type &a = dot.operand(0)->type, &b = dot.operand(1)->type, &sums = dot.result()->type;
+  const bool narrow = a.dtype == b.dtype && (a.dtype == DType::F16 || a.dtype == DType::BF16);
+  if (!narrow || sums.dtype != DType::F32 || sums.shape.size() != 2) return false;
+  const std::int64_t depth = a.shape[1].value();
+  return depth >= 16 && std::has_single_bit(static_cast<std::uint64_t>(depth)) && sums.shape[0].value() > 8 &&
+         sums.shape[1].value() > 4;
+}
+
+// Warps halve the longer side of what each has, down to a fragment.
+LinearLayout mma_layout(const ir::Type& sums, int warps) {
+  const std::vector<int> bits = shape_bits(sums);
+  int m = bits[0], n = bits[1], warps_m = 0, warps_n = 0;
+  for (int i = log2_of_warps(warps); i > 0; --i) {
+    const bool along_m = m > 4 && (m >= n || n <= 3);
+    if (along_m || n <= 3) {
+      ++warps_m;
+      if (m > 4) --m;
+    } else {
+      ++warps_n;
+      --n;
+    }
+  }
+  return mma_accumulator(bits[0], bits[1], warps_m, warps_n);
+}
+
+LinearLayout scan_layout(const ir::Type& tile, int axis, int warps) {
+  const std::vector<int> shape = shape_bits(tile);
+  std::vector<int> order = {axis};
+  for (int a = static_cast<int>(shape.size()) - 1; a >= 0; --a)
+    if (a != axis) order.push_back(a);
+  const int in_thread = std::max(0, shape[static_cast<std::size_t>(axis)] - lane_bits);
+  return blocked(shape, order, in_thread, log2_of_warps(warps));
+}
+
+LinearLayout reduced_layout(const LinearLayout& layout, int axis) { return sliced(layout, axis); }
+
+LinearLayout reducible_layout(const LinearLayout& layout, const ir::Type& tile, int axis, int warps) {
+  for (const char* side : {in_register, in_lane, in_warp})
+    for (int i = 0; i < layout.in_bits(side); ++i)
+      if (layout.basis(side, i, axis_name(axis)) != 0 &&
+          layout.without_out(axis_name(axis)).column(side, i) != 0)
+        return default_layout(tile, warps);
+  return layout;
+}
+
+LayoutPlan plan_layouts(const ir::Kernel& lowered, int warps) {
+  LayoutPlan plan;
+  plan.warps = warps;
+  Planner(plan).visit(lowered.body);
+  return plan;
+}
+
+} // namespace kiln::gpu

@@ -1,0 +1,209 @@
+// Intrinsics and inline PTX. Accesses under a predicate are inline, since LLVM would branch around them and
+// so wait for each load before the next.
+#include <kiln/jit/gpu/ptx_machine.h>
+
+#include <kiln/dsl/error.h>
+
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <string>
+
+namespace kiln::gpu {
+
+using llvm::Value;
+
+namespace {
+
+Value* call(IRBuilder& b, llvm::Intrinsic::ID id, const Values& arguments) {
+  llvm::CallInst* made = b.CreateIntrinsic(id, llvm::ArrayRef<Value*>(arguments));
+  made->setConvergent();
+  return made;
+}
+
+// Calls inline PTX that may touch memory.
+Value* inline_ptx(IRBuilder& b, const std::string& text, const std::string& constraints, llvm::Type* result,
+                  const Values& arguments, bool convergent = false) {
+  std::vector<llvm::Type*> types;
+  for (Value* v : arguments)
+    types.push_back(v->getType());
+  auto* code = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text,
+                                    constraints + "~{memory}", true);
+  llvm::CallInst* made = b.CreateCall(code, arguments);
+  if (convergent) made->setConvergent();
+  made->addFnAttr(llvm::Attribute::NoUnwind);
+  return made;
+}
+
+struct Form {         // how an access of a type is written
+  std::string suffix; // ".v4.b32"
+  llvm::Type* part;   // what one register holds
+  int parts;
+  const char* constraint;
+};
+
+Form form_of(IRBuilder& b, llvm::Type* type) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  llvm::Type* element = type->getScalarType();
+  const int parts = vector ? static_cast<int>(vector->getNumElements()) : 1;
+  const unsigned bits = element->getIntegerBitWidth();
+  Form form{parts == 1 ? "" : ".v" + std::to_string(parts), element, parts,
+            bits == 64   ? "l"
+            : bits == 32 ? "r"
+                         : "h"};
+  form.suffix += ".b" + std::to_string(bits);
+  if (bits == 8) form.part = b.getInt16Ty(); // the narrowest register
+  return form;
+}
+
+} // namespace
+
+Value* PtxMachine::thread(IRBuilder& b) {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, llvm::ArrayRef<Value*>());
+}
+
+Value* PtxMachine::program(IRBuilder& b) {
+  return b.CreateZExt(
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, llvm::ArrayRef<Value*>()),
+      b.getInt64Ty());
+}
+
+void PtxMachine::barrier(IRBuilder& b) {
+  call(b, llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b.getInt32(0)});
+}
+
+void PtxMachine::warp_barrier(IRBuilder& b) {
+  call(b, llvm::Intrinsic::nvvm_bar_warp_sync, {b.getInt32(0xffffffff)});
+}
+
+void PtxMachine::barrier_if(IRBuilder& b, Value* needed) {
+  inline_ptx(b, "@$0 bar.sync 0;", "b,", b.getVoidTy(), {needed}, true);
+}
+
+Value* PtxMachine::shuffle_xor(IRBuilder& b, Value* v, int mask) {
+  return call(b, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32,
+              {b.getInt32(0xffffffff), v, b.getInt32(static_cast<std::uint32_t>(mask)), b.getInt32(31)});
+}
+
+Value* PtxMachine::shuffle_from(IRBuilder& b, Value* v, Value* lane) {
+  return call(b, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {b.getInt32(0xffffffff), v, lane, b.getInt32(31)});
+}
+
+Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise) {
+  const Form form = form_of(b, type);
+  // The outputs start as `otherwise`, tied to inputs.
+  std::string names, outputs, ties;
+  Values arguments = {pointer, wanted};
+  std::vector<llvm::Type*> results;
+  for (int i = 0; i < form.parts; ++i) {
+    names += (i ? ", $" : "$") + std::to_string(i);
+    outputs += std::string("=") + form.constraint + ",";
+    ties += std::to_string(i) + ",";
+    Value* part =
+        form.parts == 1 ? otherwise : b.CreateExtractElement(otherwise, static_cast<std::uint64_t>(i));
+    arguments.push_back(b.CreateZExt(part, form.part));
+    results.push_back(form.part);
+  }
+  const std::string at = std::to_string(form.parts), when = std::to_string(form.parts + 1);
+  const std::string destination = form.parts == 1 ? names : "{" + names + "}";
+  llvm::Type* result = form.parts == 1 ? form.part : llvm::StructType::get(b.getContext(), results);
+  Value* loaded =
+      inline_ptx(b, "@$" + when + " ld.global" + form.suffix + " " + destination + ", [$" + at + "];",
+                 outputs + "l,b," + ties, result, arguments);
+  if (form.parts == 1) return b.CreateTrunc(loaded, type);
+  Value* all = llvm::PoisonValue::get(type);
+  for (int i = 0; i < form.parts; ++i)
+    all = b.CreateInsertElement(all, b.CreateExtractValue(loaded, static_cast<unsigned>(i)),
+                                static_cast<std::uint64_t>(i));
+  return all;
+}
+
+void PtxMachine::store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted) {
+  const Form form = form_of(b, v->getType());
+  std::string names, inputs;
+  Values arguments = {pointer, wanted};
+  for (int i = 0; i < form.parts; ++i) {
+    names += (i ? ", $" : "$") + std::to_string(i + 2);
+    inputs += std::string(form.constraint) + ",";
+    Value* part = form.parts == 1 ? v : b.CreateExtractElement(v, static_cast<std::uint64_t>(i));
+    arguments.push_back(b.CreateZExt(part, form.part));
+  }
+  inline_ptx(b,
+             "@$1 st.global" + form.suffix + " [$0], " + (form.parts == 1 ? names : "{" + names + "}") + ";",
+             "l,b," + inputs, b.getVoidTy(), arguments);
+}
+
+// LLVM 22's atomicrmw forgets order and scope, so these are inline; what is not here becomes a
+// compare-and-swap.
+Value* PtxMachine::atomic(IRBuilder& b, const Atomic& what, Value* pointer, Value* v) {
+  const int bits = 8 * size_of(what.dtype);
+  if (bits < 32) return nullptr;
+  const std::string width = std::to_string(bits);
+  std::string operation;
+  if (what.kind == "add")
+    operation = is_float(what.dtype) ? ".add.f" + width : ".add.u" + width;
+  else if ((what.kind == "min" || what.kind == "max") && !is_float(what.dtype))
+    operation = "." + std::string(what.kind) + (is_signed(what.dtype) ? ".s" : ".u") + width;
+  else if ((what.kind == "and" || what.kind == "or" || what.kind == "xor") && !is_float(what.dtype))
+    operation = "." + std::string(what.kind) + ".b" + width;
+  else if (what.kind == "xchg")
+    operation = ".exch.b" + width;
+  else
+    return nullptr;
+  const std::string order(
+      what.order == "relaxed" || what.order == "acquire" || what.order == "release" ? what.order : "acq_rel");
+  const std::string scope(what.scope == "cta" || what.scope == "sys" ? what.scope : "gpu");
+  const std::string kind = bits == 64 ? "l" : "r";
+  return inline_ptx(b, "atom." + order + "." + scope + ".global" + operation + " $0, [$1], $2;",
+                    "=" + kind + ",l," + kind + ",", v->getType(), {pointer, v});
+}
+
+Values PtxMachine::mma(IRBuilder& b, DType t, const Values& a, const Values& b_words, const Values& c) {
+  Values arguments;
+  for (const Values* words : {&a, &b_words})
+    for (Value* word : *words)
+      arguments.push_back(
+          t == DType::BF16 ? word : b.CreateBitCast(word, llvm::FixedVectorType::get(b.getHalfTy(), 2)));
+  arguments.insert(arguments.end(), c.begin(), c.end());
+  Value* sums = call(b,
+                     t == DType::BF16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16
+                                      : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32,
+                     arguments);
+  Values result;
+  for (unsigned i = 0; i < 4; ++i)
+    result.push_back(b.CreateExtractValue(sums, i));
+  return result;
+}
+
+void PtxMachine::assert_failed(IRBuilder& b, const std::string& message, const std::string& file, int line,
+                               const std::string& kernel) {
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  llvm::Module* module = b.GetInsertBlock()->getModule();
+  auto function = module->getOrInsertFunction(
+      "__assertfail", llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr, b.getInt32Ty(), ptr, i64}, false));
+  b.CreateCall(function, {text(b, message), text(b, file), b.getInt32(static_cast<std::uint32_t>(line)),
+                          text(b, kernel), b.getInt64(1)});
+}
+
+void PtxMachine::print(IRBuilder& b, const std::string& format, const Values& arguments) {
+  // The driver's vprintf reads the arguments from memory, each aligned to its size.
+  std::vector<llvm::Type*> types;
+  for (Value* v : arguments)
+    types.push_back(v->getType());
+  auto* record = llvm::StructType::get(b.getContext(), types);
+  llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  IRBuilder first(&entry, entry.begin());
+  Value* memory = first.CreateAlloca(record);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    b.CreateStore(arguments[i], b.CreateStructGEP(record, memory, static_cast<unsigned>(i)));
+  llvm::Module* module = b.GetInsertBlock()->getModule();
+  auto function = module->getOrInsertFunction(
+      "vprintf", llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy()}, false));
+  b.CreateCall(function, {text(b, format), memory});
+}
+
+const char* PtxMachine::scope_name(std::string_view scope) const {
+  return scope == "cta" ? "block" : scope == "sys" ? "" : "device";
+}
+
+} // namespace kiln::gpu

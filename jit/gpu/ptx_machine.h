@@ -1,0 +1,30 @@
+// The machine that PTX describes.
+#pragma once
+
+#include <kiln/jit/gpu/emit/machine.h>
+
+namespace kiln::gpu {
+
+class PtxMachine final : public Machine {
+public:
+  llvm::Value* thread(IRBuilder& b) override;
+  llvm::Value* program(IRBuilder& b) override;
+  void barrier(IRBuilder& b) override;
+  void warp_barrier(IRBuilder& b) override;
+  void barrier_if(IRBuilder& b, llvm::Value* needed) override;
+  llvm::Value* shuffle_xor(IRBuilder& b, llvm::Value* v, int mask) override;
+  llvm::Value* shuffle_from(IRBuilder& b, llvm::Value* v, llvm::Value* lane) override;
+  llvm::Value* load_if(IRBuilder& b, llvm::Type* type, llvm::Value* pointer, llvm::Value* wanted,
+                       llvm::Value* otherwise) override;
+  void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted) override;
+  llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) override;
+  Values mma(IRBuilder& b, DType t, const Values& a, const Values& b_words, const Values& c) override;
+  void assert_failed(IRBuilder& b, const std::string& message, const std::string& file, int line,
+                     const std::string& kernel) override;
+  void print(IRBuilder& b, const std::string& format, const Values& arguments) override;
+  const char* scope_name(std::string_view scope) const override;
+  unsigned global_space() const override { return 1; }
+  unsigned shared_space() const override { return 3; }
+};
+
+} // namespace kiln::gpu

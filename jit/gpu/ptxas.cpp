@@ -1,0 +1,103 @@
+// Finds and runs ptxas.
+#include <kiln/jit/gpu/ptxas.h>
+
+#include <kiln/dsl/error.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace kiln::gpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_program(const fs::path& path) { return !fs::is_directory(path) && access(path.c_str(), X_OK) == 0; }
+
+std::string find_ptxas() {
+  if (const char* given = std::getenv("KILN_PTXAS")) return is_program(given) ? given : "";
+  const char* path = std::getenv("PATH");
+  std::string folders = std::string(path ? path : "") + ":/usr/local/cuda/bin";
+  for (std::size_t at = 0; at <= folders.size();) {
+    std::size_t end = std::min(folders.find(':', at), folders.size());
+    fs::path candidate = fs::path(folders.substr(at, end - at)) / "ptxas";
+    if (end > at && is_program(candidate)) return candidate.string();
+    at = end + 1;
+  }
+  return "";
+}
+
+std::vector<char> read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct TemporaryFolder {
+  fs::path path;
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "kiln-ptxas-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw TargetError("no temporary folder for ptxas can be made in " + fs::temp_directory_path().string());
+    path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+} // namespace
+
+const std::string& ptxas_path() {
+  static const std::string path = find_ptxas();
+  return path;
+}
+
+Assembled assemble(const std::string& ptx, const std::string& arch) {
+  if (ptxas_path().empty())
+    throw TargetError("there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS");
+  TemporaryFolder folder;
+  const std::string source = (folder.path / "kernel.ptx").string(),
+                    object = (folder.path / "kernel.cubin").string(), log = (folder.path / "log").string();
+  std::ofstream(source, std::ios::binary) << ptx;
+  std::vector<std::string> words = {ptxas_path(), "-v", "--gpu-name", arch, source, "-o", object};
+  std::vector<char*> arguments;
+  for (std::string& word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  const int problem = posix_spawn(&child, ptxas_path().c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (problem != 0) throw TargetError(ptxas_path() + " cannot be started");
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  Assembled result;
+  std::vector<char> text = read(log);
+  result.log.assign(text.begin(), text.end());
+  result.ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (result.ok) result.cubin = read(object);
+  return result;
+}
+
+bool has_complaint(const std::string& log) {
+  static const std::regex spills("[1-9][0-9]* bytes (stack frame|spill stores|spill loads)");
+  return std::regex_search(log, spills) || log.find("warning") != std::string::npos ||
+         log.find("C75") != std::string::npos;
+}
+
+} // namespace kiln::gpu

@@ -1,0 +1,94 @@
+// Kernels as the GPU back end lowers them, executed thread by thread, agree with the interpreter.
+#include "simulated_device.h"
+
+#include <catch2/catch.hpp>
+#include <dsl/random_arguments.h>
+#include <kiln/dsl/ir/interpreter.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/record.h>
+#include <kiln/jit/passes/passes.h>
+#include <kiln/kiln.h>
+
+#include <random>
+
+using namespace kiln;
+
+namespace {
+
+KILN_DIM(BN);
+
+void compare(std::uint64_t seed, int warps, LayoutClass layout) {
+  test::RandomKernelOptions wanted{.exact = true};
+  auto random = test::random_kernel(seed, wanted);
+  test::RandomArgumentsOptions options{.layout = layout};
+  const test::RandomArguments start(random, seed, options);
+  std::vector<LayoutClass> layouts;
+  for (const auto& arg : random.kernel->body.args)
+    if (arg->type.is_view()) layouts.push_back(layout);
+  auto lowered = passes::lower_generic(*random.kernel, {random.config, layouts});
+  CAPTURE(seed, warps, static_cast<int>(layout));
+  INFO(ir::print(*lowered));
+  test::SimulatedKernel simulated(*lowered, warps);
+  test::RandomArguments found = start, expected = start;
+  auto grid = ir::grid_of(*lowered, start.words());
+  simulated.run(found.words(), grid, true, seed);
+  ir::interpret(*lowered, expected.words(), grid);
+  REQUIRE(found.difference(expected) == "");
+}
+
+} // namespace
+
+TEST_CASE("simulated GPU threads agree with the interpreter on random kernels") {
+  std::uint64_t first = std::random_device()(), count = 8;
+  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
+  for (std::uint64_t seed = first; seed < first + count; ++seed)
+    for (int warps : {1, seed % 2 ? 4 : 2})
+      for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Aligned})
+        compare(seed, warps, layout);
+}
+
+TEST_CASE("a softmax takes two barriers, a copy takes none") {
+  auto barriers = [](const ir::Kernel& recorded, const Config& config) {
+    auto lowered =
+        passes::lower_generic(recorded, {config, std::vector<LayoutClass>(2, LayoutClass::Aligned)});
+    test::SimulatedKernel simulated(*lowered, 4);
+    std::vector<float> x(4096, 1), y(4096);
+    auto word = [](auto v) { return reinterpret_cast<std::uint64_t>(v); };
+    const std::uint64_t words[] = {word(x.data()), 1, 4096, 4096, 1, word(y.data()), 1, 4096, 4096, 1};
+    simulated.run(words, {1}, false, 1);
+    return simulated.barriers();
+  };
+  const Config config = {BN = 4096};
+  auto copy = record("copy", [](View<const float, 2> x, View<float, 2> y) {
+    auto [row] = program_tile(x, 1_c);
+    y.tile(row, offset(BN, 0)).store(x.tile(row, offset(BN, 0)).load());
+  });
+  CHECK(barriers(*copy, config) == 0);
+  auto softmax = record("softmax", [](View<const float, 2> x, View<float, 2> y) {
+    auto [row] = program_tile(x, 1_c);
+    Tile t = x.tile(row, offset(BN, 0)).load_or(-INFINITY);
+    Tile e = exp(t - max(t, BN, keep));
+    y.tile(row, offset(BN, 0)).store(e / sum(e, BN, keep));
+  });
+  CHECK(barriers(*softmax, config) == 2);
+}
+
+TEST_CASE("asserts and prints act on a simulated GPU") {
+  auto recorded = record("checked", [](View<const float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    Tile t = x.tile(i).load();
+    device_assert(t < 3.f, "small");
+    device_print("t", t);
+  });
+  auto lowered = passes::lower_generic(*recorded, {Config{BN = 64}, {LayoutClass::Unit}});
+  std::vector<float> x(64, 1);
+  x[17] = 5;
+  const std::uint64_t words[] = {reinterpret_cast<std::uint64_t>(x.data()), 64, 1};
+  test::SimulatedKernel checked(*lowered, 4, /*debug=*/true), unchecked(*lowered, 4);
+  checked.run(words, {1}, false, 1);
+  CHECK(checked.failed() >= 1);
+  CHECK(checked.printed() == 64);
+  unchecked.run(words, {1}, false, 1);
+  CHECK(unchecked.failed() == 0);
+}
