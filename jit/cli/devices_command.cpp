@@ -12,8 +12,6 @@ namespace kiln::cli {
 
 namespace {
 
-constexpr const char* no_cuda = "no CUDA back end in this build";
-
 std::string cache_text(std::int64_t bytes) {
   return bytes ? bytes_text(static_cast<double>(bytes)) : "unknown";
 }
@@ -28,7 +26,35 @@ void print_text() {
   fmt::print("  caches   L1d {}, L2 {} a core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
              cache_text(cpu.l2_bytes), cache_text(cpu.l3_bytes));
   fmt::print("  memory   {}\n", cache_text(cpu.memory_bytes));
-  fmt::print("cuda: {}\n", no_cuda);
+  std::string reason;
+  int count = Device::cuda_count(&reason);
+  if (count == 0) fmt::print("cuda: not usable: {}\n", reason);
+  for (int i = 0; i < count; ++i) {
+    const DeviceProperties& gpu = Device::cuda(i).properties();
+    fmt::print("cuda:{}: {}\n", i, gpu.name);
+    fmt::print("  target   sm_{}, {} multiprocessors\n", gpu.sm, gpu.multiprocessors);
+    fmt::print("  memory   {}; L2 {}; {} shared by a block\n", cache_text(gpu.memory_bytes),
+               cache_text(gpu.l2_bytes), cache_text(gpu.shared_bytes));
+    fmt::print("  driver   CUDA {}.{}\n", gpu.cuda_version / 1000, gpu.cuda_version % 1000 / 10);
+  }
+}
+
+nlohmann::ordered_json cuda_json() {
+  std::string reason;
+  int count = Device::cuda_count(&reason);
+  if (count == 0) return {{"available", false}, {"reason", reason}};
+  auto devices = nlohmann::ordered_json::array();
+  for (int i = 0; i < count; ++i) {
+    const DeviceProperties& gpu = Device::cuda(i).properties();
+    devices.push_back({{"name", gpu.name},
+                       {"sm", gpu.sm},
+                       {"multiprocessors", gpu.multiprocessors},
+                       {"memory_bytes", gpu.memory_bytes},
+                       {"l2_bytes", gpu.l2_bytes},
+                       {"shared_bytes", gpu.shared_bytes},
+                       {"cuda_version", gpu.cuda_version}});
+  }
+  return {{"available", true}, {"devices", devices}};
 }
 
 void print_json() {
@@ -44,7 +70,7 @@ void print_json() {
                                    {"l2_bytes", cpu.l2_bytes},
                                    {"l3_bytes", cpu.l3_bytes},
                                    {"memory_bytes", cpu.memory_bytes}}},
-                                 {"cuda", {{"available", false}, {"reason", no_cuda}}}};
+                                 {"cuda", cuda_json()}};
   fmt::print("{}\n", json.dump(2));
 }
 

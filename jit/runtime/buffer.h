@@ -8,6 +8,9 @@
 // and more are 2 MiB-aligned and ask for huge pages. Blocks are 64-byte aligned; contents are
 // whatever was there. A Buffer must outlive the commands that use it: synchronize before it dies.
 //
+// A Buffer of a CUDA device is memory of that device, 256-byte aligned, which the host must not touch: see
+// copy.h. Making one may wait for the device; freeing one does not.
+//
 // Different Buffers may be used from different threads; one Buffer is as thread-safe as an int.
 #pragma once
 
@@ -21,7 +24,8 @@ namespace kiln {
 class Buffer {
 public:
   Buffer() = default;
-  // Throws UserError if `bytes` is negative or the system has no such memory. Zero bytes own nothing.
+  // Throws UserError if `bytes` is negative or the device has no such memory; TargetError if a CUDA device
+  // failed. Zero bytes own nothing.
   Buffer(Device device, std::int64_t bytes, std::source_location here = std::source_location::current());
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -31,9 +35,9 @@ public:
   std::int64_t size() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Gives all cached blocks back to the system.
+  // Gives all cached blocks back to the system and the CUDA devices.
   static void trim();
-  // Bytes in cached blocks, which no Buffer owns.
+  // Bytes in cached blocks, which no Buffer owns, of the host and of the CUDA devices together.
   static std::int64_t cached_bytes();
 
 private:

@@ -215,6 +215,12 @@ Config config_for(Device, const Config& config) {
 }
 
 std::shared_ptr<const CompiledKernel> compile_kernel(const CompileRequest& request) {
+  // Here a CUDA device's kernels become modules; launch.cpp and assign.cpp then call cuda::launch with them.
+  if (!request.device.is_cpu())
+    throw UserError(request.where, "kernel " + request.recorded.name + ": kernels do not run on " +
+                                       to_string(request.device) +
+                                       " in this build, only copies and events; launch it on a stream of "
+                                       "Device::cpu()");
   return Compilation(request).run();
 }
 

@@ -1,11 +1,13 @@
-// Finds what the CPU device is and what it can take.
+// Finds what devices are and what they can take.
 #include <kiln/jit/runtime/device.h>
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/options.h>
 
 #include <algorithm>
+#include <deque>
 #include <fstream>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
@@ -88,11 +90,56 @@ DeviceProperties find_cpu() {
   return p;
 }
 
+DeviceProperties find_cuda(int index) {
+  const cuda::DeviceState& device = cuda::DeviceState::get(index);
+  const cuda::Properties& found = device.properties();
+  DeviceProperties p;
+  p.name = found.name;
+  p.isa = "sm_" + std::to_string(found.sm);
+  p.l2_bytes = found.l2_bytes;
+  p.memory_bytes = found.memory_bytes;
+  p.sm = found.sm;
+  p.multiprocessors = found.multiprocessors;
+  p.shared_bytes = found.shared_bytes_optin;
+  p.cuda_version = device.driver().version;
+  return p;
+}
+
+const DeviceProperties& cuda_properties(int index) {
+  static std::mutex mutex;
+  static auto* known = new std::deque<std::unique_ptr<const DeviceProperties>>;
+  std::lock_guard lock(mutex);
+  auto i = static_cast<std::size_t>(index);
+  if (known->size() <= i) known->resize(i + 1);
+  auto& slot = (*known)[i];
+  if (!slot) slot = std::make_unique<const DeviceProperties>(find_cuda(index));
+  return *slot;
+}
+
 } // namespace
 
 Device Device::cuda(int index, std::source_location here) {
-  throw UserError(here, "Device::cuda(" + std::to_string(index) +
-                            "): no CUDA back end in this build; use Device::cpu()");
+  std::string call = "Device::cuda(" + std::to_string(index) + "): ";
+  std::string reason;
+  int count = cuda_count(&reason);
+  if (count == 0) throw UserError(here, call + reason);
+  if (index < 0 || index >= count)
+    throw UserError(here,
+                    call + "there " +
+                        (count == 1 ? "is 1 CUDA device, of index 0"
+                                    : "are " + std::to_string(count) + " CUDA devices, of indices 0 to " +
+                                          std::to_string(count - 1)) +
+                        "; use one of them");
+  Device device;
+  device.kind_ = DeviceKind::Cuda;
+  device.index_ = index;
+  return device;
+}
+
+int Device::cuda_count(std::string* reason) {
+  const cuda::Availability& found = cuda::available();
+  if (reason) *reason = found.reason;
+  return found ? cuda::driver().device_count : 0;
 }
 
 Device Device::emulated(std::string_view arch, std::source_location here) {
@@ -101,11 +148,15 @@ Device Device::emulated(std::string_view arch, std::source_location here) {
 }
 
 const DeviceProperties& Device::properties() const {
+  if (kind_ == DeviceKind::Cuda) return cuda_properties(index_);
   static const auto* cpu = new DeviceProperties(find_cpu());
   return *cpu;
 }
 
 DeviceLimits Device::limits() const {
+  if (kind_ == DeviceKind::Cuda) // programs of all axes become blocks along x, the one axis that takes many
+    return {.max_programs = cuda::DeviceState::get(index_).properties().max_grid[0],
+            .max_scratch_bytes = properties().shared_bytes};
   return {.max_programs = std::int64_t{1} << 62, .max_scratch_bytes = std::int64_t{256} << 20};
 }
 

@@ -2,6 +2,12 @@
 //
 //   Device cpu = Device::cpu();
 //   cpu.properties().num_threads;      // threads that share one launch
+//   if (Device::cuda_count() > 0) use(Device::cuda(0));
+//
+// CUDA devices need the NVIDIA driver, which is looked for when the first of these functions asks for one;
+// see KILN_CUDA_LIBRARY in options.h. A CUDA device costs memory and time only when memory or a stream is
+// made on it. After a sticky error (a kernel's illegal address, a failed assert in one) every call on that
+// CUDA device throws the TargetError that says so; the process and its other devices go on.
 //
 // A Device is a cheap value (a kind and an index): copy it, compare it, use it as a key.
 // Every function is thread-safe.
@@ -19,19 +25,26 @@ enum class DeviceKind : std::uint8_t { Cpu, Cuda, Emulated };
 
 // Sizes are zero where the system does not tell them.
 struct DeviceProperties {
-  std::string name;              // "AMD EPYC 9575F 64-Core Processor"
-  std::string cpu;               // the target CPU as LLVM names it, "znver5"; KILN_CPU overrides it
-  std::string isa;               // its vector extensions, widest last: "avx2 fma avx512f avx512bf16"
-  int num_threads = 1;           // that share one launch, the launching thread included
-  std::int64_t l1d_bytes = 0;    // of one core
-  std::int64_t l2_bytes = 0;     // of one core
-  std::int64_t l3_bytes = 0;     // shared by the cores beside this one
-  std::int64_t memory_bytes = 0; // physical memory, or the container's limit if that is lower
+  std::string name;    // "AMD EPYC 9575F 64-Core Processor", "NVIDIA H200"
+  std::string cpu;     // the target CPU as LLVM names it, "znver5"; KILN_CPU overrides it. CUDA: empty
+  std::string isa;     // its vector extensions, widest last: "avx2 fma avx512f avx512bf16". CUDA: "sm_90"
+  int num_threads = 1; // that share one launch, the launching thread included. CUDA: 1
+  std::int64_t l1d_bytes = 0; // of one core. CUDA: 0
+  std::int64_t l2_bytes = 0;  // of one core. CUDA: of the device
+  std::int64_t l3_bytes = 0;  // shared by the cores beside this one. CUDA: 0
+  std::int64_t memory_bytes =
+      0; // physical memory, or the container's limit if that is lower. CUDA: of the device
+
+  // Of CUDA devices; zero for others.
+  int sm = 0;                    // compute capability, 90 for 9.0
+  int multiprocessors = 0;       // streaming multiprocessors
+  std::int64_t shared_bytes = 0; // shared memory that one block may have
+  int cuda_version = 0;          // that the driver supports, 12040 for 12.4
 };
 
 struct DeviceLimits {
   std::int64_t max_programs = 0;      // in one grid, all axes multiplied
-  std::int64_t max_scratch_bytes = 0; // that one program may need for its tiles
+  std::int64_t max_scratch_bytes = 0; // that one program may need for its tiles. CUDA: its shared memory
 };
 
 class Device {
@@ -39,8 +52,12 @@ public:
   // The CPU.
   Device() = default;
   static Device cpu() { return {}; }
-  // Throws UserError where this build has no such back end.
+  // UserError if there is no NVIDIA driver that Kiln can use, saying what is missing, or no device of this
+  // index.
   static Device cuda(int index = 0, std::source_location here = std::source_location::current());
+  // How many there are; 0 where cuda(0) would throw, and `reason` then says why.
+  static int cuda_count(std::string* reason = nullptr);
+  // Throws UserError where this build has no such back end.
   static Device emulated(std::string_view arch, std::source_location here = std::source_location::current());
 
   DeviceKind kind() const { return kind_; }

@@ -2,6 +2,7 @@
 #include <kiln/jit/runtime/event.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/event_state.h>
 #include <kiln/jit/runtime/fork.h>
 #include <kiln/jit/runtime/futex.h>
@@ -18,9 +19,19 @@ constexpr std::chrono::microseconds wait_spin{30};
 
 } // namespace
 
+Occurrence::~Occurrence() = default;
+
+cuda::EventHandleOwner& Occurrence::begin_on(cuda::DeviceState& device) {
+  if (!cuda_event_ || &cuda_event_->device() != &device)
+    cuda_event_ = std::make_unique<cuda::EventHandleOwner>(device);
+  on_cuda_ = true;
+  return *cuda_event_;
+}
+
 void Occurrence::begin() {
   fork_generation_ = fork_generation();
   time_ns_ = 0;
+  on_cuda_ = false;
   word_.store(pending, std::memory_order_relaxed);
 }
 
@@ -31,10 +42,12 @@ void Occurrence::complete() {
 
 bool Occurrence::done() const {
   // What was pending at a fork completes in the parent alone; the child must not wait for it.
-  return word_.load(std::memory_order_acquire) == finished || fork_generation_ != fork_generation();
+  if (fork_generation_ != fork_generation()) return true;
+  return on_cuda_ ? cuda_event_->done() : word_.load(std::memory_order_acquire) == finished;
 }
 
 void Occurrence::wait() {
+  if (on_cuda_ && fork_generation_ == fork_generation()) return cuda_event_->synchronize();
   if (spin_until([&] { return done(); }, wait_spin)) return;
   while (!done()) {
     std::uint32_t word = pending;
@@ -101,6 +114,18 @@ void Event::record(Stream& stream) {
   // Two references: one becomes the command's, the other keeps it for publish.
   detail::Occurrence* occurrence = state_->prepare();
   occurrence->retain();
+  if (stream.cuda_) {
+    try {
+      stream.cuda_->record(occurrence->begin_on(stream.cuda_->device()));
+    } catch (...) {
+      occurrence->release();
+      occurrence->release();
+      throw;
+    }
+    occurrence->release(); // the driver keeps what it needs
+    state_->publish(occurrence);
+    return occurrence->release();
+  }
   auto complete = [](void* payload, CommandAction) {
     auto* o = *static_cast<detail::Occurrence**>(payload);
     o->complete();
@@ -131,7 +156,13 @@ double Event::elapsed_ms(const Event& begin, std::source_location here) const {
   if (!from || !to || !from->done() || !to->done())
     throw UserError(here, "elapsed_ms between events of which one is not recorded or not done; "
                           "record both and synchronize with the later one");
-  return static_cast<double>(to->time_ns() - from->time_ns()) * 1e-6;
+  const cuda::EventHandleOwner *first = from->cuda_event(), *last = to->cuda_event();
+  if (!first && !last) return static_cast<double>(to->time_ns() - from->time_ns()) * 1e-6;
+  if (!first || !last || &first->device() != &last->device())
+    throw UserError(here,
+                    "elapsed_ms between events recorded on different devices, whose clocks do not compare; "
+                    "record both on one device");
+  return last->ms_since(*first);
 }
 
 } // namespace kiln

@@ -9,7 +9,9 @@
 //   other_stream.wait(end);                         // runs on after `end`
 //
 // Each call means the last record that preceded it; recording again does not disturb those who wait
-// for an earlier record. Thread-safe but for moves and destruction; an Event may die while recorded.
+// for an earlier record. On a CUDA stream a record is one of the driver's, timed by the device; what waits
+// for it throws the device's TargetError if that has failed. Thread-safe but for moves and destruction; an
+// Event may die while recorded.
 #pragma once
 
 #include <memory>
@@ -35,7 +37,8 @@ public:
   void synchronize() const;
   // True if the last record is done, or there is none.
   bool query() const;
-  // Milliseconds from the last record of `begin` to that of this event; UserError unless both are done.
+  // Milliseconds from the last record of `begin` to that of this event; UserError unless both are done, and
+  // if one was recorded on a CUDA device and the other elsewhere: their clocks do not compare.
   double elapsed_ms(const Event& begin, std::source_location here = std::source_location::current()) const;
 
 private:

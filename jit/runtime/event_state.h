@@ -3,7 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+
+namespace kiln::cuda {
+class DeviceState;
+class EventHandleOwner;
+} // namespace kiln::cuda
 
 namespace kiln::detail {
 
@@ -20,7 +26,12 @@ public:
   }
   bool unshared() const { return references_.load(std::memory_order_acquire) == 1; }
 
+  ~Occurrence();
   void begin(); // makes an unshared occurrence pending
+  // Makes an unshared occurrence one of the device's, to be recorded there; the word has no part in it then.
+  cuda::EventHandleOwner& begin_on(cuda::DeviceState& device);
+  // Null if it is of the CPU.
+  const cuda::EventHandleOwner* cuda_event() const { return on_cuda_ ? cuda_event_.get() : nullptr; }
   void complete();
   bool done() const;
   void wait();
@@ -31,6 +42,8 @@ private:
   std::atomic<std::uint32_t> word_{0}; // pending, done, or pending with sleepers
   std::uint32_t fork_generation_ = 0;
   std::int64_t time_ns_ = 0;
+  bool on_cuda_ = false;
+  std::unique_ptr<cuda::EventHandleOwner> cuda_event_; // kept for the next record
 };
 
 class EventState {

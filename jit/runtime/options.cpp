@@ -45,6 +45,7 @@ public:
     o.cache_dir = cache_dir();
     o.num_threads = num_threads();
     o.cpu = value("KILN_CPU");
+    o.cuda_library = value("KILN_CUDA_LIBRARY");
     return std::move(result_);
   }
 

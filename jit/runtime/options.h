@@ -10,6 +10,7 @@
 //   KILN_NUM_THREADS  threads that run a CPU kernel, the launching one included; default: all CPUs
 //   KILN_COMPILE_POLICY  allow, warn, forbid: see compile_policy.h
 //   KILN_CPU          CPU to compile for, as LLVM names it; default: the one found
+//   KILN_CUDA_LIBRARY  the NVIDIA driver's library; default: libcuda.so.1
 //
 // A value that is not understood is warned about once, with the legal ones, and the default holds.
 // Thread-safe.
@@ -38,9 +39,10 @@ struct Options {
   KeepFiles keep;
   std::string keep_dir = "kiln-keep";
   LogLevel log = LogLevel::Warning;
-  std::string cache_dir; // empty: there is nowhere to cache, compile every time
-  int num_threads = 0;   // 0: as many as the process may use
-  std::string cpu;       // empty: the CPU found at run time
+  std::string cache_dir;    // empty: there is nowhere to cache, compile every time
+  int num_threads = 0;      // 0: as many as the process may use
+  std::string cpu;          // empty: the CPU found at run time
+  std::string cuda_library; // empty: libcuda.so.1; read when CUDA is first asked for
 };
 
 struct ParsedOptions {

@@ -1,18 +1,25 @@
-// Streams: the public face of command queues.
+// Streams: the public face of command queues and of the CUDA driver's streams.
 #include <kiln/jit/runtime/stream.h>
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/command_queue.h>
+#include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/event_state.h>
 #include <kiln/jit/runtime/log.h>
 
+#include <map>
+#include <mutex>
 #include <string>
 
 namespace kiln {
 namespace {
 
+[[noreturn]] void refuse_moved_from() {
+  throw UserError("use of a stream that was moved from; use the stream it was moved to");
+}
+
 detail::CommandQueue& used(const std::unique_ptr<detail::CommandQueue>& queue) {
-  if (!queue) throw UserError("use of a stream that was moved from; use the stream it was moved to");
+  if (!queue) refuse_moved_from();
   return *queue;
 }
 
@@ -26,7 +33,7 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-void close(std::unique_ptr<detail::CommandQueue>& queue) noexcept {
+template <class Q> void close(std::unique_ptr<Q>& queue) noexcept {
   if (!queue) return;
   queue->drain();
   try {
@@ -38,46 +45,87 @@ void close(std::unique_ptr<detail::CommandQueue>& queue) noexcept {
 
 } // namespace
 
-Stream::Stream(Device device) : queue_(std::make_unique<detail::CommandQueue>()), device_(device) {}
-Stream::~Stream() { close(queue_); }
+Stream::Stream(Device device) : device_(device) {
+  if (device.kind() == DeviceKind::Cuda)
+    cuda_ = std::make_unique<cuda::Queue>(cuda::DeviceState::get(device.index()));
+  else
+    queue_ = std::make_unique<detail::CommandQueue>();
+}
+
+Stream::Stream(Adopted, Device device, void* cuda_stream)
+    : cuda_(std::make_unique<cuda::Queue>(cuda::DeviceState::get(device.index()),
+                                          static_cast<cuda::StreamHandle>(cuda_stream))),
+      device_(device) {}
+
+Stream Stream::adopt(Device device, void* cuda_stream, std::source_location here) {
+  if (device.kind() != DeviceKind::Cuda)
+    throw UserError(here, "Stream::adopt takes a stream of a CUDA device, and the device is " +
+                              to_string(device) + "; pass Device::cuda(index)");
+  return Stream(Adopted{}, device, cuda_stream);
+}
+
+Stream::~Stream() {
+  close(queue_);
+  close(cuda_);
+}
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this == &other) return *this;
   close(queue_);
+  close(cuda_);
   queue_ = std::move(other.queue_);
+  cuda_ = std::move(other.cuda_);
   device_ = other.device_;
   return *this;
 }
 
-Stream& Stream::default_stream(Device) {
+Stream& Stream::default_stream(Device device) {
   static auto* cpu = new Stream(Device::cpu());
-  return *cpu;
+  if (device.kind() != DeviceKind::Cuda) return *cpu;
+  static std::mutex mutex;
+  static auto* streams = new std::map<int, Stream>; // never destroyed, as the CPU's
+  std::lock_guard lock(mutex);
+  auto found = streams->find(device.index());
+  return found != streams->end() ? found->second : streams->emplace(device.index(), device).first->second;
 }
 
-void Stream::synchronize() { used(queue_).synchronize(); }
-bool Stream::query() const { return used(queue_).idle(); }
-bool Stream::failed() const { return used(queue_).failed(); }
-void Stream::clear_error() { used(queue_).clear_error(); }
+void* Stream::cuda_handle() const { return cuda_ ? cuda_->handle() : nullptr; }
+
+cuda::Queue& cuda::queue_of(Stream& stream) {
+  if (stream.cuda_) return *stream.cuda_;
+  if (!stream.queue_) refuse_moved_from();
+  throw UserError("a stream of " + to_string(stream.device_) +
+                  " is used where one of a CUDA device is needed; make it with Stream(Device::cuda(index))");
+}
+
+void Stream::synchronize() { cuda_ ? cuda_->synchronize() : used(queue_).synchronize(); }
+bool Stream::query() const { return cuda_ ? cuda_->idle() : used(queue_).idle(); }
+bool Stream::failed() const { return cuda_ ? cuda_->failed() : used(queue_).failed(); }
+void Stream::clear_error() { cuda_ ? cuda_->clear_error() : used(queue_).clear_error(); }
 
 void Stream::enqueue(CommandFn fn, void* payload, std::size_t bytes, EnqueueOptions options) {
-  used(queue_).enqueue(fn, payload, bytes, options);
+  cuda_ ? cuda_->enqueue(fn, payload, bytes) : used(queue_).enqueue(fn, payload, bytes, options);
 }
 
 void Stream::wait(const Event& event) {
   detail::Occurrence* occurrence = event.state_->latest();
   if (!occurrence) return;
-  if (occurrence->done()) return occurrence->release();
+  struct Release {
+    detail::Occurrence* occurrence;
+    ~Release() {
+      if (occurrence) occurrence->release();
+    }
+  } release{occurrence};
+  if (cuda_ && occurrence->cuda_event()) return cuda_->wait(*occurrence->cuda_event());
+  if (occurrence->done()) return;
+  // A stream of the driver cannot wait for the host without holding up its other streams' host functions.
+  if (cuda_) return occurrence->wait();
   auto wait_for_it = [](void* payload, CommandAction) {
-    auto* o = *static_cast<detail::Occurrence**>(payload);
-    o->wait();
-    o->release();
+    Release its{*static_cast<detail::Occurrence**>(payload)};
+    its.occurrence->wait();
   };
-  try {
-    enqueue(wait_for_it, &occurrence, sizeof(occurrence));
-  } catch (...) {
-    occurrence->release();
-    throw;
-  }
+  enqueue(wait_for_it, &occurrence, sizeof(occurrence));
+  release.occurrence = nullptr; // the command's
 }
 
 void Stream::host_function(void (*fn)(void*), void* argument) {

@@ -17,8 +17,13 @@
 // complete), and the exception is thrown by synchronize() and by every later launch until
 // clear_error(). Errors of commands that run inside the launching call are reported in the same way.
 //
-// Cost: a launch copies its arguments into a ring of fixed slots; it allocates nothing and takes no
-// lock. When all slots are taken, a launch waits for one.
+// On a CUDA device a stream is one of the driver's, of Kiln's own or adopted from the caller, and commands
+// run on the device, host functions on a thread of the driver, where no CUDA device may be used. When a host
+// function throws, the host functions behind it are discarded, the device's commands are not. When the device
+// fails, nothing runs on it again, and its TargetError is thrown by every call from then on.
+//
+// Cost: on the CPU, a launch copies its arguments into a ring of fixed slots; it allocates nothing and takes
+// no lock. When all slots are taken, a launch waits for one.
 //
 // Thread-safe but for construction, moves and destruction. After fork() the child's streams are empty:
 // what was queued runs in the parent alone. Do not fork inside a command.
@@ -30,12 +35,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 
 namespace kiln {
 
 namespace detail {
 class CommandQueue;
 }
+class Stream;
+namespace cuda {
+class Queue;
+Queue& queue_of(Stream& stream);
+} // namespace cuda
 
 // What to do with a command's payload. A command function is called exactly once, with Discard if an
 // earlier command failed; it must then only release what the payload owns.
@@ -50,9 +61,18 @@ struct EnqueueOptions {
 class Stream {
 public:
   explicit Stream(Device device = Device::cpu());
-  ~Stream(); // waits for all commands; an error nobody asked for is logged
+  ~Stream(); // waits for all commands (not of an adopted stream); an error nobody asked for is logged
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
+
+  // A CUDA stream of the caller (a CUstream or cudaStream_t of the device's primary context; null is its
+  // default stream), in whose order Kiln's commands then run. It stays the caller's, and must live as long as
+  // the result. UserError for a device of another kind.
+  static Stream adopt(Device device, void* cuda_stream,
+                      std::source_location here = std::source_location::current());
+  // The driver's handle (CUstream) of a stream on a CUDA device, which may be null for an adopted one; null
+  // elsewhere.
+  void* cuda_handle() const;
 
   // The one of a device, which lives until the process ends: synchronize before leaving main.
   static Stream& default_stream(Device device = Device::cpu());
@@ -68,7 +88,8 @@ public:
   // Waits for the queue to empty and forgets the error; launches are accepted again.
   void clear_error();
 
-  // Later commands wait until the event's last record has finished; nothing if it has none.
+  // Later commands wait until the event's last record has finished; nothing if it has none. Where the stream
+  // is on a CUDA device and the event is not, this call itself waits.
   void wait(const Event& event);
   // Runs a function of the host in the stream's order. What it throws becomes the stream's error.
   void host_function(void (*fn)(void* argument), void* argument);
@@ -80,7 +101,14 @@ public:
   static constexpr std::size_t inline_payload_bytes = 224;
 
 private:
+  friend class Event;
+  friend cuda::Queue& cuda::queue_of(Stream& stream);
+  struct Adopted {};
+  Stream(Adopted, Device device, void* cuda_stream);
+
+  // One of the two, or neither once moved from.
   std::unique_ptr<detail::CommandQueue> queue_;
+  std::unique_ptr<cuda::Queue> cuda_;
   Device device_;
 };
 

@@ -5,10 +5,13 @@
 //   a.fill(1.0f);
 //   kernel.launch(stream, config, a.view(), b.view());
 //
-// Row-major, 64-byte aligned. It must outlive the commands that use it.
+// Row-major, 64-byte aligned. It must outlive the commands that use it. The elements of a tensor on a CUDA
+// device are out of the host's reach: bring them there with copy (copy.h) and let data(), begin() and end()
+// alone.
 #pragma once
 
 #include <kiln/jit/runtime/buffer.h>
+#include <kiln/jit/runtime/copy.h>
 #include <kiln/jit/runtime/tensor_view.h>
 
 #include <cstring>
@@ -41,7 +44,11 @@ public:
   }
   static Tensor zeros(Device device, Extents extents, Here here = Here::current()) {
     Tensor t = empty(device, extents, here);
-    if (t.buffer_.size() > 0) std::memset(t.buffer_.data(), 0, static_cast<std::size_t>(t.buffer_.size()));
+    if (t.buffer_.size() == 0) return t;
+    if (device.is_cpu())
+      std::memset(t.buffer_.data(), 0, static_cast<std::size_t>(t.buffer_.size()));
+    else
+      detail::fill_bytes_now(t.buffer_.device(), t.buffer_.data(), 0, t.buffer_.size(), here);
     return t;
   }
   static Tensor zeros(Extents extents, Here here = Here::current()) {
@@ -71,10 +78,18 @@ public:
   const T* begin() const { return data(); }
   const T* end() const { return data() + size(); }
 
-  // On the calling thread; commands that use the tensor must have finished.
-  void fill(const T& value) {
-    for (T& x : *this)
-      x = value;
+  // On the calling thread, and done when it returns; commands that use the tensor must have finished.
+  void fill(const T& value, Here here = Here::current()) {
+    if (device().is_cpu()) {
+      for (T& x : *this)
+        x = value;
+      return;
+    }
+    Buffer host(Device::cpu(), buffer_.size(), here);
+    auto* x = static_cast<T*>(host.data());
+    for (std::int64_t i = 0; i < size(); ++i)
+      x[i] = value;
+    detail::copy_now(buffer_.device(), buffer_.data(), host.data(), buffer_.size(), here);
   }
 
 private:

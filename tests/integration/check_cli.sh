@@ -34,7 +34,7 @@ expect 2 '--load needs the name' --load
 expect 1 '--load ./nothing.so: .*nothing.so' --load ./nothing.so devices
 
 expect 0 '^  threads  [1-9]' devices
-expect 0 'no CUDA back end in this build' devices
+KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 0 '^cuda: not usable: no NVIDIA driver: cannot open /nowhere/libcuda.so ' devices
 expect 0 '"vector_bytes": [1-9]' devices --json
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels

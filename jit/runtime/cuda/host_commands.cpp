@@ -1,0 +1,108 @@
+// Hands host commands to the driver, runs and discards them.
+#include <kiln/jit/runtime/cuda/host_commands.h>
+
+#include <cstring>
+
+namespace kiln::cuda {
+
+namespace {
+
+thread_local const HostCommands* running = nullptr;
+
+} // namespace
+
+struct HostCommands::Command {
+  std::shared_ptr<HostCommands> owner;
+  CommandFn fn;
+  std::unique_ptr<unsigned char[]> payload; // new[] aligns to 16 bytes
+};
+
+bool HostCommands::runs_here() const { return running == this; }
+
+bool HostCommands::take(Command* command) {
+  std::lock_guard lock(mutex_);
+  return std::erase(pending_, command) == 1;
+}
+
+void HostCommands::enqueue(DeviceState& device, StreamHandle stream, CommandFn fn, const void* payload,
+                           std::size_t bytes, const LaunchHistory& suspects) {
+  if (failed()) std::rethrow_exception(error());
+  auto command = std::make_unique<Command>();
+  command->owner = shared_from_this();
+  command->fn = fn;
+  command->payload = std::make_unique<unsigned char[]>(bytes ? bytes : 1);
+  if (bytes) std::memcpy(command->payload.get(), payload, bytes);
+  {
+    std::lock_guard lock(mutex_);
+    pending_.push_back(command.get());
+  }
+  Result result = device.driver().cuLaunchHostFunc(stream, run, command.get());
+  if (result == Result::Success) {
+    command.release(); // run's now
+    return;
+  }
+  if (!take(command.get())) { // discarded meanwhile, because the device failed
+    command.release();
+    return;
+  }
+  device.check(result, "cuLaunchHostFunc", &suspects);
+}
+
+void HostCommands::run(void* argument) noexcept {
+  auto* command = static_cast<Command*>(argument);
+  if (!command->owner->take(command)) return; // discarded: see discard_all
+  std::unique_ptr<Command> owned(command);
+  InHostFunction mark;
+  std::shared_ptr<HostCommands> self = command->owner;
+  self->call(*command, self->failed() ? CommandAction::Discard : CommandAction::Run);
+}
+
+void HostCommands::call(Command& command, CommandAction action) noexcept {
+  const HostCommands* outer = running;
+  running = this;
+  try {
+    command.fn(command.payload.get(), action);
+  } catch (...) {
+    if (action == CommandAction::Run) {
+      std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+  running = outer;
+}
+
+void HostCommands::discard_all() noexcept {
+  std::vector<Command*> commands;
+  {
+    std::lock_guard lock(mutex_);
+    commands.swap(pending_);
+  }
+  // The shells are never freed, because the driver may still call run with them: a few bytes each, once in
+  // the life of a device.
+  static std::mutex graveyard_mutex;
+  static auto* graveyard = new std::vector<Command*>;
+  for (Command* command : commands) {
+    call(*command, CommandAction::Discard);
+    command->payload.reset();
+    try {
+      std::lock_guard lock(graveyard_mutex);
+      graveyard->push_back(command);
+    } catch (...) { // no memory to remember it with
+    }
+  }
+}
+
+std::exception_ptr HostCommands::error() const {
+  std::lock_guard lock(mutex_);
+  if (error_) return error_;
+  return std::make_exception_ptr(UserError("the stream's error was cleared during this call; launch again"));
+}
+
+void HostCommands::clear_error() {
+  std::lock_guard lock(mutex_);
+  error_ = nullptr;
+  failed_.store(false, std::memory_order_release);
+}
+
+} // namespace kiln::cuda

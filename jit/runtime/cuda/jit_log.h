@@ -1,0 +1,38 @@
+// The logs of the driver's assembler, and what is thrown with them. Not for users.
+#pragma once
+
+#include <kiln/jit/runtime/cuda/device_state.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln::cuda {
+
+// Buffers and the option list that hands them to cuModuleLoadDataEx and cuLinkCreate. Must outlive the calls.
+class JitLog {
+public:
+  JitLog();
+  JitLog(const JitLog&) = delete;
+  JitLog& operator=(const JitLog&) = delete;
+
+  static constexpr unsigned count = 5;
+  JitOption* names() { return names_; }
+  void** values() { return values_; }
+  std::string_view errors() const { return errors_.data(); }
+  std::string_view info() const { return info_.data(); }
+
+private:
+  std::vector<char> errors_, info_;
+  JitOption names_[count];
+  void* values_[count];
+};
+
+// Throws for an image that the driver refused: a sticky error as such, a UserError for PTX too new, and else
+// a TargetError with the log and a repro folder.
+[[noreturn]] void refuse_image(DeviceState& device, Result result, const char* call, std::string_view image,
+                               std::string_view name, const JitLog& log);
+
+bool is_ptx(std::string_view image);
+
+} // namespace kiln::cuda

@@ -1,0 +1,28 @@
+// Launches functions on CUDA streams. Not for users: Kernel will stand on it.
+#pragma once
+
+#include <kiln/jit/runtime/cuda/module.h>
+#include <kiln/jit/runtime/stream.h>
+
+namespace kiln::cuda {
+
+struct Size3 {
+  std::int64_t x = 1, y = 1, z = 1;
+};
+
+struct LaunchAttributes {
+  Size3 cluster = {};       // blocks of one cluster; 1 x 1 x 1 for none
+  bool cooperative = false; // all blocks run at once, so that they may wait for each other
+};
+
+// Queues `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory each. `arguments` has
+// a pointer to each parameter's value; they are copied before the call returns. `site` is where the user
+// launched, for errors found now and later.
+//
+// UserError, with the numbers, for sizes that the device or the function does not take; nothing is launched
+// then. TargetError if the driver refuses, or if the device has failed before. An empty grid launches
+// nothing. Under KILN_DEBUG the call waits for the kernel, so that its error is thrown here. Thread-safe.
+void launch(Stream& stream, const Function& function, Size3 grid, Size3 block, std::int64_t shared_bytes,
+            void** arguments, const LaunchAttributes& attributes, SourceLocation site);
+
+} // namespace kiln::cuda
