@@ -1,7 +1,7 @@
 # Installs under DESTINATION (include/kiln) the headers that need nothing but C++ and each other: those that include LLVM, JSON or
 # the like, directly or through another header, are for the library's own files.
 file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/dsl/*.h ${SOURCE}/jit/*.h ${SOURCE}/autotune/*.h ${SOURCE}/ops/*.h ${SOURCE}/collectives/*.h)
-set(private "llvm|llvm-c|nlohmann|fmt|CLI|xxhash.h|stb")
+set(private "llvm|llvm-c|nlohmann|fmt|CLI|xxhash.h|stb|kiln/[^>]*[.]def") # and tables that are included as text
 set(dropped 1)
 while(dropped)
   set(dropped)

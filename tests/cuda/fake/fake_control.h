@@ -1,0 +1,43 @@
+// What tests tell the fake CUDA driver and ask of it. The functions are exported by the fake's library.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+// One kernel as the fake ran it.
+struct FakeLaunch {
+  char kernel[64];
+  char entry_point[32]; // "cuLaunchKernelEx", ...
+  int device;
+  unsigned grid[3], block[3], cluster[3]; // cluster: 0 if none was asked for
+  unsigned shared_bytes;
+  int cooperative;
+  int argument_count;
+  std::uint64_t arguments[8];
+  void* stream;
+};
+
+// Settings: driver_version (12040), devices (16), memory_bytes (of a device), sm (90), pools, cooperative,
+// ptx (the newest PTX it reads, 84), kernel_ms (how long kernels take), kernel_result (how the next kernel to
+// run ends; a device whose kernel ends badly is lost).
+void fake_cuda_set(const char* setting, long long value);
+// The nth call from now of a function (1 is the next) returns this code and does nothing.
+void fake_cuda_fail(const char* function, int nth, int code);
+// The driver lacks this function from now on.
+void fake_cuda_hide(const char* function);
+// Forgets settings, failures, what is hidden, and the log of launches; objects and lost devices stay.
+void fake_cuda_reset();
+
+// Objects that are alive: contexts, modules, streams, events, graphs, execs, links, memory and pinned
+// (blocks), bytes (of device memory), pools.
+long long fake_cuda_live(const char* kind);
+long long fake_cuda_calls(const char* function); // since the last reset
+// Copies the newest `most` launches, oldest first, and returns how many there are.
+int fake_cuda_launches(FakeLaunch* out, int most);
+// Blocks whose guard bytes were overwritten, found so far among living and freed ones.
+long long fake_cuda_damaged_guards();
+
+// The environment variable FAKE_CUDA has the same before the first call:
+// "driver_version=11080;fail=cuInit:1:999; hide=cuMemAlloc".
+}

@@ -1,0 +1,142 @@
+// What the fake CUDA driver is made of: objects behind the driver's handles.
+#pragma once
+
+#include "fake_control.h"
+
+#include <kiln/jit/runtime/cuda/api.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fake {
+
+using kiln::cuda::Result;
+
+inline constexpr int most_devices = 16;
+
+struct Context {
+  int device = 0;
+  std::atomic<int> lost{0}; // the code of a sticky error
+};
+
+// Runs commands in order on a thread of its own, or records them.
+class Stream {
+public:
+  explicit Stream(Context& c) : context(c) {}
+  ~Stream();
+  void push(std::function<void()> command);
+  void wait();
+  bool idle();
+
+  Context& context;
+  std::atomic<bool> capturing{false};
+  std::vector<std::function<void()>> captured;
+
+private:
+  void work();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> commands_;
+  bool busy_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+// Each record is a version; those who wait wait for one.
+struct Event {
+  std::mutex mutex;
+  std::condition_variable changed;
+  long recorded = 0, completed = 0;
+  std::chrono::steady_clock::time_point time;
+};
+
+struct Graph {
+  std::vector<std::function<void()>> commands;
+  Context* context;
+};
+
+struct Function {
+  std::string name;
+  int parameters = 0, registers = 32, max_threads = 1024, static_shared = 0, local = 0;
+  int dynamic_shared = 48 << 10; // what launches may have without opting in
+  bool large_clusters = false;
+};
+
+struct Module {
+  Context* context;
+  std::vector<std::unique_ptr<Function>> functions;
+};
+
+struct Link {
+  char* errors = nullptr;
+  std::size_t error_bytes = 0;
+  std::string cubin;
+};
+
+struct Pool {
+  int device;
+  std::atomic<long long> used{0}, cached{0};
+};
+
+struct Block {
+  std::size_t bytes;
+  int device; // -1: pinned host memory
+  Pool* pool;
+  void* base;
+};
+
+struct State {
+  std::mutex mutex; // guards all but atomics
+  bool initialised = false;
+  std::map<std::string, long long> settings;
+  std::map<std::string, std::vector<std::pair<int, int>>> failures; // function -> calls left, code
+  std::set<std::string> hidden;
+  std::map<std::string, long long> calls;
+  std::map<std::string, long long> live;
+  std::vector<FakeLaunch> launches;
+  std::map<std::uintptr_t, Block> blocks;
+  long long device_bytes[most_devices] = {};
+  long long damaged = 0;
+  Context contexts[most_devices];
+  std::unique_ptr<Stream> default_streams[most_devices];
+
+  State();
+  static State& get();
+  long long setting(const std::string& name);
+  // By 1 when an object is made, by -1 when it is destroyed. Those of lost devices are held to the end.
+  void count(const char* kind, int by, const void* object);
+  std::set<const void*> held;
+};
+
+// The first line of each entry point: counts the call, injects failures, and checks that the driver is
+// initialised and, if it needs one, that a context is current and not lost.
+Result enter(const char* symbol, bool needs_context);
+Context* current();
+std::vector<Context*>& context_stack(); // of this thread
+
+// Memory with guard bytes on both sides. Null if the device is full.
+void* allocate(int device, std::size_t bytes, Pool* pool);
+bool release(void* pointer); // false if it is no block
+// False if the range starts in a block and leaves it.
+bool in_bounds(const void* pointer, std::size_t bytes);
+long long damaged_guards();
+
+void set_defaults(State& state);
+void apply_environment(State& state);
+
+// Reads PTX or a cubin of the fake's own; a log is written on failure.
+Result parse_image(const std::string& image, Module& module, char* errors, std::size_t error_bytes);
+std::string to_cubin(const Module& module);
+
+} // namespace fake
+
+#define FAKE_ENTRY extern "C" __attribute__((visibility("default"))) Result
