@@ -4,8 +4,8 @@
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cli/dispatch.h>
+#include <kiln/jit/cli/registry.h>
 
 #include <filesystem>
 #include <fstream>
