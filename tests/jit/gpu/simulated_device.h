@@ -14,6 +14,19 @@
 
 namespace kiln::test {
 
+// TSan does not follow fibers, and there is one thread only: tests return at once under it.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool simulates = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool simulates = false;
+#else
+inline constexpr bool simulates = true;
+#endif
+#else
+inline constexpr bool simulates = true;
+#endif
+
 class SimulatedKernel {
 public:
   // `lowered` as for PTX.

@@ -39,6 +39,7 @@ void compare(std::uint64_t seed, int warps, LayoutClass layout) {
 } // namespace
 
 TEST_CASE("simulated GPU threads agree with the interpreter on random kernels") {
+  if (!test::simulates) return;
   std::uint64_t first = std::random_device()(), count = 8;
   if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
@@ -49,6 +50,7 @@ TEST_CASE("simulated GPU threads agree with the interpreter on random kernels") 
 }
 
 TEST_CASE("a softmax takes two barriers, a copy takes none") {
+  if (!test::simulates) return;
   auto barriers = [](const ir::Kernel& recorded, const Config& config) {
     auto lowered =
         passes::lower_generic(recorded, {config, std::vector<LayoutClass>(2, LayoutClass::Aligned)});
@@ -75,6 +77,7 @@ TEST_CASE("a softmax takes two barriers, a copy takes none") {
 }
 
 TEST_CASE("asserts and prints act on a simulated GPU") {
+  if (!test::simulates) return;
   auto recorded = record("checked", [](View<const float, 1> x) {
     auto [i] = program_tile(x, BN);
     Tile t = x.tile(i).load();
