@@ -98,10 +98,10 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::If: return emit_if(op);
   case Opcode::ViewLoad: return emit_view_load(op);
   case Opcode::ViewStore: return emit_view_store(op);
-  case Opcode::Load: return emit_pointer_load(op);
-  case Opcode::Store: return emit_pointer_store(op);
-  case Opcode::ViewGather: return emit_gather(op);
-  case Opcode::ViewScatter: return emit_scatter(op);
+  case Opcode::Load:
+  case Opcode::ViewGather: return emit_element_load(op);
+  case Opcode::Store:
+  case Opcode::ViewScatter: return emit_element_store(op);
   case Opcode::ViewPtrs:
   case Opcode::ViewMask: return emit_view_places(op);
   case Opcode::Reduce: return emit_reduce(op);

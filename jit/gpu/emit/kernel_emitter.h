@@ -92,10 +92,9 @@ private:
   void emit_view_load(const ir::Op& op);
   void emit_view_places(const ir::Op& op); // pointers or masks
   void emit_view_store(const ir::Op& op);
-  void emit_pointer_load(const ir::Op& op);
-  void emit_pointer_store(const ir::Op& op);
-  void emit_gather(const ir::Op& op);
-  void emit_scatter(const ir::Op& op);
+  void emit_element_load(const ir::Op& op); // through pointers, or gathered
+  void emit_element_store(const ir::Op& op);
+  std::vector<Access> element_accesses(const ir::Op& op, const LinearLayout& layout);
   std::vector<Access> pointer_accesses(const ir::Op& op, const LinearLayout& layout);
   std::vector<Access> gather_accesses(const ir::Op& op, const LinearLayout& layout);
   Values load(const ViewTile& tile, DType t, const Values& otherwise);
@@ -112,6 +111,7 @@ private:
     bool checked = false;            // a barrier_if has come since
   };
   void touch(Touch next);
+  static Touch element_touch(const ir::Op& op);
   void barrier();
   void exchange_in_warp(const Touch& reading);
   bool same_elements(const ir::Op& a, const ir::Op& b) const;

@@ -326,56 +326,41 @@ std::vector<KernelEmitter::Access> KernelEmitter::gather_accesses(const ir::Op& 
   return result;
 }
 
-void KernelEmitter::emit_pointer_load(const ir::Op& op) {
-  touch({.kind = Touch::Kind::Pointer, .op = &op});
-  const bool is_tile = op.result()->type.is_tile();
+// Loads and stores of single elements: through pointers, or gathered from a view by index.
+void KernelEmitter::emit_element_load(const ir::Op& op) {
+  touch(element_touch(op));
   const LinearLayout layout = layout_of(op.result());
-  DType t = op.result()->type.dtype;
-  ViewTile tile{pointer_accesses(op, layout), nullptr, 1};
+  const DType t = op.result()->type.dtype;
+  const ViewTile tile{element_accesses(op, layout), nullptr, 1};
   Values otherwise =
       op.other() ? registers(op.other(), layout)
                  : Values(tile.elements.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
   Values loaded = load(tile, t, otherwise);
-  if (is_tile)
+  if (op.result()->type.is_tile())
     define(op.result(), layout, loaded);
   else
     scalars_[op.result()] = loaded[0];
 }
 
-void KernelEmitter::emit_pointer_store(const ir::Op& op) {
+void KernelEmitter::emit_element_store(const ir::Op& op) {
   const ir::Value* value = op.stored_value();
-  const LinearLayout layout =
-      value->type.is_tile() ? layout_of(value) : default_layout(value->type, plan_.warps);
+  const LinearLayout layout = layout_of(value);
   Values values = registers(value, layout);
-  ViewTile tile{pointer_accesses(op, layout), nullptr, 1};
-  touch({.kind = Touch::Kind::Pointer, .write = true, .op = &op});
+  const ViewTile tile{element_accesses(op, layout), nullptr, 1};
+  touch(element_touch(op));
   store(tile, value->type.dtype, values, layout);
 }
 
-void KernelEmitter::emit_gather(const ir::Op& op) {
-  touch({.kind = Touch::Kind::View, .op = &op, .view = op.operand(0)});
-  const bool is_tile = op.result()->type.is_tile();
-  const LinearLayout layout = layout_of(op.result());
-  DType t = op.result()->type.dtype;
-  ViewTile tile{gather_accesses(op, layout), nullptr, 1};
-  Values otherwise =
-      op.other() ? registers(op.other(), layout)
-                 : Values(tile.elements.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
-  Values loaded = load(tile, t, otherwise);
-  if (is_tile)
-    define(op.result(), layout, loaded);
-  else
-    scalars_[op.result()] = loaded[0];
+KernelEmitter::Touch KernelEmitter::element_touch(const ir::Op& op) {
+  const bool write = op.info().effect == ir::Effect::Write;
+  if (op.operand(0)->type.is_view())
+    return {.kind = Touch::Kind::View, .write = write, .op = &op, .view = op.operand(0)};
+  return {.kind = Touch::Kind::Pointer, .write = write, .op = &op};
 }
 
-void KernelEmitter::emit_scatter(const ir::Op& op) {
-  const ir::Value* value = op.stored_value();
-  const LinearLayout layout =
-      value->type.is_tile() ? layout_of(value) : default_layout(value->type, plan_.warps);
-  Values values = registers(value, layout);
-  ViewTile tile{gather_accesses(op, layout), nullptr, 1};
-  touch({.kind = Touch::Kind::View, .write = true, .op = &op, .view = op.operand(0)});
-  store(tile, value->type.dtype, values, layout);
+std::vector<KernelEmitter::Access> KernelEmitter::element_accesses(const ir::Op& op,
+                                                                   const LinearLayout& layout) {
+  return op.operand(0)->type.is_view() ? gather_accesses(op, layout) : pointer_accesses(op, layout);
 }
 
 } // namespace kiln::gpu
