@@ -12,6 +12,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   asan    the quick tests under the address and undefined-behaviour sanitizers
   tsan    the quick tests under the thread sanitizer
   clang   the quick tests, built with clang 19
+  bundle  build, and gather what a machine with an NVIDIA driver and nothing else needs to run Kiln's GPU tests,
+          samples and benchmarks: the folder build/bundle, of at most 60 MB, with the script run inside
   setup   only install what is missing
   help    this text
 
@@ -153,6 +155,11 @@ demo)
   configure_and_build release
   [ -x "$build/bin/kiln_demo" ] || die "$build/bin/kiln_demo is not there: this tree has no samples to show"
   exec "$build/bin/kiln_demo" "$@"
+  ;;
+bundle)
+  setup
+  configure_and_build release
+  tests/bundle/make_bundle.sh "$build" . "$build/bundle"
   ;;
 asan | tsan | clang)
   setup

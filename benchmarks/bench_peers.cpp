@@ -6,6 +6,7 @@
 // `ratio` is the peer's time divided by Kiln's: 1 is as fast, more is faster. For what is limited by memory
 // the peer is the best of several copy loops that move the same number of bytes.
 #include "openblas.h"
+#include "report.h"
 #include "samples/machine_limits.h"
 #include "samples/support.h"
 
@@ -17,25 +18,15 @@
 #include <thread>
 
 using namespace kiln;
+using benchmarks::median;
+using benchmarks::Row;
 
 namespace {
 
-struct Row {
-  std::string name, peer;
-  double seconds = 0, peer_seconds = 0; // 0: no peer
-  double rate = 0;                      // GB/s or GFLOP/s of Kiln
-  const char* unit = "";
-  double limit_share = 0; // 0: not compared
-};
 struct Contender {
   std::string name;
   std::function<void()> run;
 };
-
-double median(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
 
 // The median seconds of each, in turns. A pause lets the threads of the one before go to sleep; then the
 // contender runs for a while untimed, which wakes its own and brings the cores back to the clock that they
@@ -167,41 +158,6 @@ struct Benchmark {
   }
 };
 
-void print_table(const std::vector<Row>& rows) {
-  fmt::print("\n{:<40} {:>10} {:>18} {:>22} {:>10} {:>6} {:>10}\n", "", "Kiln", "", "peer", "", "ratio",
-             "of limit");
-  for (const Row& r : rows) {
-    fmt::print("{:<40} {:>7.2f} ms", r.name, r.seconds * 1e3);
-    if (r.rate > 0) fmt::print(" {:>10.1f} {:<7}", r.rate, r.unit);
-    if (r.peer_seconds > 0)
-      fmt::print(" {:>22} {:>7.2f} ms {:>6.2f}", r.peer, r.peer_seconds * 1e3, r.peer_seconds / r.seconds);
-    if (r.limit_share > 0) fmt::print(" {:>8.0f} %", r.limit_share * 100);
-    fmt::print("\n");
-  }
-}
-
-// Names hold letters, digits and spaces alone, so nothing is escaped.
-bool write_json(const std::string& path, const Benchmark& b, const std::string& blas) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (!file) return false;
-  const auto& cpu = Device::cpu().properties();
-  fmt::print(file, "{{\n  \"cpu\": \"{}\", \"threads\": {}, \"isa\": \"{}\", \"openblas\": \"{}\",\n",
-             cpu.name, b.threads, cpu.isa, blas);
-  fmt::print(file, "  \"copy_gbs\": {:.3f}, \"fma_gflops\": {:.3f},\n  \"rows\": [", b.limits.copy_gbs,
-             b.limits.fma_gflops);
-  const char* separator = "\n";
-  for (const Row& r : b.rows) {
-    fmt::print(file,
-               "{}    {{\"name\": \"{}\", \"seconds\": {:.9f}, \"rate\": {:.3f}, \"unit\": \"{}\", \"peer\": "
-               "\"{}\", "
-               "\"peer_seconds\": {:.9f}, \"limit_share\": {:.4f}}}",
-               separator, r.name, r.seconds, r.rate, r.unit, r.peer, r.peer_seconds, r.limit_share);
-    separator = ",\n";
-  }
-  fmt::print(file, "\n  ]\n}}\n");
-  return std::fclose(file) == 0;
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
@@ -227,8 +183,12 @@ int main(int argc, char** argv) {
     for (std::int64_t n : {256, 512, 1000, 2048})
       b.matmul(blas, n, n, n);
   if (wanted("compile")) b.compile_times();
-  print_table(b.rows);
-  if (!json.empty() && !write_json(json, b, blas_name)) {
+  benchmarks::print_table(b.rows);
+  const auto& cpu = Device::cpu().properties();
+  nlohmann::ordered_json machine = {
+      {"cpu", cpu.name},       {"threads", b.threads},          {"isa", cpu.isa},
+      {"openblas", blas_name}, {"copy_gbs", b.limits.copy_gbs}, {"fma_gflops", b.limits.fma_gflops}};
+  if (!json.empty() && !benchmarks::write_json(json, machine, b.rows)) {
     fmt::print(stderr, "{} cannot be written\n", json);
     return 1;
   }

@@ -18,14 +18,15 @@ const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y
 int main(int argc, char** argv) {
   std::int64_t n = samples::number(argc, argv, 1, 32'000'001);
   auto x = samples::random({n}), y = samples::random({n}), out = samples::poisoned({n});
-  Stream stream; // on the CPU
-  Config config = {BLOCK = 4096};
+  Stream stream(samples::device()); // the CPU, unless KILN_SAMPLES_DEVICE names another
+  Config config = samples::choose({BLOCK = 4096}, {BLOCK = 1024});
 
   double seconds = samples::median_seconds(stream, [&] { add.launch(stream, config, x, y, out); });
 
   samples::Error error;
+  auto host_x = samples::on_host(x), host_y = samples::on_host(y), result = samples::on_host(out);
   for (std::int64_t i = 0; i < n; ++i)
-    error.add(out.data()[i], double{x.data()[i]} + double{y.data()[i]});
+    error.add(result.data()[i], double{host_x.data()[i]} + double{host_y.data()[i]});
   samples::interpret(error, add, config, out, x, y, out);
   double bytes = 3.0 * 4 * static_cast<double>(n);
   return samples::report("vector add of " + std::to_string(n), seconds, {.bytes = bytes}, error.relative());

@@ -13,17 +13,20 @@ int main(int argc, char** argv) {
   auto bias = samples::random({cols});
   auto out = samples::poisoned({rows, cols});
   float scale = 1.5f; // an argument of the launch: another number compiles nothing new
-  Stream stream;
+  Stream stream(samples::device());
 
   double seconds =
       samples::median_seconds(stream, [&] { assign(stream, out, relu(x * scale + bias) + residual); });
 
   samples::Error error;
+  auto host_x = samples::on_host(x), host_residual = samples::on_host(residual),
+       result = samples::on_host(out);
+  auto host_bias = samples::on_host(bias);
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) {
       std::int64_t i = r * cols + c;
-      double biased = double{x.data()[i]} * scale + bias.data()[c];
-      error.add(out.data()[i], std::max(biased, 0.0) + residual.data()[i]);
+      double biased = double{host_x.data()[i]} * scale + host_bias.data()[c];
+      error.add(result.data()[i], std::max(biased, 0.0) + host_residual.data()[i]);
     }
   double bytes = 3.0 * 4 * static_cast<double>(rows * cols);
   return samples::report("relu(x * scale + bias) + residual, " + std::to_string(rows) + " x " +

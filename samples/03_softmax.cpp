@@ -29,14 +29,15 @@ const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2>
 int main(int argc, char** argv) {
   std::int64_t rows = samples::number(argc, argv, 1, 4096), cols = samples::number(argc, argv, 2, 4099);
   auto x = samples::random({rows, cols}), y = samples::poisoned({rows, cols});
-  Stream stream;
-  Config config = {BM = 1, BN = 1024};
+  Stream stream(samples::device());
+  Config config = samples::choose({BM = 1, BN = 1024}, {BM = 1, BN = 2048});
 
   double seconds = samples::median_seconds(stream, [&] { softmax.launch(stream, config, x, y); });
 
   samples::Error error;
+  auto host_x = samples::on_host(x), result = samples::on_host(y);
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float *of_x = x.data() + r * cols, *of_y = y.data() + r * cols;
+    const float *of_x = host_x.data() + r * cols, *of_y = result.data() + r * cols;
     double most = *std::max_element(of_x, of_x + cols), total = 0;
     for (std::int64_t c = 0; c < cols; ++c)
       total += std::exp(of_x[c] - most);

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
        y = samples::poisoned({rows, cols});
   auto gamma = samples::random({cols}), beta = samples::random({cols});
   float eps = 1e-5f;
-  Stream stream;
+  Stream stream(samples::device());
   Config config = {BM = 1, BN = (cols + 63) / 64 * 64}; // extents of tiles need not be powers of two
 
   layernorm.launch(stream, config, x, gamma, beta, mine, eps);
@@ -37,17 +37,20 @@ int main(int argc, char** argv) {
       samples::median_seconds(stream, [&] { ops::layernorm(stream, x, gamma, beta, y, {.eps = eps}); });
 
   samples::Error error;
+  auto host_x = samples::on_host(x), result = samples::on_host(y), my_result = samples::on_host(mine);
+  auto host_gamma = samples::on_host(gamma), host_beta = samples::on_host(beta);
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* of_x = x.data() + r * cols;
+    const float* of_x = host_x.data() + r * cols;
     double mean = 0, variance = 0;
     for (std::int64_t c = 0; c < cols; ++c)
       mean += of_x[c] / static_cast<double>(cols);
     for (std::int64_t c = 0; c < cols; ++c)
       variance += (of_x[c] - mean) * (of_x[c] - mean) / static_cast<double>(cols);
     for (std::int64_t c = 0; c < cols; ++c) {
-      double expected = (of_x[c] - mean) / std::sqrt(variance + eps) * gamma.data()[c] + beta.data()[c];
-      error.add(y.data()[r * cols + c], expected);
-      error.add(mine.data()[r * cols + c], expected);
+      double expected =
+          (of_x[c] - mean) / std::sqrt(variance + eps) * host_gamma.data()[c] + host_beta.data()[c];
+      error.add(result.data()[r * cols + c], expected);
+      error.add(my_result.data()[r * cols + c], expected);
     }
   }
   samples::interpret(error, layernorm, config, mine, x, gamma, beta, mine, eps);

@@ -23,19 +23,21 @@ int main(int argc, char** argv) {
   std::int64_t m = samples::number(argc, argv, 1, 1500), n = samples::number(argc, argv, 2, 1700),
                k = samples::number(argc, argv, 3, 1300);
   auto a = samples::random({m, k}), b = samples::random({k, n}), c = samples::poisoned({m, n});
-  Stream stream;
-  Config config = {BM = 256, BN = 256, BK = 512}; // a CPU likes large tiles: they are packed for its caches
+  Stream stream(samples::device());
+  // A CPU likes large tiles, which are packed for its caches; a GPU's block keeps its tiles in registers.
+  Config config = samples::choose({BM = 256, BN = 256, BK = 512}, {BM = 64, BN = 64, BK = 32});
 
   double seconds = samples::median_seconds(stream, [&] { matmul.launch(stream, config, a, b, c); });
 
   samples::Error error;
+  auto host_a = samples::on_host(a), host_b = samples::on_host(b), result = samples::on_host(c);
   for (std::int64_t i = 0; i < m; i += std::max<std::int64_t>(1, m / 100)) { // some rows: it is slow
     std::vector<double> row(static_cast<std::size_t>(n));
     for (std::int64_t l = 0; l < k; ++l)
       for (std::int64_t j = 0; j < n; ++j)
-        row[static_cast<std::size_t>(j)] += double{a.data()[i * k + l]} * b.data()[l * n + j];
+        row[static_cast<std::size_t>(j)] += double{host_a.data()[i * k + l]} * host_b.data()[l * n + j];
     for (std::int64_t j = 0; j < n; ++j)
-      error.add(c.data()[i * n + j], std::max(row[static_cast<std::size_t>(j)], 0.0));
+      error.add(result.data()[i * n + j], std::max(row[static_cast<std::size_t>(j)], 0.0));
   }
   samples::interpret(error, matmul, config, c, a, b, c);
   double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);

@@ -41,25 +41,27 @@ double exact(const Tensor<float, 2>& in, std::int64_t y, std::int64_t x, double 
 }
 
 int main(int argc, char** argv) {
-  auto photograph = samples::read_image(argc > 1 ? argv[1] : KILN_SAMPLES_DIR "/data/camera.png");
+  auto photograph =
+      samples::on_device(samples::read_image(argc > 1 ? argv[1] : KILN_SAMPLES_DIR "/data/camera.png"));
   std::int64_t rows = std::min(photograph.extent(0), samples::number(argc, argv, 3, photograph.extent(0)));
   std::int64_t cols = std::min(photograph.extent(1), samples::number(argc, argv, 4, photograph.extent(1)));
   auto in = samples::poisoned({rows, cols});
   auto out = samples::poisoned({rows, cols});
   float amount = 2.0f;
-  Stream stream;
-  Config config = {BM = 16, BN = 128};
+  Stream stream(samples::device());
+  Config config = samples::choose({BM = 16, BN = 128}, {BM = 8, BN = 128});
   assign(stream, in, photograph.view().slice(0, 0, rows).slice(1, 0, cols)); // its upper left part
 
   double seconds = samples::median_seconds(stream, [&] { sharpen.launch(stream, config, in, out, amount); });
 
   samples::Error error;
+  auto host_in = samples::on_host(in), result = samples::on_host(out);
   for (std::int64_t y = 0; y < rows; ++y)
     for (std::int64_t x = 0; x < cols; ++x)
-      error.add(out.data()[y * cols + x], exact(in, y, x, amount));
+      error.add(result.data()[y * cols + x], exact(host_in, y, x, amount));
   samples::interpret(error, sharpen, config, out, in, out, amount);
   const char* path = argc > 2 ? argv[2] : "sharpened.png";
-  samples::write_image(path, out);
+  samples::write_image(path, result);
   std::printf("%s -> %s\n", argc > 1 ? argv[1] : "the photograph", path);
   double bytes = 2.0 * 4 * static_cast<double>(rows * cols);
   return samples::report("stencil of " + std::to_string(rows) + " x " + std::to_string(cols), seconds,

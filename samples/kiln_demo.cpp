@@ -1,13 +1,14 @@
-// build/bin/kiln_demo
+// build/bin/kiln_demo [DEVICE]
 //
-// Runs the samples, each a program of its own, then the real job, and says how close each comes to what this
-// machine can do.
+// Runs the samples, each a program of its own, then the real job, on the CPU or on a GPU ("cuda:0"), and says
+// how close each comes to what the device can do.
 #include "machine_limits.h"
 
 #include <string>
 
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 extern char** environ;
 
@@ -31,16 +32,44 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+// False if it fails, but not if there is no Python or NumPy.
+bool run_numpy() {
+  // The system's Python, where apt puts NumPy, if the first one has none.
+  bool first_has_it = run({"sh", "-c", "python3 -c 'import numpy' 2>/dev/null"}) == 0;
+  int code = run({first_has_it ? "python3" : "/usr/bin/python3", KILN_SAMPLES_DIR "/07_numpy.py"});
+  if (code == -1 || code == 127) std::printf("07_numpy: skipped, because there is no python3 here\n");
+  return code == 0 || code == 77 || code == -1 || code == 127;
+}
+
+// Measures its limits and says what it is.
+samples::MachineLimits introduce(kiln::Device device) {
+  const auto& p = device.properties();
+  samples::MachineLimits limits = samples::measure_limits(device);
+  std::printf("Kiln %s on %s, ", kiln::version(), p.name.c_str());
+  if (device.is_cpu())
+    std::printf("%d threads (%s)\nmeasured limits: copy %.1f GB/s (read + written), FMA peak %.0f GFLOP/s in "
+                "f32\n\n",
+                p.num_threads, p.isa.c_str(), limits.copy_gbs, limits.fma_gflops);
+  else
+    std::printf("%d multiprocessors (%s)\nmeasured limit: copy %.1f GB/s (read + written)\n\n",
+                p.multiprocessors, p.isa.c_str(), limits.copy_gbs);
+  std::fflush(stdout);
+  return limits;
+}
+
 } // namespace
 
-int main(int, char** argv) {
-  const auto& cpu = kiln::Device::cpu().properties();
-  std::printf("Kiln %s on %s, %d threads (%s)\n", kiln::version(), cpu.name.c_str(), cpu.num_threads,
-              cpu.isa.c_str());
-  samples::MachineLimits limits = samples::measure_limits();
-  std::printf("measured limits: copy %.1f GB/s (read + written), FMA peak %.0f GFLOP/s in f32\n\n",
-              limits.copy_gbs, limits.fma_gflops);
-  std::fflush(stdout);
+int main(int argc, char** argv) {
+  kiln::Device device;
+  samples::MachineLimits limits;
+  try {
+    if (argc > 1) device = kiln::Device::parse(argv[1]);
+    limits = introduce(device);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+  setenv("KILN_SAMPLES_DEVICE", kiln::to_string(device).c_str(), 1);
   setenv("KILN_SAMPLES_LIMITS",
          (std::to_string(limits.copy_gbs) + " " + std::to_string(limits.fma_gflops)).c_str(), 1);
 
@@ -49,13 +78,10 @@ int main(int, char** argv) {
   int failures = 0;
   for (const char* name : {"01_vector_add", "02_fused_expression", "03_softmax", "04_layernorm", "05_matmul"})
     failures += run({bin + "/" + name}) != 0;
-  failures += run({bin + "/06_stencil", KILN_SAMPLES_DIR "/data/camera.png", bin + "/sharpened.png"}) != 0;
-  // The system's Python, where apt puts NumPy, if the first one has none.
-  std::string numpy = KILN_SAMPLES_DIR "/07_numpy.py";
-  bool first_has_it = run({"sh", "-c", "python3 -c 'import numpy' 2>/dev/null"}) == 0;
-  int code = run({first_has_it ? "python3" : "/usr/bin/python3", numpy});
-  if (code == -1 || code == 127) std::printf("07_numpy: skipped, because there is no python3 here\n");
-  failures += code != 0 && code != 77 && code != -1 && code != 127;
+  std::string photograph = bin + "/../share/samples/data/camera.png"; // of a copy away from the sources
+  if (access(photograph.c_str(), R_OK) != 0) photograph = KILN_SAMPLES_DIR "/data/camera.png";
+  failures += run({bin + "/06_stencil", photograph, bin + "/sharpened.png"}) != 0;
+  if (device.is_cpu()) failures += !run_numpy();
   failures += run({bin + "/llama_mlp"}) != 0;
 
   if (failures) std::printf("\n%d of these went wrong\n", failures);

@@ -15,8 +15,9 @@ Tensor<float, 2> random_weights(Stream& stream, std::int64_t rows, std::int64_t 
         auto [i] = program_tile(out, BLOCK);
         out.tile(i).store((rand(seed, i + arange(BLOCK)) * 2 - 1) * scale);
       });
-  auto weights = Tensor<float, 2>::empty({rows, cols});
-  fill.launch(stream, {BLOCK = 8192}, weights.view().reshape({rows * cols}), seed, scale);
+  auto weights = Tensor<float, 2>::empty(stream.device(), {rows, cols});
+  fill.launch(stream, samples::choose({BLOCK = 8192}, {BLOCK = 1024}), weights.view().reshape({rows * cols}),
+              seed, scale);
   stream.synchronize();
   return weights;
 }
@@ -41,7 +42,7 @@ std::vector<double> exact_mlp(const Tensor<float, 2>& gate, const Tensor<float, 
 int main(int argc, char** argv) {
   std::int64_t tokens = samples::number(argc, argv, 1, 512), hidden = samples::number(argc, argv, 2, 4096),
                intermediate = samples::number(argc, argv, 3, 14336);
-  Stream stream;
+  Stream stream(samples::device());
   auto gate = random_weights(stream, hidden, intermediate, 0.03f, 1);
   auto up = random_weights(stream, hidden, intermediate, 0.03f, 2);
   auto down = random_weights(stream, intermediate, hidden, 0.016f, 3);
@@ -56,10 +57,12 @@ int main(int argc, char** argv) {
   });
 
   samples::Error error;
+  auto host_x = samples::on_host(x), result = samples::on_host(y);
+  auto host_gate = samples::on_host(gate), host_up = samples::on_host(up), host_down = samples::on_host(down);
   for (std::int64_t token : {std::int64_t{0}, tokens / 3, tokens - 1}) { // some, each of them whole
-    auto expected = exact_mlp(gate, up, down, x.data() + token * hidden);
+    auto expected = exact_mlp(host_gate, host_up, host_down, host_x.data() + token * hidden);
     for (std::int64_t i = 0; i < hidden; ++i)
-      error.add(y.data()[token * hidden + i], expected[static_cast<std::size_t>(i)]);
+      error.add(result.data()[token * hidden + i], expected[static_cast<std::size_t>(i)]);
   }
   double flops =
       3 * 2.0 * static_cast<double>(tokens) * static_cast<double>(hidden) * static_cast<double>(intermediate);

@@ -1,4 +1,4 @@
-// What this machine can do at most, measured: bytes copied and fused multiply-adds a second, on all threads.
+// What a device can do at most, measured: bytes copied and, on the CPU, fused multiply-adds a second.
 #pragma once
 
 #include <kiln/jit/runtime/thread_pool.h>
@@ -157,6 +157,24 @@ inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20
     for (double rate : rates)
       total += rate;
     best.fma_gflops = std::max(best.fma_gflops, total);
+  }
+  return best;
+}
+
+// The same of any device; of a GPU only the copy is measured, by the driver's own.
+inline MachineLimits measure_limits(kiln::Device device) {
+  if (device.is_cpu()) return measure_limits();
+  constexpr std::int64_t bytes = std::int64_t{1} << 30;
+  kiln::Stream stream(device);
+  kiln::Buffer from(device, bytes), to(device, bytes);
+  kiln::Event begin, end;
+  MachineLimits best;
+  for (int round = 0; round < 10; ++round) {
+    begin.record(stream);
+    kiln::copy(stream, to.data(), from.data(), bytes);
+    end.record(stream);
+    end.synchronize();
+    best.copy_gbs = std::max(best.copy_gbs, 2.0 * bytes / end.elapsed_ms(begin) * 1e-6);
   }
   return best;
 }

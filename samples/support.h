@@ -26,6 +26,23 @@ inline std::int64_t number(int argc, char** argv, int index, std::int64_t otherw
   return n;
 }
 
+// Where the samples run: what KILN_SAMPLES_DEVICE names, "cuda:0" say, or the CPU.
+inline kiln::Device device() {
+  const char* name = std::getenv("KILN_SAMPLES_DEVICE");
+  return name ? kiln::Device::parse(name) : kiln::Device::cpu();
+}
+inline const kiln::Config& choose(const kiln::Config& cpu, const kiln::Config& gpu) {
+  return device().is_cpu() ? cpu : gpu;
+}
+
+// On that device, where the host may read it only if it is the CPU; and back.
+template <class T, int Rank> kiln::Tensor<T, Rank> on_device(kiln::Tensor<T, Rank> host) {
+  return device().is_cpu() ? std::move(host) : host.to(device());
+}
+template <class T, int Rank> kiln::Tensor<T, Rank> on_host(const kiln::Tensor<T, Rank>& t) {
+  return t.to(kiln::Device::cpu());
+}
+
 // Uniform in [-1, 1), other numbers in each run.
 template <int Rank> kiln::Tensor<float, Rank> random(const kiln::Extent (&extents)[Rank]) {
   static std::uint64_t state = std::random_device{}() | 1u;
@@ -34,11 +51,11 @@ template <int Rank> kiln::Tensor<float, Rank> random(const kiln::Extent (&extent
     state = state * 6364136223846793005u + 1442695040888963407u;
     x = static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f;
   }
-  return t;
+  return on_device(std::move(t));
 }
 // NaN everywhere, so that an element that a kernel forgets is found.
 template <int Rank> kiln::Tensor<float, Rank> poisoned(const kiln::Extent (&extents)[Rank]) {
-  auto t = kiln::Tensor<float, Rank>::empty(extents);
+  auto t = kiln::Tensor<float, Rank>::empty(device(), extents);
   t.fill(NAN);
   return t;
 }
@@ -61,7 +78,7 @@ template <class K, int Rank, class... A>
 void interpret(Error& error, const K& kernel, const kiln::Config& config, kiln::Tensor<float, Rank>& out,
                A&... arguments) {
   const char* wanted = std::getenv("KILN_SAMPLES_INTERPRET");
-  if (!wanted || std::string(wanted) != "1") return;
+  if (!wanted || std::string(wanted) != "1" || !device().is_cpu()) return;
   std::vector<float> compiled(out.begin(), out.end());
   out.fill(NAN);
   kernel.interpret(config, arguments...);
@@ -69,16 +86,21 @@ void interpret(Error& error, const K& kernel, const kiln::Config& config, kiln::
     error.add(compiled[i], out.data()[i]);
 }
 
-// The median of several runs, in seconds; the first ones warm up.
+// The median of several runs, in seconds, by the CPU's clock or the GPU's; the first ones warm up.
 template <class F> double median_seconds(kiln::Stream& stream, F&& launch) {
   using clock = std::chrono::steady_clock;
   std::vector<double> times;
+  kiln::Event before, after;
   auto begin = clock::now();
   for (int i = 0; i < 30 && (i < 5 || clock::now() - begin < std::chrono::milliseconds(500)); ++i) {
+    before.record(stream);
     auto from = clock::now();
     launch();
+    after.record(stream);
     stream.synchronize();
-    if (i >= 2) times.push_back(std::chrono::duration<double>(clock::now() - from).count());
+    double seconds = std::chrono::duration<double>(clock::now() - from).count();
+    if (!stream.device().is_cpu()) seconds = after.elapsed_ms(before) * 1e-3;
+    if (i >= 2) times.push_back(seconds);
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -91,12 +113,12 @@ struct Work {
 };
 
 // "softmax of 4096 x 1000: 3.1 ms, 10.5 GB/s, 81 % of copy; error 1e-8". KILN_SAMPLES_LIMITS, which the demo
-// sets, has the machine's limits in GB/s and GFLOP/s. Returns the exit code of the sample.
+// sets, has the device's limits in GB/s and GFLOP/s, 0 for unknown. Returns the exit code of the sample.
 inline int report(const std::string& what, double seconds, Work work, double error, double bound = 1e-6) {
   double rate = (work.flops > 0 ? work.flops : work.bytes) / seconds * 1e-9, copy = 0, fma = 0;
   std::string share;
   if (const char* limits = std::getenv("KILN_SAMPLES_LIMITS");
-      limits && std::sscanf(limits, "%lf %lf", &copy, &fma) == 2) {
+      limits && std::sscanf(limits, "%lf %lf", &copy, &fma) == 2 && (work.flops > 0 ? fma : copy) > 0) {
     char text[64];
     std::snprintf(text, sizeof text, "%4.0f %% of %s", 100 * rate / (work.flops > 0 ? fma : copy),
                   work.flops > 0 ? "FMA peak" : "copy");

@@ -7,6 +7,7 @@
 #include <kiln/jit/runtime/options.h>
 
 #include <algorithm>
+#include <charconv>
 #include <deque>
 #include <fstream>
 #include <llvm/ADT/StringMap.h>
@@ -145,6 +146,20 @@ int Device::cuda_count(std::string* reason) {
 Device Device::emulated(std::string_view arch, std::source_location here) {
   throw UserError(here, "Device::emulated(\"" + std::string(arch) +
                             "\"): no emulated GPU in this build; use Device::cpu()");
+}
+
+Device Device::parse(std::string_view name, std::source_location here) {
+  if (name == "cpu") return cpu();
+  if (name == "cuda") return cuda(0, here);
+  constexpr std::string_view cuda_prefix = "cuda:", emulated_prefix = "emulated:";
+  if (name.starts_with(emulated_prefix)) return emulated(name.substr(emulated_prefix.size()), here);
+  if (name.starts_with(cuda_prefix)) {
+    int index = 0;
+    const char *begin = name.data() + cuda_prefix.size(), *end = name.data() + name.size();
+    auto [rest, error] = std::from_chars(begin, end, index);
+    if (error == std::errc{} && rest == end) return cuda(index, here);
+  }
+  throw UserError(here, "\"" + std::string(name) + "\" is no device; use \"cpu\" or \"cuda:0\"");
 }
 
 const DeviceProperties& Device::properties() const {

@@ -59,6 +59,8 @@ public:
   static int cuda_count(std::string* reason = nullptr);
   // Throws UserError where this build has no such back end.
   static Device emulated(std::string_view arch, std::source_location here = std::source_location::current());
+  // What to_string made: "cpu", "cuda:0"; "cuda" is the first. UserError as above, and for other names.
+  static Device parse(std::string_view name, std::source_location here = std::source_location::current());
 
   DeviceKind kind() const { return kind_; }
   int index() const { return index_; }

@@ -6,8 +6,8 @@
 //   kernel.launch(stream, config, a.view(), b.view());
 //
 // Row-major, 64-byte aligned. It must outlive the commands that use it. The elements of a tensor on a CUDA
-// device are out of the host's reach: bring them there with copy (copy.h) and let data(), begin() and end()
-// alone.
+// device are out of the host's reach: bring them there with `to(Device::cpu())` or copy (copy.h) and let
+// data(), begin() and end() alone.
 #pragma once
 
 #include <kiln/jit/runtime/buffer.h>
@@ -60,6 +60,18 @@ public:
     Tensor taken(std::move(other));
     swap(taken);
     return *this;
+  }
+
+  // A copy in the memory of `target`, done when this returns; commands that write the tensor must have
+  // finished.
+  Tensor to(Device target, Here here = Here::current()) const {
+    Extent extents[Rank];
+    for (int a = 0; a < Rank; ++a)
+      extents[a] = extent(a);
+    Tensor copied = empty(target, extents, here);
+    detail::copy_now(target.is_cpu() ? device() : target, copied.buffer_.data(), buffer_.data(),
+                     buffer_.size(), here);
+    return copied;
   }
 
   TensorView<T, Rank> view() { return view_; }

@@ -235,6 +235,27 @@ TEST_CASE("a tensor on a CUDA device is zeroed and filled there") {
   CHECK(Tensor<float, 1>::zeros(Device::cuda(0), {0}).size() == 0);
 }
 
+TEST_CASE("a tensor goes to a device and comes back") {
+  FreshFake guard;
+  std::uint64_t seed = std::random_device{}();
+  INFO("seed " << seed);
+  auto values = random_floats(6 * 7, seed);
+  auto host = Tensor<float, 2>::empty({6, 7});
+  std::copy(values.begin(), values.end(), host.begin());
+  for (Device device : {Device::cpu(), Device::cuda(0), Device::cuda(1)}) {
+    INFO(to_string(device));
+    Tensor there = host.to(device);
+    CHECK(there.device() == device);
+    CHECK(there.extent(1) == 7);
+    CHECK(there.data() != host.data());
+    Tensor back = there.to(Device::cpu());
+    CHECK(std::vector<float>(back.begin(), back.end()) == values);
+  }
+  CHECK(Tensor<float, 1>::empty({0}).to(Device::cuda(0)).size() == 0);
+  CHECK(Device::parse("cuda") == Device::cuda(0));
+  CHECK(Device::parse("cuda:1") == Device::cuda(1));
+}
+
 TEST_CASE("mistakes in copies are user errors at the caller's line") {
   FreshFake fresh;
   std::vector<char> x(10);

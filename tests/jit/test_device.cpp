@@ -26,6 +26,22 @@ TEST_CASE("a device is a value") {
   CHECK(set.size() == 1);
 }
 
+TEST_CASE("a device has a name that can be read again") {
+  CHECK(Device::parse("cpu") == Device::cpu());
+  for (const char* wrong : {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:1x", "cuda: 1", "cpu:0"}) {
+    INFO(wrong);
+    int line = __LINE__ + 2;
+    try {
+      Device::parse(wrong);
+      FAIL("it is taken");
+    } catch (const UserError& e) {
+      CHECK(e.what() == std::string(__FILE__) + ":" + std::to_string(line) + ": \"" + wrong +
+                            "\" is no device; use \"cpu\" or \"cuda:0\"");
+    }
+  }
+  CHECK_THROWS_AS(Device::parse("emulated:sm_90a"), UserError);
+}
+
 TEST_CASE("the cpu knows itself") {
   const auto& p = Device::cpu().properties();
   CHECK_FALSE(p.name.empty());

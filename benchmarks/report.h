@@ -1,0 +1,63 @@
+// The rows of a comparison with peers: medians, one table, and the same as JSON.
+#pragma once
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace benchmarks {
+
+struct Row {
+  std::string name, peer;
+  double seconds = 0, peer_seconds = 0; // 0: no peer
+  double rate = 0;                      // GB/s or GFLOP/s of Kiln
+  std::string unit;
+  double limit_share = 0; // 0: not compared
+};
+
+inline double median(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+// "12.3 us": three digits or so, whatever the size.
+inline std::string time_text(double seconds) {
+  if (seconds < 1e-6) return fmt::format("{:.0f} ns", seconds * 1e9);
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  return fmt::format("{:.2f} ms", seconds * 1e3);
+}
+
+inline void print_table(const std::vector<Row>& rows) {
+  fmt::print("\n{:<42} {:>10} {:>18} {:>32} {:>6} {:>10}\n", "", "Kiln", "", "peer", "ratio", "of limit");
+  for (const Row& r : rows) {
+    fmt::print("{:<42} {:>10}", r.name, time_text(r.seconds));
+    fmt::print(" {:>18}", r.rate > 0 ? fmt::format("{:.1f} {:<7}", r.rate, r.unit) : "");
+    if (r.peer_seconds > 0)
+      fmt::print(" {:>21} {:>10} {:>6.2f}", r.peer, time_text(r.peer_seconds), r.peer_seconds / r.seconds);
+    if (r.limit_share > 0) fmt::print(" {:>{}.0f} %", r.limit_share * 100, r.peer_seconds > 0 ? 8 : 48);
+    fmt::print("\n");
+  }
+}
+
+// `header`, and "rows". False if the file cannot be written.
+inline bool write_json(const std::string& path, nlohmann::ordered_json header, const std::vector<Row>& rows) {
+  header["rows"] = nlohmann::ordered_json::array();
+  for (const Row& r : rows)
+    header["rows"].push_back({{"name", r.name},
+                              {"seconds", r.seconds},
+                              {"rate", r.rate},
+                              {"unit", r.unit},
+                              {"peer", r.peer},
+                              {"peer_seconds", r.peer_seconds},
+                              {"limit_share", r.limit_share}});
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (!file) return false;
+  fmt::print(file, "{}\n", header.dump(2));
+  return std::fclose(file) == 0;
+}
+
+} // namespace benchmarks

@@ -1,0 +1,28 @@
+#!/bin/bash
+# Gathers what a machine with an NVIDIA driver and nothing else needs to test and time Kiln there:
+#   make_bundle.sh BUILD_DIR SOURCE_DIR BUNDLE_DIR
+# Says how large the folder is; more than 60 MB is an error.
+set -eu
+build=$1 source=$2 bundle=$3
+limit=60000000
+rm -rf "$bundle"
+mkdir -p "$bundle"/{bin,lib/fallback,share/samples}
+
+put() { install -s --strip-program="${STRIP:-strip}" -m 755 "$1" "$2"; }
+put "$build/lib/libkiln.so.0" "$bundle/lib/libkiln.so.0"
+for program in kiln kiln_demo 01_vector_add 02_fused_expression 03_softmax 04_layernorm 05_matmul 06_stencil llama_mlp bench_gpu cuda_tests; do
+  put "$build/bin/$program" "$bundle/bin/$program"
+done
+# What the library and the programs need besides the C library, in the versions of this machine.
+ldd "$build"/lib/libkiln.so.0 "$bundle"/bin/* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  grep -E '/lib(stdc\+\+|gcc_s|z|zstd)\.so' | while read -r library; do
+  put "$library" "$bundle/lib/fallback/$(basename "$library")"
+done
+cp -R "$source/samples/data" "$bundle/share/samples/data"
+cp "$source/benchmarks/gpu_peers.py" "$bundle/share/"
+cp "$source/LICENSE" "$bundle/"
+install -m 755 "$source/tests/bundle/run" "$bundle/run"
+
+bytes=$(du -sb "$bundle" | cut -f1)
+echo "$bundle: $((bytes / 1000000)) MB; start $bundle/run there"
+((bytes <= limit)) || { echo "make_bundle.sh: $bytes bytes are more than the $limit that a bundle may have" >&2; exit 1; }

@@ -1,0 +1,32 @@
+#!/bin/bash
+# The bundle: its size, that it runs from another folder, and what it says where there is no NVIDIA driver.
+#   check_bundle.sh SOURCE_DIR BUILD_DIR WORK_DIR
+set -u
+source=$1 build=$2 work=$3
+fail() { echo "check_bundle: $1"; exit 1; }
+rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
+export KILN_CACHE_DIR=$work/cache RESULTS=$work/results
+mkdir -m 700 cache
+
+"$source/tests/bundle/make_bundle.sh" "$build" "$source" "$work/made" || fail "it cannot be made"
+mkdir "moved here" && mv made "moved here/bundle" || exit 1
+bundle="$work/moved here/bundle"
+for program in "$bundle"/bin/* "$bundle"/lib/*.so.*; do
+  ldd "$program" | grep -q 'not found' && fail "$program lacks a library"
+  readelf -d "$program" | grep -E 'RUNPATH|RPATH' | grep -vF '$ORIGIN' && fail "$program looks for libraries elsewhere"
+done
+ldd "$bundle/bin/kiln_demo" | grep -qF "$bundle/bin/../lib/libkiln.so.0" || fail "the programs do not take the bundle's library"
+newest=$(readelf -V "$bundle"/bin/* "$bundle"/lib/*.so.* | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -1)
+[ "$(printf '%s\n' "$newest" GLIBC_2.36 | sort -V | tail -1)" = GLIBC_2.36 ] || fail "it needs $newest, and not 2.36"
+
+"$bundle/bin/01_vector_add" 1000 || fail "the first sample fails"
+"$bundle/run" kiln --version || fail "the kiln command does not start"
+"$bundle/run" help | grep -q '^usage: ' || fail "there is no help"
+"$bundle/run" dance >answer 2>&1 && fail "it takes the command \"dance\""
+grep -q "there is no command 'dance'" answer || fail "it does not say that there is no command \"dance\""
+for command in "" tests samples bench; do
+  KILN_CUDA_LIBRARY=$work/none.so "$bundle/run" $command >answer 2>&1
+  [ $? = 77 ] || fail "run $command does not end with 77 where there is no driver: $(cat answer)"
+  grep -q '^Nothing to run on: no NVIDIA driver: ' answer || fail "run $command does not say that there is no driver: $(cat answer)"
+done
+exit 0
