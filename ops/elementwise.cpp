@@ -43,12 +43,16 @@ template <class T> ActivationMulKernel<T> make_activation_mul(Activation activat
   });
 }
 
-// Heuristic: 4096 elements a program take some microseconds, which hides what handing it out costs.
-Config elementwise_config(std::int64_t columns) {
+// Heuristic: on a CPU 4096 elements take some microseconds, which hides what handing a program out costs; on
+// a GPU 1024 are eight for each of a block's threads.
+std::int64_t elements_of_program(Device device) { return device.is_cpu() ? 4096 : 1024; }
+
+Config elementwise_config(Device device, std::int64_t columns) {
+  const std::int64_t elements = elements_of_program(device);
   std::int64_t width = 64;
-  while (width < 4096 && width < columns)
+  while (width < elements && width < columns)
     width *= 2;
-  return {BM = 4096 / width, BN = width};
+  return {BM = elements / width, BN = width};
 }
 
 // Matrices that are all contiguous are one long row, whose width no tile has to fit.
@@ -62,12 +66,15 @@ template <class T> TensorView<T, 2> one_row(const TensorView<T, 2>& v) { return 
 
 template <class K, class... V>
 void launch_elementwise(detail::StreamAt stream, const K& kernel, const V&... views) {
+  const Device device = stream.stream.device();
   if (same_extents(views...) && all_contiguous(views...)) {
-    auto launch = [&](auto... rows) { kernel.launch(stream, {BM = 1, BN = 4096}, rows...); };
+    auto launch = [&](auto... rows) {
+      kernel.launch(stream, {BM = 1, BN = elements_of_program(device)}, rows...);
+    };
     launch(one_row(views)...);
   } else {
     auto columns = std::get<0>(std::tuple(views.cols()...));
-    kernel.launch(stream, elementwise_config(columns), views...);
+    kernel.launch(stream, elementwise_config(device, columns), views...);
   }
 }
 

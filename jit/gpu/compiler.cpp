@@ -12,18 +12,27 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include <cctype>
 #include <mutex>
 
 namespace kiln::gpu {
-namespace {
 
-// The lowest PTX version that knows the architecture and what is emitted for it.
 int lowest_ptx(const std::string& arch) {
   if (arch == "sm_80") return 70;
   if (arch == "sm_90a") return 80;
   if (arch == "sm_100a") return 86;
   throw UserError("Kiln knows the GPU architectures sm_80, sm_90a and sm_100a, not \"" + arch + "\"");
 }
+
+std::string entry_name(const std::string& kernel) {
+  std::string name;
+  for (char c : kernel)
+    name += std::isalnum(static_cast<unsigned char>(c)) || c == '$' ? c : '_';
+  const bool starts = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) && name != "_";
+  return starts ? name : "kernel_" + name;
+}
+
+namespace {
 
 // That a block may have when it asks for it.
 std::int64_t shared_bytes_of(const std::string& arch) {
@@ -95,6 +104,8 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
                     target.arch + " has " + std::to_string(most) + "; choose smaller tiles");
   llvm::Function* entry = module.getFunction(lowered.name);
   entry->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  entry->setName(entry_name(lowered.name));
+  result.entry = entry->getName().str();
   const std::string threads = std::to_string(32 * options.warps);
   entry->addFnAttr("nvvm.reqntid", threads + ",1,1");
   if (options.keep_llvm) {

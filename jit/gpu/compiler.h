@@ -21,9 +21,15 @@ struct PtxOptions {
 
 struct Ptx {
   std::string text;
-  std::string llvm; // as emitted
+  std::string entry; // the kernel's symbol: see entry_name
+  std::string llvm;  // as emitted
   KernelShape shape;
 };
+
+// The lowest PTX version that serves, 80 for 8.0. UserError for an architecture that Kiln does not know.
+int lowest_ptx(const std::string& arch);
+// A kernel's name as PTX can spell it: letters, digits, _ and $.
+std::string entry_name(const std::string& kernel);
 
 // `lowered` is bound and lowered (passes::lower_generic). UserError for what the target lacks; thread-safe.
 Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOptions& options = {});

@@ -56,21 +56,9 @@ struct TemporaryFolder {
   }
 };
 
-} // namespace
-
-const std::string& ptxas_path() {
-  static const std::string path = find_ptxas();
-  return path;
-}
-
-Assembled assemble(const std::string& ptx, const std::string& arch) {
-  if (ptxas_path().empty())
-    throw TargetError("there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS");
-  TemporaryFolder folder;
-  const std::string source = (folder.path / "kernel.ptx").string(),
-                    object = (folder.path / "kernel.cubin").string(), log = (folder.path / "log").string();
-  std::ofstream(source, std::ios::binary) << ptx;
-  std::vector<std::string> words = {ptxas_path(), "-v", "--gpu-name", arch, source, "-o", object};
+// True if it ends well; what it prints goes to a file. TargetError if it cannot be started.
+bool run_ptxas(std::vector<std::string> words, const std::string& log) {
+  words.insert(words.begin(), ptxas_path());
   std::vector<char*> arguments;
   for (std::string& word : words)
     arguments.push_back(word.data());
@@ -86,10 +74,52 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// "13.0.88" of "Cuda compilation tools, release 13.0, V13.0.88"; "" if it prints something else.
+std::string find_version() {
+  if (ptxas_path().empty()) return "";
+  TemporaryFolder folder;
+  const std::string log = (folder.path / "log").string();
+  if (!run_ptxas({"--version"}, log)) return "";
+  const std::vector<char> said = read(log);
+  const std::string text(said.begin(), said.end());
+  static const std::regex version("V([0-9]+(\\.[0-9]+)+)");
+  std::smatch found;
+  return std::regex_search(text, found, version) ? found[1].str() : "";
+}
+
+} // namespace
+
+const std::string& ptxas_path() {
+  static const std::string path = find_ptxas();
+  return path;
+}
+
+const std::string& ptxas_version() {
+  static const std::string version = [] {
+    try {
+      return find_version();
+    } catch (const TargetError&) { // a ptxas that does not start is none
+      return std::string();
+    }
+  }();
+  return version;
+}
+
+Assembled assemble(const std::string& ptx, const std::string& arch) {
+  if (ptxas_path().empty())
+    throw TargetError("there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS");
+  TemporaryFolder folder;
+  const std::string source = (folder.path / "kernel.ptx").string(),
+                    object = (folder.path / "kernel.cubin").string(), log = (folder.path / "log").string();
+  std::ofstream(source, std::ios::binary) << ptx;
+  const bool ok = run_ptxas({"-v", "--gpu-name", arch, source, "-o", object}, log);
   Assembled result;
   std::vector<char> text = read(log);
   result.log.assign(text.begin(), text.end());
-  result.ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  result.ok = ok;
   if (result.ok) result.cubin = read(object);
   return result;
 }

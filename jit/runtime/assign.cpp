@@ -6,10 +6,14 @@
 #include <kiln/jit/runtime/assign_plan.h>
 #include <kiln/jit/runtime/buffer.h>
 #include <kiln/jit/runtime/compile.h>
+#include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/jit/runtime/cuda/reach.h>
+#include <kiln/jit/runtime/cuda/stream_memory.h>
 #include <kiln/jit/runtime/run_kernel.h>
 
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace kiln::detail {
 
@@ -52,7 +56,7 @@ AssignVariants& variants_of(AssignSite& site) {
   std::vector<LayoutClass> layouts;
   for (const auto& parameter : kernel->body.args)
     if (parameter->type.is_view()) layouts.push_back(parameter->type.layout);
-  auto code = compile_kernel({*kernel, {}, layouts, device, here});
+  auto code = compile_kernel({*kernel, config_for(device, {}), layouts, device, here});
   variants.first.store(new AssignVariants::Variant{key, device, code, variants.first.load()},
                        std::memory_order_release);
   return *code;
@@ -64,7 +68,7 @@ class Payload {
 public:
   void add(AssignPlan& plan, AssignSite& site, const AssignOperand* operands, Device device,
            const Location& here) {
-    choose_tile(plan);
+    choose_tile(plan, device);
     AssignKey key;
     make_key(key, plan);
     AssignVariants& variants = variants_of(site);
@@ -77,12 +81,24 @@ public:
     int packed = pack_assign(head + 2 + plan.rank, site, plan, operands, here);
     head[1] = static_cast<std::uint64_t>(packed);
     count_ += 2 + plan.rank + packed;
+    ++kernels_;
   }
   void enqueue(Stream& stream, std::unique_ptr<Buffer> temporary, bool small) {
     words_[0] = reinterpret_cast<std::uintptr_t>(temporary.get());
     stream.enqueue(execute, words_, static_cast<std::size_t>(count_) * sizeof(std::uint64_t),
                    {.small = small});
     temporary.release(); // the command's now
+  }
+  // On a stream of a CUDA device, where kernels are commands of the driver's.
+  void launch(Stream& stream, const Location& here) {
+    std::uint64_t* words = words_ + 1;
+    for (int kernel = 0; kernel < kernels_; ++kernel) {
+      auto& code = *reinterpret_cast<const CompiledKernel*>(words[0]);
+      const std::size_t rank = code.grid.size();
+      cuda::launch(stream, *code.cuda, words + 2 + rank, {reinterpret_cast<std::int64_t*>(words + 2), rank},
+                   SourceLocation(here));
+      words += 2 + rank + words[1];
+    }
   }
 
 private:
@@ -100,15 +116,22 @@ private:
     }
   }
 
-  int count_ = 1;
+  int count_ = 1, kernels_ = 0;
   std::uint64_t words_[1 + 2 * (2 + max_rank) + max_assign_words + 2 * (1 + 2 * max_rank)];
 };
 
 // The expression as before, but written to fresh memory, and a copy from there.
 void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, const AssignOperand* operands,
                            const Location& here) {
-  int bytes = size_of(site.out);
-  auto temporary = std::make_unique<Buffer>(stream.device(), plan.elements * bytes, here);
+  const Device device = stream.device();
+  const int bytes = size_of(site.out);
+  const bool on_cuda = device.kind() == DeviceKind::Cuda;
+  std::unique_ptr<Buffer> temporary;
+  std::optional<cuda::StreamMemory> ordered;
+  if (on_cuda)
+    ordered.emplace(stream, plan.elements * bytes, here);
+  else
+    temporary = std::make_unique<Buffer>(device, plan.elements * bytes, here);
   AssignPlan copy;
   copy.rank = plan.rank;
   copy.elements = plan.elements;
@@ -120,16 +143,34 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
     plan.out.strides[a] = copy.views[0].strides[a] = stride;
     stride *= plan.extents[a];
   }
-  plan.out.data = copy.views[0].data = static_cast<char*>(temporary->data());
+  plan.out.data = copy.views[0].data = static_cast<char*>(on_cuda ? ordered->data() : temporary->data());
   AssignSite& copy_site = bytes == 1   ? assign_site<std::uint8_t, ViewLeaf<std::uint8_t, 1>>
                           : bytes == 2 ? assign_site<std::uint16_t, ViewLeaf<std::uint16_t, 1>>
                           : bytes == 4 ? assign_site<std::uint32_t, ViewLeaf<std::uint32_t, 1>>
                                        : assign_site<std::uint64_t, ViewLeaf<std::uint64_t, 1>>;
   copy.out.dtype = copy.views[0].dtype = copy_site.out;
   Payload payload;
-  payload.add(plan, site, operands, stream.device(), here);
-  payload.add(copy, copy_site, nullptr, stream.device(), here);
-  payload.enqueue(stream, std::move(temporary), plan.elements <= small_elements);
+  payload.add(plan, site, operands, device, here);
+  payload.add(copy, copy_site, nullptr, device, here);
+  if (!on_cuda) return payload.enqueue(stream, std::move(temporary), plan.elements <= small_elements);
+  payload.launch(stream, here);
+  ordered->free();
+}
+
+[[gnu::cold]] void refuse_memory(const std::string& what, const void* memory, Device device,
+                                 const Location& here) {
+  throw UserError(here, "assign: " + what + " is " + cuda::why_unreachable(memory, device));
+}
+
+void check_memory(const AssignPlan& plan, const AssignSite& site, Device device, const Location& here) {
+  if (!cuda::is_reachable(plan.out.data, device)) refuse_memory("the output", plan.out.data, device, here);
+  int view = 0;
+  for (int i = 0; i < site.leaf_count; ++i) {
+    if (site.leaves[i].kind != AssignLeaf::Kind::View) continue;
+    const void* data = plan.views[view++].data;
+    if (!cuda::is_reachable(data, device))
+      refuse_memory("operand " + std::to_string(i) + " of the expression", data, device, here);
+  }
 }
 
 } // namespace
@@ -142,9 +183,11 @@ void run_assign(Stream& stream, AssignSite& site, const AssignTarget& out, const
   AssignPlan plan;
   plan_assign(plan, site, out, operands, here);
   if (plan.elements == 0) return;
+  if (cuda::opened()) check_memory(plan, site, stream.device(), here);
   if (needs_temporary(plan)) return run_through_temporary(stream, site, plan, operands, here);
   Payload payload;
   payload.add(plan, site, operands, stream.device(), here);
+  if (stream.device().kind() == DeviceKind::Cuda) return payload.launch(stream, here);
   payload.enqueue(stream, nullptr, plan.elements <= small_elements);
 }
 

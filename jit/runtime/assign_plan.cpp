@@ -97,7 +97,9 @@ bool is_distance(const AssignPlan& plan, std::int64_t distance, int axis) {
   return false;
 }
 
-constexpr std::int64_t tile_elements = 8192; // a heuristic: several vectors' worth of work, well inside L2
+// A heuristic. On a CPU several vectors' worth of work, well inside L2; on a GPU eight elements of each of a
+// block's 128 threads, which are two 16-byte accesses of floats and leave the registers to other blocks.
+std::int64_t tile_elements_of(Device device) { return device.is_cpu() ? 8192 : 1024; }
 
 } // namespace
 
@@ -171,7 +173,8 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
 // Few classes, so that few variants are compiled: loops end where the output does, so a tile that is too
 // large costs nothing. One axis: one class. More: the inner axis in steps of 8, the others in steps of 4, up
 // to about tile_elements elements of the output.
-void choose_tile(AssignPlan& plan) {
+void choose_tile(AssignPlan& plan, Device device) {
+  const std::int64_t tile_elements = tile_elements_of(device);
   std::int64_t left = tile_elements;
   for (int a = plan.rank - 1; a >= 0; --a) {
     std::int64_t tile;

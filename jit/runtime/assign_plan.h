@@ -39,7 +39,7 @@ struct AssignKey {
 // Broadcasts, merges and tiles. UserErrors as assign.h says.
 void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& out,
                  const AssignOperand* operands, const Location& here);
-void choose_tile(AssignPlan& plan);
+void choose_tile(AssignPlan& plan, Device device);
 void make_key(AssignKey& key, const AssignPlan& plan);
 
 // Whether writing the output could change what another program has yet to read.

@@ -1,19 +1,18 @@
-// The compile service: tile IR -> lowered tile IR -> key -> cache on disk, or LLVM -> loaded code.
+// The compile service: tile IR -> lowered tile IR -> key -> cache on disk, or a back end -> loaded code.
 #include <kiln/jit/runtime/compile.h>
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
+#include <kiln/dsl/symbol.h>
 #include <kiln/jit/cache/disk_cache.h>
-#include <kiln/jit/cpu/compiler.h>
-#include <kiln/jit/cpu/legality.h>
 #include <kiln/jit/passes/passes.h>
+#include <kiln/jit/runtime/backend.h>
 #include <kiln/jit/runtime/compile_policy.h>
+#include <kiln/jit/runtime/cuda/cubin.h>
 #include <kiln/jit/runtime/log.h>
-#include <kiln/jit/runtime/options.h>
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -57,25 +56,18 @@ bool starts_with_location(const std::string& text) {
   return digits != std::string::npos && digits < end && digits > 0 && text[digits - 1] == ':';
 }
 
-// What stands in the cache: the scratch size, then the object file.
-std::vector<char> to_payload(const cpu::CompiledObject& object) {
-  std::vector<char> payload(sizeof object.scratch_bytes + object.object.size());
-  std::memcpy(payload.data(), &object.scratch_bytes, sizeof object.scratch_bytes);
-  std::memcpy(payload.data() + sizeof object.scratch_bytes, object.object.data(), object.object.size());
-  return payload;
-}
-
-class Compilation {
+// One call of compile_kernel.
+class Service {
 public:
-  explicit Compilation(const CompileRequest& request)
-      : request_(request), target_(cpu::host_target()), keep_(options().keep), debug_(options().debug) {}
+  explicit Service(const CompileRequest& request) : request_(request) {}
 
   std::shared_ptr<const CompiledKernel> run() {
     try {
-      lower();
-      cpu::check_legal(*lowered_);
-      make_key();
-      if (!keep_.any() && from_disk()) return result_;
+      c_ = lower(request_.recorded, request_.config, request_.layouts);
+      describe();
+      backend_ = request_.device.is_cpu() ? make_cpu_backend(c_, request_.device)
+                                          : make_cuda_backend(c_, request_.device);
+      if (!c_.keep.any() && from_disk()) return result_;
       ask_policy();
       compile();
     } catch (const UserError& e) {
@@ -89,49 +81,38 @@ public:
   }
 
 private:
-  void lower() {
-    ir::verify(request_.recorded); // what the passes and back ends rely on
-    passes::PassOptions pass_options{request_.config, request_.layouts, debug_};
-    lowered_ = passes::lower_generic(request_.recorded, pass_options);
-    result_->name = lowered_->name;
-    ir::ArgumentLayout layout = ir::ArgumentLayout::of(*lowered_);
-    for (const ir::GridAxis& axis : lowered_->grid)
+  // What the host does at each launch.
+  void describe() {
+    result_->name = c_.lowered->name;
+    ir::ArgumentLayout layout = ir::ArgumentLayout::of(*c_.lowered);
+    for (const ir::GridAxis& axis : c_.lowered->grid)
       result_->grid.push_back({layout.extent_word(axis.param, axis.axis), axis.tile.value()});
-    result_->expectations = ir::Expectations::compile(*lowered_);
-    result_->cost = CostModel::of(*lowered_);
-  }
-
-  void make_key() {
-    // Asserts carry locations into the code; nothing else does.
-    text_ = ir::print(*lowered_, {.locations = debug_});
-    key_ = cache::KeyBuilder::versioned()
-               .add(text_)
-               .add(request_.config.to_string())
-               .add(target_.key())
-               .add(debug_)
-               .key();
+    result_->expectations = ir::Expectations::compile(*c_.lowered);
+    result_->cost = CostModel::of(*c_.lowered);
   }
 
   bool from_disk() {
-    Stopwatch watch;
-    auto payload = cache::DiskCache::standard().load(key_);
-    if (!payload || payload->size() < sizeof result_->scratch_bytes) return false;
-    std::memcpy(&result_->scratch_bytes, payload->data(), sizeof result_->scratch_bytes);
-    try {
-      load(std::span<const char>(*payload).subspan(sizeof result_->scratch_bytes));
-    } catch (const TargetError& e) {
-      log_warning("a cached kernel is compiled again: " + std::string(e.what()));
-      return false;
+    for (const cache::Key& key : backend_->keys()) {
+      Stopwatch watch;
+      auto payload = cache::DiskCache::standard().load(key);
+      if (!payload) continue;
+      try {
+        backend_->load(*payload, *result_);
+      } catch (const TargetError& e) {
+        log_warning("a cached kernel is compiled again: " + std::string(e.what()));
+        continue;
+      }
+      std::lock_guard lock(totals().mutex);
+      ++totals().numbers.disk_hits;
+      totals().numbers.load_ms += watch.ms();
+      return true;
     }
-    std::lock_guard lock(totals().mutex);
-    ++totals().numbers.disk_hits;
-    totals().numbers.load_ms += watch.ms();
-    return true;
+    return false;
   }
 
   void ask_policy() const {
     if (compile_policy() == CompilePolicy::allow) return;
-    std::string what = "kernel " + lowered_->name + " is not compiled for the config {" +
+    std::string what = "kernel " + c_.lowered->name + " is not compiled for the config {" +
                        request_.config.to_string() + "}, layout classes (" + text_of(request_.layouts) +
                        ") on " + to_string(request_.device);
     if (compile_policy() == CompilePolicy::forbid)
@@ -142,86 +123,71 @@ private:
 
   void compile() {
     Stopwatch watch;
-    cpu::CompiledObject object = cpu::compile(
-        *lowered_, target_,
-        {.debug = debug_, .line_info = debug_, .keep_llvm = keep_.llvm, .keep_assembly = keep_.assembly});
-    std::int64_t limit = request_.device.limits().max_scratch_bytes;
-    if (object.scratch_bytes > limit)
-      throw UserError("kernel " + lowered_->name + ": the tiles of the config {" +
-                      request_.config.to_string() + "} need " + std::to_string(object.scratch_bytes) +
-                      " bytes of scratch memory, and " + to_string(request_.device) + " has " +
-                      std::to_string(limit) + " for a program; choose smaller sizes");
-    keep_files(object);
-    result_->scratch_bytes = object.scratch_bytes;
-    load(object.object);
+    KeptFiles(c_, backend_->keys().front())
+        .write(c_.keep.tile, ".tile", ir::print(request_.recorded) + "\n" + c_.text);
+    StoredCode code = backend_->compile(*result_);
     double ms = watch.ms();
     if (log_enabled(LogLevel::Info))
-      log_info("compiled kernel " + lowered_->name + " {" + request_.config.to_string() + "} in " +
-               std::to_string(ms) + " ms");
+      log_info("compiled kernel " + c_.lowered->name + " {" + request_.config.to_string() + "} for " +
+               code.target + " in " + std::to_string(ms) + " ms");
     {
       std::lock_guard lock(totals().mutex);
       ++totals().numbers.compiled;
       totals().numbers.compile_ms += ms;
     }
     cache::DiskCache::standard().store(
-        key_, to_payload(object),
-        {.kernel = lowered_->name, .config = request_.config.to_string(), .target = target_.cpu});
-  }
-
-  void keep_files(const cpu::CompiledObject& object) const {
-    if (!keep_.tile && !keep_.llvm && !keep_.assembly) return;
-    std::string stem = options().keep_dir + "/" + lowered_->name + "-" + cache::to_string(key_).substr(0, 8);
-    std::error_code ignored; // the files that then cannot be opened are reported
-    std::filesystem::create_directories(options().keep_dir, ignored);
-    auto write = [&](bool wanted, const char* suffix, const std::string& text) {
-      if (!wanted) return;
-      std::ofstream out(stem + suffix);
-      out << text;
-      if (!out) log_warning_once("KILN_KEEP: cannot write " + stem + suffix + "; check KILN_KEEP_DIR");
-    };
-    write(keep_.tile, ".tile", ir::print(request_.recorded) + "\n" + text_);
-    write(keep_.llvm, ".ll", object.llvm_after);
-    write(keep_.assembly, ".s", object.assembly);
-  }
-
-  void load(std::span<const char> object) {
-    // Debuggers and profilers show this name: variants of a kernel differ in it.
-    std::string config = request_.config.to_string();
-    result_->code = cpu::load_object(object, lowered_->name + (config.empty() ? "" : "[" + config + "]"));
+        code.key, code.payload,
+        {.kernel = c_.lowered->name, .config = request_.config.to_string(), .target = code.target});
   }
 
   const CompileRequest& request_;
-  const cpu::Target& target_;
-  KeepFiles keep_;
-  bool debug_;
-  std::unique_ptr<ir::Kernel> lowered_;
-  std::string text_;
-  cache::Key key_;
+  Compilation c_;
+  std::unique_ptr<Backend> backend_;
   std::shared_ptr<CompiledKernel> result_ = std::make_shared<CompiledKernel>();
 };
 
 } // namespace
+
+Compilation lower(const ir::Kernel& recorded, const Config& config, const std::vector<LayoutClass>& layouts) {
+  Compilation c{
+      .lowered = {}, .text = {}, .config = config, .debug = options().debug, .keep = options().keep};
+  ir::verify(recorded); // what the passes and back ends rely on
+  c.lowered = passes::lower_generic(recorded, {config, layouts, c.debug});
+  // Asserts carry locations into the code; nothing else does.
+  c.text = ir::print(*c.lowered, {.locations = c.debug});
+  return c;
+}
+
+KeptFiles::KeptFiles(const Compilation& c, const cache::Key& key) {
+  if (!c.keep.any()) return;
+  stem_ = options().keep_dir + "/" + c.lowered->name + "-" + cache::to_string(key).substr(0, 8);
+  std::error_code ignored; // the files that then cannot be opened are reported
+  std::filesystem::create_directories(options().keep_dir, ignored);
+}
+
+void KeptFiles::write(bool wanted, const char* suffix, std::string_view text) const {
+  if (!wanted) return;
+  std::ofstream out(stem_ + suffix, std::ios::binary);
+  out << text;
+  if (!out) log_warning_once("KILN_KEEP: cannot write " + stem_ + suffix + "; check KILN_KEEP_DIR");
+}
 
 CompileStatistics compile_statistics() {
   std::lock_guard lock(totals().mutex);
   return totals().numbers;
 }
 
-Config config_for(Device, const Config& config) {
+Config config_for(Device device, const Config& config) {
   Config used;
   for (const Binding& b : config)
-    if (!is_option(b.name)) used.set(b.name, b.value); // a CPU has none of the options
+    if (!is_option(b.name)) used.set(b.name, b.value);
+  if (device.kind() == DeviceKind::Cuda)
+    used.set(intern(num_warps.name), config.get(num_warps.name).value_or(cuda::default_warps));
   return used;
 }
 
 std::shared_ptr<const CompiledKernel> compile_kernel(const CompileRequest& request) {
-  // Here a CUDA device's kernels become modules; launch.cpp and assign.cpp then call cuda::launch with them.
-  if (!request.device.is_cpu())
-    throw UserError(request.where, "kernel " + request.recorded.name + ": kernels do not run on " +
-                                       to_string(request.device) +
-                                       " in this build, only copies and events; launch it on a stream of "
-                                       "Device::cpu()");
-  return Compilation(request).run();
+  return Service(request).run();
 }
 
 } // namespace kiln

@@ -13,6 +13,10 @@
 
 namespace kiln {
 
+namespace cuda {
+struct KernelCode;
+}
+
 // A kernel for one device, config and list of layout classes. Immutable, so thread-safe.
 struct CompiledKernel {
   struct Axis { // cdiv(arguments[extent_word], tile) programs
@@ -20,22 +24,27 @@ struct CompiledKernel {
     std::int64_t tile;
   };
   std::string name;
-  std::shared_ptr<cpu::LoadedCode> code;
-  std::int64_t scratch_bytes = 0; // per worker
-  std::vector<Axis> grid;         // empty: the launch gives the grid
+  std::vector<Axis> grid; // empty: the launch gives the grid
   ir::Expectations expectations;
   CostModel cost;
+
+  // On the CPU:
+  std::shared_ptr<cpu::LoadedCode> code;
+  std::int64_t scratch_bytes = 0; // per worker
+  // On a CUDA device:
+  std::shared_ptr<const cuda::KernelCode> cuda;
 };
 
 struct CompileRequest {
   const ir::Kernel& recorded;
-  Config config;                    // without options that the device lacks
+  Config config;                    // as config_for gives it
   std::vector<LayoutClass> layouts; // one for each view
   Device device;
   SourceLocation where; // of the kernel
 };
 
-// The config without the options that the device lacks, so that they are part of no key.
+// The config without the options that the device lacks, so that they are part of no key, and with the default
+// of those that it has: a CPU has none, a CUDA device num_warps.
 Config config_for(Device device, const Config& config);
 
 // Binds, lowers, checks, and takes the code from the cache on disk or compiles and stores it.

@@ -1,6 +1,9 @@
 // What is checked about the arguments of every launch, and the layout classes of views.
 #include <kiln/jit/runtime/kernel_core.h>
 
+#include <kiln/jit/runtime/cuda/reach.h>
+
+#include <algorithm>
 #include <string>
 
 namespace kiln::detail {
@@ -105,6 +108,17 @@ void KernelCore::check_pointers(const std::uint64_t* words, SourceLocation site)
     if (p.info.kind == ParameterInfo::Kind::Pointer && !words[p.first_word])
       refuse(i, site,
              " is a null pointer; pass the array, or one of no importance if every access is masked off");
+  }
+}
+
+void KernelCore::check_each_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (p.info.kind == ParameterInfo::Kind::Scalar) continue;
+    const std::uint64_t* extents = words + p.first_word + 1;
+    if (p.view >= 0 && std::find(extents, extents + p.info.rank, 0) != extents + p.info.rank) continue;
+    auto* memory = reinterpret_cast<const void*>(words[p.first_word]);
+    if (!cuda::is_reachable(memory, device)) refuse(i, site, " is " + cuda::why_unreachable(memory, device));
   }
 }
 

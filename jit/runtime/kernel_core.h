@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/jit/runtime/compile.h>
+#include <kiln/jit/runtime/cuda/driver.h>
 #include <kiln/jit/runtime/kernel.h>
 #include <kiln/jit/runtime/variant_table.h>
 
@@ -35,6 +36,11 @@ public:
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
   // Refuses null raw pointers; for launches that run something.
   void check_pointers(const std::uint64_t* words, SourceLocation site) const;
+  // Refuses memory that kernels on the device do not reach, where the CUDA driver can tell; for launches that
+  // run something.
+  void check_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
+    if (cuda::opened()) check_each_memory(words, device, site);
+  }
   // "kernel "add" (add.cpp:12)"
   std::string title() const;
   // The error about an argument: "kernel "add" (add.cpp:12): argument 2" and what is wrong with it.
@@ -62,6 +68,7 @@ private:
   };
 
   const Variant& new_variant(const VariantKey& key);
+  void check_each_memory(const std::uint64_t* words, Device device, SourceLocation site) const;
   void check_view(const Parameter& p, std::size_t index, const std::uint64_t* words,
                   SourceLocation site) const;
   LayoutClass find_class(const Parameter& p, std::uint64_t* words) const;

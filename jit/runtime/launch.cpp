@@ -1,13 +1,14 @@
 // Launches: from arguments on the stack to a command on a stream, and that command.
 //
 // A warm launch checks the arguments, looks up the variant, checks `expects`, and copies one block into the
-// stream's queue: no locks, no allocation.
+// stream's queue, or hands it to the CUDA driver: no locks, no allocation.
 #include <kiln/jit/runtime/kernel_core.h>
 
 #include <kiln/dsl/detail/recording.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/jit/passes/passes.h>
+#include <kiln/jit/runtime/cuda/kernel_code.h>
 #include <kiln/jit/runtime/run_kernel.h>
 
 #include <algorithm>
@@ -115,6 +116,11 @@ void launch(KernelCore& core, Stream& stream, Location at, const Config& config,
   Programs programs;
   if (!find_grid(core, site, code.grid, given, words, stream.device(), programs)) return;
   core.check_pointers(words, site);
+  core.check_memory(words, stream.device(), site);
+  if (code.cuda) {
+    cuda::launch(stream, *code.cuda, words, {programs.axes, static_cast<std::size_t>(programs.rank)}, site);
+    return;
+  }
   double ns = code.cost.program_ns(words) * static_cast<double>(programs.total);
 
   std::uint64_t* payload = words - programs.rank - 1;

@@ -8,7 +8,7 @@ namespace kiln::ops::detail {
 
 struct RowConfig {
   bool whole = false; // BN covers the row
-  Config config;      // BM and BN
+  Config config;      // BM and BN, for a GPU num_warps too
 };
 // `bytes` of one element as it is computed with.
 RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes);

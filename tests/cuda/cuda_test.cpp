@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <stdexcept>
 #include <sys/wait.h>
 
@@ -14,12 +15,28 @@ namespace kiln::test {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 // Before the first test and the first look at the options: a program that nobody told of a driver takes the
-// fake.
-[[maybe_unused]] const bool chosen = [] {
-  setenv("KILN_CUDA_LIBRARY", FAKE_CUDA_LIBRARY, 0);
-  return true;
-}();
+// fake, with its assembler, and a cache folder of its own.
+class Chosen {
+public:
+  Chosen() {
+    setenv("KILN_CUDA_LIBRARY", FAKE_CUDA_LIBRARY, 0);
+    setenv("KILN_PTXAS", "", 0);
+    if (std::getenv("KILN_CACHE_DIR")) return;
+    folder_ = fs::temp_directory_path() / ("kiln-cuda-tests-" + std::to_string(getpid()));
+    setenv("KILN_CACHE_DIR", folder_.c_str(), 1);
+  }
+  ~Chosen() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+
+private:
+  fs::path folder_;
+};
+[[maybe_unused]] const Chosen chosen;
 
 Fake find_fake() {
   const char* library = std::getenv("KILN_CUDA_LIBRARY");
@@ -38,6 +55,7 @@ Fake find_fake() {
   find(f.live, "fake_cuda_live");
   find(f.calls, "fake_cuda_calls");
   find(f.launches, "fake_cuda_launches");
+  find(f.execute, "fake_cuda_execute");
   find(f.damaged_guards, "fake_cuda_damaged_guards");
   return f;
 }
@@ -58,6 +76,7 @@ FakeLaunch Fake::last_launch() const {
 std::map<std::string, long long> alive() {
   for (int device : {0, 1}) // an allocator lives as long as the process, with a stream of its own
     cuda::DeviceState::get(device).allocator();
+  Buffer::trim(); // what earlier tests freed may be on its way still
   std::map<std::string, long long> counts;
   for (const char* kind :
        {"modules", "streams", "events", "graphs", "execs", "links", "memory", "pinned", "bytes"})

@@ -206,27 +206,6 @@ TEST_CASE("a launch that the driver refuses is an error of that launch alone") {
   CHECK(fake().launch_count() == 1);
 }
 
-TEST_CASE("kernels are refused on a CUDA device, with what works instead") {
-  FreshFake fresh;
-  auto k = kernel("fill_it", [](View<float, 1> out) {
-    auto [i] = program_tile(out, 128_c);
-    out.tile(i).store(zeros<float>(128_c));
-  });
-  std::string line = KILN_HERE(-4);
-  std::vector<float> x(10);
-  Stream stream(Device::cuda(0));
-  CHECK(error_of<UserError>([&] { k.launch(stream, {}, TensorView(x)); }) ==
-        line + ": kernel fill_it: kernels do not run on cuda:0 in this build, only copies and events; launch "
-               "it on a "
-               "stream of Device::cpu()");
-  CHECK(error_of<UserError>([&] { k.warm_up(Device::cuda(0), {}); }) ==
-        line + ": kernel fill_it: kernels do not run on cuda:0 in this build, only copies and events; launch "
-               "it on a "
-               "stream of Device::cpu()");
-  CHECK_THROWS_AS(assign(stream, TensorView(x), TensorView(x) + 1.0f), UserError);
-  CHECK_FALSE(stream.failed());
-}
-
 // --- Graphs ------------------------------------------------------------------------------------------------
 
 TEST_CASE("a captured graph runs when it is launched, as often as it is") {

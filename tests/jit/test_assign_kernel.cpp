@@ -41,7 +41,7 @@ void evaluate(const TensorView<T, Rank>& out, const E& expression, bool interpre
   detail::plan_assign(plan, site, {out.data(), Rank, out.extents(), out.strides()}, operands, here);
   if (plan.elements == 0) return;
   REQUIRE_FALSE(detail::needs_temporary(plan));
-  detail::choose_tile(plan);
+  detail::choose_tile(plan, Device::cpu());
   detail::AssignKey key;
   detail::make_key(key, plan);
   auto kernel = detail::record_assign(site, key, here);

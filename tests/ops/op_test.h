@@ -1,7 +1,7 @@
 // Random strided matrices, double-precision references, and the comparison of an op's result with them.
 #pragma once
 
-#include <kiln/kiln.h>
+#include <on_device.h>
 
 #include <catch2/catch.hpp>
 

@@ -7,7 +7,7 @@
 //   y.check(1e-2, [&](auto r, auto c) { return 2 * x(r, c); });    // and nothing else was written
 #pragma once
 
-#include <kiln/kiln.h>
+#include <on_device.h>
 
 #include <catch2/catch.hpp>
 
@@ -178,7 +178,7 @@ template <class T> constexpr double tolerance() {
   return (bits > 20 ? 16 : 2) * t;
 }
 
-// Launches a kernel on the CPU, or runs it in the interpreter, and waits.
+// Launches a kernel on the device of KILN_TEST_DEVICE, or runs it in the interpreter, and waits.
 struct Run {
   bool interpreted = false;
   template <class K, class... A>
@@ -186,9 +186,8 @@ struct Run {
     if (interpreted) {
       kernel.interpret(config, arguments...);
     } else {
-      Stream stream;
-      kernel.launch(stream, config, arguments...);
-      stream.synchronize();
+      on_test_device([&](Stream& stream, auto... there) { kernel.launch(stream, config, there...); },
+                     arguments...);
     }
   }
 };

@@ -23,7 +23,6 @@ constexpr ops::Activation activations[] = {ops::Activation::none, ops::Activatio
 TEMPLATE_TEST_CASE("activations of matrices of any extents and strides", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (int i = 0; i < 8; ++i) {
     std::int64_t rows = random.integer(1, 40), cols = random.integer(1, i < 4 ? 5000 : 60);
     ops::Activation activation = activations[i % 4];
@@ -31,9 +30,9 @@ TEMPLATE_TEST_CASE("activations of matrices of any extents and strides", "", flo
     INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y) << ", " << ops::name(activation));
     Matrix<TestType> x(rows, cols, of_x), up(rows, cols, of_y), y(rows, cols, of_y), z(rows, cols, of_x);
     x.fill(random, -6, 6), up.fill(random), y.poison(), z.poison();
-    ops::activation(stream, x.view(), y.view(), activation);
-    ops::activation_mul(stream, x.view(), up.view(), z.view(), activation);
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::activation(s, v..., activation); }, x.view(), y.view());
+    on_test_device([&](Stream& s, auto... v) { ops::activation_mul(s, v..., activation); }, x.view(),
+                   up.view(), z.view());
     auto of = [&](auto r, auto c) { return exact(activation, wide(x(r, c))); };
     CHECK(relative_error(y, of) <= tolerance<TestType>());
     CHECK(relative_error(z, [&](auto r, auto c) { return of(r, c) * wide(up(r, c)); }) <=
@@ -46,15 +45,14 @@ TEMPLATE_TEST_CASE("activations of matrices of any extents and strides", "", flo
 TEMPLATE_TEST_CASE("activation_mul agrees with the interpreter", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   std::int64_t rows = random.integer(1, 20), cols = random.integer(1, 70);
   Config config = {ops::BM = random.integer(1, 8), ops::BN = random.integer(1, 70)};
   INFO(rows << " x " << cols << ", " << config.to_string());
   Matrix<TestType> gate(rows, cols), up(rows, cols), y(rows, cols), interpreted(rows, cols);
   gate.fill(random, -6, 6), up.fill(random), y.poison(), interpreted.poison();
   const auto& kernel = ops::activation_mul_kernel<TestType>(ops::Activation::gelu);
-  kernel.launch(stream, config, gate.read_only(), up.read_only(), y.view());
+  on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, gate.read_only(),
+                 up.read_only(), y.view());
   kernel.interpret(config, gate.read_only(), up.read_only(), interpreted.view());
-  stream.synchronize();
   CHECK(relative_error(y, [&](auto r, auto c) { return wide(interpreted(r, c)); }) <= tolerance<TestType>());
 }

@@ -30,7 +30,6 @@ template <class T> double exact(const Matrix<T>& a, const Matrix<T>& b, std::int
 TEMPLATE_TEST_CASE("matmul multiplies matrices of any extents and strides", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (int i = 0; i < 12; ++i) {
     std::int64_t m = random.integer(1, 150), n = random.integer(1, 150), k = random.integer(1, 150);
     Lie of_a = all_lies[random.integer(0, 3)], of_b = all_lies[random.integer(0, 3)],
@@ -38,8 +37,7 @@ TEMPLATE_TEST_CASE("matmul multiplies matrices of any extents and strides", "", 
     INFO(m << " x " << n << " x " << k << ", lies " << int(of_a) << int(of_b) << int(of_c));
     Matrix<TestType> a(m, k, of_a), b(k, n, of_b), c(m, n, of_c);
     a.fill(random), b.fill(random), c.poison();
-    ops::matmul(stream, a.view(), b.view(), c.view());
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::matmul(s, v...); }, a.view(), b.view(), c.view());
     CHECK(relative_error(c, [&](auto r, auto q) { return exact(a, b, r, q); }) <= tolerance<TestType>(k));
     CHECK(c.surroundings_untouched());
   }
@@ -48,16 +46,14 @@ TEMPLATE_TEST_CASE("matmul multiplies matrices of any extents and strides", "", 
 TEMPLATE_TEST_CASE("linear adds the bias and applies the activation", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (auto activation :
        {ops::Activation::none, ops::Activation::relu, ops::Activation::gelu, ops::Activation::silu}) {
     std::int64_t m = random.integer(1, 90), n = random.integer(1, 90), k = random.integer(1, 90);
     INFO(m << " x " << n << " x " << k << ", " << ops::name(activation));
     Matrix<TestType> x(m, k), weight(n, k), bias(1, n), y(m, n, Lie::padded_rows);
     x.fill(random), weight.fill(random), bias.fill(random, -3, 3), y.poison();
-    ops::linear(stream, x.view(), weight.view().transpose(), bias.view().select(0, 0), y.view(),
-                {activation});
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::linear(s, v..., {activation}); }, x.view(),
+                   weight.view().transpose(), bias.view().select(0, 0), y.view());
     double error = relative_error(y, [&](auto r, auto c) {
       double sum = wide(bias(0, c));
       for (std::int64_t l = 0; l < k; ++l)
@@ -73,7 +69,6 @@ TEMPLATE_TEST_CASE("matmul on the CPU agrees with the interpreter under any conf
                    f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (int i = 0; i < 3; ++i) {
     std::int64_t m = random.integer(1, 40), n = random.integer(1, 40), k = random.integer(1, 40);
     Config config = {ops::BM = random.integer(1, 24), ops::BN = random.integer(1, 24),
@@ -82,23 +77,21 @@ TEMPLATE_TEST_CASE("matmul on the CPU agrees with the interpreter under any conf
     Matrix<TestType> a(m, k), b(k, n), bias(1, n), c(m, n), interpreted(m, n);
     a.fill(random), b.fill(random), bias.fill(random), c.poison(), interpreted.poison();
     const auto& kernel = ops::linear_kernel<TestType>(ops::Activation::relu);
-    kernel.launch(stream, config, a.read_only(), b.read_only(), bias.read_only().select(0, 0), c.view());
+    on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, a.read_only(),
+                   b.read_only(), bias.read_only().select(0, 0), c.view());
     kernel.interpret(config, a.read_only(), b.read_only(), bias.read_only().select(0, 0), interpreted.view());
-    stream.synchronize();
     CHECK(relative_error(c, [&](auto r, auto q) { return wide(interpreted(r, q)); }) <=
           tolerance<TestType>(k));
   }
 }
 
 TEST_CASE("matmul of no inner extent is zero, and of no rows nothing") {
-  Stream stream;
   Matrix<float> a(3, 0), b(0, 4), c(3, 4), none(0, 4);
   c.poison();
-  ops::matmul(stream, a.view(), b.view(), c.view());
-  stream.synchronize();
+  on_test_device([&](Stream& s, auto... v) { ops::matmul(s, v...); }, a.view(), b.view(), c.view());
   CHECK(relative_error(c, [](auto, auto) { return 0.0; }) == 0);
-  ops::matmul(stream, Matrix<float>(0, 5).view(), Matrix<float>(5, 4).view(), none.view());
-  stream.synchronize();
+  on_test_device([&](Stream& s, auto... v) { ops::matmul(s, v...); }, Matrix<float>(0, 5).view(),
+                 Matrix<float>(5, 4).view(), none.view());
 }
 
 TEST_CASE("matmul of extents that do not match says which") {

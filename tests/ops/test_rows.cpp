@@ -42,15 +42,13 @@ template <class T> std::vector<RowStatistics<T>> statistics(const Matrix<T>& x) 
 TEMPLATE_TEST_CASE("softmax of rows of any width", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (int i = 0; i < 12; ++i) {
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
     INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
     Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y);
     x.fill(random, -9, 9), y.poison();
-    ops::softmax(stream, x.view(), y.view());
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::softmax(s, v...); }, x.view(), y.view());
     auto stats = statistics(x);
     double error = relative_error(y, [&](auto r, auto c) {
       const auto& s = stats[static_cast<std::size_t>(r)];
@@ -64,7 +62,6 @@ TEMPLATE_TEST_CASE("softmax of rows of any width", "", float, double, bf16, f16)
 TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (std::int64_t cols : {std::int64_t{50}, std::int64_t{20000}}) {
     Matrix<float> x(3, cols), y(3, cols);
     x.fill(random, 1e4, 1e4 + 5);
@@ -77,8 +74,7 @@ TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
     for (std::int64_t r = 0; r < 3; ++r)
       for (std::int64_t c = 0; c < cols; ++c)
         before(r, c) = x(r, c);
-    ops::softmax(stream, x.read_only(), x.view());
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::softmax(s, v...); }, x.read_only(), x.view());
     for (std::int64_t c = 0; c < cols; ++c) {
       for (std::int64_t r = 0; r < 2; ++r) {
         double expected = std::exp(wide(before(r, c)) - stats[static_cast<std::size_t>(r)].largest) /
@@ -93,16 +89,14 @@ TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
 TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (int i = 0; i < 12; ++i) {
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i) + 1;
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
     INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
     Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y), gamma(1, cols), beta(1, cols);
     x.fill(random, 2, 5), y.poison(), gamma.fill(random), beta.fill(random);
-    ops::layernorm(stream, x.view(), gamma.view().select(0, 0), beta.view().select(0, 0), y.view(),
-                   {.eps = 1e-3});
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::layernorm(s, v..., {.eps = 1e-3}); }, x.view(),
+                   gamma.view().select(0, 0), beta.view().select(0, 0), y.view());
     auto stats = statistics(x);
     double error = relative_error(y, [&](auto r, auto c) {
       const auto& s = stats[static_cast<std::size_t>(r)];
@@ -116,15 +110,14 @@ TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f1
 TEMPLATE_TEST_CASE("rmsnorm of rows of any width", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   for (int i = 0; i < 12; ++i) {
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
     INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
     Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y), gamma(1, cols);
     x.fill(random), y.poison(), gamma.fill(random);
-    ops::rmsnorm(stream, x.view(), gamma.view().select(0, 0), y.view());
-    stream.synchronize();
+    on_test_device([&](Stream& s, auto... v) { ops::rmsnorm(s, v...); }, x.view(), gamma.view().select(0, 0),
+                   y.view());
     auto stats = statistics(x);
     double error = relative_error(y, [&](auto r, auto c) {
       return wide(x(r, c)) / std::sqrt(stats[static_cast<std::size_t>(r)].squares + 1e-5) * wide(gamma(0, c));
@@ -137,7 +130,6 @@ TEMPLATE_TEST_CASE("rmsnorm of rows of any width", "", float, double, bf16, f16)
 TEMPLATE_TEST_CASE("the kernels on rows agree with the interpreter", "", float, double, bf16, f16) {
   Random random;
   INFO("seed " << random.seed);
-  Stream stream;
   using T = TestType;
   for (int i = 0; i < 3; ++i) {
     std::int64_t rows = random.integer(1, 20), cols = random.integer(1, 100);
@@ -148,23 +140,24 @@ TEMPLATE_TEST_CASE("the kernels on rows agree with the interpreter", "", float, 
     x.fill(random, -4, 4), gamma.fill(random), beta.fill(random);
     auto g = gamma.read_only().select(0, 0), b = beta.read_only().select(0, 0);
     auto agree = [&](const char* name) {
-      stream.synchronize();
       INFO(name);
       CHECK(relative_error(y, [&](auto r, auto c) { return wide(interpreted(r, c)); }) <= tolerance<T>(cols));
       y.poison(), interpreted.poison();
     };
     auto softmax = [&](const auto& kernel, const Config& config) {
-      kernel.launch(stream, config, x.read_only(), y.view());
+      on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, x.read_only(), y.view());
       kernel.interpret(config, x.read_only(), interpreted.view());
       agree(kernel.name());
     };
     auto layernorm = [&](const auto& kernel, const Config& config) {
-      kernel.launch(stream, config, x.read_only(), g, b, y.view(), 0.25f);
+      on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, x.read_only(), g, b,
+                     y.view(), 0.25f);
       kernel.interpret(config, x.read_only(), g, b, interpreted.view(), 0.25f);
       agree(kernel.name());
     };
     auto rmsnorm = [&](const auto& kernel, const Config& config) {
-      kernel.launch(stream, config, x.read_only(), g, y.view(), 0.25f);
+      on_test_device([&](Stream& s, auto... v) { kernel.launch(s, config, v...); }, x.read_only(), g,
+                     y.view(), 0.25f);
       kernel.interpret(config, x.read_only(), g, interpreted.view(), 0.25f);
       agree(kernel.name());
     };

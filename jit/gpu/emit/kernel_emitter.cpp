@@ -19,7 +19,8 @@ void KernelEmitter::run() { emit_entry(); }
 // Parameters: the launch words one by one (dsl/ir/arguments.h), the programs along each grid axis, and
 // whether memory that the kernel writes may be reached through two of its views.
 void KernelEmitter::emit_entry() {
-  int rank = std::max<int>(1, static_cast<int>(kernel_.grid.size()));
+  // A kernel without program_tile is launched with a Grid, which has three axes whichever of them it reads.
+  int rank = kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size());
   ir::walk(kernel_.body, [&](const ir::Op& op) {
     if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
       rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);

@@ -24,6 +24,7 @@ namespace kiln::gpu {
 // What a launch must know about the code.
 struct KernelShape {
   int warps = 4;
+  int grid_rank = 1; // extents of the grid among the parameters
   std::int64_t shared_bytes = 0;
 };
 
@@ -33,7 +34,7 @@ public:
   KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
                 const cpu::NumberOptions& numbers, Machine& machine, bool debug = false);
   void run();
-  KernelShape shape() const { return {plan_.warps, shared_bytes_}; }
+  KernelShape shape() const { return {plan_.warps, static_cast<int>(grid_.size()), shared_bytes_}; }
 
 private:
   struct Tile {

@@ -82,6 +82,7 @@ enum class DeviceAttribute : int {
   L2CacheSize = 38,
   ComputeCapabilityMajor = 75,
   ComputeCapabilityMinor = 76,
+  PageableMemoryAccess = 88,
   CooperativeLaunch = 95,
   MaxSharedMemoryPerBlockOptin = 97,
   MemoryPoolsSupported = 115,
@@ -115,6 +116,8 @@ inline constexpr int pool_release_threshold = 4;           // CU_MEMPOOL_ATTR_RE
 inline constexpr int pool_reserved_mem_current = 5;        // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, uint64
 inline constexpr int pool_used_mem_current = 7;            // CU_MEMPOOL_ATTR_USED_MEM_CURRENT, uint64
 inline constexpr int pointer_attribute_memory_type = 2;    // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, unsigned
+inline constexpr int pointer_attribute_device_pointer = 3; // CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CUdeviceptr
+inline constexpr int pointer_attribute_is_managed = 8;     // CU_POINTER_ATTRIBUTE_IS_MANAGED, bool
 inline constexpr int pointer_attribute_device_ordinal = 9; // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, int
 inline constexpr unsigned memory_type_device = 2;          // CU_MEMORYTYPE_DEVICE
 inline constexpr int launch_attribute_cooperative = 2;     // CU_LAUNCH_ATTRIBUTE_COOPERATIVE, int

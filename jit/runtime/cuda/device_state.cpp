@@ -45,6 +45,7 @@ Properties find_properties(const Driver& driver, DeviceHandle device) {
   p.l2_bytes = get(A::L2CacheSize);
   p.cooperative_launch = get(A::CooperativeLaunch) != 0;
   p.cluster_launch = p.sm >= 90 && get(A::ClusterLaunch) != 0;
+  p.pageable_memory_access = get(A::PageableMemoryAccess) != 0;
   p.memory_pools = get(A::MemoryPoolsSupported) != 0;
   if (failed)
     throw TargetError("the CUDA driver does not tell a device's properties: " + driver.describe(first));

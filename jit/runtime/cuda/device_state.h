@@ -38,6 +38,7 @@ struct Properties {
   bool cooperative_launch = false;
   bool cluster_launch = false;
   bool memory_pools = false;
+  bool pageable_memory_access = false; // kernels reach all memory of the host
 };
 
 class DeviceState {

@@ -37,7 +37,7 @@ bool is_ptx(std::string_view image) {
 }
 
 void refuse_image(DeviceState& device, Result result, const char* call, std::string_view image,
-                  std::string_view name, const JitLog& log) {
+                  std::string_view name, const JitLog& log, OnRefusal on_refusal) {
   if (is_sticky(result)) device.check(result, call);
   std::string what = "kernel \"" + std::string(name) + "\" on " + device.name();
   if (result == Result::UnsupportedPtxVersion)
@@ -47,6 +47,9 @@ void refuse_image(DeviceState& device, Result result, const char* call, std::str
   std::string errors = trimmed(log.errors());
   bool ptx = is_ptx(image);
   std::string sm = std::to_string(device.properties().sm);
+  what += " (sm_" + sm + "): " + call + ": " + device.driver().describe(result) +
+          (errors.empty() ? "; the driver's log is empty" : "; the driver's log:\n" + errors + "\n");
+  if (on_refusal == OnRefusal::Report) throw TargetError(what);
   std::string file = ptx ? "kernel.ptx" : "kernel.cubin";
   std::string summary = std::string(call) + ": " + device.driver().describe(result) +
                         "\ndevice: " + device.properties().name + ", sm_" + sm + ", driver for CUDA " +
@@ -55,10 +58,7 @@ void refuse_image(DeviceState& device, Result result, const char* call, std::str
                              : "try: cuobjdump -all kernel.cubin\n") +
                         "errors:\n" + errors + "\ninformation:\n" + trimmed(log.info()) + "\n";
   std::string saved = save_repro(name, {{file, image}, {"log.txt", summary}});
-  throw TargetError(
-      what + " (sm_" + sm + "): " + call + ": " + device.driver().describe(result) +
-      (errors.empty() ? "; the driver's log is empty" : "; the driver's log:\n" + errors + "\n") +
-      (errors.empty() ? "; " : "") + (ptx ? "the PTX is " : "the cubin is ") + saved);
+  throw TargetError(what + (errors.empty() ? "; " : "") + (ptx ? "the PTX is " : "the cubin is ") + saved);
 }
 
 } // namespace kiln::cuda

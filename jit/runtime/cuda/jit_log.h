@@ -1,7 +1,7 @@
 // The logs of the driver's assembler, and what is thrown with them. Not for users.
 #pragma once
 
-#include <kiln/jit/runtime/cuda/device_state.h>
+#include <kiln/jit/runtime/cuda/module.h>
 
 #include <string>
 #include <string_view>
@@ -29,9 +29,9 @@ private:
 };
 
 // Throws for an image that the driver refused: a sticky error as such, a UserError for PTX too new, and else
-// a TargetError with the log and a repro folder.
+// a TargetError with the log and, if wanted, a repro folder.
 [[noreturn]] void refuse_image(DeviceState& device, Result result, const char* call, std::string_view image,
-                               std::string_view name, const JitLog& log);
+                               std::string_view name, const JitLog& log, OnRefusal on_refusal);
 
 bool is_ptx(std::string_view image);
 

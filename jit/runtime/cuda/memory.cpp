@@ -121,6 +121,7 @@ void Allocator::release_deferred() {
 
 DevicePointer Allocator::allocate_async(Queue& queue, std::uint64_t bytes) {
   Current current(device_);
+  if (!pooled()) queue.check_not_capturing("a temporary");
   return allocate_or_trim(bytes, queue.handle());
 }
 
@@ -197,6 +198,10 @@ int device_of_pointer(const void* pointer) {
     auto address = reinterpret_cast<DevicePointer>(pointer);
     unsigned type = 0;
     int index = -1;
+    bool managed = false; // belongs to all
+    if (driver.cuPointerGetAttribute(&managed, pointer_attribute_is_managed, address) == Result::Success &&
+        managed)
+      return -1;
     if (driver.cuPointerGetAttribute(&type, pointer_attribute_memory_type, address) != Result::Success ||
         type != memory_type_device ||
         driver.cuPointerGetAttribute(&index, pointer_attribute_device_ordinal, address) != Result::Success)

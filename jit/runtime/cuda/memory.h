@@ -30,7 +30,8 @@ public:
   void free(DevicePointer pointer, std::uint64_t bytes) noexcept;
 
   // The same in a stream's order: the block may be used by the stream's commands behind the call, and is
-  // handed out again when those before free_async have finished. Without pools free_async waits for them.
+  // handed out again when those before free_async have finished. Without pools free_async waits for them, and
+  // while a graph is captured allocate_async is a UserError.
   DevicePointer allocate_async(Queue& queue, std::uint64_t bytes);
   void free_async(Queue& queue, DevicePointer pointer, std::uint64_t bytes);
 

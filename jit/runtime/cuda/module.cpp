@@ -20,8 +20,8 @@ void check_ptx_version(const DeviceState& device, std::string_view ptx, std::str
                   (needed ? " to one for CUDA " + version_text(needed) + " or newer" : ""));
 }
 
-std::shared_ptr<const Module> Module::load(DeviceState& device, std::string_view image,
-                                           std::string_view name) {
+std::shared_ptr<const Module> Module::load(DeviceState& device, std::string_view image, std::string_view name,
+                                           OnRefusal on_refusal) {
   if (is_ptx(image)) check_ptx_version(device, image, name);
   Current current(device);
   std::shared_ptr<Module> module(new Module(device, std::string(name)));
@@ -31,7 +31,7 @@ std::shared_ptr<const Module> Module::load(DeviceState& device, std::string_view
                                                      log.names(), log.values());
   if (result != Result::Success) {
     module->handle_ = nullptr;
-    refuse_image(device, result, "cuModuleLoadDataEx", image, name, log);
+    refuse_image(device, result, "cuModuleLoadDataEx", image, name, log, on_refusal);
   }
   if (log_enabled(LogLevel::Debug) && !log.info().empty())
     log_debug("the driver about kernel " + module->name_ + ": " + std::string(log.info()));
@@ -39,14 +39,18 @@ std::shared_ptr<const Module> Module::load(DeviceState& device, std::string_view
 }
 
 Module::~Module() {
-  if (handle_) clean_up(device_, [&] { device_.driver().cuModuleUnload(handle_); });
+  if (!handle_) return;
+  clean_up(device_, [&] {
+    device_.driver().cuCtxSynchronize(); // what it reports, others will
+    device_.driver().cuModuleUnload(handle_);
+  });
 }
 
-Function Module::function(const std::string& name) const {
+Function Module::function(const std::string& name, const std::string& called) const {
   Current current(device_);
   const Driver& driver = device_.driver();
   auto state = std::make_shared<Function::State>();
-  state->name = intern(name);
+  state->name = intern(called.empty() ? name : called);
   Result result = driver.cuModuleGetFunction(&state->handle, handle_, name.c_str());
   if (result == Result::NotFound)
     throw TargetError(device_.name() + ": the module of kernel \"" + name_ + "\" has no function " + name);
@@ -117,7 +121,8 @@ std::string assemble(DeviceState& device, std::string_view ptx, std::string_view
   if (result == Result::Success)
     cubin.assign(static_cast<const char*>(made), bytes); // the link's until it dies
   driver.cuLinkDestroy(link);
-  if (result != Result::Success) refuse_image(device, result, "cuLinkComplete", ptx, name, log);
+  if (result != Result::Success)
+    refuse_image(device, result, "cuLinkComplete", ptx, name, log, OnRefusal::SaveRepro);
   return cubin;
 }
 

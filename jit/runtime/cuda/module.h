@@ -27,7 +27,7 @@ class Module;
 // A handle: copies are the same function. It keeps its module. Thread-safe.
 class Function {
 public:
-  const char* name() const { return state_->name; } // interned
+  const char* name() const { return state_->name; } // as messages call it, interned
   FunctionHandle handle() const { return state_->handle; }
   const FunctionInfo& info() const { return state_->info; }
   DeviceState& device() const;
@@ -57,18 +57,25 @@ private:
   std::shared_ptr<State> state_;
 };
 
-// Must live until its functions' launches have finished. Thread-safe.
+// What becomes of an image that the driver refuses, beside the error.
+enum class OnRefusal {
+  SaveRepro, // a folder with it, which the error names
+  Report,    // nothing: there is another way
+};
+
+// It may die while its functions run: it waits for the device. Graphs must not outlive it. Thread-safe.
 class Module : public std::enable_shared_from_this<Module> {
 public:
   // `image` is PTX text or a cubin. `name` is the kernel's, for messages. TargetError with the driver's log,
   // and a saved repro folder, if the driver refuses it; UserError if the driver is too old for the PTX.
   static std::shared_ptr<const Module> load(DeviceState& device, std::string_view image,
-                                            std::string_view name);
+                                            std::string_view name,
+                                            OnRefusal on_refusal = OnRefusal::SaveRepro);
   ~Module();
 
   DeviceState& device() const { return device_; }
-  // TargetError if there is none of this name.
-  Function function(const std::string& name) const;
+  // TargetError if there is none of this name. Messages call it `called`, or by its name.
+  Function function(const std::string& name, const std::string& called = {}) const;
 
 private:
   Module(DeviceState& device, std::string name) : device_(device), name_(std::move(name)) {}

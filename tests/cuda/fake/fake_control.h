@@ -14,11 +14,24 @@ struct FakeLaunch {
   unsigned shared_bytes;
   int cooperative;
   int argument_count;
-  std::uint64_t arguments[8];
+  std::uint64_t arguments[64]; // those beyond are not shown
   void* stream;
 };
 
+// A launch as the image and the arguments say it, for somebody else to run.
+struct FakeExecution {
+  const char* image; // PTX, or a cubin
+  std::uint64_t image_bytes;
+  const char* kernel;
+  unsigned grid[3], block[3];
+  int argument_count;
+  const std::uint64_t* arguments; // with zeros above their sizes
+  const int* argument_bytes;
+  void* context; // of fake_cuda_execute
+};
+
 // Settings: driver_version (12040), devices (16), memory_bytes (of a device), sm (90), pools, cooperative,
+// pageable (kernels reach all of the host's memory),
 // ptx (the newest PTX it reads, 84), kernel_ms (how long kernels take), kernel_result (how the next kernel to
 // run ends; a device whose kernel ends badly is lost).
 void fake_cuda_set(const char* setting, long long value);
@@ -35,6 +48,9 @@ long long fake_cuda_live(const char* kind);
 long long fake_cuda_calls(const char* function); // since the last reset
 // Copies the newest `most` launches, oldest first, and returns how many there are.
 int fake_cuda_launches(FakeLaunch* out, int most);
+// From now on kernels other than add_one run as this function, on their stream's thread; what it returns is
+// how the kernel ends, 0 if well. Null: they do nothing.
+void fake_cuda_execute(int (*run)(const FakeExecution*), void* context);
 // Blocks whose guard bytes were overwritten, found so far among living and freed ones.
 long long fake_cuda_damaged_guards();
 

@@ -5,6 +5,7 @@
 // which adds 1.0f to each of count floats.
 #include "fake_state.h"
 
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 #include <utility>
@@ -45,19 +46,46 @@ Result push(StreamHandle handle, std::function<void()> command) {
   return Result::Success;
 }
 
-void run_kernel(Context& context, const FakeLaunch& launch) {
+struct Run { // a launch on its way
+  FakeLaunch log;
+  const fake::Function* function;
+  std::vector<std::uint64_t> arguments;
+};
+
+int execute(const Run& run) {
+  decltype(state().execute) somebody;
+  FakeExecution e{};
+  {
+    std::lock_guard lock(state().mutex);
+    somebody = state().execute;
+    e.context = state().execute_context;
+  }
+  if (!somebody) return 0;
+  const fake::Function& f = *run.function;
+  e.image = f.image->data(), e.image_bytes = f.image->size(), e.kernel = f.name.c_str();
+  std::copy_n(run.log.grid, 3, e.grid);
+  std::copy_n(run.log.block, 3, e.block);
+  e.argument_count = run.log.argument_count;
+  e.arguments = run.arguments.data(), e.argument_bytes = f.parameters.data();
+  return somebody(&e);
+}
+
+void run_kernel(Context& context, const Run& run) {
   if (long long ms = state().setting("kernel_ms")) std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   int result;
   {
     std::lock_guard lock(state().mutex);
-    state().launches.push_back(launch);
+    state().launches.push_back(run.log);
     result = static_cast<int>(std::exchange(state().settings.at("kernel_result"), 0));
   }
+  if (run.function->name == "add_one") {
+    auto* x = reinterpret_cast<float*>(run.arguments[0]);
+    for (std::uint64_t i = 0; i < run.arguments[1] && !result; ++i)
+      x[i] += 1;
+  } else if (!result) {
+    result = execute(run);
+  }
   if (result) context.lost = result;
-  if (std::strcmp(launch.kernel, "add_one") != 0 || result) return;
-  auto* x = reinterpret_cast<float*>(launch.arguments[0]);
-  for (std::uint64_t i = 0; i < launch.arguments[1]; ++i)
-    x[i] += 1;
 }
 
 Result launch(const char* entry_point, FunctionHandle function, const unsigned* grid, const unsigned* block,
@@ -67,6 +95,7 @@ Result launch(const char* entry_point, FunctionHandle function, const unsigned* 
   unsigned threads = block[0] * block[1] * block[2];
   if (threads == 0 || threads > 1024 || static_cast<int>(threads) > f.max_threads)
     return Result::InvalidValue;
+  if (f.required_threads && static_cast<int>(threads) != f.required_threads) return Result::InvalidValue;
   if (grid[0] == 0 || grid[0] > 2147483647u || grid[1] > 65535 || grid[2] > 65535)
     return Result::InvalidValue;
   if (static_cast<int>(shared_bytes) > f.dynamic_shared - f.static_shared) return Result::InvalidValue;
@@ -83,12 +112,15 @@ Result launch(const char* entry_point, FunctionHandle function, const unsigned* 
     return Result::InvalidValue;
   l.shared_bytes = shared_bytes;
   l.cooperative = cooperative;
-  l.argument_count = f.parameters;
-  for (int i = 0; i < f.parameters && i < 8; ++i)
-    std::memcpy(&l.arguments[i], parameters[i], sizeof l.arguments[i]);
-  l.stream = stream;
+  l.argument_count = static_cast<int>(f.parameters.size());
+  Run run{l, &f, std::vector<std::uint64_t>(f.parameters.size())};
+  for (std::size_t i = 0; i < f.parameters.size(); ++i)
+    std::memcpy(&run.arguments[i], parameters[i], static_cast<std::size_t>(f.parameters[i]));
+  std::copy_n(run.arguments.begin(), std::min(run.arguments.size(), std::size(l.arguments)),
+              run.log.arguments);
+  run.log.stream = stream;
   Context* context = current();
-  return push(stream, [context, l] { run_kernel(*context, l); });
+  return push(stream, [context, run = std::move(run)] { run_kernel(*context, run); });
 }
 
 } // namespace
@@ -229,6 +261,7 @@ FAKE_ENTRY cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHan
 #else
   case A::MemoryPoolsSupported: *value = static_cast<int>(state().setting("pools")); break;
 #endif
+  case A::PageableMemoryAccess: *value = static_cast<int>(state().setting("pageable")); break;
   case A::ClusterLaunch: *value = sm >= 90; break;
   default: return Result::InvalidValue;
   }
@@ -250,7 +283,9 @@ FAKE_ENTRY cuCtxGetCurrent(ContextHandle* context) {
 
 FAKE_ENTRY cuCtxPushCurrent_v2(ContextHandle context) {
   ENTER(false);
-  context_stack().push_back(reinterpret_cast<Context*>(context));
+  ContextStack& stack = context_stack();
+  if (stack.count == std::ssize(stack.items)) return Result::InvalidValue;
+  stack.items[stack.count++] = reinterpret_cast<Context*>(context);
   return Result::Success;
 }
 
@@ -258,8 +293,19 @@ FAKE_ENTRY cuCtxPopCurrent_v2(ContextHandle* context) {
   ENTER(false);
   if (!current()) return Result::InvalidContext;
   *context = reinterpret_cast<ContextHandle>(current());
-  context_stack().pop_back();
+  --context_stack().count;
   return Result::Success;
+}
+
+FAKE_ENTRY cuCtxSynchronize() {
+  ENTER(true);
+  std::lock_guard lock(state().streams_mutex);
+  for (fake::Stream* s : state().streams) {
+    if (&s->context != current()) continue;
+    if (s->capturing) return Result::StreamCaptureUnsupported;
+    s->wait();
+  }
+  return lost(*current());
 }
 
 // --- Code --------------------------------------------------------------------------------------------------
@@ -282,7 +328,7 @@ FAKE_ENTRY cuModuleLoadDataEx(ModuleHandle* handle, const void* image, unsigned 
   find_error_log(count, names, values, errors, bytes);
   auto module = std::make_unique<fake::Module>();
   module->context = current();
-  Result result = parse_image(static_cast<const char*>(image), *module, errors, bytes);
+  Result result = parse_image(read_image(image), *module, errors, bytes);
   if (result != Result::Success) return result;
   *handle = reinterpret_cast<ModuleHandle>(module.release());
   state().count("modules", 1, *handle);
@@ -355,7 +401,7 @@ FAKE_ENTRY cuLinkAddData_v2(LinkHandle handle, int, void* data, std::size_t, con
   auto& link = *reinterpret_cast<Link*>(handle);
   fake::Module module{current(), {}};
   Result result = parse_image(static_cast<const char*>(data), module, link.errors, link.error_bytes);
-  if (result == Result::Success) link.cubin = to_cubin(module);
+  if (result == Result::Success) link.cubin = to_cubin(static_cast<const char*>(data));
   return result;
 }
 
@@ -427,7 +473,12 @@ FAKE_ENTRY cuPointerGetAttribute(void* value, int attribute, DevicePointer point
   --next;
   if (pointer >= next->first + next->second.bytes) return Result::InvalidValue;
   int device = next->second.device;
-  if (attribute == pointer_attribute_memory_type) {
+  if (attribute == pointer_attribute_device_pointer) {
+    if (device >= 0 && device != current()->device) return Result::InvalidValue; // no peer access here
+    std::memcpy(value, &pointer, sizeof pointer);
+  } else if (attribute == pointer_attribute_is_managed) {
+    std::memset(value, 0, 1);
+  } else if (attribute == pointer_attribute_memory_type) {
     unsigned type = device < 0 ? 1 : memory_type_device;
     std::memcpy(value, &type, sizeof type);
   } else {
@@ -466,15 +517,19 @@ FAKE_ENTRY cuMemPoolTrimTo(PoolHandle handle, std::size_t bytes) {
   return Result::Success;
 }
 
-FAKE_ENTRY cuMemAllocFromPoolAsync(DevicePointer* pointer, std::size_t bytes, PoolHandle pool, StreamHandle) {
+FAKE_ENTRY cuMemAllocFromPoolAsync(DevicePointer* pointer, std::size_t bytes, PoolHandle pool,
+                                   StreamHandle stream) {
   ENTER(true);
   *pointer =
       reinterpret_cast<DevicePointer>(allocate(current()->device, bytes, reinterpret_cast<Pool*>(pool)));
+  if (fake::Stream& s = stream_of(stream); s.capturing && *pointer)
+    s.captured_memory->blocks.push_back(memory(*pointer));
   return *pointer ? Result::Success : Result::OutOfMemory;
 }
 
 FAKE_ENTRY cuMemFreeAsync(DevicePointer pointer, StreamHandle stream) {
   ENTER(true);
+  if (stream_of(stream).capturing) return Result::Success; // the graph's
   return push(stream, [=] { release(memory(pointer)); });
 }
 #endif
@@ -617,6 +672,7 @@ FAKE_ENTRY cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function,
 FAKE_ENTRY cuStreamBeginCapture_v2(StreamHandle handle, int) {
   ENTER(true);
   stream_of(handle).captured.clear();
+  stream_of(handle).captured_memory = std::make_shared<GraphMemory>();
   stream_of(handle).capturing = true;
   return Result::Success;
 }
@@ -625,7 +681,8 @@ FAKE_ENTRY cuStreamEndCapture(StreamHandle handle, GraphHandle* graph) {
   ENTER(true);
   fake::Stream& s = stream_of(handle);
   s.capturing = false;
-  *graph = reinterpret_cast<GraphHandle>(new Graph{std::move(s.captured), current()});
+  *graph = reinterpret_cast<GraphHandle>(
+      new Graph{std::move(s.captured), current(), std::move(s.captured_memory)});
   state().count("graphs", 1, *graph);
   return Result::Success;
 }

@@ -33,6 +33,11 @@ const std::pair<const std::uintptr_t, Block>* find_block(State& state, std::uint
 
 } // namespace
 
+GraphMemory::~GraphMemory() {
+  for (void* block : blocks)
+    release(block);
+}
+
 void* allocate(int device, std::size_t bytes, Pool* pool) {
   State& state = State::get();
   std::lock_guard lock(state.mutex);

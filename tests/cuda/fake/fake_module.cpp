@@ -1,7 +1,7 @@
-// The fake driver's assembler: finds entries in PTX text and in cubins of its own, and nothing else.
+// The fake driver's assembler: finds entries in PTX text and their parameters, and nothing else.
 //
 // A comment of the PTX may say what becomes of its kernels: "// regs=64 maxthreads=512 shared=1024 local=16".
-// Every parameter counts as 8 bytes. Text with "SYNTAX ERROR" does not assemble.
+// Text with "SYNTAX ERROR" does not assemble. Its own cubins are PTX behind a mark.
 #include "fake_state.h"
 
 #include <cstdio>
@@ -11,8 +11,8 @@ namespace fake {
 
 namespace {
 
-constexpr char magic[] = "\x7f"
-                         "ELFFAKE ";
+constexpr std::string_view magic = "\x7f"
+                                   "ELFFAKE ";
 
 int number_after(const std::string& text, const char* key, int otherwise) {
   auto found = text.find(key);
@@ -23,31 +23,39 @@ void write_log(char* errors, std::size_t bytes, const std::string& text) {
   if (errors && bytes) std::snprintf(errors, bytes, "%s", text.c_str());
 }
 
-void read_attributes(const std::string& text, Function& f) {
-  f.registers = number_after(text, "regs=", 32);
-  f.max_threads = number_after(text, "maxthreads=", 1024);
-  f.static_shared = number_after(text, "shared=", 0);
-  f.local = number_after(text, "local=", 0);
+// Of ".u64", ".b8" or ".f32" behind ".param".
+int bytes_of_type(const std::string& text, std::size_t at) {
+  auto digits = text.find_first_of("0123456789", at);
+  return std::atoi(text.c_str() + digits) / 8;
+}
+
+void find_entries(const std::string& text, Module& module) {
+  auto whole = std::make_shared<const std::string>(text);
+  for (auto at = text.find(".entry "); at != std::string::npos; at = text.find(".entry ", at + 1)) {
+    auto open = text.find('(', at), close = text.find(')', at), body = text.find('{', close);
+    auto f = std::make_unique<Function>();
+    f->name = text.substr(at + 7, open - at - 7);
+    f->image = whole;
+    for (auto p = text.find(".param", open); p < close; p = text.find(".param", p + 1))
+      f->parameters.push_back(bytes_of_type(text, p));
+    if (auto required = text.find(".reqntid ", close); required < body)
+      f->required_threads = std::atoi(text.c_str() + required + 9);
+    f->registers = number_after(text, "regs=", 32);
+    f->max_threads = number_after(text, "maxthreads=", 1024);
+    f->static_shared = number_after(text, "shared=", 0);
+    f->local = number_after(text, "local=", 0);
+    module.functions.push_back(std::move(f));
+  }
 }
 
 } // namespace
 
 Result parse_image(const std::string& image, Module& module, char* errors, std::size_t error_bytes) {
-  auto add = [&](std::string name, int parameters) {
-    auto f = std::make_unique<Function>();
-    f->name = std::move(name);
-    f->parameters = parameters;
-    read_attributes(image, *f);
-    module.functions.push_back(std::move(f));
-  };
   if (image.starts_with("\x7f"
                         "ELF")) {
-    if (!image.starts_with(magic)) return Result::InvalidImage;
+    if (!image.starts_with(magic)) return parse_elf(image, module);
     if (number_after(image, "sm_", 0) > State::get().setting("sm")) return Result::NoBinaryForGpu;
-    for (auto at = image.find("entry="); at != std::string::npos; at = image.find("entry=", at + 1)) {
-      auto colon = image.find(':', at);
-      add(image.substr(at + 6, colon - at - 6), std::atoi(image.c_str() + colon + 1));
-    }
+    find_entries(image.substr(magic.size()), module);
     return Result::Success;
   }
   auto version = image.find(".version ");
@@ -63,23 +71,10 @@ Result parse_image(const std::string& image, Module& module, char* errors, std::
               "ptxas application ptx input, line 4; error   : syntax error near 'SYNTAX'\n");
     return Result::InvalidPtx;
   }
-  for (auto at = image.find(".entry "); at != std::string::npos; at = image.find(".entry ", at + 1)) {
-    auto open = image.find('(', at), close = image.find(')', at);
-    int parameters = 0;
-    for (auto p = image.find(".param", open); p < close; p = image.find(".param", p + 1))
-      ++parameters;
-    add(image.substr(at + 7, open - at - 7), parameters);
-  }
+  find_entries(image, module);
   return Result::Success;
 }
 
-std::string to_cubin(const Module& module) {
-  std::string text = magic;
-  for (const auto& f : module.functions)
-    text += "entry=" + f->name + ":" + std::to_string(f->parameters) +
-            " regs=" + std::to_string(f->registers) + " maxthreads=" + std::to_string(f->max_threads) +
-            " shared=" + std::to_string(f->static_shared) + " local=" + std::to_string(f->local) + " ";
-  return text;
-}
+std::string to_cubin(const std::string& ptx) { return std::string(magic) + ptx; }
 
 } // namespace fake

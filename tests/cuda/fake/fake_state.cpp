@@ -27,6 +27,7 @@ void set_defaults(State& state) {
                     {"memory_bytes", 1 << 30},
                     {"sm", 90},
                     {"pools", 1},
+                    {"pageable", 0},
                     {"cooperative", 1},
                     {"ptx", 84},
                     {"kernel_ms", 0},
@@ -62,12 +63,15 @@ void State::count(const char* kind, int by, const void* object) {
   live[kind] += by;
 }
 
-std::vector<Context*>& context_stack() {
-  thread_local std::vector<Context*> stack;
+ContextStack& context_stack() {
+  thread_local ContextStack stack;
   return stack;
 }
 
-Context* current() { return context_stack().empty() ? nullptr : context_stack().back(); }
+Context* current() {
+  const ContextStack& stack = context_stack();
+  return stack.count == 0 ? nullptr : stack.items[stack.count - 1];
+}
 
 Result enter(const char* symbol, bool needs_context) {
   std::string name = symbol;
@@ -141,6 +145,13 @@ FAKE_CONTROL int fake_cuda_launches(FakeLaunch* out, int most) {
   for (int i = first; i < count; ++i)
     out[i - first] = s.launches[static_cast<std::size_t>(i)];
   return count;
+}
+
+FAKE_CONTROL void fake_cuda_execute(int (*run)(const FakeExecution*), void* context) {
+  State& s = State::get();
+  std::lock_guard lock(s.mutex);
+  s.execute = run;
+  s.execute_context = context;
 }
 
 FAKE_CONTROL long long fake_cuda_damaged_guards() { return fake::damaged_guards(); }

@@ -29,10 +29,18 @@ struct Context {
   std::atomic<int> lost{0}; // the code of a sticky error
 };
 
+// Memory that was allocated while a graph was captured: there until the graph and its instances are gone.
+struct GraphMemory {
+  std::vector<void*> blocks;
+  GraphMemory() = default;
+  GraphMemory(const GraphMemory&) = delete;
+  ~GraphMemory();
+};
+
 // Runs commands in order on a thread of its own, or records them.
 class Stream {
 public:
-  explicit Stream(Context& c) : context(c) {}
+  explicit Stream(Context& c);
   ~Stream();
   void push(std::function<void()> command);
   void wait();
@@ -41,6 +49,7 @@ public:
   Context& context;
   std::atomic<bool> capturing{false};
   std::vector<std::function<void()>> captured;
+  std::shared_ptr<GraphMemory> captured_memory;
 
 private:
   void work();
@@ -62,11 +71,15 @@ struct Event {
 struct Graph {
   std::vector<std::function<void()>> commands;
   Context* context;
+  std::shared_ptr<GraphMemory> memory;
 };
 
 struct Function {
   std::string name;
-  int parameters = 0, registers = 32, max_threads = 1024, static_shared = 0, local = 0;
+  std::vector<int> parameters; // bytes of each
+  std::shared_ptr<const std::string> image;
+  int required_threads = 0; // 0: any number
+  int registers = 32, max_threads = 1024, static_shared = 0, local = 0;
   int dynamic_shared = 48 << 10; // what launches may have without opting in
   bool large_clusters = false;
 };
@@ -103,6 +116,10 @@ struct State {
   std::map<std::string, long long> calls;
   std::map<std::string, long long> live;
   std::vector<FakeLaunch> launches;
+  int (*execute)(const FakeExecution*) = nullptr;
+  void* execute_context = nullptr;
+  std::mutex streams_mutex;  // held while they are waited for; taken last
+  std::set<Stream*> streams; // alive
   std::map<std::uintptr_t, Block> blocks;
   long long device_bytes[most_devices] = {};
   long long damaged = 0;
@@ -121,7 +138,12 @@ struct State {
 // initialised and, if it needs one, that a context is current and not lost.
 Result enter(const char* symbol, bool needs_context);
 Context* current();
-std::vector<Context*>& context_stack(); // of this thread
+// Of this thread. Never destroyed: kernels of static lifetime are, after thread-local objects are gone.
+struct ContextStack {
+  Context* items[64];
+  int count;
+};
+ContextStack& context_stack();
 
 // Memory with guard bytes on both sides. Null if the device is full.
 void* allocate(int device, std::size_t bytes, Pool* pool);
@@ -133,9 +155,14 @@ long long damaged_guards();
 void set_defaults(State& state);
 void apply_environment(State& state);
 
-// Reads PTX or a cubin of the fake's own; a log is written on failure.
+// Reads PTX, a cubin of the fake's own, or one of ptxas; a log is written on failure.
 Result parse_image(const std::string& image, Module& module, char* errors, std::size_t error_bytes);
-std::string to_cubin(const Module& module);
+// The fake's cubin of PTX that parse_image has read.
+std::string to_cubin(const std::string& ptx);
+// The bytes at `image`, which ends with PTX's zero or as the cubin says.
+std::string read_image(const void* image);
+// The functions of a cubin of ptxas.
+Result parse_elf(const std::string& image, Module& module);
 
 } // namespace fake
 

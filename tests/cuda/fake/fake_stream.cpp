@@ -3,7 +3,16 @@
 
 namespace fake {
 
+Stream::Stream(Context& c) : context(c) {
+  std::lock_guard lock(State::get().streams_mutex);
+  State::get().streams.insert(this);
+}
+
 Stream::~Stream() {
+  {
+    std::lock_guard lock(State::get().streams_mutex);
+    State::get().streams.erase(this);
+  }
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

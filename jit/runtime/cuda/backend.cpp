@@ -1,0 +1,140 @@
+// Kernels on CUDA devices: cubins from the cache, from ptxas, or from the driver, loaded as modules.
+#include <kiln/jit/runtime/backend.h>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/gpu/ptxas.h>
+#include <kiln/jit/runtime/cuda/cubin.h>
+#include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/jit/runtime/log.h>
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+// Views that the kernel writes, and those that it reads if it writes any.
+std::vector<cuda::KernelCode::View> views_of(const ir::Kernel& lowered) {
+  const ir::ArgumentLayout layout = ir::ArgumentLayout::of(lowered);
+  std::vector<cuda::KernelCode::View> views;
+  std::vector<const ir::Value*> written;
+  ir::walk(lowered.body, [&](const ir::Op& op) {
+    if (op.is(ir::Opcode::ViewStore) || op.is(ir::Opcode::ViewScatter)) written.push_back(op.operand(0));
+  });
+  for (std::size_t i = 0; i < lowered.body.args.size(); ++i) {
+    const ir::Value* arg = lowered.body.args[i].get();
+    if (!arg->type.is_view()) continue;
+    const bool writes = std::find(written.begin(), written.end(), arg) != written.end();
+    views.push_back({layout.first_word[i], arg->type.view_rank, size_of(arg->type.dtype), writes});
+  }
+  if (written.empty() || views.size() < 2) views.clear();
+  return views;
+}
+
+class CudaBackend final : public Backend {
+public:
+  CudaBackend(const Compilation& c, Device device)
+      : c_(c), device_(cuda::DeviceState::get(device.index())),
+        arch_(cuda::architecture_of(device_.properties().sm)),
+        driver_key_(cuda::driver_key(c, arch_, device_.driver().version, device_.properties().sm)) {
+    device_.check_usable();
+    cuda::warps_of(c);
+  }
+
+  // Where there is a ptxas, only its own cubins will do: a newer one may be there to make better code. The
+  // driver's are for what it refused.
+  std::vector<cache::Key> keys() override {
+    std::vector<cache::Key> keys;
+    if (const std::string& own = gpu::ptxas_version(); !own.empty())
+      keys.push_back(cuda::ptxas_key(c_, arch_, own));
+    else
+      for (const std::string& version : cuda::recorded_ptxas_versions())
+        keys.push_back(cuda::ptxas_key(c_, arch_, version));
+    keys.push_back(driver_key_);
+    return keys;
+  }
+
+  void load(std::span<const char> payload, CompiledKernel& into) override {
+    const cuda::Cubin cubin = cuda::from_payload(payload, c_.lowered->name);
+    install(cubin, cuda::OnRefusal::Report, into);
+  }
+
+  StoredCode compile(CompiledKernel& into) override {
+    gpu::Ptx ptx = cuda::compile_ptx(c_, arch_);
+    check_shared(ptx.shape.shared_bytes);
+    KeptFiles kept(c_, keys().front());
+    kept.write(c_.keep.llvm, ".ll", ptx.llvm);
+    kept.write(c_.keep.ptx, ".ptx", ptx.text);
+    cuda::Cubin cubin{ptx.shape, {}};
+    if (auto image = by_ptxas(ptx.text)) {
+      cubin.image = *image;
+      kept.write(c_.keep.cubin, ".cubin", cubin.image);
+      if (loads(cubin, into)) {
+        cuda::record_ptxas_version(gpu::ptxas_version());
+        return {cuda::ptxas_key(c_, arch_, gpu::ptxas_version()), to_payload(cubin), arch_.binary};
+      }
+    }
+    cubin.image = cuda::assemble(device_, ptx.text, c_.lowered->name);
+    kept.write(c_.keep.cubin, ".cubin", cubin.image);
+    install(cubin, cuda::OnRefusal::SaveRepro, into);
+    return {driver_key_, to_payload(cubin), "sm_" + std::to_string(device_.properties().sm)};
+  }
+
+private:
+  // Nothing if there is no ptxas, or one that does not serve: too old for the architecture, or broken.
+  std::optional<std::string> by_ptxas(const std::string& ptx) const {
+    std::string refusal;
+    try {
+      auto image = cuda::run_ptxas(ptx, arch_, c_.lowered->name, refusal);
+      if (image || refusal.empty()) return image;
+    } catch (const TargetError& e) {
+      refusal = e.what();
+    }
+    log_warning_once("ptxas " + gpu::ptxas_version() + " does not assemble kernels for " + arch_.binary +
+                     ", and the driver does it: " + refusal);
+    return std::nullopt;
+  }
+
+  // False if the driver does not take the cubin, as one older than the ptxas may not.
+  bool loads(const cuda::Cubin& cubin, CompiledKernel& into) const {
+    try {
+      install(cubin, cuda::OnRefusal::Report, into);
+      return true;
+    } catch (const TargetError& e) {
+      if (device_.lost()) throw;
+      log_warning_once("the driver does not load what ptxas " + gpu::ptxas_version() +
+                       " makes, and assembles kernels itself: " + e.what());
+      return false;
+    }
+  }
+
+  void install(const cuda::Cubin& cubin, cuda::OnRefusal on_refusal, CompiledKernel& into) const {
+    check_shared(cubin.shape.shared_bytes);
+    const std::string& name = c_.lowered->name;
+    auto module = cuda::Module::load(device_, cubin.image, name, on_refusal);
+    into.cuda = std::make_shared<const cuda::KernelCode>(cuda::KernelCode{
+        module->function(gpu::entry_name(name), name), cubin.shape.warps, cubin.shape.grid_rank,
+        cubin.shape.shared_bytes, ir::ArgumentLayout::of(*c_.lowered).words, views_of(*c_.lowered)});
+  }
+
+  // The architecture's own limit was checked; a device of its family may have less.
+  void check_shared(std::int64_t bytes) const {
+    const std::int64_t limit = device_.properties().shared_bytes_optin;
+    if (bytes > limit)
+      throw UserError("kernel " + c_.lowered->name + ": the tiles of the config {" + c_.config.to_string() +
+                      "} need " + std::to_string(bytes) + " bytes of shared memory, and " + device_.name() +
+                      " has " + std::to_string(limit) + " for a block; choose smaller sizes");
+  }
+
+  const Compilation& c_;
+  cuda::DeviceState& device_;
+  cuda::Architecture arch_;
+  cache::Key driver_key_;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const Compilation& c, Device device) {
+  return std::make_unique<CudaBackend>(c, device);
+}
+
+} // namespace kiln

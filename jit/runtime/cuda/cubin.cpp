@@ -1,0 +1,153 @@
+// Compiles for a GPU architecture, and finds the keys of what was compiled.
+#include <kiln/jit/runtime/cuda/cubin.h>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/cache/disk_cache.h>
+#include <kiln/jit/gpu/ptxas.h>
+#include <kiln/jit/runtime/log.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <sstream>
+
+namespace kiln::cuda {
+
+namespace {
+
+constexpr std::int64_t parameter_bytes = 4352; // that an entry point may have
+
+struct PayloadHeader { // before the cubin
+  std::int32_t warps, grid_rank;
+  std::int64_t shared_bytes;
+};
+
+cache::KeyBuilder common_key(const Compilation& c, const Architecture& arch) {
+  auto key = cache::KeyBuilder::versioned();
+  key.add("cubin").add(c.text).add(c.config.to_string()).add(c.debug);
+  key.add(arch.code).add(gpu::lowest_ptx(arch.code));
+  return key;
+}
+
+cache::Key versions_key() {
+  return cache::KeyBuilder().add("versions of ptxas that filled this cache").key();
+}
+
+// "12.10.1" before "12.9.88".
+bool newer(const std::string& a, const std::string& b) {
+  auto numbers = [](std::string text) {
+    std::replace(text.begin(), text.end(), '.', ' ');
+    std::istringstream in(text);
+    std::vector<int> parts;
+    for (int n; in >> n;)
+      parts.push_back(n);
+    return parts;
+  };
+  return numbers(a) > numbers(b);
+}
+
+} // namespace
+
+Architecture architecture_of(int sm) {
+  const std::string own = "sm_" + std::to_string(sm);
+  if (sm < 80)
+    throw UserError("kernels run on NVIDIA GPUs of compute capability 8.0 or newer, and this one has " +
+                    std::to_string(sm / 10) + "." + std::to_string(sm % 10) + "; use Device::cpu()");
+  if (sm < 90) return {"sm_80", "sm_80"};
+  if (sm == 90) return {"sm_90a", "sm_90a"};
+  if (sm == 100) return {"sm_100a", "sm_100a"};
+  return {"sm_80", own};
+}
+
+Architecture architecture_named(const std::string& name) {
+  std::string digits = name.starts_with("sm_") ? name.substr(3) : "";
+  if (!digits.empty() && digits.back() == 'a') digits.pop_back();
+  const bool number =
+      digits.size() >= 2 && digits.size() <= 3 &&
+      std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); });
+  if (!number) throw UserError("\"" + name + "\" is no GPU architecture; write sm_80, sm_90a or sm_100a");
+  return architecture_of(std::stoi(digits));
+}
+
+int warps_of(const Compilation& c) {
+  const std::int64_t warps = c.config.get(num_warps.name).value_or(default_warps);
+  if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0)
+    throw UserError("kernel " + c.lowered->name + ": num_warps is " + std::to_string(warps) +
+                    "; a block has 1, 2, 4, 8, 16 or 32 warps");
+  return static_cast<int>(warps);
+}
+
+std::vector<char> to_payload(const Cubin& cubin) {
+  const PayloadHeader header{cubin.shape.warps, cubin.shape.grid_rank, cubin.shape.shared_bytes};
+  std::vector<char> payload(sizeof header + cubin.image.size());
+  std::memcpy(payload.data(), &header, sizeof header);
+  std::memcpy(payload.data() + sizeof header, cubin.image.data(), cubin.image.size());
+  return payload;
+}
+
+Cubin from_payload(std::span<const char> payload, const std::string& kernel) {
+  PayloadHeader header;
+  if (payload.size() <= sizeof header)
+    throw TargetError("kernel " + kernel + ": the cached code is too short");
+  std::memcpy(&header, payload.data(), sizeof header);
+  Cubin cubin;
+  cubin.shape = {.warps = header.warps, .grid_rank = header.grid_rank, .shared_bytes = header.shared_bytes};
+  cubin.image.assign(payload.data() + sizeof header, payload.size() - sizeof header);
+  return cubin;
+}
+
+gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch) {
+  gpu::Ptx ptx = gpu::compile_to_ptx(*c.lowered, {arch.code},
+                                     {.warps = warps_of(c), .debug = c.debug, .keep_llvm = c.keep.llvm});
+  const int words = ir::ArgumentLayout::of(*c.lowered).words + ptx.shape.grid_rank + 1;
+  if (8 * std::int64_t{words} > parameter_bytes)
+    throw UserError("kernel " + c.lowered->name + ": its parameters take " + std::to_string(8 * words) +
+                    " bytes, and a GPU takes " + std::to_string(parameter_bytes) +
+                    "; pass fewer views and scalars");
+  return ptx;
+}
+
+cache::Key ptxas_key(const Compilation& c, const Architecture& arch, const std::string& ptxas_version) {
+  return common_key(c, arch).add("ptxas").add(ptxas_version).add(arch.binary).key();
+}
+
+cache::Key driver_key(const Compilation& c, const Architecture& arch, int driver_version, int sm) {
+  return common_key(c, arch).add("driver").add(driver_version).add(sm).key();
+}
+
+std::vector<std::string> recorded_ptxas_versions() {
+  std::vector<std::string> versions;
+  auto payload = cache::DiskCache::standard().load(versions_key());
+  if (!payload) return versions;
+  std::istringstream words(std::string(payload->begin(), payload->end()));
+  for (std::string word; words >> word;)
+    versions.push_back(word);
+  std::sort(versions.begin(), versions.end(), newer);
+  return versions;
+}
+
+// Two processes may write the list at once, and one version be lost until its next cubin is stored.
+void record_ptxas_version(const std::string& version) {
+  std::vector<std::string> versions = recorded_ptxas_versions();
+  if (std::find(versions.begin(), versions.end(), version) != versions.end()) return;
+  versions.push_back(version);
+  std::string text;
+  for (const std::string& v : versions)
+    text += v + "\n";
+  cache::DiskCache::standard().store(versions_key(), text,
+                                     {.kernel = "(versions of ptxas)", .config = {}, .target = {}});
+}
+
+std::optional<std::string> run_ptxas(const std::string& ptx, const Architecture& arch,
+                                     const std::string& kernel, std::string& refusal) {
+  if (gpu::ptxas_version().empty()) return std::nullopt;
+  gpu::Assembled made = gpu::assemble(ptx, arch.binary);
+  if (!made.ok) {
+    refusal = made.log;
+    return std::nullopt;
+  }
+  if (gpu::has_complaint(made.log)) log_info("ptxas about kernel " + kernel + ": " + made.log);
+  return std::string(made.cubin.begin(), made.cubin.end());
+}
+
+} // namespace kiln::cuda

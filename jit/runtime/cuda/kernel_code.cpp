@@ -1,0 +1,64 @@
+// Puts a launch's arguments in the order of the entry point's parameters.
+#include <kiln/jit/runtime/cuda/kernel_code.h>
+
+#include <kiln/jit/runtime/cuda/launch.h>
+#include <kiln/jit/runtime/tensor_view.h>
+
+namespace kiln::cuda {
+
+namespace {
+
+struct Span { // of addresses; empty for a view without elements
+  std::uintptr_t low = 0, high = 0;
+  bool meets(const Span& other) const { return low < other.high && other.low < high; }
+};
+
+Span span_of(const KernelCode::View& v, const std::uint64_t* words) {
+  const std::uint64_t* extents = words + v.first_word + 1;
+  std::int64_t low = 0, high = 1;
+  for (int a = 0; a < v.rank; ++a) {
+    const auto extent = static_cast<std::int64_t>(extents[a]);
+    const auto stride = static_cast<std::int64_t>(extents[v.rank + a]);
+    if (extent == 0) return {};
+    (stride < 0 ? low : high) += (extent - 1) * stride;
+  }
+  const std::uint64_t data = words[v.first_word];
+  return {data + static_cast<std::uint64_t>(low * v.element_bytes),
+          data + static_cast<std::uint64_t>(high * v.element_bytes)};
+}
+
+// Whether memory that one view writes may be another's. Views that interleave without meeting count, which
+// costs barriers and nothing else.
+bool views_meet(const KernelCode& code, const std::uint64_t* words) {
+  for (std::size_t i = 0; i < code.views.size(); ++i) {
+    if (!code.views[i].written) continue;
+    const Span written = span_of(code.views[i], words);
+    for (std::size_t j = 0; j < code.views.size(); ++j) {
+      const bool seen = code.views[j].written && j < i;
+      if (j != i && !seen && written.meets(span_of(code.views[j], words))) return true;
+    }
+  }
+  return false;
+}
+
+} // namespace
+
+void launch(Stream& stream, const KernelCode& code, std::uint64_t* words, std::span<const std::int64_t> grid,
+            SourceLocation site) {
+  void* parameters[most_parameters];
+  int count = 0;
+  for (int i = 0; i < code.words; ++i)
+    parameters[count++] = words + i;
+  std::int64_t extents[max_rank], programs = 1;
+  for (std::size_t a = 0; a < static_cast<std::size_t>(code.grid_rank); ++a) {
+    extents[a] = a < grid.size() ? grid[a] : 1;
+    programs *= extents[a];
+    parameters[count++] = &extents[a];
+  }
+  std::uint32_t overlap = views_meet(code, words);
+  parameters[count] = &overlap;
+  launch(stream, code.function, {.x = programs}, {.x = 32 * code.warps}, code.shared_bytes, parameters, {},
+         site);
+}
+
+} // namespace kiln::cuda

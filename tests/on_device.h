@@ -1,0 +1,124 @@
+// Runs a test's launches on the device that KILN_TEST_DEVICE names, with the host's tensors.
+//
+//   on_test_device([&](Stream& stream, auto... v) { ops::softmax(stream, v...); }, x.view(), y.view());
+//
+// On the CPU (the default) the function gets the views themselves. On a CUDA device ("cuda:0") it gets views
+// of the same shapes over copies of their memory, gaps included, which come back when it has finished; views
+// that overlap on the host overlap there. Numbers pass through.
+#pragma once
+
+#include <kiln/kiln.h>
+
+#include <kiln/jit/runtime/copy.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace kiln::test {
+
+inline Device test_device() {
+  const char* given = std::getenv("KILN_TEST_DEVICE");
+  return given && *given ? Device::parse(given) : Device::cpu();
+}
+
+// Ranges of the host's memory, and their copies on a device.
+class Mirror {
+public:
+  explicit Mirror(Device device) : device_(device), stream_(device) {}
+
+  template <class A> void add(const A& argument) {
+    if constexpr (requires { argument.strides(); }) {
+      using T = std::remove_reference_t<decltype(*argument.data())>;
+      std::int64_t low = 0, high = 1;
+      for (int a = 0; a < A::rank(); ++a) {
+        if (argument.extent(a) == 0) return;
+        (argument.stride(a) < 0 ? low : high) += (argument.extent(a) - 1) * argument.stride(a);
+      }
+      auto* base = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(argument.data()));
+      const auto bytes = static_cast<std::int64_t>(sizeof(T));
+      include({base + low * bytes, base + high * bytes, {}});
+    }
+  }
+  void to_device() {
+    for (Range& r : ranges_) {
+      const std::int64_t skew = misalignment(r);
+      r.memory = Buffer(device_, r.end - r.begin + skew);
+      copy(stream_, static_cast<char*>(r.memory.data()) + skew, r.begin, r.end - r.begin);
+    }
+  }
+  void to_host() {
+    for (Range& r : ranges_)
+      copy(stream_, r.begin, static_cast<char*>(r.memory.data()) + misalignment(r), r.end - r.begin);
+    stream_.synchronize();
+  }
+  // The view there; anything else as it is.
+  template <class A> auto operator()(const A& argument) const {
+    if constexpr (requires { argument.strides(); }) {
+      using T = std::remove_reference_t<decltype(*argument.data())>;
+      return view_of<T, A::rank()>(argument, std::make_index_sequence<static_cast<std::size_t>(A::rank())>{});
+    } else {
+      return argument;
+    }
+  }
+  Stream& stream() { return stream_; }
+
+private:
+  struct Range {
+    char *begin, *end;
+    Buffer memory;
+  };
+  // So that what was aligned to 16 bytes, and what was not, stays so.
+  static std::int64_t misalignment(const Range& r) {
+    return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r.begin) % 16);
+  }
+  void include(Range next) {
+    for (std::size_t i = 0; i < ranges_.size();) {
+      if (next.begin < ranges_[i].end && ranges_[i].begin < next.end) {
+        next.begin = std::min(next.begin, ranges_[i].begin);
+        next.end = std::max(next.end, ranges_[i].end);
+        ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(i));
+        i = 0;
+      } else {
+        ++i;
+      }
+    }
+    ranges_.push_back(std::move(next));
+  }
+  template <class T> T* translate(T* host) const {
+    auto* at = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(host));
+    for (const Range& r : ranges_)
+      if (r.begin <= at && at < r.end)
+        return reinterpret_cast<T*>(static_cast<char*>(r.memory.data()) + misalignment(r) + (at - r.begin));
+    return nullptr; // of a view without elements
+  }
+  template <class T, int R, class V, std::size_t... I>
+  TensorView<T, R> view_of(const V& v, std::index_sequence<I...>) const {
+    return TensorView<T, R>(translate(v.data()), {v.extent(static_cast<int>(I))...},
+                            {v.stride(static_cast<int>(I))...});
+  }
+
+  Device device_;
+  Stream stream_;
+  std::vector<Range> ranges_;
+};
+
+// Calls function(stream, arguments...) and waits.
+template <class F, class... A> void on_test_device(const F& function, const A&... arguments) {
+  const Device device = test_device();
+  if (device.is_cpu()) {
+    Stream stream;
+    function(stream, arguments...);
+    stream.synchronize();
+    return;
+  }
+  Mirror mirror(device);
+  (mirror.add(arguments), ...);
+  mirror.to_device();
+  function(mirror.stream(), mirror(arguments)...);
+  mirror.stream().synchronize();
+  mirror.to_host();
+}
+
+} // namespace kiln::test
