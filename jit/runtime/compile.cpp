@@ -47,8 +47,9 @@ std::string text_of(const std::vector<LayoutClass>& layouts) {
   return text;
 }
 
-// "matmul.cpp:12: ..."
+// "matmul.cpp:12: ...", but not "kernel add on cuda:0: ..."
 bool starts_with_location(const std::string& text) {
+  if (text.starts_with("kernel ")) return false;
   std::size_t end = text.find(": ");
   std::size_t digits = end;
   while (digits != std::string::npos && digits > 0 && text[digits - 1] >= '0' && text[digits - 1] <= '9')

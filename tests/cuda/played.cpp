@@ -106,7 +106,8 @@ Played::~Played() {
 // A kernel's files have one name: NAME-KEY.ptx, .cubin and .tile, which has the kernel as recorded and as
 // lowered.
 std::shared_ptr<const ir::Kernel> Played::kernel_of(const std::string& image) {
-  auto& known = kernels_[image];
+  static std::map<std::string, std::shared_ptr<const ir::Kernel>> kernels; // kernels outlive their tests
+  auto& known = kernels[image];
   if (known) return known;
   for (const auto& entry : fs::directory_iterator(folder_)) {
     const auto suffix = entry.path().extension();

@@ -4,10 +4,11 @@
 //   kernel.launch(stream, {BN = 64}, x, y);      // a stream of a CUDA device; its memory is the host's
 //   stream.synchronize();                        // y is there
 //
-// While it lives, every kernel is compiled anew and its tile IR kept (KILN_KEEP); the image of a launch leads
-// to it. Before the interpreter runs, the launch is compared with the kernel: the number of the parameters
-// and the bytes of each, the extents of the grid against the number of blocks, and whether views that share
-// memory were announced. A launch that is wrong fails, which the device does not survive.
+// While it lives, every kernel that was not launched yet is compiled anew and its tile IR kept (KILN_KEEP);
+// the image of a launch leads to it. Before the interpreter runs, the launch is compared with the kernel: the
+// number of the parameters and the bytes of each, the extents of the grid against the number of blocks, and
+// whether views that share memory were announced. A launch that is wrong fails, which the device does not
+// survive.
 #pragma once
 
 #include "cuda_test.h"

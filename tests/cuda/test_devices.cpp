@@ -18,7 +18,7 @@ TEST_CASE("a CUDA device is a value like the CPU") {
   CHECK(to_string(d) == "cuda:1");
   CHECK(d == Device::cuda(1));
   CHECK_FALSE(d == Device::cuda(0));
-  CHECK(Device::cuda_count() == 16);
+  CHECK(Device::cuda_count() == 32);
 }
 
 TEST_CASE("a CUDA device has properties in bytes and limits") {
@@ -39,10 +39,10 @@ TEST_CASE("a CUDA device has properties in bytes and limits") {
 
 TEST_CASE("an index without a device is a user error") {
   FreshFake fresh;
-  CHECK(error_of<UserError>([] { Device::cuda(16); }) ==
-        KILN_HERE(-1) + ": Device::cuda(16): there are 16 CUDA devices, of indices 0 to 15; use one of them");
+  CHECK(error_of<UserError>([] { Device::cuda(32); }) ==
+        KILN_HERE(-1) + ": Device::cuda(32): there are 32 CUDA devices, of indices 0 to 31; use one of them");
   CHECK(error_of<UserError>([] { Device::cuda(-1); }) ==
-        KILN_HERE(-1) + ": Device::cuda(-1): there are 16 CUDA devices, of indices 0 to 15; use one of them");
+        KILN_HERE(-1) + ": Device::cuda(-1): there are 32 CUDA devices, of indices 0 to 31; use one of them");
 }
 
 TEST_CASE("a device whose properties cannot be read is asked again by the next call") {

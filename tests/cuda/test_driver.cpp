@@ -19,7 +19,7 @@ TEST_CASE("a driver that can be used is found whole") {
   REQUIRE(found.reason == "");
   REQUIRE(found.driver);
   CHECK(found.driver->version == 12040);
-  CHECK(found.driver->device_count == 16);
+  CHECK(found.driver->device_count == 32);
   CHECK(found.driver->cuMemAlloc);
   CHECK(found.driver->cuLaunchKernelEx);
   CHECK(found.driver->describe(cuda::Result::OutOfMemory) == "CUDA_ERROR_OUT_OF_MEMORY (out of memory)");

@@ -1,6 +1,12 @@
 // Kernels on CUDA devices: what reaches the driver is what the kernel says.
 #include "played.h"
 
+#include <kiln/jit/runtime/cuda/graph.h>
+#include <kiln/jit/runtime/cuda/memory.h>
+
+#include <algorithm>
+#include <thread>
+
 using namespace kiln;
 using namespace kiln::test;
 
@@ -13,21 +19,30 @@ const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y
   auto [i] = program_tile(out, BN);
   out.tile(i).store(x.tile(i).load() + y.tile(i).load());
 });
+const std::string add_line = KILN_HERE(-4);
 
-Tensor<float, 1> on_device(Device device, const std::vector<float>& values) {
-  auto t = Tensor<float, 1>::empty(device, {static_cast<Extent>(values.size())});
-  Stream stream(device);
-  copy(stream, t.data(), values.data(), t.size() * 4);
-  stream.synchronize();
-  return t;
+// A kernel that no other test has compiled.
+auto make_scale(float factor) {
+  return kernel("scale", [factor](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    x.tile(i).store(x.tile(i).load() * factor);
+  });
+}
+
+Tensor<float, 1> on_device(Device device, std::vector<float> values) {
+  auto t = Tensor<float, 1>::empty({static_cast<Extent>(values.size())});
+  std::copy(values.begin(), values.end(), t.begin());
+  return t.to(device);
 }
 
 std::vector<float> on_host(const Tensor<float, 1>& t) {
-  std::vector<float> values(static_cast<std::size_t>(t.size()));
-  Stream stream(t.device());
-  copy(stream, values.data(), t.data(), t.size() * 4);
-  stream.synchronize();
-  return values;
+  auto host = t.to(Device::cpu());
+  return {host.begin(), host.end()};
+}
+
+std::uint64_t last_argument() {
+  FakeLaunch l = fake().last_launch();
+  return l.arguments[l.argument_count - 1];
 }
 
 } // namespace
@@ -54,6 +69,7 @@ TEST_CASE("a kernel is compiled for the device, launched and computes") {
     CHECK(l.grid[0] == (n + 255) / 256);
     CHECK(l.block[0] == 256);
     CHECK(l.stream == stream.cuda_handle());
+    CHECK(last_argument() == 0);
   }
   CHECK(played.launches() == 3);
 }
@@ -94,4 +110,239 @@ TEST_CASE("every kind of argument reaches the driver as the kernel takes it") {
         REQUIRE(y(r, c) == (negate ? -sum : sum));
       }
   }
+  CHECK(fake().last_launch().kernel == std::string("mixed_kinds")); // PTX has no blanks in names
+}
+
+TEST_CASE("a Grid of three axes becomes blocks along one, whichever axes the kernel asks for") {
+  FreshFake fresh;
+  Played played;
+  const std::string made = KILN_HERE(1);
+  const auto mark = kernel("mark", [](View<int, 1> out) {
+    auto at = (program_id(0) * num_programs(1) + program_id(1)) * 4 + program_id(2);
+    raw::store(out.data() + at, cast<int>(at) + 7);
+  });
+  const auto first =
+      kernel("first_axis", [](View<int, 1> out) { raw::atomic_add(out.data() + program_id(0), 1); });
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto out = Tensor<int, 1>::zeros(device, {60});
+  mark.launch(stream, {}, Grid{3, 5, 4}, out);
+  stream.synchronize();
+  auto host = out.to(Device::cpu());
+  for (int i = 0; i < 60; ++i)
+    REQUIRE(host.data()[i] == i + 7);
+  CHECK(fake().last_launch().grid[0] == 60);
+  auto counts = Tensor<int, 1>::zeros(device, {3});
+  first.launch(stream, {}, Grid{3, 5, 4}, counts);
+  stream.synchronize();
+  host = counts.to(Device::cpu());
+  for (int i = 0; i < 3; ++i)
+    CHECK(host.data()[i] == 20);
+  int launched = fake().launch_count();
+  mark.launch(stream, {}, Grid{3, 0, 4}, out);
+  stream.synchronize();
+  CHECK(fake().launch_count() == launched);
+  const std::string here = KILN_HERE(1);
+  auto too_many = [&] { mark.launch(stream, {}, Grid{1 << 20, 1 << 20, 1}, out); };
+  CHECK(
+      error_of<UserError>(too_many) ==
+      here + ": kernel \"mark\" (" + made +
+          "): the grid is 1048576 x 1048576 x 1 programs, and cuda:0 runs at most 2147483647 in one launch; "
+          "use larger tiles, or launch parts");
+}
+
+TEST_CASE("views that share memory are announced to the kernel") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = on_device(device, std::vector<float>(100, 1)), y = on_device(device, std::vector<float>(100, 2));
+  add.launch(stream, {BN = 64}, x, y, y);
+  stream.synchronize();
+  CHECK(last_argument() == 1);
+  CHECK(on_host(y) == std::vector<float>(100, 3));
+  add.launch(stream, {BN = 64}, x.view().slice(0, 0, 50), x.view().slice(0, 0, 50),
+             x.view().slice(0, 50, 100));
+  stream.synchronize();
+  CHECK(last_argument() == 0);
+  add.launch(stream, {BN = 64}, x.view().slice(0, 0, 51), y.view().slice(0, 0, 51),
+             x.view().slice(0, 49, 100));
+  stream.synchronize();
+  CHECK(last_argument() == 1);
+  add.launch(stream, {BN = 64}, x, x, y); // what is only read may overlap
+  stream.synchronize();
+  CHECK(last_argument() == 0);
+}
+
+TEST_CASE("num_warps is part of the code; options that the GPU lacks are not") {
+  FreshFake fresh;
+  auto scale = make_scale(1.25f);
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = on_device(device, std::vector<float>(100, 1));
+  auto before = compile_statistics().compiled;
+  auto launch = [&](const Config& config) {
+    scale.launch(stream, config, x);
+    stream.synchronize();
+    return fake().last_launch().block[0];
+  };
+  CHECK(launch({BN = 64}) == 128);
+  CHECK(launch({BN = 64, num_warps = 4}) == 128);
+  CHECK(launch({BN = 64, num_warps = 4, num_stages = 5, num_ctas = 2, max_registers = 64}) == 128);
+  CHECK(compile_statistics().compiled == before + 1);
+  CHECK(launch({BN = 64, num_warps = 1}) == 32);
+  CHECK(launch({BN = 64, num_warps = 32}) == 1024);
+  CHECK(compile_statistics().compiled == before + 3);
+  for (int warps : {3, 6, 33, 64, 1 << 20})
+    CHECK(error_of<UserError>([&] { launch({BN = 64, num_warps = warps}); })
+              .find("kernel scale: num_warps is " + std::to_string(warps) +
+                    "; a block has 1, 2, 4, 8, 16 or 32 warps") != std::string::npos);
+  CHECK(compile_statistics().compiled == before + 3);
+}
+
+// --- Memory ------------------------------------------------------------------------------------------------
+
+TEST_CASE("memory that the device does not reach is refused with the argument and its owner") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(0);
+  Stream stream(device), cpu;
+  std::vector<float> host(100, 1);
+  auto x = on_device(device, host), y = on_device(device, host), elsewhere = on_device(Device::cuda(1), host);
+  const std::string title = ": kernel \"add\" (" + add_line + "): argument ";
+  CHECK(error_of<UserError>([&] { add.launch(stream, {BN = 64}, x, TensorView(host), y); }) ==
+        KILN_HERE(-1) + title +
+            "2 is memory of the host, which kernels on cuda:0 do not reach; copy it to a Buffer of cuda:0");
+  CHECK(error_of<UserError>([&] { add.launch(stream, {BN = 64}, x, y, elsewhere); }) ==
+        KILN_HERE(-1) + title +
+            "3 is memory of cuda:1, which kernels on cuda:0 do not reach; copy it to a Buffer of cuda:0");
+  CHECK(error_of<UserError>([&] { add.launch(cpu, {BN = 64}, x, TensorView(host), TensorView(host)); }) ==
+        KILN_HERE(-1) + title +
+            "1 is memory of cuda:0, which kernels on cpu do not reach; launch on a stream of cuda:0, or copy "
+            "it "
+            "to the host");
+  CHECK(fake().launch_count() == 0);
+  // Views without elements may point anywhere.
+  add.launch(stream, {BN = 64}, TensorView<float, 1>(host.data(), {0}), TensorView<float, 1>(nullptr, {0}),
+             x.view().slice(0, 0, 0));
+  // Pinned memory is within reach, and on some machines all of the host's.
+  cuda::PinnedBuffer pinned(cuda::DeviceState::get(0), 400);
+  TensorView<float, 1> in_host(static_cast<float*>(pinned.data()), {100});
+  std::fill_n(in_host.data(), 100, 5.0f);
+  add.launch(stream, {BN = 64}, in_host, y, in_host);
+  stream.synchronize();
+  CHECK(in_host(99) == 6);
+  const auto raw_copy = kernel(
+      "raw_copy", [](raw::Ptr<const float> from, raw::Ptr<float> to) { raw::store(to, raw::load(from)); });
+  CHECK(error_of<UserError>([&] {
+          raw_copy.launch(stream, {}, Grid{}, host.data(), y.data());
+        }).find("argument 1 is memory of the host") != std::string::npos);
+}
+
+TEST_CASE("where kernels reach the host's memory, it is taken") {
+  FreshFake fresh;
+  fake().set("pageable", 1);
+  Played played;
+  Device device = Device::cuda(16);
+  Stream stream(device);
+  std::vector<float> x(100, 1), y(100, 2), out(100);
+  add.launch(stream, {BN = 64}, TensorView(x), TensorView(y), TensorView(out));
+  stream.synchronize();
+  CHECK(out == std::vector<float>(100, 3));
+}
+
+TEST_CASE("a kernel may be dropped while it runs") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = on_device(device, std::vector<float>(100, 3));
+  auto modules = fake().live("modules");
+  {
+    auto scale = make_scale(0.5f);
+    fake().set("kernel_ms", 50);
+    scale.launch(stream, {BN = 64}, x);
+  }
+  CHECK(fake().live("modules") == modules);
+  stream.synchronize();
+  CHECK(on_host(x) == std::vector<float>(100, 1.5f));
+}
+
+// --- Graphs and threads ------------------------------------------------------------------------------------
+
+TEST_CASE("kernels are captured into graphs, the first launch of a variant too") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = on_device(device, std::vector<float>(100, 1)), one = on_device(device, std::vector<float>(100, 1));
+  auto twice = make_scale(2);
+  cuda::GraphCapture capture(stream);
+  twice.launch(stream, {BN = 32}, x);
+  add.launch(stream, {BN = 32}, x, one, x);
+  cuda::Graph graph = capture.end();
+  CHECK(graph.size() == 2);
+  stream.synchronize();
+  CHECK(on_host(x) == std::vector<float>(100, 1));
+  for (int i = 0; i < 3; ++i)
+    graph.launch(stream);
+  stream.synchronize();
+  CHECK(on_host(x) == std::vector<float>(100, 15)); // 1, 3, 7, 15
+}
+
+TEST_CASE("threads that launch a kernel for the first time compile it once") {
+  FreshFake fresh;
+  auto scale = make_scale(0.75f);
+  Device device = Device::cuda(0);
+  auto x = on_device(device, std::vector<float>(100, 1));
+  auto before = compile_statistics().compiled;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      Stream stream(device);
+      for (int i = 0; i < 20; ++i)
+        scale.launch(stream, {BN = 64}, x);
+      stream.synchronize();
+    });
+  for (auto& t : threads)
+    t.join();
+  CHECK(compile_statistics().compiled == before + 1);
+  CHECK(fake().launch_count() == 160);
+  CHECK(fake().calls("cuModuleLoadDataEx") == 1);
+}
+
+TEST_CASE("each device has a module of its own, from one cubin") {
+  FreshFake fresh;
+  auto scale = make_scale(0.875f);
+  auto before = compile_statistics();
+  for (int d : {0, 1}) {
+    Stream stream(Device::cuda(d));
+    auto x = on_device(Device::cuda(d), std::vector<float>(10, 1));
+    scale.launch(stream, {BN = 16}, x);
+    stream.synchronize();
+    CHECK(fake().last_launch().device == d);
+  }
+  CHECK(compile_statistics().compiled == before.compiled + 1);
+  CHECK(compile_statistics().disk_hits == before.disk_hits + 1);
+  CHECK(fake().calls("cuModuleLoadDataEx") == 2);
+  CHECK(fake().calls("cuLinkComplete") == 1);
+}
+
+TEST_CASE("warm_up compiles for a device, and a forbidden compile names it") {
+  FreshFake fresh;
+  auto scale = make_scale(0.9375f);
+  const std::string made = __FILE__;
+  Device device = Device::cuda(0);
+  auto x = on_device(device, std::vector<float>(10, 1));
+  Stream stream(device);
+  scale.warm_up(device, {BN = 16});
+  ScopedCompilePolicy policy(CompilePolicy::forbid);
+  scale.launch(stream, {BN = 16}, x);
+  stream.synchronize();
+  std::string text = error_of<UserError>([&] { scale.launch(stream, {BN = 32, num_stages = 3}, x); });
+  INFO(text);
+  CHECK(
+      text.find(": kernel scale is not compiled for the config {BN=32,num_warps=4}, layout classes (aligned) "
+                "on cuda:0, and the compile policy forbids to compile it; call warm_up before, or ship the "
+                "cache folder") != std::string::npos);
 }

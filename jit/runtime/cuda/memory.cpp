@@ -3,6 +3,7 @@
 
 #include <kiln/jit/runtime/cuda/current.h>
 #include <kiln/jit/runtime/cuda/queue.h>
+#include <kiln/jit/runtime/cuda/reach.h>
 
 #include <utility>
 
@@ -97,6 +98,7 @@ DevicePointer Allocator::allocate(std::uint64_t bytes) {
 }
 
 void Allocator::free(DevicePointer pointer, std::uint64_t bytes) noexcept {
+  forget_reachable();
   if (InHostFunction::here()) {
     try {
       std::lock_guard lock(mutex_);
@@ -126,6 +128,7 @@ DevicePointer Allocator::allocate_async(Queue& queue, std::uint64_t bytes) {
 }
 
 void Allocator::free_async(Queue& queue, DevicePointer pointer, std::uint64_t bytes) {
+  forget_reachable();
   Current current(device_);
   if (pooled())
     return device_.check(device_.driver().cuMemFreeAsync(pointer, queue.handle()), "cuMemFreeAsync",
@@ -230,6 +233,7 @@ PinnedBuffer::PinnedBuffer(DeviceState& device, std::int64_t bytes, std::source_
 }
 
 PinnedBuffer::~PinnedBuffer() {
+  forget_reachable();
   if (data_) clean_up(*device_, [&] { device_->driver().cuMemFreeHost(data_); });
 }
 

@@ -4,6 +4,9 @@
 #include <kiln/jit/runtime/cuda/current.h>
 #include <kiln/jit/runtime/cuda/memory.h>
 
+#include <algorithm>
+#include <atomic>
+
 namespace kiln::cuda {
 
 namespace {
@@ -29,10 +32,18 @@ std::uint64_t tag_of(const void* pointer, Device device) {
   return state.properties().pageable_memory_access && device_of_pointer(pointer) < 0;
 }
 
+std::atomic<std::uint64_t> frees{0};
+
 } // namespace
 
+void forget_reachable() { frees.fetch_add(1, std::memory_order_relaxed); }
+
 bool is_reachable(const void* pointer, Device device) {
-  thread_local std::uint64_t known[slots];
+  thread_local std::uint64_t known[slots], seen = 0;
+  if (const std::uint64_t now = frees.load(std::memory_order_relaxed); now != seen) {
+    std::fill(std::begin(known), std::end(known), 0);
+    seen = now;
+  }
   const std::uint64_t tag = tag_of(pointer, device);
   std::uint64_t& slot = known[(tag >> 6 ^ tag >> 14 ^ tag) % slots];
   if (slot == tag && tag != 0) return true;

@@ -30,7 +30,7 @@ struct FakeExecution {
   void* context; // of fake_cuda_execute
 };
 
-// Settings: driver_version (12040), devices (16), memory_bytes (of a device), sm (90), pools, cooperative,
+// Settings: driver_version (12040), devices (32), memory_bytes (of a device), sm (90), pools, cooperative,
 // pageable (kernels reach all of the host's memory),
 // ptx (the newest PTX it reads, 84), kernel_ms (how long kernels take), kernel_result (how the next kernel to
 // run ends; a device whose kernel ends badly is lost).

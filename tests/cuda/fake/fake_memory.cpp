@@ -8,7 +8,7 @@ namespace fake {
 
 namespace {
 
-constexpr std::size_t guard = 256;
+constexpr std::size_t guard = 256, page = 4096;
 constexpr unsigned char mark = 0xA5;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + guard - 1) / guard * guard; }
@@ -51,8 +51,9 @@ void* allocate(int device, std::size_t bytes, Pool* pool) {
     state.device_bytes[device] += size;
   }
   if (pool) pool->used += size;
-  std::size_t whole = rounded(bytes) + 2 * guard;
-  void* base = std::aligned_alloc(guard, whole);
+  // Pages of its own: none is the device's and the host's.
+  std::size_t whole = (rounded(bytes) + 2 * guard + page - 1) / page * page;
+  void* base = std::aligned_alloc(page, whole);
   std::memset(base, mark, whole);
   auto* data = static_cast<unsigned char*>(base) + guard;
   std::memset(data, 0xCD, bytes); // nobody may count on zeros

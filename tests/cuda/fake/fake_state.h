@@ -22,7 +22,7 @@ namespace fake {
 
 using kiln::cuda::Result;
 
-inline constexpr int most_devices = 16;
+inline constexpr int most_devices = 32;
 
 struct Context {
   int device = 0;

@@ -1,0 +1,159 @@
+// Cubins on disk: who finds what who made. Each step is a process of its own.
+#include "cuda_test.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace kiln;
+using namespace kiln::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+KILN_DIM(BN);
+
+class CacheFolder {
+public:
+  CacheFolder() { fs::remove_all(path); }
+  ~CacheFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  const fs::path path = fs::temp_directory_path() / ("kiln-cubins-" + std::to_string(getpid()));
+  std::string variable() const { return "KILN_CACHE_DIR=" + path.string(); }
+};
+
+// The machine's own, which this program and those it starts do not use unless they are told. Empty: none.
+std::string find_ptxas() {
+  const char* path = std::getenv("PATH");
+  std::string folders = std::string(path ? path : "") + ":/usr/local/cuda/bin";
+  for (std::size_t at = 0; at <= folders.size();) {
+    std::size_t end = std::min(folders.find(':', at), folders.size());
+    std::string candidate = folders.substr(at, end - at) + "/ptxas";
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    at = end + 1;
+  }
+  return "";
+}
+
+std::string number(const std::string& output, const std::string& key) {
+  auto at = output.find(key + "=");
+  if (at == std::string::npos) return "none";
+  at += key.size() + 1;
+  return output.substr(at, output.find_first_of(" \n", at) - at);
+}
+
+// One process: what it compiled, what it found, and how often the driver assembled.
+struct Step {
+  std::string compiled, found, linked, output;
+};
+Step step(const CacheFolder& folder, std::vector<std::string> variables) {
+  variables.push_back(folder.variable());
+  int code = 0;
+  Step s;
+  s.output = run_again("[.one_launch]", variables, code);
+  INFO(s.output);
+  CHECK(code == 0);
+  s.compiled = number(s.output, "compiled"), s.found = number(s.output, "found");
+  s.linked = number(s.output, "linked");
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("one launch, and what it took", "[.one_launch]") {
+  const auto halve = kernel("halve", [](View<float, 1> x, Scalar<bool> really, Scalar<std::int16_t> times) {
+    auto [i] = program_tile(x, BN);
+    x.tile(i).store(where(really, x.tile(i).load() / cast<float>(times), 0.0f));
+  });
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = Tensor<float, 1>::zeros(device, {100});
+  halve.launch(stream, {BN = 64}, x, true, std::int16_t{2});
+  stream.synchronize();
+  FakeLaunch l = fake().last_launch();
+  CHECK(l.kernel == std::string("halve"));
+  CHECK(l.argument_count == 7); // pointer, extent, stride, two scalars, the grid, the overlap
+  CHECK(l.arguments[0] == reinterpret_cast<std::uintptr_t>(x.data()));
+  CHECK(l.arguments[1] == 100);
+  CHECK(l.arguments[2] == 1);
+  CHECK(l.arguments[3] == 1); // one byte, as the image says
+  CHECK(l.arguments[4] == 2);
+  CHECK(l.arguments[5] == 2);
+  CHECK(l.arguments[6] == 0);
+  CHECK(l.block[0] == 128);
+  auto statistics = compile_statistics();
+  std::printf("compiled=%d found=%d linked=%d\n", static_cast<int>(statistics.compiled),
+              static_cast<int>(statistics.disk_hits), static_cast<int>(fake().calls("cuLinkComplete")));
+}
+
+TEST_CASE("a second process loads the cubin that the first one's driver made") {
+  CacheFolder folder;
+  Step first = step(folder, {"KILN_PTXAS="});
+  CHECK((first.compiled == "1" && first.found == "0" && first.linked == "1"));
+  Step second = step(folder, {"KILN_PTXAS="});
+  CHECK((second.compiled == "0" && second.found == "1" && second.linked == "0"));
+  // Another driver may assemble otherwise, and another GPU needs other code.
+  Step newer = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=driver_version=12050;ptx=85"});
+  CHECK((newer.compiled == "1" && newer.linked == "1"));
+  Step other = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=sm=86"});
+  CHECK((other.compiled == "1" && other.linked == "1"));
+  Step debugging = step(folder, {"KILN_PTXAS=", "KILN_DEBUG=1"});
+  CHECK((debugging.compiled == "1" && debugging.linked == "1"));
+  Step again = step(folder, {"KILN_PTXAS="});
+  CHECK((again.compiled == "0" && again.found == "1"));
+}
+
+TEST_CASE("what one machine's ptxas made serves a machine without ptxas") {
+  const std::string ptxas = find_ptxas();
+  if (ptxas.empty()) {
+    WARN("skipped: no ptxas");
+    return;
+  }
+  CacheFolder folder;
+  Step first = step(folder, {"KILN_PTXAS=" + ptxas});
+  CHECK((first.compiled == "1" && first.linked == "0"));
+  Step second = step(folder, {"KILN_PTXAS=" + ptxas});
+  CHECK((second.compiled == "0" && second.found == "1" && second.linked == "0"));
+  // Any driver takes it, and none assembles.
+  Step without = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=driver_version=12050"});
+  CHECK((without.compiled == "0" && without.found == "1" && without.linked == "0"));
+  // A driver that is too old for it assembles for itself, and finds that from then on.
+  Step old = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=fail=cuModuleLoadDataEx:1:200"});
+  CHECK((old.compiled == "1" && old.linked == "1"));
+  CHECK(old.output.find("a cached kernel is compiled again: kernel \"halve\" on cuda:0 (sm_90): "
+                        "cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE") != std::string::npos);
+  Step still_old = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=fail=cuModuleLoadDataEx:1:200"});
+  CHECK((still_old.compiled == "0" && still_old.found == "1" && still_old.linked == "0"));
+}
+
+TEST_CASE("where ptxas does not serve, the driver assembles, with one warning") {
+  const std::string ptxas = find_ptxas();
+  CacheFolder folder;
+  // One that knows its version and nothing else.
+  fs::create_directories(folder.path);
+  fs::permissions(folder.path, fs::perms::owner_all);
+  const fs::path script = folder.path / "ptxas";
+  std::ofstream(script)
+      << "#!/bin/sh\n[ \"$1\" = --version ] && echo V1.2.3 && exit 0\necho no such target\nexit 1\n";
+  fs::permissions(script, fs::perms::owner_all);
+  Step broken = step(folder, {"KILN_PTXAS=" + script.string()});
+  CHECK((broken.compiled == "1" && broken.linked == "1"));
+  CHECK(
+      broken.output.find("ptxas 1.2.3 does not assemble kernels for sm_90a, and the driver does it: no such "
+                         "target") != std::string::npos);
+  Step second = step(folder, {"KILN_PTXAS=" + script.string()});
+  CHECK((second.compiled == "0" && second.found == "1"));
+  if (ptxas.empty()) {
+    WARN("skipped in part: no ptxas");
+    return;
+  }
+  // One whose cubins the driver does not load: the second image it sees is its own.
+  CacheFolder other;
+  Step refused = step(other, {"KILN_PTXAS=" + ptxas, "FAKE_CUDA=fail=cuModuleLoadDataEx:1:200"});
+  CHECK((refused.compiled == "1" && refused.linked == "1"));
+  CHECK(refused.output.find("the driver does not load what ptxas") != std::string::npos);
+}
