@@ -38,9 +38,10 @@ public:
       }
       auto* base = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(argument.data()));
       const auto bytes = static_cast<std::int64_t>(sizeof(T));
-      include({base + low * bytes, base + high * bytes, {}});
+      add_bytes(base + low * bytes, base + high * bytes);
     }
   }
+  void add_bytes(char* begin, char* end) { include({begin, end, {}}); }
   void to_device() {
     for (Range& r : ranges_) {
       const std::int64_t skew = misalignment(r);
@@ -61,6 +62,14 @@ public:
     } else {
       return argument;
     }
+  }
+  // Where a pointer into the host's ranges points to there; null for others.
+  template <class T> T* translate(T* host) const {
+    auto* at = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(host));
+    for (const Range& r : ranges_)
+      if (r.begin <= at && at < r.end)
+        return reinterpret_cast<T*>(static_cast<char*>(r.memory.data()) + misalignment(r) + (at - r.begin));
+    return nullptr;
   }
   Stream& stream() { return stream_; }
 
@@ -85,13 +94,6 @@ private:
       }
     }
     ranges_.push_back(std::move(next));
-  }
-  template <class T> T* translate(T* host) const {
-    auto* at = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(host));
-    for (const Range& r : ranges_)
-      if (r.begin <= at && at < r.end)
-        return reinterpret_cast<T*>(static_cast<char*>(r.memory.data()) + misalignment(r) + (at - r.begin));
-    return nullptr; // of a view without elements
   }
   template <class T, int R, class V, std::size_t... I>
   TensorView<T, R> view_of(const V& v, std::index_sequence<I...>) const {

@@ -60,7 +60,7 @@ void add_one(Stream& stream, const cuda::Function& f, Buffer& b,
 
 } // namespace
 
-TEST_CASE("buffers, copies, events, launches, graphs and a sticky error on a GPU", "[.gpu]") {
+TEST_CASE("buffers, copies, events, launches and graphs on a GPU", "[.gpu]") {
   if (!cuda::available()) {
     WARN("skipped: " << cuda::available().reason);
     return;
@@ -119,6 +119,15 @@ TEST_CASE("buffers, copies, events, launches, graphs and a sticky error on a GPU
             Buffer(device, std::int64_t{1} << 50);
           }).find("no memory for a Buffer") != std::string::npos);
   }
+}
+
+TEST_CASE("after a stray access a GPU says so from then on", "[.gpu_lost]") {
+  if (!cuda::available()) {
+    WARN("skipped: " << cuda::available().reason);
+    return;
+  }
+  auto& state = cuda::DeviceState::get(0);
+  Device device = Device::cuda(0);
   auto stray = cuda::Module::load(state, real_ptx, "stray")->function("stray");
   Stream stream(device);
   cuda::launch(stream, stray, {}, {}, 0, nullptr, {}, site);
@@ -128,11 +137,13 @@ TEST_CASE("buffers, copies, events, launches, graphs and a sticky error on a GPU
   CHECK(error_of<TargetError>([&] { Buffer(device, 10); }) == text);
 }
 
-TEST_CASE("the machine's own driver, in a program that it may spoil") {
-  int code = 0;
-  std::string output = run_again("[.gpu]", {"KILN_CUDA_LIBRARY=libcuda.so.1"}, code);
-  INFO(output);
-  if (auto skipped = output.find("skipped: "); skipped != std::string::npos)
-    WARN(output.substr(skipped, output.find('\n', skipped) - skipped));
-  CHECK(code == 0);
+TEST_CASE("the machine's own driver and GPU, in programs that may spoil it") {
+  for (const char* tests : {"[gpu]", "[.gpu_lost]"}) {
+    int code = 0;
+    std::string output = run_again(tests, {"KILN_CUDA_LIBRARY=libcuda.so.1"}, code);
+    INFO(output);
+    if (auto skipped = output.find("skipped: "); skipped != std::string::npos)
+      WARN(output.substr(skipped, output.find('\n', skipped) - skipped));
+    CHECK(code == 0);
+  }
 }
