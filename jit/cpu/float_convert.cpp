@@ -40,8 +40,9 @@ public:
   Value* encode(DType format, Value* x) const {
     const SmallFloat f = small_float(format);
     const bool is_double = x->getType()->getScalarType()->isDoubleTy();
-    if (format == DType::F16 && options_.has_f16 && !is_double)
-      return b_.CreateBitCast(b_.CreateFPTrunc(x, type(b_.getHalfTy())), int_type(16));
+    if (narrows(options_, format) && !is_double)
+      return b_.CreateBitCast(
+          b_.CreateFPTrunc(x, type(format == DType::F16 ? b_.getHalfTy() : b_.getBFloatTy())), int_type(16));
     const int width = is_double ? 64 : 32, mantissa = is_double ? 52 : 23, bias = is_double ? 1023 : 127;
     llvm::Type* word_type = int_type(width);
     auto constant = [&](std::uint64_t v) { return llvm::ConstantInt::get(word_type, v); };
@@ -75,8 +76,9 @@ public:
   // From a format of 16 or 8 bits to F32.
   Value* decode(DType format, Value* bits) const {
     const SmallFloat f = small_float(format);
-    if (format == DType::F16 && options_.has_f16)
-      return b_.CreateFPExt(b_.CreateBitCast(bits, type(b_.getHalfTy())), single());
+    if (narrows(options_, format))
+      return b_.CreateFPExt(
+          b_.CreateBitCast(bits, type(format == DType::F16 ? b_.getHalfTy() : b_.getBFloatTy())), single());
     llvm::Type* word_type = int_type(32);
     auto constant = [&](std::uint64_t v) { return llvm::ConstantInt::get(word_type, v); };
     Value* word = b_.CreateZExt(bits, word_type);

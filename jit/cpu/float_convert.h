@@ -20,8 +20,14 @@ namespace kiln::cpu {
 
 // What the code may use of the target.
 struct ConvertOptions {
-  bool has_f16 = false; // instructions between f32 and f16 (F16C on x86)
+  bool has_f16 = false;  // instructions between f32 and f16 (F16C on x86)
+  bool has_bf16 = false; // an instruction from f32 to bf16 that keeps denormals
 };
+
+// Whether such an instruction narrows f32 to `t`.
+inline bool narrows(const ConvertOptions& options, DType t) {
+  return (t == DType::F16 && options.has_f16) || (t == DType::BF16 && options.has_bf16);
+}
 
 ConvertOptions convert_options(const llvm::TargetMachine& target);
 

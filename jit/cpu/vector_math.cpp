@@ -27,6 +27,8 @@ llvm::Value* emit_math(llvm::IRBuilderBase& builder, const MathOptions& options,
                  "emit_math got the wrong operands");
   llvm::IRBuilderBase::FastMathFlagGuard guard(builder);
   builder.clearFastMathFlags();
+  if (options.hardware && !y)
+    if (llvm::Value* result = options.hardware->emit(builder, fn, x)) return result;
   const MathBuilder m(builder, options, x->getType());
   switch (fn) {
   case MathFn::Exp: return emit_exp(m, x);

@@ -68,10 +68,18 @@ enum class MathFn : std::uint8_t {
 };
 inline constexpr int math_fn_count = static_cast<int>(MathFn::Atan2) + 1;
 
+// Functions of one operand that a target has instructions for, as accurate as the bounds above.
+class HardwareMath {
+public:
+  virtual ~HardwareMath() = default;
+  virtual llvm::Value* emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x) const = 0; // null: none
+};
+
 // What the code may use of the target. Without has_fma results obey the same bounds, more slowly.
 struct MathOptions {
   bool has_fma = true;
   bool avx512 = false; // AVX-512 F and DQ intrinsics, used where the vector fills 512-bit registers
+  const HardwareMath* hardware = nullptr;
 };
 
 MathOptions math_options(const llvm::TargetMachine& target);

@@ -91,9 +91,10 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
     throw UserError("kernel " + lowered.name + ": num_warps is " + std::to_string(options.warps) +
                     "; a block has 1, 2, 4, 8, 16 or 32 warps");
   const LayoutPlan plan = plan_layouts(lowered, options.warps);
-  PtxMachine instructions;
+  PtxMachine instructions(options.warps);
   cpu::NumberOptions numbers;
   numbers.math = {.has_fma = true, .avx512 = false};
+  numbers.convert = {.has_f16 = true, .has_bf16 = true};
   KernelEmitter emitter(module, lowered, plan, numbers, instructions, options.debug);
   emitter.run();
   Ptx result;

@@ -59,7 +59,11 @@ Form form_of(IRBuilder& b, llvm::Type* type) {
 } // namespace
 
 Value* PtxMachine::thread(IRBuilder& b) {
-  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, llvm::ArrayRef<Value*>());
+  llvm::CallInst* made =
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, llvm::ArrayRef<Value*>());
+  const auto threads = static_cast<std::uint64_t>(32 * warps_);
+  made->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, threads)));
+  return made;
 }
 
 Value* PtxMachine::program(IRBuilder& b) {
@@ -87,6 +91,24 @@ Value* PtxMachine::shuffle_xor(IRBuilder& b, Value* v, int mask) {
 
 Value* PtxMachine::shuffle_from(IRBuilder& b, Value* v, Value* lane) {
   return call(b, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {b.getInt32(0xffffffff), v, lane, b.getInt32(31)});
+}
+
+Value* PtxMachine::fma_saturated(llvm::IRBuilderBase& b, Value* x, Value* y, Value* z) {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_fma_rn_sat_f, llvm::ArrayRef<Value*>{x, y, z});
+}
+
+Value* PtxMachine::fma_down(llvm::IRBuilderBase& b, Value* x, Value* y, Value* z) {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_fma_rm_f, llvm::ArrayRef<Value*>{x, y, z});
+}
+
+Value* PtxMachine::exp2(llvm::IRBuilderBase& b, Value* x, Denormals denormals) {
+  return b.CreateIntrinsic(denormals == Denormals::Flushed ? llvm::Intrinsic::nvvm_ex2_approx_ftz
+                                                           : llvm::Intrinsic::nvvm_ex2_approx,
+                           {b.getFloatTy()}, {x});
+}
+
+Value* PtxMachine::rsqrt(llvm::IRBuilderBase& b, Value* x) {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, llvm::ArrayRef<Value*>{x});
 }
 
 Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise) {

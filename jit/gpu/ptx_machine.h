@@ -7,6 +7,7 @@ namespace kiln::gpu {
 
 class PtxMachine final : public Machine {
 public:
+  explicit PtxMachine(int warps) : warps_(warps) {}
   llvm::Value* thread(IRBuilder& b) override;
   llvm::Value* program(IRBuilder& b) override;
   void barrier(IRBuilder& b) override;
@@ -14,6 +15,10 @@ public:
   void barrier_if(IRBuilder& b, llvm::Value* needed) override;
   llvm::Value* shuffle_xor(IRBuilder& b, llvm::Value* v, int mask) override;
   llvm::Value* shuffle_from(IRBuilder& b, llvm::Value* v, llvm::Value* lane) override;
+  llvm::Value* fma_saturated(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* z) override;
+  llvm::Value* fma_down(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* z) override;
+  llvm::Value* exp2(llvm::IRBuilderBase& b, llvm::Value* x, Denormals denormals) override;
+  llvm::Value* rsqrt(llvm::IRBuilderBase& b, llvm::Value* x) override;
   llvm::Value* load_if(IRBuilder& b, llvm::Type* type, llvm::Value* pointer, llvm::Value* wanted,
                        llvm::Value* otherwise) override;
   void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted) override;
@@ -25,6 +30,9 @@ public:
   const char* scope_name(std::string_view scope) const override;
   unsigned global_space() const override { return 1; }
   unsigned shared_space() const override { return 3; }
+
+private:
+  int warps_;
 };
 
 } // namespace kiln::gpu

@@ -10,9 +10,12 @@ using llvm::Value;
 
 KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
                              const cpu::NumberOptions& numbers, Machine& machine, bool debug)
-    : module_(module), context_(module.getContext()), kernel_(kernel), plan_(plan), numbers_(numbers),
-      machine_(machine), debug_(debug), b_(module.getContext()), arguments_(ir::ArgumentLayout::of(kernel)),
-      facts_(passes::axis_info(kernel)), uses_(ir::count_uses(kernel.body)) {}
+    : module_(module), context_(module.getContext()), kernel_(kernel), plan_(plan), machine_(machine),
+      math_(machine), numbers_(numbers), debug_(debug), b_(module.getContext()),
+      arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
+      uses_(ir::count_uses(kernel.body)) {
+  numbers_.math.hardware = &math_;
+}
 
 void KernelEmitter::run() { emit_entry(); }
 

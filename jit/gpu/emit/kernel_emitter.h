@@ -10,12 +10,14 @@
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/cpu/emit/elementwise.h>
 #include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/emit/hardware_math.h>
 #include <kiln/jit/gpu/emit/machine.h>
 #include <kiln/jit/gpu/layout_plan.h>
 
 #include <llvm/IR/DIBuilder.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -72,34 +74,34 @@ private:
 
   // tiles.cpp, on: where a thread is
   LinearLayout layout_of(const ir::Value* v); // where it lives, or the default of a free tile
-  llvm::Value* thread_part(const LinearLayout& layout, int axis);                      // i32
-  llvm::Value* coordinate(const LinearLayout& layout, int reg, int axis);              // i32
+  llvm::Value* thread_part(const LinearLayout& layout, int axis);                           // i32
+  llvm::Value* coordinate(const LinearLayout& layout, int reg, int axis);                   // i32
+  llvm::Value* is_below(const LinearLayout& layout, int reg, int axis, llvm::Value* bound); // i1
   llvm::Value* inside_tile(const LinearLayout& layout, int reg, const ir::Type& type); // i1; null: always
   llvm::Value* owner(const LinearLayout& layout); // i1: holds what no earlier thread does; null: always
   llvm::Value* lane();
   llvm::Value* warp();
 
   // memory.cpp
-  struct Access { // of one register
-    llvm::Value* pointer = nullptr;
-    llvm::Value* wanted = nullptr; // null: always
+  struct Access { // of all registers of a tile
+    Values pointers;
+    std::function<llvm::Value*(int)> wanted;  // of one register, as code where it is called; null: always
+    std::function<llvm::Value*(int)> in_tile; // without what the view and masks leave out
+    llvm::Value* inside = nullptr;            // all elements of the tile are wanted; null: not to be asked
+    int vector = 1;                           // neighbouring registers that one aligned access serves
   };
-  struct ViewTile {
-    std::vector<Access> elements;
-    llvm::Value* inside = nullptr; // uniform: every element lies in the view; null: unknown
-    int vector = 1;                // neighbouring registers that one aligned access serves
-  };
-  ViewTile view_tile(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
+  Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
   void emit_view_load(const ir::Op& op);
   void emit_view_places(const ir::Op& op); // pointers or masks
   void emit_view_store(const ir::Op& op);
   void emit_element_load(const ir::Op& op); // through pointers, or gathered
   void emit_element_store(const ir::Op& op);
-  std::vector<Access> element_accesses(const ir::Op& op, const LinearLayout& layout);
-  std::vector<Access> pointer_accesses(const ir::Op& op, const LinearLayout& layout);
-  std::vector<Access> gather_accesses(const ir::Op& op, const LinearLayout& layout);
-  Values load(const ViewTile& tile, DType t, const Values& otherwise);
-  void store(const ViewTile& tile, DType t, const Values& values, const LinearLayout& layout);
+  Access element_access(const ir::Op& op, const LinearLayout& layout);
+  Access pointer_access(const ir::Op& op, const LinearLayout& layout);
+  Access gather_access(const ir::Op& op, const LinearLayout& layout);
+  void apply_mask(Access& access, const Values& mask);
+  Values load(const Access& access, DType t, const Values& otherwise);
+  void store(const Access& access, DType t, const Values& values, const LinearLayout& layout);
   llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
 
   // order.cpp: barriers
@@ -147,8 +149,9 @@ private:
   llvm::LLVMContext& context_;
   const ir::Kernel& kernel_;
   const LayoutPlan& plan_;
-  cpu::NumberOptions numbers_;
   Machine& machine_;
+  const MachineMath math_;
+  cpu::NumberOptions numbers_;
   const bool debug_; // asserts act
   IRBuilder b_;
   ir::ArgumentLayout arguments_;

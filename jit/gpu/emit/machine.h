@@ -33,6 +33,15 @@ public:
   virtual llvm::Value* shuffle_xor(IRBuilder& b, llvm::Value* v, int mask) = 0;
   virtual llvm::Value* shuffle_from(IRBuilder& b, llvm::Value* v, llvm::Value* lane) = 0;
 
+  // Of f32: x * y + z drawn to [0, 1], where NaN becomes 0, and rounded towards minus infinity.
+  virtual llvm::Value* fma_saturated(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y,
+                                     llvm::Value* z) = 0;
+  virtual llvm::Value* fma_down(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* z) = 0;
+  // Of f32, to 2 ulp. Flushed: a denormal operand or result counts as zero.
+  enum class Denormals { Kept, Flushed };
+  virtual llvm::Value* exp2(llvm::IRBuilderBase& b, llvm::Value* x, Denormals denormals) = 0;
+  virtual llvm::Value* rsqrt(llvm::IRBuilderBase& b, llvm::Value* x) = 0;
+
   // `type` is an integer of 8 to 64 bits or a vector of 2 or 4 of 32 or 2 of 64; `pointer` is to global
   // memory, aligned to all of it. Where `wanted` is false nothing is touched and the result is `otherwise`.
   virtual llvm::Value* load_if(IRBuilder& b, llvm::Type* type, llvm::Value* pointer, llvm::Value* wanted,

@@ -5,6 +5,8 @@
 // vectors without any test, and elements under a predicate.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
+#include <llvm/IR/PatternMatch.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -42,24 +44,20 @@ bool starts_aligned(const LinearLayout& layout, int axis, int vector) {
 } // namespace
 
 // Addresses and predicates of a view's tile. `axes[t]` is the view axis of tile axis t.
-KernelEmitter::ViewTile KernelEmitter::view_tile(const ir::Op& op, const LinearLayout& layout,
+KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearLayout& layout,
                                                  const std::vector<std::int64_t>& axes) {
   const ir::Value* view = op.operand(0);
   const ir::Type& view_type = view->type;
   const ir::Type& tile = op.is(Opcode::ViewStore) ? op.stored_value()->type : op.result()->type;
   ViewFacts& v = facts(view);
-  auto offsets = op.view_offsets();
+  const auto offsets = op.view_offsets();
   const int registers = 1 << layout.in_bits(in_register);
-  auto* i32 = b_.getInt32Ty();
   auto* bytes = b_.getInt8Ty();
   const int size = memory_bytes(view_type.dtype);
 
-  // Along each tile axis: the tile's elements [low, high) lie inside the view.
-  ViewTile result;
+  Access result;
   Value* uniform = nullptr; // of the axes that have no tile axis
-  std::vector<Value*> low(axes.size(), nullptr), high(axes.size(), nullptr);
-  Value* inside = nullptr;
-  bool padded = false;
+  std::vector<int> view_axis(axes.size());
   for (int d = 0; d < view_type.view_rank; ++d) {
     auto at = std::find(axes.begin(), axes.end(), d);
     Value *offset = scalar(offsets[static_cast<std::size_t>(d)]),
@@ -69,19 +67,13 @@ KernelEmitter::ViewTile KernelEmitter::view_tile(const ir::Op& op, const LinearL
       continue;
     }
     const auto t = static_cast<std::size_t>(at - axes.begin());
-    const std::int64_t size_here = tile.shape[t].value();
-    padded |= !std::has_single_bit(static_cast<std::uint64_t>(size_here));
-    Value* all = b_.getInt64(static_cast<std::uint64_t>(size_here));
-    auto clamp = [&](Value* x) {
-      x = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, all);
-      return b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b_.getInt64(0)), i32);
-    };
-    high[t] = clamp(b_.CreateSub(extent, offset));
-    low[t] = clamp(b_.CreateNeg(offset));
-    inside = both(inside, b_.CreateAnd(b_.CreateICmpSGE(b_.CreateSub(extent, offset), all),
-                                       b_.CreateICmpSGE(offset, b_.getInt64(0))));
+    view_axis[t] = d;
+    // Unsigned, so that no offset of 0 or more overflows; the sum is the same for all views of a shape.
+    Value* end = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value())));
+    result.inside = both(
+        result.inside, b_.CreateAnd(b_.CreateICmpUGE(extent, end), b_.CreateICmpSGE(offset, b_.getInt64(0))));
   }
-  result.inside = padded ? nullptr : both(inside, uniform);
+  result.inside = both(result.inside, uniform);
 
   // The address is what the offsets and the thread decide, plus what the register does.
   Value* base = b_.getInt64(0);
@@ -100,72 +92,150 @@ KernelEmitter::ViewTile KernelEmitter::view_tile(const ir::Op& op, const LinearL
   Value* thread_pointer =
       b_.CreateGEP(bytes, v.data, b_.CreateMul(base, b_.getInt64(static_cast<std::uint64_t>(size))));
   for (int r = 0; r < registers; ++r) {
-    Access access;
-    access.wanted = uniform;
     Value* offset = b_.getInt64(0);
     for (std::size_t t = 0; t < axes.size(); ++t) {
-      Value* place = coordinate(layout, r, static_cast<int>(t));
-      access.wanted = both(access.wanted, b_.CreateICmpULT(place, high[t]));
-      access.wanted = both(access.wanted, b_.CreateICmpUGE(place, low[t]));
       // Relative to the thread's part: an addition, or a difference where a bit is in both.
-      Value* rest =
-          b_.CreateSExt(b_.CreateSub(place, thread_part(layout, static_cast<int>(t))), b_.getInt64Ty());
+      Value* rest = b_.CreateSExt(
+          b_.CreateSub(coordinate(layout, r, static_cast<int>(t)), thread_part(layout, static_cast<int>(t))),
+          b_.getInt64Ty());
       offset = b_.CreateAdd(offset, b_.CreateMul(rest, strides[t]));
     }
-    access.pointer = b_.CreateGEP(bytes, thread_pointer,
-                                  b_.CreateMul(offset, b_.getInt64(static_cast<std::uint64_t>(size))));
-    result.elements.push_back(access);
+    result.pointers.push_back(b_.CreateGEP(
+        bytes, thread_pointer, b_.CreateMul(offset, b_.getInt64(static_cast<std::uint64_t>(size)))));
   }
 
+  // Only a tile at an edge asks for these, so they are computed where they are used.
+  auto bounds = std::make_shared<std::vector<std::pair<Value*, Value*>>>();
+  result.wanted = [this, &layout, &v, offsets, tile, view_axis, uniform, bounds](int r) {
+    if (bounds->empty())
+      for (std::size_t t = 0; t < view_axis.size(); ++t) {
+        // Along this axis the tile's elements [low, high) lie inside the view.
+        Value* all = b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value()));
+        auto clamp = [&](Value* x) {
+          x = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, all);
+          return b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, b_.getInt64(0)),
+                                b_.getInt32Ty());
+        };
+        const auto d = static_cast<std::size_t>(view_axis[t]);
+        Value* offset = scalar(offsets[d]);
+        bounds->emplace_back(clamp(b_.CreateNeg(offset)), clamp(b_.CreateSub(v.extents[d], offset)));
+      }
+    Value* wanted = uniform;
+    for (std::size_t t = 0; t < bounds->size(); ++t) {
+      wanted = both(wanted, is_below(layout, r, static_cast<int>(t), (*bounds)[t].second));
+      wanted = both(wanted, b_.CreateNot(is_below(layout, r, static_cast<int>(t), (*bounds)[t].first)));
+    }
+    return wanted;
+  };
+  result.in_tile = [this, &layout, tile](int r) { return inside_tile(layout, r, tile); };
+
   // Vectors, where the view's rows and the tile's place in them are aligned.
-  if (view_type.layout == LayoutClass::Aligned && !axes.empty()) {
+  if (view_type.layout == LayoutClass::Aligned)
     for (std::size_t t = 0; t < axes.size(); ++t) {
       if (axes[t] != view_type.view_rank - 1) continue;
       int vector = std::min(widest_access / size, run_along(layout, static_cast<int>(t)));
       auto known = facts_.find(offsets[static_cast<std::size_t>(axes[t])]);
-      std::int64_t divisible =
+      const std::int64_t divisible =
           known == facts_.end() || known->second.axes.empty() ? 1 : known->second.axes[0].divisibility;
-      while (vector > 1 && (divisible % vector != 0 || !starts_aligned(layout, static_cast<int>(t), vector)))
+      while (vector > 1 && (divisible % vector != 0 || tile.shape[t].value() % vector != 0 ||
+                            !starts_aligned(layout, static_cast<int>(t), vector)))
         vector /= 2;
       result.vector = std::max(1, vector);
     }
+  return result;
+}
+
+namespace {
+
+// An integer of so many bytes, or a vector of those that one access takes.
+llvm::Type* access_type(IRBuilder& b, int bytes, int element_bytes) {
+  const int part = std::min(bytes, std::max(4, element_bytes));
+  return cpu::lanes_type(b.getIntNTy(static_cast<unsigned>(part) * 8), bytes / part);
+}
+
+// What an access holds, as integers of `element` bits.
+Values split(IRBuilder& b, Value* access, llvm::Type* element, int count) {
+  Values result;
+  const int parts = cpu::lanes_of(access), in_part = count / parts;
+  for (int i = 0; i < parts; ++i) {
+    Value* part = parts == 1 ? access : b.CreateExtractElement(access, static_cast<std::uint64_t>(i));
+    for (int j = 0; j < in_part; ++j)
+      result.push_back(b.CreateTrunc(
+          b.CreateLShr(part, static_cast<std::uint64_t>(j) * element->getIntegerBitWidth()), element));
   }
   return result;
 }
 
+Value* joined(IRBuilder& b, llvm::Type* access, const Values& elements) {
+  const int parts = access->isVectorTy()
+                        ? static_cast<int>(llvm::cast<llvm::FixedVectorType>(access)->getNumElements())
+                        : 1;
+  const std::size_t in_part = elements.size() / static_cast<std::size_t>(parts);
+  llvm::Type* part_type = access->getScalarType();
+  Value* result = llvm::PoisonValue::get(access);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i) {
+    Value* part = elements[i * in_part];
+    if (in_part > 1) { // LLVM knows a vector's bits as a word
+      Value* lanes = llvm::PoisonValue::get(cpu::lanes_type(part->getType(), static_cast<int>(in_part)));
+      for (std::size_t j = 0; j < in_part; ++j)
+        lanes = b.CreateInsertElement(lanes, elements[i * in_part + j], j);
+      part = b.CreateBitCast(lanes, part_type);
+    }
+    if (parts == 1) return part;
+    result = b.CreateInsertElement(result, part, i);
+  }
+  return result;
+}
+
+} // namespace
+
+namespace {
+
+// What a value that was rounded to a narrow float was rounded from: rounding it once more gives the same.
+Value* before_rounding(Value* v) {
+  using namespace llvm::PatternMatch;
+  Value* x = nullptr;
+  return match(v, m_FPExt(m_BitCast(m_BitCast(m_FPTrunc(m_Value(x)))))) ? x : v;
+}
+
+} // namespace
+
 // Elements in registers, as the dtype is held there; `otherwise` where nothing is wanted.
-Values KernelEmitter::load(const ViewTile& tile, DType t, const Values& otherwise) {
+Values KernelEmitter::load(const Access& access, DType t, const Values& otherwise) {
   llvm::Type* memory = cpu::memory_type(context_, t);
-  llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(memory_bytes(t)) * 8);
-  const std::size_t count = tile.elements.size();
+  const int size = memory_bytes(t);
+  llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size) * 8);
+  const std::size_t count = access.pointers.size();
   auto value_of = [&](Value* raw) {
     return cpu::from_memory(b_, numbers_, b_.CreateBitCast(raw, memory), t);
   };
   auto by_element = [&] {
     Values result;
     for (std::size_t r = 0; r < count; ++r) {
-      const Access& access = tile.elements[r];
-      Value* wanted = access.wanted ? access.wanted : b_.getTrue();
-      Value* raw = machine_.load_if(b_, bits, access.pointer, wanted, llvm::Constant::getNullValue(bits));
+      Value* wanted = access.wanted(static_cast<int>(r));
+      if (!wanted) wanted = b_.getTrue();
+      Value* raw = machine_.load_if(b_, bits, access.pointers[r], wanted, llvm::Constant::getNullValue(bits));
       result.push_back(b_.CreateSelect(wanted, value_of(raw), otherwise[r]));
     }
     return result;
   };
-  if (!tile.inside) return by_element();
+  if (!access.inside) return by_element();
   auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
   auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
   auto* join = llvm::BasicBlock::Create(context_, "loaded", function_);
-  b_.CreateCondBr(tile.inside, whole, edge);
+  b_.CreateCondBr(access.inside, whole, edge);
   b_.SetInsertPoint(whole);
   Values fast;
-  const auto v = static_cast<std::size_t>(tile.vector);
+  const auto v = static_cast<std::size_t>(access.vector);
+  llvm::Type* type = access_type(b_, access.vector * size, size);
+  const llvm::Align align(static_cast<std::uint64_t>(access.vector * size));
   for (std::size_t r = 0; r < count; r += v) {
-    llvm::Type* type = cpu::lanes_type(bits, tile.vector);
+    Value* in_tile = access.in_tile(static_cast<int>(r));
     Value* loaded =
-        b_.CreateAlignedLoad(type, tile.elements[r].pointer,
-                             llvm::Align(static_cast<std::uint64_t>(tile.vector * memory_bytes(t))));
-    for (std::size_t i = 0; i < v; ++i)
-      fast.push_back(value_of(v == 1 ? loaded : b_.CreateExtractElement(loaded, i)));
+        in_tile ? machine_.load_if(b_, type, access.pointers[r], in_tile, llvm::Constant::getNullValue(type))
+                : b_.CreateAlignedLoad(type, access.pointers[r], align);
+    for (Value* raw : split(b_, loaded, bits, access.vector))
+      fast.push_back(value_of(raw));
   }
   llvm::BasicBlock* whole_end = b_.GetInsertBlock();
   b_.CreateBr(join);
@@ -184,44 +254,78 @@ Values KernelEmitter::load(const ViewTile& tile, DType t, const Values& otherwis
   return result;
 }
 
-void KernelEmitter::store(const ViewTile& tile, DType t, const Values& values, const LinearLayout& layout) {
-  llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(memory_bytes(t)) * 8);
+void KernelEmitter::store(const Access& access, DType t, const Values& values, const LinearLayout& layout) {
+  const int size = memory_bytes(t);
+  llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size) * 8);
   const std::uint64_t repeats = layout.redundant(in_register);
-  Value* first = owner(layout);
+  // Two at a time where one instruction narrows two.
+  const bool pairs = cpu::narrows(numbers_.convert, t) && values.size() > 1;
   Values raw;
-  for (Value* v : values)
-    raw.push_back(b_.CreateBitCast(cpu::to_memory(b_, numbers_, v, t), bits));
+  for (std::size_t r = 0; r < values.size(); r += pairs ? 2 : 1) {
+    if (!pairs) {
+      raw.push_back(b_.CreateBitCast(cpu::to_memory(b_, numbers_, values[r], t), bits));
+      continue;
+    }
+    Value* two = llvm::PoisonValue::get(cpu::lanes_type(b_.getFloatTy(), 2));
+    for (std::uint64_t i = 0; i < 2; ++i)
+      two = b_.CreateInsertElement(two, before_rounding(values[r + i]), i);
+    two = cpu::to_memory(b_, numbers_, two, t);
+    for (std::uint64_t i = 0; i < 2; ++i)
+      raw.push_back(b_.CreateExtractElement(two, i));
+  }
   auto by_element = [&] {
-    for (std::size_t r = 0; r < raw.size(); ++r) {
+    for (std::size_t r = 0; r < values.size(); ++r) {
       if (r & repeats) continue;
-      Value* wanted = both(tile.elements[r].wanted, first);
-      machine_.store_if(b_, raw[r], tile.elements[r].pointer, wanted ? wanted : b_.getTrue());
+      Value* wanted = access.wanted(static_cast<int>(r));
+      machine_.store_if(b_, raw[r], access.pointers[r], wanted ? wanted : b_.getTrue());
     }
   };
-  Value* inside = tile.inside ? both(tile.inside, first) : nullptr;
-  if (!inside) return by_element();
-  auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
-  auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
-  auto* join = llvm::BasicBlock::Create(context_, "stored", function_);
-  b_.CreateCondBr(inside, whole, edge);
-  b_.SetInsertPoint(whole);
-  const auto v = static_cast<std::size_t>(tile.vector);
-  for (std::size_t r = 0; r < raw.size(); r += v) {
-    if (r & repeats) continue;
-    Value* data = raw[r];
-    if (v > 1) {
-      data = llvm::PoisonValue::get(cpu::lanes_type(bits, tile.vector));
+  auto whole_vectors = [&] {
+    const auto v = static_cast<std::size_t>(access.vector);
+    llvm::Type* type = access_type(b_, access.vector * size, size);
+    for (std::size_t r = 0; r < values.size(); r += v) {
+      if (r & repeats) continue;
+      Values elements;
       for (std::size_t i = 0; i < v; ++i)
-        data = b_.CreateInsertElement(data, raw[r + i], i);
+        elements.push_back(raw[r + i]);
+      Value* data = joined(b_, type, elements);
+      if (Value* in_tile = access.in_tile(static_cast<int>(r)))
+        machine_.store_if(b_, data, access.pointers[r], in_tile);
+      else
+        b_.CreateAlignedStore(data, access.pointers[r],
+                              llvm::Align(static_cast<std::uint64_t>(access.vector * size)));
     }
-    b_.CreateAlignedStore(data, tile.elements[r].pointer,
-                          llvm::Align(static_cast<std::uint64_t>(tile.vector * memory_bytes(t))));
-  }
-  b_.CreateBr(join);
-  b_.SetInsertPoint(edge);
-  by_element();
-  b_.CreateBr(join);
-  b_.SetInsertPoint(join);
+  };
+  auto all = [&] {
+    if (!access.inside) return by_element();
+    auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
+    auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
+    auto* join = llvm::BasicBlock::Create(context_, "stored", function_);
+    b_.CreateCondBr(access.inside, whole, edge);
+    b_.SetInsertPoint(whole);
+    whole_vectors();
+    b_.CreateBr(join);
+    b_.SetInsertPoint(edge);
+    by_element();
+    b_.CreateBr(join);
+    b_.SetInsertPoint(join);
+  };
+  if (Value* first = owner(layout))
+    cpu::emit_if(b_, first, all);
+  else
+    all();
+}
+
+// Elements that a mask leaves out: a thread that wants all of its own takes the way of whole vectors.
+void KernelEmitter::apply_mask(Access& access, const Values& mask) {
+  Value* all = access.vector > 1 ? access.inside : nullptr;
+  if (all)
+    for (Value* m : mask)
+      all = both(all, m);
+  access.inside = all;
+  access.wanted = [this, mask, inner = access.wanted](int r) {
+    return both(inner(r), mask[static_cast<std::size_t>(r)]);
+  };
 }
 
 namespace {
@@ -234,20 +338,15 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
   touch({.kind = Touch::Kind::View, .op = &op, .view = op.operand(0)});
   const bool is_tile = op.result()->type.is_tile();
   const LinearLayout layout = layout_of(op.result());
-  ViewTile tile = view_tile(op, layout, axes_of(op));
+  Access access = view_access(op, layout, axes_of(op));
   Values otherwise;
   DType t = op.result()->type.dtype;
   if (op.other())
     otherwise = registers(op.other(), layout);
   else
-    otherwise.assign(tile.elements.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
-  if (op.mask()) {
-    Values mask = registers(op.mask(), layout);
-    for (std::size_t r = 0; r < mask.size(); ++r)
-      tile.elements[r].wanted = both(tile.elements[r].wanted, mask[r]);
-    tile.inside = nullptr;
-  }
-  Values loaded = load(tile, t, otherwise);
+    otherwise.assign(access.pointers.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
+  if (op.mask()) apply_mask(access, registers(op.mask(), layout));
+  Values loaded = load(access, t, otherwise);
   if (is_tile)
     define(op.result(), layout, loaded);
   else
@@ -258,8 +357,11 @@ void KernelEmitter::emit_view_places(const ir::Op& op) {
   const bool is_tile = op.result()->type.is_tile();
   const LinearLayout layout = layout_of(op.result());
   Values places;
-  for (const Access& access : view_tile(op, layout, axes_of(op)).elements)
-    places.push_back(op.is(Opcode::ViewPtrs) ? access.pointer : access.wanted ? access.wanted : b_.getTrue());
+  const Access access = view_access(op, layout, axes_of(op));
+  for (std::size_t r = 0; r < access.pointers.size(); ++r) {
+    Value* place = op.is(Opcode::ViewPtrs) ? access.pointers[r] : access.wanted(static_cast<int>(r));
+    places.push_back(place ? place : b_.getTrue());
+  }
   if (is_tile)
     define(op.result(), layout, places);
   else
@@ -272,57 +374,45 @@ void KernelEmitter::emit_view_store(const ir::Op& op) {
       value->type.is_tile() ? layout_of(value) : default_layout(value->type, plan_.warps);
   Values values = registers(value, layout);
   touch({.kind = Touch::Kind::View, .write = true, .op = &op, .view = op.operand(0)});
-  ViewTile tile = view_tile(op, layout, axes_of(op));
-  if (op.mask()) {
-    Values mask = registers(op.mask(), layout);
-    for (std::size_t r = 0; r < mask.size(); ++r)
-      tile.elements[r].wanted = both(tile.elements[r].wanted, mask[r]);
-    tile.inside = nullptr;
-  }
-  store(tile, op.operand(0)->type.dtype, values, layout);
+  Access access = view_access(op, layout, axes_of(op));
+  if (op.mask()) apply_mask(access, registers(op.mask(), layout));
+  store(access, op.operand(0)->type.dtype, values, layout);
 }
 
 // --- Pointers and gathered elements: an access each
 
-std::vector<KernelEmitter::Access> KernelEmitter::pointer_accesses(const ir::Op& op,
-                                                                   const LinearLayout& layout) {
-  std::vector<Access> result;
-  const ir::Type& type = op.operand(0)->type;
-  Values pointers = registers(op.operand(0), layout), mask;
-  if (op.mask()) mask = registers(op.mask(), layout);
-  for (std::size_t r = 0; r < pointers.size(); ++r) {
-    Value* wanted = inside_tile(layout, static_cast<int>(r), type);
-    result.push_back({pointers[r], both(wanted, mask.empty() ? nullptr : mask[r])});
-  }
+KernelEmitter::Access KernelEmitter::pointer_access(const ir::Op& op, const LinearLayout& layout) {
+  Access result;
+  result.pointers = registers(op.operand(0), layout);
+  result.wanted = [this, &layout, type = op.operand(0)->type](int r) { return inside_tile(layout, r, type); };
+  if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;
 }
 
-std::vector<KernelEmitter::Access> KernelEmitter::gather_accesses(const ir::Op& op,
-                                                                  const LinearLayout& layout) {
+KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const LinearLayout& layout) {
   ViewFacts& v = facts(op.operand(0));
   auto indices = op.view_offsets();
   const DType t = op.operand(0)->type.dtype;
   std::vector<Values> places;
   for (const ir::Value* index : indices)
     places.push_back(registers(index, layout));
-  Values mask;
-  if (op.mask()) mask = registers(op.mask(), layout);
   const ir::Type& shape = indices.empty() ? op.operand(0)->type : indices[0]->type;
-  std::vector<Access> result;
+  Access result;
+  Values inside;
   for (int r = 0; r < 1 << layout.in_bits(in_register); ++r) {
     const auto at = static_cast<std::size_t>(r);
-    Access access;
-    access.wanted = both(inside_tile(layout, r, shape), mask.empty() ? nullptr : mask[at]);
-    Value* offset = b_.getInt64(0);
+    Value *offset = b_.getInt64(0), *wanted = inside_tile(layout, r, shape);
     for (std::size_t d = 0; d < places.size(); ++d) {
-      access.wanted = both(access.wanted, b_.CreateICmpULT(places[d][at], v.extents[d]));
+      wanted = both(wanted, b_.CreateICmpULT(places[d][at], v.extents[d]));
       offset = b_.CreateAdd(offset, b_.CreateMul(places[d][at], v.strides[d]));
     }
-    access.pointer =
+    inside.push_back(wanted);
+    result.pointers.push_back(
         b_.CreateGEP(b_.getInt8Ty(), v.data,
-                     b_.CreateMul(offset, b_.getInt64(static_cast<std::uint64_t>(memory_bytes(t)))));
-    result.push_back(access);
+                     b_.CreateMul(offset, b_.getInt64(static_cast<std::uint64_t>(memory_bytes(t))))));
   }
+  result.wanted = [inside](int r) { return inside[static_cast<std::size_t>(r)]; };
+  if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;
 }
 
@@ -331,11 +421,11 @@ void KernelEmitter::emit_element_load(const ir::Op& op) {
   touch(element_touch(op));
   const LinearLayout layout = layout_of(op.result());
   const DType t = op.result()->type.dtype;
-  const ViewTile tile{element_accesses(op, layout), nullptr, 1};
-  Values otherwise =
-      op.other() ? registers(op.other(), layout)
-                 : Values(tile.elements.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
-  Values loaded = load(tile, t, otherwise);
+  const Access access = element_access(op, layout);
+  Values otherwise = op.other() ? registers(op.other(), layout)
+                                : Values(access.pointers.size(),
+                                         llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
+  Values loaded = load(access, t, otherwise);
   if (op.result()->type.is_tile())
     define(op.result(), layout, loaded);
   else
@@ -346,9 +436,9 @@ void KernelEmitter::emit_element_store(const ir::Op& op) {
   const ir::Value* value = op.stored_value();
   const LinearLayout layout = layout_of(value);
   Values values = registers(value, layout);
-  const ViewTile tile{element_accesses(op, layout), nullptr, 1};
+  const Access access = element_access(op, layout);
   touch(element_touch(op));
-  store(tile, value->type.dtype, values, layout);
+  store(access, value->type.dtype, values, layout);
 }
 
 KernelEmitter::Touch KernelEmitter::element_touch(const ir::Op& op) {
@@ -358,9 +448,8 @@ KernelEmitter::Touch KernelEmitter::element_touch(const ir::Op& op) {
   return {.kind = Touch::Kind::Pointer, .write = write, .op = &op};
 }
 
-std::vector<KernelEmitter::Access> KernelEmitter::element_accesses(const ir::Op& op,
-                                                                   const LinearLayout& layout) {
-  return op.operand(0)->type.is_view() ? gather_accesses(op, layout) : pointer_accesses(op, layout);
+KernelEmitter::Access KernelEmitter::element_access(const ir::Op& op, const LinearLayout& layout) {
+  return op.operand(0)->type.is_view() ? gather_access(op, layout) : pointer_access(op, layout);
 }
 
 } // namespace kiln::gpu

@@ -144,22 +144,46 @@ Value* KernelEmitter::thread_part(const LinearLayout& layout, int axis) {
   return part;
 }
 
-Value* KernelEmitter::coordinate(const LinearLayout& layout, int reg, int axis) {
-  Value* threads = thread_part(layout, axis);
+namespace {
+
+// What a register adds to the threads' part of a coordinate.
+struct RegisterPart {
   std::int64_t own = 0;
+  bool apart = true; // threads and registers share no bit: adding is enough
+};
+
+RegisterPart register_part(const LinearLayout& layout, int reg, int axis) {
+  RegisterPart part;
   std::uint64_t of_threads = 0, of_registers = 0;
   for (int i = 0; i < layout.in_bits(in_register); ++i) {
     const std::int64_t image = layout.basis(in_register, i, axis_name(axis));
     of_registers |= static_cast<std::uint64_t>(image);
-    if (reg >> i & 1) own ^= image;
+    if (reg >> i & 1) part.own ^= image;
   }
   for (const char* side : {in_lane, in_warp})
     for (int i = 0; i < layout.in_bits(side); ++i)
       of_threads |= static_cast<std::uint64_t>(layout.basis(side, i, axis_name(axis)));
-  Value* constant = b_.getInt32(static_cast<std::uint32_t>(own));
-  // Addition where no bit is in both, since addresses fold constants that are added.
-  return (of_threads & of_registers) == 0 ? b_.CreateAdd(threads, constant, "", true, true)
-                                          : b_.CreateXor(threads, constant);
+  part.apart = (of_threads & of_registers) == 0;
+  return part;
+}
+
+} // namespace
+
+Value* KernelEmitter::coordinate(const LinearLayout& layout, int reg, int axis) {
+  Value* threads = thread_part(layout, axis);
+  const RegisterPart part = register_part(layout, reg, axis);
+  Value* constant = b_.getInt32(static_cast<std::uint32_t>(part.own));
+  // Addresses fold constants that are added.
+  return part.apart ? b_.CreateAdd(threads, constant, "", true, true) : b_.CreateXor(threads, constant);
+}
+
+// Whether a coordinate is below `bound`, which is the same in all threads and takes the register's part where
+// it can: so the threads' part is all that lives until an edge needs it.
+Value* KernelEmitter::is_below(const LinearLayout& layout, int reg, int axis, Value* bound) {
+  const RegisterPart part = register_part(layout, reg, axis);
+  if (!part.apart) return b_.CreateICmpSLT(coordinate(layout, reg, axis), bound);
+  return b_.CreateICmpSLT(thread_part(layout, axis),
+                          b_.CreateSub(bound, b_.getInt32(static_cast<std::uint32_t>(part.own))));
 }
 
 Value* KernelEmitter::inside_tile(const LinearLayout& layout, int reg, const ir::Type& type) {

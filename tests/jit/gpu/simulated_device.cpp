@@ -7,6 +7,8 @@
 #include <kiln/jit/gpu/emit/machine.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/TargetSelect.h>
@@ -68,6 +70,29 @@ std::uint32_t hook_shuffle_xor(std::uint32_t v, std::int32_t mask) {
   return shuffle(v, (block->current & 31) ^ mask);
 }
 std::uint32_t hook_shuffle_from(std::uint32_t v, std::int32_t lane) { return shuffle(v, lane & 31); }
+
+float hook_fma_saturated(float x, float y, float z) {
+  const float sum = std::fma(x, y, z);
+  return sum > 0 ? std::min(sum, 1.0f) : 0.0f;
+}
+float hook_fma_down(float x, float y, float z) {
+  const double sum = static_cast<double>(x) * y + z; // exact where a product of few bits meets 2^23
+  const auto nearest = static_cast<float>(sum);
+  return nearest > sum ? std::nextafter(nearest, -INFINITY) : nearest;
+}
+// Approximations that are off by an ulp as the argument's bits decide.
+float approximate(double exact, float x) {
+  const auto rounded = static_cast<float>(exact);
+  if (!std::isnormal(rounded)) return rounded;
+  const auto bits = std::bit_cast<std::uint32_t>(x) * 2654435761u >> 30;
+  return bits == 0 ? std::nextafter(rounded, 0.0f) : bits == 1 ? std::nextafter(rounded, INFINITY) : rounded;
+}
+float hook_exp2(float x) { return approximate(std::exp2(static_cast<double>(x)), x); }
+float hook_exp2_flushed(float x) {
+  const float result = hook_exp2(std::fpclassify(x) == FP_SUBNORMAL ? 0.0f : x);
+  return std::fpclassify(result) == FP_SUBNORMAL ? 0.0f : result;
+}
+float hook_rsqrt(float x) { return approximate(1 / std::sqrt(static_cast<double>(x)), x); }
 
 void hook_assert_failed() { ++block->failed; }
 void hook_print() { ++block->printed; }
@@ -140,6 +165,18 @@ public:
   Value* shuffle_from(IRBuilder& b, Value* v, Value* lane) override {
     return hook(b, "sim_shuffle_from", b.getInt32Ty(), {v, lane});
   }
+  Value* fma_saturated(llvm::IRBuilderBase& b, Value* x, Value* y, Value* z) override {
+    return hook(b, "sim_fma_saturated", b.getFloatTy(), {x, y, z});
+  }
+  Value* fma_down(llvm::IRBuilderBase& b, Value* x, Value* y, Value* z) override {
+    return hook(b, "sim_fma_down", b.getFloatTy(), {x, y, z});
+  }
+  Value* exp2(llvm::IRBuilderBase& b, Value* x, Denormals denormals) override {
+    return hook(b, denormals == Denormals::Flushed ? "sim_exp2_flushed" : "sim_exp2", b.getFloatTy(), {x});
+  }
+  Value* rsqrt(llvm::IRBuilderBase& b, Value* x) override {
+    return hook(b, "sim_rsqrt", b.getFloatTy(), {x});
+  }
   Value* load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise) override {
     llvm::BasicBlock* before = b.GetInsertBlock();
     Value* loaded = nullptr;
@@ -187,7 +224,7 @@ public:
   unsigned shared_space() const override { return 0; }
 
 private:
-  Value* hook(IRBuilder& b, const char* name, llvm::Type* result, const Values& arguments) {
+  Value* hook(llvm::IRBuilderBase& b, const char* name, llvm::Type* result, const Values& arguments) {
     std::vector<llvm::Type*> types;
     for (Value* v : arguments)
       types.push_back(v->getType());
@@ -254,6 +291,11 @@ SimulatedKernel::SimulatedKernel(const ir::Kernel& lowered, int warps, bool debu
   add("sim_warp_barrier", &hook_warp_barrier);
   add("sim_shuffle_xor", &hook_shuffle_xor);
   add("sim_shuffle_from", &hook_shuffle_from);
+  add("sim_fma_saturated", &hook_fma_saturated);
+  add("sim_fma_down", &hook_fma_down);
+  add("sim_exp2", &hook_exp2);
+  add("sim_exp2_flushed", &hook_exp2_flushed);
+  add("sim_rsqrt", &hook_rsqrt);
   add("sim_mma", &hook_mma);
   add("sim_assert_failed", &hook_assert_failed);
   add("sim_print", &hook_print);

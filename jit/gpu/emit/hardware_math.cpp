@@ -1,0 +1,41 @@
+// exp, exp2 and rsqrt by the machine's approximations.
+#include <kiln/jit/gpu/emit/hardware_math.h>
+
+namespace kiln::gpu {
+
+using llvm::Value;
+
+namespace {
+
+// e^x = 2^n 2^f with n = floor(x log2 e), drawn to [-126, 126] by a saturating fma that costs no more than a
+// plain one, and f the rest, outside of [0, 1) only where the result is denormal, zero or infinite. The sum
+// that rounds down has n + 127 in its low bits, an exponent to shift into place. The error is that of the
+// machine's 2^f and at most a tenth of an ulp.
+Value* emit_exp(llvm::IRBuilderBase& b, Machine& machine, Value* x) {
+  auto constant = [&](double v) { return llvm::ConstantFP::get(b.getFloatTy(), v); };
+  auto fma = [&](Value* a, double m, Value* c) {
+    return b.CreateIntrinsic(llvm::Intrinsic::fma, {b.getFloatTy()}, {a, constant(m), c});
+  };
+  constexpr double log2_e = 0x1.715476p+0, log2_e_rest = 0x1.4ae0cp-26; // of 1.4426950408889634
+  constexpr double whole = 0x1.8p23;                                    // ulps of one from here on
+  Value* part = machine.fma_saturated(b, x, constant(log2_e / 252), constant(0.5));
+  Value* sum = machine.fma_down(b, part, constant(252), constant(whole + 1));
+  Value* n = b.CreateFSub(sum, constant(whole + 127));
+  Value* f = fma(x, log2_e_rest, fma(x, log2_e, b.CreateFNeg(n)));
+  Value* power = b.CreateBitCast(b.CreateShl(b.CreateBitCast(sum, b.getInt32Ty()), 23), b.getFloatTy());
+  return b.CreateFMul(machine.exp2(b, f, Machine::Denormals::Flushed), power);
+}
+
+} // namespace
+
+Value* MachineMath::emit(llvm::IRBuilderBase& b, cpu::MathFn fn, Value* x) const {
+  if (!x->getType()->isFloatTy()) return nullptr;
+  switch (fn) {
+  case cpu::MathFn::Exp: return emit_exp(b, machine_, x);
+  case cpu::MathFn::Exp2: return machine_.exp2(b, x, Machine::Denormals::Kept);
+  case cpu::MathFn::Rsqrt: return machine_.rsqrt(b, x);
+  default: return nullptr;
+  }
+}
+
+} // namespace kiln::gpu
