@@ -45,7 +45,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
   Values pointers = registers(op.operand(0), layout), first = registers(op.operand(1), layout), second, mask;
   if (swap) second = registers(op.operand(2), layout);
   if (op.mask()) mask = registers(op.mask(), layout);
-  touch({.kind = Touch::Kind::Pointer, .write = true, .op = &op});
+  touch(*memory_touch(op));
   auto bits_of = [&](Value* v) { return b_.CreateBitCast(cpu::to_memory(b_, numbers_, v, t), bits); };
   auto value_of = [&](Value* raw) {
     return cpu::from_memory(b_, numbers_, b_.CreateBitCast(raw, cpu::memory_type(context_, t)), t);

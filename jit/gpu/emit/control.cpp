@@ -78,7 +78,7 @@ void KernelEmitter::emit_for(const ir::Op& op) {
   const ir::Region& region = *op.region();
   const auto places = arguments_of(region, 1);
   Values initial = flatten(operands_of(op, 3), places);
-  collect_touches(region, touched_);
+  const OpenLoop open = enter_loop(op);
   // A step that is not positive, which the language forbids, must not run forever.
   Value *begin = scalar(op.operand(0)), *step = scalar(op.operand(2));
   Value* end = b_.CreateSelect(b_.CreateICmpSGT(step, b_.getInt64(0)), scalar(op.operand(1)), begin);
@@ -88,9 +88,12 @@ void KernelEmitter::emit_for(const ir::Op& op) {
         scalars_[region.args[0].get()] = i;
         bind(places, carried);
         emit_region(region);
-        return flatten(operands_of(*region.terminator(), 0), places);
+        Values next = flatten(operands_of(*region.terminator(), 0), places);
+        close_loop(op);
+        return next;
       },
       cpu::Wrap::Saturate);
+  leave_loop(open);
   bind(results_of(op), loop.results);
 }
 
@@ -98,8 +101,7 @@ void KernelEmitter::emit_while(const ir::Op& op) {
   const ir::Region &test = *op.region(0), &body = *op.region(1);
   const auto places = arguments_of(test, 0);
   Values initial = flatten(operands_of(op, 0), places);
-  collect_touches(test, touched_);
-  collect_touches(body, touched_);
+  const OpenLoop open = enter_loop(op);
   llvm::BasicBlock* before = b_.GetInsertBlock();
   auto* header = llvm::BasicBlock::Create(context_, "while", function_);
   auto* inside = llvm::BasicBlock::Create(context_, "do", function_);
@@ -111,15 +113,22 @@ void KernelEmitter::emit_while(const ir::Op& op) {
     carried.push_back(phi_of(b_, v, before));
   bind(places, carried);
   emit_region(test);
+  settle();
+  const Touches tested = touched_; // which may be the end of it
   b_.CreateCondBr(scalar(test.terminator()->operand(0)), inside, after);
   b_.SetInsertPoint(inside);
   bind(arguments_of(body, 0), carried);
   emit_region(body);
   Values next = flatten(operands_of(*body.terminator(), 0), places);
+  const Touches start = loop_starts_.back().touches;
+  close_loop(op);
   for (std::size_t k = 0; k < next.size(); ++k)
     llvm::cast<llvm::PHINode>(carried[k])->addIncoming(next[k], b_.GetInsertBlock());
   b_.CreateBr(header);
   b_.SetInsertPoint(after);
+  merge(touched_, tested);
+  merge(touched_, start); // the test after the last body is among it
+  leave_loop(open);
   bind(results_of(op), carried);
 }
 
@@ -128,22 +137,36 @@ void KernelEmitter::emit_if(const ir::Op& op) {
   llvm::BasicBlock* blocks[2] = {llvm::BasicBlock::Create(context_, "then", function_),
                                  llvm::BasicBlock::Create(context_, "else", function_)};
   auto* join = llvm::BasicBlock::Create(context_, "endif", function_);
+  settle();
   b_.CreateCondBr(scalar(op.operand(0)), blocks[0], blocks[1]);
-  const std::vector<Touch> touched = touched_;
-  std::vector<Touch> after;
+  const Touches touched = touched_;
+  const std::vector<LoopStart> starts = loop_starts_;
   Values results[2];
   llvm::BasicBlock* ends[2];
+  Touches after[2];
+  std::vector<LoopStart> starts_after[2];
   for (int k = 0; k < 2; ++k) {
     b_.SetInsertPoint(blocks[k]);
     touched_ = touched;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      loop_starts_[i].closed = starts[i].closed;
+      loop_starts_[i].checked = starts[i].checked;
+    }
     const ir::Region& region = *op.region(k);
     emit_region(region);
     if (const ir::Op* yield = region.terminator()) results[k] = flatten(operands_of(*yield, 0), places);
+    loaded_.clear();
     ends[k] = b_.GetInsertBlock();
     b_.CreateBr(join);
-    after.insert(after.end(), touched_.begin(), touched_.end());
+    after[k] = std::move(touched_);
+    starts_after[k] = loop_starts_;
   }
-  touched_ = std::move(after);
+  touched_ = std::move(after[0]);
+  merge(touched_, after[1]);
+  for (std::size_t i = 0; i < starts.size(); ++i) { // only what both do is certain
+    loop_starts_[i].closed &= starts_after[0][i].closed;
+    loop_starts_[i].checked &= starts_after[0][i].checked;
+  }
   b_.SetInsertPoint(join);
   Values merged;
   for (std::size_t i = 0; i < results[0].size(); ++i) {

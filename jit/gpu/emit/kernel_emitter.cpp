@@ -20,7 +20,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
 void KernelEmitter::run() { emit_entry(); }
 
 // Parameters: the launch words one by one (dsl/ir/arguments.h), the programs along each grid axis, and
-// whether memory that the kernel writes may be reached through two of its views.
+// whether memory that the kernel writes may be reached through two of its views or by two indices of one.
 void KernelEmitter::emit_entry() {
   // A kernel without program_tile is launched with a Grid, which has three axes whichever of them it reads.
   int rank = kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size());

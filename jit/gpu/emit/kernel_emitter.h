@@ -59,6 +59,8 @@ private:
 
   // tiles.cpp: registers in a layout
   void define(const ir::Value* v, LinearLayout layout, Values registers);
+  void define_loaded(const ir::Value* v, LinearLayout layout, std::function<Values()> loaded);
+  void settle(); // before a region, in which a tile of outside must not be looked at for the first time
   Values registers(const ir::Value* v, const LinearLayout& layout);
   Values evaluate_free(const ir::Value* v, const LinearLayout& layout);
   // convert.cpp
@@ -100,7 +102,7 @@ private:
   Access pointer_access(const ir::Op& op, const LinearLayout& layout);
   Access gather_access(const ir::Op& op, const LinearLayout& layout);
   void apply_mask(Access& access, const Values& mask);
-  Values load(const Access& access, DType t, const Values& otherwise);
+  std::function<Values()> load(const Access& access, DType t, const Values& otherwise);
   void store(const Access& access, DType t, const Values& values, const LinearLayout& layout);
   llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
 
@@ -111,14 +113,36 @@ private:
     const ir::Op* op = nullptr;
     const ir::Value* view = nullptr;
     std::int64_t begin = 0, end = 0; // bytes of shared memory
-    bool checked = false;            // a barrier_if has come since
+    bool checked = false;            // a barrier_if has come since (in a loop's start: before)
+    bool operator==(const Touch&) const = default;
   };
+  using Touches = std::vector<Touch>;
+  // What a loop's body touches before it comes to a barrier.
+  struct LoopStart {
+    Touches touches;
+    bool closed = false, checked = false; // has come to a barrier, to a barrier_if
+  };
+  enum class Meeting { Never, IfViewsOverlap, Always };
   void touch(Touch next);
-  static Touch element_touch(const ir::Op& op);
+  void order_before(const Touch& next); // by a barrier, if it needs one
+  void note(Touch next);                // after whatever barrier it needs
+  template <class OfElements>
+  static Meeting meeting(const Touch& before, const Touch& next, OfElements&& of_elements);
+  static std::optional<Touch> memory_touch(const ir::Op& op);
+  static void merge(Touches& into, const Touches& more);
   void barrier();
+  void barrier_if_views_overlap();
   void exchange_in_warp(const Touch& reading);
   bool same_elements(const ir::Op& a, const ir::Op& b) const;
-  void collect_touches(const ir::Region& region, std::vector<Touch>& into) const;
+  static bool steps_apart(const ir::Op& loop, const ir::Op& a, const ir::Op& b);
+  // Around the emission of a loop's body.
+  struct OpenLoop {
+    Touches before;
+    std::vector<LoopStart> outer;
+  };
+  OpenLoop enter_loop(const ir::Op& op);
+  void close_loop(const ir::Op& loop); // before it branches back
+  void leave_loop(const OpenLoop& loop);
   std::int64_t allocate_shared(std::int64_t bytes);
   llvm::Value* shared_pointer(std::int64_t offset);
 
@@ -167,9 +191,11 @@ private:
   std::unordered_map<const ir::Value*, int> uses_;
   std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
   std::unordered_map<const ir::Value*, ViewFacts> views_;
-  std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_; // the first is where it lives
+  std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_;            // the first is where it lives
+  std::vector<std::pair<const ir::Value*, std::function<Values()>>> loaded_; // and not looked at
   std::vector<std::pair<std::pair<std::string, int>, llvm::Value*>> thread_parts_;
-  std::vector<Touch> touched_;
+  Touches touched_;                    // since the last barrier
+  std::vector<LoopStart> loop_starts_; // of the loops around
 };
 
 } // namespace kiln::gpu

@@ -153,36 +153,51 @@ llvm::Type* access_type(IRBuilder& b, int bytes, int element_bytes) {
   return cpu::lanes_type(b.getIntNTy(static_cast<unsigned>(part) * 8), bytes / part);
 }
 
-// What an access holds, as integers of `element` bits.
-Values split(IRBuilder& b, Value* access, llvm::Type* element, int count) {
-  Values result;
-  const int parts = cpu::lanes_of(access), in_part = count / parts;
-  for (int i = 0; i < parts; ++i) {
-    Value* part = parts == 1 ? access : b.CreateExtractElement(access, static_cast<std::uint64_t>(i));
-    for (int j = 0; j < in_part; ++j)
-      result.push_back(b.CreateTrunc(
-          b.CreateLShr(part, static_cast<std::uint64_t>(j) * element->getIntegerBitWidth()), element));
-  }
-  return result;
+// The words of an access.
+Values words_of(IRBuilder& b, Value* access) {
+  if (!cpu::is_vector(access)) return {access};
+  Values words;
+  for (int i = 0; i < cpu::lanes_of(access); ++i)
+    words.push_back(b.CreateExtractElement(access, static_cast<std::uint64_t>(i)));
+  return words;
 }
 
-Value* joined(IRBuilder& b, llvm::Type* access, const Values& elements) {
-  const int parts = access->isVectorTy()
-                        ? static_cast<int>(llvm::cast<llvm::FixedVectorType>(access)->getNumElements())
-                        : 1;
-  const std::size_t in_part = elements.size() / static_cast<std::size_t>(parts);
-  llvm::Type* part_type = access->getScalarType();
-  Value* result = llvm::PoisonValue::get(access);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i) {
-    Value* part = elements[i * in_part];
-    if (in_part > 1) { // LLVM knows a vector's bits as a word
-      Value* lanes = llvm::PoisonValue::get(cpu::lanes_type(part->getType(), static_cast<int>(in_part)));
-      for (std::size_t j = 0; j < in_part; ++j)
-        lanes = b.CreateInsertElement(lanes, elements[i * in_part + j], j);
-      part = b.CreateBitCast(lanes, part_type);
+Value* access_of(IRBuilder& b, llvm::Type* type, const Values& words) {
+  if (words.size() == 1) return words[0];
+  Value* access = llvm::PoisonValue::get(type);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    access = b.CreateInsertElement(access, words[i], i);
+  return access;
+}
+
+// Elements' bits, side by side in words of a type.
+Values packed(IRBuilder& b, llvm::Type* word, const Values& elements) {
+  const std::size_t in_word = word->getIntegerBitWidth() / elements[0]->getType()->getIntegerBitWidth();
+  if (in_word == 1) return elements;
+  Values words;
+  for (std::size_t i = 0; i < elements.size(); i += in_word) { // LLVM knows a vector's bits as a word
+    Value* lanes = llvm::PoisonValue::get(cpu::lanes_type(elements[0]->getType(), static_cast<int>(in_word)));
+    for (std::size_t j = 0; j < in_word; ++j)
+      lanes = b.CreateInsertElement(lanes, elements[i + j], j);
+    words.push_back(b.CreateBitCast(lanes, word));
+  }
+  return words;
+}
+
+// And back, as values of `t`.
+Values unpacked(IRBuilder& b, const cpu::NumberOptions& numbers, Value* word, DType t) {
+  Values result;
+  auto* bits = b.getIntNTy(static_cast<unsigned>(memory_bytes(t)) * 8);
+  const unsigned in_word = word->getType()->getIntegerBitWidth() / bits->getIntegerBitWidth();
+  for (unsigned j = 0; j < in_word; ++j) {
+    if (t == DType::BF16 && in_word == 2) { // half of a word is an f32 where it stands
+      Value* half = j == 0 ? b.CreateShl(word, 16) : b.CreateAnd(word, 0xffff0000u);
+      result.push_back(b.CreateBitCast(half, b.getFloatTy()));
+      continue;
     }
-    if (parts == 1) return part;
-    result = b.CreateInsertElement(result, part, i);
+    Value* raw = b.CreateTrunc(b.CreateLShr(word, std::uint64_t{j} * bits->getIntegerBitWidth()), bits);
+    raw = b.CreateBitCast(raw, cpu::memory_type(b.getContext(), t));
+    result.push_back(cpu::from_memory(b, numbers, raw, t));
   }
   return result;
 }
@@ -200,58 +215,71 @@ Value* before_rounding(Value* v) {
 
 } // namespace
 
-// Elements in registers, as the dtype is held there; `otherwise` where nothing is wanted.
-Values KernelEmitter::load(const Access& access, DType t, const Values& otherwise) {
-  llvm::Type* memory = cpu::memory_type(context_, t);
-  const int size = memory_bytes(t);
-  llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size) * 8);
-  const std::size_t count = access.pointers.size();
-  auto value_of = [&](Value* raw) {
-    return cpu::from_memory(b_, numbers_, b_.CreateBitCast(raw, memory), t);
-  };
+// Elements as they lie in memory, to be had in registers as the dtype is held there; `otherwise` where
+// nothing is wanted.
+std::function<Values()> KernelEmitter::load(const Access& access, DType t, const Values& otherwise) {
+  const int size = memory_bytes(t), vector = access.inside ? access.vector : 1;
+  llvm::Type *bits = b_.getIntNTy(static_cast<unsigned>(size) * 8),
+             *type = access_type(b_, vector * size, size);
+  const auto v = static_cast<std::size_t>(vector);
+  auto append = [](Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); };
   auto by_element = [&] {
-    Values result;
-    for (std::size_t r = 0; r < count; ++r) {
-      Value* wanted = access.wanted(static_cast<int>(r));
-      if (!wanted) wanted = b_.getTrue();
-      Value* raw = machine_.load_if(b_, bits, access.pointers[r], wanted, llvm::Constant::getNullValue(bits));
-      result.push_back(b_.CreateSelect(wanted, value_of(raw), otherwise[r]));
+    Values words;
+    for (std::size_t r = 0; r < access.pointers.size(); r += v) {
+      Values elements;
+      for (std::size_t i = r; i < r + v; ++i) {
+        Value* wanted = access.wanted(static_cast<int>(i));
+        Value* raw = b_.CreateBitCast(cpu::to_memory(b_, numbers_, otherwise[i], t), bits);
+        elements.push_back(
+            machine_.load_if(b_, bits, access.pointers[i], wanted ? wanted : b_.getTrue(), raw));
+      }
+      append(words, packed(b_, type->getScalarType(), elements));
     }
+    return words;
+  };
+  auto whole_vectors = [&] {
+    Values words;
+    for (std::size_t r = 0; r < access.pointers.size(); r += v) {
+      Value* in_tile = access.in_tile(static_cast<int>(r));
+      append(words, words_of(b_, in_tile ? machine_.load_if(b_, type, access.pointers[r], in_tile,
+                                                            llvm::Constant::getNullValue(type))
+                                         : b_.CreateAlignedLoad(
+                                               type, access.pointers[r],
+                                               llvm::Align(static_cast<std::uint64_t>(vector * size)))));
+    }
+    return words;
+  };
+  Values loaded;
+  if (access.inside) {
+    auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
+    auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
+    auto* join = llvm::BasicBlock::Create(context_, "loaded", function_);
+    b_.CreateCondBr(access.inside, whole, edge);
+    b_.SetInsertPoint(whole);
+    const Values fast = whole_vectors();
+    llvm::BasicBlock* whole_end = b_.GetInsertBlock();
+    b_.CreateBr(join);
+    b_.SetInsertPoint(edge);
+    const Values slow = by_element();
+    llvm::BasicBlock* edge_end = b_.GetInsertBlock();
+    b_.CreateBr(join);
+    b_.SetInsertPoint(join);
+    for (std::size_t i = 0; i < fast.size(); ++i) {
+      llvm::PHINode* phi = b_.CreatePHI(fast[i]->getType(), 2);
+      phi->addIncoming(fast[i], whole_end);
+      phi->addIncoming(slow[i], edge_end);
+      loaded.push_back(phi);
+    }
+  } else {
+    loaded = by_element();
+  }
+  return [this, loaded, t] {
+    Values result;
+    for (Value* word : loaded)
+      for (Value* element : unpacked(b_, numbers_, word, t))
+        result.push_back(element);
     return result;
   };
-  if (!access.inside) return by_element();
-  auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
-  auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
-  auto* join = llvm::BasicBlock::Create(context_, "loaded", function_);
-  b_.CreateCondBr(access.inside, whole, edge);
-  b_.SetInsertPoint(whole);
-  Values fast;
-  const auto v = static_cast<std::size_t>(access.vector);
-  llvm::Type* type = access_type(b_, access.vector * size, size);
-  const llvm::Align align(static_cast<std::uint64_t>(access.vector * size));
-  for (std::size_t r = 0; r < count; r += v) {
-    Value* in_tile = access.in_tile(static_cast<int>(r));
-    Value* loaded =
-        in_tile ? machine_.load_if(b_, type, access.pointers[r], in_tile, llvm::Constant::getNullValue(type))
-                : b_.CreateAlignedLoad(type, access.pointers[r], align);
-    for (Value* raw : split(b_, loaded, bits, access.vector))
-      fast.push_back(value_of(raw));
-  }
-  llvm::BasicBlock* whole_end = b_.GetInsertBlock();
-  b_.CreateBr(join);
-  b_.SetInsertPoint(edge);
-  Values slow = by_element();
-  llvm::BasicBlock* edge_end = b_.GetInsertBlock();
-  b_.CreateBr(join);
-  b_.SetInsertPoint(join);
-  Values result;
-  for (std::size_t r = 0; r < count; ++r) {
-    llvm::PHINode* phi = b_.CreatePHI(fast[r]->getType(), 2);
-    phi->addIncoming(fast[r], whole_end);
-    phi->addIncoming(slow[r], edge_end);
-    result.push_back(phi);
-  }
-  return result;
 }
 
 void KernelEmitter::store(const Access& access, DType t, const Values& values, const LinearLayout& layout) {
@@ -288,7 +316,7 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
       Values elements;
       for (std::size_t i = 0; i < v; ++i)
         elements.push_back(raw[r + i]);
-      Value* data = joined(b_, type, elements);
+      Value* data = access_of(b_, type, packed(b_, type->getScalarType(), elements));
       if (Value* in_tile = access.in_tile(static_cast<int>(r)))
         machine_.store_if(b_, data, access.pointers[r], in_tile);
       else
@@ -335,8 +363,7 @@ std::vector<std::int64_t> axes_of(const ir::Op& op) { return op.integers("axes")
 } // namespace
 
 void KernelEmitter::emit_view_load(const ir::Op& op) {
-  touch({.kind = Touch::Kind::View, .op = &op, .view = op.operand(0)});
-  const bool is_tile = op.result()->type.is_tile();
+  touch(*memory_touch(op));
   const LinearLayout layout = layout_of(op.result());
   Access access = view_access(op, layout, axes_of(op));
   Values otherwise;
@@ -346,11 +373,7 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
   else
     otherwise.assign(access.pointers.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
   if (op.mask()) apply_mask(access, registers(op.mask(), layout));
-  Values loaded = load(access, t, otherwise);
-  if (is_tile)
-    define(op.result(), layout, loaded);
-  else
-    scalars_[op.result()] = loaded[0];
+  define_loaded(op.result(), layout, load(access, t, otherwise));
 }
 
 void KernelEmitter::emit_view_places(const ir::Op& op) {
@@ -373,7 +396,7 @@ void KernelEmitter::emit_view_store(const ir::Op& op) {
   const LinearLayout layout =
       value->type.is_tile() ? layout_of(value) : default_layout(value->type, plan_.warps);
   Values values = registers(value, layout);
-  touch({.kind = Touch::Kind::View, .write = true, .op = &op, .view = op.operand(0)});
+  touch(*memory_touch(op));
   Access access = view_access(op, layout, axes_of(op));
   if (op.mask()) apply_mask(access, registers(op.mask(), layout));
   store(access, op.operand(0)->type.dtype, values, layout);
@@ -418,18 +441,14 @@ KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const Linea
 
 // Loads and stores of single elements: through pointers, or gathered from a view by index.
 void KernelEmitter::emit_element_load(const ir::Op& op) {
-  touch(element_touch(op));
+  touch(*memory_touch(op));
   const LinearLayout layout = layout_of(op.result());
   const DType t = op.result()->type.dtype;
   const Access access = element_access(op, layout);
   Values otherwise = op.other() ? registers(op.other(), layout)
                                 : Values(access.pointers.size(),
                                          llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
-  Values loaded = load(access, t, otherwise);
-  if (op.result()->type.is_tile())
-    define(op.result(), layout, loaded);
-  else
-    scalars_[op.result()] = loaded[0];
+  define_loaded(op.result(), layout, load(access, t, otherwise));
 }
 
 void KernelEmitter::emit_element_store(const ir::Op& op) {
@@ -437,15 +456,8 @@ void KernelEmitter::emit_element_store(const ir::Op& op) {
   const LinearLayout layout = layout_of(value);
   Values values = registers(value, layout);
   const Access access = element_access(op, layout);
-  touch(element_touch(op));
+  touch(*memory_touch(op));
   store(access, value->type.dtype, values, layout);
-}
-
-KernelEmitter::Touch KernelEmitter::element_touch(const ir::Op& op) {
-  const bool write = op.info().effect == ir::Effect::Write;
-  if (op.operand(0)->type.is_view())
-    return {.kind = Touch::Kind::View, .write = write, .op = &op, .view = op.operand(0)};
-  return {.kind = Touch::Kind::Pointer, .write = write, .op = &op};
 }
 
 KernelEmitter::Access KernelEmitter::element_access(const ir::Op& op, const LinearLayout& layout) {

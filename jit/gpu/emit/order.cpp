@@ -4,13 +4,15 @@
 // the last barrier touched (and one of both writes) needs a barrier before it:
 //   - shared memory: if the bytes overlap;
 //   - one view: unless both are the same elements in one layout that makes them the same thread's;
-//   - two views: if they share memory, which the host knows at launch: the barrier is conditional on its
-//   word;
+//   - one view in two iterations of a loop that steps over the tile: if indices share elements;
+//   - two views: if they share memory. The host knows both at launch: the barrier is conditional on its word;
 //   - pointers: always.
-// A loop's body may meet its own accesses of the iteration before, so they count as made when it starts.
+// A loop's body may meet its own accesses of the iteration before. What it touches before its first barrier
+// is compared with what it has touched since its last one, and if they meet the body ends with a barrier.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace kiln::gpu {
 
@@ -20,23 +22,47 @@ using llvm::Value;
 void KernelEmitter::barrier() {
   machine_.barrier(b_);
   touched_.clear();
+  for (LoopStart& start : loop_starts_)
+    start.closed = true;
+}
+
+void KernelEmitter::barrier_if_views_overlap() {
+  machine_.barrier_if(b_, overlap_);
+  for (Touch& t : touched_)
+    t.checked = true;
+  for (LoopStart& start : loop_starts_)
+    start.checked = true;
+}
+
+void KernelEmitter::note(Touch next) {
+  touched_.push_back(next);
+  for (LoopStart& start : loop_starts_) {
+    next.checked = start.checked;
+    if (!start.closed) start.touches.push_back(next);
+  }
 }
 
 // A warp reads from shared memory what it has just written itself: a barrier of the warp is enough.
 void KernelEmitter::exchange_in_warp(const Touch& reading) {
   machine_.warp_barrier(b_);
-  touched_.push_back(reading);
+  note(reading);
 }
 
+namespace {
+
+bool is_tile_access(const ir::Op& op) { return op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore); }
+
+const ir::Value* tile_of(const ir::Op& access) {
+  return access.is(Opcode::ViewLoad) ? access.result() : access.stored_value();
+}
+
+} // namespace
+
 bool KernelEmitter::same_elements(const ir::Op& a, const ir::Op& b) const {
-  auto is_tile_access = [](const ir::Op& op) { return op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore); };
   if (!is_tile_access(a) || !is_tile_access(b)) return false;
   if (a.integers("axes") != b.integers("axes") || !std::ranges::equal(a.view_offsets(), b.view_offsets()))
     return false;
-  auto value = [](const ir::Op& op) -> const ir::Value* {
-    return op.is(Opcode::ViewLoad) ? op.result() : op.stored_value();
-  };
-  const ir::Value *x = value(a), *y = value(b);
+  const ir::Value *x = tile_of(a), *y = tile_of(b);
   if (!x->type.is_tile() || !y->type.is_tile() || x->type.shape != y->type.shape) return false;
   auto layout = [&](const ir::Value* v) {
     const LinearLayout* planned = plan_.find(v);
@@ -47,53 +73,133 @@ bool KernelEmitter::same_elements(const ir::Op& a, const ir::Op& b) const {
   return places == layout(y) && places.redundant(in_lane) == 0 && places.redundant(in_warp) == 0;
 }
 
-void KernelEmitter::touch(Touch next) {
-  bool always = false, sometimes = false;
-  for (const Touch& before : touched_) {
-    if (!before.write && !next.write) continue;
-    if ((before.kind == Touch::Kind::Shared) != (next.kind == Touch::Kind::Shared)) continue;
-    if (next.kind == Touch::Kind::Shared)
-      always |= before.begin < next.end && next.begin < before.end;
-    else if (before.kind == Touch::Kind::Pointer || next.kind == Touch::Kind::Pointer)
-      always = true;
-    else if (before.view != next.view)
-      sometimes |= !before.checked;
-    else
-      always |= !same_elements(*before.op, *next.op);
-  }
-  if (always) {
-    barrier();
-  } else if (sometimes) {
-    machine_.barrier_if(b_, overlap_);
-    for (Touch& t : touched_)
-      t.checked = true;
-  }
-  touched_.push_back(next);
+// Of two accesses to one view `of_elements` says how their elements meet.
+template <class OfElements>
+KernelEmitter::Meeting KernelEmitter::meeting(const Touch& before, const Touch& next,
+                                              OfElements&& of_elements) {
+  using Kind = Touch::Kind;
+  if (!before.write && !next.write) return Meeting::Never;
+  if ((before.kind == Kind::Shared) != (next.kind == Kind::Shared)) return Meeting::Never;
+  if (next.kind == Kind::Shared)
+    return before.begin < next.end && next.begin < before.end ? Meeting::Always : Meeting::Never;
+  if (before.kind == Kind::Pointer || next.kind == Kind::Pointer) return Meeting::Always;
+  const Meeting found =
+      before.view != next.view ? Meeting::IfViewsOverlap : of_elements(*before.op, *next.op);
+  return found == Meeting::IfViewsOverlap && (before.checked || next.checked) ? Meeting::Never : found;
 }
 
-void KernelEmitter::collect_touches(const ir::Region& region, std::vector<Touch>& into) const {
-  ir::walk(region, [&](const ir::Op& op) {
-    switch (op.code) {
-    case Opcode::ViewLoad:
-    case Opcode::ViewGather:
-      into.push_back({.kind = Touch::Kind::View, .op = &op, .view = op.operand(0)});
-      break;
-    case Opcode::ViewStore:
-    case Opcode::ViewScatter:
-      into.push_back({.kind = Touch::Kind::View, .write = true, .op = &op, .view = op.operand(0)});
-      break;
-    case Opcode::Load: into.push_back({.kind = Touch::Kind::Pointer, .op = &op}); break;
-    case Opcode::Store:
-    case Opcode::AtomicRmw:
-    case Opcode::AtomicCas: into.push_back({.kind = Touch::Kind::Pointer, .write = true, .op = &op}); break;
-    case Opcode::Reduce:
-    case Opcode::Scan:
-    case Opcode::Dot: // whatever of shared memory it takes
-      into.push_back({.kind = Touch::Kind::Shared, .write = true, .op = &op, .end = std::int64_t{1} << 40});
-      break;
-    default: break;
-    }
-  });
+void KernelEmitter::order_before(const Touch& next) {
+  Meeting worst = Meeting::Never;
+  for (const Touch& before : touched_)
+    worst = std::max(worst, meeting(before, next, [&](const ir::Op& a, const ir::Op& b) {
+                       return same_elements(a, b) ? Meeting::Never : Meeting::Always;
+                     }));
+  if (worst == Meeting::Always) barrier();
+  if (worst == Meeting::IfViewsOverlap) barrier_if_views_overlap();
+}
+
+void KernelEmitter::touch(Touch next) {
+  order_before(next);
+  note(next);
+}
+
+// Whether two tiles of one view lie beside each other whenever they are of two iterations: the loop's counter
+// is an offset of both, and it steps over them.
+bool KernelEmitter::steps_apart(const ir::Op& loop, const ir::Op& a, const ir::Op& b) {
+  if (!loop.is(Opcode::For) || !is_tile_access(a) || !is_tile_access(b)) return false;
+  const ir::Op* step = loop.operand(2)->def;
+  if (!step || !step->is(Opcode::Constant)) return false;
+  const ir::Value* counter = loop.region()->args[0].get();
+  const int rank = a.operand(0)->type.view_rank;
+  for (int d = 0; d < rank; ++d) {
+    auto covered = [&](const ir::Op& op) {
+      if (op.view_offsets()[static_cast<std::size_t>(d)] != counter) return false;
+      const auto& axes = op.integers("axes");
+      const auto at = std::ranges::find(axes, d);
+      const ir::Type& tile = tile_of(op)->type;
+      const std::int64_t extent =
+          at == axes.end() ? 1 : tile.shape[static_cast<std::size_t>(at - axes.begin())].value();
+      return step->integer("value") >= extent;
+    };
+    if (covered(a) && covered(b)) return true;
+  }
+  return false;
+}
+
+// What an operation touches beside shared memory.
+std::optional<KernelEmitter::Touch> KernelEmitter::memory_touch(const ir::Op& op) {
+  switch (op.code) {
+  case Opcode::ViewLoad:
+  case Opcode::ViewStore:
+  case Opcode::ViewGather:
+  case Opcode::ViewScatter:
+    return Touch{.kind = Touch::Kind::View,
+                 .write = op.info().effect == ir::Effect::Write,
+                 .op = &op,
+                 .view = op.operand(0)};
+  case Opcode::Load: return Touch{.kind = Touch::Kind::Pointer, .op = &op};
+  case Opcode::Store:
+  case Opcode::AtomicRmw:
+  case Opcode::AtomicCas: return Touch{.kind = Touch::Kind::Pointer, .write = true, .op = &op};
+  default: return std::nullopt;
+  }
+}
+
+void KernelEmitter::merge(Touches& into, const Touches& more) {
+  for (const Touch& t : more)
+    if (std::ranges::find(into, t) == into.end()) into.push_back(t);
+}
+
+// What meets accesses before the loop has its barrier before the loop, not in each iteration.
+KernelEmitter::OpenLoop KernelEmitter::enter_loop(const ir::Op& op) {
+  settle();
+  for (const auto& region : op.regions)
+    ir::walk(*region, [&](const ir::Op& inner) {
+      if (auto next = memory_touch(inner)) order_before(*next);
+    });
+  OpenLoop loop{touched_, loop_starts_};
+  loop_starts_.emplace_back();
+  return loop;
+}
+
+void KernelEmitter::close_loop(const ir::Op& loop) {
+  std::unordered_set<const ir::Value*> changing; // from iteration to iteration
+  auto add_arguments = [&](const ir::Op& op) {
+    for (const auto& region : op.regions)
+      for (const auto& arg : region->args)
+        changing.insert(arg.get());
+  };
+  add_arguments(loop);
+  for (const auto& region : loop.regions)
+    ir::walk(*region, [&](const ir::Op& op) {
+      for (const auto& result : op.results)
+        changing.insert(result.get());
+      add_arguments(op);
+    });
+  auto of_elements = [&](const ir::Op& a, const ir::Op& b) {
+    if (steps_apart(loop, a, b)) return Meeting::IfViewsOverlap;
+    const bool stays = std::ranges::none_of(
+        a.view_offsets(), [&](const ir::Value* offset) { return changing.contains(offset); });
+    return stays && same_elements(a, b) ? Meeting::Never : Meeting::Always;
+  };
+  const LoopStart start = std::move(loop_starts_.back());
+  loop_starts_.pop_back();
+  Meeting worst = Meeting::Never;
+  for (const Touch& before : touched_)
+    for (const Touch& next : start.touches)
+      worst = std::max(worst, meeting(before, next, of_elements));
+  if (worst == Meeting::Always) barrier();
+  if (worst == Meeting::IfViewsOverlap) barrier_if_views_overlap();
+}
+
+// The body may not have run.
+void KernelEmitter::leave_loop(const OpenLoop& loop) {
+  loaded_.clear();
+  merge(touched_, loop.before);
+  for (std::size_t i = 0; i < loop_starts_.size(); ++i) {
+    loop_starts_[i].closed = loop.outer[i].closed;
+    loop_starts_[i].checked = loop.outer[i].checked;
+  }
 }
 
 // Short exchanges get bytes of their own as long as there are some, which saves the barrier before the next

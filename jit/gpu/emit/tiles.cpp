@@ -29,6 +29,23 @@ void KernelEmitter::define(const ir::Value* v, LinearLayout layout, Values regis
   tiles_[v] = {Tile{std::move(layout), std::move(registers)}};
 }
 
+// Loaded tiles are looked at where they are first used: what was loaded is not waited for in front of the
+// next tile's loads.
+void KernelEmitter::define_loaded(const ir::Value* v, LinearLayout layout, std::function<Values()> loaded) {
+  if (v->type.is_scalar()) {
+    scalars_[v] = loaded()[0];
+    return;
+  }
+  define(v, std::move(layout), {});
+  loaded_.emplace_back(v, std::move(loaded));
+}
+
+void KernelEmitter::settle() {
+  for (auto& [v, loaded] : loaded_)
+    tiles_[v].front().registers = loaded();
+  loaded_.clear();
+}
+
 LinearLayout KernelEmitter::layout_of(const ir::Value* v) {
   if (const LinearLayout* planned = plan_.find(v)) return *planned;
   return default_layout(v->type, plan_.warps);
@@ -39,7 +56,12 @@ Values KernelEmitter::registers(const ir::Value* v, const LinearLayout& layout) 
   if (!plan_.find(v)) return evaluate_free(v, layout);
   auto at = tiles_.find(v);
   internal_check(at != tiles_.end(), "a tile of kernel " + kernel_.name + " is used before it is computed");
-  const Tile& home = at->second.front();
+  Tile& home = at->second.front();
+  auto loaded = std::ranges::find(loaded_, v, [](const auto& entry) { return entry.first; });
+  if (loaded != loaded_.end()) {
+    home.registers = loaded->second();
+    loaded_.erase(loaded);
+  }
   if (home.layout == layout) return home.registers;
   return convert(home.registers, home.layout, layout);
 }

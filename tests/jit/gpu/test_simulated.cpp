@@ -76,6 +76,68 @@ TEST_CASE("a softmax takes two barriers, a copy takes none") {
   CHECK(barriers(*softmax, config) == 2);
 }
 
+namespace {
+
+// Runs a kernel on rows of one matrix, simulated and interpreted.
+template <class F> void compare_in_loop(F body, std::uint64_t seed, std::int64_t barriers) {
+  auto recorded = record("looped", [&](View<float, 2> y, Scalar<std::int64_t> count) { body(y, count); });
+  for (std::int64_t count : {0, 1, 5}) {
+    auto lowered = passes::lower_generic(*recorded, {Config{BN = 128}, {LayoutClass::Aligned}});
+    test::SimulatedKernel simulated(*lowered, 4);
+    std::vector<float> found(128 * 136), expected;
+    std::mt19937_64 random(seed);
+    for (float& v : found)
+      v = static_cast<float>(random() % 100);
+    expected = found;
+    auto words = [&](std::vector<float>& y) {
+      return std::vector<std::uint64_t>{reinterpret_cast<std::uint64_t>(y.data()), 128, 136, 136, 1,
+                                        static_cast<std::uint64_t>(count)};
+    };
+    auto of_found = words(found), of_expected = words(expected);
+    simulated.run(of_found.data(), {1}, false, seed);
+    ir::interpret(*lowered, of_expected.data(), std::vector<std::int64_t>{1});
+    CAPTURE(seed, count);
+    CHECK(found == expected);
+    if (count == 5 && barriers >= 0) CHECK(simulated.barriers() == barriers);
+  }
+}
+
+} // namespace
+
+TEST_CASE("iterations see what earlier ones stored, and a loop that did not run orders nothing") {
+  if (!test::simulates) return;
+  const std::uint64_t seed = std::random_device()();
+  auto add_to = [](auto y, auto row, auto col) {
+    Tile t = y.tile(row, col).load();
+    y.tile(row, col).store(t + 1.f);
+  };
+  // Tiles that the counter moves by one column share elements.
+  compare_in_loop(
+      [&](View<float, 2> y, Scalar<std::int64_t> count) {
+        for_range(0, count, 1, [&](auto k) { add_to(y, offset(BN, 0), offset(BN, k)); });
+      },
+      seed, 5);
+  // The same row again and again, and rows that lie apart.
+  compare_in_loop(
+      [&](View<float, 2> y, Scalar<std::int64_t> count) {
+        for_range(0, count, 1, [&](auto) { add_to(y, offset(BN, 0), offset(1_c, 0)); });
+        for_range(0, count, 1, [&](auto k) { add_to(y, offset(1_c, k), offset(BN, 0)); });
+      },
+      seed, 1);
+  // Stores, perhaps not a loop with a barrier, and another thread's elements.
+  compare_in_loop(
+      [&](View<float, 2> y, Scalar<std::int64_t> count) {
+        Tile t = y.tile(offset(BN, 0), offset(BN, 0)).load();
+        y.tile(offset(BN, 0), offset(BN, 0)).store(t * 2.f);
+        auto total = for_range(0, count, 1, full(0.f, 1_c), [&](auto k, auto total) {
+          return total + sum(sum(y.tile(offset(BN, 0), offset(1_c, k)).load(), axis<1>), BN, keep);
+        });
+        Tile column = y.tile(offset(BN, 0), offset(1_c, 3)).load();
+        y.tile(offset(BN, 0), offset(1_c, 5)).store(column + total);
+      },
+      seed, -1);
+}
+
 TEST_CASE("asserts and prints act on a simulated GPU") {
   if (!test::simulates) return;
   auto recorded = record("checked", [](View<const float, 1> x) {
