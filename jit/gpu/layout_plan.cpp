@@ -167,15 +167,14 @@ void Planner::visit(const ir::Op& op) {
     return;
   case Opcode::Reduce: {
     const int axis = static_cast<int>(op.integer("axis"));
-    const LinearLayout left =
-        reduced_layout(reducible_layout(home(op.operand(0)), op.operand(0)->type, axis, plan_.warps), axis);
+    const LinearLayout left = sliced(home(op.operand(0)), axis);
     for (const auto& r : op.results)
       place(r.get(), left);
     return;
   }
   case Opcode::Scan:
     for (const auto& r : op.results)
-      place(r.get(), scan_layout(r->type, static_cast<int>(op.integer("axis")), plan_.warps));
+      place(r.get(), home(op.operand(0)));
     return;
   default: break;
   }
@@ -227,26 +226,6 @@ LinearLayout mma_layout(const ir::Type& sums, int warps) {
     }
   }
   return mma_accumulator(bits[0], bits[1], warps_m, warps_n);
-}
-
-LinearLayout scan_layout(const ir::Type& tile, int axis, int warps) {
-  const std::vector<int> shape = shape_bits(tile);
-  std::vector<int> order = {axis};
-  for (int a = static_cast<int>(shape.size()) - 1; a >= 0; --a)
-    if (a != axis) order.push_back(a);
-  const int in_thread = std::max(0, shape[static_cast<std::size_t>(axis)] - lane_bits);
-  return blocked(shape, order, in_thread, log2_of_warps(warps));
-}
-
-LinearLayout reduced_layout(const LinearLayout& layout, int axis) { return sliced(layout, axis); }
-
-LinearLayout reducible_layout(const LinearLayout& layout, const ir::Type& tile, int axis, int warps) {
-  for (const char* side : {in_register, in_lane, in_warp})
-    for (int i = 0; i < layout.in_bits(side); ++i)
-      if (layout.basis(side, i, axis_name(axis)) != 0 &&
-          layout.without_out(axis_name(axis)).column(side, i) != 0)
-        return default_layout(tile, warps);
-  return layout;
 }
 
 LayoutPlan plan_layouts(const ir::Kernel& lowered, int warps) {

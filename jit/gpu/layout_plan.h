@@ -10,7 +10,7 @@
 //      to a lane where the tile is large enough. Gathers and pointer loads follow their indices, or are
 //      blocked.
 //   3. A reduction leaves its operand's layout without the axis: all places that held the row know the
-//   result.
+//   result. A scan keeps it.
 //   4. A row that such a result is broadcast back over has the layout of the tile that was reduced, so that a
 //      softmax converts nothing.
 //   5. An elementwise operation has the layout of its first operand that is not free.
@@ -51,14 +51,6 @@ std::vector<int> shape_bits(const ir::Type& tile);
 
 // For a free tile that a user takes as it comes.
 LinearLayout default_layout(const ir::Type& tile, int warps);
-// `layout`, or one in which every place's bits walk along `axis` alone or not at all, which a reduction
-// needs.
-LinearLayout reducible_layout(const LinearLayout& layout, const ir::Type& tile, int axis, int warps);
-// What a reduction of a reducible layout leaves.
-LinearLayout reduced_layout(const LinearLayout& layout, int axis);
-// Of a scan's operands and results: the axis lies within a warp, neighbours in one thread, parts on lanes in
-// order (the lowest lane bits).
-LinearLayout scan_layout(const ir::Type& tile, int axis, int warps);
 // Whether a dot is one of mma.sync.m16n8k16's: f16 or bf16 factors, f32 sums, no batch, a depth that is a
 // power of two of at least 16, at least 16 rows and 8 columns.
 bool fits_mma(const ir::Op& dot);

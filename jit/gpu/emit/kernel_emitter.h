@@ -147,7 +147,16 @@ private:
   llvm::Value* shared_pointer(std::int64_t offset);
 
   // reduce.cpp
+  struct Partial { // of a reduction or a scan: a value of each tile
+    Values values;
+    llvm::Value* has = nullptr; // whether there is any; null: there is
+  };
   void emit_reduce(const ir::Op& op);
+  Partial merge(const ir::Op& op, const Partial& first, const Partial& second);
+  Partial shuffled(const Partial& p, const std::function<llvm::Value*(llvm::Value*)>& word);
+  void order_by_lane(Partial& own, Partial& other, unsigned bit);
+  std::vector<Partial> convert(const std::vector<Partial>& parts, const LinearLayout& have,
+                               const LinearLayout& want);
   llvm::Value* shuffle(llvm::Value* v, const std::function<llvm::Value*(llvm::Value*)>& word);
   Values combine(const ir::Op& op, const Values& a, const Values& b);
 

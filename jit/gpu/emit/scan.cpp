@@ -1,111 +1,146 @@
-// Scans: along the registers of a thread, then along the lanes of a warp.
-//
-// The scanned axis lies within one warp (scan_layout): a thread has neighbours along it, lanes have the parts
-// in order. Each thread scans its own part; the lanes' totals are scanned by Kogge and Stone's scheme ("A
-// parallel algorithm for the efficient solution of a general class of recurrence equations", 1973); what lies
-// before a lane's part is combined with each of its elements. A reverse scan counts from the other end.
+// Scans as plan_scan says: stage by stage, each element learns what lies before its block.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/emit/combine.h>
+#include <kiln/jit/gpu/scan.h>
 
-#include <algorithm>
 #include <bit>
 #include <map>
+#include <tuple>
 
 namespace kiln::gpu {
 
 using llvm::Value;
 
+namespace {
+
+// Registers of one block have one total, which is computed and moved once.
+template <class Key, class Result> class Once {
+public:
+  template <class Compute> Result operator()(const Key& key, Compute&& compute) {
+    auto at = known_.find(key);
+    if (at == known_.end()) at = known_.emplace(key, compute()).first;
+    return at->second;
+  }
+
+private:
+  std::map<Key, Result> known_;
+};
+
+} // namespace
+
 void KernelEmitter::emit_scan(const ir::Op& op) {
   const int axis = static_cast<int>(op.integer("axis"));
   const bool reverse = op.integer("reverse") != 0;
   const ir::Type& type = op.operand(0)->type;
-  const LinearLayout layout = scan_layout(type, axis, plan_.warps);
-  const std::size_t tiles = op.operands.size();
+  const LinearLayout layout = layout_of(op.result());
+  const Scan plan = plan_scan(layout, axis, type.element_bytes());
+
   std::vector<Values> elements;
   for (const ir::Value* v : op.operands)
     elements.push_back(registers(v, layout));
-
-  struct Partial {
-    Values values;
-    Value* has = nullptr; // null: yes
-  };
-  // `first` comes first in the direction of the scan.
-  auto merge = [&](const Partial& first, const Partial& second) {
-    Partial result{combine(op, first.values, second.values), nullptr};
-    if (!first.has && !second.has) return result;
-    Value* has_first = first.has ? first.has : b_.getTrue();
-    Value* has_second = second.has ? second.has : b_.getTrue();
-    for (std::size_t k = 0; k < tiles; ++k)
-      result.values[k] = b_.CreateSelect(b_.CreateAnd(has_first, has_second), result.values[k],
-                                         b_.CreateSelect(has_first, first.values[k], second.values[k]));
-    result.has = b_.CreateOr(has_first, has_second);
-    return result;
-  };
-
-  // The registers of each row in order along the axis.
-  std::map<std::uint64_t, std::vector<int>> rows;
-  const LinearLayout others = layout.without_out(axis_name(axis));
-  for (int r = 0; r < 1 << layout.in_bits(in_register); ++r)
-    rows[others.apply(others.flatten({{in_register, r}}))].push_back(r);
-  auto place = [&](int r) {
-    std::int64_t at = 0;
-    for (int i = 0; i < layout.in_bits(in_register); ++i)
-      if (r >> i & 1) at ^= layout.basis(in_register, i, axis_name(axis));
-    return at;
-  };
-  std::uint64_t lanes = 0;
-  for (int i = 0; i < layout.in_bits(in_lane); ++i)
-    if (layout.basis(in_lane, i, axis_name(axis)) != 0) lanes |= std::uint64_t{1} << i;
-  const int lane_count = 1 << std::popcount(lanes); // the low bits of the lane
-  Value* position = b_.CreateAnd(lane_, static_cast<std::uint64_t>(lane_count - 1));
-  if (reverse) position = b_.CreateSub(b_.getInt32(static_cast<std::uint32_t>(lane_count - 1)), position);
-
-  std::vector<Values> results(tiles, Values(elements[0].size()));
-  for (auto& [row, members] : rows) {
-    std::sort(members.begin(), members.end(), [&](int a, int b) { return place(a) < place(b); });
-    if (reverse) std::reverse(members.begin(), members.end());
-    std::vector<Partial> prefixes;
-    for (int r : members) {
-      Partial one;
-      for (const Values& tile : elements)
-        one.values.push_back(tile[static_cast<std::size_t>(r)]);
-      one.has = inside_tile(layout, r, type);
-      prefixes.push_back(prefixes.empty() ? one : merge(prefixes.back(), one));
-    }
-    if (lane_count > 1) {
-      Partial total = prefixes.back();
-      auto from_before = [&](const Partial& p, int distance) {
-        Value* source = reverse ? b_.CreateAdd(lane_, b_.getInt32(static_cast<std::uint32_t>(distance)))
-                                : b_.CreateSub(lane_, b_.getInt32(static_cast<std::uint32_t>(distance)));
-        source = b_.CreateAnd(source, 31);
-        Partial moved;
-        for (Value* v : p.values)
-          moved.values.push_back(
-              shuffle(v, [&](Value* word) { return machine_.shuffle_from(b_, word, source); }));
-        Value* there = b_.CreateICmpUGE(position, b_.getInt32(static_cast<std::uint32_t>(distance)));
-        if (p.has)
-          there = b_.CreateAnd(
-              there, shuffle(p.has, [&](Value* word) { return machine_.shuffle_from(b_, word, source); }));
-        moved.has = there;
-        return moved;
-      };
-      for (int distance = 1; distance < lane_count; distance *= 2)
-        total = merge(from_before(total, distance), total);
-      const Partial before = from_before(total, 1);
-      for (Partial& p : prefixes)
-        p = merge(before, p);
-    }
-    for (std::size_t i = 0; i < members.size(); ++i)
-      for (std::size_t k = 0; k < tiles; ++k)
-        results[k][static_cast<std::size_t>(members[i])] = prefixes[i].values[k];
+  std::vector<Partial> prefix;
+  for (std::size_t r = 0; r < elements[0].size(); ++r) {
+    Partial one;
+    for (const Values& tile : elements)
+      one.values.push_back(tile[r]);
+    // Padding comes after all elements, or before them where the scan runs backwards.
+    if (reverse) one.has = inside_tile(layout, static_cast<int>(r), type);
+    prefix.push_back(std::move(one));
   }
-  for (std::size_t k = 0; k < tiles; ++k) {
+  std::vector<Partial> total = prefix;
+  const std::size_t count = prefix.size();
+  auto key_of = [](const Partial& p) {
+    Values key = p.values;
+    key.push_back(p.has);
+    return key;
+  };
+  Once<std::pair<Values, Values>, Partial> merged;
+  // Of a part that lies at lower coordinates and one that lies at higher ones.
+  auto along = [&](const Partial& lower, const Partial& upper) {
+    return merged({key_of(lower), key_of(upper)},
+                  [&] { return reverse ? merge(op, upper, lower) : merge(op, lower, upper); });
+  };
+  Once<std::tuple<Value*, Values, Values>, Partial> chosen;
+  auto choose = [&](Value* condition, const Partial& yes, const Partial& no) {
+    return chosen({condition, key_of(yes), key_of(no)}, [&] {
+      Partial result = yes;
+      for (std::size_t k = 0; k < result.values.size(); ++k)
+        result.values[k] = b_.CreateSelect(condition, yes.values[k], no.values[k]);
+      if (yes.has || no.has)
+        result.has =
+            b_.CreateSelect(condition, yes.has ? yes.has : b_.getTrue(), no.has ? no.has : b_.getTrue());
+      return result;
+    });
+  };
+  Value* of_thread = thread_number(plan.coordinate);
+
+  for (const Scan::Stage& stage : plan.stages) {
+    const std::uint32_t mask = (1u << stage.bits) - 1;
+    // A block's number among those that meet here: what the register has of it, with what the thread has.
+    auto of_register = [&](std::size_t r) { return plan.register_coordinate[r] >> stage.bit & mask; };
+    const bool fixed = (plan.coordinate.bits() >> stage.bit & mask) == 0;
+    Once<std::uint32_t, Value*> numbers;
+    auto number = [&](std::size_t r) {
+      return numbers(of_register(r), [&] {
+        Value* own = b_.CreateAnd(b_.CreateLShr(of_thread, static_cast<std::uint64_t>(stage.bit)), mask);
+        return b_.CreateXor(own, of_register(r));
+      });
+    };
+    Once<std::uint32_t, Value*> uppers;
+    auto is_upper = [&](std::size_t r) {
+      return uppers(of_register(r), [&] { return b_.CreateICmpNE(number(r), b_.getInt32(0)); });
+    };
+    std::vector<Partial> next(count);
+    if (const auto* flip = std::get_if<Scan::Flip>(&stage.how)) {
+      Once<Values, Partial> moved;
+      for (std::size_t r = 0; r < count; ++r) {
+        const Partial& partner = total[r ^ static_cast<std::size_t>(flip->register_flip)];
+        const Partial other = flip->lane_mask == 0 ? partner : moved(key_of(partner), [&] {
+          return shuffled(partner,
+                          [&](Value* word) { return machine_.shuffle_xor(b_, word, flip->lane_mask); });
+        });
+        if (fixed) {
+          const bool upper = of_register(r) != 0;
+          next[r] = upper ? along(other, total[r]) : along(total[r], other);
+          if (upper != reverse) prefix[r] = upper ? along(other, prefix[r]) : along(prefix[r], other);
+          continue;
+        }
+        Value* upper = is_upper(r);
+        next[r] = along(choose(upper, other, total[r]), choose(upper, total[r], other));
+        prefix[r] = reverse ? choose(upper, prefix[r], along(prefix[r], other))
+                            : choose(upper, along(other, prefix[r]), prefix[r]);
+      }
+      total = std::move(next);
+      continue;
+    }
+    // All blocks' totals by number, in each register; those before its own are put in front one by one.
+    const auto& gather = std::get<Scan::Gather>(stage.how);
+    const std::vector<Partial> parts = convert(total, gather.partial, gather.gathered);
+    for (std::size_t r = 0; r < count; ++r) {
+      auto part = [&](std::uint32_t i) { return parts[r + (std::size_t{i} * count)]; };
+      next[r] = part(0);
+      for (std::uint32_t i = 1; i <= mask; ++i)
+        next[r] = along(next[r], part(i));
+      Value* own = number(r);
+      for (std::uint32_t step = 0; step < mask; ++step) { // the nearest block first
+        const std::uint32_t i = reverse ? step + 1 : mask - 1 - step;
+        Value* before =
+            reverse ? b_.CreateICmpUGT(b_.getInt32(i), own) : b_.CreateICmpULT(b_.getInt32(i), own);
+        prefix[r] =
+            choose(before, reverse ? along(prefix[r], part(i)) : along(part(i), prefix[r]), prefix[r]);
+      }
+    }
+    total = std::move(next);
+  }
+
+  for (std::size_t k = 0; k < op.results.size(); ++k) {
     const ir::Value* result = op.result(static_cast<int>(k));
-    if (cpu::keeps_wide(op))
-      for (Value*& v : results[k])
-        v = cpu::round_to(b_, numbers_, v, result->type.dtype);
-    define(result, layout, results[k]);
+    Values values;
+    for (const Partial& p : prefix)
+      values.push_back(cpu::keeps_wide(op) ? cpu::round_to(b_, numbers_, p.values[k], result->type.dtype)
+                                           : p.values[k]);
+    define(result, layout, values);
   }
 }
 
