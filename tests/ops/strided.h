@@ -80,12 +80,7 @@ public:
   }
   // value() for each element, or value(indices...).
   template <class F> void fill(F&& value) {
-    each([&](auto... i) {
-      if constexpr (requires { value(i...); })
-        view(i...) = from_double<T>(static_cast<double>(value(i...)));
-      else
-        view(i...) = from_double<T>(static_cast<double>(value()));
-    });
+    each([&](auto... i) { view(i...) = from_double<T>(value_at(value, i...)); });
   }
 
   template <class... I> double operator()(I... i) const { return to_double(view(i...)); }
@@ -149,6 +144,12 @@ private:
   void make_view(std::int64_t first, const std::array<std::int64_t, R>& e,
                  const std::array<std::int64_t, R>& s, std::index_sequence<I...>) {
     view = TensorView<T, R>(reinterpret_cast<T*>(memory_.get()) + first, {e[I]...}, {s[I]...});
+  }
+  template <class F, class... I> static double value_at(F& value, I... i) {
+    if constexpr (std::is_invocable_v<F&, I...>)
+      return static_cast<double>(value(i...));
+    else
+      return static_cast<double>(value());
   }
   template <int Axis, class F, class... I> void loop(F& function, I... i) const {
     if constexpr (Axis == R)

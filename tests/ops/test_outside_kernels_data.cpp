@@ -174,7 +174,8 @@ TEMPLATE_TEST_CASE("outside: argsort of small rows by counting ranks", "", float
         Tile t = x.tile(m, n).load();
         Tile j = arange(BN);
         Tile inside = j < x.cols();
-        auto mine = expand<2>(t), other = expand<1>(t); // [BM, BN, 1] and [BM, 1, BN]
+        Tile mine = expand<2>(t);  // [BM, BN, 1]
+        Tile other = expand<1>(t); // [BM, 1, BN]
         Tile before = (other < mine) | ((other == mine) & (expand<0>(j) < expand<1>(j)));
         Tile rank = sum(cast<std::int32_t>(before & inside), axis<2>);
         Tile rows = expand<1>(m + arange(BM));
