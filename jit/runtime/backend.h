@@ -20,6 +20,9 @@ struct Compilation {
 // Verifies, binds and lowers; UserError for a config that does not fit.
 Compilation lower(const ir::Kernel& recorded, const Config& config, const std::vector<LayoutClass>& layouts);
 
+// An error about a kernel as a whole, with the line where it was made; others have one already.
+UserError with_place(const UserError& e, SourceLocation where, const std::string& kernel);
+
 // The files of KILN_KEEP for one compilation: "kiln-keep/softmax-1a2b3c4d" and a suffix.
 class KeptFiles {
 public:

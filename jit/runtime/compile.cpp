@@ -72,11 +72,7 @@ public:
       ask_policy();
       compile();
     } catch (const UserError& e) {
-      // Errors about the kernel as a whole get the line where it was made.
-      std::string text = e.what();
-      if (starts_with_location(text)) throw;
-      if (!text.starts_with("kernel ")) text = "kernel " + request_.recorded.name + ": " + text;
-      throw UserError(request_.where, text);
+      throw with_place(e, request_.where, request_.recorded.name);
     }
     return result_;
   }
@@ -149,6 +145,13 @@ private:
 
 } // namespace
 
+UserError with_place(const UserError& e, SourceLocation where, const std::string& kernel) {
+  std::string text = e.what();
+  if (starts_with_location(text)) return e;
+  if (!text.starts_with("kernel ")) text = "kernel " + kernel + ": " + text;
+  return UserError(where, text);
+}
+
 Compilation lower(const ir::Kernel& recorded, const Config& config, const std::vector<LayoutClass>& layouts) {
   Compilation c{
       .lowered = {}, .text = {}, .config = config, .debug = options().debug, .keep = options().keep};
@@ -178,11 +181,11 @@ CompileStatistics compile_statistics() {
   return totals().numbers;
 }
 
-Config config_for(Device device, const Config& config) {
+Config config_for(DeviceKind kind, const Config& config) {
   Config used;
   for (const Binding& b : config)
     if (!is_option(b.name)) used.set(b.name, b.value);
-  if (device.kind() == DeviceKind::Cuda)
+  if (kind == DeviceKind::Cuda)
     used.set(intern(num_warps.name), config.get(num_warps.name).value_or(cuda::default_warps));
   return used;
 }

@@ -45,7 +45,8 @@ struct CompileRequest {
 
 // The config without the options that the device lacks, so that they are part of no key, and with the default
 // of those that it has: a CPU has none, a CUDA device num_warps.
-Config config_for(Device device, const Config& config);
+Config config_for(DeviceKind kind, const Config& config);
+inline Config config_for(Device device, const Config& config) { return config_for(device.kind(), config); }
 
 // Binds, lowers, checks, and takes the code from the cache on disk or compiles and stores it.
 // UserError for a config that does not fit, operations the device lacks, or if the policy forbids compiling.

@@ -27,6 +27,10 @@
 // `expects`, null or misaligned pointers, a config without the size of a dimension, a grid that is too large.
 // An empty grid runs nothing. A failed device_assert is thrown by the stream's synchronize().
 //
+// On a CUDA device, memory is that of Buffers or Tensors of the device; pointers to the host's memory are
+// refused, with the argument, unless the device reaches it (pinned memory, or machines where GPUs reach all).
+// A failed device_assert costs the device there: see device.h.
+//
 // A Kernel is a handle: copies share the compiled code. All its functions are thread-safe and const.
 #pragma once
 
@@ -74,6 +78,8 @@ void launch(KernelCore& core, Stream& stream, Location site, const Config& confi
 void interpret(KernelCore& core, const Config& config, const Grid* grid, std::uint64_t* words);
 void warm_up(KernelCore& core, Device device, Location site, const Config& config,
              std::initializer_list<LayoutClass> layouts);
+void precompile(KernelCore& core, const char* arch, Location site, const Config& config,
+                std::initializer_list<LayoutClass> layouts);
 std::shared_ptr<ir::Kernel> record(KernelCore& core, const Config& config);
 const char* name_of(const KernelCore& core);
 SourceLocation location_of(const KernelCore& core);
@@ -83,6 +89,11 @@ struct StreamAt {
   Stream& stream;
   Location site;
   StreamAt(Stream& s, Location here = Location::current()) : stream(s), site(here) {}
+};
+struct ArchitectureAt {
+  const char* name;
+  Location site;
+  ArchitectureAt(const char* n, Location here = Location::current()) : name(n), site(here) {}
 };
 struct DeviceAt {
   Device device;
@@ -195,6 +206,13 @@ public:
   void warm_up(detail::DeviceAt at, const Config& config,
                std::initializer_list<LayoutClass> layouts = {}) const {
     detail::warm_up(*handle_, at.device, at.site, config, layouts);
+  }
+
+  // Compiles for NVIDIA GPUs that need not be here, "sm_80", "sm_90a" or "sm_100a", into the cache folder,
+  // where launches find it: also those on a machine without ptxas that the folder is copied to. Needs ptxas.
+  void precompile(detail::ArchitectureAt at, const Config& config,
+                  std::initializer_list<LayoutClass> layouts = {}) const {
+    detail::precompile(*handle_, at.name, at.site, config, layouts);
   }
 
   // The tile IR of the kernel, recorded anew.

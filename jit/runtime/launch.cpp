@@ -9,6 +9,7 @@
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/jit/runtime/precompile.h>
 #include <kiln/jit/runtime/run_kernel.h>
 
 #include <algorithm>
@@ -160,6 +161,16 @@ void warm_up(KernelCore& core, Device device, Location at, const Config& config,
   SourceLocation site(at);
   check_not_recording(core, site, "warmed up");
   core.variant({config, core.layout_bits(layouts, site), device});
+}
+
+void precompile(KernelCore& core, const char* arch, Location at, const Config& config,
+                std::initializer_list<LayoutClass> layouts) {
+  SourceLocation site(at);
+  check_not_recording(core, site, "precompiled");
+  passes::check_options(site, core.name, config);
+  const Config used = config_for(DeviceKind::Cuda, config);
+  precompile_kernel(
+      {*core.record(used), used, core.layouts_of(core.layout_bits(layouts, site)), arch, core.where});
 }
 
 } // namespace kiln::detail

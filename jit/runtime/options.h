@@ -11,6 +11,8 @@
 //   KILN_COMPILE_POLICY  allow, warn, forbid: see compile_policy.h
 //   KILN_CPU          CPU to compile for, as LLVM names it; default: the one found
 //   KILN_CUDA_LIBRARY  the NVIDIA driver's library; default: libcuda.so.1
+//   KILN_PTXAS        NVIDIA's assembler; default: on PATH or in /usr/local/cuda/bin. Empty: none, the driver
+//                     assembles
 //
 // A value that is not understood is warned about once, with the legal ones, and the default holds.
 // Thread-safe.

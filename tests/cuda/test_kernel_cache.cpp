@@ -46,15 +46,21 @@ std::string number(const std::string& output, const std::string& key) {
   return output.substr(at, output.find_first_of(" \n", at) - at);
 }
 
+const auto halve = kernel("halve", [](View<float, 1> x, Scalar<bool> really, Scalar<std::int16_t> times) {
+  auto [i] = program_tile(x, BN);
+  x.tile(i).store(where(really, x.tile(i).load() / cast<float>(times), 0.0f));
+});
+
 // One process: what it compiled, what it found, and how often the driver assembled.
 struct Step {
   std::string compiled, found, linked, output;
 };
-Step step(const CacheFolder& folder, std::vector<std::string> variables) {
+Step step(const CacheFolder& folder, std::vector<std::string> variables,
+          const std::string& test = "[.one_launch]") {
   variables.push_back(folder.variable());
   int code = 0;
   Step s;
-  s.output = run_again("[.one_launch]", variables, code);
+  s.output = run_again(test, variables, code);
   INFO(s.output);
   CHECK(code == 0);
   s.compiled = number(s.output, "compiled"), s.found = number(s.output, "found");
@@ -65,10 +71,6 @@ Step step(const CacheFolder& folder, std::vector<std::string> variables) {
 } // namespace
 
 TEST_CASE("one launch, and what it took", "[.one_launch]") {
-  const auto halve = kernel("halve", [](View<float, 1> x, Scalar<bool> really, Scalar<std::int16_t> times) {
-    auto [i] = program_tile(x, BN);
-    x.tile(i).store(where(really, x.tile(i).load() / cast<float>(times), 0.0f));
-  });
   Device device = Device::cuda(0);
   Stream stream(device);
   auto x = Tensor<float, 1>::zeros(device, {100});
@@ -156,4 +158,43 @@ TEST_CASE("where ptxas does not serve, the driver assembles, with one warning") 
   Step refused = step(other, {"KILN_PTXAS=" + ptxas, "FAKE_CUDA=fail=cuModuleLoadDataEx:1:200"});
   CHECK((refused.compiled == "1" && refused.linked == "1"));
   CHECK(refused.output.find("the driver does not load what ptxas") != std::string::npos);
+}
+
+TEST_CASE("one kernel compiled ahead", "[.one_precompile]") {
+  if (const char* arch = std::getenv("TEST_ARCH")) halve.precompile(arch, {BN = 64, num_stages = 2});
+}
+
+TEST_CASE("kernels that were compiled ahead, where there was no GPU, are found by a launch") {
+  const std::string ptxas = find_ptxas();
+  if (ptxas.empty()) {
+    WARN("skipped: no ptxas");
+    return;
+  }
+  CacheFolder folder;
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"})
+    step(folder, {"KILN_PTXAS=" + ptxas, "KILN_CUDA_LIBRARY=none.so", std::string("TEST_ARCH=") + arch},
+         "[.one_precompile]");
+  for (const char* device : {"sm=80", "sm=86", "sm=89", "sm=90", "sm=100"}) {
+    INFO(device);
+    Step there =
+        step(folder, {"KILN_PTXAS=", "KILN_COMPILE_POLICY=forbid", std::string("FAKE_CUDA=") + device});
+    CHECK((there.compiled == "0" && there.found == "1" && there.linked == "0"));
+  }
+  Step here = step(folder, {"KILN_PTXAS=" + ptxas, "KILN_COMPILE_POLICY=forbid"});
+  CHECK((here.compiled == "0" && here.found == "1"));
+}
+
+TEST_CASE("to compile ahead takes ptxas, a folder, and an architecture that is one") {
+  const std::string made = KILN_HERE(1);
+  const auto k = kernel("ahead", [](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    x.tile(i).store(1.0f);
+  });
+  // This program has no ptxas.
+  CHECK(error_of<UserError>([&] { k.precompile("sm_90a", {BN = 64}); }) ==
+        made + ": kernel ahead: compiling for a GPU that is not here needs ptxas; install the CUDA toolkit, "
+               "or name "
+               "one with KILN_PTXAS");
+  CHECK(
+      error_of<UserError>([&] { k.precompile("sm_90a", {BN = 0}); }).starts_with(made + ": kernel ahead: "));
 }

@@ -1,4 +1,4 @@
-// Launches functions on CUDA streams. Not for users: Kernel will stand on it.
+// Launches functions on CUDA streams. Not for users: kernels stand on it (kernel_code.h).
 #pragma once
 
 #include <kiln/jit/runtime/cuda/module.h>
