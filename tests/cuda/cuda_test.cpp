@@ -55,6 +55,7 @@ Fake find_fake() {
   find(f.live, "fake_cuda_live");
   find(f.calls, "fake_cuda_calls");
   find(f.launches, "fake_cuda_launches");
+  find(f.swallow, "fake_cuda_swallow");
   find(f.execute, "fake_cuda_execute");
   find(f.damaged_guards, "fake_cuda_damaged_guards");
   return f;

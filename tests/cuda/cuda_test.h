@@ -29,6 +29,7 @@ struct Fake {
   decltype(&fake_cuda_live) live;
   decltype(&fake_cuda_calls) calls;
   decltype(&fake_cuda_launches) launches;
+  decltype(&fake_cuda_swallow) swallow;
   decltype(&fake_cuda_execute) execute;
   decltype(&fake_cuda_damaged_guards) damaged_guards;
 

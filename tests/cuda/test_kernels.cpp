@@ -1,6 +1,7 @@
 // Kernels on CUDA devices: what reaches the driver is what the kernel says.
 #include "played.h"
 
+#include <allocation_count.h>
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/memory.h>
 
@@ -345,4 +346,26 @@ TEST_CASE("warm_up compiles for a device, and a forbidden compile names it") {
       text.find(": kernel scale is not compiled for the config {BN=32,num_warps=4}, layout classes (aligned) "
                 "on cuda:0, and the compile policy forbids to compile it; call warm_up before, or ship the "
                 "cache folder") != std::string::npos);
+}
+
+TEST_CASE("a warm launch allocates nothing") {
+  FreshFake fresh;
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  auto x = on_device(device, std::vector<float>(100, 1)), y = on_device(device, std::vector<float>(100, 1));
+  auto fused = [&] { assign(stream, y, x.view() * 2.0f + y.view()); };
+  for (int i = 0; i < 3; ++i) {
+    add.launch(stream, {BN = 64}, x, x, y);
+    fused();
+  }
+  fake().swallow(1);
+  const long before = allocation_count();
+  for (int i = 0; i < 1000; ++i) {
+    add.launch(stream, {BN = 64}, x, x, y);
+    fused();
+  }
+  const long after = allocation_count();
+  fake().swallow(0);
+  stream.synchronize();
+  CHECK(after == before);
 }

@@ -40,12 +40,12 @@ void refuse_image(DeviceState& device, Result result, const char* call, std::str
                   std::string_view name, const JitLog& log, OnRefusal on_refusal) {
   if (is_sticky(result)) device.check(result, call);
   std::string what = "kernel \"" + std::string(name) + "\" on " + device.name();
-  if (result == Result::UnsupportedPtxVersion)
+  const bool ptx = is_ptx(image);
+  if (ptx && result == Result::UnsupportedPtxVersion)
     throw UserError(what + ": its PTX is of version " + ptx_version_text(ptx_version_of(image)) +
                     ", which the NVIDIA driver (CUDA " + version_text(device.driver().version) +
                     ") does not read; update the driver");
   std::string errors = trimmed(log.errors());
-  bool ptx = is_ptx(image);
   std::string sm = std::to_string(device.properties().sm);
   what += " (sm_" + sm + "): " + call + ": " + device.driver().describe(result) +
           (errors.empty() ? "; the driver's log is empty" : "; the driver's log:\n" + errors + "\n");

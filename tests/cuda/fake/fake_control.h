@@ -42,6 +42,10 @@ void fake_cuda_hide(const char* function);
 // Forgets settings, failures, what is hidden, and the log of launches; objects and lost devices stay.
 void fake_cuda_reset();
 
+// While it is on, the driver counts no calls, fails none and forgets launches at once: what a launch costs
+// then is the caller's.
+void fake_cuda_swallow(int on);
+
 // Objects that are alive: contexts, modules, streams, events, graphs, execs, links, memory and pinned
 // (blocks), bytes (of device memory), pools.
 long long fake_cuda_live(const char* kind);

@@ -116,6 +116,7 @@ struct State {
   std::map<std::string, long long> calls;
   std::map<std::string, long long> live;
   std::vector<FakeLaunch> launches;
+  std::atomic<bool> swallow{false};
   int (*execute)(const FakeExecution*) = nullptr;
   void* execute_context = nullptr;
   std::mutex streams_mutex;  // held while they are waited for; taken last
