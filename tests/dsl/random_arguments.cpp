@@ -36,6 +36,13 @@ void RandomArguments::place() {
                                                static_cast<std::uint64_t>(b.origin * size_of(b.dtype));
 }
 
+std::vector<std::span<std::byte>> RandomArguments::memories() const {
+  std::vector<std::span<std::byte>> all;
+  for (std::size_t i = 0; i < memories_.size(); ++i)
+    all.push_back({memories_[i].data(), sizes_[i].bytes});
+  return all;
+}
+
 RandomArguments::RandomArguments(const RandomKernel& random, std::uint64_t seed,
                                  const RandomArgumentsOptions& options) {
   std::mt19937_64 engine(seed);

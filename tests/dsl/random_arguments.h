@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ public:
   RandomArguments& operator=(const RandomArguments&) = delete;
 
   const std::uint64_t* words() const { return words_.data(); }
+  std::vector<std::span<std::byte>> memories() const; // what the words point into
 
   // "" if all views hold the same, padding included. Floats are equal if their bits are, if both are NaN or,
   // for kernels that are not exact, if they differ by at most `tolerance` of the larger.

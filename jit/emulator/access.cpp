@@ -1,0 +1,214 @@
+// Where the lanes of an access lead, after all checks.
+#include "access.h"
+
+#include <bit>
+#include <cstdio>
+#include <cstring>
+
+namespace kiln::emulator {
+namespace {
+
+using ptx::Space;
+
+const char* verb(AccessKind kind) {
+  return kind == AccessKind::Read ? "reads" : kind == AccessKind::Write ? "writes" : "updates";
+}
+
+std::string hexadecimal(std::uint64_t v) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(v));
+  return text;
+}
+
+class Locator {
+public:
+  Locator(Warp& w, const Instruction& i, std::uint32_t bytes, std::uint32_t align, AccessKind kind,
+          Located& to)
+      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to) {}
+
+  void lane(int l, Space space) {
+    std::uint64_t a = to_.address[l];
+    if (space == Space::Generic) {
+      switch (a & window_mask) {
+      case 0: space = Space::Global; break;
+      case shared_window: space = Space::SharedCluster; break;
+      case local_window: space = Space::Local; break;
+      case param_window: space = Space::Param; break;
+      default: return fault(Fault::OutOfBounds, l, "in no memory");
+      }
+      a &= ~window_mask;
+    }
+    if (a & (align_ - 1))
+      return fault(Fault::Misaligned, l, "where a multiple of " + std::to_string(align_) + " is needed");
+    switch (space) {
+    case Space::Global:
+    case Space::Const: return global(l, a, space);
+    case Space::Shared:
+    case Space::SharedCluster: return shared(l, a, space);
+    case Space::Local: return local(l, a);
+    case Space::Param: return param(l, a);
+    case Space::Generic: break;
+    }
+  }
+
+private:
+  void fault(Fault f, int l, const std::string& where) {
+    w_.execution.found(f, w_, i_, l,
+                       std::string(verb(kind_)) + " " + std::to_string(bytes_) + " bytes at " +
+                           hexadecimal(to_.address[l]) + ", " + where);
+  }
+
+  void accept(int l, std::uint8_t* host, Region* region, std::uint8_t* shadow) {
+    to_.host[l] = host;
+    to_.region[l] = region;
+    to_.lanes |= Mask(1) << l;
+    if (!shadow) return;
+    if (kind_ != AccessKind::Write) {
+      for (std::uint32_t b = 0; b < bytes_; ++b)
+        if (!shadow[b]) {
+          fault(Fault::Uninitialised, l,
+                "which nothing wrote" + (b ? " from byte " + std::to_string(b) + " on" : std::string()) +
+                    ": " +
+                    (region->kind == Region::Kind::Global
+                         ? w_.execution.allocations.describe(to_.address[l], bytes_)
+                         : region->name));
+          break;
+        }
+    }
+    if (kind_ != AccessKind::Read) std::memset(shadow, 1, bytes_);
+  }
+
+  void global(int l, std::uint64_t a, Space space) {
+    Allocations& all = w_.execution.allocations;
+    Region* r = all.containing(a, bytes_);
+    if (!r) return fault(Fault::OutOfBounds, l, all.describe(a, bytes_));
+    if (!r->alive) return fault(Fault::UseAfterFree, l, "which was freed: " + all.describe(a, bytes_));
+    if (kind_ != AccessKind::Read && (!r->writable || space == Space::Const))
+      return fault(Fault::ReadOnly, l, "which is read only: " + all.describe(a, bytes_));
+    accept(l, reinterpret_cast<std::uint8_t*>(a), r,
+           r->shadow.empty() ? nullptr : r->shadow.data() + (a - r->base));
+  }
+
+  void shared(int l, std::uint64_t a, Space space) {
+    Block* block = &w_.block;
+    if (std::uint64_t rank = a >> cluster_shift) {
+      if (rank > block->cluster.size()) return fault(Fault::OutOfBounds, l, "in no block's shared memory");
+      Block* other = block->cluster[rank - 1];
+      if (other != block && space == Space::Shared)
+        return fault(Fault::OutOfBounds, l, "in another block's shared memory, which takes .shared::cluster");
+      block = other;
+      a &= (std::uint64_t(1) << cluster_shift) - 1;
+    }
+    Region& r = block->shared;
+    if (a >= r.bytes || bytes_ > r.bytes - a)
+      return fault(Fault::OutOfBounds, l,
+                   "and the block has " + std::to_string(r.bytes) + " bytes of shared memory");
+    accept(l, r.data + a, &r, r.shadow.empty() ? nullptr : r.shadow.data() + a);
+  }
+
+  void local(int l, std::uint64_t a) {
+    if (a >= w_.local_bytes() || bytes_ > w_.local_bytes() - a || a % 32 + bytes_ > 32)
+      return fault(Fault::OutOfBounds, l,
+                   "and the thread has " + std::to_string(w_.local_bytes()) + " bytes of local memory");
+    std::uint8_t* host = w_.local(l, a);
+    static Region region = [] {
+      Region r;
+      r.kind = Region::Kind::Local;
+      r.name = "local memory";
+      return r;
+    }();
+    accept(l, host, &region,
+           w_.local_shadow().empty() ? nullptr : w_.local_shadow().data() + (host - w_.local_data()));
+  }
+
+  void param(int l, std::uint64_t a) {
+    static Region region = [] {
+      Region r;
+      r.kind = Region::Kind::Param;
+      r.name = "parameters";
+      return r;
+    }();
+    if (a < frame_params) {
+      auto& params = w_.execution.params;
+      if (a >= params.size() || bytes_ > params.size() - a)
+        return fault(Fault::OutOfBounds, l,
+                     "and the kernel has " + std::to_string(params.size()) + " bytes of parameters");
+      if (kind_ != AccessKind::Read)
+        return fault(Fault::ReadOnly, l, "which is read only: a parameter of the kernel");
+      return accept(l, params.data() + a, &region, nullptr);
+    }
+    a -= frame_params;
+    const std::uint64_t stride = w_.frame()->function->param_bytes;
+    if (a >= stride || bytes_ > stride - a)
+      return fault(Fault::OutOfBounds, l,
+                   "and the function has " + std::to_string(stride) + " bytes of parameters");
+    accept(l, w_.frame()->params.data() + static_cast<std::uint64_t>(l) * stride + a, &region, nullptr);
+  }
+
+  Warp& w_;
+  const Instruction& i_;
+  std::uint32_t bytes_, align_;
+  AccessKind kind_;
+  Located& to_;
+};
+
+// All lanes in one live region of global memory without a shadow: nothing else needs a look.
+bool within_one(Warp& w, Mask lanes, std::uint32_t bytes, std::uint32_t align, AccessKind kind, Located& to) {
+  std::uint64_t low = ~std::uint64_t(0), high = 0, low_bits = 0;
+  if (lanes == all_lanes) {
+    for (int l = 0; l < warp_size; ++l) {
+      const std::uint64_t a = to.address[l];
+      low = a < low ? a : low;
+      high = a > high ? a : high;
+      low_bits |= a;
+    }
+  } else {
+    for (Mask rest = lanes; rest; rest &= rest - 1) {
+      const std::uint64_t a = to.address[std::countr_zero(rest)];
+      low = a < low ? a : low;
+      high = a > high ? a : high;
+      low_bits |= a;
+    }
+  }
+  if (low_bits & (align - 1)) return false;
+  Region* r = w.execution.allocations.containing(low, high - low + bytes);
+  if (!r || !r->alive || !r->shadow.empty() || (kind != AccessKind::Read && !r->writable)) return false;
+  for (int l = 0; l < warp_size; ++l) {
+    to.host[l] = reinterpret_cast<std::uint8_t*>(to.address[l]);
+    to.region[l] = r;
+  }
+  to.lanes = lanes;
+  return true;
+}
+
+} // namespace
+
+void addresses(const Warp& w, const Instruction& i, Mask lanes, std::uint64_t* to) {
+  const std::uint64_t offset = static_cast<std::uint64_t>(i.offset);
+  if (i.mode2 == 64) {
+    const std::uint64_t* a = w.reg<std::uint64_t>(i.a);
+    for (int l = 0; l < warp_size; ++l)
+      to[l] = a[l] + offset;
+  } else {
+    const std::uint32_t* a = w.reg<std::uint32_t>(i.a);
+    for (int l = 0; l < warp_size; ++l)
+      to[l] = static_cast<std::uint32_t>(a[l] + offset);
+  }
+}
+
+void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_t bytes, std::uint32_t align,
+            AccessKind kind, Located& to, bool asynchronous) {
+  to.lanes = 0;
+  const bool quick = (space == Space::Global || space == Space::Generic ||
+                      (space == Space::Const && kind == AccessKind::Read)) &&
+                     within_one(w, lanes, bytes, align, kind, to);
+  if (!quick) {
+    Locator locator(w, i, bytes, align, kind, to);
+    for (Mask rest = lanes; rest; rest &= rest - 1)
+      locator.lane(std::countr_zero(rest), space);
+  }
+  if (Probe* probe = w.execution.probe; probe && to.lanes)
+    probe->access({w, i, kind, asynchronous, to.lanes, bytes, to.host, to.region});
+}
+
+} // namespace kiln::emulator

@@ -1,0 +1,23 @@
+// Where the lanes of an access lead, after all checks.
+#pragma once
+
+#include "block.h"
+
+namespace kiln::emulator {
+
+struct Located {
+  Mask lanes = 0; // that may access
+  std::uint8_t* host[warp_size];
+  Region* region[warp_size];
+  std::uint64_t address[warp_size];
+};
+
+// The addresses of i: register i.a, of 32 or 64 bits by i.mode2, plus i.offset.
+void addresses(const Warp& warp, const Instruction& i, Mask lanes, std::uint64_t* to);
+
+// Checks the access of `bytes` at to.address of each lane and fills the rest of `to`. Faults are reported and
+// their lanes left out.
+void locate(Warp& warp, const Instruction& i, Mask lanes, ptx::Space space, std::uint32_t bytes,
+            std::uint32_t align, AccessKind kind, Located& to, bool asynchronous = false);
+
+} // namespace kiln::emulator

@@ -1,0 +1,232 @@
+// How blocks run, and what is said when something is wrong.
+#include "block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace kiln::emulator {
+namespace {
+
+std::string triple(const std::array<std::uint32_t, 3>& v) {
+  return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
+}
+
+} // namespace
+
+Block::Block(Execution& e, std::array<std::uint32_t, 3> where, std::uint32_t r)
+    : execution(e), index(where), rank(r) {
+  shared.kind = Region::Kind::Shared;
+  shared.name = "shared memory";
+  shared.bytes = e.program.dynamic_offset + e.launch.shared_bytes;
+  shared.storage.reset(new std::uint8_t[shared.bytes + 1]);
+  shared.data = shared.storage.get();
+  std::memset(shared.data, 0, shared.bytes);
+  if (e.options.checks.uninitialised) shared.shadow.assign(shared.bytes + 1, 0);
+  const auto& size = e.launch.block;
+  const std::uint32_t threads = size[0] * size[1] * size[2];
+  for (std::uint32_t first = 0; first < threads; first += warp_size) {
+    const std::uint32_t here = std::min<std::uint32_t>(warp_size, threads - first);
+    warps.push_back(std::make_unique<Warp>(e, *this, static_cast<int>(first / warp_size),
+                                           here == warp_size ? all_lanes : (Mask(1) << here) - 1));
+  }
+}
+
+std::uint32_t Block::alive_threads() const {
+  std::uint32_t n = 0;
+  for (const auto& w : warps)
+    n += static_cast<std::uint32_t>(std::popcount(w->alive()));
+  return n;
+}
+
+bool Block::done() const {
+  return std::all_of(warps.begin(), warps.end(), [](const auto& w) { return w->done(); });
+}
+
+void Block::open_barriers() {
+  for (int id = 0; id < 16; ++id) {
+    BarrierState& b = barriers[id];
+    if (!b.arrived || b.arrived < (b.expected ? b.expected : alive_threads())) continue;
+    for (auto& w : warps)
+      for (Fragment& f : w->fragments())
+        if (f.state == Fragment::State::AtBarrier && f.barrier == id) w->release(f);
+    if (execution.probe) execution.probe->barrier_opened(*this, id);
+    b = {};
+  }
+}
+
+void Block::perform(const PendingCopy& c) {
+  std::memcpy(c.to, c.from, c.bytes - c.filled);
+  std::memset(c.to + (c.bytes - c.filled), 0, c.filled);
+  if (c.to_shadow) std::memset(c.to_shadow, 1, c.bytes);
+}
+
+Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch& l,
+                     std::vector<std::uint8_t> bytes, Probe* watcher)
+    : options(o), allocations(a), program(p), launch(l), params(std::move(bytes)), probe(watcher),
+      random(o.seed), budget(o.instruction_budget) {
+  report.kernel = p.kernel;
+}
+
+Report Execution::run() {
+  std::array<std::uint32_t, 3> cluster = program.cluster;
+  for (auto& c : cluster)
+    c = std::max(c, 1u);
+  const std::uint32_t ranks = cluster[0] * cluster[1] * cluster[2];
+  const std::uint64_t groups[3] = {launch.grid[0] / cluster[0], launch.grid[1] / cluster[1],
+                                   launch.grid[2] / cluster[2]};
+  const std::uint64_t total = groups[0] * groups[1] * groups[2];
+  const std::uint64_t together =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::max(options.resident_blocks, 1)) / ranks);
+  for (std::uint64_t first = 0; first < total && !stopped; first += together) {
+    std::vector<std::unique_ptr<Block>> blocks;
+    for (std::uint64_t g = first; g < std::min(total, first + together); ++g) {
+      const std::uint64_t corner[3] = {g % groups[0] * cluster[0], g / groups[0] % groups[1] * cluster[1],
+                                       g / groups[0] / groups[1] * cluster[2]};
+      std::vector<Block*> members;
+      for (std::uint32_t r = 0; r < ranks; ++r) {
+        blocks.push_back(std::make_unique<Block>(
+            *this,
+            std::array<std::uint32_t, 3>{static_cast<std::uint32_t>(corner[0] + r % cluster[0]),
+                                         static_cast<std::uint32_t>(corner[1] + r / cluster[0] % cluster[1]),
+                                         static_cast<std::uint32_t>(corner[2] + r / cluster[0] / cluster[1])},
+            r));
+        members.push_back(blocks.back().get());
+      }
+      for (Block* b : members)
+        b->cluster = members;
+    }
+    if (probe)
+      for (auto& b : blocks)
+        probe->block_started(*b);
+    run_blocks(blocks);
+    if (probe)
+      for (auto& b : blocks)
+        probe->block_finished(*b);
+  }
+  for (auto n : report.lanes_by_class)
+    report.lane_instructions += n;
+  return std::move(report);
+}
+
+void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
+  std::vector<Warp*> alive, ready;
+  for (auto& b : blocks)
+    for (auto& w : b->warps)
+      alive.push_back(w.get());
+  while (!stopped) {
+    ready.clear();
+    std::erase_if(alive, [](Warp* w) { return w->done(); });
+    if (alive.empty()) return;
+    for (Warp* w : alive)
+      if (w->ready()) ready.push_back(w);
+    if (ready.empty()) return deadlock(blocks);
+    const std::uint64_t draw = random();
+    Warp& w = *ready[draw % ready.size()];
+    // Mostly long turns, which are quick; sometimes short ones, which find more.
+    const std::uint64_t turn = draw >> 61 ? 8192 : 1 + (draw >> 32) % 64;
+    w.run(turn);
+    if (auto& pending = w.block.pending;
+        !pending.empty() && (draw >> 40) % 4 == 0) { // a copy lands by itself
+      const auto at = pending.begin() + static_cast<std::ptrdiff_t>((draw >> 8) % pending.size());
+      w.block.perform(*at);
+      pending.erase(at);
+    }
+  }
+}
+
+std::string Execution::source(const Instruction& i) const {
+  if (i.location < 0 || static_cast<std::size_t>(i.location) >= program.locations.size()) return "";
+  const ptx::Location& l = program.locations[static_cast<std::size_t>(i.location)];
+  auto file = program.files.find(l.file);
+  if (file == program.files.end() || l.line <= 0) return "";
+  return file->second + ":" + std::to_string(l.line);
+}
+
+std::string Execution::place(const Instruction& i) const {
+  std::string text = program.module + ":" + std::to_string(i.line);
+  if (std::string s = source(i); !s.empty()) text += " (" + s + ")";
+  return text;
+}
+
+void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane, const std::string& what,
+                      std::uint64_t times) {
+  for (Finding& f : report.findings)
+    if (f.fault == fault && f.ptx_line == i.line) {
+      f.times += times;
+      return;
+    }
+  if (report.findings.size() >= options.most_reports) {
+    report.left_out += times;
+    return;
+  }
+  std::string opcode;
+  for (const auto& function : program.functions)
+    if (&i >= function->code.data() && &i < function->code.data() + function->code.size())
+      opcode = function->opcodes[static_cast<std::size_t>(&i - function->code.data())];
+  Finding f;
+  f.fault = fault;
+  f.kernel = program.kernel;
+  f.ptx_line = i.line;
+  f.source = source(i);
+  f.block = w.block.index;
+  f.thread = {w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]};
+  f.times = times;
+  f.message = place(i) + ": " + name_of(fault) + ": " + opcode + " " + what + "; kernel " + program.kernel +
+              ", block " + triple(f.block) + ", thread " + triple(f.thread);
+  report.findings.push_back(std::move(f));
+  if (options.stop_at_first) {
+    report.finished = false;
+    stopped = true;
+  }
+}
+
+// Nobody can go on: who waits where?
+void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
+  std::string text;
+  int told = 0;
+  bool divergent = false;
+  const Warp* first = nullptr;
+  const Instruction* where = nullptr;
+  int lane = 0;
+  for (auto& b : blocks)
+    for (auto& w : b->warps) {
+      Mask fellows = 0;
+      for (Fragment& f : w->fragments()) {
+        const Instruction& i = f.frame->function->code[f.at];
+        if (!first) first = w.get(), where = &i, lane = std::countr_zero(f.lanes);
+        const bool partial =
+            f.state == Fragment::State::AtCollective && f.members == 0 && f.lanes != w->alive();
+        divergent |= partial;
+        if (told++ < 8) {
+          char mask[16];
+          std::snprintf(mask, sizeof mask, "0x%08x", f.lanes);
+          text += (text.empty() ? "" : "; ") + std::string("block ") + triple(b->index) + " warp " +
+                  std::to_string(w->index) + " lanes " + mask + " wait at line " + std::to_string(i.line) +
+                  (source(i).empty() ? "" : " (" + source(i) + ")");
+          const std::string& opcode = f.frame->function->opcodes[f.at];
+          text += ", " + opcode;
+          if (f.state == Fragment::State::AtBarrier) {
+            const BarrierState& s = b->barriers[f.barrier];
+            text += ", where " + std::to_string(s.arrived) + " of " +
+                    std::to_string(s.expected ? s.expected : b->alive_threads()) +
+                    " threads are at barrier " + std::to_string(f.barrier);
+          } else if (partial) {
+            text += ", which all lanes of a warp must execute together";
+          } else {
+            std::snprintf(mask, sizeof mask, "0x%08x", f.members & w->alive() & ~f.lanes);
+            text += std::string(", for lanes ") + mask;
+          }
+        }
+        fellows |= f.lanes;
+      }
+    }
+  if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
+  report.finished = false;
+  if (first)
+    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
+          "is never passed, nobody can go on: " + text);
+  stopped = true;
+}
+
+} // namespace kiln::emulator

@@ -1,0 +1,80 @@
+// A block: its warps, shared memory and barriers; and the launch that blocks belong to.
+#pragma once
+
+#include "emulator.h"
+#include "memory.h"
+#include "probe.h"
+#include "warp.h"
+
+#include <deque>
+#include <random>
+
+namespace kiln::emulator {
+
+struct BarrierState {
+  Mask unused = 0;
+  std::uint32_t arrived = 0;  // threads
+  std::uint32_t expected = 0; // threads; 0: all of the block
+  std::uint32_t red_count = 0, red_true = 0;
+  int line = 0;
+};
+
+// One lane's cp.async, between issue and effect.
+struct PendingCopy {
+  Warp* warp = nullptr;
+  int lane = 0;
+  std::uint32_t group = 0; // the lane's
+  std::uint8_t* to = nullptr;
+  const std::uint8_t* from = nullptr;
+  std::uint8_t* to_shadow = nullptr;
+  std::uint32_t bytes = 0, filled = 0; // zeros from `bytes - filled` on
+};
+
+class Block {
+public:
+  Block(Execution& execution, std::array<std::uint32_t, 3> index, std::uint32_t rank);
+  Execution& execution;
+  std::array<std::uint32_t, 3> index;
+  std::uint32_t rank; // in its cluster
+  std::vector<Block*> cluster;
+  Region shared;
+  std::vector<std::unique_ptr<Warp>> warps;
+  BarrierState barriers[16];
+  std::deque<PendingCopy> pending;
+
+  std::uint32_t alive_threads() const;
+  bool done() const;
+  void open_barriers(); // those that have all they wait for
+  void perform(const PendingCopy& copy);
+};
+
+// One launch.
+class Execution {
+public:
+  Execution(Options& options, Allocations& allocations, const Program& program, const Launch& launch,
+            std::vector<std::uint8_t> params, Probe* probe);
+  Report run();
+
+  Options& options;
+  Allocations& allocations;
+  const Program& program;
+  const Launch& launch;
+  std::vector<std::uint8_t> params;
+  Probe* probe;
+  Report report;
+  std::mt19937_64 random;
+  std::uint64_t budget;
+  bool stopped = false; // nothing more is to run
+
+  // Adds to the report, or counts one more of the same kind at the same place.
+  void found(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
+             std::uint64_t times = 1);
+  std::string place(const Instruction& i) const; // "k.ptx:12 (add.cu:7)"
+  std::string source(const Instruction& i) const;
+
+private:
+  void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
+  void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
+};
+
+} // namespace kiln::emulator

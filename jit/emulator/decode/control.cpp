@@ -1,0 +1,221 @@
+// Branches, calls, barriers, fences, and the calls into the system: vprintf and __assertfail.
+#include "../block.h"
+#include "../system_calls.h"
+#include "decoder.h"
+
+#include <bit>
+
+namespace kiln::emulator {
+namespace {
+
+void nothing(Warp&, const Instruction&, Mask) {}
+
+void bra(Decoder& d) {
+  d.take("uni");
+  d.expect_operands(1);
+  const Operand& o = d.operand(0);
+  if (o.kind != Operand::Kind::Name) d.fail("a branch takes a label");
+  Instruction i = d.start();
+  i.step = Step::Branch;
+  const std::size_t at = d.next();
+  d.emit(i);
+  d.branch_to(o.name, at);
+}
+
+void brx(Decoder& d) {
+  if (!d.take("idx")) d.fail("brx takes .idx");
+  d.take("uni");
+  d.expect_operands(2);
+  const ptx::BranchTargets* targets =
+      d.operand(1).kind == Operand::Kind::Name ? d.branch_targets(d.operand(1).name) : nullptr;
+  if (!targets) d.fail("brx.idx takes a register and the name of .branchtargets");
+  Instruction i = d.start();
+  i.step = Step::IndexedBranch;
+  i.a = d.source(0, Type::U32);
+  d.jump_table(*targets, i);
+  d.emit(i);
+}
+
+// call (ret), f, (params);
+void call(Decoder& d) {
+  d.take("uni");
+  std::size_t at = 0;
+  std::vector<const Operand*> returns, params;
+  auto list = [&](const Operand& o, std::vector<const Operand*>& to) {
+    for (const Operand& part : o.parts)
+      to.push_back(&part);
+  };
+  if (d.operands() && d.operand(0).kind == Operand::Kind::List) list(d.operand(at++), returns);
+  const Operand& name = d.operand(at++);
+  if (at < d.operands() && d.operand(at).kind == Operand::Kind::List) list(d.operand(at++), params);
+  if (name.kind != Operand::Kind::Name || d.is_register(name))
+    d.fail("calls through a register are not supported by the emulator");
+  if (at < d.operands()) d.fail("this call has more than a function and its parameters");
+  const auto& module = d.builder().module;
+  auto named = module.function_named.find(name.name);
+  if (named == module.function_named.end())
+    d.fail("the function '" + std::string(name.name) + "' is not declared");
+  const ptx::Function& callee = module.functions[named->second];
+  if (callee.entry) d.fail("a kernel cannot be called");
+  if (returns.size() != callee.returns.size() || params.size() != callee.params.size())
+    d.fail("the call of " + std::string(name.name) + " has " + std::to_string(returns.size()) +
+           " results and " + std::to_string(params.size()) + " parameters, and it takes " +
+           std::to_string(callee.returns.size()) + " and " + std::to_string(callee.params.size()));
+  std::vector<std::uint32_t> places; // of .param variables in the frame
+  auto place = [&](const Operand& o) {
+    auto offset = o.kind == Operand::Kind::Name ? d.param_offset(o.name) : std::nullopt;
+    if (!offset) d.fail("a call takes .param variables of the caller");
+    places.push_back(static_cast<std::uint32_t>(*offset));
+  };
+  for (const Operand* o : returns)
+    place(*o);
+  for (const Operand* o : params)
+    place(*o);
+  Instruction i = d.start();
+  i.extra = d.extras(places);
+  if (!callee.defined) {
+    i.run = system_call(name.name);
+    if (!i.run)
+      d.fail("the function '" + std::string(name.name) + "' is external, and the emulator does not have it");
+    return d.emit(i);
+  }
+  // Room that the callee's variables do not overrun.
+  i.step = Step::Call;
+  i.target = d.builder().function(name.name);
+  d.emit(i);
+}
+
+void ret(Decoder& d) {
+  d.take("uni");
+  Instruction i = d.start();
+  i.step = Step::Return;
+  d.emit(i);
+}
+void leave(Decoder& d) {
+  Instruction i = d.start();
+  i.step = Step::Exit;
+  d.emit(i);
+}
+void trap(Decoder& d) {
+  d.emit(d.plain([](Warp& w, const Instruction& i, Mask m) {
+    w.execution.found(Fault::Trap, w, i, std::countr_zero(m), "was reached",
+                      static_cast<std::uint64_t>(std::popcount(m)));
+    w.execution.report.finished = false;
+    w.execution.stopped = true;
+    w.yield();
+  }));
+}
+void ignored(Decoder& d) { // pmevent, nanosleep, brkpt, discard
+  d.maybe_type();
+  d.take("mask");
+  const bool rest = d.root() == "nanosleep";
+  d.emit(d.plain(rest ? [](Warp& w, const Instruction&, Mask) { w.yield(); } : nothing));
+}
+
+// bar.sync, bar.arrive, bar.red; barrier{.cta}.… ; bar.warp.sync
+void barrier(Decoder& d) {
+  if (d.root() == "bar" && d.take("warp")) {
+    if (!d.take("sync")) d.fail("bar.warp takes .sync");
+    d.expect_operands(1);
+    d.set_class(InstructionClass::WarpWide);
+    Instruction i = d.start();
+    i.step = Step::Collective;
+    i.collective = [](Warp& w, const Participant* p, int n) {
+      Mask all = 0;
+      for (int k = 0; k < n; ++k)
+        all |= p[k].lanes;
+      if (w.execution.probe) w.execution.probe->warp_synchronised(w, all);
+    };
+    i.target = d.source(0, Type::B32);
+    return d.emit(i);
+  }
+  if (d.take("cluster")) d.fail("the instruction 'barrier.cluster' is not known to the emulator yet");
+  d.take("cta");
+  const bool aligned = d.take("aligned") || d.root() == "bar";
+  const std::string_view what = d.take_one_of({"sync", "arrive", "red"});
+  if (what.empty()) d.fail("'" + std::string(d.statement().opcode) + "' takes .sync, .arrive or .red");
+  Instruction i = d.start();
+  i.step = Step::Barrier;
+  i.inner = nullptr;
+  i.target = aligned ? no_register : 0;
+  i.b = no_register;
+  if (what != "red") {
+    d.expect_operands(1, 2);
+    i.mode = what == "arrive";
+    i.a = d.source(0, Type::U32);
+    if (d.operands() == 2) i.b = d.source(1, Type::U32);
+    if (what == "arrive" && d.operands() != 2)
+      d.fail("'" + std::string(d.statement().opcode) + "' takes a barrier and a number of threads");
+    return d.emit(i);
+  }
+  const std::string_view op = d.take_one_of({"popc", "and", "or"});
+  const Type t = d.take_type();
+  if (op.empty() || (op == "popc") != (t == Type::U32) || (op != "popc" && t != Type::Pred))
+    d.fail("a barrier reduction is .popc.u32, .and.pred or .or.pred");
+  d.expect_operands(3, 4);
+  i.mode = op == "popc" ? 2 : op == "and" ? 3 : 4;
+  i.d = d.destination(0, t);
+  i.a = d.source(1, Type::U32);
+  if (d.operands() == 4) i.b = d.source(2, Type::U32);
+  i.c = d.predicate(d.operand(d.operands() - 1));
+  d.emit(i);
+}
+
+void fence(Decoder& d) {
+  d.take_one_of({"sc", "acq_rel", "acquire", "release"});
+  d.take_one_of({"cta", "cluster", "gpu", "gl", "sys"});
+  d.take_prefix("proxy");
+  d.take_prefix("async");
+  d.take_prefix("alias");
+  d.take_prefix("tensormap");
+  d.take_prefix("mbarrier_init");
+  d.take_prefix("op_restrict");
+  d.take_prefix("sync_restrict");
+  d.take_one_of({"global", "shared::cta", "shared::cluster", "shared"});
+  d.take_one_of({"cta", "cluster", "gpu", "sys"});
+  d.emit(d.plain([](Warp& w, const Instruction& i, Mask m) {
+    if (w.execution.probe) w.execution.probe->fence(w, i, m);
+  }));
+}
+
+void grid_control(Decoder& d) {
+  if (!d.take("wait") && !d.take("launch_dependents"))
+    d.fail("griddepcontrol takes .wait or .launch_dependents");
+  d.emit(d.plain(nothing));
+}
+
+void set_registers(Decoder& d) { // setmaxnreg.inc.sync.aligned.u32 n
+  d.take_one_of({"inc", "dec"});
+  d.take("sync");
+  d.take("aligned");
+  d.take_type();
+  d.expect_operands(1);
+  auto n = d.immediate(d.operand(0));
+  if (!n || *n < 24 || *n > 256 || *n % 8) d.fail("setmaxnreg takes a multiple of 8 from 24 to 256");
+  d.emit(d.plain(nothing));
+}
+
+constexpr auto control = InstructionClass::Control;
+constexpr Opcode table[] = {
+    {"bra", control, bra},
+    {"brx", control, brx},
+    {"call", control, call},
+    {"ret", control, ret},
+    {"exit", control, leave},
+    {"trap", control, trap},
+    {"pmevent", control, ignored},
+    {"nanosleep", control, ignored},
+    {"brkpt", control, ignored},
+    {"bar", InstructionClass::Barrier, barrier},
+    {"barrier", InstructionClass::Barrier, barrier},
+    {"membar", InstructionClass::Fence, fence},
+    {"fence", InstructionClass::Fence, fence},
+    {"griddepcontrol", control, grid_control},
+    {"setmaxnreg", control, set_registers},
+};
+
+} // namespace
+
+std::span<const Opcode> control_opcodes() { return table; }
+
+} // namespace kiln::emulator

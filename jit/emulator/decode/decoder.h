@@ -1,0 +1,153 @@
+// Decodes the statements of one function: names become registers, modifiers become handlers.
+//
+// Each family of instructions (arithmetic.cpp, memory.cpp, ...) has a table of the opcodes it knows: the word
+// up to the first '.', the class it is counted in, and a function that takes modifiers and operands and emits
+// instructions. A modifier that nobody took is an error, so nothing is ignored silently.
+#pragma once
+
+#include "../alu.h"
+#include "decode.h"
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+
+namespace kiln::emulator {
+
+class Decoder;
+struct Opcode {
+  std::string_view name;
+  InstructionClass kind;
+  void (*decode)(Decoder&);
+};
+std::span<const Opcode> arithmetic_opcodes();
+std::span<const Opcode> bit_opcodes();
+std::span<const Opcode> comparison_opcodes();
+std::span<const Opcode> conversion_opcodes();
+std::span<const Opcode> move_opcodes();
+std::span<const Opcode> memory_opcodes();
+std::span<const Opcode> atomic_opcodes();
+std::span<const Opcode> control_opcodes();
+std::span<const Opcode> warp_opcodes();
+std::span<const Opcode> matrix_opcodes();
+std::span<const Opcode> asynchronous_opcodes();
+
+// What all functions of a program share while they are decoded.
+struct ProgramBuilder {
+  const ptx::Module& module;
+  Program& program;
+  const std::function<const Region*(std::string_view)>& variable;
+  std::unordered_map<const ptx::Variable*, std::uint64_t> shared; // offsets of static shared variables
+  std::unordered_map<std::string_view, std::uint32_t> functions;
+  std::vector<std::string_view> to_decode; // by index in Program::functions
+  std::uint64_t shared_bytes = 0;
+  std::uint64_t dynamic_align = 16;
+
+  std::uint64_t shared_offset(const ptx::Variable& v);
+  std::uint32_t function(std::string_view name); // its index; decoded later
+};
+
+using ptx::Operand;
+using ptx::Space;
+using ptx::Type;
+
+struct Address {
+  std::uint32_t reg = 0;
+  int width = 64; // of the register
+  std::int64_t offset = 0;
+  std::optional<Space> space; // of the variable it names
+};
+
+class Decoder {
+public:
+  Decoder(ProgramBuilder& builder, const ptx::Function& source, Function& to);
+  void run();
+
+  [[noreturn]] void fail(const std::string& what) const;
+
+  // --- The statement at hand
+  const ptx::Statement& statement() const { return *statement_; }
+  std::string_view root() const { return root_; }
+  bool take(std::string_view modifier); // true once for each time it is there
+  std::string_view take_one_of(std::initializer_list<std::string_view> names); // "" if none
+  Type take_type(); // the first left; refused if none is
+  Type maybe_type();
+  void take_prefix(std::string_view prefix); // modifiers that change nothing here, as L1::evict_first
+  std::optional<std::string_view> next_modifier() const;
+  std::size_t operands() const { return statement_->operands.size(); }
+  const Operand& operand(std::size_t n) const;
+  void expect_operands(std::size_t least, std::size_t most);
+  void expect_operands(std::size_t n) { expect_operands(n, n); }
+  // Mandatory vector of a size; a single operand counts as one of one.
+  std::vector<const Operand*> vector(const Operand& o, std::size_t size) const;
+
+  // --- Registers
+  // A register of at least (or exactly) as many bits, or a constant of that type.
+  std::uint32_t source(const Operand& o, Type type, bool exact = true);
+  std::uint32_t source(std::size_t n, Type type) { return source(operand(n), type); }
+  std::uint32_t destination(const Operand& o, int bits, bool exact = true);
+  std::uint32_t destination(std::size_t n, Type type) { return destination(operand(n), bits_of(type)); }
+  std::uint32_t predicate(const Operand& o); // as source; a negated one becomes a register of its own
+  std::uint32_t constant(std::uint64_t value, int bits, bool local = false);
+  std::uint32_t temporary(int bits);
+  int width(const Operand& o) const; // bits of a register; 0 if it is none
+  bool is_register(const Operand& o) const;
+  std::optional<std::int64_t> immediate(const Operand& o) const;
+  Address address(const Operand& o);
+  std::optional<std::uint64_t> param_offset(std::string_view name) const; // of a .param variable of the body
+  const ptx::BranchTargets* branch_targets(std::string_view name) const;
+
+  // --- Emitting
+  Instruction start() const; // with guard, line and class of the statement
+  Instruction plain(Handler run) const {
+    Instruction i = start();
+    i.run = run;
+    return i;
+  }
+  void emit(Instruction i);
+  void emit_hidden(Instruction i); // without the guard
+  std::uint32_t extras(std::span<const std::uint32_t> values);
+  void branch_to(std::string_view label, std::size_t instruction); // patched at the end
+  void jump_table(const ptx::BranchTargets& targets, Instruction& i);
+  ProgramBuilder& builder() { return builder_; }
+  std::size_t next() const { return to_.code.size(); }
+  void set_class(InstructionClass k) { kind_ = k; }
+
+private:
+  struct Found {
+    std::uint32_t at = 0;
+    Type type = Type::None;
+  };
+  std::optional<Found> find_register(std::string_view name);
+  const ptx::Variable* find_variable(std::string_view name) const;
+  std::optional<std::size_t> find_label(std::string_view name, int scope) const;
+  std::uint32_t place_register(int bits);
+  std::optional<std::uint32_t> special(std::string_view name, int& bits);
+  // The value of a variable's or function's name as an operand.
+  std::optional<Address> symbol(const Operand& o);
+  void layout_params();
+
+  ProgramBuilder& builder_;
+  const ptx::Function& source_;
+  Function& to_;
+  const ptx::Statement* statement_ = nullptr;
+  std::string_view root_;
+  std::vector<std::string_view> modifiers_;
+  InstructionClass kind_ = InstructionClass::Other;
+
+  std::unordered_map<std::uint64_t, std::uint32_t> range_registers_; // range << 32 | number
+  std::vector<std::uint32_t> registers_;
+  std::uint32_t dynamic_ = no_register; // holds the address of dynamic shared memory
+  std::unordered_map<std::uint64_t, std::uint32_t> constants_[5]; // by width and kind
+  std::unordered_map<const ptx::Variable*, std::uint64_t> local_, params_;
+  std::vector<std::uint32_t> first_; // instruction of each statement
+  struct Patch {
+    std::size_t instruction;
+    std::string_view label;
+    int scope, line;
+    std::size_t extra; // ~0: the target itself
+  };
+  std::vector<Patch> patches_;
+};
+
+} // namespace kiln::emulator

@@ -1,0 +1,172 @@
+// A GPU in software: runs the very PTX text that would go to a driver.
+//
+// The way of a kernel: `Module::parse` reads PTX text into a tree of names (ptx/: lexer, parser).
+// `Gpu::launch` decodes the entry and what it calls (decode/): every instruction once, into an `Instruction`
+// (program.h) with a function that executes it and the places of its registers. Then blocks run, one after
+// the other unless `resident_blocks` asks for more, each as warps of 32 lanes.
+//
+// Lanes are vectors. A register of a warp is an array of 32 values, an instruction a loop over it that the
+// compiler turns into vector code (alu_lanes.inc, compiled for three machines), a predicate a 32-bit mask.
+// A guarded or diverged instruction computes all lanes and keeps those of its mask.
+//
+// Divergence. Lanes that went different ways are fragments {position, mask, frame} of a warp (warp.h). The
+// fragment deepest in calls, then first in the text, runs; where two meet they become one again. That
+// reconverges structured code, and a fragment that runs for long while others could is set aside, so that
+// lanes may wait for each other in loops (independent thread scheduling). Warp-wide instructions (shfl, vote,
+// mma...) wait for their members, who may come by different instructions; `.aligned` ones for all living
+// lanes at one place. bar.sync collects warps in the block (block.h).
+//
+// Interleavings. A generator seeded by `Options::seed` picks the next warp and how long it runs, and when
+// asynchronous effects happen; the same seed gives the same run. When nobody can go on, the report says who
+// waits where.
+//
+// Memory (memory.h). Device addresses are host addresses; the emulator knows every allocation, so each access
+// is checked for bounds, life and alignment. Shared and local memory have windows of generic addresses. With
+// `Checks::uninitialised`, every byte has a shadow that tells whether it was written.
+//
+// What plugs in. Checks and counters observe through `Probe` (probe.h): every access with its lanes'
+// addresses, every synchronisation, every asynchronous effect when issued and when performed. The interpreter
+// asks for a probe at few places and none of the instructions knows who listens. Asynchronous copies are
+// queued in the block (`Block::pending`) with the earliest and latest moment at which they may take effect.
+// Blocks of a cluster are resident together, and an address of shared memory carries the block's rank
+// (memory.h).
+//
+//   auto module = emulator::Module::parse(ptx_text, "add.ptx");
+//   emulator::Gpu gpu({.arch = "sm_80", .seed = 7});
+//   auto x = gpu.allocate(4096);
+//   gpu.write(x, values.data(), 4096);
+//   std::uint64_t words[] = {x, 1024};
+//   emulator::Report report = gpu.launch(*module, "add", {.grid = {8}, .block = {128}}, words);
+//   if (!report.ok()) std::puts(report.text().c_str());
+//
+// A Gpu is used by one thread at a time; a Module may be shared.
+#pragma once
+
+#include "program.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kiln::emulator {
+
+class Module {
+public:
+  // UserError "name:LINE: ..." for text that is not PTX, or that has what the parser does not know.
+  static std::shared_ptr<const Module> parse(std::string text, std::string name);
+  std::vector<std::string> kernels() const;
+  const ptx::Module& tree() const { return *tree_; }
+
+private:
+  std::unique_ptr<ptx::Module> tree_;
+};
+
+struct Checks {
+  bool uninitialised = false; // reads of memory nothing wrote
+};
+
+struct Options {
+  std::string arch = "sm_80";
+  std::uint64_t seed = 0;
+  Checks checks = {};
+  std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch
+  int resident_blocks = 1;                          // that run interleaved (a cluster at least)
+  bool stop_at_first = false;                       // report
+  std::size_t most_reports = 100;                   // of different places; the rest are counted
+};
+
+struct Extent { // {128} is 128 x 1 x 1
+  std::uint32_t x = 1, y = 1, z = 1;
+  std::uint32_t operator[](std::size_t axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
+};
+
+struct Launch {
+  Extent grid = {}, block = {};
+  std::uint64_t shared_bytes = 0; // dynamic
+};
+
+enum class Fault : std::uint8_t {
+  OutOfBounds,
+  UseAfterFree,
+  Misaligned,
+  ReadOnly,
+  Uninitialised,
+  BarrierDivergence,
+  Deadlock,
+  Budget,
+  StackOverflow,
+  Assertion,
+  Trap,
+  IllegalOperand,
+};
+const char* name_of(Fault fault);
+
+// One thing that is wrong, at one instruction, told for the first thread that did it.
+struct Finding {
+  Fault fault;
+  std::string message; // one line, with everything below in it
+  std::string kernel;
+  int ptx_line = 0;
+  std::string source; // "file:line", if .loc said
+  std::array<std::uint32_t, 3> block{}, thread{};
+  std::uint64_t times = 1; // lanes
+};
+
+struct Report {
+  std::string kernel;
+  std::vector<Finding> findings;
+  std::uint64_t left_out = 0; // findings beyond Options::most_reports
+  bool finished = true;       // all threads ran to their end
+  std::string printed;        // by printf in the kernel
+  std::uint64_t warp_instructions = 0, lane_instructions = 0;
+  std::array<std::uint64_t, instruction_classes> lanes_by_class{};
+
+  bool ok() const { return findings.empty() && finished; }
+  std::string text() const; // for people, a line for each finding
+  std::string json() const;
+};
+
+class Probe;
+
+class Gpu {
+public:
+  explicit Gpu(Options options = {});
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // Device memory: unwritten at first, with guards around it. An address is valid until it is freed, and
+  // accesses after that are reported as such.
+  std::uint64_t allocate(std::uint64_t bytes, std::string name = "");
+  void free(std::uint64_t address); // UserError unless it came from allocate
+  void write(std::uint64_t to, const void* from, std::uint64_t bytes);
+  void read(void* to, std::uint64_t from, std::uint64_t bytes) const;
+  // Host memory becomes device memory at its own address, written already, until `forget`.
+  void share(void* host, std::uint64_t bytes, std::string name = "", bool writable = true);
+  void forget(void* host);
+  // Address and size of a module's .global or .const variable, which live as long as the Gpu.
+  std::pair<std::uint64_t, std::uint64_t> variable(std::shared_ptr<const Module> module,
+                                                   const std::string& name);
+
+  // Runs a kernel to its end. `words`: one for each parameter, of which the low bytes count.
+  // UserError for what can be said before running (no such kernel, instructions that are not known, wrong
+  // arguments, absurd grids); what goes wrong in running is in the report.
+  Report launch(std::shared_ptr<const Module> module, const std::string& kernel, const Launch& launch,
+                std::span<const std::uint64_t> words);
+  // The same with the parameters' bytes laid out as the kernel declares them.
+  Report launch_packed(std::shared_ptr<const Module> module, const std::string& kernel, const Launch& launch,
+                       std::span<const std::byte> parameters);
+
+  Options& options();
+  void attach(Probe* probe); // which must outlive its use; null detaches
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace kiln::emulator

@@ -1,0 +1,59 @@
+// What memory exists, and where an address leads.
+//
+// Global and constant addresses are host addresses. Generic addresses of shared, local and parameter memory
+// lie in windows that no host address is in. A shared::cluster address is rank + 1 of its block in bits 24
+// and up; zero there means the block's own.
+#pragma once
+
+#include "program.h"
+
+#include <map>
+
+namespace kiln::emulator {
+
+inline constexpr std::uint64_t shared_window = std::uint64_t(1) << 56;
+inline constexpr std::uint64_t local_window = std::uint64_t(2) << 56;
+inline constexpr std::uint64_t param_window = std::uint64_t(3) << 56;
+inline constexpr std::uint64_t code_window = std::uint64_t(4) << 56; // "addresses" of functions
+inline constexpr std::uint64_t window_mask = std::uint64_t(0xff) << 56;
+inline constexpr int cluster_shift = 24;
+// .param addresses from here on are variables of a frame, below it the kernel's parameters.
+inline constexpr std::uint64_t frame_params = std::uint64_t(1) << 20;
+
+struct Region {
+  enum class Kind : std::uint8_t { Global, Constant, Shared, Local, Param };
+  Kind kind = Kind::Global;
+  std::uint64_t base = 0, bytes = 0; // as addressed
+  std::uint8_t* data = nullptr;
+  std::vector<std::uint8_t> shadow; // 1 for each byte that was written; empty: all were
+  std::string name;
+  bool alive = true, writable = true, owned = false;
+  std::unique_ptr<std::uint8_t[]> storage;
+};
+
+// Allocations by address. Freed ones stay known, and their memory unused, until a lot was freed.
+class Allocations {
+public:
+  Region& allocate(std::uint64_t bytes, std::string name, bool shadowed);
+  void free(std::uint64_t address);
+  Region& share(void* host, std::uint64_t bytes, std::string name, bool writable);
+  void forget(std::uint64_t address);
+  // The region that starts at or before the address, if it is no further behind its end than a guard.
+  Region* nearest(std::uint64_t address);
+  Region* containing(std::uint64_t address, std::uint64_t bytes) {
+    if (last_ && address - last_->base < last_->bytes && bytes <= last_->bytes - (address - last_->base))
+      return last_;
+    return find(address, bytes);
+  }
+  // "4 bytes past the end of allocation x (128 bytes at 0x...)"
+  std::string describe(std::uint64_t address, std::uint64_t bytes);
+
+private:
+  Region* find(std::uint64_t address, std::uint64_t bytes);
+  std::map<std::uint64_t, std::unique_ptr<Region>> regions_;
+  std::vector<std::uint64_t> freed_;
+  std::uint64_t freed_bytes_ = 0;
+  Region* last_ = nullptr; // alive
+};
+
+} // namespace kiln::emulator

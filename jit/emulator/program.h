@@ -1,0 +1,116 @@
+// A kernel decoded for execution: every instruction once, into a compact form.
+//
+// A register is an array of 32 lanes in the frame of a function, and an operand is its byte offset there.
+// Constants are registers too (filled when a frame is made), so that a handler never asks what an operand is.
+#pragma once
+
+#include "ptx/ast.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::emulator {
+
+using Mask = std::uint32_t; // a bit for each lane
+inline constexpr Mask all_lanes = ~Mask(0);
+inline constexpr int warp_size = 32;
+
+class Warp;
+struct Instruction;
+struct Participant;
+using Handler = void (*)(Warp& warp, const Instruction& i, Mask lanes);
+// Warp-wide operations: all members at once, who may have come by different instructions.
+using CollectiveHandler = void (*)(Warp& warp, const Participant* participants, int count);
+
+enum class Step : std::uint8_t {
+  Plain, // run and go on
+  Branch,
+  IndexedBranch,
+  Call,
+  Return,
+  Exit,
+  Collective,
+  Barrier,
+};
+
+// Classes of instructions, for counting.
+#define KILN_INSTRUCTION_CLASSES(X)                                                                          \
+  X(Integer, "integer")                                                                                      \
+  X(Float32, "f32") X(Float64, "f64") X(Half, "f16/bf16") X(Special, "special function")                     \
+      X(Conversion, "conversion") X(Comparison, "comparison") X(Move, "move") X(Load, "load")                \
+          X(Store, "store") X(Atomic, "atomic") X(Control, "control") X(Barrier, "barrier")                  \
+              X(WarpWide, "warp-wide") X(Tensor, "tensor core") X(Asynchronous, "asynchronous")              \
+                  X(Fence, "fence") X(Other, "other")
+enum class InstructionClass : std::uint8_t {
+#define X(name, text) name,
+  KILN_INSTRUCTION_CLASSES(X)
+#undef X
+};
+inline constexpr int instruction_classes = static_cast<int>(InstructionClass::Other) + 1;
+const char* name_of(InstructionClass c);
+
+inline constexpr std::uint32_t no_register = ~0u;
+
+struct Instruction {
+  Handler run = nullptr;
+  union {
+    Handler inner = nullptr; // of a wrapper
+    CollectiveHandler collective;
+    Mask (*compare)(const void*, const void*);
+  };
+  std::uint32_t d = 0, a = 0, b = 0, c = 0; // registers
+  std::uint32_t guard = no_register;
+  bool guard_negated = false;
+  Step step = Step::Plain;
+  InstructionClass kind = InstructionClass::Other;
+  ptx::Type type = ptx::Type::None;
+  ptx::Space space = ptx::Space::Generic;
+  std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
+  std::uint32_t target = 0;         // of a branch; a function; an index
+  std::uint32_t extra = 0;          // in Function::extras: further registers
+  std::uint32_t count = 0;          // of those
+  std::int64_t offset = 0;          // of an address
+  std::int32_t line = 0, location = -1;
+};
+
+// What a function's frame must be filled with.
+struct Constant {
+  std::uint32_t at = 0;
+  int bits = 32;
+  std::uint64_t value = 0;
+  bool local = false;   // relative to the frame's local memory
+  bool dynamic = false; // the address of dynamic shared memory
+};
+
+struct Function {
+  std::string name;
+  bool entry = false;
+  std::vector<Instruction> code; // ends with an Exit
+  std::vector<std::uint32_t> extras;
+  std::vector<Constant> constants;
+  std::uint32_t register_bytes = 0;
+  std::uint64_t local_bytes = 0;
+  std::uint64_t param_bytes = 0; // of .param variables in a frame, per lane
+  struct Param {
+    std::uint64_t offset = 0, bytes = 0;
+  };
+  std::vector<Param> returns, params;
+  std::vector<std::string> opcodes; // of each instruction, for reports
+};
+
+// An entry, and all that it calls.
+struct Program {
+  std::string module, kernel;
+  std::vector<std::unique_ptr<Function>> functions; // [0] is the entry
+  std::uint64_t shared_bytes = 0; // static; dynamic shared memory starts at `dynamic_offset`
+  std::uint64_t dynamic_offset = 0;
+  std::uint64_t kernel_param_bytes = 0;
+  std::array<std::uint32_t, 3> required{}, maximum{}, cluster{};
+  std::vector<ptx::Location> locations;
+  std::map<int, std::string> files;
+};
+
+} // namespace kiln::emulator

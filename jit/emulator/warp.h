@@ -1,0 +1,115 @@
+// A warp: 32 lanes, their frames of registers, and the fragments they split into.
+#pragma once
+
+#include "program.h"
+
+#include <memory>
+#include <vector>
+
+namespace kiln::emulator {
+
+class Block;
+class Execution;
+
+// The registers and local variables of one activation of a function.
+struct Frame {
+  const Function* function = nullptr;
+  Frame* caller = nullptr;
+  std::uint32_t return_to = 0; // in the caller
+  int depth = 0;
+  Mask lanes = 0; // not returned yet
+  std::uint64_t local_base = 0;
+  std::uint8_t* registers = nullptr;
+  std::vector<std::uint8_t> params; // .param variables, 32 lanes after each other
+  std::unique_ptr<std::uint8_t[]> storage;
+  Mask carry = 0; // CC.CF
+};
+
+struct Fragment {
+  enum class State : std::uint8_t { Ready, AtCollective, AtBarrier };
+  Frame* frame = nullptr;
+  std::uint32_t at = 0;
+  Mask lanes = 0;
+  State state = State::Ready;
+  Mask active = 0;  // of the lanes, those whose guard holds, where it waits
+  Mask members = 0; // that a collective waits for
+  int barrier = -1;
+};
+
+// Who takes part in a warp-wide operation, by which instruction.
+struct Participant {
+  const Instruction* instruction;
+  Frame* frame;
+  Mask lanes;
+  template <class T> T* reg(std::uint32_t offset) const {
+    return reinterpret_cast<T*>(frame->registers + offset);
+  }
+};
+
+class Warp {
+public:
+  Warp(Execution& execution, Block& block, int index, Mask lanes);
+
+  // Runs up to `quantum` instructions; fewer if all lanes wait or are done.
+  void run(std::uint64_t quantum);
+  bool done() const { return alive_ == 0; }
+  bool ready() const { return ready_; }
+  Mask alive() const { return alive_; }
+  void kill(); // after a fault that nothing can follow
+
+  template <class T> T* reg(std::uint32_t offset) const {
+    return reinterpret_cast<T*>(__builtin_assume_aligned(registers_ + offset, sizeof(T) < 4 ? 4 : 64));
+  }
+  Mask& pred(std::uint32_t offset) const { return *reinterpret_cast<Mask*>(registers_ + offset); }
+  const std::uint32_t* extras(const Instruction& i) const {
+    return frame_->function->extras.data() + i.extra;
+  }
+
+  Execution& execution;
+  Block& block;
+  const int index;
+  Frame* frame() const { return frame_; }
+  Frame& root() const { return *frames_.front(); }
+  std::vector<Fragment>& fragments() { return fragments_; }
+  std::uint32_t tid[3][warp_size] = {}; // x, y, z of each lane
+
+  // Local memory: 32 bytes of each lane after each other, so that it can grow.
+  std::uint8_t* local(int lane, std::uint64_t offset) {
+    return local_.data() + (offset / 32 * warp_size + static_cast<std::uint64_t>(lane)) * 32 + offset % 32;
+  }
+  std::uint64_t local_bytes() const { return local_.size() / warp_size; }
+  std::vector<std::uint8_t>& local_shadow() { return local_shadow_; }
+  std::uint8_t* local_data() { return local_.data(); }
+
+  // A fragment's barrier opened: it goes on behind it.
+  void release(Fragment& f);
+  void refresh(); // after fragments changed from outside
+  void yield() { yielded_ = true; }
+  void exit_lanes(Mask lanes);
+
+  std::uint32_t copy_group[warp_size] = {}; // of cp.async: the number of the open group of each lane
+
+private:
+  bool select();
+  void merge(Fragment& into);
+  std::uint64_t execute(Fragment& f, std::uint64_t budget, std::uint32_t stop);
+  bool meet(Fragment& f); // at a collective: true if it went through
+  void call(Fragment& f, const Instruction& i, Mask lanes);
+  void leave(Fragment& f, Mask lanes);
+  void arrive(Fragment& f, const Instruction& i, Mask lanes);
+  Frame* push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes);
+  void collect_frames();
+  void place(const Fragment& f); // add, joining one at the same place
+
+  std::uint8_t* registers_ = nullptr;
+  Frame* frame_ = nullptr;
+  Mask alive_;
+  bool ready_ = true, yielded_ = false;
+  std::vector<Fragment> fragments_;
+  std::size_t current_ = 0;
+  std::uint64_t turn_ = 0; // instructions since the current fragment was chosen while others were ready
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<std::uint8_t> local_, local_shadow_;
+};
+
+} // namespace kiln::emulator
