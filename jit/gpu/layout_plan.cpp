@@ -12,6 +12,10 @@ using ir::Opcode;
 
 namespace {
 
+// A free tile is made anew by each of its users, so that what uses a tile twice, twenty times in a row, would
+// make the first a million times.
+constexpr int longest_free = 24;
+
 int log2_of_warps(int warps) { return std::countr_zero(static_cast<unsigned>(warps)); }
 
 // The widest vector, in bits of elements, that leaves work for every thread.
@@ -60,7 +64,8 @@ private:
   std::optional<LinearLayout> of_broadcast(const ir::Op& op) const;
 
   LayoutPlan& plan_;
-  std::vector<const ir::Value*> placed_; // in program order
+  std::vector<const ir::Value*> placed_;                  // in program order
+  std::unordered_map<const ir::Value*, int> free_length_; // operations that making a free tile takes
 };
 
 // A layout of the result that agrees with the operand's: that of a tile seen before which, without the axes
@@ -178,8 +183,15 @@ void Planner::visit(const ir::Op& op) {
     return;
   default: break;
   }
-  if (op.num_results() == 1 && op.result()->type.is_tile())
-    if (auto layout = natural(op)) place(op.result(), *layout);
+  if (op.num_results() != 1 || !op.result()->type.is_tile()) return;
+  if (auto layout = natural(op)) return place(op.result(), *layout);
+  int length = 1;
+  for (const ir::Value* operand : op.operands)
+    if (auto known = free_length_.find(operand); known != free_length_.end()) length += known->second;
+  if (length > longest_free)
+    place(op.result(), default_layout(op.result()->type, plan_.warps));
+  else
+    free_length_[op.result()] = length;
 }
 
 } // namespace
