@@ -109,6 +109,8 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   result.entry = entry->getName().str();
   const std::string threads = std::to_string(32 * options.warps);
   entry->addFnAttr("nvvm.reqntid", threads + ",1,1");
+  // One block a multiprocessor will do: without this ptxas spills where that lets more of them fit.
+  entry->addFnAttr("nvvm.minctasm", "1");
   if (options.keep_llvm) {
     llvm::raw_string_ostream stream(result.llvm);
     module.print(stream, nullptr);
