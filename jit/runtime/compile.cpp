@@ -121,7 +121,9 @@ private:
   void compile() {
     Stopwatch watch;
     KeptFiles(c_, backend_->keys().front())
-        .write(c_.keep.tile, ".tile", ir::print(request_.recorded) + "\n" + c_.text);
+        .write(c_.keep.tile, ".tile",
+               "// config " + request_.config.to_string() + "\n// layouts " + text_of(request_.layouts) +
+                   "\n" + ir::print(request_.recorded) + "\n" + c_.text);
     StoredCode code = backend_->compile(*result_);
     double ms = watch.ms();
     if (log_enabled(LogLevel::Info))

@@ -1,6 +1,7 @@
 // Records a kernel written in the language, verifies it, binds it and runs it in the interpreter.
 #pragma once
 
+#include "keep_kernel.h"
 #include "kernel_arguments.h"
 
 #include <kiln/dsl/ir/printer.h>
@@ -24,6 +25,7 @@ template <class F> std::unique_ptr<ir::Kernel> recorded(const F& function, const
 // Ready for the interpreter, as every back end gets it: bound and simplified.
 template <class F> std::unique_ptr<ir::Kernel> bound(const F& function, const Config& config) {
   auto kernel = recorded(function, config);
+  keep_kernel(*kernel, config);
   passes::PassOptions options;
   options.config = config;
   auto lowered = passes::lower_generic(*kernel, options);

@@ -1,6 +1,7 @@
 // Runs a tile IR kernel on the CPU back end and in the interpreter, for comparing both.
 #pragma once
 
+#include <dsl/keep_kernel.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/dsl/ir/parser.h>
@@ -23,6 +24,7 @@ struct CpuKernel {
 
   CpuKernel(const ir::Kernel& recorded, const Config& config, std::vector<LayoutClass> layouts = {},
             cpu::CompileOptions options = {}, const cpu::Target& target = cpu::host_target()) {
+    keep_kernel(recorded, config);
     passes::PassOptions pass_options;
     pass_options.config = config;
     pass_options.layouts = std::move(layouts);

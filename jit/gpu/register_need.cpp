@@ -1,0 +1,129 @@
+// Liveness of tiles over the program's order: a value of a loop's outside that is used inside lives until the
+// loop ends, as do the values that it carries.
+#include <kiln/jit/gpu/register_need.h>
+
+#include <kiln/jit/gpu/layouts.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace kiln::gpu {
+namespace {
+
+class Walk {
+public:
+  explicit Walk(const LayoutPlan& plan) : plan_(plan) {}
+
+  RegisterNeed run(const ir::Kernel& kernel) {
+    number(kernel.body);
+    std::vector<std::int64_t> change(static_cast<std::size_t>(next_) + 2);
+    auto add = [&](const Life& life) {
+      change[static_cast<std::size_t>(life.begin)] += life.words;
+      change[static_cast<std::size_t>(life.end) + 1] -= life.words;
+    };
+    for (const auto& [value, life] : lives_) {
+      add(life);
+      if (life.words > need_.largest) {
+        need_.largest = life.words;
+        need_.largest_tile = value;
+      }
+    }
+    for (const Life& life : copies_)
+      add(life);
+    for (const auto& [key, life] : masks_)
+      if (life.begin != life.end) add(life);
+    std::int64_t now = 0;
+    for (std::int64_t c : change)
+      need_.at_once = std::max(need_.at_once, now += c);
+    return need_;
+  }
+
+private:
+  struct Life {
+    int begin, end;
+    std::int64_t words;
+  };
+
+  std::int64_t words_of(const ir::Value* v) const {
+    const LinearLayout* layout = plan_.find(v);
+    if (!layout) return 0;
+    const std::int64_t registers = std::int64_t{1} << layout->in_bits(in_register);
+    return registers * (v->type.pointer || size_of(v->type.dtype) == 8 ? 2 : 1);
+  }
+
+  // Which elements of an access lie in the view, along each axis: once for all accesses that share an offset.
+  // Both comparisons, and what LLVM makes of them for more than one use.
+  void use_masks(const ir::Op& op, int at) {
+    const bool store = op.is(ir::Opcode::ViewStore);
+    if (!store && !op.is(ir::Opcode::ViewLoad) && !op.is(ir::Opcode::ViewMask)) return;
+    const ir::Value* tile = store ? op.stored_value() : op.result();
+    const LinearLayout* layout = plan_.find(tile);
+    if (!layout) return;
+    const auto& axes = op.integers("axes");
+    for (std::size_t t = 0; t < axes.size(); ++t) {
+      std::int64_t places = 1;
+      for (int i = 0; i < layout->in_bits(in_register); ++i)
+        if (layout->basis(in_register, i, axis_name(static_cast<int>(t))) != 0) places *= 2;
+      const auto axis = static_cast<std::size_t>(axes[t]);
+      auto [life, fresh] =
+          masks_.try_emplace({op.operand(0), axis, op.view_offsets()[axis]}, Life{at, at, 4 * places});
+      if (!fresh) life->second.end = at;
+    }
+  }
+
+  // What is made where it is used (a free tile) needs what it is made of there.
+  void use(const ir::Value* v, int at) {
+    if (auto life = lives_.find(v); life != lives_.end()) life->second.end = std::max(life->second.end, at);
+    if (v->type.is_tile() && !plan_.find(v) && v->def)
+      for (const ir::Value* operand : v->def->operands)
+        use(operand, at);
+  }
+
+  void number(const ir::Region& region) {
+    for (const auto& op : region.ops) {
+      const int at = next_++;
+      for (const ir::Value* v : op->operands)
+        use(v, at);
+      // A product's factors are copied into layouts of its own.
+      if (op->is(ir::Opcode::Dot))
+        copies_.push_back({at, at, words_of(op->operand(0)) + words_of(op->operand(1))});
+      use_masks(*op, at);
+      for (const auto& inner : op->regions) {
+        for (const auto& arg : inner->args)
+          lives_[arg.get()] = {next_, next_, words_of(arg.get())};
+        number(*inner);
+      }
+      // Whatever a region reads from outside is wanted again by the loop's next round.
+      const int end = next_;
+      auto stretch = [&](auto& lives) {
+        for (auto& [key, life] : lives)
+          if (life.end > at && life.begin <= at) life.end = end;
+      };
+      if (!op->regions.empty()) {
+        stretch(lives_);
+        stretch(masks_);
+      }
+      for (const auto& inner : op->regions)
+        for (const auto& arg : inner->args)
+          lives_[arg.get()].end = end;
+      for (const auto& r : op->results)
+        lives_[r.get()] = {end, end, words_of(r.get())};
+    }
+  }
+
+  const LayoutPlan& plan_;
+  std::unordered_map<const ir::Value*, Life> lives_;
+  std::map<std::tuple<const ir::Value*, std::size_t, const ir::Value*>, Life> masks_;
+  std::vector<Life> copies_;
+  int next_ = 0;
+  RegisterNeed need_;
+};
+
+} // namespace
+
+RegisterNeed register_need(const ir::Kernel& lowered, const LayoutPlan& plan) {
+  return Walk(plan).run(lowered);
+}
+
+} // namespace kiln::gpu

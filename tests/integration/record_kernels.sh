@@ -1,0 +1,29 @@
+#!/bin/bash
+# Runs tests and samples and keeps the kernels that they record as tile IR, for the tests that compile them for GPUs.
+#   record_kernels.sh FOLDER API_TESTS UNIT_TESTS SOURCE_DIR SAMPLE...
+set -u
+folder=$1 api_tests=$2 unit_tests=$3 source=$4
+shift 4
+fail() { echo "record_kernels: $1"; exit 1; }
+rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || exit 1
+export KILN_KEEP=tile KILN_KEEP_DIR=$folder
+
+"$api_tests" >api_tests.log 2>&1 || fail "api_tests failed, see $folder/api_tests.log"
+# Files of unit tests whose kernels people wrote; the random ones have tests of their own.
+files=()
+for file in test_assign test_assign_kernel test_kernel_launch test_language_edges test_language_kernels test_language_data_kernels \
+  test_language_network_kernels test_language_functions test_cpu_codegen test_cpu_hard; do
+  files+=("[#$file]~[slow]~[.],")
+done
+"$unit_tests" -# "${files[*]}" >unit_tests.log 2>&1 || fail "unit_tests failed, see $folder/unit_tests.log"
+for sample in "$@"; do
+  arguments=(100 100 100)
+  case $sample in
+  */01_*) arguments=(1000) ;;
+  */05_* | */llama_mlp) ;;
+  */06_*) arguments=("$source/samples/data/camera.png" sharpened.png 90 90) ;;
+  *) arguments=(100 1000) ;;
+  esac
+  "$sample" "${arguments[@]}" >sample.log 2>&1 || fail "$sample ${arguments[*]} failed, see $folder/sample.log"
+done
+echo "$(find . -name '*.tile' | wc -l) kernels"

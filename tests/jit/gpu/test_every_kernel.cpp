@@ -1,0 +1,213 @@
+// Every kernel of ops, samples and tests assembles for the three architectures, without a spill, a local
+// stack or a warning.
+//
+//   KILN_TEST_KERNELS  folders with .tile files (KILN_KEEP=tile writes them), separated by ":"
+//   KILN_TEST_ARCH     one architecture only
+//   KILN_TEST_COUNT    how many variants are drawn of each architecture; 0: all there are
+//   KILN_TEST_SEED     which; default 1, since a draw costs minutes
+//
+// A kernel's variants: other dtypes, all views of one layout class or those that it ran with, 1 to 8 warps,
+// and tiles from small to what is sane. Sane: the tiles that are alive at once take at most 3/8 of a thread's
+// registers (gpu::register_need), 96 of 255 in blocks of up to 8 warps, which leaves the rest for addresses,
+// masks and copies in other layouts. A config that wants more may spill; the largest sane one, which is
+// tried, must not. Kernels with sin, cos or tan have half of that: far arguments are reduced by a call,
+// before which whatever is alive is saved.
+#include "kernel_collection.h"
+
+#include <kiln/dsl/error.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/jit/gpu/compiler.h>
+#include <kiln/jit/gpu/ptxas.h>
+#include <kiln/jit/gpu/register_need.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <sstream>
+
+using namespace kiln;
+
+namespace {
+
+std::int64_t sane_registers(int warps) { return 3 * 65536 / (32 * std::max(warps, 8)) / 8; }
+
+const char* const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
+
+struct Variant {
+  const test::CollectedKernel* kernel = nullptr;
+  Config config;
+  std::vector<LayoutClass> layouts;
+  int warps = 4;
+};
+
+std::string to_string(const Variant& v) {
+  std::string text = v.kernel->name + " {" + v.config.to_string() + "} num_warps=" + std::to_string(v.warps);
+  for (LayoutClass c : v.layouts)
+    text += c == LayoutClass::Any ? " any" : c == LayoutClass::Unit ? " unit" : " aligned";
+  return text;
+}
+
+std::int64_t elements_at_most(const Config& config) {
+  std::int64_t product = 1;
+  for (const Binding& b : config)
+    if (!is_option(b.name)) product = std::min<std::int64_t>(product * b.value, std::int64_t{1} << 40);
+  return product;
+}
+
+// The config with its largest size halved; none if all are 1.
+bool shrink(Config& config) {
+  const Binding* largest = nullptr;
+  for (const Binding& b : config)
+    if (!is_option(b.name) && b.value > 1 && (!largest || b.value > largest->value)) largest = &b;
+  if (!largest) return false;
+  config.set(largest->name, largest->value / 2);
+  return true;
+}
+
+bool is_sane(const ir::Kernel& kernel, int warps) {
+  bool calls = false;
+  ir::walk(kernel.body, [&](const ir::Op& op) {
+    calls |= op.is(ir::Opcode::Sin) || op.is(ir::Opcode::Cos) || op.is(ir::Opcode::Tan);
+  });
+  return gpu::register_need(kernel, gpu::plan_layouts(kernel, warps)).at_once <=
+         sane_registers(warps) / (calls ? 2 : 1);
+}
+
+// The kernel in the largest sizes below the variant's that are sane, or else with more warps; null if it
+// takes none such.
+std::unique_ptr<ir::Kernel> sane(Variant& v) {
+  std::unique_ptr<ir::Kernel> kernel;
+  do {
+    if (elements_at_most(v.config) > std::int64_t{1} << 26) continue;
+    try {
+      kernel = test::lowered(*v.kernel, v.config, v.layouts);
+      if (is_sane(*kernel, v.warps)) return kernel;
+    } catch (const UserError&) { // the sizes do not fit together
+    }
+  } while (shrink(v.config));
+  for (; kernel && v.warps < 32; v.warps *= 2)
+    if (is_sane(*kernel, 2 * v.warps)) {
+      v.warps *= 2;
+      return kernel;
+    }
+  return nullptr;
+}
+
+std::vector<Variant> variants_of(const test::CollectedKernel& kernel) {
+  std::vector<Variant> variants;
+  std::vector<std::vector<LayoutClass>> layouts = {kernel.layouts};
+  for (LayoutClass c : {LayoutClass::Aligned, LayoutClass::Any, LayoutClass::Unit})
+    if (std::vector<LayoutClass> all(kernel.layouts.size(), c);
+        std::ranges::find(layouts, all) == layouts.end())
+      layouts.push_back(all);
+  for (int halvings = 0; halvings < 4; ++halvings) {
+    Config config = kernel.config;
+    for (int i = 0; i < 2 * halvings; ++i)
+      shrink(config);
+    for (int warps : {4, 8, 1, 2})
+      for (const auto& chosen : layouts)
+        variants.push_back({&kernel, config, chosen, warps});
+  }
+  return variants;
+}
+
+std::vector<test::CollectedKernel> all_kernels() {
+  std::vector<test::CollectedKernel> kernels = test::registered_kernels();
+  if (const char* folders = std::getenv("KILN_TEST_KERNELS")) {
+    std::istringstream list(folders);
+    for (std::string folder; std::getline(list, folder, ':');)
+      for (auto& kernel : test::kept_kernels(folder))
+        kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+bool prints(const ir::Kernel& kernel) {
+  bool found = false;
+  ir::walk(kernel.body, [&](const ir::Op& op) { found |= op.is(ir::Opcode::DevicePrint); });
+  return found;
+}
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+struct Tally {
+  int assembled = 0, refused = 0, failed = 0; // refused: with a UserError; by want of registers too
+};
+
+void assemble(Variant v, const char* arch, Tally& tally) {
+  auto kernel = sane(v);
+  if (!kernel) {
+    ++tally.refused;
+    if (std::getenv("KILN_TEST_VERBOSE")) std::cout << "not sane: " << to_string(v) << std::endl;
+    return;
+  }
+  std::string problem, ptx;
+  try {
+    ptx = gpu::compile_to_ptx(*kernel, {arch}, {.warps = v.warps}).text;
+  } catch (const UserError& e) {
+    ++tally.refused;
+    if (std::getenv("KILN_TEST_VERBOSE")) std::cout << "refused: " << e.what() << std::endl;
+    return;
+  } catch (const std::exception& e) {
+    problem = e.what();
+  }
+  ++tally.assembled;
+  if (problem.empty()) {
+    const gpu::Assembled result = gpu::assemble(ptx, arch);
+    // printf takes its arguments from the stack.
+    if (!result.ok || (gpu::has_complaint(result.log) && !prints(*kernel))) problem = result.log;
+  }
+  if (problem.empty()) return;
+  ++tally.failed;
+  UNSCOPED_INFO(to_string(v) << " for " << arch << ": " << problem);
+  std::cout << "FAILED " << to_string(v) << " for " << arch << " need "
+            << gpu::register_need(*kernel, gpu::plan_layouts(*kernel, v.warps)).at_once << ": " << problem
+            << std::endl;
+  if (const char* file = std::getenv("KILN_TEST_SAVE")) std::ofstream(file) << ptx;
+}
+
+} // namespace
+
+TEST_CASE("every kernel assembles without a spill", "[.][every_kernel]") {
+  if (gpu::ptxas_path().empty()) {
+    WARN("skipped: there is no ptxas here");
+    return;
+  }
+  const std::uint64_t seed = number("KILN_TEST_SEED", 1),
+                      count = number("KILN_TEST_COUNT", 300);
+  const char* only = std::getenv("KILN_TEST_ARCH");
+  const auto kernels = all_kernels();
+  const auto others = test::with_other_dtypes(kernels);
+  std::vector<Variant> firsts, rest;
+  for (const auto* list : {&kernels, &others})
+    for (const test::CollectedKernel& kernel : *list) {
+      auto variants = variants_of(kernel);
+      if (list == &kernels) firsts.push_back(variants.front());
+      rest.insert(rest.end(), variants.begin() + (list == &kernels), variants.end());
+    }
+  std::mt19937_64 random(seed);
+  for (std::size_t i = rest.size(); i > 1; --i)
+    std::swap(rest[i - 1], rest[random() % i]);
+  const std::size_t all = rest.size();
+  if (count && rest.size() > count) rest.resize(count);
+  for (const char* arch : architectures) {
+    if (only && std::string(only) != arch) continue;
+    const auto begin = std::chrono::steady_clock::now();
+    Tally tally;
+    for (const auto* list : {&firsts, &rest})
+      for (const Variant& v : *list)
+        assemble(v, arch, tally);
+    std::cout << arch << ": " << kernels.size() << " kernels, " << others.size() << " with other dtypes; "
+              << rest.size() << " of " << all << " variants drawn with seed " << seed << "; assembled "
+              << tally.assembled << ", refused " << tally.refused << ", failed " << tally.failed << " in "
+              << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() << " s\n";
+    CHECK(tally.failed == 0);
+  }
+}
