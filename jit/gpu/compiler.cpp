@@ -92,7 +92,7 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
                     "; a block has 1, 2, 4, 8, 16 or 32 warps");
   const LayoutPlan plan = plan_layouts(lowered, options.warps);
   PtxMachine instructions(options.warps);
-  cpu::NumberOptions numbers;
+  emit::NumberOptions numbers;
   numbers.math = {.has_fma = true, .avx512 = false};
   numbers.convert = {.has_f16 = true, .has_bf16 = true};
   KernelEmitter emitter(module, lowered, plan, numbers, instructions, options.debug);

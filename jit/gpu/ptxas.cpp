@@ -115,7 +115,9 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
   const std::string source = (folder.path / "kernel.ptx").string(),
                     object = (folder.path / "kernel.cubin").string(), log = (folder.path / "log").string();
   std::ofstream(source, std::ios::binary) << ptx;
-  const bool ok = run_ptxas({"-v", "--gpu-name", arch, source, "-o", object}, log);
+  std::vector<std::string> words = {"-v", "--gpu-name", arch, source, "-o", object};
+  if (ptx.find("\t.loc") != std::string::npos) words.push_back("-lineinfo");
+  const bool ok = run_ptxas(words, log);
   Assembled result;
   std::vector<char> text = read(log);
   result.log.assign(text.begin(), text.end());

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <kiln/dsl/float_bits.h>
-#include <kiln/jit/cpu/float_convert.h>
+#include <kiln/jit/emit/float_convert.h>
 #include <random>
 #include <vector>
 
@@ -31,7 +31,7 @@ using Words = std::vector<std::uint64_t>;
 class ConvertJit {
 public:
   ConvertJit(const test::TestTarget& target, unsigned lanes) : jit_(target), lanes_(lanes) {
-    const auto options = cpu::convert_options(jit_.target_machine());
+    const auto options = emit::convert_options(jit_.target_machine());
     jit_.add([&](llvm::Module& module) {
       auto loop = [&](DType from, DType to, auto emit) {
         test::emit_elementwise_loop(module, symbol(from, to), stored_type(module.getContext(), from),
@@ -43,13 +43,13 @@ public:
       };
       for (DType from : floats) {
         for (DType to : floats)
-          loop(from, to, cpu::emit_float_convert);
+          loop(from, to, emit::emit_float_convert);
         for (DType to : integers)
-          loop(from, to, cpu::emit_float_to_integer);
+          loop(from, to, emit::emit_float_to_integer);
       }
       for (DType from : integers)
         for (DType to : floats)
-          loop(from, to, cpu::emit_integer_to_float);
+          loop(from, to, emit::emit_integer_to_float);
     });
   }
 

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <kiln/jit/cpu/vector_math.h>
+#include <kiln/jit/emit/vector_math.h>
 #include <random>
 #include <vector>
 
 using namespace kiln;
-using cpu::MathFn;
+using emit::MathFn;
 
 namespace {
 
@@ -87,7 +87,7 @@ public:
   MathJit(const test::TestTarget& target, unsigned lanes, const std::vector<MathFn>& fns,
           bool fast_math = false)
       : jit_(target), lanes_(lanes) {
-    const cpu::MathOptions options = cpu::math_options(jit_.target_machine());
+    const emit::MathOptions options = emit::math_options(jit_.target_machine());
     jit_.add([&](llvm::Module& module) {
       auto& context = module.getContext();
       llvm::Type* type = sizeof(T) == 4 ? llvm::Type::getFloatTy(context) : llvm::Type::getDoubleTy(context);
@@ -95,8 +95,8 @@ public:
         test::emit_elementwise_loop(module, symbol(fn), type, type, lanes,
                                     [&](llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y) {
                                       if (fast_math) b.setFastMathFlags(llvm::FastMathFlags::getFast());
-                                      const bool two = cpu::operand_count(fn) == 2;
-                                      return cpu::emit_math(b, options, fn, x, two ? y : nullptr);
+                                      const bool two = emit::operand_count(fn) == 2;
+                                      return emit::emit_math(b, options, fn, x, two ? y : nullptr);
                                     });
     });
   }
@@ -339,7 +339,7 @@ TEST_CASE("vector math can be emitted in the middle of a finished block") {
     phi->addIncoming(function->getArg(0), other);
     b.SetInsertPoint(sum);
     sum->setOperand(
-        0, cpu::emit_math(b, cpu::math_options(jit.target_machine()), MathFn::Sin, function->getArg(0)));
+        0, emit::emit_math(b, emit::math_options(jit.target_machine()), MathFn::Sin, function->getArg(0)));
   });
   auto* f = jit.lookup<float(float, bool)>("f");
   for (float x : {0.5f, 1e20f}) {
@@ -356,7 +356,7 @@ TEST_CASE("exhaustive: every float through every function", "[.][exhaustive]") {
   const char *only = std::getenv("KILN_TEST_FUNCTION"), *stride_text = std::getenv("KILN_TEST_STRIDE");
   const std::uint64_t stride = stride_text ? std::stoul(stride_text) : 1;
   for (const Reference& r : references) {
-    if (cpu::operand_count(r.fn) == 2 || (only && std::string(only) != r.name)) continue;
+    if (emit::operand_count(r.fn) == 2 || (only && std::string(only) != r.name)) continue;
     Worst<float> worst;
     std::vector<float> x(1 << 16), y(1 << 16);
     for (std::uint64_t start = 0; start < std::uint64_t{1} << 32; start += x.size() * stride) {

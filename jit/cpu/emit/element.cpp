@@ -1,6 +1,6 @@
 // Evaluates one element (or one vector of lanes) of a lazy tile at given indices.
-#include <kiln/jit/cpu/emit/combine.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/emit/combine.h>
 
 #include <algorithm>
 #include <bit>

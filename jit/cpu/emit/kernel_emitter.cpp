@@ -6,7 +6,6 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace kiln::cpu {
 
@@ -26,7 +25,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
 
 void KernelEmitter::run() {
   emit_entry();
-  if (debug_) debug_->finalize();
+  if (lines_) lines_->finish();
 }
 
 void KernelEmitter::emit_entry() {
@@ -42,27 +41,7 @@ void KernelEmitter::emit_entry() {
   function_->addFnAttr(llvm::Attribute::getWithUWTableKind(
       context_, llvm::UWTableKind::Default)); // for profilers and debuggers
   function_->addFnAttr("frame-pointer", "non-leaf");
-  if (options_.line_info) {
-    debug_ = std::make_unique<llvm::DIBuilder>(module_);
-    std::string source = "kernel";
-    int line = 1;
-    ir::walk(kernel_.body, [&](const ir::Op& op) {
-      if (op.loc && line == 1) source = op.loc.file, line = op.loc.line;
-    });
-    std::filesystem::path path(source);
-    auto* file = debug_->createFile(path.filename().string(), path.parent_path().string());
-    auto* unit = debug_->createCompileUnit(llvm::dwarf::DW_LANG_C_plus_plus_14, file, "kiln", true, "", 0);
-    (void)unit;
-    auto* signature = debug_->createSubroutineType(debug_->getOrCreateTypeArray({}));
-    // Without a linkage name debuggers show the kernel's.
-    subprogram_ =
-        debug_->createFunction(file, kernel_.name, /*LinkageName=*/"", file, static_cast<unsigned>(line),
-                               signature, static_cast<unsigned>(line), llvm::DINode::FlagZero,
-                               llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
-    function_->setSubprogram(subprogram_);
-    module_.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
-    b_.SetCurrentDebugLocation(llvm::DILocation::get(context_, static_cast<unsigned>(line), 0, subprogram_));
-  }
+  if (options_.line_info) lines_.emplace(module_, kernel_, *function_, b_, llvm::DICompileUnit::FullDebug);
 
   auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
   auto* start = llvm::BasicBlock::Create(context_, "start", function_);
@@ -149,13 +128,7 @@ void KernelEmitter::emit_region(const ir::Region& region) {
 }
 
 void KernelEmitter::locate(const ir::Op& op) {
-  if (!subprogram_ || !op.loc) return;
-  llvm::DIScope* scope = subprogram_;
-  std::filesystem::path path(op.loc.file);
-  if (subprogram_->getFilename() != path.filename().string())
-    scope = debug_->createLexicalBlockFile(
-        subprogram_, debug_->createFile(path.filename().string(), path.parent_path().string()));
-  b_.SetCurrentDebugLocation(llvm::DILocation::get(context_, static_cast<unsigned>(op.loc.line), 0, scope));
+  if (lines_) lines_->locate(b_, op);
 }
 
 bool KernelEmitter::depends_on_pending(const ir::Op& op) const {

@@ -9,12 +9,11 @@
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/dot/dot.h>
-#include <kiln/jit/cpu/emit/elementwise.h>
 #include <kiln/jit/cpu/emit/nest.h>
 #include <kiln/jit/cpu/plan.h>
 #include <kiln/jit/cpu/target.h>
-
-#include <llvm/IR/DIBuilder.h>
+#include <kiln/jit/emit/elementwise.h>
+#include <kiln/jit/emit/line_info.h>
 
 #include <functional>
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -217,8 +216,7 @@ private:
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
 
-  std::unique_ptr<llvm::DIBuilder> debug_;
-  llvm::DISubprogram* subprogram_ = nullptr;
+  std::optional<LineInfo> lines_;
 };
 
 std::vector<std::int64_t> extents_of(const ir::Type& type);

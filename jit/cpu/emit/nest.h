@@ -2,12 +2,14 @@
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
-#include <kiln/jit/cpu/emit/lanes.h>
+#include <kiln/jit/emit/lanes.h>
 
 #include <map>
 #include <set>
 
 namespace kiln::cpu {
+
+using namespace emit; // what it shares with other back ends
 
 // A tile in the worker's scratch, row-major, its vector axis padded so that whole vectors may be read and
 // written.

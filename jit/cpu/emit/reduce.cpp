@@ -1,6 +1,6 @@
 // Reductions and scans: identities, combining vectors of running values, and the last steps across lanes.
-#include <kiln/jit/cpu/emit/combine.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/emit/combine.h>
 
 namespace kiln::cpu {
 

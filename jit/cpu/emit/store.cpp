@@ -1,6 +1,7 @@
 // Stores and atomics. A store's value is evaluated while it is written, unless that could read what it has
 // overwritten.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/emit/atomics.h>
 
 #include <algorithm>
 
@@ -201,26 +202,6 @@ void KernelEmitter::emit_store(const ir::Op& op) {
   });
 }
 
-namespace {
-
-llvm::AtomicOrdering ordering(std::string_view order) {
-  if (order == "relaxed") return llvm::AtomicOrdering::Monotonic;
-  if (order == "acquire") return llvm::AtomicOrdering::Acquire;
-  if (order == "release") return llvm::AtomicOrdering::Release;
-  return llvm::AtomicOrdering::AcquireRelease;
-}
-
-Opcode combine_of(std::string_view kind) {
-  if (kind == "add") return Opcode::Add;
-  if (kind == "min") return Opcode::Min;
-  if (kind == "max") return Opcode::Max;
-  if (kind == "and") return Opcode::And;
-  if (kind == "or") return Opcode::Or;
-  return Opcode::Xor;
-}
-
-} // namespace
-
 // One element after the other: a compare-and-swap loop each, except integer adds and exchanges.
 void KernelEmitter::emit_atomic(const ir::Op& op) {
   flush();
@@ -231,47 +212,27 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
   bool keep = users_.count(result) != 0;
   if (result->type.is_tile() && keep) own_buffer(result);
   bool swap = op.is(Opcode::AtomicCas);
-  llvm::AtomicOrdering order = ordering(op.text("order", "acq_rel"));
-  llvm::Type* memory = memory_type(context_, t);
-  llvm::Type* bits_type = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
-  llvm::MaybeAlign align(static_cast<std::uint64_t>(size_of(t)));
-
-  auto bits_of = [&](Value* v) { return b_.CreateBitCast(to_memory(b_, numbers_, v, t), bits_type); };
-  auto value_of = [&](Value* bits) { return from_memory(b_, numbers_, b_.CreateBitCast(bits, memory), t); };
+  const AtomicAccess how{t, atomic_ordering(op.text("order", "acq_rel"))};
+  const llvm::MaybeAlign align(static_cast<std::uint64_t>(size_of(t)));
 
   auto one = [&](Nest& nest, const Indices& at) -> Value* {
     Value* address = operand_element(nest, op.operand(0), at);
     Value* operand = operand_element(nest, op.operand(1), at);
     if (swap) {
       Value* desired = operand_element(nest, op.operand(2), at);
-      Value* pair = b_.CreateAtomicCmpXchg(address, bits_of(operand), bits_of(desired), align, order,
-                                           llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
-      return value_of(b_.CreateExtractValue(pair, 0));
+      Value* before = emit_compare_and_swap(b_, how, address, to_bits(b_, numbers_, operand, t),
+                                            to_bits(b_, numbers_, desired, t));
+      return from_bits(b_, numbers_, before, t);
     }
     std::string_view kind = op.text("kind");
     if (kind == "xchg")
-      return value_of(b_.CreateAtomicRMW(llvm::AtomicRMWInst::Xchg, address, bits_of(operand), align, order));
+      return from_bits(b_, numbers_,
+                       b_.CreateAtomicRMW(llvm::AtomicRMWInst::Xchg, address,
+                                          to_bits(b_, numbers_, operand, t), align, how.order),
+                       t);
     if (kind == "add" && is_integer(t))
-      return b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, operand, align, order);
-    llvm::LoadInst* first = b_.CreateAlignedLoad(bits_type, address, align);
-    first->setAtomic(llvm::AtomicOrdering::Monotonic);
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    auto* again = llvm::BasicBlock::Create(context_, "again", function_);
-    auto* done = llvm::BasicBlock::Create(context_, "done", function_);
-    b_.CreateBr(again);
-    b_.SetInsertPoint(again);
-    llvm::PHINode* seen = b_.CreatePHI(bits_type, 2);
-    seen->addIncoming(first, before);
-    ir::Op combine(combine_of(kind),
-                   {const_cast<ir::Value*>(op.operand(1)), const_cast<ir::Value*>(op.operand(1))},
-                   {ir::Type::scalar(t)});
-    Value* next = emit_elementwise(b_, numbers_, combine, {value_of(seen), operand});
-    Value* pair = b_.CreateAtomicCmpXchg(address, seen, bits_of(next), align, order,
-                                         llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
-    seen->addIncoming(b_.CreateExtractValue(pair, 0), b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateExtractValue(pair, 1), done, again);
-    b_.SetInsertPoint(done);
-    return value_of(seen);
+      return b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, address, operand, align, how.order);
+    return from_bits(b_, numbers_, emit_read_modify_write(b_, numbers_, how, kind, address, operand), t);
   };
 
   auto element_step = [&](Nest& nest, const Indices& at) {

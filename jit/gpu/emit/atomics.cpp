@@ -3,6 +3,7 @@
 // Order and scope go into the instruction or the compare-and-swap. What other threads of the block wrote
 // before and read after is ordered by the barriers that touch() places, through which release and acquire are
 // cumulative (PTX ISA, "Memory consistency model").
+#include <kiln/jit/emit/atomics.h>
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 namespace kiln::gpu {
@@ -10,79 +11,27 @@ namespace kiln::gpu {
 using ir::Opcode;
 using llvm::Value;
 
-namespace {
-
-llvm::AtomicOrdering ordering(std::string_view order) {
-  if (order == "relaxed") return llvm::AtomicOrdering::Monotonic;
-  if (order == "acquire") return llvm::AtomicOrdering::Acquire;
-  if (order == "release") return llvm::AtomicOrdering::Release;
-  return llvm::AtomicOrdering::AcquireRelease;
-}
-
-Opcode combine_of(std::string_view kind) {
-  if (kind == "add") return Opcode::Add;
-  if (kind == "min") return Opcode::Min;
-  if (kind == "max") return Opcode::Max;
-  if (kind == "and") return Opcode::And;
-  if (kind == "or") return Opcode::Or;
-  return Opcode::Xor;
-}
-
-} // namespace
-
 void KernelEmitter::emit_atomic(const ir::Op& op) {
   const ir::Value* result = op.result();
   const DType t = result->type.dtype;
   const bool swap = op.is(Opcode::AtomicCas), is_tile = result->type.is_tile(), used = uses_[result] > 0;
   const LinearLayout layout = is_tile ? layout_of(result) : default_layout(result->type, plan_.warps);
   const std::string_view kind = swap ? "cas" : op.text("kind");
-  const llvm::AtomicOrdering order = ordering(op.text("order", "acq_rel"));
-  const llvm::SyncScope::ID scope =
-      context_.getOrInsertSyncScopeID(machine_.scope_name(op.text("scope", "gpu")));
+  const emit::AtomicAccess how{t, emit::atomic_ordering(op.text("order", "acq_rel")),
+                               context_.getOrInsertSyncScopeID(machine_.scope_name(op.text("scope", "gpu")))};
   llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
-  const llvm::Align align(static_cast<std::uint64_t>(size_of(t)));
 
   Values pointers = registers(op.operand(0), layout), first = registers(op.operand(1), layout), second, mask;
   if (swap) second = registers(op.operand(2), layout);
   if (op.mask()) mask = registers(op.mask(), layout);
   touch(*memory_touch(op));
-  auto bits_of = [&](Value* v) { return b_.CreateBitCast(cpu::to_memory(b_, numbers_, v, t), bits); };
-  auto value_of = [&](Value* raw) {
-    return cpu::from_memory(b_, numbers_, b_.CreateBitCast(raw, cpu::memory_type(context_, t)), t);
-  };
-
+  auto bits_of = [&](Value* v) { return emit::to_bits(b_, numbers_, v, t); };
   auto one = [&](std::size_t r) -> Value* { // the bits before
-    if (swap) {
-      Value* pair =
-          b_.CreateAtomicCmpXchg(pointers[r], bits_of(first[r]), bits_of(second[r]), align, order,
-                                 llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order), scope);
-      return b_.CreateExtractValue(pair, 0);
-    }
+    if (swap) return emit::emit_compare_and_swap(b_, how, pointers[r], bits_of(first[r]), bits_of(second[r]));
     if (Value* native = machine_.atomic(b_, {kind, op.text("order", "acq_rel"), op.text("scope", "gpu"), t},
                                         pointers[r], bits_of(first[r])))
       return native;
-    llvm::LoadInst* start = b_.CreateAlignedLoad(bits, pointers[r], align);
-    start->setAtomic(llvm::AtomicOrdering::Monotonic, scope);
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    auto* again = llvm::BasicBlock::Create(context_, "again", function_);
-    auto* done = llvm::BasicBlock::Create(context_, "done", function_);
-    b_.CreateBr(again);
-    b_.SetInsertPoint(again);
-    llvm::PHINode* seen = b_.CreatePHI(bits, 2);
-    seen->addIncoming(start, before);
-    Value* next = bits_of(first[r]);
-    if (kind != "xchg") {
-      ir::Op combine(combine_of(kind),
-                     {const_cast<ir::Value*>(op.operand(1)), const_cast<ir::Value*>(op.operand(1))},
-                     {ir::Type::scalar(t)});
-      next = bits_of(cpu::emit_elementwise(b_, numbers_, combine, {value_of(seen), first[r]}));
-    }
-    Value* pair = b_.CreateAtomicCmpXchg(pointers[r], seen, next, align, order,
-                                         llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order), scope);
-    seen->addIncoming(b_.CreateExtractValue(pair, 0), b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateExtractValue(pair, 1), done, again);
-    b_.SetInsertPoint(done);
-    return seen;
+    return emit::emit_read_modify_write(b_, numbers_, how, kind, pointers[r], first[r]);
   };
 
   Value* own = owner(layout);
@@ -102,7 +51,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
       llvm::BasicBlock* before = b_.GetInsertBlock();
       llvm::BasicBlock* inside = nullptr;
       Value* taken = nullptr;
-      cpu::emit_if(b_, wanted, [&] {
+      emit::emit_if(b_, wanted, [&] {
         taken = one(r);
         inside = b_.GetInsertBlock();
       });
@@ -111,7 +60,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
       phi->addIncoming(taken, inside);
       raw = phi;
     }
-    old.push_back(used ? value_of(raw) : raw);
+    old.push_back(used ? emit::from_bits(b_, numbers_, raw, t) : raw);
   }
   if (!used) return;
   for (std::size_t r = 0; r < old.size(); ++r)

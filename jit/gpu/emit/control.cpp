@@ -82,7 +82,7 @@ void KernelEmitter::emit_for(const ir::Op& op) {
   // A step that is not positive, which the language forbids, must not run forever.
   Value *begin = scalar(op.operand(0)), *step = scalar(op.operand(2));
   Value* end = b_.CreateSelect(b_.CreateICmpSGT(step, b_.getInt64(0)), scalar(op.operand(1)), begin);
-  cpu::Loop loop = cpu::emit_loop(
+  emit::Loop loop = emit::emit_loop(
       b_, begin, end, step, initial,
       [&](Value* i, const Values& carried, llvm::Instruction*) -> Values {
         scalars_[region.args[0].get()] = i;
@@ -92,7 +92,7 @@ void KernelEmitter::emit_for(const ir::Op& op) {
         close_loop(op);
         return next;
       },
-      cpu::Wrap::Saturate);
+      emit::Wrap::Saturate);
   leave_loop(open);
   bind(results_of(op), loop.results);
 }

@@ -111,7 +111,7 @@ Values KernelEmitter::emit_plan(const SharedExchange& plan, const Values& from) 
         const int count = static_cast<int>(access.registers.size());
         Value* v = raw(from[static_cast<std::size_t>(access.registers[0])]);
         if (count > 1) {
-          v = llvm::PoisonValue::get(cpu::lanes_type(stored, count));
+          v = llvm::PoisonValue::get(emit::lanes_type(stored, count));
           for (int p = 0; p < count; ++p)
             v = b_.CreateInsertElement(
                 v, raw(from[static_cast<std::size_t>(access.registers[static_cast<std::size_t>(p)])]),
@@ -124,7 +124,7 @@ Values KernelEmitter::emit_plan(const SharedExchange& plan, const Values& from) 
     if (plan.silent == Copies{.registers = plan.silent.registers})
       store_all();
     else
-      cpu::emit_if(b_, silent, store_all);
+      emit::emit_if(b_, silent, store_all);
     if (plan.within_warp)
       exchange_in_warp(reading);
     else
@@ -132,7 +132,7 @@ Values KernelEmitter::emit_plan(const SharedExchange& plan, const Values& from) 
     for (std::size_t l = pass * loads; l < (pass + 1) * loads; ++l) {
       const SharedExchange::Access& access = plan.loads[l];
       const int count = static_cast<int>(access.registers.size());
-      Value* v = b_.CreateAlignedLoad(cpu::lanes_type(stored, count),
+      Value* v = b_.CreateAlignedLoad(emit::lanes_type(stored, count),
                                       address(plan.load_offset, load_own, access.offset),
                                       llvm::Align(size * static_cast<std::uint64_t>(count)));
       for (int p = 0; p < count; ++p)
@@ -189,7 +189,7 @@ Values KernelEmitter::exchange(const Values& from, const LinearLayout& have,
     }
   };
   if (Value* first = owner(have))
-    cpu::emit_if(b_, first, store_all);
+    emit::emit_if(b_, first, store_all);
   else
     store_all();
   touch({.kind = Touch::Kind::Shared, .begin = shared, .end = shared + bytes});

@@ -2,28 +2,79 @@
 // next call of the driver; printed text appears when the stream is synchronised.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
+#include <kiln/dsl/ir/semantics.h>
+
 #include <string>
 
 namespace kiln::gpu {
 
 using llvm::Value;
 
+namespace {
+
+// The comparison that a condition is, or is under a mask ("a < b | !mask").
+const ir::Op* comparison_of(const ir::Value* condition) {
+  if (!condition->def) return nullptr;
+  const ir::Op& op = *condition->def;
+  if (!ir::relation_text(op.code).empty()) return &op;
+  if (!op.is(ir::Opcode::Or)) return nullptr;
+  const ir::Op* left = comparison_of(op.operand(0));
+  return left ? left : comparison_of(op.operand(1));
+}
+
+} // namespace
+
+// One value in printf's terms: appends its conversion to `format`.
+Value* KernelEmitter::printable(const ir::Type& type, Value* v, std::string& format) {
+  if (type.pointer) {
+    format += "%p";
+    return v;
+  }
+  if (is_float(type.dtype)) {
+    format += "%.9g";
+    return b_.CreateFPExt(v, b_.getDoubleTy());
+  }
+  const bool sign = is_signed(type.dtype);
+  format += sign || type.dtype == DType::Bool ? "%lld" : "%llu";
+  return b_.CreateIntCast(v, b_.getInt64Ty(), sign);
+}
+
+// Each thread that sees a failure prints the values that it compared first, and ends the launch.
 void KernelEmitter::emit_assert(const ir::Op& op) {
   if (!debug_) return;
   const ir::Value* condition = op.operand(0);
   const LinearLayout layout = layout_of(condition);
-  Values holds = registers(condition, layout), mask;
+  Values holds = registers(condition, layout), mask, sides[2];
   if (op.mask()) mask = registers(op.mask(), layout);
+  const ir::Op* comparison = comparison_of(condition);
+  if (comparison)
+    for (int i = 0; i < 2; ++i)
+      sides[i] = registers(comparison->operand(i), layout);
   Value* failed = b_.getFalse();
+  Values wrong;
   for (std::size_t r = 0; r < holds.size(); ++r) {
-    Value* wrong = b_.CreateNot(holds[r]);
-    wrong = both(wrong, mask.empty() ? nullptr : mask[r]);
-    wrong = both(wrong, inside_tile(layout, static_cast<int>(r), condition->type));
-    failed = b_.CreateOr(failed, wrong);
+    wrong.push_back(both(both(b_.CreateNot(holds[r]), mask.empty() ? nullptr : mask[r]),
+                         inside_tile(layout, static_cast<int>(r), condition->type)));
+    failed = b_.CreateOr(failed, wrong[r]);
   }
-  cpu::emit_if(b_, failed, [&] {
-    machine_.assert_failed(b_, std::string(op.text("message")), op.loc ? op.loc.file : "", op.loc.line,
-                           kernel_.name);
+  emit::emit_if(b_, failed, [&] {
+    const std::string message(op.text("message")), file(op.loc ? op.loc.file : "");
+    if (comparison) {
+      std::string format = "%s:%d: device_assert failed: %s%s";
+      Values arguments = {machine_.text(b_, file), b_.getInt32(static_cast<std::uint32_t>(op.loc.line)),
+                          machine_.text(b_, message), machine_.text(b_, message.empty() ? "" : ": ")};
+      for (int i = 0; i < 2; ++i) {
+        Value* first = sides[i].back();
+        for (std::size_t r = wrong.size() - 1; r-- > 0;)
+          first = b_.CreateSelect(wrong[r], sides[i][r], first);
+        arguments.push_back(printable(comparison->operand(i)->type, first, format));
+        if (i == 0) format += ir::relation_text(comparison->code);
+      }
+      arguments.push_back(machine_.text(b_, kernel_.name));
+      arguments.push_back(machine_.program(b_));
+      machine_.print(b_, format + " is false; kernel %s, program %lld\n", arguments);
+    }
+    machine_.assert_failed(b_, message, file, op.loc.line, kernel_.name);
   });
 }
 
@@ -32,7 +83,7 @@ void KernelEmitter::emit_print(const ir::Op& op) {
   const std::string label(op.text("message"));
   Value* only = b_.CreateICmpEQ(thread_, b_.getInt32(0));
   if (op.num_operands() == 0) {
-    cpu::emit_if(b_, only, [&] { machine_.print(b_, "%s\n", {machine_.text(b_, label)}); });
+    emit::emit_if(b_, only, [&] { machine_.print(b_, "%s\n", {machine_.text(b_, label)}); });
     return;
   }
   for (int i = 0; i < op.num_operands(); ++i) {
@@ -50,21 +101,10 @@ void KernelEmitter::emit_print(const ir::Op& op) {
         arguments.push_back(coordinate(layout, static_cast<int>(r), static_cast<int>(a)));
       }
       format += v->type.shape.empty() ? " " : "] = ";
-      Value* x = values[r];
-      const DType t = v->type.dtype;
-      if (v->type.pointer) {
-        format += "%p";
-      } else if (is_float(t)) {
-        format += "%.9g";
-        x = b_.CreateFPExt(x, b_.getDoubleTy());
-      } else {
-        format += t == DType::Bool || is_signed(t) ? "%lld" : "%llu";
-        x = b_.CreateIntCast(x, b_.getInt64Ty(), is_signed(t));
-      }
-      arguments.push_back(x);
+      arguments.push_back(printable(v->type, values[r], format));
       auto line = [&] { machine_.print(b_, format + "\n", arguments); };
       if (wanted)
-        cpu::emit_if(b_, wanted, line);
+        emit::emit_if(b_, wanted, line);
       else
         line();
     }

@@ -12,7 +12,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   const int rank = static_cast<int>(type.shape.size());
   const LinearLayout layout = layout_of(op.result());
-  llvm::Type* sum_type = cpu::compute_type(context_, type.dtype);
+  llvm::Type* sum_type = emit::compute_type(context_, type.dtype);
   const bool floats = is_float(type.dtype);
 
   // Factors in the type of the sum, row-major, padded to powers of two.
@@ -34,7 +34,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   for (int f = 0; f < 2; ++f) {
     values[f] = registers(op.operand(f), layout_of(op.operand(f)));
     for (Value*& x : values[f])
-      x = cpu::emit_cast(b_, numbers_, x, op.operand(f)->type.dtype, type.dtype);
+      x = emit::emit_cast(b_, numbers_, x, op.operand(f)->type.dtype, type.dtype);
   }
   Values sums(std::size_t{1} << layout.in_bits(in_register), llvm::Constant::getNullValue(sum_type));
   if (op.num_operands() == 3) sums = registers(op.operand(2), layout);
@@ -64,7 +64,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
       }
     };
     if (Value* first = owner(have))
-      cpu::emit_if(b_, first, store_all);
+      emit::emit_if(b_, first, store_all);
     else
       store_all();
   }
@@ -74,7 +74,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
          .end = factors[1].shared + factors[1].bytes});
 
   const auto depth = static_cast<std::uint64_t>(op.operand(0)->type.shape.back().value());
-  cpu::Loop loop = cpu::emit_loop(
+  emit::Loop loop = emit::emit_loop(
       b_, b_.getInt64(0), b_.getInt64(depth), b_.getInt64(1), sums,
       [&](Value* k64, const Values& carried, llvm::Instruction*) -> Values {
         Value* k = b_.CreateTrunc(k64, b_.getInt32Ty());

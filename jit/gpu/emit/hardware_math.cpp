@@ -28,12 +28,12 @@ Value* emit_exp(llvm::IRBuilderBase& b, Machine& machine, Value* x) {
 
 } // namespace
 
-Value* MachineMath::emit(llvm::IRBuilderBase& b, cpu::MathFn fn, Value* x) const {
+Value* MachineMath::emit(llvm::IRBuilderBase& b, emit::MathFn fn, Value* x) const {
   if (!x->getType()->isFloatTy()) return nullptr;
   switch (fn) {
-  case cpu::MathFn::Exp: return emit_exp(b, machine_, x);
-  case cpu::MathFn::Exp2: return machine_.exp2(b, x, Machine::Denormals::Kept);
-  case cpu::MathFn::Rsqrt: return machine_.rsqrt(b, x);
+  case emit::MathFn::Exp: return emit_exp(b, machine_, x);
+  case emit::MathFn::Exp2: return machine_.exp2(b, x, Machine::Denormals::Kept);
+  case emit::MathFn::Rsqrt: return machine_.rsqrt(b, x);
   default: return nullptr;
   }
 }

@@ -9,7 +9,7 @@ using ir::Opcode;
 using llvm::Value;
 
 KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
-                             const cpu::NumberOptions& numbers, Machine& machine, bool debug)
+                             const emit::NumberOptions& numbers, Machine& machine, bool debug)
     : module_(module), context_(module.getContext()), kernel_(kernel), plan_(plan), machine_(machine),
       math_(machine), numbers_(numbers), debug_(debug), b_(module.getContext()),
       arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
@@ -17,7 +17,10 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
   numbers_.math.hardware = &math_;
 }
 
-void KernelEmitter::run() { emit_entry(); }
+void KernelEmitter::run() {
+  emit_entry();
+  if (lines_) lines_->finish();
+}
 
 // Parameters: the launch words one by one (dsl/ir/arguments.h), the programs along each grid axis, and
 // whether memory that the kernel writes may be reached through two of its views or by two indices of one.
@@ -33,7 +36,7 @@ void KernelEmitter::emit_entry() {
   std::vector<llvm::Type*> types;
   auto add_words = [&](const ir::Type& type) {
     types.push_back(type.is_view() || type.pointer ? static_cast<llvm::Type*>(global)
-                                                   : cpu::memory_type(context_, type.dtype));
+                                                   : emit::memory_type(context_, type.dtype));
     if (type.is_view()) types.insert(types.end(), static_cast<std::size_t>(2 * type.view_rank), i64);
   };
   for (const auto& arg : kernel_.body.args)
@@ -43,6 +46,8 @@ void KernelEmitter::emit_entry() {
   function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), types, false),
                                      llvm::Function::ExternalLinkage, kernel_.name, module_);
   function_->addFnAttr(llvm::Attribute::NoUnwind);
+  // Directives alone: a file with all of DWARF may not be optimised by ptxas.
+  if (debug_) lines_.emplace(module_, kernel_, *function_, b_, llvm::DICompileUnit::DebugDirectivesOnly);
   auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
   auto* start = llvm::BasicBlock::Create(context_, "start", function_);
   b_.SetInsertPoint(entry);
@@ -85,7 +90,7 @@ void KernelEmitter::load_parameters(const std::vector<Value*>& words) {
         view.strides.back() = b_.getInt64(1);
       views_[arg] = view;
     } else {
-      scalars_[arg] = arg->type.pointer ? word(0) : cpu::from_memory(b_, numbers_, word(0), arg->type.dtype);
+      scalars_[arg] = arg->type.pointer ? word(0) : emit::from_memory(b_, numbers_, word(0), arg->type.dtype);
     }
   }
 }
@@ -96,6 +101,7 @@ void KernelEmitter::emit_region(const ir::Region& region) {
 }
 
 void KernelEmitter::emit_op(const ir::Op& op) {
+  if (lines_) lines_->locate(b_, op);
   switch (op.code) {
   case Opcode::For: return emit_for(op);
   case Opcode::While: return emit_while(op);
@@ -130,7 +136,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
 void KernelEmitter::emit_scalar(const ir::Op& op) {
   Value*& v = scalars_[op.result()];
   switch (op.code) {
-  case Opcode::Constant: v = cpu::emit_constant(context_, op); return;
+  case Opcode::Constant: v = emit::emit_constant(context_, op); return;
   case Opcode::ProgramId: v = coordinates_[static_cast<std::size_t>(op.integer("axis"))]; return;
   case Opcode::NumPrograms: v = grid_[static_cast<std::size_t>(op.integer("axis"))]; return;
   case Opcode::ViewExtent:

@@ -8,13 +8,12 @@
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cpu/emit/elementwise.h>
+#include <kiln/jit/emit/elementwise.h>
+#include <kiln/jit/emit/line_info.h>
 #include <kiln/jit/gpu/conversion.h>
 #include <kiln/jit/gpu/emit/hardware_math.h>
 #include <kiln/jit/gpu/emit/machine.h>
 #include <kiln/jit/gpu/layout_plan.h>
-
-#include <llvm/IR/DIBuilder.h>
 
 #include <functional>
 #include <memory>
@@ -34,7 +33,7 @@ class KernelEmitter {
 public:
   // `plan` must be that of `kernel` and outlive the emitter.
   KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
-                const cpu::NumberOptions& numbers, Machine& machine, bool debug = false);
+                const emit::NumberOptions& numbers, Machine& machine, bool debug = false);
   void run();
   KernelShape shape() const { return {plan_.warps, static_cast<int>(grid_.size()), shared_bytes_}; }
 
@@ -169,6 +168,7 @@ private:
   // debug.cpp
   void emit_assert(const ir::Op& op);
   void emit_print(const ir::Op& op);
+  llvm::Value* printable(const ir::Type& type, llvm::Value* v, std::string& format);
 
   // control.cpp
   void emit_for(const ir::Op& op);
@@ -184,8 +184,9 @@ private:
   const LayoutPlan& plan_;
   Machine& machine_;
   const MachineMath math_;
-  cpu::NumberOptions numbers_;
-  const bool debug_; // asserts act
+  emit::NumberOptions numbers_;
+  const bool debug_; // asserts act, instructions have lines
+  std::optional<emit::LineInfo> lines_;
   IRBuilder b_;
   ir::ArgumentLayout arguments_;
   passes::AxisInfos facts_;

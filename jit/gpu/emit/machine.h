@@ -5,15 +5,15 @@
 #pragma once
 
 #include <kiln/dsl/dtype.h>
-#include <kiln/jit/cpu/emit/lanes.h>
+#include <kiln/jit/emit/lanes.h>
 
 #include <string>
 #include <string_view>
 
 namespace kiln::gpu {
 
-using cpu::IRBuilder;
-using cpu::Values;
+using emit::IRBuilder;
+using emit::Values;
 
 class Machine {
 public:

@@ -150,14 +150,14 @@ namespace {
 // An integer of so many bytes, or a vector of those that one access takes.
 llvm::Type* access_type(IRBuilder& b, int bytes, int element_bytes) {
   const int part = std::min(bytes, std::max(4, element_bytes));
-  return cpu::lanes_type(b.getIntNTy(static_cast<unsigned>(part) * 8), bytes / part);
+  return emit::lanes_type(b.getIntNTy(static_cast<unsigned>(part) * 8), bytes / part);
 }
 
 // The words of an access.
 Values words_of(IRBuilder& b, Value* access) {
-  if (!cpu::is_vector(access)) return {access};
+  if (!emit::is_vector(access)) return {access};
   Values words;
-  for (int i = 0; i < cpu::lanes_of(access); ++i)
+  for (int i = 0; i < emit::lanes_of(access); ++i)
     words.push_back(b.CreateExtractElement(access, static_cast<std::uint64_t>(i)));
   return words;
 }
@@ -176,7 +176,8 @@ Values packed(IRBuilder& b, llvm::Type* word, const Values& elements) {
   if (in_word == 1) return elements;
   Values words;
   for (std::size_t i = 0; i < elements.size(); i += in_word) { // LLVM knows a vector's bits as a word
-    Value* lanes = llvm::PoisonValue::get(cpu::lanes_type(elements[0]->getType(), static_cast<int>(in_word)));
+    Value* lanes =
+        llvm::PoisonValue::get(emit::lanes_type(elements[0]->getType(), static_cast<int>(in_word)));
     for (std::size_t j = 0; j < in_word; ++j)
       lanes = b.CreateInsertElement(lanes, elements[i + j], j);
     words.push_back(b.CreateBitCast(lanes, word));
@@ -185,7 +186,7 @@ Values packed(IRBuilder& b, llvm::Type* word, const Values& elements) {
 }
 
 // And back, as values of `t`.
-Values unpacked(IRBuilder& b, const cpu::NumberOptions& numbers, Value* word, DType t) {
+Values unpacked(IRBuilder& b, const emit::NumberOptions& numbers, Value* word, DType t) {
   Values result;
   auto* bits = b.getIntNTy(static_cast<unsigned>(memory_bytes(t)) * 8);
   const unsigned in_word = word->getType()->getIntegerBitWidth() / bits->getIntegerBitWidth();
@@ -196,8 +197,8 @@ Values unpacked(IRBuilder& b, const cpu::NumberOptions& numbers, Value* word, DT
       continue;
     }
     Value* raw = b.CreateTrunc(b.CreateLShr(word, std::uint64_t{j} * bits->getIntegerBitWidth()), bits);
-    raw = b.CreateBitCast(raw, cpu::memory_type(b.getContext(), t));
-    result.push_back(cpu::from_memory(b, numbers, raw, t));
+    raw = b.CreateBitCast(raw, emit::memory_type(b.getContext(), t));
+    result.push_back(emit::from_memory(b, numbers, raw, t));
   }
   return result;
 }
@@ -229,7 +230,7 @@ std::function<Values()> KernelEmitter::load(const Access& access, DType t, const
       Values elements;
       for (std::size_t i = r; i < r + v; ++i) {
         Value* wanted = access.wanted(static_cast<int>(i));
-        Value* raw = b_.CreateBitCast(cpu::to_memory(b_, numbers_, otherwise[i], t), bits);
+        Value* raw = b_.CreateBitCast(emit::to_memory(b_, numbers_, otherwise[i], t), bits);
         elements.push_back(
             machine_.load_if(b_, bits, access.pointers[i], wanted ? wanted : b_.getTrue(), raw));
       }
@@ -287,17 +288,17 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
   llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size) * 8);
   const std::uint64_t repeats = layout.redundant(in_register);
   // Two at a time where one instruction narrows two.
-  const bool pairs = cpu::narrows(numbers_.convert, t) && values.size() > 1;
+  const bool pairs = emit::narrows(numbers_.convert, t) && values.size() > 1;
   Values raw;
   for (std::size_t r = 0; r < values.size(); r += pairs ? 2 : 1) {
     if (!pairs) {
-      raw.push_back(b_.CreateBitCast(cpu::to_memory(b_, numbers_, values[r], t), bits));
+      raw.push_back(b_.CreateBitCast(emit::to_memory(b_, numbers_, values[r], t), bits));
       continue;
     }
-    Value* two = llvm::PoisonValue::get(cpu::lanes_type(b_.getFloatTy(), 2));
+    Value* two = llvm::PoisonValue::get(emit::lanes_type(b_.getFloatTy(), 2));
     for (std::uint64_t i = 0; i < 2; ++i)
       two = b_.CreateInsertElement(two, before_rounding(values[r + i]), i);
-    two = cpu::to_memory(b_, numbers_, two, t);
+    two = emit::to_memory(b_, numbers_, two, t);
     for (std::uint64_t i = 0; i < 2; ++i)
       raw.push_back(b_.CreateExtractElement(two, i));
   }
@@ -339,7 +340,7 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
     b_.SetInsertPoint(join);
   };
   if (Value* first = owner(layout))
-    cpu::emit_if(b_, first, all);
+    emit::emit_if(b_, first, all);
   else
     all();
 }
@@ -371,7 +372,7 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
   if (op.other())
     otherwise = registers(op.other(), layout);
   else
-    otherwise.assign(access.pointers.size(), llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
+    otherwise.assign(access.pointers.size(), llvm::Constant::getNullValue(emit::compute_type(context_, t)));
   if (op.mask()) apply_mask(access, registers(op.mask(), layout));
   define_loaded(op.result(), layout, load(access, t, otherwise));
 }
@@ -447,7 +448,7 @@ void KernelEmitter::emit_element_load(const ir::Op& op) {
   const Access access = element_access(op, layout);
   Values otherwise = op.other() ? registers(op.other(), layout)
                                 : Values(access.pointers.size(),
-                                         llvm::Constant::getNullValue(cpu::compute_type(context_, t)));
+                                         llvm::Constant::getNullValue(emit::compute_type(context_, t)));
   define_loaded(op.result(), layout, load(access, t, otherwise));
 }
 

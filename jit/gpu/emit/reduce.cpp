@@ -1,7 +1,7 @@
 // Reductions as plan_reduction says: inside a thread, between the lanes of a warp, between warps.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/cpu/emit/combine.h>
+#include <kiln/jit/emit/combine.h>
 #include <kiln/jit/gpu/reduction.h>
 
 #include <bit>
@@ -15,8 +15,8 @@ using llvm::Value;
 Values KernelEmitter::combine(const ir::Op& op, const Values& a, const Values& b) {
   Values arguments = a;
   arguments.insert(arguments.end(), b.begin(), b.end());
-  return cpu::emit_combine(b_, numbers_, *op.region(), arguments, cpu::keeps_wide(op),
-                           [&](const ir::Value* v) { return scalar(v); });
+  return emit::emit_combine(b_, numbers_, *op.region(), arguments, emit::keeps_wide(op),
+                            [&](const ir::Value* v) { return scalar(v); });
 }
 
 // A shuffle of 32-bit words, for a value of any width.
@@ -82,7 +82,7 @@ void KernelEmitter::emit_reduce(const ir::Op& op) {
   const ir::Type& type = op.operand(0)->type;
   const LinearLayout layout = layout_of(op.operand(0));
   const Reduction plan = plan_reduction(layout, axis, type.element_bytes());
-  const auto simple = cpu::simple_combine(op);
+  const auto simple = emit::simple_combine(op);
 
   std::vector<Values> elements;
   for (const ir::Value* v : op.operands)
@@ -94,8 +94,8 @@ void KernelEmitter::emit_reduce(const ir::Op& op) {
       one.values.push_back(tile[r]);
     if (Value* real = inside_tile(layout, static_cast<int>(r), type)) {
       if (simple)
-        one.values[0] =
-            b_.CreateSelect(real, one.values[0], cpu::identity(context_, *simple, op.operand(0)->type.dtype));
+        one.values[0] = b_.CreateSelect(real, one.values[0],
+                                        emit::identity(context_, *simple, op.operand(0)->type.dtype));
       else
         one.has = real;
     }
@@ -134,8 +134,8 @@ void KernelEmitter::emit_reduce(const ir::Op& op) {
     const ir::Value* result = op.result(static_cast<int>(k));
     Values kept;
     for (const Partial& p : parts)
-      kept.push_back(cpu::keeps_wide(op) ? cpu::round_to(b_, numbers_, p.values[k], result->type.dtype)
-                                         : p.values[k]);
+      kept.push_back(emit::keeps_wide(op) ? emit::round_to(b_, numbers_, p.values[k], result->type.dtype)
+                                          : p.values[k]);
     if (result->type.is_scalar()) {
       scalars_[result] = kept[0];
       continue;

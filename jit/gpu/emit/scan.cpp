@@ -1,7 +1,7 @@
 // Scans as plan_scan says: stage by stage, each element learns what lies before its block.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/cpu/emit/combine.h>
+#include <kiln/jit/emit/combine.h>
 #include <kiln/jit/gpu/scan.h>
 
 #include <bit>
@@ -138,8 +138,8 @@ void KernelEmitter::emit_scan(const ir::Op& op) {
     const ir::Value* result = op.result(static_cast<int>(k));
     Values values;
     for (const Partial& p : prefix)
-      values.push_back(cpu::keeps_wide(op) ? cpu::round_to(b_, numbers_, p.values[k], result->type.dtype)
-                                           : p.values[k]);
+      values.push_back(emit::keeps_wide(op) ? emit::round_to(b_, numbers_, p.values[k], result->type.dtype)
+                                            : p.values[k]);
     define(result, layout, values);
   }
 }

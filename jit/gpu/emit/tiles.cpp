@@ -75,7 +75,7 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
   case Opcode::Splat: return Values(count, scalar(op.operand(0)));
   case Opcode::Arange: {
     Values result;
-    llvm::Type* type = cpu::compute_type(context_, v->type.dtype);
+    llvm::Type* type = emit::compute_type(context_, v->type.dtype);
     for (std::size_t r = 0; r < count; ++r)
       result.push_back(b_.CreateAdd(
           b_.CreateIntCast(coordinate(layout, static_cast<int>(r), 0), type, true),
@@ -126,7 +126,7 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
     Values elements;
     for (const Values& operand : operands)
       elements.push_back(operand[r]);
-    result.push_back(cpu::emit_elementwise(b_, numbers_, op, elements));
+    result.push_back(emit::emit_elementwise(b_, numbers_, op, elements));
   }
   return result;
 }

@@ -155,7 +155,7 @@ public:
   void barrier(IRBuilder& b) override { hook(b, "sim_barrier", b.getVoidTy(), {}); }
   void warp_barrier(IRBuilder& b) override { hook(b, "sim_warp_barrier", b.getVoidTy(), {}); }
   void barrier_if(IRBuilder& b, Value* needed) override {
-    cpu::emit_if(b, needed, [&] { barrier(b); });
+    emit::emit_if(b, needed, [&] { barrier(b); });
   }
   Value* shuffle_xor(IRBuilder& b, Value* v, int mask) override {
     return hook(b, "sim_shuffle_xor", b.getInt32Ty(), {v, b.getInt32(static_cast<std::uint32_t>(mask))});
@@ -179,7 +179,7 @@ public:
     llvm::BasicBlock* before = b.GetInsertBlock();
     Value* loaded = nullptr;
     llvm::BasicBlock* inside = nullptr;
-    cpu::emit_if(b, wanted, [&] {
+    emit::emit_if(b, wanted, [&] {
       loaded = b.CreateAlignedLoad(type, pointer, llvm::Align(type->getPrimitiveSizeInBits() / 8));
       inside = b.GetInsertBlock();
     });
@@ -189,7 +189,7 @@ public:
     return phi;
   }
   void store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted) override {
-    cpu::emit_if(b, wanted, [&] {
+    emit::emit_if(b, wanted, [&] {
       b.CreateAlignedStore(v, pointer, llvm::Align(v->getType()->getPrimitiveSizeInBits() / 8));
     });
   }

@@ -6,6 +6,8 @@
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/record.h>
+#include <kiln/jit/gpu/compiler.h>
+#include <kiln/jit/gpu/ptxas.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/kiln.h>
 
@@ -153,7 +155,44 @@ TEST_CASE("asserts and prints act on a simulated GPU") {
   test::SimulatedKernel checked(*lowered, 4, /*debug=*/true), unchecked(*lowered, 4);
   checked.run(words, {1}, false, 1);
   CHECK(checked.failed() >= 1);
-  CHECK(checked.printed() == 64);
+  CHECK(checked.printed() > 64); // what was compared, too
   unchecked.run(words, {1}, false, 1);
   CHECK(unchecked.failed() == 0);
+  CHECK(unchecked.printed() == 64);
+}
+
+TEST_CASE("an index that was read from memory is checked when debugging, and names the user's line") {
+  if (!test::simulates) return;
+  auto recorded = record("gather", [](View<const float, 1> x, View<const int, 1> index, View<float, 1> y) {
+    auto [i] = program_tile(y, BN);
+    Tile at = index.tile(i).load();
+    y.tile(i).store(x.at(at).load()); // the line that is named
+  });
+  const std::vector<LayoutClass> layouts(3, LayoutClass::Unit);
+  const Config config{BN = 64};
+  auto lowered = passes::lower_generic(*recorded, {config, layouts, /*debug=*/true});
+  std::vector<float> x(100, 1), y(64);
+  std::vector<int> index(64, 99);
+  auto word = [](auto& v) { return reinterpret_cast<std::uint64_t>(v.data()); };
+  const std::uint64_t words[] = {word(x), 100, 1, word(index), 64, 1, word(y), 64, 1};
+  test::SimulatedKernel checked(*lowered, 4, /*debug=*/true);
+  checked.run(words, {1}, false, 1);
+  CHECK(checked.failed() == 0);
+  index[40] = 100;
+  checked.run(words, {1}, false, 1);
+  CHECK(checked.failed() >= 1);
+
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    const std::string ptx = gpu::compile_to_ptx(*lowered, {arch}, {.debug = true}).text;
+    CHECK(ptx.find("__assertfail") != std::string::npos);
+    CHECK(ptx.find("\t.loc") != std::string::npos);
+    CHECK(ptx.find("test_simulated.cpp") != std::string::npos);
+    CHECK(ptx.find(", debug") == std::string::npos); // which ptxas would not optimise
+    if (gpu::ptxas_path().empty()) continue;
+    const gpu::Assembled assembled = gpu::assemble(ptx, arch);
+    INFO(assembled.log);
+    CHECK(assembled.ok);
+    const std::string cubin(assembled.cubin.begin(), assembled.cubin.end());
+    CHECK(cubin.find("debug_line") != std::string::npos);
+  }
 }

@@ -3,14 +3,14 @@
 // f32 evaluates f + f^2 q(f). f64 uses s = f / (2 + f), log(1 + f) = f - (f^2/2 - s (f^2/2 + s^2 q(s^2))),
 // the arrangement of Ng and Tang described in the fdlibm notes. log1p carries the rounding error of 1 + x
 // along.
-#include <kiln/jit/cpu/math/coefficients.h>
-#include <kiln/jit/cpu/math/functions.h>
-#include <kiln/jit/cpu/math/log_core.h>
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/functions.h>
+#include <kiln/jit/emit/math/log_core.h>
 
 #include <bit>
 #include <limits>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 namespace co = coefficients;
@@ -100,4 +100,4 @@ Value* emit_log1p(const MathBuilder& m, Value* x) {
   return m.select(m.equal(x, 0), x, finish(m, x, y, -1));
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -1,9 +1,9 @@
 // The two steps of e^x that other functions reuse without its range checks.
 #pragma once
 
-#include <kiln/jit/cpu/math/math_builder.h>
+#include <kiln/jit/emit/math/math_builder.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // x = n ln 2 + r with |r| at most ln2 / 2; `high` and `ln2_low` let a caller recover the rounding error of r.
 struct ExpReduction {
@@ -16,4 +16,4 @@ struct ExpReduction {
 ExpReduction reduce_by_ln2(const MathBuilder& m, llvm::Value* x);
 llvm::Value* exp_of_remainder(const MathBuilder& m, llvm::Value* r);
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -1,12 +1,12 @@
 // The combine regions of reductions and scans: which are plain operations, and their evaluation.
 #pragma once
 
-#include <kiln/jit/cpu/emit/elementwise.h>
+#include <kiln/jit/emit/elementwise.h>
 
 #include <functional>
 #include <optional>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // The operation of a combine region that is one commutative operation on its two arguments.
 std::optional<ir::Opcode> simple_combine(const ir::Op& reduction);
@@ -21,4 +21,4 @@ Values emit_combine(IRBuilder& b, const NumberOptions& numbers, const ir::Region
                     const Values& arguments, bool keep_wide,
                     const std::function<llvm::Value*(const ir::Value*)>& outer);
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

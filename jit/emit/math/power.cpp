@@ -2,13 +2,13 @@
 //
 // f32 works in f64 throughout. f64 carries log2 |x| as a sum of two doubles (Dekker arithmetic) to about 65
 // bits, since its relative error is multiplied by up to 1100.
-#include <kiln/jit/cpu/math/coefficients.h>
-#include <kiln/jit/cpu/math/functions.h>
-#include <kiln/jit/cpu/math/log_core.h>
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/functions.h>
+#include <kiln/jit/emit/math/log_core.h>
 
 #include <limits>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 namespace co = coefficients;
@@ -119,4 +119,4 @@ Value* emit_pow(const MathBuilder& m, Value* x, Value* y) {
   return m.select(undefined, m.constant(std::numeric_limits<double>::quiet_NaN()), result);
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -2,7 +2,7 @@
 //
 // Encoding after Giesen, "Float to half conversions" (2012): a normal result adds half of the last place and
 // shifts; for a denormal one, adding a power of two whose last place is the format's lets the FPU round it.
-#include <kiln/jit/cpu/float_convert.h>
+#include <kiln/jit/emit/float_convert.h>
 
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/float_bits.h>
@@ -12,7 +12,7 @@
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Target/TargetMachine.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 
@@ -160,4 +160,4 @@ Value* emit_integer_to_float(llvm::IRBuilderBase& b, const ConvertOptions& optio
   return c.encode(to, convert(c.wide()));
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

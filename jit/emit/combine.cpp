@@ -1,9 +1,9 @@
 // Combine regions of reductions and scans.
-#include <kiln/jit/cpu/emit/combine.h>
+#include <kiln/jit/emit/combine.h>
 
 #include <unordered_map>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using ir::Opcode;
 using llvm::Value;
@@ -91,4 +91,4 @@ Values emit_combine(IRBuilder& b, const NumberOptions& numbers, const ir::Region
   return results;
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -1,13 +1,13 @@
 // Chooses the emitter of each math function and shields it from the builder's fast-math flags.
-#include <kiln/jit/cpu/vector_math.h>
+#include <kiln/jit/emit/vector_math.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cpu/math/functions.h>
+#include <kiln/jit/emit/math/functions.h>
 
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Target/TargetMachine.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 MathOptions math_options(const llvm::TargetMachine& target) {
   const llvm::Triple& triple = target.getTargetTriple();
@@ -58,4 +58,4 @@ llvm::Value* emit_math(llvm::IRBuilderBase& builder, const MathOptions& options,
   internal_error("emit_math got an unknown function");
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -3,11 +3,11 @@
 //
 // Method: n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite, "Software Manual for the
 // Elementary Functions", 1980), e^x = 2^n e^r. The polynomials are from minimax.py.
-#include <kiln/jit/cpu/math/coefficients.h>
-#include <kiln/jit/cpu/math/exp_core.h>
-#include <kiln/jit/cpu/math/functions.h>
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/exp_core.h>
+#include <kiln/jit/emit/math/functions.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 namespace co = coefficients;
@@ -140,4 +140,4 @@ Value* emit_tanh(const MathBuilder& m, Value* x) {
   return m.with_sign_of(m.select(m.less(a, 0.625), small, large), x);
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using IRBuilder = llvm::IRBuilder<>;
 using Values = std::vector<llvm::Value*>;
@@ -105,4 +105,4 @@ template <class Then> void emit_if(IRBuilder& b, llvm::Value* condition, Then&& 
   b.SetInsertPoint(join);
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

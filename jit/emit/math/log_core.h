@@ -1,9 +1,9 @@
 // The first step of every logarithm.
 #pragma once
 
-#include <kiln/jit/cpu/math/math_builder.h>
+#include <kiln/jit/emit/math/math_builder.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); f is exact.
 struct LogReduction {
@@ -14,4 +14,4 @@ struct LogReduction {
 LogReduction split_normal(const MathBuilder& m, llvm::Value* x);   // for a positive normal x
 LogReduction split_positive(const MathBuilder& m, llvm::Value* x); // for a positive x, denormals included
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -16,7 +16,7 @@ class Type;
 class Value;
 } // namespace llvm
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // What the code may use of the target.
 struct ConvertOptions {
@@ -43,4 +43,4 @@ llvm::Value* emit_float_to_integer(llvm::IRBuilderBase& builder, const ConvertOp
 llvm::Value* emit_integer_to_float(llvm::IRBuilderBase& builder, const ConvertOptions& options, DType from,
                                    DType to, llvm::Value* value);
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

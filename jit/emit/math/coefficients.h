@@ -1,7 +1,7 @@
 // Minimax polynomials of the vector math functions, lowest power first; written by minimax.py.
 #pragma once
 
-namespace kiln::cpu::coefficients {
+namespace kiln::emit::coefficients {
 
 // e^r = 1 + r + r^2 q(r); relative error 2^-28.3.
 inline constexpr double exp_f32[] = {0x1.fffffc0000000p-2, 0x1.5554920000000p-3, 0x1.5558f00000000p-5,
@@ -135,4 +135,4 @@ inline constexpr double asin_f64[] = {0x1.5555555555577p-3, 0x1.333333332e10dp-4
                                       0x1.e5db4b65db436p-9, 0x1.63a411e898b22p-6, -0x1.5807e32296f1ep-6,
                                       0x1.0b49e646e8920p-5};
 
-} // namespace kiln::cpu::coefficients
+} // namespace kiln::emit::coefficients

@@ -39,7 +39,7 @@ class TargetMachine;
 class Value;
 } // namespace llvm
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 enum class MathFn : std::uint8_t {
   Exp,
@@ -90,4 +90,4 @@ int operand_count(MathFn fn);
 llvm::Value* emit_math(llvm::IRBuilderBase& builder, const MathOptions& options, MathFn fn, llvm::Value* x,
                        llvm::Value* y = nullptr);
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

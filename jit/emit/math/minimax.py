@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Derives the polynomial coefficients of coefficients.h: weighted Remez exchange in 80 digits (needs mpmath).
 
-    python3 jit/cpu/math/minimax.py > jit/cpu/math/coefficients.h && clang-format -i jit/cpu/math/coefficients.h
+    python3 jit/emit/math/minimax.py > jit/emit/math/coefficients.h && clang-format -i jit/emit/math/coefficients.h
 
 Each entry fits target(x) ~ sum c_i x^i on [a, b] so that max |weight(x) (target(x) - p(x))| is least, where the
 weight turns the error of the fitted factor into the relative error of the whole function. The build does not run this.

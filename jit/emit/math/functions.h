@@ -2,9 +2,9 @@
 // flags clear.
 #pragma once
 
-#include <kiln/jit/cpu/math/math_builder.h>
+#include <kiln/jit/emit/math/math_builder.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // exponential.cpp
 llvm::Value* emit_exp(const MathBuilder& m, llvm::Value* x);
@@ -43,4 +43,4 @@ llvm::Value* emit_acos(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_atan(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_atan2(const MathBuilder& m, llvm::Value* y, llvm::Value* x);
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

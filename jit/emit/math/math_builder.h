@@ -2,7 +2,7 @@
 // operands.
 #pragma once
 
-#include <kiln/jit/cpu/vector_math.h>
+#include <kiln/jit/emit/vector_math.h>
 
 #include <functional>
 #include <initializer_list>
@@ -10,7 +10,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <utility>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // All values are of `type` (float, double or a vector of them) or of `int_type` (same width, same lanes),
 // except the i1 results of comparisons. `single()` and `wide()` are the same lanes in f32 and f64.
@@ -122,4 +122,4 @@ private:
   bool is_double_;
 };
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -1,15 +1,15 @@
 // Lowers elementwise operations: one small function per family, chosen by the operation's class.
-#include <kiln/jit/cpu/emit/elementwise.h>
+#include <kiln/jit/emit/elementwise.h>
 
 #include <kiln/dsl/float_bits.h>
-#include <kiln/jit/cpu/math/math_builder.h>
+#include <kiln/jit/emit/math/math_builder.h>
 
 #include <llvm/IR/Intrinsics.h>
 
 #include <cmath>
 #include <optional>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using ir::Opcode;
 using llvm::Value;
@@ -127,7 +127,7 @@ Value* emit_unary(IRBuilder& b, Opcode code, DType t, Value* x) {
     if (is_float(t)) return intrinsic(b, llvm::Intrinsic::fabs, {x});
     return is_signed(t) ? b.CreateIntrinsic(llvm::Intrinsic::abs, {x->getType()}, {x, b.getFalse()}) : x;
   case Opcode::PopCount: return intrinsic(b, llvm::Intrinsic::ctpop, {x});
-  default: internal_error("no CPU lowering of " + std::string(name(code)));
+  default: internal_error("no lowering of " + std::string(name(code)));
   }
 }
 
@@ -194,7 +194,7 @@ Value* emit_binary(IRBuilder& b, const MathOptions& options, Opcode code, DType 
     return f ? b.CreateFRem(x, y) : emit_division(b, code, t, x, y); // floats: fmod of the C library
   default: break;
   }
-  internal_error("no CPU lowering of " + std::string(name(code)) + " for " + std::string(name(t)));
+  internal_error("no lowering of " + std::string(name(code)) + " for " + std::string(name(t)));
 }
 
 Value* emit_compare(IRBuilder& b, Opcode code, const ir::Type& type, Value* x, Value* y) {
@@ -278,4 +278,4 @@ Value* emit_elementwise(IRBuilder& b, const NumberOptions& options, const ir::Op
   }
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

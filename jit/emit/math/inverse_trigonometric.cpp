@@ -1,11 +1,11 @@
 // asin, acos, atan and atan2: minimax polynomials on a short range around zero and the usual identities
 // beyond it.
-#include <kiln/jit/cpu/math/coefficients.h>
-#include <kiln/jit/cpu/math/functions.h>
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/functions.h>
 
 #include <limits>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 namespace co = coefficients;
@@ -108,4 +108,4 @@ Value* emit_atan2(const MathBuilder& m, Value* y, Value* x) {
   return m.with_sign_of(p, y);
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -2,10 +2,10 @@
 //
 // Reduction: up to 2^16 (f32) or 2^20 (f64) in three steps with FMA (Cody and Waite); beyond, if any lane
 // needs it, by the exact reduction of trig_reduction.cpp. tan of f32 is computed in f64.
-#include <kiln/jit/cpu/math/coefficients.h>
-#include <kiln/jit/cpu/math/functions.h>
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/functions.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 namespace co = coefficients;
@@ -101,4 +101,4 @@ Value* emit_tan(const MathBuilder& m, Value* x) {
   return m.flip_sign(result, m.sign_bit(x));
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

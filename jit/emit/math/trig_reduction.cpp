@@ -4,13 +4,13 @@
 // the bits of 2/pi that weigh a multiple of 4 against m 2^e cannot matter, so a window of 2/pi that starts
 // past them is multiplied with m in integers modulo 4. f32 takes 96 bits for all lanes at once, f64 takes 192
 // bits, lane by lane.
-#include <kiln/jit/cpu/math/functions.h>
+#include <kiln/jit/emit/math/functions.h>
 
 #include <limits>
 #include <llvm/IR/Module.h>
 #include <string>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 
@@ -178,4 +178,4 @@ Reduced call_exact_reduction(const MathBuilder& m, Value* magnitude) {
   return {b.CreateExtractValue(call, 0), b.CreateExtractValue(call, 1)};
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

@@ -2,11 +2,11 @@
 //
 // The second form is after Juffa's observation that the logarithm of erfc is nearly a parabola, so a short
 // polynomial serves the whole range until erf rounds to 1 (3.92 in f32, 5.92 in f64).
-#include <kiln/jit/cpu/math/coefficients.h>
-#include <kiln/jit/cpu/math/exp_core.h>
-#include <kiln/jit/cpu/math/functions.h>
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/exp_core.h>
+#include <kiln/jit/emit/math/functions.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 namespace co = coefficients;
@@ -22,4 +22,4 @@ Value* emit_erf(const MathBuilder& m, Value* x) {
   return m.with_sign_of(m.select(m.less(a, m.pick(1.125, 1.5)), small, large), x);
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

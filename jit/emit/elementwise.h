@@ -5,11 +5,11 @@
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
-#include <kiln/jit/cpu/emit/lanes.h>
-#include <kiln/jit/cpu/float_convert.h>
-#include <kiln/jit/cpu/vector_math.h>
+#include <kiln/jit/emit/float_convert.h>
+#include <kiln/jit/emit/lanes.h>
+#include <kiln/jit/emit/vector_math.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 // What arithmetic may use of the target.
 struct NumberOptions {
@@ -35,4 +35,4 @@ llvm::Value* emit_cast(IRBuilder& b, const NumberOptions& options, llvm::Value* 
 llvm::Value* emit_elementwise(IRBuilder& b, const NumberOptions& options, const ir::Op& op,
                               const Values& operands);
 
-} // namespace kiln::cpu
+} // namespace kiln::emit

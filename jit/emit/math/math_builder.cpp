@@ -1,11 +1,11 @@
 // The operations of MathBuilder that take more than one instruction.
-#include <kiln/jit/cpu/math/math_builder.h>
+#include <kiln/jit/emit/math/math_builder.h>
 
 #include <bit>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 
-namespace kiln::cpu {
+namespace kiln::emit {
 
 using llvm::Value;
 
@@ -171,4 +171,4 @@ MathBuilder::if_any(Value* condition, llvm::ArrayRef<Value*> values,
   return result;
 }
 
-} // namespace kiln::cpu
+} // namespace kiln::emit
