@@ -1,7 +1,8 @@
 // Launches: from arguments on the stack to a command on a stream, and that command.
 //
 // A warm launch checks the arguments, looks up the variant, checks `expects`, and copies one block into the
-// stream's queue, or hands it to the CUDA driver: no locks, no allocation.
+// stream's queue: no locks, no allocation. On a CUDA device it hands the arguments to the driver instead, and
+// notes itself in the histories of the stream and the device, which have a lock each.
 #include <kiln/jit/runtime/kernel_core.h>
 
 #include <kiln/dsl/detail/recording.h>

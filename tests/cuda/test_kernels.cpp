@@ -269,6 +269,24 @@ TEST_CASE("a kernel may be dropped while it runs") {
   CHECK(on_host(x) == std::vector<float>(100, 1.5f));
 }
 
+TEST_CASE("kernels and expressions run on streams of the caller, the default stream too") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(0);
+  Stream own(device);
+  auto x = on_device(device, std::vector<float>(100, 3)), y = on_device(device, std::vector<float>(100, 4));
+  float expected = 4;
+  for (void* handle : {own.cuda_handle(), static_cast<void*>(nullptr)}) {
+    Stream adopted = Stream::adopt(device, handle);
+    add.launch(adopted, {BN = 64}, x, y, y);
+    assign(adopted, y, y.view() * 2.0f);
+    adopted.synchronize();
+    expected = 2 * (expected + 3);
+    CHECK(on_host(y) == std::vector<float>(100, expected));
+    CHECK(fake().last_launch().stream == handle);
+  }
+}
+
 // --- Graphs and threads ------------------------------------------------------------------------------------
 
 TEST_CASE("kernels are captured into graphs, the first launch of a variant too") {
