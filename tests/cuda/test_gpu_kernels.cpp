@@ -10,6 +10,7 @@
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 using namespace kiln;
@@ -294,6 +295,98 @@ TEST_CASE("whole-tensor expressions, captured and replayed", "[gpu]") {
   stream.synchronize();
   auto back = there.to(Device::cpu());
   CHECK(std::vector<float>(back.begin(), back.end()) == expected);
+}
+
+namespace {
+
+// |found - expected| in units of T's last place at `expected`; infinite where one of them is not finite and
+// the other is something else.
+template <class T> double ulps(T found, long double expected) {
+  const T nearest = static_cast<T>(expected);
+  if (std::isnan(nearest) || std::isinf(nearest) || std::isnan(found) || std::isinf(found))
+    return found == nearest || (std::isnan(found) && std::isnan(nearest)) ? 0 : INFINITY;
+  const T magnitude = std::max(std::abs(nearest), std::numeric_limits<T>::min());
+  const long double unit = static_cast<long double>(std::nextafter(magnitude, T(INFINITY))) - magnitude;
+  return static_cast<double>(std::abs(static_cast<long double>(found) - expected) / unit);
+}
+
+template <class T> std::vector<T> telling_numbers(std::mt19937_64& random) {
+  std::vector<T> x = {0,
+                      T(-0.0),
+                      1,
+                      -1,
+                      T(INFINITY),
+                      T(-INFINITY),
+                      T(NAN),
+                      std::numeric_limits<T>::min(),
+                      std::numeric_limits<T>::denorm_min(),
+                      std::numeric_limits<T>::max()};
+  for (double scale : {1e-30, 1e-3, 1.0, 10.0, 90.0, 700.0, 1e5})
+    for (int i = 0; i < 400; ++i)
+      x.push_back(static_cast<T>(std::uniform_real_distribution<double>(-scale, scale)(random)));
+  return x;
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("mathematical functions within the bounds of SEMANTICS", "[gpu]", float, double) {
+  OnGpu gpu;
+  if (!gpu) return;
+  INFO("seed " << gpu.seed());
+  std::mt19937_64 random(gpu.seed());
+  using T = TestType;
+  using Wide = long double;
+  const std::vector<T> numbers = telling_numbers<T>(random);
+  const auto n = static_cast<std::int64_t>(numbers.size());
+  auto x = Tensor<T, 1>::empty({n}), y = Tensor<T, 1>::empty({n});
+  std::copy(numbers.begin(), numbers.end(), x.begin());
+  // `bound` is 0 for what is correctly rounded.
+  auto check = [&](const char* what, double bound, auto function, auto reference) {
+    y.fill(T(-77));
+    run_on(
+        gpu.device(), [&](Stream& s, auto xv, auto yv) { assign(s, yv, function(xv)); }, x.view(), y.view());
+    double worst = 0;
+    T at = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T expected = static_cast<T>(reference(static_cast<Wide>(x.data()[i])));
+      const double error = bound == 0 ? ulps(y.data()[i], static_cast<Wide>(expected))
+                                      : ulps(y.data()[i], reference(static_cast<Wide>(x.data()[i])));
+      if (error > worst) worst = error, at = x.data()[i];
+    }
+    INFO(what << " is off by " << worst << " ulp at " << at);
+    CHECK(worst <= bound);
+  };
+  const double bound = sizeof(T) == 4 ? 2 : 4;
+#define CHECK_FUNCTION(NAME, BOUND)                                                                          \
+  check(#NAME, BOUND, [](const auto& v) { return NAME(v); }, [](Wide v) { return std::NAME(v); });
+  CHECK_FUNCTION(exp, bound)
+  CHECK_FUNCTION(exp2, bound)
+  CHECK_FUNCTION(expm1, bound)
+  CHECK_FUNCTION(log, bound)
+  CHECK_FUNCTION(log2, bound)
+  CHECK_FUNCTION(log1p, bound)
+  CHECK_FUNCTION(sin, bound)
+  CHECK_FUNCTION(cos, bound)
+  CHECK_FUNCTION(tan, bound)
+  CHECK_FUNCTION(tanh, bound)
+  CHECK_FUNCTION(erf, bound)
+  CHECK_FUNCTION(floor, 0)
+  CHECK_FUNCTION(ceil, 0)
+  CHECK_FUNCTION(trunc, 0)
+#undef CHECK_FUNCTION
+  check("rsqrt", bound, [](const auto& v) { return rsqrt(v); }, [](Wide v) { return 1 / std::sqrt(v); });
+  check(
+      "sigmoid", bound, [](const auto& v) { return sigmoid(v); },
+      [](Wide v) { return 1 / (1 + std::exp(-v)); });
+  // References in T itself: a wider one would round twice.
+  check("sqrt", 0, [](const auto& v) { return sqrt(v); }, [](Wide v) { return Wide(std::sqrt(T(v))); });
+  check("division", 0, [](const auto& v) { return T(3) / v; }, [](Wide v) { return Wide(T(3) / T(v)); });
+  check(
+      "fma", 0, [](const auto& v) { return fma(v, v, T(1)); },
+      [](Wide v) { return Wide(std::fma(T(v), T(v), T(1))); });
+  check(
+      "pow", 16, [](const auto& v) { return pow(abs(v), T(1.75)); },
+      [](Wide v) { return std::pow(std::abs(v), Wide(1.75)); });
 }
 
 // --- Random kernels ----------------------------------------------------------------------------------------
