@@ -80,16 +80,30 @@ template <class Make> auto made_view(const char* function, const char* argument,
   }
 }
 
+// As Device calls it: "cpu", "cuda:0".
+std::string device_name(const char* function, const char* argument, const DLTensor* t) {
+  switch (t->device.device_type) {
+  case kDLCPU:
+  case kDLCUDAHost: return "cpu";
+  case kDLCUDA: return "cuda:" + std::to_string(t->device.device_id);
+  default:
+    refuse(function, argument,
+           "is on DLPack device " + std::to_string(t->device.device_type) +
+               "; copy it to the CPU or to a CUDA device");
+  }
+}
+
 template <class T, int Rank>
-TensorView<T, Rank> view(const char* function, const char* argument, const DLTensor* t) {
+TensorView<T, Rank> view(const char* function, const char* argument, const DLTensor* t,
+                         const detail::StreamAt& at) {
   DType dtype = dtype_of_tensor(function, argument, t);
   if (dtype != dtype_of<std::remove_const_t<T>>)
     refuse(function, argument,
            "is of " + std::string(name(dtype)) + " and the result of " +
                std::string(name(dtype_of<std::remove_const_t<T>>)) + "; convert one of them");
-  if (t->device.device_type != kDLCPU)
-    refuse(function, argument,
-           "is on DLPack device " + std::to_string(t->device.device_type) + "; copy it to the CPU");
+  const std::string place = device_name(function, argument, t), wanted = to_string(at.stream.device());
+  if (place != wanted)
+    refuse(function, argument, "is on " + place + " and the result on " + wanted + "; copy one of them");
   if (t->ndim != Rank)
     refuse(function, argument,
            "has " + std::to_string(t->ndim) + " dimensions; pass one of " + std::to_string(Rank));
@@ -116,7 +130,10 @@ Activation activation_named(const char* function, const char* text) {
 template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
   return guarded(function, [&] {
     DType dtype = dtype_of_tensor(function, argument, result);
-    Stream stream;
+    // On a GPU in the order of the default stream, where the caller's own work stands unless it says
+    // otherwise.
+    const Device device = Device::parse(device_name(function, argument, result));
+    Stream stream = device.is_cpu() ? Stream() : Stream::adopt(device, nullptr);
     detail::StreamAt at(stream, {}); // callers in C have no place that Kiln knows
     if (dtype == DType::F32) op(float(), at);
     if (dtype == DType::F64) op(double(), at);
@@ -138,7 +155,8 @@ const char* kiln_last_error(void) { return ops::last_error().c_str(); }
 int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c) {
   constexpr auto f = "kiln_matmul";
   return ops::run(f, "c", c, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::matmul(stream, view<const T, 2>(f, "a", a), view<const T, 2>(f, "b", b), view<T, 2>(f, "c", c));
+    ops::matmul(stream, view<const T, 2>(f, "a", a, stream), view<const T, 2>(f, "b", b, stream),
+                view<T, 2>(f, "c", c, stream));
   });
 }
 
@@ -146,8 +164,8 @@ int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias,
                 const char* activation) {
   constexpr auto f = "kiln_linear";
   return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::linear(stream, view<const T, 2>(f, "x", x), view<const T, 2>(f, "weight", weight),
-                view<const T, 1>(f, "bias", bias), view<T, 2>(f, "y", y),
+    ops::linear(stream, view<const T, 2>(f, "x", x, stream), view<const T, 2>(f, "weight", weight, stream),
+                view<const T, 1>(f, "bias", bias, stream), view<T, 2>(f, "y", y, stream),
                 {ops::activation_named(f, activation)});
   });
 }
@@ -155,30 +173,30 @@ int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias,
 int kiln_softmax(const DLTensor* x, DLTensor* y) {
   constexpr auto f = "kiln_softmax";
   return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::softmax(stream, view<const T, 2>(f, "x", x), view<T, 2>(f, "y", y));
+    ops::softmax(stream, view<const T, 2>(f, "x", x, stream), view<T, 2>(f, "y", y, stream));
   });
 }
 
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps) {
   constexpr auto f = "kiln_layernorm";
   return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::layernorm(stream, view<const T, 2>(f, "x", x), view<const T, 1>(f, "gamma", gamma),
-                   view<const T, 1>(f, "beta", beta), view<T, 2>(f, "y", y), {eps});
+    ops::layernorm(stream, view<const T, 2>(f, "x", x, stream), view<const T, 1>(f, "gamma", gamma, stream),
+                   view<const T, 1>(f, "beta", beta, stream), view<T, 2>(f, "y", y, stream), {eps});
   });
 }
 
 int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps) {
   constexpr auto f = "kiln_rmsnorm";
   return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::rmsnorm(stream, view<const T, 2>(f, "x", x), view<const T, 1>(f, "gamma", gamma),
-                 view<T, 2>(f, "y", y), {eps});
+    ops::rmsnorm(stream, view<const T, 2>(f, "x", x, stream), view<const T, 1>(f, "gamma", gamma, stream),
+                 view<T, 2>(f, "y", y, stream), {eps});
   });
 }
 
 int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
   constexpr auto f = "kiln_activation";
   return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::activation(stream, view<const T, 2>(f, "x", x), view<T, 2>(f, "y", y),
+    ops::activation(stream, view<const T, 2>(f, "x", x, stream), view<T, 2>(f, "y", y, stream),
                     ops::activation_named(f, activation));
   });
 }
@@ -186,7 +204,8 @@ int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation) {
 int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation) {
   constexpr auto f = "kiln_activation_mul";
   return ops::run(f, "y", y, [&]<class T>(T, ops::detail::StreamAt stream) {
-    ops::activation_mul(stream, view<const T, 2>(f, "gate", gate), view<const T, 2>(f, "up", up),
-                        view<T, 2>(f, "y", y), ops::activation_named(f, activation));
+    ops::activation_mul(stream, view<const T, 2>(f, "gate", gate, stream),
+                        view<const T, 2>(f, "up", up, stream), view<T, 2>(f, "y", y, stream),
+                        ops::activation_named(f, activation));
   });
 }

@@ -4,8 +4,9 @@
  *   DLTensor x = ..., y = ...;
  *   if (kiln_softmax(&x, &y) != KILN_OK) puts(kiln_last_error());
  *
- * Tensors are on the CPU, of float32, float64, bfloat16 or float16, the same in one call, with any strides
- * (null strides: row-major). The functions return when the result is written. The memory stays the caller's;
+ * Tensors are of float32, float64, bfloat16 or float16, the same in one call, with any strides (null strides:
+ * row-major), all on the CPU or all on one CUDA device, where the functions run in the order of its default
+ * stream. They return when the result is written. The memory stays the caller's;
  * results are written in place and may not be read-only memory. Thread-safe.
  */
 #ifndef KILN_OPS_C_API_H

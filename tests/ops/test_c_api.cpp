@@ -93,7 +93,7 @@ TEST_CASE("the C functions refuse what they cannot take, and say why") {
   says(kiln_activation(dx, dy, "swish"),
        "kiln_activation: activation is \"swish\"; choose none, relu, gelu or silu");
   wrong.tensor.device = {kDLCUDA, 0};
-  says(kiln_softmax(wrong, dy), "kiln_softmax: x is on DLPack device 2; copy it to the CPU");
+  says(kiln_softmax(wrong, dy), "kiln_softmax: x is on cuda:0 and the result on cpu; copy one of them");
   wrong.tensor.dtype = {kDLInt, 32, 1};
   says(kiln_softmax(dx, wrong), "kiln_softmax: y has DLPack type code 0 of 32 bits and 1 lanes; pass "
                                 "float32, float64, bfloat16 or float16");

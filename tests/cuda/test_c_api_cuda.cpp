@@ -1,0 +1,60 @@
+// The C functions over DLPack tensors on a CUDA device.
+#include "played.h"
+
+#include <kiln/ops/c_api.h>
+
+#include <cmath>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+struct Dl {
+  std::int64_t shape[2];
+  DLTensor tensor{};
+  explicit Dl(Tensor<float, 2>& t) : shape{t.extent(0), t.extent(1)} {
+    tensor.data = t.data();
+    tensor.device = {t.device().is_cpu() ? kDLCPU : kDLCUDA, t.device().index()};
+    tensor.ndim = 2;
+    tensor.dtype = {kDLFloat, 32, 1};
+    tensor.shape = shape;
+  }
+  operator DLTensor*() { return &tensor; }
+};
+
+} // namespace
+
+TEST_CASE("the C functions take tensors of a CUDA device") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(1);
+  auto host = Tensor<float, 2>::zeros({5, 70});
+  for (std::int64_t i = 0; i < host.size(); ++i)
+    host.data()[i] = static_cast<float>(i % 13);
+  auto x = host.to(device), y = Tensor<float, 2>::zeros(device, {5, 70});
+  REQUIRE(kiln_softmax(Dl(x), Dl(y)) == KILN_OK);
+  CHECK(fake().last_launch().stream == nullptr);
+  CHECK(fake().last_launch().device == 1);
+  auto found = y.to(Device::cpu());
+  for (std::int64_t r = 0; r < 5; ++r) {
+    double total = 0;
+    for (std::int64_t c = 0; c < 70; ++c)
+      total += std::exp(static_cast<double>(host.data()[r * 70 + c]));
+    for (std::int64_t c = 0; c < 70; ++c)
+      REQUIRE(found.data()[r * 70 + c] ==
+              Approx(std::exp(static_cast<double>(host.data()[r * 70 + c])) / total).epsilon(1e-5));
+  }
+  auto elsewhere = host.to(Device::cuda(0));
+  CHECK(kiln_softmax(Dl(host), Dl(y)) == KILN_USER_ERROR);
+  CHECK(kiln_last_error() ==
+        std::string("kiln_softmax: x is on cpu and the result on cuda:1; copy one of them"));
+  CHECK(kiln_softmax(Dl(elsewhere), Dl(y)) == KILN_USER_ERROR);
+  CHECK(kiln_last_error() ==
+        std::string("kiln_softmax: x is on cuda:0 and the result on cuda:1; copy one of them"));
+  Dl nowhere(y);
+  nowhere.tensor.device.device_id = 99;
+  CHECK(kiln_softmax(Dl(x), nowhere) == KILN_USER_ERROR);
+  INFO(kiln_last_error());
+  CHECK(std::string(kiln_last_error()).starts_with("kiln_softmax: "));
+}
