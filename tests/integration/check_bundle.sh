@@ -29,4 +29,14 @@ for command in "" tests samples bench; do
   [ $? = 77 ] || fail "run $command does not end with 77 where there is no driver: $(cat answer)"
   grep -q '^Nothing to run on: no NVIDIA driver: ' answer || fail "run $command does not say that there is no driver: $(cat answer)"
 done
+
+# Kernels that were compiled ahead are found where there is no ptxas; the tests' driver says that it is a GPU.
+if KILN_CACHE_DIR=$bundle/cache "$bundle/bin/kiln" cache ls | grep -q sm_90a; then
+  cp -R "$bundle/cache" ahead
+  for sm in 80 90 100; do
+    FAKE_CUDA=sm=$sm KILN_CUDA_LIBRARY=$build/lib/libfakecuda.so KILN_PTXAS=none KILN_CACHE_DIR=$work/ahead KILN_COMPILE_POLICY=forbid \
+      KILN_SAMPLES_DEVICE=cuda:0 "$bundle/bin/01_vector_add" 1000 >answer 2>&1
+    grep -q '^vector add of 1000 ' answer || fail "a kernel for sm_$sm is not in the bundle: $(cat answer)"
+  done
+fi
 exit 0
