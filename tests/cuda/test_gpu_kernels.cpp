@@ -8,6 +8,7 @@
 #include <kiln/jit/runtime/compile.h>
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/ops/dims.h>
 
 #include <cmath>
 #include <limits>
@@ -20,7 +21,6 @@ namespace {
 
 KILN_DIM(BM);
 KILN_DIM(BN);
-KILN_DIM(BK);
 
 // A host tensor of random whole numbers, small enough that sums are exact.
 template <class T, int R> Tensor<T, R> whole_numbers(std::mt19937_64& random, const Extent (&extents)[R]) {
@@ -139,9 +139,9 @@ TEMPLATE_TEST_CASE("products of ragged matrices, with tensor cores where they fi
     };
     run_on(gpu.device(), [&](Stream& s, auto... v) { ops::matmul(s, v...); }, a.view(), b.view(), c.view());
     check();
-    const Config config = {BM = std::int64_t{16} << random() % 3, BN = std::int64_t{8} << random() % 4,
-                           BK = std::int64_t{16} << random() % 2,
-                           num_warps = std::int64_t{1} << random() % 4};
+    const Config config = {
+        ops::BM = std::int64_t{16} << random() % 3, ops::BN = std::int64_t{8} << random() % 4,
+        ops::BK = std::int64_t{16} << random() % 2, num_warps = std::int64_t{1} << random() % 4};
     INFO(config.to_string());
     const auto& product = ops::matmul_kernel<T>();
     run_on(
