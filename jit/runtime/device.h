@@ -9,9 +9,9 @@
 // made on it. After a sticky error (a kernel's illegal address, a failed assert in one) every call on that
 // CUDA device throws the TargetError that says so; the process and its other devices go on.
 //
-// Kernels, ops and assign run on GPUs of compute capability 8.0 and newer. Code is made for sm_80 (8.x), sm_90a
-// (9.0) and sm_100a (10.0); other GPUs run that for sm_80, assembled for them. A program is one thread block,
-// of `num_warps` warps as its config says (default 4).
+// Kernels, ops and assign run on GPUs of compute capability 8.0 and newer. Code is made for sm_80 (8.x),
+// sm_90a (9.0) and sm_100a (10.0); other GPUs run that for sm_80, assembled for them. A program is one thread
+// block, of `num_warps` warps as its config says (default 4).
 //
 // A Device is a cheap value (a kind and an index): copy it, compare it, use it as a key.
 // Every function is thread-safe.
