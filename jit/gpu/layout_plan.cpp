@@ -100,8 +100,8 @@ std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
   case Opcode::ViewMask: return default_layout(op.result()->type, plan_.warps);
   case Opcode::Broadcast: return of_broadcast(op);
   case Opcode::Dot:
-    return fits_mma(op) ? mma_layout(op.result()->type, plan_.warps)
-                        : default_layout(op.result()->type, plan_.warps);
+    return mma_factors(op) ? mma_layout(op.result()->type, plan_.warps)
+                           : default_layout(op.result()->type, plan_.warps);
   case Opcode::ExpandDims:
     if (auto* l = find(op.operand(0))) return expanded(*l, static_cast<int>(op.integer("axis")));
     return std::nullopt;
@@ -214,13 +214,26 @@ LinearLayout coalesced_layout(const ir::Op& op, const ir::Type& tile, int warps)
   return blocked_along(tile, static_cast<int>(at - axes.begin()), warps);
 }
 
-bool fits_mma(const ir::Op& dot) {
+// 8-bit floats go as f16, which holds all of them: tensor cores add their own products in less than f32.
+std::optional<MmaFactors> mma_factors(const ir::Op& dot) {
   const ir::Type &a = dot.operand(0)->type, &b = dot.operand(1)->type, &sums = dot.result()->type;
-  const bool narrow = a.dtype == b.dtype && (a.dtype == DType::F16 || a.dtype == DType::BF16);
-  if (!narrow || sums.dtype != DType::F32 || sums.shape.size() != 2) return false;
+  auto is_f16 = [](DType t) { return t == DType::F16 || t == DType::F8E4M3 || t == DType::F8E5M2; };
+  auto is_byte = [](DType t) { return t == DType::I8 || t == DType::U8; };
+  std::optional<MmaFactors> factors;
+  if (sums.dtype == DType::F32 && is_f16(a.dtype) && is_f16(b.dtype))
+    factors = {DType::F16, DType::F16, 16};
+  else if (sums.dtype == DType::F32 && a.dtype == DType::BF16 && b.dtype == DType::BF16)
+    factors = {DType::BF16, DType::BF16, 16};
+  else if (sums.dtype == DType::F32 && a.dtype == DType::F32 && b.dtype == DType::F32 &&
+           dot.text("precision", "ieee") == "tf32")
+    factors = {DType::F32, DType::F32, 32};
+  else if (sums.dtype == DType::I32 && is_byte(a.dtype) && is_byte(b.dtype))
+    factors = {a.dtype, b.dtype, 8};
+  if (!factors || sums.shape.size() != 2) return std::nullopt;
   const std::int64_t depth = a.shape[1].value();
-  return depth >= 16 && std::has_single_bit(static_cast<std::uint64_t>(depth)) && sums.shape[0].value() > 8 &&
-         sums.shape[1].value() > 4;
+  const bool fits = depth >= factors->depth() && std::has_single_bit(static_cast<std::uint64_t>(depth)) &&
+                    sums.shape[0].value() > 8 && sums.shape[1].value() > 4;
+  return fits ? factors : std::nullopt;
 }
 
 // Warps halve the longer side of what each has, down to a fragment.

@@ -16,7 +16,7 @@
 //   5. An elementwise operation has the layout of its first operand that is not free.
 //   6. A loop's carried tile has the layout of its initial value; if that is free, of the value that the loop
 //      yields.
-//   7. A dot that fits tensor cores (fits_mma) has the accumulator layout of mma.sync; others are blocked
+//   7. A dot that fits tensor cores (mma_factors) has the accumulator layout of mma.sync; others are blocked
 //   over
 //      rows and columns.
 // Where an operand's layout is another than its user's, the emitter converts it.
@@ -51,9 +51,16 @@ std::vector<int> shape_bits(const ir::Type& tile);
 
 // For a free tile that a user takes as it comes.
 LinearLayout default_layout(const ir::Type& tile, int warps);
-// Whether a dot is one of mma.sync.m16n8k16's: f16 or bf16 factors, f32 sums, no batch, a depth that is a
-// power of two of at least 16, at least 16 rows and 8 columns.
-bool fits_mma(const ir::Op& dot);
+// How mma.sync takes a dot's factors: its dtypes (F32 stands for tf32) and how deep one instruction goes.
+struct MmaFactors {
+  DType a, b;
+  int element_bits;
+  int depth() const { return 256 / element_bits; } // 32 bytes
+};
+// None for a dot that does not fit: f16, bf16, 8-bit floats, or f32 where tf32 is asked for, into f32; 8-bit
+// integers into i32; no batch, a depth that is a power of two and an instruction's at least, at least 9 rows
+// and 5 columns.
+std::optional<MmaFactors> mma_factors(const ir::Op& dot);
 LinearLayout mma_layout(const ir::Type& sums, int warps);
 // For stores and loads: coalesced along the view's contiguous axis.
 LinearLayout coalesced_layout(const ir::Op& view_access, const ir::Type& tile, int warps);

@@ -180,21 +180,42 @@ Value* PtxMachine::atomic(IRBuilder& b, const Atomic& what, Value* pointer, Valu
                     "=" + kind + ",l," + kind + ",", v->getType(), {pointer, v});
 }
 
-Values PtxMachine::mma(IRBuilder& b, DType t, const Values& a, const Values& b_words, const Values& c) {
+namespace {
+
+llvm::Intrinsic::ID mma_intrinsic(const Machine::Mma& what) {
+  switch (what.a) {
+  case DType::F16: return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32;
+  case DType::BF16: return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
+  case DType::F32: return llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32;
+  case DType::I8:
+    return what.b == DType::I8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8
+                               : llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8_u8;
+  case DType::U8:
+    return what.b == DType::U8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8
+                               : llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8_s8;
+  default: internal_error("no mma.sync of " + std::string(name(what.a)));
+  }
+}
+
+} // namespace
+
+Values PtxMachine::mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words,
+                       const Values& c) {
   Values arguments;
   for (const Values* words : {&a, &b_words})
     for (Value* word : *words)
       arguments.push_back(
-          t == DType::BF16 ? word : b.CreateBitCast(word, llvm::FixedVectorType::get(b.getHalfTy(), 2)));
+          what.a == DType::F16 ? b.CreateBitCast(word, llvm::FixedVectorType::get(b.getHalfTy(), 2)) : word);
   arguments.insert(arguments.end(), c.begin(), c.end());
-  Value* sums = call(b,
-                     t == DType::BF16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16
-                                      : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32,
-                     arguments);
+  Value* sums = call(b, mma_intrinsic(what), arguments);
   Values result;
   for (unsigned i = 0; i < 4; ++i)
     result.push_back(b.CreateExtractValue(sums, i));
   return result;
+}
+
+Value* PtxMachine::to_tf32(IRBuilder& b, Value* x) {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, llvm::ArrayRef<Value*>{x});
 }
 
 void PtxMachine::assert_failed(IRBuilder& b, const std::string& message, const std::string& file, int line,

@@ -23,7 +23,8 @@ public:
                        llvm::Value* otherwise) override;
   void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted) override;
   llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) override;
-  Values mma(IRBuilder& b, DType t, const Values& a, const Values& b_words, const Values& c) override;
+  Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words, const Values& c) override;
+  llvm::Value* to_tf32(IRBuilder& b, llvm::Value* x) override;
   void assert_failed(IRBuilder& b, const std::string& message, const std::string& file, int line,
                      const std::string& kernel) override;
   void print(IRBuilder& b, const std::string& format, const Values& arguments) override;

@@ -8,7 +8,7 @@ namespace kiln::gpu {
 using llvm::Value;
 
 void KernelEmitter::emit_dot(const ir::Op& op) {
-  if (fits_mma(op)) return emit_mma(op);
+  if (auto factors = mma_factors(op)) return emit_mma(op, *factors);
   const ir::Type& type = op.result()->type;
   const int rank = static_cast<int>(type.shape.size());
   const LinearLayout layout = layout_of(op.result());

@@ -161,7 +161,8 @@ private:
 
   // dot.cpp, scan.cpp, atomics.cpp
   void emit_dot(const ir::Op& op);
-  void emit_mma(const ir::Op& op);
+  void emit_mma(const ir::Op& op, const MmaFactors& factors);
+  llvm::Value* mma_element(llvm::Value* v, DType t);
   void emit_scan(const ir::Op& op);
   void emit_atomic(const ir::Op& op);
 

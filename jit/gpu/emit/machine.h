@@ -55,9 +55,16 @@ public:
     DType dtype;
   };
   virtual llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) = 0;
-  // One mma.sync.m16n8k16 of the warp: a has 4 and b 2 words of two f16 or bf16 (`t`), c 4 sums in f32;
-  // returns the new sums.
-  virtual Values mma(IRBuilder& b, DType t, const Values& a, const Values& b_words, const Values& c) = 0;
+  // One mma.sync.m16n8 of the warp, 32 bytes deep: a has 4 and b 2 words of factors, c 4 sums; returns the
+  // new sums. Factors are f16 or bf16 (both alike) or tf32 (F32, as to_tf32 makes them), with sums in f32, or
+  // 8-bit integers, with sums in i32 that wrap.
+  struct Mma {
+    DType a, b;
+  };
+  virtual Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words,
+                     const Values& c) = 0;
+  // An f32 rounded to tf32, as a word.
+  virtual llvm::Value* to_tf32(IRBuilder& b, llvm::Value* x) = 0;
 
   // Debugging: ends the launch with a message; prints as printf does (32- and 64-bit integers, doubles,
   // pointers).

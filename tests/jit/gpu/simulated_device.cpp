@@ -32,8 +32,8 @@ struct Fiber {
   std::uint32_t sent = 0, received = 0;
   std::int32_t source = 0;                // the lane whose value is wanted
   const std::uint32_t* factors = nullptr; // 4 words of a, 2 of b
-  float* sums = nullptr;
-  bool bf16 = false;
+  void* sums = nullptr;                   // 4 of f32 or i32
+  gpu::Machine::Mma mma{};
 };
 
 struct Block {
@@ -95,40 +95,59 @@ float hook_rsqrt(float x) { return approximate(1 / std::sqrt(static_cast<double>
 void hook_assert_failed() { ++block->failed; }
 void hook_print() { ++block->printed; }
 
-void hook_mma(const std::uint32_t* factors, float* sums, std::int32_t bf16) {
+void hook_mma(const std::uint32_t* factors, void* sums, std::int32_t a, std::int32_t b) {
   Fiber& self = block->fibers[static_cast<std::size_t>(block->current)];
   self.factors = factors;
   self.sums = sums;
-  self.bf16 = bf16 != 0;
+  self.mma = {static_cast<DType>(a), static_cast<DType>(b)};
   wait_for(Wait::Mma);
 }
 
-// One mma.sync.m16n8k16 of a warp, by the fragments of the PTX ISA: with g = lane / 4 and t = lane % 4, word
-// a[2j + i] has row g + 8i and columns 2t + 8j (+1), word b[j] rows 2t + 8j (+1) of column g, c[2i + j] row g
-// + 8i and column 2t + j.
+std::uint32_t hook_to_tf32(float x) { // to nearest, ties away from zero
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::isfinite(x) ? (bits + 0x1000) & ~0x1fffu : bits;
+}
+
+double factor_of(std::uint32_t word, int which, DType t) {
+  switch (t) {
+  case DType::F32: return std::bit_cast<float>(word);
+  case DType::I8: return static_cast<std::int8_t>(word >> (8 * which));
+  case DType::U8: return static_cast<std::uint8_t>(word >> (8 * which));
+  default: return decode_float(t, word >> (16 * which) & 0xffff);
+  }
+}
+
+// One mma.sync.m16n8 of a warp, 32 bytes deep, by the fragments of the PTX ISA: with g = lane / 4 and t =
+// lane % 4, word a[2j + i] has row g + 8i and the words' column t + 4j, word b[j] the words' row t + 4j of
+// column g, c[2i + j] row g + 8i and column 2t + j.
 void multiply(Fiber* warp) {
-  double a[16][16], b[16][8];
-  auto half = [](std::uint32_t word, int which, bool bf16) {
-    return decode_float(bf16 ? DType::BF16 : DType::F16, word >> (16 * which) & 0xffff);
-  };
+  double a[16][32], b[32][8];
+  const gpu::Machine::Mma what = warp->mma;
+  const int in_word = 4 / size_of(what.a), depth = 8 * in_word;
   for (int lane = 0; lane < 32; ++lane) {
     const Fiber& f = warp[lane];
     const int g = lane / 4, t = lane % 4;
-    for (int e = 0; e < 2; ++e) {
+    for (int e = 0; e < in_word; ++e)
       for (int j = 0; j < 2; ++j) {
+        const int k = in_word * (t + 4 * j) + e;
         for (int i = 0; i < 2; ++i)
-          a[g + 8 * i][2 * t + 8 * j + e] = half(f.factors[2 * j + i], e, f.bf16);
-        b[2 * t + 8 * j + e][g] = half(f.factors[4 + j], e, f.bf16);
+          a[g + 8 * i][k] = factor_of(f.factors[2 * j + i], e, what.a);
+        b[k][g] = factor_of(f.factors[4 + j], e, what.b);
       }
-    }
   }
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < 2; ++i)
       for (int j = 0; j < 2; ++j) {
-        double sum = warp[lane].sums[2 * i + j];
-        for (int k = 0; k < 16; ++k)
+        double sum = 0;
+        for (int k = 0; k < depth; ++k)
           sum += a[lane / 4 + 8 * i][k] * b[k][2 * (lane % 4) + j];
-        warp[lane].sums[2 * i + j] = static_cast<float>(sum);
+        if (is_float(what.a)) {
+          float& c = static_cast<float*>(warp[lane].sums)[2 * i + j];
+          c = static_cast<float>(c + sum);
+        } else {
+          auto& c = static_cast<std::uint32_t*>(warp[lane].sums)[2 * i + j];
+          c += static_cast<std::uint32_t>(static_cast<std::int64_t>(sum));
+        }
       }
 }
 
@@ -194,23 +213,28 @@ public:
     });
   }
   Value* atomic(IRBuilder&, const Atomic&, Value*, Value*) override { return nullptr; }
-  Values mma(IRBuilder& b, DType t, const Values& a, const Values& b_words, const Values& c) override {
+  Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words,
+             const Values& c) override {
     IRBuilder entry(&b.GetInsertBlock()->getParent()->getEntryBlock(),
                     b.GetInsertBlock()->getParent()->getEntryBlock().begin());
+    llvm::Type* sum = c[0]->getType();
     Value* factors = entry.CreateAlloca(llvm::ArrayType::get(b.getInt32Ty(), 6));
-    Value* sums = entry.CreateAlloca(llvm::ArrayType::get(b.getFloatTy(), 4));
+    Value* sums = entry.CreateAlloca(llvm::ArrayType::get(sum, 4));
     for (unsigned i = 0; i < 4; ++i) {
       b.CreateStore(a[i], b.CreateConstGEP1_32(b.getInt32Ty(), factors, i));
-      b.CreateStore(c[i], b.CreateConstGEP1_32(b.getFloatTy(), sums, i));
+      b.CreateStore(c[i], b.CreateConstGEP1_32(sum, sums, i));
     }
     for (unsigned i = 0; i < 2; ++i)
       b.CreateStore(b_words[i], b.CreateConstGEP1_32(b.getInt32Ty(), factors, 4 + i));
-    hook(b, "sim_mma", b.getVoidTy(), {factors, sums, b.getInt32(t == DType::BF16)});
+    hook(b, "sim_mma", b.getVoidTy(),
+         {factors, sums, b.getInt32(static_cast<std::uint32_t>(what.a)),
+          b.getInt32(static_cast<std::uint32_t>(what.b))});
     Values result;
     for (unsigned i = 0; i < 4; ++i)
-      result.push_back(b.CreateLoad(b.getFloatTy(), b.CreateConstGEP1_32(b.getFloatTy(), sums, i)));
+      result.push_back(b.CreateLoad(sum, b.CreateConstGEP1_32(sum, sums, i)));
     return result;
   }
+  Value* to_tf32(IRBuilder& b, Value* x) override { return hook(b, "sim_to_tf32", b.getInt32Ty(), {x}); }
   void assert_failed(IRBuilder& b, const std::string&, const std::string&, int, const std::string&) override {
     hook(b, "sim_assert_failed", b.getVoidTy(), {});
   }
@@ -295,6 +319,7 @@ SimulatedKernel::SimulatedKernel(const ir::Kernel& lowered, int warps, bool debu
   add("sim_exp2_flushed", &hook_exp2_flushed);
   add("sim_rsqrt", &hook_rsqrt);
   add("sim_mma", &hook_mma);
+  add("sim_to_tf32", &hook_to_tf32);
   add("sim_assert_failed", &hook_assert_failed);
   add("sim_print", &hook_print);
   auto start = (reinterpret_cast<std::uintptr_t>(state_->shared.data()) + 1023) / 1024 * 1024;
