@@ -4,6 +4,8 @@
 #include <kiln/jit/runtime/cuda/launch.h>
 #include <kiln/jit/runtime/tensor_view.h>
 
+#include <cstdlib>
+
 namespace kiln::cuda {
 
 namespace {
@@ -27,11 +29,26 @@ Span span_of(const KernelCode::View& v, const std::uint64_t* words) {
           data + static_cast<std::uint64_t>(high * v.element_bytes)};
 }
 
-// Whether memory that one view writes may be another's. Views that interleave without meeting count, which
-// costs barriers and nothing else.
-bool views_meet(const KernelCode& code, const std::uint64_t* words) {
+// Whether two indices of a view may be one element: unless of any two axes one steps over all of the other.
+bool may_repeat(const KernelCode::View& v, const std::uint64_t* words) {
+  const std::uint64_t* extents = words + v.first_word + 1;
+  auto extent = [&](int a) { return static_cast<std::int64_t>(extents[a]); };
+  auto step = [&](int a) { return std::abs(static_cast<std::int64_t>(extents[v.rank + a])); };
+  for (int a = 0; a < v.rank; ++a) {
+    if (extent(a) <= 1) continue;
+    if (step(a) == 0) return true;
+    for (int c = 0; c < a; ++c)
+      if (extent(c) > 1 && step(a) < step(c) * extent(c) && step(c) < step(a) * extent(a)) return true;
+  }
+  return false;
+}
+
+// Whether memory that one view writes may be another's or be written through two indices. Views that
+// interleave without meeting count, which costs barriers and nothing else.
+bool elements_meet(const KernelCode& code, const std::uint64_t* words) {
   for (std::size_t i = 0; i < code.views.size(); ++i) {
     if (!code.views[i].written) continue;
+    if (may_repeat(code.views[i], words)) return true;
     const Span written = span_of(code.views[i], words);
     for (std::size_t j = 0; j < code.views.size(); ++j) {
       const bool seen = code.views[j].written && j < i;
@@ -55,7 +72,7 @@ void launch(Stream& stream, const KernelCode& code, std::uint64_t* words, std::s
     programs *= extents[a];
     parameters[count++] = &extents[a];
   }
-  std::uint32_t overlap = views_meet(code, words);
+  std::uint32_t overlap = elements_meet(code, words);
   parameters[count] = &overlap;
   launch(stream, code.function, {.x = programs}, {.x = 32 * code.warps}, code.shared_bytes, parameters, {},
          site);
