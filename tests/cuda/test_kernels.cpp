@@ -175,6 +175,28 @@ TEST_CASE("views that share memory are announced to the kernel") {
   CHECK(last_argument() == 0);
 }
 
+TEST_CASE("a view that is written through two indices is announced to the kernel") {
+  FreshFake fresh;
+  Played played;
+  Device device = Device::cuda(0);
+  Stream stream(device);
+  const auto fill = kernel("fill_rows", [](View<float, 2> out) {
+    auto [m, n] = program_tile(out, BM, BN);
+    out.tile(m, n).store(full(2.0f, BM, BN));
+  });
+  auto x = on_device(device, std::vector<float>(100, 1));
+  struct Row {
+    std::int64_t rows, step;
+    std::uint64_t announced;
+  };
+  for (const Row& row : {Row{10, 10, 0}, Row{10, 9, 1}, Row{4, 0, 1}, Row{1, 0, 0}}) {
+    INFO(row.rows << " rows, " << row.step << " apart");
+    fill.launch(stream, {BM = 4, BN = 16}, TensorView<float, 2>(x.data(), {row.rows, 10}, {row.step, 1}));
+    stream.synchronize();
+    CHECK(last_argument() == row.announced);
+  }
+}
+
 TEST_CASE("num_warps is part of the code; options that the GPU lacks are not") {
   FreshFake fresh;
   auto scale = make_scale(1.25f);

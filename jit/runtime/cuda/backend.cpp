@@ -26,7 +26,7 @@ std::vector<cuda::KernelCode::View> views_of(const ir::Kernel& lowered) {
     const bool writes = std::find(written.begin(), written.end(), arg) != written.end();
     views.push_back({layout.first_word[i], arg->type.view_rank, size_of(arg->type.dtype), writes});
   }
-  if (written.empty() || views.size() < 2) views.clear();
+  if (written.empty()) views.clear();
   return views;
 }
 

@@ -21,7 +21,7 @@ struct KernelCode {
   int grid_rank; // extents of the grid among the entry point's parameters
   std::int64_t shared_bytes;
   int words;               // of the arguments
-  std::vector<View> views; // whose accesses may meet: none if no view is written beside another
+  std::vector<View> views; // all of them, or none if none is written
 };
 
 inline constexpr int most_parameters = 544; // of an entry point, all of 8 bytes
