@@ -20,7 +20,7 @@ namespace kiln::emulator {
                       X(BmskWrap) X(SzextClamp) X(SzextWrap) X(Fma) X(FmaRelu) X(FmaSat) X(MulSat) X(Sqrt)   \
                           X(Rcp) X(Copysign) X(MinNan) X(MaxNan) X(MinXorsign) X(MaxXorsign)                 \
                               X(MinNanXorsign) X(MaxNanXorsign) X(MinNan3) X(MaxNan3) X(MinRelu) X(MaxRelu)  \
-                                  X(Ex2) X(Lg2) X(Sin) X(Cos) X(Tanh) X(Rsqrt) X(RsqrtApprox) X(Move)
+                                  X(Ex2) X(Lg2) X(Sin) X(Cos) X(Tanh) X(Rsqrt) X(RsqrtApprox) X(Move) X(Rint) X(Floor) X(Ceil) X(Trunc) X(ToS32)
 
 enum class AluOp : std::uint8_t {
 #define X(name) name,

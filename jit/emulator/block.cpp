@@ -151,11 +151,11 @@ std::string Execution::place(const Instruction& i) const {
 
 void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane, const std::string& what,
                       std::uint64_t times) {
-  for (Finding& f : report.findings)
-    if (f.fault == fault && f.ptx_line == i.line) {
-      f.times += times;
-      return;
-    }
+  auto [known, fresh] = known_.try_emplace({&i, fault}, report.findings.size());
+  if (!fresh && known->second < report.findings.size()) {
+    report.findings[known->second].times += times;
+    return;
+  }
   if (report.findings.size() >= options.most_reports) {
     report.left_out += times;
     return;

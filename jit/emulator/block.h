@@ -7,6 +7,7 @@
 #include "warp.h"
 
 #include <deque>
+#include <map>
 #include <random>
 
 namespace kiln::emulator {
@@ -75,6 +76,8 @@ public:
 private:
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
+
+  std::map<std::pair<const Instruction*, Fault>, std::size_t> known_; // findings
 };
 
 } // namespace kiln::emulator

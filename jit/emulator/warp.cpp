@@ -184,7 +184,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       m &= i.guard_negated ? ~p : p;
     }
     ++n;
-    const auto lanes = static_cast<std::uint64_t>(std::popcount(m));
+    const std::uint64_t lanes = m == all_lanes ? warp_size : static_cast<std::uint64_t>(std::popcount(m));
     by_class[static_cast<std::size_t>(i.kind)] += lanes;
     if (i.step == Step::Plain) {
       if (m) i.run(*this, i, m);

@@ -217,6 +217,13 @@ Handler quick(Type to, Type from, std::uint8_t flags, Rounding r) {
     default: return nullptr;
     }
   }
+  if (flags == ToInteger && to == from && (to == Type::F32 || to == Type::F64))
+    return alu_handler(r == Rounding::Zero   ? AluOp::Trunc
+                       : r == Rounding::Down ? AluOp::Floor
+                       : r == Rounding::Up   ? AluOp::Ceil
+                                             : AluOp::Rint,
+                       to, false);
+  if (!flags && to == Type::S32 && from == Type::F32 && r == Rounding::Zero) return alu_handler(AluOp::ToS32, Type::F32, false);
   if (flags || r != Rounding::Nearest) return nullptr;
   if (to == Type::F32 && !ptx::is_float(from)) return cast_to<float>(from);
   if (to == Type::F64 && !ptx::is_float(from)) return cast_to<double>(from);
@@ -357,7 +364,7 @@ void cvt(Decoder& d) {
   if (wa == 128 || wd == 128) unknown(d, Type::B128);
   i.extra = static_cast<std::uint32_t>(wd | wa << 8);
   if (wa == bits_of(from) && wd == bits_of(to))
-    if (Handler h = quick(to, from, flags, ptx::is_float(to) ? rounding : Rounding::Nearest)) i.run = h;
+    if (Handler h = quick(to, from, flags, rounding)) i.run = h;
   d.emit(i);
 }
 

@@ -1,0 +1,180 @@
+// CUDA C++ kernels whose PTX, as nvcc writes it, runs on the emulated GPU (test_nvcc.cpp).
+#include <cassert>
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cstdint>
+#include <cstdio>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+#include <mma.h>
+
+namespace cg = cooperative_groups;
+
+__constant__ float scale[4] = {1, 2, 3, 4};
+__device__ unsigned blocks_done;
+
+// Sum of a block by shuffles and shared memory, of the grid by an atomic and the last block.
+extern "C" __global__ void reduce(const float* x, int n, float* partial, float* total) {
+  __shared__ float warps[32];
+  float sum = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    sum += x[i] * scale[i & 3];
+  for (int d = 16; d > 0; d >>= 1)
+    sum += __shfl_down_sync(0xffffffff, sum, d);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    sum = threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : 0;
+    for (int d = 16; d > 0; d >>= 1)
+      sum += __shfl_down_sync(0xffffffff, sum, d);
+  }
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    partial[blockIdx.x] = sum;
+    __threadfence();
+    last = atomicAdd(&blocks_done, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && threadIdx.x == 0) {
+    float all = 0;
+    for (int i = 0; i < gridDim.x; ++i)
+      all += partial[i];
+    *total = all;
+    blocks_done = 0;
+  }
+}
+
+extern "C" __global__ void groups(const int* x, int* sums, int* ranks) {
+  auto block = cg::this_thread_block();
+  auto tile = cg::tiled_partition<8>(block);
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  sums[i] = cg::reduce(tile, x[i], cg::plus<int>()) + tile.shfl_xor(x[i], 3);
+  if (x[i] & 1) { // those that are here
+    auto active = cg::coalesced_threads();
+    ranks[i] = active.thread_rank() * 100 + active.size();
+  } else {
+    ranks[i] = -1;
+  }
+}
+
+extern "C" __global__ void sort(uint32_t* x) { // bitonic, 256 elements a block
+  extern __shared__ uint32_t s[];
+  const int t = threadIdx.x;
+  s[t] = x[blockIdx.x * 256 + t];
+  for (int k = 2; k <= 256; k *= 2)
+    for (int j = k / 2; j > 0; j /= 2) {
+      __syncthreads();
+      const int other = t ^ j;
+      if (other > t && (s[t] > s[other]) == ((t & k) == 0)) {
+        const uint32_t keep = s[t];
+        s[t] = s[other];
+        s[other] = keep;
+      }
+    }
+  __syncthreads();
+  x[blockIdx.x * 256 + t] = s[t];
+}
+
+extern "C" __global__ void histogram(const unsigned char* x, int n, unsigned* bins) {
+  __shared__ unsigned mine[256];
+  for (int i = threadIdx.x; i < 256; i += blockDim.x)
+    mine[i] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&mine[x[i]], 1);
+  __syncthreads();
+  for (int i = threadIdx.x; i < 256; i += blockDim.x)
+    if (mine[i]) atomicAdd(&bins[i], mine[i]);
+}
+
+// c = a b for 64 x 64 of f16, a warp for each 16 x 16.
+extern "C" __global__ void wmma_matmul(const half* a, const half* b, float* c) {
+  using namespace nvcuda::wmma;
+  const int warp = threadIdx.x / 32, row = warp / 4 * 16, column = warp % 4 * 16;
+  fragment<matrix_a, 16, 16, 16, half, row_major> fa;
+  fragment<matrix_b, 16, 16, 16, half, col_major> fb;
+  fragment<accumulator, 16, 16, 16, float> fc;
+  fill_fragment(fc, 0.5f);
+  for (int k = 0; k < 64; k += 16) {
+    load_matrix_sync(fa, a + row * 64 + k, 64);
+    load_matrix_sync(fb, b + column * 64 + k, 64);
+    mma_sync(fc, fa, fb, fc);
+  }
+  for (int i = 0; i < fc.num_elements; ++i)
+    fc.x[i] *= 2;
+  store_matrix_sync(c + row * 64 + column, fc, 64, mem_row_major);
+}
+
+// y = x + 1 through two stages of shared memory.
+extern "C" __global__ void pipelined(const float* x, float* y, int tiles) {
+  __shared__ alignas(16) float stage[2][512];
+  const int t = threadIdx.x;
+  auto fetch = [&](int tile) {
+    if (tile < tiles) __pipeline_memcpy_async(&stage[tile % 2][t * 4], x + tile * 512 + t * 4, 16);
+    __pipeline_commit();
+  };
+  fetch(0);
+  for (int tile = 0; tile < tiles; ++tile) {
+    fetch(tile + 1);
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    for (int k = 0; k < 4; ++k)
+      y[tile * 512 + k * 128 + t] = stage[tile % 2][k * 128 + t] + 1;
+    __syncthreads();
+  }
+}
+
+__device__ __noinline__ double horner(const double* c, int n, double x) { return n == 0 ? 0 : c[0] + x * horner(c + 1, n - 1, x); }
+
+extern "C" __global__ void mathematics(const float* x, double* y, int n) {
+  const int i = threadIdx.x;
+  if (i >= n) return;
+  const float v = x[i];
+  const double c[] = {1, 0.5, 0.25, 0.125, v};
+  double* to = y + i * 12;
+  to[0] = sinf(v * 1000);
+  to[1] = expf(v);
+  to[2] = logf(fabsf(v) + 1e-3f);
+  to[3] = powf(fabsf(v), 1.7f);
+  to[4] = v / 3.1f;
+  to[5] = sqrt((double)fabsf(v));
+  to[6] = exp((double)v);
+  to[7] = horner(c, 5, v);
+  to[8] = (double)(__half2float(__float2half(v)) + __bfloat162float(__float2bfloat16(v)));
+  to[9] = cos((double)v * 1e5);
+  to[10] = fmod((double)v * 1e3, 7.0);
+  to[11] = tanhf(v) + erff(v) + lgammaf(fabsf(v) + 1) + cbrtf(v);
+}
+
+extern "C" __global__ void integers(const int64_t* a, const int64_t* b, int64_t* out) {
+  const int i = threadIdx.x;
+  const int64_t x = a[i], y = b[i];
+  int64_t* to = out + i * 8;
+  to[0] = y ? x / y : 0;
+  to[1] = y ? x % y : 0;
+  to[2] = __mul64hi(x, y);
+  to[3] = __popcll(x) * 10000 + __clzll(x) * 100 + __ffsll(x);
+  to[4] = (int64_t)__brevll(x);
+  to[5] = (int32_t)x / ((int32_t)y | 1);
+  to[6] = __byte_perm((unsigned)x, (unsigned)y, 0x3715) + (int64_t)__funnelshift_l((unsigned)x, (unsigned)y, (unsigned)y & 63);
+  switch (x & 7) { // a table
+  case 0: to[7] = y + 1; break;
+  case 1: to[7] = y * 3; break;
+  case 2: to[7] = y ^ x; break;
+  case 3: to[7] = x - y; break;
+  case 4: to[7] = x >> 3; break;
+  case 5: to[7] = y << 2; break;
+  case 6: to[7] = ~y; break;
+  default: to[7] = x & y; break;
+  }
+}
+
+extern "C" __global__ void says(int n) {
+  printf("%s %d of %u: %.3f %c %llx%%\n", "thread", threadIdx.x, blockDim.x, threadIdx.x * 0.5, 'a' + threadIdx.x, 0x123456789abcULL);
+  assert(threadIdx.x + 1 < n);
+}
+
+extern "C" __global__ void races(float* x) { // past the end, for one thread
+  x[threadIdx.x + 1] = 1;
+}

@@ -1,0 +1,247 @@
+// Programs compiled by another compiler, where there is one: their results equal those of the host.
+#include <catch2/catch.hpp>
+#include <kiln/jit/emulator/emulator.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <sstream>
+
+using namespace kiln;
+
+namespace {
+
+std::string nvcc() {
+  for (const char* path : {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"})
+    if (std::filesystem::exists(path)) return path;
+  return "";
+}
+
+// The PTX of programs.cu; null without nvcc. Compiled once for each architecture.
+std::shared_ptr<const emulator::Module> programs(const std::string& arch) {
+  static std::map<std::string, std::shared_ptr<const emulator::Module>> all;
+  auto& module = all[arch];
+  if (module || nvcc().empty()) return module;
+  const auto folder = std::filesystem::temp_directory_path() / ("kiln-nvcc-" + std::to_string(std::random_device()()));
+  std::filesystem::create_directory(folder);
+  const std::string out = (folder / "programs.ptx").string();
+  const std::string command = nvcc() + " -ptx -lineinfo -std=c++17 -w -arch=" + arch + " " KILN_TESTS_DIR "/jit/emulator/cuda/programs.cu -o " + out;
+  const int status = std::system(command.c_str());
+  std::stringstream text;
+  text << std::ifstream(out).rdbuf();
+  std::filesystem::remove_all(folder);
+  REQUIRE(status == 0);
+  module = emulator::Module::parse(text.str(), "programs.ptx");
+  return module;
+}
+
+struct Machine {
+  emulator::Gpu gpu;
+  std::shared_ptr<const emulator::Module> module;
+  Machine(const std::string& arch, std::uint64_t seed)
+      : gpu([&] {
+          emulator::Options o;
+          o.arch = arch;
+          o.seed = seed;
+          o.checks.uninitialised = true;
+          return o;
+        }()),
+        module(programs(arch)) {}
+  template <class T> std::uint64_t upload(const std::vector<T>& v, const char* name) {
+    const std::uint64_t at = gpu.allocate(v.size() * sizeof(T), name);
+    gpu.write(at, v.data(), v.size() * sizeof(T));
+    return at;
+  }
+  template <class T> std::uint64_t room(std::size_t n, const char* name) { return gpu.allocate(n * sizeof(T), name); }
+  template <class T> std::vector<T> download(std::uint64_t at, std::size_t n) {
+    std::vector<T> v(n);
+    gpu.read(v.data(), at, n * sizeof(T));
+    return v;
+  }
+  void run(const char* kernel, std::uint32_t blocks, std::uint32_t threads, std::vector<std::uint64_t> words, std::uint64_t shared = 0) {
+    auto report = gpu.launch(module, kernel, {.grid = {blocks}, .block = {threads}, .shared_bytes = shared}, words);
+    INFO(report.text());
+    REQUIRE(report.ok());
+  }
+};
+
+template <class F> void on_each(F f) {
+  if (nvcc().empty()) {
+    WARN("skipped: there is no nvcc");
+    return;
+  }
+  std::uint64_t seed = std::random_device()();
+  if (const char* text = std::getenv("KILN_TEST_SEED")) seed = std::strtoull(text, nullptr, 10);
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    CAPTURE(seed, arch);
+    std::mt19937_64 random(seed);
+    Machine machine(arch, seed);
+    f(machine, random);
+  }
+}
+
+} // namespace
+
+TEST_CASE("nvcc: reductions, groups, sorting, histograms", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    const int n = 5000 + static_cast<int>(random() % 1000);
+    std::vector<float> x(static_cast<std::size_t>(n));
+    double expected = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(random() % 64);
+      expected += x[i] * static_cast<double>(i % 4 + 1);
+    }
+    auto dx = m.upload(x, "x"), partial = m.room<float>(7, "partial"), total = m.room<float>(1, "total");
+    m.run("reduce", 7, 256, {dx, static_cast<std::uint64_t>(n), partial, total});
+    CHECK(m.download<float>(total, 1)[0] == static_cast<float>(expected));
+
+    std::vector<int> y(256);
+    for (int& v : y)
+      v = static_cast<int>(random() % 1000);
+    auto dy = m.upload(y, "y"), sums = m.room<int>(256, "sums"), ranks = m.room<int>(256, "ranks");
+    m.run("groups", 2, 128, {dy, sums, ranks});
+    auto s = m.download<int>(sums, 256), r = m.download<int>(ranks, 256);
+    for (std::size_t i = 0; i < 256; ++i) {
+      int sum = y[i ^ 3];
+      for (std::size_t k = i / 8 * 8; k < i / 8 * 8 + 8; ++k)
+        sum += y[k];
+      CHECK(s[i] == sum);
+      int rank = 0, size = 0;
+      for (std::size_t k = i / 32 * 32; k < i / 32 * 32 + 32; ++k) {
+        size += y[k] & 1;
+        rank += k < i && (y[k] & 1);
+      }
+      CHECK(r[i] == (y[i] & 1 ? rank * 100 + size : -1));
+    }
+
+    std::vector<std::uint32_t> z(768);
+    for (auto& v : z)
+      v = static_cast<std::uint32_t>(random());
+    auto dz = m.upload(z, "z");
+    m.run("sort", 3, 256, {dz}, 1024);
+    for (std::ptrdiff_t b = 0; b < 3; ++b)
+      std::sort(z.begin() + b * 256, z.begin() + b * 256 + 256);
+    CHECK(m.download<std::uint32_t>(dz, 768) == z);
+
+    std::vector<unsigned char> bytes(10000);
+    std::vector<unsigned> bins(256, 0), counted(256, 0);
+    for (auto& b : bytes) {
+      b = static_cast<unsigned char>(random() % 200);
+      ++counted[b];
+    }
+    auto db = m.upload(bytes, "bytes"), dc = m.upload(bins, "bins");
+    m.run("histogram", 4, 192, {db, bytes.size(), dc});
+    CHECK(m.download<unsigned>(dc, 256) == counted);
+  });
+}
+
+TEST_CASE("nvcc: tensor cores and asynchronous copies", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    std::vector<std::uint16_t> a(4096), b(4096);
+    std::vector<int> ia(4096), ib(4096);
+    auto half = [](int v) { return static_cast<std::uint16_t>(v == 0 ? 0 : (v < 0 ? 0x8000 : 0) | (0x3c00 + ((std::abs(v) - 1) << 10))); };
+    for (std::size_t i = 0; i < 4096; ++i) {
+      a[i] = half(ia[i] = static_cast<int>(random() % 5) - 2);
+      b[i] = half(ib[i] = static_cast<int>(random() % 5) - 2);
+    }
+    auto da = m.upload(a, "a"), db = m.upload(b, "b"), dc = m.room<float>(4096, "c");
+    m.run("wmma_matmul", 1, 512, {da, db, dc});
+    auto c = m.download<float>(dc, 4096);
+    for (std::size_t i = 0; i < 64; ++i)
+      for (std::size_t j = 0; j < 64; ++j) {
+        int sum = 0;
+        for (std::size_t k = 0; k < 64; ++k)
+          sum += ia[i * 64 + k] * ib[j * 64 + k];
+        REQUIRE(c[i * 64 + j] == static_cast<float>(2 * sum + 1));
+      }
+    std::vector<float> x(5 * 512);
+    for (auto& v : x)
+      v = static_cast<float>(random() % 10000);
+    auto dx = m.upload(x, "x"), dy = m.room<float>(x.size(), "y");
+    m.run("pipelined", 1, 128, {dx, dy, 5});
+    auto y = m.download<float>(dy, x.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      REQUIRE(y[i] == x[i] + 1);
+  });
+}
+
+TEST_CASE("nvcc: mathematical functions and wide integers", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    std::vector<float> x(100);
+    for (auto& v : x)
+      v = static_cast<float>(static_cast<double>(random() % 20001) / 2500 - 4);
+    auto dx = m.upload(x, "x"), dy = m.room<double>(1200, "y");
+    m.run("mathematics", 1, 128, {dx, dy, 100});
+    auto y = m.download<double>(dy, 1200);
+    for (std::size_t i = 0; i < 100; ++i) {
+      const float v = x[i];
+      const double d = v;
+      auto rounded = [&](int drop) { // to nearest even
+        const std::uint32_t u = std::bit_cast<std::uint32_t>(v);
+        return static_cast<double>(std::bit_cast<float>((u + (1u << (drop - 1)) - 1 + (u >> drop & 1)) >> drop << drop));
+      };
+      const double expected[] = {std::sin(static_cast<double>(v * 1000)), std::exp(d), std::log(static_cast<double>(std::fabs(v) + 1e-3f)), std::pow(std::fabs(d), static_cast<double>(1.7f)),
+                                 d / static_cast<double>(3.1f), std::sqrt(std::fabs(d)), std::exp(d), 1 + d * (0.5 + d * (0.25 + d * (0.125 + d * d))),
+                                 std::fabs(v) < 1e-4 ? y[i * 12 + 8] : rounded(13) + rounded(16), std::cos(d * 1e5), std::fmod(d * 1e3, 7.0),
+                                 std::tanh(d) + std::erf(d) + std::lgamma(std::fabs(d) + 1) + std::cbrt(d)};
+      const double tolerance[] = {4e-7, 4e-7, 1e-6, 1e-6, 2e-7, 1e-15, 1e-14, 1e-14, 1e-6, 1e-10, 1e-12, 4e-6};
+      for (std::size_t k = 0; k < 12; ++k) {
+        CAPTURE(v, k);
+        CHECK(std::fabs(y[i * 12 + k] - expected[k]) <= tolerance[k] * std::max(1.0, std::fabs(expected[k])));
+      }
+    }
+    std::vector<std::int64_t> a(64), b(64);
+    for (std::size_t i = 0; i < 64; ++i) {
+      a[i] = static_cast<std::int64_t>(random()) >> random() % 60;
+      b[i] = i % 9 == 0 ? 0 : static_cast<std::int64_t>(random()) >> random() % 60;
+    }
+    auto da = m.upload(a, "a"), db = m.upload(b, "b"), out = m.room<std::int64_t>(512, "out");
+    m.run("integers", 1, 64, {da, db, out});
+    auto r = m.download<std::int64_t>(out, 512);
+    for (std::size_t i = 0; i < 64; ++i) {
+      const std::int64_t p = a[i], q = b[i];
+      const auto u = static_cast<std::uint64_t>(p);
+      CAPTURE(p, q);
+      const std::int64_t* to = &r[i * 8];
+      CHECK(to[0] == (q ? p / q : 0));
+      CHECK(to[1] == (q ? p % q : 0));
+      __extension__ typedef __int128 Wide;
+      CHECK(to[2] == static_cast<std::int64_t>(Wide(p) * q >> 64));
+      CHECK(to[3] == std::popcount(u) * 10000 + std::countl_zero(u) * 100 + (u ? std::countr_zero(u) + 1 : 0));
+      std::uint64_t reversed = 0;
+      for (int k = 0; k < 64; ++k)
+        reversed |= (u >> k & 1) << (63 - k);
+      CHECK(static_cast<std::uint64_t>(to[4]) == reversed);
+      const auto p32 = static_cast<std::int32_t>(p), q32 = static_cast<std::int32_t>(static_cast<std::int32_t>(q) | 1);
+      CHECK(to[5] == (q32 == -1 ? static_cast<std::int32_t>(0 - static_cast<std::uint32_t>(p32)) : p32 / q32));
+      const auto uq = static_cast<std::uint64_t>(q);
+      const std::uint64_t expected[] = {uq + 1, uq * 3, uq ^ u, u - uq, static_cast<std::uint64_t>(p >> 3), uq << 2, ~uq, u & uq};
+      CHECK(static_cast<std::uint64_t>(to[7]) == expected[p & 7]);
+    }
+  });
+}
+
+TEST_CASE("nvcc: printf, assert, and a source line for each fault", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64&) {
+    std::vector<std::uint64_t> n = {100}, two = {2};
+    auto r = m.gpu.launch(m.module, "says", {.block = {3}}, n);
+    CHECK(r.ok());
+    CHECK(r.printed == "thread 0 of 3: 0.000 a 123456789abc%\nthread 1 of 3: 0.500 b 123456789abc%\nthread 2 of 3: 1.000 c 123456789abc%\n");
+    r = m.gpu.launch(m.module, "says", {.block = {3}}, two);
+    REQUIRE(r.findings.size() == 1);
+    CHECK(r.findings[0].fault == emulator::Fault::Assertion);
+    CHECK(r.findings[0].message.find("'threadIdx.x + 1 < n' failed at") != std::string::npos);
+    CHECK(r.findings[0].thread[0] == 1);
+    std::vector<std::uint64_t> x = {m.room<float>(32, "x")};
+    r = m.gpu.launch(m.module, "races", {.block = {32}}, x);
+    REQUIRE(r.findings.size() == 1);
+    CHECK(r.findings[0].fault == emulator::Fault::OutOfBounds);
+    CHECK(r.findings[0].thread[0] == 31);
+    CHECK(r.findings[0].source.find("programs.cu:") != std::string::npos);
+  });
+}
