@@ -43,7 +43,23 @@ bool Block::done() const {
   return std::all_of(warps.begin(), warps.end(), [](const auto& w) { return w->done(); });
 }
 
+void Block::open_cluster_barrier() {
+  Block& leader = *cluster.front();
+  if (!leader.cluster_arrived) return;
+  std::uint32_t all = 0;
+  for (const Block* b : cluster)
+    all += b->alive_threads();
+  if (leader.cluster_arrived < all) return;
+  leader.cluster_arrived = 0;
+  ++leader.cluster_phase;
+  for (Block* b : cluster)
+    for (auto& w : b->warps)
+      for (Fragment& f : w->fragments())
+        if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) w->release(f);
+}
+
 void Block::open_barriers() {
+  open_cluster_barrier();
   for (int id = 0; id < 16; ++id) {
     BarrierState& b = barriers[id];
     if (!b.arrived || b.arrived < (b.expected ? b.expected : alive_threads())) continue;
@@ -206,7 +222,10 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
                   (source(i).empty() ? "" : " (" + source(i) + ")");
           const std::string& opcode = f.frame->function->opcodes[f.at];
           text += ", " + opcode;
-          if (f.state == Fragment::State::AtBarrier) {
+          if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) {
+            text += ", where " + std::to_string(b->cluster.front()->cluster_arrived) +
+                    " threads of the cluster are";
+          } else if (f.state == Fragment::State::AtBarrier) {
             const BarrierState& s = b->barriers[f.barrier];
             text += ", where " + std::to_string(s.arrived) + " of " +
                     std::to_string(s.expected ? s.expected : b->alive_threads()) +

@@ -41,10 +41,12 @@ public:
   Region shared;
   std::vector<std::unique_ptr<Warp>> warps;
   BarrierState barriers[16];
+  std::uint32_t cluster_arrived = 0, cluster_phase = 0; // of the cluster's barrier, in its first block
   std::deque<PendingCopy> pending;
 
   std::uint32_t alive_threads() const;
   bool done() const;
+  void open_cluster_barrier();
   void open_barriers(); // those that have all they wait for
   void perform(const PendingCopy& copy);
 };

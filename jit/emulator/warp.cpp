@@ -440,7 +440,26 @@ void Warp::exit_lanes(Mask lanes) {
   block.open_barriers();
 }
 
+void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
+  Block& leader = *block.cluster.front();
+  if (i.mode == 5) {
+    for (Mask rest = m; rest; rest &= rest - 1)
+      cluster_phase[first(rest)] = leader.cluster_phase;
+    leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
+    ++f.at;
+    block.open_barriers();
+    return;
+  }
+  if (cluster_phase[first(m)] != leader.cluster_phase) {
+    ++f.at;
+    return;
+  }
+  f.state = Fragment::State::AtBarrier;
+  f.barrier = cluster_barrier;
+}
+
 void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
+  if (i.mode >= 5) return arrive_at_cluster(f, i, m);
   const int lane = first(m);
   const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
   const std::uint32_t expected = i.b == no_register ? 0 : reg<std::uint32_t>(i.b)[lane];
@@ -487,6 +506,13 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
 
 void Warp::release(Fragment& f) {
   const Instruction& i = f.frame->function->code[f.at];
+  if (f.barrier == cluster_barrier) {
+    f.state = Fragment::State::Ready;
+    f.barrier = -1;
+    ++f.at;
+    ready_ = true;
+    return;
+  }
   const BarrierState& b = block.barriers[f.barrier];
   auto* registers = f.frame->registers;
   if (i.mode == 2)

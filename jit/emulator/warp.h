@@ -25,6 +25,8 @@ struct Frame {
   Mask carry = 0; // CC.CF
 };
 
+inline constexpr int cluster_barrier = 16; // behind the block's
+
 struct Fragment {
   enum class State : std::uint8_t { Ready, AtCollective, AtBarrier };
   Frame* frame = nullptr;
@@ -87,7 +89,8 @@ public:
   void yield() { yielded_ = true; }
   void exit_lanes(Mask lanes);
 
-  std::uint32_t copy_group[warp_size] = {}; // of cp.async: the number of the open group of each lane
+  std::uint32_t copy_group[warp_size] = {};    // of cp.async: the number of the open group of each lane
+  std::uint32_t cluster_phase[warp_size] = {}; // in which a lane arrived at the cluster's barrier
 
 private:
   bool select();
@@ -97,6 +100,7 @@ private:
   void call(Fragment& f, const Instruction& i, Mask lanes);
   void leave(Fragment& f, Mask lanes);
   void arrive(Fragment& f, const Instruction& i, Mask lanes);
+  void arrive_at_cluster(Fragment& f, const Instruction& i, Mask lanes);
   Frame* push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes);
   void collect_frames();
   void place(const Fragment& f); // add, joining one at the same place

@@ -106,6 +106,14 @@ void cp(Decoder& d) {
     i.count = static_cast<std::uint32_t>(*n);
     return d.emit(i);
   }
+  if (d.take("mbarrier")) {
+    if (!d.take("arrive")) unknown();
+    const bool counted = !d.take("noinc");
+    Instruction i = d.plain(wait); // the copies land now, which is a legal moment
+    i.mode = 1;
+    d.emit(i);
+    return copies_arrive(d, counted);
+  }
   const std::string_view cache = d.take_one_of({"ca", "cg"});
   if (cache.empty()) unknown();
   if (!d.take("shared") && !d.take("shared::cta")) unknown();

@@ -112,6 +112,23 @@ void ignored(Decoder& d) { // pmevent, nanosleep, brkpt, discard
   d.emit(d.plain(rest ? [](Warp& w, const Instruction&, Mask) { w.yield(); } : nothing));
 }
 
+// barrier.cluster.arrive and .wait: a fragment waits with barrier number 16 until all threads of the cluster
+// came.
+void cluster_barrier(Decoder& d) {
+  const std::string_view what = d.take_one_of({"arrive", "wait"});
+  if (what.empty()) d.fail("barrier.cluster takes .arrive or .wait");
+  d.take_one_of({"acquire", "release", "relaxed"});
+  const bool aligned = d.take("aligned");
+  d.expect_operands(0);
+  Instruction i = d.start();
+  i.step = Step::Barrier;
+  i.inner = nullptr;
+  i.target = aligned ? no_register : 0;
+  i.b = no_register;
+  i.mode = what == "arrive" ? 5 : 6;
+  d.emit(i);
+}
+
 // bar.sync, bar.arrive, bar.red; barrier{.cta}.… ; bar.warp.sync
 void barrier(Decoder& d) {
   if (d.root() == "bar" && d.take("warp")) {
@@ -129,7 +146,7 @@ void barrier(Decoder& d) {
     i.target = d.source(0, Type::B32);
     return d.emit(i);
   }
-  if (d.take("cluster")) d.fail("the instruction 'barrier.cluster' is not known to the emulator yet");
+  if (d.take("cluster")) return cluster_barrier(d);
   d.take("cta");
   const bool aligned = d.take("aligned") || d.root() == "bar";
   const std::string_view what = d.take_one_of({"sync", "arrive", "red"});

@@ -223,7 +223,8 @@ Handler quick(Type to, Type from, std::uint8_t flags, Rounding r) {
                        : r == Rounding::Up   ? AluOp::Ceil
                                              : AluOp::Rint,
                        to, false);
-  if (!flags && to == Type::S32 && from == Type::F32 && r == Rounding::Zero) return alu_handler(AluOp::ToS32, Type::F32, false);
+  if (!flags && to == Type::S32 && from == Type::F32 && r == Rounding::Zero)
+    return alu_handler(AluOp::ToS32, Type::F32, false);
   if (flags || r != Rounding::Nearest) return nullptr;
   if (to == Type::F32 && !ptx::is_float(from)) return cast_to<float>(from);
   if (to == Type::F64 && !ptx::is_float(from)) return cast_to<double>(from);

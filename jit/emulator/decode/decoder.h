@@ -31,6 +31,8 @@ std::span<const Opcode> control_opcodes();
 std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> asynchronous_opcodes();
+std::span<const Opcode> mbarrier_opcodes();
+void copies_arrive(Decoder& d, bool counted); // cp.async.mbarrier.arrive, when the copies before it are done
 
 // What all functions of a program share while they are decoded.
 struct ProgramBuilder {

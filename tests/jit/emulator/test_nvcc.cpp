@@ -27,10 +27,12 @@ std::shared_ptr<const emulator::Module> programs(const std::string& arch) {
   static std::map<std::string, std::shared_ptr<const emulator::Module>> all;
   auto& module = all[arch];
   if (module || nvcc().empty()) return module;
-  const auto folder = std::filesystem::temp_directory_path() / ("kiln-nvcc-" + std::to_string(std::random_device()()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("kiln-nvcc-" + std::to_string(std::random_device()()));
   std::filesystem::create_directory(folder);
   const std::string out = (folder / "programs.ptx").string();
-  const std::string command = nvcc() + " -ptx -lineinfo -std=c++17 -w -arch=" + arch + " " KILN_TESTS_DIR "/jit/emulator/cuda/programs.cu -o " + out;
+  const std::string command = nvcc() + " -ptx -lineinfo -std=c++17 -w -arch=" + arch +
+                              " " KILN_TESTS_DIR "/jit/emulator/cuda/programs.cu -o " + out;
   const int status = std::system(command.c_str());
   std::stringstream text;
   text << std::ifstream(out).rdbuf();
@@ -57,14 +59,18 @@ struct Machine {
     gpu.write(at, v.data(), v.size() * sizeof(T));
     return at;
   }
-  template <class T> std::uint64_t room(std::size_t n, const char* name) { return gpu.allocate(n * sizeof(T), name); }
+  template <class T> std::uint64_t room(std::size_t n, const char* name) {
+    return gpu.allocate(n * sizeof(T), name);
+  }
   template <class T> std::vector<T> download(std::uint64_t at, std::size_t n) {
     std::vector<T> v(n);
     gpu.read(v.data(), at, n * sizeof(T));
     return v;
   }
-  void run(const char* kernel, std::uint32_t blocks, std::uint32_t threads, std::vector<std::uint64_t> words, std::uint64_t shared = 0) {
-    auto report = gpu.launch(module, kernel, {.grid = {blocks}, .block = {threads}, .shared_bytes = shared}, words);
+  void run(const char* kernel, std::uint32_t blocks, std::uint32_t threads, std::vector<std::uint64_t> words,
+           std::uint64_t shared = 0) {
+    auto report =
+        gpu.launch(module, kernel, {.grid = {blocks}, .block = {threads}, .shared_bytes = shared}, words);
     INFO(report.text());
     REQUIRE(report.ok());
   }
@@ -144,7 +150,10 @@ TEST_CASE("nvcc: tensor cores and asynchronous copies", "[emulator]") {
   on_each([](Machine& m, std::mt19937_64& random) {
     std::vector<std::uint16_t> a(4096), b(4096);
     std::vector<int> ia(4096), ib(4096);
-    auto half = [](int v) { return static_cast<std::uint16_t>(v == 0 ? 0 : (v < 0 ? 0x8000 : 0) | (0x3c00 + ((std::abs(v) - 1) << 10))); };
+    auto half = [](int v) {
+      return static_cast<std::uint16_t>(v == 0 ? 0
+                                               : (v < 0 ? 0x8000 : 0) | (0x3c00 + ((std::abs(v) - 1) << 10)));
+    };
     for (std::size_t i = 0; i < 4096; ++i) {
       a[i] = half(ia[i] = static_cast<int>(random() % 5) - 2);
       b[i] = half(ib[i] = static_cast<int>(random() % 5) - 2);
@@ -183,13 +192,23 @@ TEST_CASE("nvcc: mathematical functions and wide integers", "[emulator]") {
       const double d = v;
       auto rounded = [&](int drop) { // to nearest even
         const std::uint32_t u = std::bit_cast<std::uint32_t>(v);
-        return static_cast<double>(std::bit_cast<float>((u + (1u << (drop - 1)) - 1 + (u >> drop & 1)) >> drop << drop));
+        return static_cast<double>(
+            std::bit_cast<float>((u + (1u << (drop - 1)) - 1 + (u >> drop & 1)) >> drop << drop));
       };
-      const double expected[] = {std::sin(static_cast<double>(v * 1000)), std::exp(d), std::log(static_cast<double>(std::fabs(v) + 1e-3f)), std::pow(std::fabs(d), static_cast<double>(1.7f)),
-                                 d / static_cast<double>(3.1f), std::sqrt(std::fabs(d)), std::exp(d), 1 + d * (0.5 + d * (0.25 + d * (0.125 + d * d))),
-                                 std::fabs(v) < 1e-4 ? y[i * 12 + 8] : rounded(13) + rounded(16), std::cos(d * 1e5), std::fmod(d * 1e3, 7.0),
+      const double expected[] = {std::sin(static_cast<double>(v * 1000)),
+                                 std::exp(d),
+                                 std::log(static_cast<double>(std::fabs(v) + 1e-3f)),
+                                 std::pow(std::fabs(d), static_cast<double>(1.7f)),
+                                 d / static_cast<double>(3.1f),
+                                 std::sqrt(std::fabs(d)),
+                                 std::exp(d),
+                                 1 + d * (0.5 + d * (0.25 + d * (0.125 + d * d))),
+                                 std::fabs(v) < 1e-4 ? y[i * 12 + 8] : rounded(13) + rounded(16),
+                                 std::cos(d * 1e5),
+                                 std::fmod(d * 1e3, 7.0),
                                  std::tanh(d) + std::erf(d) + std::lgamma(std::fabs(d) + 1) + std::cbrt(d)};
-      const double tolerance[] = {4e-7, 4e-7, 1e-6, 1e-6, 2e-7, 1e-15, 1e-14, 1e-14, 1e-6, 1e-10, 1e-12, 4e-6};
+      const double tolerance[] = {4e-7,  4e-7,  1e-6, 1e-6,  2e-7,  1e-15,
+                                  1e-14, 1e-14, 1e-6, 1e-10, 1e-12, 4e-6};
       for (std::size_t k = 0; k < 12; ++k) {
         CAPTURE(v, k);
         CHECK(std::fabs(y[i * 12 + k] - expected[k]) <= tolerance[k] * std::max(1.0, std::fabs(expected[k])));
@@ -212,15 +231,19 @@ TEST_CASE("nvcc: mathematical functions and wide integers", "[emulator]") {
       CHECK(to[1] == (q ? p % q : 0));
       __extension__ typedef __int128 Wide;
       CHECK(to[2] == static_cast<std::int64_t>(Wide(p) * q >> 64));
-      CHECK(to[3] == std::popcount(u) * 10000 + std::countl_zero(u) * 100 + (u ? std::countr_zero(u) + 1 : 0));
+      CHECK(to[3] ==
+            std::popcount(u) * 10000 + std::countl_zero(u) * 100 + (u ? std::countr_zero(u) + 1 : 0));
       std::uint64_t reversed = 0;
       for (int k = 0; k < 64; ++k)
         reversed |= (u >> k & 1) << (63 - k);
       CHECK(static_cast<std::uint64_t>(to[4]) == reversed);
-      const auto p32 = static_cast<std::int32_t>(p), q32 = static_cast<std::int32_t>(static_cast<std::int32_t>(q) | 1);
-      CHECK(to[5] == (q32 == -1 ? static_cast<std::int32_t>(0 - static_cast<std::uint32_t>(p32)) : p32 / q32));
+      const auto p32 = static_cast<std::int32_t>(p),
+                 q32 = static_cast<std::int32_t>(static_cast<std::int32_t>(q) | 1);
+      CHECK(to[5] ==
+            (q32 == -1 ? static_cast<std::int32_t>(0 - static_cast<std::uint32_t>(p32)) : p32 / q32));
       const auto uq = static_cast<std::uint64_t>(q);
-      const std::uint64_t expected[] = {uq + 1, uq * 3, uq ^ u, u - uq, static_cast<std::uint64_t>(p >> 3), uq << 2, ~uq, u & uq};
+      const std::uint64_t expected[] = {uq + 1,  uq * 3, uq ^ u, u - uq, static_cast<std::uint64_t>(p >> 3),
+                                        uq << 2, ~uq,    u & uq};
       CHECK(static_cast<std::uint64_t>(to[7]) == expected[p & 7]);
     }
   });
@@ -231,7 +254,8 @@ TEST_CASE("nvcc: printf, assert, and a source line for each fault", "[emulator]"
     std::vector<std::uint64_t> n = {100}, two = {2};
     auto r = m.gpu.launch(m.module, "says", {.block = {3}}, n);
     CHECK(r.ok());
-    CHECK(r.printed == "thread 0 of 3: 0.000 a 123456789abc%\nthread 1 of 3: 0.500 b 123456789abc%\nthread 2 of 3: 1.000 c 123456789abc%\n");
+    CHECK(r.printed == "thread 0 of 3: 0.000 a 123456789abc%\nthread 1 of 3: 0.500 b 123456789abc%\nthread 2 "
+                       "of 3: 1.000 c 123456789abc%\n");
     r = m.gpu.launch(m.module, "says", {.block = {3}}, two);
     REQUIRE(r.findings.size() == 1);
     CHECK(r.findings[0].fault == emulator::Fault::Assertion);

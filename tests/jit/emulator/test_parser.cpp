@@ -25,9 +25,12 @@ std::string refused_body(const std::string& body) { return refusal(test::small_m
 } // namespace
 
 TEST_CASE("what the emulator does not know is refused by name and line", "[emulator]") {
-  CHECK(refused_body("frobnicate.b32 %r1, %r2;") == "bad.ptx:9: the instruction 'frobnicate' is not known to the emulator");
-  CHECK(refused_body("add.wild.s32 %r1, %r2, 1;") == "bad.ptx:9: the modifier .wild of 'add.wild.s32' is not known to the emulator");
-  CHECK(refused_body("add.s64 %x1, %r2, 1;") == "bad.ptx:9: the register %r2 has 32 bits, and 'add.s64' takes 64");
+  CHECK(refused_body("frobnicate.b32 %r1, %r2;") ==
+        "bad.ptx:9: the instruction 'frobnicate' is not known to the emulator");
+  CHECK(refused_body("add.wild.s32 %r1, %r2, 1;") ==
+        "bad.ptx:9: the modifier .wild of 'add.wild.s32' is not known to the emulator");
+  CHECK(refused_body("add.s64 %x1, %r2, 1;") ==
+        "bad.ptx:9: the register %r2 has 32 bits, and 'add.s64' takes 64");
   CHECK(refused_body("add.s32 %r1, %r2;") == "bad.ptx:9: 'add.s32' has 2 operands, and takes 3");
   CHECK(refused_body("add.s32 %r1, %r2, %nothing;") == "bad.ptx:9: the name '%nothing' is not declared");
   CHECK(refused_body("add.s32 %r1, %r2, %r99;") == "bad.ptx:9: the name '%r99' is not declared");
@@ -36,19 +39,25 @@ TEST_CASE("what the emulator does not know is refused by name and line", "[emula
   CHECK(refused_body("call missing, (%r1);") == "bad.ptx:9: the function 'missing' is not declared");
   CHECK(refused_body("mov.u32 %r1, {%r2;") == "bad.ptx:9: expected '}' and found ';'");
   CHECK(refused_body("mov.u32 %r1, \"text\";") == "bad.ptx:9: expected an operand and found 'text'");
-  CHECK(refused_body("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3}, {%r1, %r2, %r3, %r4}, {%r1, %r2}, {%f1, %f2, %f3, %f4};") ==
-        "bad.ptx:9: 'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32' has a vector of 3 where it takes one of 4");
+  CHECK(refused_body("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3}, {%r1, %r2, %r3, "
+                     "%r4}, {%r1, %r2}, {%f1, %f2, %f3, %f4};") ==
+        "bad.ptx:9: 'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32' has a vector of 3 where it takes one "
+        "of 4");
   CHECK(refusal(".version 8.0\n.target sm_80\n.frob x;") == "bad.ptx:3: the directive '.frob' is not known");
-  CHECK(refusal(".version 8.0\n.target sm_80\n.address_size 32\n") == "bad.ptx:3: addresses of 32 bits are not supported; compile for 64");
+  CHECK(refusal(".version 8.0\n.target sm_80\n.address_size 32\n") ==
+        "bad.ptx:3: addresses of 32 bits are not supported; compile for 64");
   CHECK(refusal(".version 8.0\n.target sm_80\n\"") == "bad.ptx:3: this string does not end");
-  CHECK(refusal("") == "bad.ptx:1: there is no .version: a PTX module starts with .version, .target and .address_size");
+  CHECK(refusal("") ==
+        "bad.ptx:1: there is no .version: a PTX module starts with .version, .target and .address_size");
   CHECK(refusal(test::small_module(""), "other") == "bad.ptx: there is no kernel other; it has k");
-  CHECK(refusal(".version 8.0\n.target sm_100a\n.visible .entry k() { ret; }") == "bad.ptx: it is for sm_100a and does not run on sm_90a");
+  CHECK(refusal(".version 8.0\n.target sm_100a\n.visible .entry k() { ret; }") ==
+        "bad.ptx: it is for sm_100a and does not run on sm_90a");
 }
 
 TEST_CASE("wrong launches are refused", "[emulator]") {
   emulator::Gpu gpu({.arch = "sm_80"});
-  auto module = emulator::Module::parse(".version 8.0\n.target sm_80\n.visible .entry k(.param .u32 n) .reqntid 64 { ret; }", "k.ptx");
+  auto module = emulator::Module::parse(
+      ".version 8.0\n.target sm_80\n.visible .entry k(.param .u32 n) .reqntid 64 { ret; }", "k.ptx");
   auto refused = [&](const emulator::Launch& launch, std::vector<std::uint64_t> words) -> std::string {
     try {
       gpu.launch(module, "k", launch, words);
@@ -58,11 +67,16 @@ TEST_CASE("wrong launches are refused", "[emulator]") {
     return "";
   };
   CHECK(refused({.block = {64}}, {}) == "k.ptx: launch of k: 0 arguments, where the kernel takes 1");
-  CHECK(refused({.block = {32}}, {1}) == "k.ptx: launch of k: a block of 32 x 1 x 1 threads, where the kernel requires 64 x 1 x 1 (.reqntid)");
-  CHECK(refused({.block = {2048}}, {1}) == "k.ptx: launch of k: a block of 2048 x 1 x 1 threads; it has 1 to 1024 in all, and at most 1024 x 1024 x 64");
-  CHECK(refused({.grid = {0}, .block = {64}}, {1}) == "k.ptx: launch of k: a grid of 0 x 1 x 1 blocks; it has at least one, and at most 2147483647 x 65535 x 65535");
+  CHECK(refused({.block = {32}}, {1}) ==
+        "k.ptx: launch of k: a block of 32 x 1 x 1 threads, where the kernel requires 64 x 1 x 1 (.reqntid)");
+  CHECK(refused({.block = {2048}}, {1}) == "k.ptx: launch of k: a block of 2048 x 1 x 1 threads; it has 1 to "
+                                           "1024 in all, and at most 1024 x 1024 x 64");
+  CHECK(refused({.grid = {0}, .block = {64}}, {1}) ==
+        "k.ptx: launch of k: a grid of 0 x 1 x 1 blocks; it has at least one, and at most 2147483647 x 65535 "
+        "x 65535");
   CHECK(refused({.block = {64}, .shared_bytes = 1 << 20}, {1}) ==
-        "k.ptx: launch of k: 0 bytes of static and 1048576 of dynamic shared memory; sm_80 has 166912 for a block");
+        "k.ptx: launch of k: 0 bytes of static and 1048576 of dynamic shared memory; sm_80 has 166912 for a "
+        "block");
   CHECK(refused({.block = {64}}, {1}).empty());
 }
 
@@ -72,7 +86,8 @@ TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
   int count = 400;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = 100 * std::atoi(text);
   std::mt19937_64 random(seed);
-  const std::string good = test::small_module(R"(
+  const std::string good = test::small_module(
+      R"(
     .shared .align 16 .b8 s[512]; .local .align 8 .b8 l[32];
     mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 4, %r1; st.shared.u32 [%r2], %r0; bar.sync 0;
     ld.shared.v2.u32 {%r3, %r4}, [%r1+8]; setp.lt.and.u32 %p1|%p2, %r3, 7, !%p3; @!%p1 bra L1;
@@ -82,11 +97,49 @@ TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
     mov.b64 %x2, {%r6, %r7}; mov.u64 %x3, l; st.local.v4.b16 [%x3], {%s1, %s2, %s3, %s4}; prmt.b32 %r9, %r6, %r7, 0x5410; lop3.b32 %r10, %r6, %r7, %r8, 0xE8;
     cp.async.ca.shared.global [%r1], [%out], 4; cp.async.wait_all; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r11, %r12}, [%r1];
     LOOP: add.u32 %r13, %r13, 1; setp.lt.u32 %p5, %r13, 10; @%p5 bra LOOP; st.global.u32 [%x0], %r13;)",
-                                               ".func (.param .b32 r) twice(.param .b32 a) { .reg .b32 %r<2>; ld.param.b32 %r1, [a]; shl.b32 %r1, %r1, 1; st.param.b32 [r], %r1; ret; }\n"
-                                               ".global .align 4 .u32 g[4] = {1, 2, 3}; .const .b8 c[3] = {1, 2, 3}; .file 1 \"a.cu\"\n");
+      ".func (.param .b32 r) twice(.param .b32 a) { .reg .b32 %r<2>; ld.param.b32 %r1, [a]; shl.b32 %r1, "
+      "%r1, 1; st.param.b32 [r], %r1; ret; }\n"
+      ".global .align 4 .u32 g[4] = {1, 2, 3}; .const .b8 c[3] = {1, 2, 3}; .file 1 \"a.cu\"\n");
   CHECK(refusal(good).empty());
-  const std::string pieces[] = {"{", "}", "(", ")", "[", "]", ";", ",", ".", "%r1", "%x2", "%p1", "0x7fffffffffffffff", "-1", "0", "ret;", "bra L1;", "@%p1 ", ".b64", ".pred", "::", "|", "!", "\"", "/*",
-                                "add", ".v4", "<", ">", "1e99", "0f12", "%tid.x", "call", "99999999999", "bar.sync 1;", "\n", "L1:", ".reg .b32 %q<4000000>;", "(((((((((("};
+  const std::string pieces[] = {"{",
+                                "}",
+                                "(",
+                                ")",
+                                "[",
+                                "]",
+                                ";",
+                                ",",
+                                ".",
+                                "%r1",
+                                "%x2",
+                                "%p1",
+                                "0x7fffffffffffffff",
+                                "-1",
+                                "0",
+                                "ret;",
+                                "bra L1;",
+                                "@%p1 ",
+                                ".b64",
+                                ".pred",
+                                "::",
+                                "|",
+                                "!",
+                                "\"",
+                                "/*",
+                                "add",
+                                ".v4",
+                                "<",
+                                ">",
+                                "1e99",
+                                "0f12",
+                                "%tid.x",
+                                "call",
+                                "99999999999",
+                                "bar.sync 1;",
+                                "\n",
+                                "L1:",
+                                ".reg .b32 %q<4000000>;",
+                                "(((((((((("};
   int refusals = 0;
   for (int n = 0; n < count; ++n) {
     std::string text = good;

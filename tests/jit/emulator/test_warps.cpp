@@ -150,7 +150,8 @@ TEST_CASE("barriers: whole blocks, some warps, and reductions", "[emulator]") {
 }
 
 TEST_CASE("who waits where is said when nobody can go on", "[emulator]") {
-  auto r = run_small("setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bar.sync 1, 64; bra B; A: bar.sync 2, 64; B:", 64);
+  auto r =
+      run_small("setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bar.sync 1, 64; bra B; A: bar.sync 2, 64; B:", 64);
   CHECK_FALSE(r.report.finished);
   CHECK(has(r.report, Fault::Deadlock, "barrier 1"));
   CHECK(has(r.report, Fault::Deadlock, "barrier 2"));
@@ -161,13 +162,16 @@ TEST_CASE("who waits where is said when nobody can go on", "[emulator]") {
   CHECK(has(r.report, Fault::BarrierDivergence, "lanes 0xffff0000 wait at line 11"));
   CHECK(has(r.report, Fault::BarrierDivergence, "lanes 0x0000ffff wait at line 13"));
 
-  r = run_small("setp.lt.u32 %p1, %r0, 16; @%p1 bra A; LOOP: bra LOOP; A: bar.warp.sync -1;", 32, {.instruction_budget = 100000});
+  r = run_small("setp.lt.u32 %p1, %r0, 16; @%p1 bra A; LOOP: bra LOOP; A: bar.warp.sync -1;", 32,
+                {.instruction_budget = 100000});
   CHECK_FALSE(r.report.finished);
   CHECK(has(r.report, Fault::Budget, "100000 instructions"));
 }
 
 TEST_CASE("wrong accesses are reported with place and thread, and the kernel goes on", "[emulator]") {
-  auto r = run_small("add.u64 %x1, %x0, 8; st.global.u32 [%x1], %r0; ld.global.u32 %r1, [%out+128]; st.global.u32 [%x0], %r0;", 32);
+  auto r = run_small("add.u64 %x1, %x0, 8; st.global.u32 [%x1], %r0; ld.global.u32 %r1, [%out+128]; "
+                     "st.global.u32 [%x0], %r0;",
+                     32);
   REQUIRE(r.report.findings.size() == 2);
   CHECK(r.report.finished);
   const auto& f = r.report.findings[0];
@@ -181,18 +185,30 @@ TEST_CASE("wrong accesses are reported with place and thread, and the kernel goe
   CHECK(r.report.findings[1].times == 32);
   CHECK(r.out[5] == 5);
 
-  CHECK(has(run_small("add.u64 %x1, %x0, 2; ld.global.u32 %r1, [%x1];", 8).report, Fault::Misaligned, "a multiple of 4"));
-  CHECK(has(run_small("mov.u64 %x1, 0; ld.u32 %r1, [%x1+8];", 8).report, Fault::OutOfBounds, "a null pointer"));
-  CHECK(has(run_small("mov.u32 %r1, 4096; ld.shared.u32 %r1, [%r1];", 8).report, Fault::OutOfBounds, "0 bytes of shared memory"));
-  CHECK(has(run_small("mov.u64 %x1, table; st.global.u32 [%x1], 1;", 8, {}, ".const .u32 table[4] = {1, 2, 3, 4};").report, Fault::ReadOnly, "table"));
+  CHECK(has(run_small("add.u64 %x1, %x0, 2; ld.global.u32 %r1, [%x1];", 8).report, Fault::Misaligned,
+            "a multiple of 4"));
+  CHECK(
+      has(run_small("mov.u64 %x1, 0; ld.u32 %r1, [%x1+8];", 8).report, Fault::OutOfBounds, "a null pointer"));
+  CHECK(has(run_small("mov.u32 %r1, 4096; ld.shared.u32 %r1, [%r1];", 8).report, Fault::OutOfBounds,
+            "0 bytes of shared memory"));
+  CHECK(has(
+      run_small("mov.u64 %x1, table; st.global.u32 [%x1], 1;", 8, {}, ".const .u32 table[4] = {1, 2, 3, 4};")
+          .report,
+      Fault::ReadOnly, "table"));
   CHECK(has(run_small("bra L; L: trap;", 8).report, Fault::Trap));
 
   emulator::Options init;
   init.checks.uninitialised = true;
   const std::string shared = ".shared .align 4 .b8 s[256]; mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 4, %r1;";
-  CHECK(has(run_small(shared + "ld.shared.u32 %r3, [%r2];", 32, init).report, Fault::Uninitialised, "shared memory"));
+  CHECK(has(run_small(shared + "ld.shared.u32 %r3, [%r2];", 32, init).report, Fault::Uninitialised,
+            "shared memory"));
   CHECK(run_small(shared + "st.shared.u32 [%r2], 1; ld.shared.u32 %r3, [%r2];", 32, init).report.ok());
-  CHECK(has(run_small("{.local .align 4 .b8 l[16]; mov.u64 %x1, l; st.local.u32 [%x1], 1; ld.local.u32 %r1, [%x1+4];}", 32, init).report, Fault::Uninitialised));
+  CHECK(has(
+      run_small(
+          "{.local .align 4 .b8 l[16]; mov.u64 %x1, l; st.local.u32 [%x1], 1; ld.local.u32 %r1, [%x1+4];}",
+          32, init)
+          .report,
+      Fault::Uninitialised));
 }
 
 TEST_CASE("memory that was freed is known", "[emulator]") {
@@ -220,7 +236,9 @@ TEST_CASE("functions: results, recursion that ends, and recursion that does not"
       add.u32 %r5, %r3, %r4; st.param.b32 [result], %r5; ret;
       SMALL: st.param.b32 [result], %r1; ret;
     })";
-  auto r = run_small("{ .param .b32 a; st.param.b32 [a], %r0; .param .b32 b; call (b), fib, (a); ld.param.b32 %r1, [b]; } st.global.u32 [%x0], %r1;", 12, {}, fib);
+  auto r = run_small("{ .param .b32 a; st.param.b32 [a], %r0; .param .b32 b; call (b), fib, (a); "
+                     "ld.param.b32 %r1, [b]; } st.global.u32 [%x0], %r1;",
+                     12, {}, fib);
   INFO(r.report.text());
   REQUIRE(r.report.ok());
   const std::uint32_t expected[] = {0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89};
@@ -295,14 +313,19 @@ TEST_CASE("cp.async lands between its issue and its wait, and fills with zeros",
     REQUIRE(r.report.ok());
     for (std::uint32_t k = 0; k < 64; ++k)
       CHECK(r.out[k] == (k >= 32 && k % 4 >= 2 ? 0 : 1000 + k));
-    CHECK(has(run_small(with("1"), 16, options, "", in, 64).report, Fault::Uninitialised)); // waits for nothing
+    CHECK(
+        has(run_small(with("1"), 16, options, "", in, 64).report, Fault::Uninitialised)); // waits for nothing
   }
 }
 
 TEST_CASE("matrices of shared memory go where mma wants them", "[emulator]") {
   // 16x16 of A and 16x8 of B in f16, their product in f32.
   std::vector<std::uint32_t> in(128 + 64);
-  auto half = [](int v) { return static_cast<std::uint32_t>(v == 0 ? 0 : v < 0 ? 0x8000 | (0x3c00 + ((-v - 1) << 10)) : 0x3c00 + ((v - 1) << 10)); }; // 0, 1, 2 and signs
+  auto half = [](int v) {
+    return static_cast<std::uint32_t>(v == 0  ? 0
+                                      : v < 0 ? 0x8000 | (0x3c00 + ((-v - 1) << 10))
+                                              : 0x3c00 + ((v - 1) << 10));
+  }; // 0, 1, 2 and signs
   auto a = [](int r, int c) { return (r * 7 + c * 3) % 5 - 2; };
   auto b = [](int r, int c) { return (r * 5 + c * 11) % 5 - 2; };
   for (int r = 0; r < 16; ++r) {
@@ -332,6 +355,7 @@ TEST_CASE("matrices of shared memory go where mma wants them", "[emulator]") {
       int sum = 1;
       for (int k = 0; k < 16; ++k)
         sum += a(row, k) * b(k, column);
-      CHECK(std::bit_cast<float>(r.out[static_cast<std::size_t>(row * 8 + column)]) == static_cast<float>(sum));
+      CHECK(std::bit_cast<float>(r.out[static_cast<std::size_t>(row * 8 + column)]) ==
+            static_cast<float>(sum));
     }
 }

@@ -1,0 +1,111 @@
+// mbarriers within a block, and blocks of a cluster that write each other's shared memory.
+#include "small_kernel.h"
+
+#include <algorithm>
+
+using namespace kiln;
+using emulator::Fault;
+using test::run_small;
+
+TEST_CASE("a producer and a consumer take turns by mbarriers", "[emulator]") {
+  // Warp 0 fills a slot, warp 1 sums it up, ten times; parities flip.
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    auto r = run_small(R"(
+      .shared .align 8 .b64 full; .shared .align 8 .b64 empty; .shared .align 16 .b8 slot[128];
+      mov.u32 %r1, full; mov.u32 %r2, empty; mov.u32 %r3, slot;
+      setp.eq.u32 %p1, %r0, 0;
+      @%p1 mbarrier.init.shared::cta.b64 [%r1], 32; @%p1 mbarrier.init.shared.b64 [%r2], 32;
+      bar.sync 0;
+      and.b32 %r4, %r0, 31; mad.lo.u32 %r5, %r4, 4, %r3; mov.u32 %r6, 0; mov.u32 %r7, 0; mov.u32 %r8, 0;
+      setp.ge.u32 %p2, %r0, 32; @%p2 bra CONSUMER;
+      PRODUCER: xor.b32 %r9, %r7, 1;
+      W1: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r2], %r9; @!%p3 bra W1;
+      mad.lo.u32 %r10, %r6, 100, %r4; st.shared.u32 [%r5], %r10;
+      mbarrier.arrive.release.cta.shared::cta.b64 _, [%r1];
+      xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p4, %r6, 10; @%p4 bra PRODUCER;
+      bra DONE;
+      CONSUMER:
+      W2: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r1], %r7; @!%p3 bra W2;
+      xor.b32 %r11, %r5, 4; ld.shared.u32 %r12, [%r11]; add.u32 %r8, %r8, %r12;
+      mbarrier.arrive.shared.b64 %x5, [%r2];
+      xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p4, %r6, 10; @%p4 bra CONSUMER;
+      st.global.u32 [%x0], %r8;
+      DONE:)",
+                       64, {.seed = seed});
+    INFO(r.report.text());
+    REQUIRE(r.report.ok());
+    for (std::uint32_t t = 32; t < 64; ++t)
+      CHECK(r.out[t] == 4500 + 10 * ((t - 32) ^ 1));
+  }
+}
+
+TEST_CASE("an mbarrier counts bytes, states and drops", "[emulator]") {
+  auto r = run_small(R"(
+      .shared .align 8 .b64 bar; mov.u32 %r1, bar;
+      mbarrier.init.shared.b64 [%r1], 2;
+      mbarrier.arrive.expect_tx.shared.b64 %x1, [%r1], 64;
+      mbarrier.arrive.shared.b64 %x2, [%r1];
+      mbarrier.test_wait.shared.b64 %p1, [%r1], %x1;
+      mbarrier.complete_tx.relaxed.cta.shared.b64 [%r1], 64;
+      mbarrier.test_wait.shared.b64 %p2, [%r1], %x1;
+      mbarrier.pending_count.b64 %r2, %x2;
+      mbarrier.arrive_drop.shared.b64 %x3, [%r1];
+      mbarrier.arrive.shared.b64 %x4, [%r1]; mbarrier.arrive.shared.b64 %x5, [%r1];
+      mbarrier.test_wait.parity.shared.b64 %p3, [%r1], 0;
+      selp.u32 %r3, 1, 0, %p1; selp.u32 %r4, 2, 0, %p2; selp.u32 %r5, 4, 0, %p3; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; mad.lo.u32 %r3, %r2, 10, %r3;
+      st.global.u32 [%x0], %r3;)",
+                     1);
+  INFO(r.report.text());
+  REQUIRE(r.report.ok());
+  CHECK(r.out[0] == 10 + 2 + 4); // phases 0, 1 and 2 are over: the parity is odd again
+  auto fault = run_small(".shared .align 8 .b64 bar; mbarrier.init.shared.b64 [bar], 1; "
+                         "mbarrier.arrive.shared.b64 %x1, [bar], 2;",
+                         1)
+                   .report;
+  REQUIRE(fault.findings.size() == 1);
+  CHECK(fault.findings[0].message.find("arrives 2 times at an mbarrier that waits for 1 more") !=
+        std::string::npos);
+  fault = run_small(".shared .align 8 .b64 bar; mbarrier.arrive.shared.b64 %x1, [bar];", 1).report;
+  REQUIRE(fault.findings.size() == 1);
+  CHECK(fault.findings[0].message.find("nothing initialised it") != std::string::npos);
+}
+
+TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") {
+  const std::string text = R"(
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out) .reqntid 32 .explicitcluster .reqnctapercluster 4, 1, 1
+{
+  .reg .b32 %r<16>; .reg .b64 %x<4>;
+  .shared .align 4 .b8 mine[128];
+  mov.u32 %r0, %tid.x; mov.u32 %r1, mine; mad.lo.u32 %r2, %r0, 4, %r1;
+  mov.u32 %r3, %cluster_ctarank; add.u32 %r4, %r3, 1; and.b32 %r4, %r4, 3;
+  barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;
+  mapa.shared::cluster.u32 %r5, %r2, %r4; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r7, %r6, 100, %r0;
+  st.shared::cluster.u32 [%r5], %r7;
+  barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+  ld.shared.u32 %r8, [%r2]; getctarank.shared::cluster.u32 %r9, %r5; mad.lo.u32 %r8, %r9, 10000, %r8;
+  ld.param.u64 %x0, [out]; mad.lo.u32 %r10, %r6, 32, %r0; mad.wide.u32 %x1, %r10, 4, %x0; st.global.u32 [%x1], %r8;
+  ret;
+})";
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    emulator::Options options;
+    options.arch = "sm_90a";
+    options.seed = seed;
+    emulator::Gpu gpu(options);
+    auto module = emulator::Module::parse(text, "cluster.ptx");
+    const std::uint64_t out = gpu.allocate(8 * 128);
+    const std::uint64_t words[] = {out};
+    auto report = gpu.launch(module, "k", {.grid = {8}, .block = {32}}, words);
+    INFO(report.text());
+    REQUIRE(report.ok());
+    std::vector<std::uint32_t> found(256);
+    gpu.read(found.data(), out, 1024);
+    for (std::uint32_t b = 0; b < 8; ++b)
+      for (std::uint32_t t = 0; t < 32; ++t) {
+        const std::uint32_t from = b / 4 * 4 + (b + 3) % 4, next = (b + 1) % 4;
+        CHECK(found[b * 32 + t] == from * 100 + t + 10000 * next);
+      }
+  }
+}
