@@ -9,8 +9,9 @@ namespace {
 
 // e^x = 2^n 2^f with n = floor(x log2 e), drawn to [-126, 126] by a saturating fma that costs no more than a
 // plain one, and f the rest, outside of [0, 1) only where the result is denormal, zero or infinite. The sum
-// that rounds down has n + 127 in its low bits, an exponent to shift into place. The error is that of the
-// machine's 2^f and at most a tenth of an ulp.
+// that rounds down has n + 127 in its low bits, an exponent to shift into place. To the
+// error of the machine's 2^f this adds at most 0.7 ulp. CUDA's expf takes the same steps, for which NVIDIA
+// states 1 ulp in all.
 Value* emit_exp(llvm::IRBuilderBase& b, Machine& machine, Value* x) {
   auto constant = [&](double v) { return llvm::ConstantFP::get(b.getFloatTy(), v); };
   auto fma = [&](Value* a, double m, Value* c) {

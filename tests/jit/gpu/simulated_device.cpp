@@ -80,10 +80,10 @@ float hook_fma_down(float x, float y, float z) {
   const auto nearest = static_cast<float>(sum);
   return nearest > sum ? std::nextafter(nearest, -INFINITY) : nearest;
 }
-// Approximations that are off by half an ulp more than rounding is, up or down as the argument's bits decide.
+// Approximations that are off by up to half an ulp more than rounding is, as the argument's bits decide.
 float approximate(double exact, float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x) * 2654435761u >> 30;
-  return static_cast<float>(exact * (bits == 0 ? 1 - 0x1p-24 : bits == 1 ? 1 + 0x1p-24 : 1));
+  return static_cast<float>(exact * (bits == 0 ? 1 - 0x1p-25 : bits == 1 ? 1 + 0x1p-25 : 1));
 }
 float hook_exp2(float x) { return approximate(std::exp2(static_cast<double>(x)), x); }
 float hook_exp2_flushed(float x) {
