@@ -13,7 +13,9 @@
 
 #define COMMA ,
 #if defined(__clang__)
-#define KILN_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#define KILN_IVDEP // it would warn of loops that stay scalar
+#define KILN_WIDE_VECTORS ""
 #else
 #define KILN_IVDEP _Pragma("GCC ivdep")
+#define KILN_WIDE_VECTORS ",prefer-vector-width=512"
 #endif

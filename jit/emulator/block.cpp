@@ -1,6 +1,8 @@
 // How blocks run, and what is said when something is wrong.
 #include "block.h"
 
+#include "mbarrier.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -75,6 +77,16 @@ void Block::perform(const PendingCopy& c) {
   std::memcpy(c.to, c.from, c.bytes - c.filled);
   std::memset(c.to + (c.bytes - c.filled), 0, c.filled);
   if (c.to_shadow) std::memset(c.to_shadow, 1, c.bytes);
+  if (c.mbarrier) {
+    std::uint64_t word;
+    std::memcpy(&word, c.mbarrier, 8);
+    MbarrierState s(word);
+    if (!s.valid) return; // gone meanwhile
+    s.bytes -= c.bytes;
+    s.complete();
+    word = s.word();
+    std::memcpy(c.mbarrier, &word, 8);
+  }
 }
 
 Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch& l,
@@ -207,7 +219,6 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
   int lane = 0;
   for (auto& b : blocks)
     for (auto& w : b->warps) {
-      Mask fellows = 0;
       for (Fragment& f : w->fragments()) {
         const Instruction& i = f.frame->function->code[f.at];
         if (!first) first = w.get(), where = &i, lane = std::countr_zero(f.lanes);
@@ -237,7 +248,6 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
             text += std::string(", for lanes ") + mask;
           }
         }
-        fellows |= f.lanes;
       }
     }
   if (told > 8) text += "; and " + std::to_string(told - 8) + " more";

@@ -20,15 +20,17 @@ struct BarrierState {
   int line = 0;
 };
 
-// One lane's cp.async, between issue and effect.
+// One lane's asynchronous copy, between issue and effect.
 struct PendingCopy {
   Warp* warp = nullptr;
   int lane = 0;
-  std::uint32_t group = 0; // the lane's
+  bool bulk = false;       // cp.async.bulk
+  std::uint32_t group = 0; // the lane's; of a copy without mbarrier
   std::uint8_t* to = nullptr;
   const std::uint8_t* from = nullptr;
   std::uint8_t* to_shadow = nullptr;
   std::uint32_t bytes = 0, filled = 0; // zeros from `bytes - filled` on
+  std::uint8_t* mbarrier = nullptr;    // that the bytes are taken off
 };
 
 class Block {

@@ -90,6 +90,7 @@ public:
   void exit_lanes(Mask lanes);
 
   std::uint32_t copy_group[warp_size] = {};    // of cp.async: the number of the open group of each lane
+  std::uint32_t bulk_group[warp_size] = {};    // the same of cp.async.bulk
   std::uint32_t cluster_phase[warp_size] = {}; // in which a lane arrived at the cluster's barrier
 
 private:

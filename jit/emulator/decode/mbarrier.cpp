@@ -1,8 +1,5 @@
 // mbarrier in all its forms, mapa and getctarank.
-//
-// The 64 bits of an mbarrier are opaque to programs. Ours: arrivals that the phase still waits for in bits 0
-// to 19, those that a phase needs in 20 to 39, the phase's parity in 40, bytes under way in 41 to 62
-// (signed), and bit 63 set while it is one.
+#include "../mbarrier.h"
 #include "../access.h"
 #include "decoder.h"
 
@@ -12,27 +9,8 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t most_arrivals = (1 << 20) - 1;
-
-struct State {
-  std::uint64_t pending, expected;
-  bool phase;
-  std::int64_t bytes;
-  bool valid;
-
-  explicit State(std::uint64_t w)
-      : pending(w & most_arrivals), expected(w >> 20 & most_arrivals), phase(w >> 40 & 1),
-        bytes(static_cast<std::int64_t>(w << 1) >> 42), valid(w >> 63) {}
-  std::uint64_t word() const {
-    return pending | expected << 20 | std::uint64_t(phase) << 40 |
-           (static_cast<std::uint64_t>(bytes) & 0x3fffff) << 41 | std::uint64_t(valid) << 63;
-  }
-  void complete() {
-    if (pending || bytes) return;
-    phase = !phase;
-    pending = expected;
-  }
-};
+using State = MbarrierState;
+constexpr std::uint64_t most_arrivals = State::most_arrivals;
 
 enum Operation : std::uint8_t {
   Init,

@@ -109,3 +109,39 @@ TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") 
       }
   }
 }
+
+TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are waited for", "[emulator]") {
+  std::vector<std::uint32_t> in(256);
+  for (std::uint32_t k = 0; k < 256; ++k)
+    in[k] = 3 * k;
+  const std::string body = R"(
+      .shared .align 16 .b8 s[1024]; .shared .align 8 .b64 bar; mov.u32 %r1, bar; mov.u32 %r2, s; ld.param.u64 %x1, [in];
+      setp.eq.u32 %p1, %r0, 0;
+      @%p1 mbarrier.init.shared::cta.b64 [%r1], 1; bar.sync 0; @!%p1 bra WAIT;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], BYTES;
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%x1], 512, [%r1];
+      add.u32 %r3, %r2, 512; add.u64 %x2, %x1, 512;
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%x2], 512, [%r1];
+      WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0; @!%p2 bra WAIT;
+      mad.lo.u32 %r4, %r0, 4, %r2; ld.shared.u32 %r5, [%r4]; add.u32 %r5, %r5, 1; st.shared.u32 [%r4], %r5;
+      fence.proxy.async.shared::cta; bar.sync 0; @!%p1 bra DONE;
+      cp.async.bulk.global.shared::cta.bulk_group [%out], [%r2], 1024; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+      DONE:)";
+  auto with = [&](const std::string& n) {
+    std::string s = body;
+    return s.replace(s.find("BYTES"), 5, n);
+  };
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    emulator::Options options;
+    options.seed = seed;
+    options.checks.uninitialised = true;
+    auto r = run_small(with("1024"), 256, options, "", in);
+    INFO(r.report.text());
+    REQUIRE(r.report.ok());
+    for (std::uint32_t t = 0; t < 256; ++t)
+      CHECK(r.out[t] == 3 * t + 1);
+    options.instruction_budget = 200000;
+    CHECK_FALSE(
+        run_small(with("1040"), 256, options, "", in).report.finished); // waits for bytes that never come
+  }
+}

@@ -176,6 +176,15 @@ TEST_CASE("nvcc: tensor cores and asynchronous copies", "[emulator]") {
     auto y = m.download<float>(dy, x.size());
     for (std::size_t i = 0; i < x.size(); ++i)
       REQUIRE(y[i] == x[i] + 1);
+    auto dz = m.room<float>(640, "z");
+    m.run("library_pipeline", 1, 128, {dx, dz, 5});
+    auto z = m.download<float>(dz, 640);
+    for (std::size_t i = 0; i < z.size(); ++i)
+      REQUIRE(z[i] == x[i / 128 * 128 + 127 - i % 128] + 1);
+    m.run("library_barrier", 1, 128, {dx, dz});
+    z = m.download<float>(dz, 128);
+    for (std::size_t i = 0; i < z.size(); ++i)
+      REQUIRE(z[i] == x[127 - i]);
   });
 }
 

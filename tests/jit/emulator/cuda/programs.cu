@@ -1,9 +1,12 @@
 // CUDA C++ kernels whose PTX, as nvcc writes it, runs on the emulated GPU (test_nvcc.cpp).
 #include <cassert>
 #include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
 #include <cstdint>
 #include <cstdio>
+#include <cuda/barrier>
+#include <cuda/pipeline>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -123,6 +126,34 @@ extern "C" __global__ void pipelined(const float* x, float* y, int tiles) {
       y[tile * 512 + k * 128 + t] = stage[tile % 2][k * 128 + t] + 1;
     __syncthreads();
   }
+}
+
+// The same by the library: mbarriers, and bulk copies from sm_90 on.
+extern "C" __global__ void library_pipeline(const float* x, float* y, int tiles) {
+  __shared__ alignas(16) float stage[2][128];
+  __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+  auto block = cg::this_thread_block();
+  auto pipe = cuda::make_pipeline(block, &state);
+  for (int fetched = 0, tile = 0; tile < tiles; ++tile) {
+    for (; fetched < tiles && fetched < tile + 2; ++fetched) {
+      pipe.producer_acquire();
+      cuda::memcpy_async(block, stage[fetched % 2], x + fetched * 128, cuda::aligned_size_t<16>(512), pipe);
+      pipe.producer_commit();
+    }
+    pipe.consumer_wait();
+    y[tile * 128 + threadIdx.x] = stage[tile % 2][127 - threadIdx.x] + 1;
+    pipe.consumer_release();
+  }
+}
+
+extern "C" __global__ void library_barrier(const float* x, float* y) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+  __shared__ alignas(16) float s[128];
+  if (threadIdx.x == 0) init(&bar, blockDim.x);
+  __syncthreads();
+  cuda::memcpy_async(cg::this_thread_block(), s, x, cuda::aligned_size_t<16>(512), bar);
+  bar.arrive_and_wait();
+  y[threadIdx.x] = s[127 - threadIdx.x];
 }
 
 __device__ __noinline__ double horner(const double* c, int n, double x) { return n == 0 ? 0 : c[0] + x * horner(c + 1, n - 1, x); }
