@@ -207,6 +207,13 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
         auto v = [&](const auto& in, std::size_t k) {
           return Quad(k < in.size() ? f->value(static_cast<std::uint32_t>(in[k][n])) : 0.0);
         };
+        // What a quad cannot hold is left out: a sum of a product and what is 2^90 times larger or smaller.
+        auto far = [&](const auto& in) {
+          const double product = static_cast<double>(v(in, 0) * v(in, 1)), c2 = static_cast<double>(v(in, 2));
+          return product != 0 && c2 != 0 &&
+                 std::fabs(std::log2(std::fabs(product)) - std::log2(std::fabs(c2))) > 90;
+        };
+        if (c.operands > 2 && (far(low) || far(high))) continue;
         CAPTURE(seed, c.op, type, low[0][n], low[1][n], c.operands > 2 ? low[2][n] : 0, found[n]);
         REQUIRE(nearest(*f, static_cast<std::uint32_t>(found[n]), c.exact(v(low, 0), v(low, 1), v(low, 2)),
                         false));
