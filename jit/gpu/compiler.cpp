@@ -2,6 +2,7 @@
 #include <kiln/jit/gpu/compiler.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/gpu/legality.h>
 #include <kiln/jit/gpu/ptx_machine.h>
 
 #include <llvm/IR/LegacyPassManager.h>
@@ -90,7 +91,9 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   if (options.warps < 1 || options.warps > 32 || (options.warps & (options.warps - 1)) != 0)
     throw UserError("kernel " + lowered.name + ": num_warps is " + std::to_string(options.warps) +
                     "; a block has 1, 2, 4, 8, 16 or 32 warps");
+  check_legal(lowered, target.arch);
   const LayoutPlan plan = plan_layouts(lowered, options.warps);
+  check_sizes(lowered, plan);
   PtxMachine instructions(options.warps);
   emit::NumberOptions numbers;
   numbers.math = {.has_fma = true, .avx512 = false};

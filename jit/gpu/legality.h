@@ -1,0 +1,24 @@
+// What a GPU lowers, asked before LLVM sees a kernel: LLVM's "Cannot select" ends the process, and code of
+// tiles that no register file holds takes it minutes.
+#pragma once
+
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/gpu/layout_plan.h>
+
+#include <string>
+
+namespace kiln::gpu {
+
+// The dtypes of an operation's elements (of a dot: its factors; of what loads, stores or exchanges: the
+// elements in memory) that `arch` lowers, a bit for each.
+unsigned lowered_dtypes(ir::Opcode code, const std::string& arch);
+
+// UserError at the first operation that `arch` does not lower, with its line and the dtypes it would take, or
+// that is nested too deeply.
+void check_legal(const ir::Kernel& lowered, const std::string& arch);
+
+// UserError if a thread would hold too much of a tile, or have too much code, with the largest tile and its
+// line.
+void check_sizes(const ir::Kernel& lowered, const LayoutPlan& plan);
+
+} // namespace kiln::gpu
