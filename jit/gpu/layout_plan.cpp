@@ -62,6 +62,7 @@ private:
                   int first_arg);
   std::optional<LinearLayout> natural(const ir::Op& op) const;
   std::optional<LinearLayout> of_broadcast(const ir::Op& op) const;
+  LinearLayout of_mask(const ir::Op& op) const;
 
   LayoutPlan& plan_;
   std::vector<const ir::Value*> placed_;                  // in program order
@@ -87,6 +88,16 @@ std::optional<LinearLayout> Planner::of_broadcast(const ir::Op& op) const {
   return default_layout(to, plan_.warps);
 }
 
+// Where the view's elements were loaded to, as they are what the mask will meet.
+LinearLayout Planner::of_mask(const ir::Op& op) const {
+  const ir::Type& mask = op.result()->type;
+  for (const ir::Value* value : placed_)
+    if (value->def && value->def->is(Opcode::ViewLoad) && value->def->operand(0) == op.operand(0) &&
+        value->type.shape == mask.shape && value->def->integers("axes") == op.integers("axes"))
+      return *find(value);
+  return coalesced_layout(op, mask.with_dtype(op.operand(0)->type.dtype), plan_.warps);
+}
+
 std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
   switch (op.code) {
   case Opcode::ViewLoad: return coalesced_layout(op, op.result()->type, plan_.warps);
@@ -96,8 +107,8 @@ std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
   case Opcode::ViewGather: return default_layout(op.result()->type, plan_.warps);
   case Opcode::Splat:
   case Opcode::Arange: return std::nullopt;
-  case Opcode::ViewPtrs:
-  case Opcode::ViewMask: return default_layout(op.result()->type, plan_.warps);
+  case Opcode::ViewPtrs: return default_layout(op.result()->type, plan_.warps);
+  case Opcode::ViewMask: return of_mask(op);
   case Opcode::Broadcast: return of_broadcast(op);
   case Opcode::Dot:
     return mma_factors(op) ? mma_layout(op.result()->type, plan_.warps)
@@ -126,8 +137,13 @@ std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
   default: break;
   }
   if (!ir::is_elementwise(op.code)) return std::nullopt;
+  const LinearLayout* first = nullptr;
   for (const ir::Value* operand : op.operands)
-    if (auto* l = find(operand)) return *l;
+    if (auto* l = find(operand)) {
+      if (operand->type.dtype != DType::Bool || operand->type.pointer) return *l;
+      if (!first) first = l;
+    }
+  if (first) return *first;
   return std::nullopt;
 }
 
@@ -212,6 +228,17 @@ LinearLayout coalesced_layout(const ir::Op& op, const ir::Type& tile, int warps)
   auto at = std::find(axes.begin(), axes.end(), op.operand(0)->type.view_rank - 1);
   if (at == axes.end()) return default_layout(tile, warps);
   return blocked_along(tile, static_cast<int>(at - axes.begin()), warps);
+}
+
+LinearLayout store_layout(const ir::Op& op, const LinearLayout& value, int warps) {
+  const auto& axes = op.integers("axes");
+  auto at = std::find(axes.begin(), axes.end(), op.operand(0)->type.view_rank - 1);
+  if (at == axes.end()) return value;
+  const std::string fast = axis_name(static_cast<int>(at - axes.begin()));
+  if (op.operand(0)->type.layout == LayoutClass::Any || value.out_bits(fast) == 0) return value;
+  for (const char* side : {in_register, in_lane})
+    if (value.in_bits(side) > 0 && value.basis(side, 0, fast) != 0) return value;
+  return coalesced_layout(op, op.stored_value()->type, warps);
 }
 
 // 8-bit floats go as f16, which holds all of them: tensor cores add their own products in less than f32.

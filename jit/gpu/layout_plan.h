@@ -13,7 +13,8 @@
 //   result. A scan keeps it.
 //   4. A row that such a result is broadcast back over has the layout of the tile that was reduced, so that a
 //      softmax converts nothing.
-//   5. An elementwise operation has the layout of its first operand that is not free.
+//   5. An elementwise operation has the layout of its first operand that is not free, masks last. A view's
+//   mask has that of what was loaded from the view.
 //   6. A loop's carried tile has the layout of its initial value; if that is free, of the value that the loop
 //      yields.
 //   7. A dot that fits tensor cores (mma_factors) has the accumulator layout of mma.sync; others are blocked
@@ -64,5 +65,8 @@ std::optional<MmaFactors> mma_factors(const ir::Op& dot);
 LinearLayout mma_layout(const ir::Type& sums, int warps);
 // For stores and loads: coalesced along the view's contiguous axis.
 LinearLayout coalesced_layout(const ir::Op& view_access, const ir::Type& tile, int warps);
+// In which a view_store writes a tile that lives in `value`: coalesced where neither neighbouring registers
+// nor neighbouring lanes walk along the contiguous axis, as after a transpose.
+LinearLayout store_layout(const ir::Op& view_store, const LinearLayout& value, int warps);
 
 } // namespace kiln::gpu

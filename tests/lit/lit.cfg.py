@@ -9,6 +9,6 @@ config.suffixes = [".kir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.build_root
 config.substitutions.append((r"\bkiln-opt\b", config.kiln_opt))
-config.substitutions.append((r"(?<![-\w/.])kiln(?= explain)", config.kiln))
+config.substitutions.append((r"(?<![-\w/.])kiln(?= (explain|ptx))", config.kiln))
 config.substitutions.append((r"\bFileCheck\b", config.filecheck))
 config.environment.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})

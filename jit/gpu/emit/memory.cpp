@@ -394,8 +394,8 @@ void KernelEmitter::emit_view_places(const ir::Op& op) {
 
 void KernelEmitter::emit_view_store(const ir::Op& op) {
   const ir::Value* value = op.stored_value();
-  const LinearLayout layout =
-      value->type.is_tile() ? layout_of(value) : default_layout(value->type, plan_.warps);
+  const LinearLayout layout = value->type.is_tile() ? store_layout(op, layout_of(value), plan_.warps)
+                                                    : default_layout(value->type, plan_.warps);
   Values values = registers(value, layout);
   touch(*memory_touch(op));
   Access access = view_access(op, layout, axes_of(op));
