@@ -7,6 +7,8 @@
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/gpu/layout_plan.h>
+#include <kiln/jit/gpu/layouts.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -51,6 +53,35 @@ std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Examp
   return ir::grid_of(lowered, words.data());
 }
 
+// Where a GPU's threads would hold each tile.
+void draw_layouts(const ir::Kernel& lowered, const Config& config, Explanation& e) {
+  const std::int64_t warps = config.get("num_warps").value_or(4);
+  if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0) return; // no GPU takes it
+  e.warps = static_cast<int>(warps);
+  const gpu::LayoutPlan plan = gpu::plan_layouts(lowered, e.warps);
+  const ir::ValueNames names(lowered);
+  auto add = [&](const ir::Value* v) {
+    if (!v->type.is_tile()) return;
+    const std::string tile = names(v) + ": " + v->type.to_string();
+    const gpu::LinearLayout* layout = plan.find(v);
+    if (!layout) {
+      e.free_tiles.push_back(tile);
+      return;
+    }
+    const std::string drawn = gpu::picture(*layout);
+    auto same = std::ranges::find(e.pictures, drawn, &LayoutPicture::picture);
+    if (same == e.pictures.end()) same = e.pictures.insert(same, {{}, drawn});
+    same->tiles.push_back(tile);
+  };
+  ir::walk(lowered.body, [&](const ir::Op& op) {
+    for (const auto& region : op.regions)
+      for (const auto& arg : region->args)
+        add(arg.get());
+    for (const auto& result : op.results)
+      add(result.get());
+  });
+}
+
 } // namespace
 
 Explanation explain(const ir::Kernel& unnamed, const RegisteredKernel* registered,
@@ -73,6 +104,7 @@ Explanation explain(const ir::Kernel& unnamed, const RegisteredKernel* registere
       passes::lower_generic(recorded, pass_options, [&](std::string_view pass, const ir::Kernel& kernel) {
         e.passes.push_back({std::string(pass), ir::print(kernel)});
       });
+  draw_layouts(*lowered, pass_options.config, e);
   e.grid = grid_text(*lowered, e.example);
   e.programs = launch_on_paper(*lowered, e.example);
   if (!options.grid.empty()) {

@@ -25,12 +25,21 @@ struct PassResult {
   std::string name, tile_ir;
 };
 
+// A layout that the GPU back end chose, and the tiles that live in it.
+struct LayoutPicture {
+  std::vector<std::string> tiles; // "%5: tile<1 x 4096 x f32>"
+  std::string picture;
+};
+
 struct Explanation {
   std::string name, summary, config;
-  std::string recorded;               // tile IR
-  std::vector<PassResult> passes;     // in order
-  std::vector<std::string> grid;      // "cdiv(a.extent(0), 64)" for each axis
-  std::vector<std::int64_t> programs; // along each axis; empty: unknown
+  std::string recorded;                // tile IR
+  std::vector<PassResult> passes;      // in order
+  std::vector<std::string> grid;       // "cdiv(a.extent(0), 64)" for each axis
+  std::vector<std::int64_t> programs;  // along each axis; empty: unknown
+  std::vector<LayoutPicture> pictures; // in program order
+  std::vector<std::string> free_tiles; // that are made where they are used, in any layout
+  int warps = 4;                       // of the pictures
   Example example;
   std::vector<std::string> types; // of parameters, layout classes included
   std::vector<LayoutClass> layouts;
@@ -50,7 +59,7 @@ Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* register
 
 // Which parts are printed.
 struct Sections {
-  bool passes = false, llvm = false, assembly = false;
+  bool passes = false, llvm = false, assembly = false, pictures = false;
   bool all = false; // all of them, and whole tile IR after each pass in place of what it changed
   std::string source_folder = "."; // where source files are looked for
 };

@@ -91,6 +91,9 @@ int run_explain(int argc, char** argv) {
   app.add_flag("--passes", sections.passes, "show tile IR and what each pass changed");
   app.add_flag("--llvm", sections.llvm, "show LLVM IR as emitted and as optimised");
   app.add_flag("--asm", sections.assembly, "show assembly beside the source lines");
+  app.add_flag(
+      "--pictures", sections.pictures,
+      "show in which layouts a GPU's threads hold the tiles (num_warps in the config: warps of a block)");
   app.add_option("--source", sections.source_folder, "folder of the sources for --asm (default: here)");
   app.add_flag("--all", sections.all, "show all of these, with whole tile IR after each pass");
   app.add_flag("--json", json, "print everything as JSON, one object a kernel");
@@ -98,7 +101,7 @@ int run_explain(int argc, char** argv) {
   options.debug |= kiln::options().debug;
   for (const std::string& config : configs)
     options.config += (options.config.empty() ? "" : ",") + config;
-  if (!sections.llvm && !sections.assembly) sections.passes = true;
+  if (!sections.llvm && !sections.assembly && !sections.pictures) sections.passes = true;
   bool first = true;
   for (const Explanation& explanation : explain_all(what, options)) {
     fmt::print("{}{}", first || json ? "" : "\n",

@@ -134,11 +134,22 @@ std::string passes_text(const Explanation& e, bool whole) {
   return out;
 }
 
+std::string pictures_text(const Explanation& e) {
+  std::string out =
+      heading(fmt::format("layouts on a GPU, {} warps a block (w: warp, l: lane, r: register)", e.warps));
+  for (const LayoutPicture& picture : e.pictures)
+    out += fmt::format("{}\n{}\n", fmt::join(picture.tiles, "\n"), picture.picture);
+  if (!e.free_tiles.empty())
+    out += fmt::format("made where they are used, in any layout\n{}\n", fmt::join(e.free_tiles, "\n"));
+  return out;
+}
+
 } // namespace
 
 std::string to_text(const Explanation& e, const Sections& sections) {
   std::string out = summary_text(e) + parameters_text(e) + cost_text(e);
   if (sections.passes || sections.all) out += passes_text(e, sections.all);
+  if (sections.pictures || sections.all) out += pictures_text(e);
   if (sections.llvm || sections.all) {
     out += heading("LLVM IR as emitted") + e.llvm_before;
     out += heading("LLVM IR as optimised") + e.llvm_after;
@@ -190,6 +201,9 @@ std::string to_json(const Explanation& e) {
         {{"name", pass.name}, {"changed", *before != pass.tile_ir}, {"tile_ir", pass.tile_ir}});
     before = &pass.tile_ir;
   }
+  for (const LayoutPicture& picture : e.pictures)
+    json["gpu_layouts"].push_back(
+        {{"warps", e.warps}, {"tiles", picture.tiles}, {"picture", picture.picture}});
   json["llvm_emitted"] = e.llvm_before;
   json["llvm_optimized"] = e.llvm_after;
   json["assembly"] = e.assembly;
