@@ -21,10 +21,17 @@ Block::Block(Execution& e, std::array<std::uint32_t, 3> where, std::uint32_t r)
   shared.kind = Region::Kind::Shared;
   shared.name = "shared memory";
   shared.bytes = e.program.dynamic_offset + e.launch.shared_bytes;
+  if (e.program.uses_reserved) {
+    reserved_at = (shared.bytes + 127) / 128 * 128;
+    shared.bytes = reserved_at + reserved_shared_bytes;
+  }
   shared.storage.reset(new std::uint8_t[shared.bytes + 1]);
   shared.data = shared.storage.get();
   std::memset(shared.data, 0, shared.bytes);
   if (e.options.checks.uninitialised) shared.shadow.assign(shared.bytes + 1, 0);
+  if (!shared.shadow.empty() && e.program.uses_reserved)
+    std::fill(shared.shadow.begin() + static_cast<std::ptrdiff_t>(reserved_at), shared.shadow.end(),
+              std::uint8_t(1));
   const auto& size = e.launch.block;
   const std::uint32_t threads = size[0] * size[1] * size[2];
   for (std::uint32_t first = 0; first < threads; first += warp_size) {

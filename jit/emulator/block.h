@@ -33,6 +33,8 @@ struct PendingCopy {
   std::uint8_t* mbarrier = nullptr;    // that the bytes are taken off
 };
 
+inline constexpr std::uint64_t reserved_shared_bytes = 1024;
+
 class Block {
 public:
   Block(Execution& execution, std::array<std::uint32_t, 3> index, std::uint32_t rank);
@@ -41,6 +43,7 @@ public:
   std::uint32_t rank; // in its cluster
   std::vector<Block*> cluster;
   Region shared;
+  std::uint64_t reserved_at = 0; // where the system's part of shared memory starts, if there is one
   std::vector<std::unique_ptr<Warp>> warps;
   BarrierState barriers[16];
   std::uint32_t cluster_arrived = 0, cluster_phase = 0; // of the cluster's barrier, in its first block

@@ -43,9 +43,10 @@ enum class Step : std::uint8_t {
   X(Float64, "f64")                                                                                          \
   X(Half, "f16/bf16")                                                                                        \
   X(Special, "special function")                                                                             \
-  X(Conversion, "conversion") X(Comparison, "comparison") X(Move, "move") X(Load, "load") X(Store, "store")  \
-      X(Atomic, "atomic") X(Control, "control") X(Barrier, "barrier") X(WarpWide, "warp-wide")               \
-          X(Tensor, "tensor core") X(Asynchronous, "asynchronous") X(Fence, "fence") X(Other, "other")
+  X(Conversion, "conversion")                                                                                \
+  X(Comparison, "comparison") X(Move, "move") X(Load, "load") X(Store, "store") X(Atomic, "atomic")          \
+      X(Control, "control") X(Barrier, "barrier") X(WarpWide, "warp-wide") X(Tensor, "tensor core")          \
+          X(Asynchronous, "asynchronous") X(Fence, "fence") X(Other, "other")
 enum class InstructionClass : std::uint8_t {
 #define X(name, text) name,
   KILN_INSTRUCTION_CLASSES(X)
@@ -109,6 +110,7 @@ struct Program {
   std::vector<std::unique_ptr<Function>> functions; // [0] is the entry
   std::uint64_t shared_bytes = 0; // static; dynamic shared memory starts at `dynamic_offset`
   std::uint64_t dynamic_offset = 0;
+  bool uses_reserved = false; // the system's part of shared memory, behind the program's
   std::uint64_t kernel_param_bytes = 0;
   std::array<std::uint32_t, 3> required{}, maximum{}, cluster{};
   std::vector<ptx::Location> locations;

@@ -52,7 +52,9 @@ enum Which : std::uint8_t {
   ClusterRank,
   ClusterRanks,
   Explicit,
-  ReservedShared,
+  ReservedBegin,
+  ReservedEnd,
+  ReservedSize,
 };
 
 std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
@@ -103,6 +105,9 @@ std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
   case ClusterSizeZ: return cluster(which - ClusterSizeX);
   case ClusterRank: return b.rank;
   case ClusterRanks: return static_cast<std::uint32_t>(b.cluster.size());
+  case ReservedBegin: return static_cast<std::uint32_t>(b.reserved_at);
+  case ReservedEnd: return static_cast<std::uint32_t>(b.reserved_at + reserved_shared_bytes);
+  case ReservedSize: return static_cast<std::uint32_t>(reserved_shared_bytes);
   default: return 0;
   }
 }
@@ -154,6 +159,11 @@ constexpr SpecialRegister table[] = {
     {"%dynamic_smem_size", 32, DynamicShared, read32},
     {"%total_smem_size", 32, TotalShared, read32},
     {"%aggr_smem_size", 32, TotalShared, read32},
+    {"%reserved_smem_offset_begin", 32, ReservedBegin, read32},
+    {"%reserved_smem_offset_end", 32, ReservedEnd, read32},
+    {"%reserved_smem_offset_cap", 32, ReservedSize, read32},
+    {"%reserved_smem_offset_0", 32, ReservedBegin, read32},
+    {"%reserved_smem_offset_1", 32, ReservedBegin, read32},
     {"%clusterid.x", 32, ClusterX, read32},
     {"%clusterid.y", 32, ClusterY, read32},
     {"%clusterid.z", 32, ClusterZ, read32},

@@ -355,6 +355,7 @@ std::optional<std::uint32_t> Decoder::special(std::string_view name, int& bits) 
   const SpecialRegister* s = special_register(name);
   if (!s) return std::nullopt;
   bits = s->bits;
+  if (name.substr(0, 14) == "%reserved_smem") builder_.program.uses_reserved = true;
   Instruction i;
   i.run = s->read;
   i.mode = s->mode;
