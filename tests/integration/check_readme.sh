@@ -1,23 +1,30 @@
 #!/bin/bash
-# Compiles and runs the first kernel of the README, word for word, and says how long g++ -O2 takes for it:
+# Compiles and runs the programs of the README, word for word, and says how long g++ -O2 takes for each:
 #   check_readme.sh README COMPILER INCLUDE_DIR LIBRARY_DIR WORK_DIR SANITIZERS
 set -eu
 readme=$1 compiler=$2 include=$3 library=$4 work=$5 sanitizers=$6
 fail() { echo "check_readme: $1"; exit 1; }
 mkdir -p "$work" && cd "$work"
 
-awk '/^```cpp/ && !done {inside = 1; next} /^```/ && inside {inside = 0; done = 1} inside' "$readme" >first_kernel.cpp
-grep -q 'int main' first_kernel.cpp || fail "the README's first C++ block is no program"
+# block N: the Nth block of C++.
+block() { awk -v wanted="$1" '/^```cpp/ {n++; inside = n == wanted; next} /^```/ {inside = 0} inside' "$readme"; }
 flags=${sanitizers:+-fsanitize=$sanitizers}
 
-begin=$(date +%s%N)
-"$compiler" -std=c++20 -O2 -Wall -Wextra $flags -I"$include" -c first_kernel.cpp -o first_kernel.o || fail "it does not compile"
-milliseconds=$((($(date +%s%N) - begin) / 1000000))
-echo "the README's kernel compiles in $milliseconds ms with $compiler -O2"
-((milliseconds < 5000)) || fail "five times the second that a translation unit may take"
-
-"$compiler" $flags first_kernel.o -L"$library" -lkiln -Wl,-rpath,"$library" -o first_kernel
-expected=$(sed -n 's,.*std::printf.*// \(.*\),\1,p' first_kernel.cpp)
-[ -n "$expected" ] || fail "the README's program does not say what it prints"
-actual=$(./first_kernel)
-[ "$actual" = "$expected" ] || fail "it prints \"$actual\" and not \"$expected\""
+# run_program N: builds the Nth block, and compares what it prints with what it says that it prints.
+run_program() {
+  local name=program$1 begin milliseconds expected actual
+  block "$1" >"$name.cpp"
+  grep -q 'int main' "$name.cpp" || fail "the README's C++ block $1 is no program"
+  begin=$(date +%s%N)
+  "$compiler" -std=c++20 -O2 -Wall -Wextra $flags -I"$include" -c "$name.cpp" -o "$name.o" || fail "block $1 does not compile"
+  milliseconds=$((($(date +%s%N) - begin) / 1000000))
+  echo "the README's block $1 compiles in $milliseconds ms with $compiler -O2"
+  ((milliseconds < 5000)) || fail "five times the second that a translation unit may take"
+  "$compiler" $flags "$name.o" -L"$library" -lkiln -Wl,-rpath,"$library" -o "$name"
+  expected=$(sed -n 's,.*std::printf.*// \(.*\),\1,p' "$name.cpp")
+  [ -n "$expected" ] || fail "the README's program $1 does not say what it prints"
+  actual=$("./$name")
+  [ "$actual" = "$expected" ] || fail "block $1 prints \"$actual\" and not \"$expected\""
+}
+run_program 1
+run_program 2
