@@ -7,6 +7,7 @@
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <algorithm>
 #include <string>
 
 namespace kiln::gpu {
@@ -54,6 +55,11 @@ Form form_of(IRBuilder& b, llvm::Type* type) {
   form.suffix += ".b" + std::to_string(bits);
   if (bits == 8) form.part = b.getInt16Ty(); // the narrowest register
   return form;
+}
+
+// ".cg" for "cg".
+std::string cache_operator(std::string_view cache, std::initializer_list<std::string_view> known) {
+  return std::find(known.begin(), known.end(), cache) == known.end() ? "" : "." + std::string(cache);
 }
 
 } // namespace
@@ -111,7 +117,8 @@ Value* PtxMachine::rsqrt(llvm::IRBuilderBase& b, Value* x) {
   return b.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, llvm::ArrayRef<Value*>{x});
 }
 
-Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise) {
+Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise,
+                           std::string_view cache) {
   const Form form = form_of(b, type);
   // The outputs start as `otherwise`, tied to inputs.
   std::string names, outputs, ties;
@@ -130,7 +137,9 @@ Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value
   const std::string destination = form.parts == 1 ? names : "{" + names + "}";
   llvm::Type* result = form.parts == 1 ? form.part : llvm::StructType::get(b.getContext(), results);
   Value* loaded =
-      inline_ptx(b, "@$" + when + " ld.global" + form.suffix + " " + destination + ", [$" + at + "];",
+      inline_ptx(b,
+                 "@$" + when + " ld.global" + cache_operator(cache, {"ca", "cg", "cs", "lu", "cv"}) +
+                     form.suffix + " " + destination + ", [$" + at + "];",
                  outputs + "l,b," + ties, result, arguments);
   if (form.parts == 1) return b.CreateTrunc(loaded, type);
   Value* all = llvm::PoisonValue::get(type);
@@ -140,7 +149,7 @@ Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value
   return all;
 }
 
-void PtxMachine::store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted) {
+void PtxMachine::store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted, std::string_view cache) {
   const Form form = form_of(b, v->getType());
   std::string names, inputs;
   Values arguments = {pointer, wanted};
@@ -151,7 +160,8 @@ void PtxMachine::store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted)
     arguments.push_back(b.CreateZExt(part, form.part));
   }
   inline_ptx(b,
-             "@$1 st.global" + form.suffix + " [$0], " + (form.parts == 1 ? names : "{" + names + "}") + ";",
+             "@$1 st.global" + cache_operator(cache, {"wb", "cg", "cs", "wt"}) + form.suffix + " [$0], " +
+                 (form.parts == 1 ? names : "{" + names + "}") + ";",
              "l,b," + inputs, b.getVoidTy(), arguments);
 }
 

@@ -20,8 +20,9 @@ public:
   llvm::Value* exp2(llvm::IRBuilderBase& b, llvm::Value* x, Denormals denormals) override;
   llvm::Value* rsqrt(llvm::IRBuilderBase& b, llvm::Value* x) override;
   llvm::Value* load_if(IRBuilder& b, llvm::Type* type, llvm::Value* pointer, llvm::Value* wanted,
-                       llvm::Value* otherwise) override;
-  void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted) override;
+                       llvm::Value* otherwise, std::string_view cache) override;
+  void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted,
+                std::string_view cache) override;
   llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) override;
   Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words, const Values& c) override;
   llvm::Value* to_tf32(IRBuilder& b, llvm::Value* x) override;

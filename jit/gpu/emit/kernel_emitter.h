@@ -90,6 +90,7 @@ private:
     std::function<llvm::Value*(int)> in_tile; // without what the view and masks leave out
     llvm::Value* inside = nullptr;            // all elements of the tile are wanted; null: not to be asked
     int vector = 1;                           // neighbouring registers that one aligned access serves
+    std::string_view cache;                   // a hint, as Machine takes it
   };
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
   void emit_view_load(const ir::Op& op);

@@ -44,9 +44,11 @@ public:
 
   // `type` is an integer of 8 to 64 bits or a vector of 2 or 4 of 32 or 2 of 64; `pointer` is to global
   // memory, aligned to all of it. Where `wanted` is false nothing is touched and the result is `otherwise`.
+  // `cache` is a hint, PTX's name of a cache operator ("cg"); others, and none, are the default.
   virtual llvm::Value* load_if(IRBuilder& b, llvm::Type* type, llvm::Value* pointer, llvm::Value* wanted,
-                               llvm::Value* otherwise) = 0;
-  virtual void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted) = 0;
+                               llvm::Value* otherwise, std::string_view cache) = 0;
+  virtual void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted,
+                        std::string_view cache) = 0;
 
   // One instruction for an atomic on global memory, its operand and result as bits; null if there is none.
   // `kind`, `order` and `scope` as in atomic_rmw.

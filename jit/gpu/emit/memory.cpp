@@ -231,8 +231,8 @@ std::function<Values()> KernelEmitter::load(const Access& access, DType t, const
       for (std::size_t i = r; i < r + v; ++i) {
         Value* wanted = access.wanted(static_cast<int>(i));
         Value* raw = b_.CreateBitCast(emit::to_memory(b_, numbers_, otherwise[i], t), bits);
-        elements.push_back(
-            machine_.load_if(b_, bits, access.pointers[i], wanted ? wanted : b_.getTrue(), raw));
+        elements.push_back(machine_.load_if(b_, bits, access.pointers[i], wanted ? wanted : b_.getTrue(), raw,
+                                            access.cache));
       }
       append(words, packed(b_, type->getScalarType(), elements));
     }
@@ -242,8 +242,9 @@ std::function<Values()> KernelEmitter::load(const Access& access, DType t, const
     Values words;
     for (std::size_t r = 0; r < access.pointers.size(); r += v) {
       Value* in_tile = access.in_tile(static_cast<int>(r));
+      if (!in_tile && !access.cache.empty()) in_tile = b_.getTrue();
       append(words, words_of(b_, in_tile ? machine_.load_if(b_, type, access.pointers[r], in_tile,
-                                                            llvm::Constant::getNullValue(type))
+                                                            llvm::Constant::getNullValue(type), access.cache)
                                          : b_.CreateAlignedLoad(
                                                type, access.pointers[r],
                                                llvm::Align(static_cast<std::uint64_t>(vector * size)))));
@@ -306,7 +307,7 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
     for (std::size_t r = 0; r < values.size(); ++r) {
       if (r & repeats) continue;
       Value* wanted = access.wanted(static_cast<int>(r));
-      machine_.store_if(b_, raw[r], access.pointers[r], wanted ? wanted : b_.getTrue());
+      machine_.store_if(b_, raw[r], access.pointers[r], wanted ? wanted : b_.getTrue(), access.cache);
     }
   };
   auto whole_vectors = [&] {
@@ -318,8 +319,10 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
       for (std::size_t i = 0; i < v; ++i)
         elements.push_back(raw[r + i]);
       Value* data = access_of(b_, type, packed(b_, type->getScalarType(), elements));
-      if (Value* in_tile = access.in_tile(static_cast<int>(r)))
-        machine_.store_if(b_, data, access.pointers[r], in_tile);
+      Value* in_tile = access.in_tile(static_cast<int>(r));
+      if (!in_tile && !access.cache.empty()) in_tile = b_.getTrue();
+      if (in_tile)
+        machine_.store_if(b_, data, access.pointers[r], in_tile, access.cache);
       else
         b_.CreateAlignedStore(data, access.pointers[r],
                               llvm::Align(static_cast<std::uint64_t>(access.vector * size)));
@@ -367,6 +370,7 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
   touch(*memory_touch(op));
   const LinearLayout layout = layout_of(op.result());
   Access access = view_access(op, layout, axes_of(op));
+  access.cache = op.text("cache");
   Values otherwise;
   DType t = op.result()->type.dtype;
   if (op.other())
@@ -408,6 +412,7 @@ void KernelEmitter::emit_view_store(const ir::Op& op) {
 KernelEmitter::Access KernelEmitter::pointer_access(const ir::Op& op, const LinearLayout& layout) {
   Access result;
   result.pointers = registers(op.operand(0), layout);
+  result.cache = op.text("cache");
   result.wanted = [this, &layout, type = op.operand(0)->type](int r) { return inside_tile(layout, r, type); };
   if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;

@@ -194,7 +194,8 @@ public:
   Value* rsqrt(llvm::IRBuilderBase& b, Value* x) override {
     return hook(b, "sim_rsqrt", b.getFloatTy(), {x});
   }
-  Value* load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise) override {
+  Value* load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise,
+                 std::string_view) override {
     llvm::BasicBlock* before = b.GetInsertBlock();
     Value* loaded = nullptr;
     llvm::BasicBlock* inside = nullptr;
@@ -207,7 +208,7 @@ public:
     phi->addIncoming(loaded, inside);
     return phi;
   }
-  void store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted) override {
+  void store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted, std::string_view) override {
     emit::emit_if(b, wanted, [&] {
       b.CreateAlignedStore(v, pointer, llvm::Align(v->getType()->getPrimitiveSizeInBits() / 8));
     });
