@@ -68,8 +68,12 @@ Config Config::parse(std::string_view text) {
     std::size_t equals = item.find('=');
     std::int64_t value = 0;
     const char* last = item.data() + item.size();
-    if (equals == 0 || equals == std::string_view::npos ||
-        std::from_chars(item.data() + equals + 1, last, value).ptr != last || equals + 1 == item.size())
+    const bool named = equals != 0 && equals != std::string_view::npos && equals + 1 != item.size();
+    const auto read =
+        named ? std::from_chars(item.data() + equals + 1, last, value) : std::from_chars_result{};
+    if (named && read.ec == std::errc::result_out_of_range)
+      throw UserError("config: the number of \"" + std::string(item) + "\" does not fit 64 bits");
+    if (!named || read.ec != std::errc{} || read.ptr != last)
       throw UserError("config: cannot read \"" + std::string(item) +
                       "\"; write it as NAME=NUMBER, as in BM=128,BN=64");
     const char* name = intern(item.substr(0, equals));

@@ -3,6 +3,7 @@
 #include <kiln/jit/cli/kernel_file.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
+#include <kiln/jit/runtime/cuda/cubin.h>
 #include <kiln/jit/runtime/precompile.h>
 
 #include <fmt/format.h>
@@ -62,6 +63,8 @@ int run_compile(int argc, char** argv) {
   std::string given;
   for (const std::string& part : command.configs)
     given += (given.empty() ? "" : ",") + part;
+  for (const std::string& arch : command.archs)
+    cuda::architecture_named(arch); // before anything is compiled
   const RegisteredKernel* registered = find_kernel(what);
   Config config = Config::parse(registered ? registered->config : "");
   for (const Binding& b : Config::parse(given))

@@ -56,9 +56,9 @@ std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Examp
 // Where a GPU's threads would hold each tile.
 void draw_layouts(const ir::Kernel& lowered, const Config& config, Explanation& e) {
   const std::int64_t warps = config.get("num_warps").value_or(4);
+  e.warps = warps;
   if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0) return; // no GPU takes it
-  e.warps = static_cast<int>(warps);
-  const gpu::LayoutPlan plan = gpu::plan_layouts(lowered, e.warps);
+  const gpu::LayoutPlan plan = gpu::plan_layouts(lowered, static_cast<int>(warps));
   const ir::ValueNames names(lowered);
   auto add = [&](const ir::Value* v) {
     if (!v->type.is_tile()) return;

@@ -39,7 +39,7 @@ struct Explanation {
   std::vector<std::int64_t> programs;  // along each axis; empty: unknown
   std::vector<LayoutPicture> pictures; // in program order
   std::vector<std::string> free_tiles; // that are made where they are used, in any layout
-  int warps = 4;                       // of the pictures
+  std::int64_t warps = 4;              // of the pictures
   Example example;
   std::vector<std::string> types; // of parameters, layout classes included
   std::vector<LayoutClass> layouts;

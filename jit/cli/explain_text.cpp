@@ -137,6 +137,10 @@ std::string passes_text(const Explanation& e, bool whole) {
 std::string pictures_text(const Explanation& e) {
   std::string out =
       heading(fmt::format("layouts on a GPU, {} warps a block (w: warp, l: lane, r: register)", e.warps));
+  if (e.pictures.empty() && e.free_tiles.empty())
+    out += fmt::format("none: {}\n", e.warps >= 1 && e.warps <= 32 && (e.warps & (e.warps - 1)) == 0
+                                         ? "the kernel has no tiles"
+                                         : "a block has 1, 2, 4, 8, 16 or 32 warps");
   for (const LayoutPicture& picture : e.pictures)
     out += fmt::format("{}\n{}\n", fmt::join(picture.tiles, "\n"), picture.picture);
   if (!e.free_tiles.empty())

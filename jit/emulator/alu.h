@@ -17,15 +17,16 @@ namespace kiln::emulator {
   X(MulHi)                                                                                                   \
   X(MulWide)                                                                                                 \
   X(Mul24)                                                                                                   \
-  X(Mul24Hi) X(Mad) X(MadHi) X(MadWide) X(Mad24) X(Mad24Hi) X(Sad) X(Div) X(Rem) X(Abs) X(Neg) X(Min) X(Max) \
-      X(Popc) X(Clz) X(Bfind) X(BfindShift) X(Brev) X(Bfe) X(And) X(Or) X(Xor) X(Not) X(Cnot) X(Lop3) X(Shl) \
-          X(Shr) X(ShfLeftWrap) X(ShfLeftClamp) X(ShfRightWrap) X(ShfRightClamp) X(Prmt) X(PrmtF4e)          \
-              X(PrmtB4e) X(PrmtRc8) X(PrmtEcl) X(PrmtEcr) X(PrmtRc16) X(Selp) X(AddSat) X(SubSat)            \
-                  X(MadHiSat) X(Min3) X(Max3) X(Bmsk) X(BmskWrap) X(SzextClamp) X(SzextWrap) X(Fma)          \
-                      X(FmaRelu) X(FmaSat) X(MulSat) X(Sqrt) X(Rcp) X(Copysign) X(MinNan) X(MaxNan)          \
-                          X(MinXorsign) X(MaxXorsign) X(MinNanXorsign) X(MaxNanXorsign) X(MinNan3)           \
-                              X(MaxNan3) X(MinRelu) X(MaxRelu) X(Ex2) X(Lg2) X(Sin) X(Cos) X(Tanh) X(Rsqrt)  \
-                                  X(RsqrtApprox) X(Move) X(Rint) X(Floor) X(Ceil) X(Trunc) X(ToS32)
+  X(Mul24Hi)                                                                                                 \
+  X(Mad) X(MadHi) X(MadWide) X(Mad24) X(Mad24Hi) X(Sad) X(Div) X(Rem) X(Abs) X(Neg) X(Min) X(Max) X(Popc)    \
+      X(Clz) X(Bfind) X(BfindShift) X(Brev) X(Bfe) X(And) X(Or) X(Xor) X(Not) X(Cnot) X(Lop3) X(Shl) X(Shr)  \
+          X(ShfLeftWrap) X(ShfLeftClamp) X(ShfRightWrap) X(ShfRightClamp) X(Prmt) X(PrmtF4e) X(PrmtB4e)      \
+              X(PrmtRc8) X(PrmtEcl) X(PrmtEcr) X(PrmtRc16) X(Selp) X(AddSat) X(SubSat) X(MadHiSat) X(Min3)   \
+                  X(Max3) X(Bmsk) X(BmskWrap) X(SzextClamp) X(SzextWrap) X(Fma) X(FmaRelu) X(FmaSat)         \
+                      X(MulSat) X(Sqrt) X(Rcp) X(Copysign) X(MinNan) X(MaxNan) X(MinXorsign) X(MaxXorsign)   \
+                          X(MinNanXorsign) X(MaxNanXorsign) X(MinNan3) X(MaxNan3) X(MinRelu) X(MaxRelu)      \
+                              X(Ex2) X(Lg2) X(Sin) X(Cos) X(Tanh) X(Rsqrt) X(RsqrtApprox) X(Move) X(Rint)    \
+                                  X(Floor) X(Ceil) X(Trunc) X(ToS32)
 
 enum class AluOp : std::uint8_t {
 #define X(name) name,

@@ -44,8 +44,9 @@ enum class Step : std::uint8_t {
   X(Half, "f16/bf16")                                                                                        \
   X(Special, "special function")                                                                             \
   X(Conversion, "conversion")                                                                                \
-  X(Comparison, "comparison") X(Move, "move") X(Load, "load") X(Store, "store") X(Atomic, "atomic")          \
-      X(Control, "control") X(Barrier, "barrier") X(WarpWide, "warp-wide") X(Tensor, "tensor core")          \
+  X(Comparison, "comparison")                                                                                \
+  X(Move, "move") X(Load, "load") X(Store, "store") X(Atomic, "atomic") X(Control, "control")                \
+      X(Barrier, "barrier") X(WarpWide, "warp-wide") X(Tensor, "tensor core")                                \
           X(Asynchronous, "asynchronous") X(Fence, "fence") X(Other, "other")
 enum class InstructionClass : std::uint8_t {
 #define X(name, text) name,

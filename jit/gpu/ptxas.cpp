@@ -12,6 +12,7 @@
 #include <iterator>
 #include <regex>
 #include <spawn.h>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +98,15 @@ const std::string& ptxas_path() {
   return path;
 }
 
+std::string why_no_ptxas() {
+  const char* given = std::getenv("KILN_PTXAS");
+  if (given && *given && !is_program(given))
+    return std::string("KILN_PTXAS names ") + given + ", which is no program; name a ptxas, or unset it";
+  if (!ptxas_path().empty())
+    return ptxas_path() + " does not say its version as ptxas does; name another one with KILN_PTXAS";
+  return "there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS";
+}
+
 const std::string& ptxas_version() {
   static const std::string version = [] {
     try {
@@ -109,8 +119,7 @@ const std::string& ptxas_version() {
 }
 
 Assembled assemble(const std::string& ptx, const std::string& arch) {
-  if (ptxas_path().empty())
-    throw TargetError("there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS");
+  if (ptxas_path().empty()) throw TargetError(why_no_ptxas());
   TemporaryFolder folder;
   const std::string source = (folder.path / "kernel.ptx").string(),
                     object = (folder.path / "kernel.cubin").string(), log = (folder.path / "log").string();
@@ -123,6 +132,12 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
   result.log.assign(text.begin(), text.end());
   result.ok = ok;
   if (result.ok) result.cubin = read(object);
+  constexpr std::string_view magic = "\x7f"
+                                     "ELF";
+  if (result.ok && !std::string_view(result.cubin.data(), result.cubin.size()).starts_with(magic)) {
+    result.ok = false;
+    result.log += "it ended well but wrote no ELF file";
+  }
   return result;
 }
 

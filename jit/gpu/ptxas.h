@@ -11,6 +11,9 @@ namespace kiln::gpu {
 // Thread-safe.
 const std::string& ptxas_path();
 
+// Why there is none, and what to do: for errors.
+std::string why_no_ptxas();
+
 // "13.0.88", or empty if there is none or it does not run; asked for once. Thread-safe.
 const std::string& ptxas_version();
 

@@ -13,9 +13,7 @@ namespace {
 Precompiled precompile(const PrecompileRequest& request) {
   const std::string& version = gpu::ptxas_version();
   if (version.empty())
-    throw UserError(
-        "compiling for a GPU that is not here needs ptxas; install the CUDA toolkit, or name one with "
-        "KILN_PTXAS");
+    throw UserError("compiling for a GPU that is not here needs ptxas: " + gpu::why_no_ptxas());
   const cuda::Architecture arch = cuda::architecture_named(request.arch);
   const Compilation c =
       lower(request.recorded, config_for(DeviceKind::Cuda, request.config), request.layouts);

@@ -192,9 +192,8 @@ TEST_CASE("to compile ahead takes ptxas, a folder, and an architecture that is o
   });
   // This program has no ptxas.
   CHECK(error_of<UserError>([&] { k.precompile("sm_90a", {BN = 64}); }) ==
-        made + ": kernel ahead: compiling for a GPU that is not here needs ptxas; install the CUDA toolkit, "
-               "or name "
-               "one with KILN_PTXAS");
+        made + ": kernel ahead: compiling for a GPU that is not here needs ptxas: there is no ptxas here; "
+               "install the CUDA toolkit, or name one with KILN_PTXAS");
   CHECK(
       error_of<UserError>([&] { k.precompile("sm_90a", {BN = 0}); }).starts_with(made + ": kernel ahead: "));
 }

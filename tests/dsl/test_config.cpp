@@ -12,6 +12,7 @@ TEST_CASE("a config prints sorted and parses back") {
   CHECK(Config::parse(config.to_string()) == config);
   CHECK_THROWS_AS(Config::parse("BM=x"), UserError);
   CHECK_THROWS_AS(Config::parse("BM"), UserError);
+  CHECK_THROWS_AS(Config::parse("BM=99999999999999999999"), UserError);
 }
 
 TEST_CASE("extents reduce, bind and refuse fractions") {

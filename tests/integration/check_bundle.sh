@@ -22,10 +22,11 @@ newest=$(readelf -V "$bundle"/bin/* "$bundle"/lib/*.so.* | grep -o 'GLIBC_2\.[0-
 "$bundle/bin/01_vector_add" 1000 || fail "the first sample fails"
 "$bundle/run" kiln --version || fail "the kiln command does not start"
 "$bundle/run" help | grep -q '^usage: ' || fail "there is no help"
+RESULTS=/proc/none "$bundle/run" help >answer 2>&1 || fail "help wants a folder for results: $(cat answer)"
 "$bundle/run" dance >answer 2>&1 && fail "it takes the command \"dance\""
 grep -q "there is no command 'dance'" answer || fail "it does not say that there is no command \"dance\""
 for command in "" tests samples bench; do
-  KILN_CUDA_LIBRARY=$work/none.so "$bundle/run" $command >answer 2>&1
+  RESULTS=/proc/none KILN_CUDA_LIBRARY=$work/none.so "$bundle/run" $command >answer 2>&1
   [ $? = 77 ] || fail "run $command does not end with 77 where there is no driver: $(cat answer)"
   grep -q '^Nothing to run on: no NVIDIA driver: ' answer || fail "run $command does not say that there is no driver: $(cat answer)"
 done

@@ -133,6 +133,7 @@ private:
   void barrier();
   void barrier_if_views_overlap();
   void exchange_in_warp(const Touch& reading);
+  static Meeting same_indices(const ir::Type& view);
   bool same_elements(const ir::Op& a, const ir::Op& b) const;
   static bool steps_apart(const ir::Op& loop, const ir::Op& a, const ir::Op& b);
   // Around the emission of a loop's body.

@@ -3,8 +3,9 @@
 // Every access to views, pointers and shared memory is noted. A new one that could touch what an access since
 // the last barrier touched (and one of both writes) needs a barrier before it:
 //   - shared memory: if the bytes overlap;
-//   - one view: unless both are the same elements in one layout that makes them the same thread's;
-//   - one view in two iterations of a loop that steps over the tile: if indices share elements;
+//   - one view: unless both are the same indices in one layout that makes them the same thread's;
+//   - one view, the same indices, or iterations of a loop that steps over the tile: if indices share
+//   elements;
 //   - two views: if they share memory. The host knows both at launch: the barrier is conditional on its word;
 //   - pointers: always.
 // A loop's body may meet its own accesses of the iteration before. What it touches before its first barrier
@@ -58,6 +59,13 @@ const ir::Value* tile_of(const ir::Op& access) {
 
 } // namespace
 
+// How accesses of the same indices by the same threads meet: in a view whose strides let two indices be one
+// element, which the host knows at launch, another thread's may be the same.
+KernelEmitter::Meeting KernelEmitter::same_indices(const ir::Type& view) {
+  const bool apart = view.view_rank == 0 || (view.view_rank == 1 && view.layout != LayoutClass::Any);
+  return apart ? Meeting::Never : Meeting::IfViewsOverlap;
+}
+
 bool KernelEmitter::same_elements(const ir::Op& a, const ir::Op& b) const {
   if (!is_tile_access(a) || !is_tile_access(b)) return false;
   if (a.integers("axes") != b.integers("axes") || !std::ranges::equal(a.view_offsets(), b.view_offsets()))
@@ -92,7 +100,7 @@ void KernelEmitter::order_before(const Touch& next) {
   Meeting worst = Meeting::Never;
   for (const Touch& before : touched_)
     worst = std::max(worst, meeting(before, next, [&](const ir::Op& a, const ir::Op& b) {
-                       return same_elements(a, b) ? Meeting::Never : Meeting::Always;
+                       return same_elements(a, b) ? same_indices(a.operand(0)->type) : Meeting::Always;
                      }));
   if (worst == Meeting::Always) barrier();
   if (worst == Meeting::IfViewsOverlap) barrier_if_views_overlap();
@@ -180,7 +188,7 @@ void KernelEmitter::close_loop(const ir::Op& loop) {
     if (steps_apart(loop, a, b)) return Meeting::IfViewsOverlap;
     const bool stays = std::ranges::none_of(
         a.view_offsets(), [&](const ir::Value* offset) { return changing.contains(offset); });
-    return stays && same_elements(a, b) ? Meeting::Never : Meeting::Always;
+    return stays && same_elements(a, b) ? same_indices(a.operand(0)->type) : Meeting::Always;
   };
   const LoopStart start = std::move(loop_starts_.back());
   loop_starts_.pop_back();

@@ -180,8 +180,7 @@ TEST_CASE("every kernel assembles without a spill", "[.][every_kernel]") {
     WARN("skipped: there is no ptxas here");
     return;
   }
-  const std::uint64_t seed = number("KILN_TEST_SEED", 1),
-                      count = number("KILN_TEST_COUNT", 300);
+  const std::uint64_t seed = number("KILN_TEST_SEED", 1), count = number("KILN_TEST_COUNT", 300);
   const char* only = std::getenv("KILN_TEST_ARCH");
   const auto kernels = all_kernels();
   const auto others = test::with_other_dtypes(kernels);

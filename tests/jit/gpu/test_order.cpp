@@ -20,18 +20,18 @@ KILN_DIM(BN);
 
 // Runs a kernel of one argument x, 64 x 64, and the numbers that follow; returns the barriers.
 std::int64_t check(const ir::Kernel& recorded, const Config& config, std::vector<std::uint64_t> numbers,
-                   int warps = 4) {
+                   std::uint64_t row_stride = 64) {
   if (!test::simulates) return 0;
   auto lowered = passes::lower_generic(recorded, {config, {LayoutClass::Unit}});
   INFO(ir::print(*lowered));
-  test::SimulatedKernel simulated(*lowered, warps);
+  test::SimulatedKernel simulated(*lowered, 4);
   std::vector<float> start(64 * 64);
   std::mt19937_64 random(std::random_device{}());
   for (float& v : start)
     v = static_cast<float>(random() % 1000);
   auto run = [&](auto call) {
     std::vector<float> x = start;
-    std::vector<std::uint64_t> words = {reinterpret_cast<std::uint64_t>(x.data()), 64, 64, 64, 1};
+    std::vector<std::uint64_t> words = {reinterpret_cast<std::uint64_t>(x.data()), 64, 64, row_stride, 1};
     words.insert(words.end(), numbers.begin(), numbers.end());
     call(words.data());
     return x;
@@ -40,7 +40,8 @@ std::int64_t check(const ir::Kernel& recorded, const Config& config, std::vector
       run([&](const std::uint64_t* words) { ir::interpret(*lowered, words, std::vector<std::int64_t>{1}); });
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    const auto found = run([&](const std::uint64_t* words) { simulated.run(words, {1}, false, seed); });
+    const auto found =
+        run([&](const std::uint64_t* words) { simulated.run(words, {1}, row_stride < 64, seed); });
     const auto differs = std::mismatch(found.begin(), found.end(), expected.begin());
     CAPTURE(differs.first - found.begin());
     REQUIRE(differs.first == found.end());
@@ -112,4 +113,15 @@ TEST_CASE("a loop that does not run orders nothing") {
     check(*reduced, {BM = 32, BN = 16}, {n});
     check(*stored, {BM = 32, BN = 16}, {n});
   }
+}
+
+TEST_CASE("indices of one view that are one element are ordered") {
+  auto repeated = record("repeated", [](View<float, 2> x) {
+    [[maybe_unused]] auto [row] = program_tile(x, 64_c);
+    auto here = x.tile(offset(BM, 0), offset(BN, 0));
+    here.store(broadcast(cast<float>(expand<0>(arange(BN))), BM, BN)); // the same in all rows
+    here.store(here.load() + 1);
+  });
+  check(*repeated, {BM = 32, BN = 32}, {}, /*row_stride=*/0);
+  check(*repeated, {BM = 32, BN = 32}, {});
 }
