@@ -10,6 +10,7 @@
 namespace kiln::emulator {
 
 // Operations whose operands are d, a, b, c of an instruction. The signedness is the type's.
+// clang-format off: one pass does not settle long lists
 #define KILN_ALU_OPERATIONS(X)                                                                               \
   X(Add)                                                                                                     \
   X(Sub)                                                                                                     \
@@ -27,6 +28,7 @@ namespace kiln::emulator {
                           X(MinNanXorsign) X(MaxNanXorsign) X(MinNan3) X(MaxNan3) X(MinRelu) X(MaxRelu)      \
                               X(Ex2) X(Lg2) X(Sin) X(Cos) X(Tanh) X(Rsqrt) X(RsqrtApprox) X(Move) X(Rint)    \
                                   X(Floor) X(Ceil) X(Trunc) X(ToS32)
+// clang-format on
 
 enum class AluOp : std::uint8_t {
 #define X(name) name,

@@ -37,6 +37,7 @@ enum class Step : std::uint8_t {
 };
 
 // Classes of instructions, for counting.
+// clang-format off: one pass does not settle long lists
 #define KILN_INSTRUCTION_CLASSES(X)                                                                          \
   X(Integer, "integer")                                                                                      \
   X(Float32, "f32")                                                                                          \
@@ -48,6 +49,7 @@ enum class Step : std::uint8_t {
   X(Move, "move") X(Load, "load") X(Store, "store") X(Atomic, "atomic") X(Control, "control")                \
       X(Barrier, "barrier") X(WarpWide, "warp-wide") X(Tensor, "tensor core")                                \
           X(Asynchronous, "asynchronous") X(Fence, "fence") X(Other, "other")
+// clang-format on
 enum class InstructionClass : std::uint8_t {
 #define X(name, text) name,
   KILN_INSTRUCTION_CLASSES(X)
