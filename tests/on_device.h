@@ -102,8 +102,8 @@ private:
   }
 
   Device device_;
-  Stream stream_;
   std::vector<Range> ranges_;
+  Stream stream_; // dies first, and waits for the copies
 };
 
 // Calls function(stream, arguments...) and waits.
