@@ -62,9 +62,9 @@ Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const 
   seen->addIncoming(first, before);
   Value* next = operand;
   if (kind != "xchg") {
-    ir::Value placeholder;
-    placeholder.type = ir::Type::scalar(t);
-    const ir::Op combine(combine_of(kind), {&placeholder, &placeholder}, {ir::Type::scalar(t)});
+    ir::Value argument; // of which only the type counts
+    argument.type = ir::Type::scalar(t);
+    const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
     next = emit_elementwise(b, numbers, combine, {from_bits(b, numbers, seen, t), operand});
   }
   Value* pair = exchange_pair(b, how, pointer, seen, to_bits(b, numbers, next, t));

@@ -108,4 +108,13 @@ template <class T, class F> double relative_error(const Matrix<T>& result, F&& r
   return difference == 0 ? 0 : std::sqrt(difference / size);
 }
 
+// Of the values that `result` should have.
+template <class T, class F> double root_mean_square(const Matrix<T>& result, F&& reference) {
+  double sum = 0;
+  for (std::int64_t r = 0; r < result.rows(); ++r)
+    for (std::int64_t c = 0; c < result.cols(); ++c)
+      sum += reference(r, c) * reference(r, c);
+  return std::sqrt(sum / static_cast<double>(result.rows() * result.cols()));
+}
+
 } // namespace kiln::test
