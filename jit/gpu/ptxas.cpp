@@ -2,9 +2,12 @@
 #include <kiln/jit/gpu/ptxas.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/options.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -14,6 +17,7 @@
 #include <spawn.h>
 #include <string_view>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 extern char** environ;
@@ -57,7 +61,28 @@ struct TemporaryFolder {
   }
 };
 
-// True if it ends well; what it prints goes to a file. TargetError if it cannot be started.
+// The status that a program ended with. TargetError if it takes too long: it and whatever it started, which
+// is its process group, are killed.
+int wait_for(pid_t program) {
+  using namespace std::chrono;
+  const int limit = options().ptxas_seconds;
+  const auto deadline = steady_clock::now() + seconds(limit);
+  for (int status = 0;;) {
+    const pid_t ended = waitpid(program, &status, WNOHANG);
+    if (ended == program) return status;
+    if (ended < 0 && errno != EINTR) return -1; // another thread of the application collected it
+    if (steady_clock::now() >= deadline) {
+      kill(-program, SIGKILL);
+      while (waitpid(program, &status, 0) < 0 && errno == EINTR) {
+      }
+      throw TargetError(ptxas_path() + " did not end within " + std::to_string(limit) +
+                        " s and was killed; KILN_PTXAS_TIMEOUT sets how long it may take");
+    }
+    std::this_thread::sleep_for(milliseconds(1)); // ptxas takes 20 ms or more
+  }
+}
+
+// True if it ends well; what it prints goes to a file. TargetError if it cannot be started or does not end.
 bool run_ptxas(std::vector<std::string> words, const std::string& log) {
   words.insert(words.begin(), ptxas_path());
   std::vector<char*> arguments;
@@ -66,15 +91,19 @@ bool run_ptxas(std::vector<std::string> words, const std::string& log) {
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); // a group of its own, to be killed as one
   pid_t child = 0;
-  const int problem = posix_spawn(&child, ptxas_path().c_str(), &actions, nullptr, arguments.data(), environ);
+  const int problem =
+      posix_spawn(&child, ptxas_path().c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (problem != 0) throw TargetError(ptxas_path() + " cannot be started");
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for(child);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

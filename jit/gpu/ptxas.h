@@ -24,8 +24,8 @@ struct Assembled {
 };
 
 // Assembles for an architecture such as "sm_90a". Files lie in a temporary folder that is removed.
-// Thread-safe. TargetError if there is no ptxas or it cannot be started; PTX that it refuses gives ok =
-// false.
+// Thread-safe. TargetError if there is no ptxas, it cannot be started, or it takes longer than
+// KILN_PTXAS_TIMEOUT: it is ended then, with whatever it started. PTX that it refuses gives ok = false.
 Assembled assemble(const std::string& ptx, const std::string& arch);
 
 // Whether a log tells of a spill, of local memory, of wgmma run one after the other or of anything else that

@@ -10,6 +10,7 @@ namespace kiln {
 namespace {
 
 constexpr int max_num_threads = 4096;
+constexpr int max_ptxas_seconds = 86'400;
 
 struct LogLevelName {
   std::string_view name;
@@ -43,9 +44,10 @@ public:
     if (auto dir = value("KILN_KEEP_DIR"); !dir.empty()) o.keep_dir = dir;
     o.log = log_level();
     o.cache_dir = cache_dir();
-    o.num_threads = num_threads();
+    o.num_threads = number("KILN_NUM_THREADS", max_num_threads, o.num_threads, "all CPUs are used");
     o.cpu = value("KILN_CPU");
     o.cuda_library = value("KILN_CUDA_LIBRARY");
+    o.ptxas_seconds = number("KILN_PTXAS_TIMEOUT", max_ptxas_seconds, o.ptxas_seconds, "120 holds");
     return std::move(result_);
   }
 
@@ -99,15 +101,14 @@ private:
     return {};
   }
 
-  int num_threads() {
-    auto v = value("KILN_NUM_THREADS");
-    if (v.empty()) return 0;
+  int number(const char* name, int most, int otherwise, const std::string& what_holds) {
+    auto v = value(name);
+    if (v.empty()) return otherwise;
     int n = 0;
     auto [end, error] = std::from_chars(v.data(), v.data() + v.size(), n);
-    if (error == std::errc() && end == v.data() + v.size() && n >= 1 && n <= max_num_threads) return n;
-    warn("KILN_NUM_THREADS", v,
-         "a number from 1 to " + std::to_string(max_num_threads) + "; all CPUs are used");
-    return 0;
+    if (error == std::errc() && end == v.data() + v.size() && n >= 1 && n <= most) return n;
+    warn(name, v, "a number from 1 to " + std::to_string(most) + "; " + what_holds);
+    return otherwise;
   }
 
   const char* (*lookup_)(const char*, void*);

@@ -13,6 +13,8 @@
 //   KILN_CUDA_LIBRARY  the NVIDIA driver's library; default: libcuda.so.1
 //   KILN_PTXAS        NVIDIA's assembler; default: on PATH or in /usr/local/cuda/bin. Empty: none, the driver
 //                     assembles
+//   KILN_PTXAS_TIMEOUT  seconds that it may take for a kernel; default 120. It is ended then, and the driver
+//                     assembles
 //
 // A value that is not understood is warned about once, with the legal ones, and the default holds.
 // Thread-safe.
@@ -45,6 +47,7 @@ struct Options {
   int num_threads = 0;      // 0: as many as the process may use
   std::string cpu;          // empty: the CPU found at run time
   std::string cuda_library; // empty: libcuda.so.1; read when CUDA is first asked for
+  int ptxas_seconds = 120;  // that ptxas may take
 };
 
 struct ParsedOptions {

@@ -160,6 +160,35 @@ TEST_CASE("where ptxas does not serve, the driver assembles, with one warning") 
   CHECK(refused.output.find("the driver does not load what ptxas") != std::string::npos);
 }
 
+TEST_CASE("a ptxas that does not end is killed, with what it started, and the driver assembles") {
+  CacheFolder folder;
+  fs::create_directories(folder.path);
+  fs::permissions(folder.path, fs::perms::owner_all);
+  const fs::path script = folder.path / "ptxas", started = folder.path / "started";
+  std::ofstream(script)
+      << "#!/bin/sh\n[ \"$1\" = --version ] && echo V1.2.3 && exit 0\nsleep 600 &\necho $! > " +
+             started.string() + "\nwait\n";
+  fs::permissions(script, fs::perms::owner_all);
+  Step hung = step(folder, {"KILN_PTXAS=" + script.string(), "KILN_PTXAS_TIMEOUT=1"});
+  CHECK((hung.compiled == "1" && hung.linked == "1"));
+  CHECK(hung.output.find(
+            "ptxas 1.2.3 does not assemble kernels for sm_90a, and the driver does it: " + script.string() +
+            " did not end within 1 s and was killed; KILN_PTXAS_TIMEOUT sets how long it may "
+            "take") != std::string::npos);
+  pid_t sleeper = 0;
+  std::ifstream(started) >> sleeper;
+  REQUIRE(sleeper > 0);
+  // Its parent is dead, so whoever adopted it collects it: soon, or never where nobody does.
+  auto runs = [&] {
+    std::ifstream stat("/proc/" + std::to_string(sleeper) + "/stat");
+    std::string number, name, state;
+    return (stat >> number >> name >> state) && state != "Z";
+  };
+  for (int i = 0; i < 500 && runs(); ++i)
+    usleep(10'000);
+  CHECK_FALSE(runs());
+}
+
 TEST_CASE("one kernel compiled ahead", "[.one_precompile]") {
   if (const char* arch = std::getenv("TEST_ARCH")) halve.precompile(arch, {BN = 64, num_stages = 2});
 }

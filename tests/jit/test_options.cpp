@@ -28,6 +28,7 @@ TEST_CASE("an empty environment gives the defaults") {
   CHECK(o.cache_dir.empty());
   CHECK(o.num_threads == 0);
   CHECK(o.cpu.empty());
+  CHECK(o.ptxas_seconds == 120);
 }
 
 TEST_CASE("every switch is read") {
@@ -38,7 +39,8 @@ TEST_CASE("every switch is read") {
                               {"KILN_LOG", "debug"},
                               {"KILN_CACHE_DIR", "/c"},
                               {"KILN_NUM_THREADS", "3"},
-                              {"KILN_CPU", "haswell"}});
+                              {"KILN_CPU", "haswell"},
+                              {"KILN_PTXAS_TIMEOUT", "7"}});
   CHECK(warnings.empty());
   CHECK(o.debug);
   CHECK(o.perf);
@@ -48,6 +50,7 @@ TEST_CASE("every switch is read") {
   CHECK(o.cache_dir == "/c");
   CHECK(o.num_threads == 3);
   CHECK(o.cpu == "haswell");
+  CHECK(o.ptxas_seconds == 7);
 }
 
 TEST_CASE("the cache folder follows XDG and then HOME") {
@@ -60,17 +63,20 @@ TEST_CASE("a value that is not understood is warned about with the legal ones") 
   auto [o, warnings] = parse({{"KILN_DEBUG", "yes"},
                               {"KILN_KEEP", "tile,,mlir"},
                               {"KILN_LOG", "loud"},
-                              {"KILN_NUM_THREADS", GENERATE("0", "-1", "2x", "5000", "99999999999")}});
-  REQUIRE(warnings.size() == 4);
+                              {"KILN_NUM_THREADS", GENERATE("0", "-1", "2x", "5000", "99999999999")},
+                              {"KILN_PTXAS_TIMEOUT", "0"}});
+  REQUIRE(warnings.size() == 5);
   CHECK(warnings[0] == "KILN_DEBUG is 'yes'; use 0 or 1; taken as 0");
   CHECK(warnings[1] ==
         "KILN_KEEP is 'mlir'; use a comma list of tile, llvm, ptx, cubin, asm; this item is ignored");
   CHECK(warnings[2] == "KILN_LOG is 'loud'; use off, error, warning, info or debug; taken as warning");
   CHECK(warnings[3].ends_with("use a number from 1 to 4096; all CPUs are used"));
+  CHECK(warnings[4] == "KILN_PTXAS_TIMEOUT is '0'; use a number from 1 to 86400; 120 holds");
   CHECK_FALSE(o.debug);
   CHECK(o.keep == KeepFiles{.tile = true});
   CHECK(o.log == LogLevel::Warning);
   CHECK(o.num_threads == 0);
+  CHECK(o.ptxas_seconds == 120);
 }
 
 TEST_CASE("the log keeps what its level admits") {
