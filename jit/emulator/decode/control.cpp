@@ -178,21 +178,88 @@ void barrier(Decoder& d) {
   d.emit(i);
 }
 
+Scope take_scope(Decoder& d, Scope otherwise) {
+  const std::string_view s = d.take_one_of({"cta", "cluster", "gpu", "gl", "sys"});
+  return s == "cta"                ? Scope::Cta
+         : s == "cluster"          ? Scope::Cluster
+         : s == "gpu" || s == "gl" ? Scope::Gpu
+         : s == "sys"              ? Scope::System
+                                   : otherwise;
+}
+
+// mode: Fence::Kind; mode2: Scope; count: 1 acquires, 2 releases, 4 sequential; space: of an async proxy
+// fence
+void run_fence(Warp& w, const Instruction& i, Mask m) {
+  if (!w.execution.probe) return;
+  Fence f;
+  f.kind = static_cast<Fence::Kind>(i.mode);
+  f.scope = static_cast<Scope>(i.mode2);
+  f.acquires = i.count & 1;
+  f.releases = i.count & 2;
+  f.sequential = i.count & 4;
+  f.space = i.space;
+  w.execution.probe->fence(w, i, f, m);
+}
+
+// membar.{cta,gl,sys}; fence{.sem}.scope; fence.proxy.…; fence.mbarrier_init.release.cluster
 void fence(Decoder& d) {
-  d.take_one_of({"sc", "acq_rel", "acquire", "release"});
-  d.take_one_of({"cta", "cluster", "gpu", "gl", "sys"});
-  d.take_prefix("proxy");
-  d.take_prefix("async");
-  d.take_prefix("alias");
-  d.take_prefix("tensormap");
-  d.take_prefix("mbarrier_init");
-  d.take_prefix("op_restrict");
-  d.take_prefix("sync_restrict");
-  d.take_one_of({"global", "shared::cta", "shared::cluster", "shared"});
-  d.take_one_of({"cta", "cluster", "gpu", "sys"});
-  d.emit(d.plain([](Warp& w, const Instruction& i, Mask m) {
-    if (w.execution.probe) w.execution.probe->fence(w, i, m);
-  }));
+  Instruction i = d.plain(run_fence);
+  auto unknown = [&]() {
+    d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
+  };
+  auto kind = Fence::Kind::Memory;
+  Scope otherwise = Scope::System;
+  std::uint32_t order = 3;
+  if (d.take("proxy")) {
+    if (d.take("alias")) {
+      kind = Fence::Kind::ProxyAlias;
+    } else if (d.take("async")) {
+      kind = Fence::Kind::ProxyAsync;
+      const std::string_view s = d.take_one_of({"global", "shared::cta", "shared::cluster"});
+      i.space = s == "global"            ? Space::Global
+                : s == "shared::cta"     ? Space::Shared
+                : s == "shared::cluster" ? Space::SharedCluster
+                                         : Space::Generic;
+    } else if (d.take("async::generic")) { // .acquire.sync_restrict::shared::cluster.cluster and the like
+      kind = Fence::Kind::ProxyAsync;
+      const bool acquires = d.take("acquire");
+      if (!acquires && !d.take("release")) unknown();
+      order = acquires ? 1 : 2;
+      if (d.take("sync_restrict::shared::cta"))
+        i.space = Space::Shared;
+      else if (d.take("sync_restrict::shared::cluster"))
+        i.space = Space::SharedCluster;
+      else
+        unknown();
+    } else if (d.take("tensormap::generic")) {
+      kind = Fence::Kind::Tensormap;
+      const bool acquires = d.take("acquire");
+      if (!acquires && !d.take("release")) unknown();
+      order = acquires ? 1 : 2;
+      if (acquires) { // [address], 128
+        d.expect_operands(2);
+        d.address(d.operand(0));
+        if (auto n = d.immediate(d.operand(1)); !n || *n != 128) d.fail("a tensor map has 128 bytes");
+      }
+    } else {
+      unknown();
+    }
+  } else if (d.take("mbarrier_init")) {
+    kind = Fence::Kind::MbarrierInit;
+    if (!d.take("release")) unknown();
+    order = 2;
+    otherwise = Scope::Cluster;
+  } else {
+    const std::string_view sem = d.take_one_of({"sc", "acq_rel", "acquire", "release"});
+    order = sem == "acquire" ? 1 : sem == "release" ? 2 : sem == "sc" || d.root() == "membar" ? 7 : 3;
+    d.take_prefix("sync_restrict");
+    d.take_prefix("op_restrict");
+  }
+  if (kind != Fence::Kind::Tensormap || order != 1) d.expect_operands(0);
+  i.mode = static_cast<std::uint8_t>(kind);
+  i.mode2 = static_cast<std::uint8_t>(take_scope(d, otherwise));
+  i.count = order;
+  d.emit(i);
 }
 
 void grid_control(Decoder& d) {
