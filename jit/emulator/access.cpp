@@ -197,7 +197,7 @@ void addresses(const Warp& w, const Instruction& i, Mask lanes, std::uint64_t* t
 }
 
 void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_t bytes, std::uint32_t align,
-            AccessKind kind, Located& to, bool asynchronous) {
+            AccessKind kind, Located& to, bool asynchronous, const std::uint8_t* data) {
   to.lanes = 0;
   const bool quick = (space == Space::Global || space == Space::Generic ||
                       (space == Space::Const && kind == AccessKind::Read)) &&
@@ -208,7 +208,7 @@ void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_
       locator.lane(std::countr_zero(rest), space);
   }
   if (Probe* probe = w.execution.probe; probe && to.lanes)
-    probe->access({w, i, kind, asynchronous, to.lanes, bytes, to.host, to.region});
+    probe->access({w, i, kind, asynchronous, to.lanes, bytes, to.host, to.region, data});
 }
 
 } // namespace kiln::emulator

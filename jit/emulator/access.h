@@ -16,8 +16,9 @@ struct Located {
 void addresses(const Warp& warp, const Instruction& i, Mask lanes, std::uint64_t* to);
 
 // Checks the access of `bytes` at to.address of each lane and fills the rest of `to`. Faults are reported and
-// their lanes left out.
+// their lanes left out. `data`: Access::data.
 void locate(Warp& warp, const Instruction& i, Mask lanes, ptx::Space space, std::uint32_t bytes,
-            std::uint32_t align, AccessKind kind, Located& to, bool asynchronous = false);
+            std::uint32_t align, AccessKind kind, Located& to, bool asynchronous = false,
+            const std::uint8_t* data = nullptr);
 
 } // namespace kiln::emulator

@@ -48,8 +48,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln::emulator {
@@ -65,8 +67,15 @@ private:
   std::unique_ptr<ptx::Module> tree_;
 };
 
+// What is looked for. Bounds, alignment, life of allocations, barriers and mbarriers always are.
 struct Checks {
   bool uninitialised = false; // reads of memory nothing wrote
+  bool races = false;         // by vector clocks (checks/races.h)
+
+  static Checks all() { return {true, true}; }
+  // "races,init,bounds": a list of races, init, bounds, barriers (the last two change nothing), all and none.
+  // UserError for other words.
+  static Checks parse(std::string_view list);
 };
 
 struct Options {
@@ -102,8 +111,21 @@ enum class Fault : std::uint8_t {
   Assertion,
   Trap,
   IllegalOperand,
+  RaceShared, // two accesses, one of which writes, that nothing orders
+  RaceGlobal,
+  MissingProxyFence, // the async proxy touches what the generic one wrote, without fence.proxy.async between
+  ByteCount,         // an mbarrier's bytes that never came, or that nobody expected
+  Unfinished,        // a block ended while an asynchronous operation used its shared memory
 };
 const char* name_of(Fault fault);
+
+// The access that a race is with.
+struct OtherAccess {
+  std::string what; // "write by st.shared.u32"
+  int ptx_line = 0;
+  std::string source;
+  std::array<std::uint32_t, 3> block{}, thread{};
+};
 
 // One thing that is wrong, at one instruction, told for the first thread that did it.
 struct Finding {
@@ -113,7 +135,8 @@ struct Finding {
   int ptx_line = 0;
   std::string source; // "file:line", if .loc said
   std::array<std::uint32_t, 3> block{}, thread{};
-  std::uint64_t times = 1; // lanes
+  std::uint64_t times = 1;               // lanes
+  std::optional<OtherAccess> other = {}; // of a race
 };
 
 struct Report {

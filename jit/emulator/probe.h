@@ -16,9 +16,8 @@ struct Access {
   std::uint32_t bytes;       // of a lane
   std::uint8_t* const* host; // by lane
   Region* const* region;     // by lane
+  const std::uint8_t* data;  // of a store: what lane l writes, from byte l * bytes on; null otherwise
 };
-
-enum class Scope : std::uint8_t { Cta, Cluster, Gpu, System };
 
 // fence, membar and their kin.
 struct Fence {
@@ -58,6 +57,7 @@ public:
   virtual void block_started(Block&) {}
   virtual void block_finished(Block&) {}
   virtual void access(const Access&) {}
+  virtual void lanes_exited(Warp&, Mask /*lanes*/) {}
   // Lanes of a warp ordered with each other: bar.warp.sync, shfl.sync and their like.
   virtual void warp_synchronised(Warp&, Mask /*lanes*/) {}
   virtual void barrier_arrived(Warp&, const Instruction&, int /*barrier*/, Mask /*lanes*/) {}

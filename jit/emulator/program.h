@@ -60,6 +60,10 @@ const char* name_of(InstructionClass c);
 
 inline constexpr std::uint32_t no_register = ~0u;
 
+enum class Scope : std::uint8_t { Cta, Cluster, Gpu, System };
+// Of an access. Volatile ones are relaxed, of the system's scope.
+enum class Order : std::uint8_t { Weak, Relaxed, Acquire, Release, AcquireRelease };
+
 struct Instruction {
   Handler run = nullptr;
   union {
@@ -72,6 +76,8 @@ struct Instruction {
   bool guard_negated = false;
   Step step = Step::Plain;
   InstructionClass kind = InstructionClass::Other;
+  Order order = Order::Weak; // of an access
+  Scope scope = Scope::Gpu;
   ptx::Type type = ptx::Type::None;
   ptx::Space space = ptx::Space::Generic;
   std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them

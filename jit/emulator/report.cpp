@@ -1,6 +1,8 @@
 // Reports as text and as JSON.
 #include "emulator.h"
 
+#include <algorithm>
+#include <kiln/dsl/error.h>
 #include <nlohmann/json.hpp>
 
 namespace kiln::emulator {
@@ -19,6 +21,11 @@ const char* name_of(Fault fault) {
   case Fault::Assertion: return "assertion";
   case Fault::Trap: return "trap";
   case Fault::IllegalOperand: return "illegal operand";
+  case Fault::RaceShared: return "race in shared memory";
+  case Fault::RaceGlobal: return "race in global memory";
+  case Fault::MissingProxyFence: return "missing proxy fence";
+  case Fault::ByteCount: return "wrong mbarrier byte count";
+  case Fault::Unfinished: return "unfinished asynchronous operation";
   }
   return "?";
 }
@@ -31,6 +38,27 @@ const char* name_of(InstructionClass c) {
 #undef X
   }
   return "?";
+}
+
+Checks Checks::parse(std::string_view list) {
+  Checks c;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    const std::string_view word = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (word == "all")
+      c = all();
+    else if (word == "races")
+      c.races = true;
+    else if (word == "init")
+      c.uninitialised = true;
+    else if (word == "none")
+      c = {};
+    else if (word != "bounds" && word != "barriers" && !word.empty())
+      throw UserError("the check '" + std::string(word) +
+                      "' is not known; races, init, bounds, barriers, all and none are");
+  }
+  return c;
 }
 
 std::string Report::text() const {
@@ -58,14 +86,18 @@ std::string Report::json() const {
       all["instructions"][name_of(static_cast<InstructionClass>(c))] =
           lanes_by_class[static_cast<std::size_t>(c)];
   all["findings"] = nlohmann::json::array();
-  for (const Finding& f : findings)
-    all["findings"].push_back({{"fault", name_of(f.fault)},
-                               {"message", f.message},
-                               {"line", f.ptx_line},
-                               {"source", f.source},
-                               {"block", f.block},
-                               {"thread", f.thread},
-                               {"times", f.times}});
+  for (const Finding& f : findings) {
+    nlohmann::json one = {{"fault", name_of(f.fault)}, {"message", f.message}, {"kernel", f.kernel},
+                          {"line", f.ptx_line},        {"source", f.source},   {"block", f.block},
+                          {"thread", f.thread},        {"times", f.times}};
+    if (f.other)
+      one["other"] = {{"what", f.other->what},
+                      {"line", f.other->ptx_line},
+                      {"source", f.other->source},
+                      {"block", f.other->block},
+                      {"thread", f.other->thread}};
+    all["findings"].push_back(std::move(one));
+  }
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -437,6 +437,7 @@ void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
   for (auto& frame : frames_)
     frame->lanes &= ~lanes;
+  if (execution.probe) execution.probe->lanes_exited(*this, lanes);
   block.open_barriers();
 }
 

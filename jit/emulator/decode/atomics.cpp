@@ -142,8 +142,8 @@ bool exists(AtomicOp op, Type t) {
 
 void atomic_operation(Decoder& d, bool returns) {
   if (d.take("async")) d.fail("the instruction 'red.async' is not known to the emulator");
-  d.take_one_of({"relaxed", "acquire", "release", "acq_rel"});
-  d.take_one_of({"cta", "cluster", "gpu", "sys"});
+  const std::string_view order = d.take_one_of({"relaxed", "acquire", "release", "acq_rel"});
+  const std::string_view scope = d.take_one_of({"cta", "cluster", "gpu", "sys"});
   const std::string_view s = d.take_one_of({"global", "shared", "shared::cta", "shared::cluster"});
   d.take_prefix("L2::");
   d.take_prefix("level::");
@@ -191,6 +191,14 @@ void atomic_operation(Decoder& d, bool returns) {
   Instruction i = d.plain(h);
   i.type = t;
   i.mode = static_cast<std::uint8_t>(found);
+  i.order = order == "acquire"   ? Order::Acquire
+            : order == "release" ? Order::Release
+            : order == "acq_rel" ? Order::AcquireRelease
+                                 : Order::Relaxed;
+  i.scope = scope == "cta"       ? Scope::Cta
+            : scope == "cluster" ? Scope::Cluster
+            : scope == "sys"     ? Scope::System
+                                 : Scope::Gpu;
   i.space = s == "global"            ? Space::Global
             : s == "shared::cluster" ? Space::SharedCluster
             : !s.empty()             ? Space::Shared

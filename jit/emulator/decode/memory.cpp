@@ -44,9 +44,19 @@ template <class M, class R> void load(Warp& w, const Instruction& i, Mask m) {
 template <class M, class R> void store(Warp& w, const Instruction& i, Mask m) {
   Located at;
   addresses(w, i, m, at.address);
-  locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
-         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at);
   const std::uint32_t* registers = w.extras(i);
+  alignas(16) std::uint8_t data[warp_size * 32];
+  if (w.execution.probe)
+    for (Mask rest = m; rest; rest &= rest - 1) {
+      const auto l = static_cast<std::size_t>(std::countr_zero(rest));
+      for (std::uint32_t k = 0; k < i.count; ++k) {
+        const M v = static_cast<M>(w.reg<R>(registers[k])[l]);
+        std::memcpy(data + (l * i.count + k) * sizeof(M), &v, sizeof(M));
+      }
+    }
+  locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
+         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, false,
+         w.execution.probe ? data : nullptr);
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     for (std::uint32_t k = 0; k < i.count; ++k) {
@@ -97,9 +107,17 @@ Space take_space(Decoder& d) {
   return Space::Generic;
 }
 
-void take_hints(Decoder& d) {
-  d.take_one_of({"weak", "relaxed", "acquire", "release", "volatile", "mmio"});
-  d.take_one_of({"cta", "cluster", "gpu", "sys"});
+void take_hints(Decoder& d, Instruction& i) {
+  const std::string_view order = d.take_one_of({"weak", "relaxed", "acquire", "release", "volatile", "mmio"});
+  const std::string_view scope = d.take_one_of({"cta", "cluster", "gpu", "sys"});
+  i.order = order.empty() || order == "weak" ? Order::Weak
+            : order == "acquire"             ? Order::Acquire
+            : order == "release"             ? Order::Release
+                                             : Order::Relaxed;
+  i.scope = scope == "cta"       ? Scope::Cta
+            : scope == "cluster" ? Scope::Cluster
+            : scope == "gpu"     ? Scope::Gpu
+                                 : Scope::System;
   d.take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   d.take("nc");
   d.take_prefix("L1::");
@@ -108,7 +126,8 @@ void take_hints(Decoder& d) {
 
 void access(Decoder& d, bool loads_data) {
   const Space space = take_space(d);
-  take_hints(d);
+  Instruction i = d.start();
+  take_hints(d, i);
   const std::string_view v = d.take_one_of({"v2", "v4", "v8"});
   const std::uint32_t n = v.empty() ? 1 : static_cast<std::uint32_t>(v[1] - '0');
   const Type t = d.take_type();
@@ -138,7 +157,7 @@ void access(Decoder& d, bool loads_data) {
   default: break;
   }
   if (!h) unknown(d, t);
-  Instruction i = d.plain(h);
+  i.run = h;
   i.type = t;
   i.space = space == Space::Generic && a.space && *a.space != Space::Global && *a.space != Space::Const
                 ? *a.space
@@ -160,7 +179,8 @@ void st(Decoder& d) {
 // Hints: their operands must be there, and nothing happens.
 void hint(Decoder& d) {
   take_space(d);
-  take_hints(d);
+  Instruction unused;
+  take_hints(d, unused);
   d.take_one_of({"L1", "L2", "tensormap"});
   if (d.operands()) d.address(d.operand(0));
 }
