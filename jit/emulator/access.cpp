@@ -23,8 +23,8 @@ std::string hexadecimal(std::uint64_t v) {
 class Locator {
 public:
   Locator(Warp& w, const Instruction& i, std::uint32_t bytes, std::uint32_t align, AccessKind kind,
-          Located& to)
-      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to) {}
+          Located& to, bool asynchronous)
+      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), asynchronous_(asynchronous) {}
 
   void lane(int l, Space space) {
     std::uint64_t a = to_.address[l];
@@ -103,6 +103,14 @@ private:
     if (a >= r.bytes || bytes_ > r.bytes - a)
       return fault(Fault::OutOfBounds, l,
                    "and the block has " + std::to_string(r.bytes) + " bytes of shared memory");
+    if (!r.landing.empty())
+      for (std::uint64_t n = a / Region::granule; n <= (a + bytes_ - 1) / Region::granule; ++n)
+        if (r.landing[n]) {
+          fault(Fault::InFlight, l,
+                "where an asynchronous copy has not landed yet: wait for it" +
+                    std::string(asynchronous_ ? " first" : ""));
+          break;
+        }
     accept(l, r.data + a, &r, r.shadow.empty() ? nullptr : r.shadow.data() + a);
   }
 
@@ -150,6 +158,7 @@ private:
   std::uint32_t bytes_, align_;
   AccessKind kind_;
   Located& to_;
+  bool asynchronous_;
 };
 
 // All lanes in one live region of global memory without a shadow: nothing else needs a look.
@@ -203,12 +212,26 @@ void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_
                       (space == Space::Const && kind == AccessKind::Read)) &&
                      within_one(w, lanes, bytes, align, kind, to);
   if (!quick) {
-    Locator locator(w, i, bytes, align, kind, to);
+    Locator locator(w, i, bytes, align, kind, to, asynchronous);
     for (Mask rest = lanes; rest; rest &= rest - 1)
       locator.lane(std::countr_zero(rest), space);
   }
   if (Probe* probe = w.execution.probe; probe && to.lanes)
     probe->access({w, i, kind, asynchronous, to.lanes, bytes, to.host, to.region, data});
+}
+
+bool locate_one(Warp& w, const Instruction& i, int lane, Space space, std::uint64_t address,
+                std::uint32_t bytes, std::uint32_t align, AccessKind kind, Place& to) {
+  Located at;
+  at.address[lane] = address;
+  Locator(w, i, bytes, align, kind, at, true).lane(lane, space);
+  if (!at.lanes) return false;
+  to = {at.host[lane], at.region[lane], nullptr, nullptr};
+  if (!to.region->shadow.empty()) to.shadow = to.region->shadow.data() + (to.host - to.region->data);
+  if (to.region->kind == Region::Kind::Shared)
+    for (Block* b : w.block.cluster)
+      if (&b->shared == to.region) to.block = b;
+  return true;
 }
 
 } // namespace kiln::emulator

@@ -21,4 +21,14 @@ void locate(Warp& warp, const Instruction& i, Mask lanes, ptx::Space space, std:
             std::uint32_t align, AccessKind kind, Located& to, bool asynchronous = false,
             const std::uint8_t* data = nullptr);
 
+// One lane's access of `bytes` at an address, without a word to the probe: false if it was a fault.
+struct Place {
+  std::uint8_t* host = nullptr;
+  Region* region = nullptr;
+  std::uint8_t* shadow = nullptr; // or null
+  Block* block = nullptr;         // whose shared memory it is
+};
+bool locate_one(Warp& warp, const Instruction& i, int lane, ptx::Space space, std::uint64_t address,
+                std::uint32_t bytes, std::uint32_t align, AccessKind kind, Place& to);
+
 } // namespace kiln::emulator

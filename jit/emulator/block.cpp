@@ -61,6 +61,7 @@ void Block::open_cluster_barrier() {
   if (leader.cluster_arrived < all) return;
   leader.cluster_arrived = 0;
   ++leader.cluster_phase;
+  if (execution.probe) execution.probe->cluster_opened(leader);
   for (Block* b : cluster)
     for (auto& w : b->warps)
       for (Fragment& f : w->fragments())
@@ -77,22 +78,6 @@ void Block::open_barriers() {
         if (f.state == Fragment::State::AtBarrier && f.barrier == id) w->release(f);
     if (execution.probe) execution.probe->barrier_opened(*this, id);
     b = {};
-  }
-}
-
-void Block::perform(const PendingCopy& c) {
-  std::memcpy(c.to, c.from, c.bytes - c.filled);
-  std::memset(c.to + (c.bytes - c.filled), 0, c.filled);
-  if (c.to_shadow) std::memset(c.to_shadow, 1, c.bytes);
-  if (c.mbarrier) {
-    std::uint64_t word;
-    std::memcpy(&word, c.mbarrier, 8);
-    MbarrierState s(word);
-    if (!s.valid) return; // gone meanwhile
-    s.bytes -= c.bytes;
-    s.complete();
-    word = s.word();
-    std::memcpy(c.mbarrier, &word, 8);
   }
 }
 
@@ -152,7 +137,11 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
   while (!stopped) {
     ready.clear();
     std::erase_if(alive, [](Warp* w) { return w->done(); });
-    if (alive.empty()) return;
+    if (alive.empty()) {
+      for (auto& b : blocks)
+        b->flights.finish();
+      return;
+    }
     for (Warp* w : alive)
       if (w->ready()) ready.push_back(w);
     if (ready.empty()) return deadlock(blocks);
@@ -161,13 +150,30 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     // Mostly long turns, which are quick; sometimes short ones, which find more.
     const std::uint64_t turn = draw >> 61 ? 8192 : 1 + (draw >> 32) % 64;
     w.run(turn);
-    if (auto& pending = w.block.pending;
-        !pending.empty() && (draw >> 40) % 4 == 0) { // a copy lands by itself
-      const auto at = pending.begin() + static_cast<std::ptrdiff_t>((draw >> 8) % pending.size());
-      w.block.perform(*at);
-      pending.erase(at);
-    }
+    if (w.done() && w.block.done()) w.block.flights.finish();
+    advance_flights(blocks, w, ready.size(), draw);
   }
+}
+
+// Asynchronous operations go on after a turn of `ran`: some of them by themselves, and one when all that
+// could run only look whether it has happened.
+void Execution::advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
+                                std::uint64_t draw) {
+  fruitless_ = ran.yielded() ? fruitless_ + 1 : 0;
+  const bool stuck = fruitless_ > 2 * ready + 2 || ++since_landing_ > 4096;
+  if (!stuck && (options.asynchrony != Asynchrony::Random || (draw >> 40) % 4)) return;
+  // Mostly of the block that ran.
+  const std::size_t first = draw >> 16;
+  Block* block = ran.block.flights.empty() || stuck ? nullptr : &ran.block;
+  for (std::size_t n = 0; n < blocks.size() && !block; ++n)
+    if (Block& b = *blocks[(first + n) % blocks.size()]; !b.flights.empty()) block = &b;
+  if (!block) return;
+  since_landing_ = 0;
+  fruitless_ = 0;
+  if (options.asynchrony == Asynchrony::Random)
+    block->flights.advance(random());
+  else
+    block->flights.oldest();
 }
 
 std::string Execution::source(const Instruction& i) const {

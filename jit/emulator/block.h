@@ -2,11 +2,11 @@
 #pragma once
 
 #include "emulator.h"
+#include "flights.h"
 #include "memory.h"
 #include "probe.h"
 #include "warp.h"
 
-#include <deque>
 #include <map>
 #include <random>
 
@@ -18,19 +18,6 @@ struct BarrierState {
   std::uint32_t expected = 0; // threads; 0: all of the block
   std::uint32_t red_count = 0, red_true = 0;
   int line = 0;
-};
-
-// One lane's asynchronous copy, between issue and effect.
-struct PendingCopy {
-  Warp* warp = nullptr;
-  int lane = 0;
-  bool bulk = false;       // cp.async.bulk
-  std::uint32_t group = 0; // the lane's; of a copy without mbarrier
-  std::uint8_t* to = nullptr;
-  const std::uint8_t* from = nullptr;
-  std::uint8_t* to_shadow = nullptr;
-  std::uint32_t bytes = 0, filled = 0; // zeros from `bytes - filled` on
-  std::uint8_t* mbarrier = nullptr;    // that the bytes are taken off
 };
 
 inline constexpr std::uint64_t reserved_shared_bytes = 1024;
@@ -47,13 +34,12 @@ public:
   std::vector<std::unique_ptr<Warp>> warps;
   BarrierState barriers[16];
   std::uint32_t cluster_arrived = 0, cluster_phase = 0; // of the cluster's barrier, in its first block
-  std::deque<PendingCopy> pending;
+  Flights flights{*this};
 
   std::uint32_t alive_threads() const;
   bool done() const;
   void open_cluster_barrier();
   void open_barriers(); // those that have all they wait for
-  void perform(const PendingCopy& copy);
 };
 
 // One launch.
@@ -73,6 +59,7 @@ public:
   std::mt19937_64 random;
   std::uint64_t budget;
   bool stopped = false; // nothing more is to run
+  std::uint64_t flights_issued = 0;
 
   // Adds to the report, or counts one more of the same kind at the same place.
   void found(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
@@ -82,9 +69,12 @@ public:
 
 private:
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
+  void advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
+                       std::uint64_t draw);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
 
   std::map<std::pair<const Instruction*, Fault>, std::size_t> known_; // findings
+  std::uint64_t fruitless_ = 0, since_landing_ = 0;                   // turns
 };
 
 } // namespace kiln::emulator

@@ -26,9 +26,9 @@
 //
 // What plugs in. Checks and counters observe through `Probe` (probe.h): every access with its lanes'
 // addresses, every synchronisation, every asynchronous effect when issued and when performed. The interpreter
-// asks for a probe at few places and none of the instructions knows who listens. Asynchronous copies are
-// queued in the block (`Block::pending`) with the earliest and latest moment at which they may take effect.
-// Blocks of a cluster are resident together, and an address of shared memory carries the block's rank
+// asks for a probe at few places and none of the instructions knows who listens. Asynchronous copies and
+// wgmma are flights of the block (flights.h), which take effect at any moment between their issue and their
+// wait. Blocks of a cluster are resident together, and an address of shared memory carries the block's rank
 // (memory.h).
 //
 //   auto module = emulator::Module::parse(ptx_text, "add.ptx");
@@ -43,6 +43,7 @@
 #pragma once
 
 #include "program.h"
+#include "tensor_map.h"
 
 #include <array>
 #include <cstddef>
@@ -78,10 +79,15 @@ struct Checks {
   static Checks parse(std::string_view list);
 };
 
+// When asynchronous copies and wgmma take effect: at moments of the seed's choice, at their issue, or when
+// something waits for them (flights.h).
+enum class Asynchrony : std::uint8_t { Random, Earliest, Latest };
+
 struct Options {
   std::string arch = "sm_80";
   std::uint64_t seed = 0;
   Checks checks = {};
+  Asynchrony asynchrony = Asynchrony::Random;
   std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch
   int resident_blocks = 1;                          // that run interleaved (a cluster at least)
   bool stop_at_first = false;                       // report
@@ -116,6 +122,7 @@ enum class Fault : std::uint8_t {
   MissingProxyFence, // the async proxy touches what the generic one wrote, without fence.proxy.async between
   ByteCount,         // an mbarrier's bytes that never came, or that nobody expected
   Unfinished,        // a block ended while an asynchronous operation used its shared memory
+  InFlight, // memory or registers of an asynchronous operation touched before it is over
 };
 const char* name_of(Fault fault);
 

@@ -29,13 +29,24 @@ struct Range {
 
 struct Flight {
   enum class Kind : std::uint8_t { Copy, Bulk, Tensor, Wgmma };
-  std::uint64_t id = 0; // counts up in a launch
+  enum class Queue : std::uint8_t { Copies, Bulk, Wgmma, Mbarrier }; // what is waited for: groups, or a phase
+  std::uint64_t id = 0;                                              // counts up in a launch
   Kind kind = Kind::Copy;
   Proxy proxy = Proxy::Generic; // of its accesses; of cp.async the generic one
   Warp* warp = nullptr;
   const Instruction* instruction = nullptr;
   Mask lanes = 0; // that issued it: one of a bulk copy, all of a wgmma
   std::vector<Range> ranges;
+
+  // --- Of the queue that it is in (flights.h)
+  Queue queue = Queue::Copies;
+  bool after_copies = false; // lands when the warp's earlier cp.async have
+  std::uint32_t group = 0;   // the lanes' open group when it was issued
+  Mask unread = 0, flying = 0, unwaited = 0;
+  virtual ~Flight() = default;
+  virtual void poison() {}                              // what the results will replace
+  virtual void read(Mask /*lanes*/) {}                  // takes the sources
+  virtual void land(Block& /*from*/, Mask /*lanes*/) {} // and puts the results in place
 };
 
 } // namespace kiln::emulator

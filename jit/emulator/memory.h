@@ -26,6 +26,9 @@ struct Region {
   std::uint64_t base = 0, bytes = 0; // as addressed
   std::uint8_t* data = nullptr;
   std::vector<std::uint8_t> shadow; // 1 for each byte that was written; empty: all were
+  // How many asynchronous copies have not landed yet in each 4 bytes of shared memory; empty: none ever.
+  static constexpr std::uint64_t granule = 4;
+  std::vector<std::uint16_t> landing;
   std::string name;
   bool alive = true, writable = true, owned = false;
   std::unique_ptr<std::uint8_t[]> storage;

@@ -443,7 +443,9 @@ void Warp::exit_lanes(Mask lanes) {
 
 void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   Block& leader = *block.cluster.front();
+  Probe* probe = execution.probe;
   if (i.mode == 5) {
+    if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
     for (Mask rest = m; rest; rest &= rest - 1)
       cluster_phase[first(rest)] = leader.cluster_phase;
     leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
@@ -452,6 +454,7 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
     return;
   }
   if (cluster_phase[first(m)] != leader.cluster_phase) {
+    if (probe) probe->cluster_waited(*this, i, m);
     ++f.at;
     return;
   }
@@ -508,6 +511,7 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
 void Warp::release(Fragment& f) {
   const Instruction& i = f.frame->function->code[f.at];
   if (f.barrier == cluster_barrier) {
+    if (execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
     f.state = Fragment::State::Ready;
     f.barrier = -1;
     ++f.at;

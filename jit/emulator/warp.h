@@ -87,10 +87,12 @@ public:
   void release(Fragment& f);
   void refresh(); // after fragments changed from outside
   void yield() { yielded_ = true; }
+  bool yielded() const { return yielded_; } // in its last turn
   void exit_lanes(Mask lanes);
 
   std::uint32_t copy_group[warp_size] = {};    // of cp.async: the number of the open group of each lane
   std::uint32_t bulk_group[warp_size] = {};    // the same of cp.async.bulk
+  std::uint32_t wgmma_group[warp_size] = {};   // and of wgmma
   std::uint32_t cluster_phase[warp_size] = {}; // in which a lane arrived at the cluster's barrier
 
 private:

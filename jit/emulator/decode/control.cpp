@@ -117,7 +117,7 @@ void ignored(Decoder& d) { // pmevent, nanosleep, brkpt, discard
 void cluster_barrier(Decoder& d) {
   const std::string_view what = d.take_one_of({"arrive", "wait"});
   if (what.empty()) d.fail("barrier.cluster takes .arrive or .wait");
-  d.take_one_of({"acquire", "release", "relaxed"});
+  const bool relaxed = d.take_one_of({"acquire", "release", "relaxed"}) == "relaxed";
   const bool aligned = d.take("aligned");
   d.expect_operands(0);
   Instruction i = d.start();
@@ -126,6 +126,7 @@ void cluster_barrier(Decoder& d) {
   i.target = aligned ? no_register : 0;
   i.b = no_register;
   i.mode = what == "arrive" ? 5 : 6;
+  i.mode2 = relaxed;
   d.emit(i);
 }
 

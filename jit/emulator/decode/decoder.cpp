@@ -21,7 +21,8 @@ const std::unordered_map<std::string_view, const Opcode*>& opcodes() {
     std::unordered_map<std::string_view, const Opcode*> all;
     for (auto family : {arithmetic_opcodes(), bit_opcodes(), comparison_opcodes(), conversion_opcodes(),
                         move_opcodes(), memory_opcodes(), atomic_opcodes(), control_opcodes(), warp_opcodes(),
-                        matrix_opcodes(), asynchronous_opcodes(), mbarrier_opcodes()})
+                        matrix_opcodes(), asynchronous_opcodes(), mbarrier_opcodes(), tensor_map_opcodes(),
+                        wgmma_opcodes()})
       for (const Opcode& o : family)
         all.emplace(o.name, &o);
     return all;

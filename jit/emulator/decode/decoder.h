@@ -32,7 +32,11 @@ std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> asynchronous_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
-void copies_arrive(Decoder& d, bool counted); // cp.async.mbarrier.arrive, when the copies before it are done
+std::span<const Opcode> tensor_map_opcodes();
+std::span<const Opcode> wgmma_opcodes();
+void copies_arrive(Decoder& d, bool counted); // cp.async.mbarrier.arrive
+void bulk_copies(Decoder& d);                 // what is behind cp.async.bulk
+void bulk_reductions(Decoder& d);             // and behind cp.reduce.async.bulk
 
 // What all functions of a program share while they are decoded.
 struct ProgramBuilder {

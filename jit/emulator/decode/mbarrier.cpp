@@ -1,6 +1,7 @@
 // mbarrier in all its forms, mapa and getctarank.
 #include "../mbarrier.h"
 #include "../access.h"
+#include "../transfer.h"
 #include "decoder.h"
 
 #include <bit>
@@ -28,14 +29,38 @@ enum Operation : std::uint8_t {
 };
 
 // mode: the operation; b: count, bytes, state or parity, or no_register; d: state or predicate, or
-// no_register
+// no_register; count: 1 relaxed, Scope << 1
 void operate(Warp& w, const Instruction& i, Mask m) {
   Located at;
   addresses(w, i, m, at.address);
   const auto op = static_cast<Operation>(i.mode);
   const bool tests = op == Test || op == TestParity;
   locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at);
+  Probe* probe = w.execution.probe;
+  auto tell = [&](MbarrierUse use, Mask lanes) {
+    if (probe && lanes)
+      probe->mbarrier(w, i, {use, static_cast<Scope>(i.count >> 1), (i.count & 1) != 0, lanes, at.host});
+  };
+  // Arrivals are told before they count, so that who passes the phase knows of all.
+  switch (op) {
+  case Init: tell(MbarrierUse::Initialised, at.lanes); break;
+  case Inval: tell(MbarrierUse::Invalidated, at.lanes); break;
+  case Expect: tell(MbarrierUse::Expected, at.lanes); break;
+  case Complete: tell(MbarrierUse::Completed, at.lanes); break;
+  case ArriveExpect:
+  case DropExpect: tell(MbarrierUse::Expected, at.lanes); [[fallthrough]];
+  case Arrive:
+  case Drop: tell(MbarrierUse::Arrived, at.lanes); break;
+  default: break;
+  }
+  auto complete = [&](State& s, std::uint8_t* host) {
+    const bool phase = s.phase;
+    s.complete();
+    if (probe && s.phase != phase) probe->mbarrier_phase_ended(host);
+  };
   bool failed = false;
+  Mask through = 0;
+  std::unique_ptr<Arrival> later;
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     std::uint64_t word;
@@ -65,15 +90,14 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     case Expect: s.bytes += static_cast<std::int64_t>(b); break;
     case Complete:
       s.bytes -= static_cast<std::int64_t>(b);
-      s.complete();
+      complete(s, at.host[l]);
       break;
     case Arrive:
     case Drop:
     case ArriveExpect:
-    case DropExpect:
-    case CopyArriveNoinc: {
+    case DropExpect: {
       const bool expects = op == ArriveExpect || op == DropExpect;
-      const std::uint64_t n = expects || op == CopyArriveNoinc ? 1 : b;
+      const std::uint64_t n = expects ? 1 : b;
       if (n == 0 || n > s.pending) {
         fault("arrives " + std::to_string(n) + " times at an mbarrier that waits for " +
               std::to_string(s.pending) + " more");
@@ -83,15 +107,22 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       if (expects) s.bytes += static_cast<std::int64_t>(b);
       if (op == Drop || op == DropExpect) s.expected -= n;
       s.pending -= n;
-      s.complete();
+      complete(s, at.host[l]);
       break;
     }
-    case CopyArrive: break; // one more is awaited, and has come: the copies before are done
+    case CopyArrive:
+    case CopyArriveNoinc:
+      if (op == CopyArrive) ++s.pending; // for the arrival that is to come
+      if (!later) later = std::make_unique<Arrival>();
+      later->lanes |= Mask(1) << l;
+      later->mbarrier[l] = at.host[l];
+      break;
     case Test:
     case TestParity: {
       const bool old = op == Test ? State(b).phase : b & 1;
       const bool passed = s.phase != old;
       failed |= !passed;
+      through |= Mask(passed) << l;
       w.pred(i.d) = (w.pred(i.d) & ~(Mask(1) << l)) | Mask(passed) << l;
       continue;
     }
@@ -100,6 +131,12 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       fault("has " + std::to_string(s.bytes) + " bytes under way; 1048575 are possible");
     word = s.word();
     std::memcpy(at.host[l], &word, 8);
+  }
+  tell(MbarrierUse::Passed, through);
+  if (later) {
+    later->warp = &w;
+    later->instruction = &i;
+    w.block.flights.issue(std::move(later));
   }
   if (failed) w.yield(); // others have to bring it about
 }
@@ -130,11 +167,12 @@ void mbarrier(Decoder& d) {
   const bool expects = arrives && d.take("expect_tx");
   d.take("noComplete");
   const bool parity = waits && d.take("parity");
-  d.take_one_of({"release", "acquire", "relaxed"});
-  d.take_one_of({"cta", "cluster"});
+  const bool relaxed = d.take_one_of({"release", "acquire", "relaxed"}) == "relaxed";
+  const Scope scope = d.take_one_of({"cta", "cluster"}) == "cluster" ? Scope::Cluster : Scope::Cta;
   const std::string_view space = d.take_one_of({"shared", "shared::cta", "shared::cluster"});
   if (d.take_type() != Type::B64) unknown();
   Instruction i = d.plain(operate);
+  i.count = static_cast<std::uint32_t>(scope) << 1 | relaxed;
   i.b = i.d = no_register;
   std::size_t n = 0;
   // arrive on a remote mbarrier has no result; `_` or a state elsewhere

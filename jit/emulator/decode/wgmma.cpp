@@ -1,0 +1,4 @@
+#include "decoder.h"
+namespace kiln::emulator {
+std::span<const Opcode> wgmma_opcodes() { return {}; }
+}
