@@ -1,6 +1,8 @@
 // How blocks run, and what is said when something is wrong.
 #include "block.h"
 
+#include "checks/probes.h"
+#include "checks/races.h"
 #include "mbarrier.h"
 
 #include <algorithm>
@@ -86,7 +88,13 @@ Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch&
     : options(o), allocations(a), program(p), launch(l), params(std::move(bytes)), probe(watcher),
       random(o.seed), budget(o.instruction_budget) {
   report.kernel = p.kernel;
+  if (!options.checks.races) return;
+  checker_ = std::make_unique<RaceChecker>(*this);
+  if (watcher) both_ = std::make_unique<Probes>(std::vector<Probe*>{checker_.get(), watcher});
+  probe = watcher ? both_.get() : checker_.get();
 }
+
+Execution::~Execution() = default;
 
 Report Execution::run() {
   std::array<std::uint32_t, 3> cluster = program.cluster;
@@ -184,6 +192,13 @@ std::string Execution::source(const Instruction& i) const {
   return file->second + ":" + std::to_string(l.line);
 }
 
+std::string Execution::opcode(const Instruction& i) const {
+  for (const auto& f : program.functions)
+    if (&i >= f->code.data() && &i < f->code.data() + f->code.size())
+      return f->opcodes[static_cast<std::size_t>(&i - f->code.data())];
+  return "";
+}
+
 std::string Execution::place(const Instruction& i) const {
   std::string text = program.module + ":" + std::to_string(i.line);
   if (std::string s = source(i); !s.empty()) text += " (" + s + ")";
@@ -191,8 +206,8 @@ std::string Execution::place(const Instruction& i) const {
 }
 
 void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane, const std::string& what,
-                      std::uint64_t times) {
-  auto [known, fresh] = known_.try_emplace({&i, fault}, report.findings.size());
+                      std::uint64_t times, std::optional<OtherAccess> other) {
+  auto [known, fresh] = known_.try_emplace({&i, fault, other ? other->ptx_line : 0}, report.findings.size());
   if (!fresh && known->second < report.findings.size()) {
     report.findings[known->second].times += times;
     return;
@@ -201,10 +216,6 @@ void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane
     report.left_out += times;
     return;
   }
-  std::string opcode;
-  for (const auto& function : program.functions)
-    if (&i >= function->code.data() && &i < function->code.data() + function->code.size())
-      opcode = function->opcodes[static_cast<std::size_t>(&i - function->code.data())];
   Finding f;
   f.fault = fault;
   f.kernel = program.kernel;
@@ -213,8 +224,9 @@ void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane
   f.block = w.block.index;
   f.thread = {w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]};
   f.times = times;
-  f.message = place(i) + ": " + name_of(fault) + ": " + opcode + " " + what + "; kernel " + program.kernel +
-              ", block " + triple(f.block) + ", thread " + triple(f.thread);
+  f.message = place(i) + ": " + name_of(fault) + ": " + opcode(i) + " " + what + "; kernel " +
+              program.kernel + ", block " + triple(f.block) + ", thread " + triple(f.thread);
+  f.other = std::move(other);
   report.findings.push_back(std::move(f));
   if (options.stop_at_first) {
     report.finished = false;

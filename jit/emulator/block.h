@@ -9,6 +9,7 @@
 
 #include <map>
 #include <random>
+#include <tuple>
 
 namespace kiln::emulator {
 
@@ -47,6 +48,7 @@ class Execution {
 public:
   Execution(Options& options, Allocations& allocations, const Program& program, const Launch& launch,
             std::vector<std::uint8_t> params, Probe* probe);
+  ~Execution();
   Report run();
 
   Options& options;
@@ -63,9 +65,10 @@ public:
 
   // Adds to the report, or counts one more of the same kind at the same place.
   void found(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
-             std::uint64_t times = 1);
+             std::uint64_t times = 1, std::optional<OtherAccess> other = {});
   std::string place(const Instruction& i) const; // "k.ptx:12 (add.cu:7)"
   std::string source(const Instruction& i) const;
+  std::string opcode(const Instruction& i) const; // with its modifiers
 
 private:
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
@@ -73,8 +76,9 @@ private:
                        std::uint64_t draw);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
 
-  std::map<std::pair<const Instruction*, Fault>, std::size_t> known_; // findings
-  std::uint64_t fruitless_ = 0, since_landing_ = 0;                   // turns
+  std::uint64_t fruitless_ = 0, since_landing_ = 0;                         // turns
+  std::map<std::tuple<const Instruction*, Fault, int>, std::size_t> known_; // findings, by line of the other
+  std::unique_ptr<Probe> checker_, both_;
 };
 
 } // namespace kiln::emulator

@@ -47,7 +47,7 @@ public:
     for (const char* arch : {"sm_80", "sm_90a"}) {
       test::EmulatedKernel kernel(*lowered, arch, warps);
       auto report =
-          kernel.run(words_.data(), memories_, ir::grid_of(*lowered, words_.data()), {.seed = seed}, false);
+          kernel.run(words_.data(), memories_, ir::grid_of(*lowered, words_.data()), {.seed = seed, .checks = emulator::Checks::all()}, false);
       CAPTURE(arch, seed);
       INFO(report.text());
       REQUIRE(report.ok());

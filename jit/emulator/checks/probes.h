@@ -1,0 +1,55 @@
+// Several probes as one: each is told everything, in their order.
+#pragma once
+
+#include "../probe.h"
+
+#include <vector>
+
+namespace kiln::emulator {
+
+class Probes : public Probe {
+public:
+  explicit Probes(std::vector<Probe*> all) : all_(std::move(all)) {}
+
+  void block_started(Block& b) override { tell(&Probe::block_started, b); }
+  void block_finished(Block& b) override { tell(&Probe::block_finished, b); }
+  void access(const Access& a) override { tell(&Probe::access, a); }
+  void lanes_exited(Warp& w, Mask m) override { tell(&Probe::lanes_exited, w, m); }
+  void warp_synchronised(Warp& w, Mask m) override { tell(&Probe::warp_synchronised, w, m); }
+  void barrier_arrived(Warp& w, const Instruction& i, int n, Mask m) override {
+    tell(&Probe::barrier_arrived, w, i, n, m);
+  }
+  void barrier_opened(Block& b, int n) override { tell(&Probe::barrier_opened, b, n); }
+  void fence(Warp& w, const Instruction& i, const Fence& f, Mask m) override {
+    tell(&Probe::fence, w, i, f, m);
+  }
+  void cluster_arrived(Warp& w, const Instruction& i, Mask m, bool relaxed) override {
+    tell(&Probe::cluster_arrived, w, i, m, relaxed);
+  }
+  void cluster_opened(Block& b) override { tell(&Probe::cluster_opened, b); }
+  void cluster_waited(Warp& w, const Instruction& i, Mask m) override {
+    tell(&Probe::cluster_waited, w, i, m);
+  }
+  void mbarrier(Warp& w, const Instruction& i, const MbarrierEvent& e) override {
+    tell(&Probe::mbarrier, w, i, e);
+  }
+  void mbarrier_phase_ended(std::uint8_t* host) override { tell(&Probe::mbarrier_phase_ended, host); }
+  void issued(const Flight& f) override { tell(&Probe::issued, f); }
+  void read(const Flight& f) override { tell(&Probe::read, f); }
+  void landed(const Flight& f) override { tell(&Probe::landed, f); }
+  void counted(const Flight& f, std::uint8_t* mbarrier, std::uint64_t bytes) override {
+    tell(&Probe::counted, f, mbarrier, bytes);
+  }
+  void waited(Warp& w, const Instruction& i, Mask m, const Flight& f, bool only_read) override {
+    tell(&Probe::waited, w, i, m, f, only_read);
+  }
+
+private:
+  template <class... P, class... A> void tell(void (Probe::*what)(P...), A&&... a) {
+    for (Probe* p : all_)
+      (p->*what)(a...);
+  }
+  std::vector<Probe*> all_;
+};
+
+} // namespace kiln::emulator

@@ -1,0 +1,309 @@
+// Finds pairs of accesses that nothing orders: what orders them.
+#include "race_state.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::emulator {
+namespace {
+
+Mask bit(int lane) { return Mask(1) << lane; }
+int level_of(Scope s) { return s == Scope::Cta ? 0 : s == Scope::Cluster ? 1 : 2; }
+
+Knowledge& entry(std::vector<std::pair<std::uint32_t, Knowledge>>& list, std::uint32_t key) {
+  for (auto& [k, v] : list)
+    if (k == key) return v;
+  return list.emplace_back(key, Knowledge()).second;
+}
+const Knowledge* find(const std::vector<std::pair<std::uint32_t, Knowledge>>& list, std::uint32_t key) {
+  for (auto& [k, v] : list)
+    if (k == key) return &v;
+  return nullptr;
+}
+
+} // namespace
+
+// --- Barriers
+// -------------------------------------------------------------------------------------------------
+
+void RaceChecker::warp_synchronised(Warp& w, Mask lanes) { past(w).meet(lanes, w.alive()); }
+
+Knowledge RaceChecker::release(Warp& w, Mask lanes) {
+  BlockState& s = state(w.block);
+  Knowledge k;
+  Slots slots;
+  past(w).release_into(lanes, k, slots);
+  if (const Slots* known = k.seen ? k.seen->of(s.number) : nullptr) raise(slots, *known);
+  k.seen = Clock::with(k.seen, s.number, std::move(slots));
+  return k;
+}
+
+void RaceChecker::barrier_arrived(Warp& w, const Instruction& i, int barrier, Mask lanes) {
+  Gathering& g = state(w.block).barriers[barrier];
+  past(w).release_into(lanes, g.rest, g.slots);
+  if (i.mode != 1) g.waiting.emplace_back(&w, lanes); // bar.arrive does not wait
+}
+
+void RaceChecker::barrier_opened(Block& b, int barrier) {
+  BlockState& s = state(b);
+  Gathering& g = s.barriers[barrier];
+  if (const Slots* known = g.rest.seen ? g.rest.seen->of(s.number) : nullptr) raise(g.slots, *known);
+  g.rest.seen = Clock::with(g.rest.seen, s.number, std::move(g.slots));
+  for (std::size_t k = 0; k < g.waiting.size(); ++k) {
+    auto [w, lanes] = g.waiting[k];
+    if (!w) continue;
+    for (std::size_t n = k + 1; n < g.waiting.size(); ++n) // a warp that came in parts
+      if (g.waiting[n].first == w) {
+        lanes |= g.waiting[n].second;
+        g.waiting[n].first = nullptr;
+      }
+    past(*w).learn(lanes, w->alive(), g.rest);
+  }
+  g = {};
+}
+
+void RaceChecker::cluster_arrived(Warp& w, const Instruction&, Mask lanes, bool relaxed) {
+  if (relaxed) return;
+  const Knowledge k = release(w, lanes);
+  state(*w.block.cluster.front()).cluster_arriving.join(k);
+}
+
+void RaceChecker::cluster_opened(Block& leader) {
+  BlockState& s = state(leader);
+  s.cluster_done = std::move(s.cluster_arriving);
+  s.cluster_arriving = {};
+}
+
+void RaceChecker::cluster_waited(Warp& w, const Instruction&, Mask lanes) {
+  const Knowledge& done = state(*w.block.cluster.front()).cluster_done;
+  WarpPast& p = past(w);
+  for (Mask rest = lanes; rest; rest &= rest - 1)
+    p.acquire(std::countr_zero(rest), done);
+}
+
+// --- Fences and words
+// -----------------------------------------------------------------------------------------
+
+void RaceChecker::fence(Warp& w, const Instruction&, const Fence& f, Mask lanes) {
+  WarpPast& p = past(w);
+  for (Mask rest = lanes; rest; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    switch (f.kind) {
+    case Fence::Kind::Memory: p.fence(l, level_of(f.scope), f.acquires, f.releases); break;
+    case Fence::Kind::ProxyAsync:
+      p.proxy_fence(l, f.space != ptx::Space::Global,
+                    f.space == ptx::Space::Global || f.space == ptx::Space::Generic);
+      break;
+    case Fence::Kind::MbarrierInit: p.fence(l, 1, false, true); break;
+    default: break;
+    }
+  }
+  p.tick();
+}
+
+// What a strong access learns and lets others learn; what a weak store puts an end to.
+void RaceChecker::synchronise(const Access& a) {
+  const Instruction& i = a.instruction;
+  WarpPast& p = past(a.warp);
+  const std::uint32_t block = state(a.warp.block).number, cluster = cluster_of(block);
+  const int level = level_of(i.scope);
+  const bool acquires = i.order == Order::Acquire || i.order == Order::AcquireRelease,
+             releases = i.order == Order::Release || i.order == Order::AcquireRelease;
+  const bool strong = i.order != Order::Weak || a.kind == AccessKind::Atomic;
+  bool told = false;
+  for (Mask rest = a.lanes; rest; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    const auto key = reinterpret_cast<std::uint64_t>(a.host[l]);
+    auto at = words_.find(key);
+    if (strong && a.kind != AccessKind::Write && at != words_.end()) {
+      const SyncWord& s = *at->second;
+      const Knowledge* found[3] = {find(s.near, block), level >= 1 ? find(s.cluster, cluster) : nullptr,
+                                   level >= 2 ? &s.all : nullptr};
+      for (int k = 0; k < 3; ++k)
+        if (found[k] && !found[k]->empty()) {
+          if (acquires)
+            p.acquire(l, *found[k]);
+          else
+            p.read_later(l, k, *found[k]);
+        }
+    }
+    if (a.kind == AccessKind::Read) continue;
+    if (a.kind == AccessKind::Write && at != words_.end()) {
+      words_.erase(at);
+      at = words_.end();
+    }
+    if (!strong) continue;
+    Knowledge made[3];
+    bool any = false;
+    if (releases) {
+      made[0] = p.release(l);
+      for (int k = 1; k <= level; ++k)
+        made[k] = made[0];
+      any = told = true;
+    } else if (p.any_fences()) {
+      for (int k = 0; k <= level; ++k) {
+        made[k].seen = p.fenced(l, k);
+        any |= made[k].seen != nullptr;
+      }
+    }
+    if (!any) continue;
+    if (at == words_.end()) at = words_.emplace(key, std::make_unique<SyncWord>()).first;
+    SyncWord& s = *at->second;
+    if (s.near.size() > 64)
+      std::erase_if(s.near, [&](const auto& n) {
+        return std::none_of(blocks_.begin(), blocks_.end(),
+                            [&](const auto& b) { return b.second->number == n.first; });
+      });
+    entry(s.near, block).join(made[0]);
+    if (level >= 1) entry(s.cluster, cluster).join(made[1]);
+    if (level >= 2) s.all.join(made[2]);
+  }
+  if (told) p.tick();
+}
+
+// --- mbarriers
+// ------------------------------------------------------------------------------------------------
+
+void RaceChecker::mbarrier(Warp& w, const Instruction&, const MbarrierEvent& e) {
+  WarpPast& p = past(w);
+  for (Mask left = e.lanes; left;) {
+    std::uint8_t* const host = e.host[std::countr_zero(left)];
+    Mask lanes = 0;
+    for (Mask rest = left; rest; rest &= rest - 1)
+      if (e.host[std::countr_zero(rest)] == host) lanes |= rest & (~rest + 1);
+    left &= ~lanes;
+    auto& phase = mbarriers_[host];
+    if (!phase || e.use == MbarrierUse::Initialised) phase = std::make_unique<Phase>();
+    if (e.use == MbarrierUse::Arrived) {
+      if (!e.relaxed) {
+        phase->arriving.join(release(w, lanes));
+      } else if (p.any_fences()) {
+        for (Mask rest = lanes; rest; rest &= rest - 1) {
+          Knowledge k;
+          k.seen = p.fenced(std::countr_zero(rest), level_of(e.scope));
+          phase->arriving.join(k);
+        }
+      }
+    } else if (e.use == MbarrierUse::Passed) {
+      for (Mask rest = lanes; rest; rest &= rest - 1) {
+        const int l = std::countr_zero(rest);
+        if (!e.relaxed)
+          p.acquire(l, phase->done);
+        else if (!phase->done.empty())
+          p.read_later(l, level_of(e.scope), phase->done);
+      }
+    }
+  }
+}
+
+void RaceChecker::mbarrier_phase_ended(std::uint8_t* host) {
+  auto& phase = mbarriers_[host];
+  if (!phase) phase = std::make_unique<Phase>();
+  phase->done.join(phase->arriving);
+  phase->arriving = {};
+}
+
+// --- Asynchronous operations
+// ----------------------------------------------------------------------------------
+
+void RaceChecker::issued(const Flight& f) {
+  BlockState& s = state(f.warp->block);
+  WarpPast& p = past(*f.warp);
+  const bool copy = f.kind == Flight::Kind::Copy;
+  Aloft up;
+  up.block = s.number;
+  if (!copy) { // the oldest unit that nobody uses
+    constexpr std::size_t least = 64;
+    if (s.units.size() < least || s.units[s.next_unit].aloft) {
+      up.unit = static_cast<std::uint32_t>(s.units.size());
+      s.units.emplace_back();
+    } else {
+      up.unit = static_cast<std::uint32_t>(s.next_unit);
+      s.next_unit = (s.next_unit + 1) % s.units.size();
+    }
+    s.units[up.unit].aloft = true;
+    up.stamp = ++s.units[up.unit].stamp;
+  }
+  Actor by{*f.warp, p, *f.instruction, std::countr_zero(f.lanes), f.lanes, {}, nullptr, false};
+  by.as.block = s.number;
+  by.as.site = site(*f.instruction) | static_cast<std::uint32_t>(f.warp->index) << 24;
+  by.as.unit = static_cast<std::uint16_t>(copy ? static_cast<std::uint32_t>(f.warp->index) : up.unit);
+  by.as.stamp = copy ? static_cast<std::uint32_t>(f.id) : up.stamp;
+  for (const Range& r : f.ranges) {
+    if (!r.bytes || !r.region) continue;
+    by.in_shared = r.region->kind == Region::Kind::Shared;
+    if (!by.in_shared && r.region->kind != Region::Kind::Global) continue;
+    by.lane = r.lane;
+    by.program = f.kind == Flight::Kind::Wgmma ? f.lanes : bit(r.lane);
+    by.as.lanes = bit(r.lane);
+    by.as.flags = static_cast<std::uint16_t>(
+        (r.kind != AccessKind::Read ? Touch::Writes : 0) | (f.proxy == Proxy::Async ? Touch::AsyncProxy : 0) |
+        (r.kind == AccessKind::Atomic ? Touch::Strong : 0) |
+        static_cast<int>(Scope::Gpu) << Touch::ScopeShift | (copy ? Touch::Copy : Touch::Borrowed));
+    std::uint64_t address = reinterpret_cast<std::uint64_t>(r.host);
+    Shadow& shadow = shadow_of(*r.region, address);
+    touch(shadow, address, r.bytes, by);
+  }
+  if (!copy || f.ranges.empty()) up.at_issue = release(*f.warp, f.lanes);
+  aloft_[f.id] = std::move(up);
+  constexpr std::size_t most = 1 << 14;
+  if (aloft_.size() > most)
+    for (auto at = aloft_.begin(); at != aloft_.end() && aloft_.size() > most / 2;)
+      at = at->second.landed ? aloft_.erase(at) : std::next(at);
+}
+
+void RaceChecker::landed(const Flight& f) {
+  auto at = aloft_.find(f.id);
+  if (at == aloft_.end()) return;
+  at->second.landed = true;
+  if (f.kind == Flight::Kind::Copy) {
+    if (!f.ranges.empty()) aloft_.erase(at);
+    return;
+  }
+  if (auto b = blocks_.find(&f.warp->block); b != blocks_.end())
+    b->second->units[at->second.unit].aloft = false;
+}
+
+void RaceChecker::counted(const Flight& f, std::uint8_t* mbarrier, std::uint64_t) {
+  auto& phase = mbarriers_[mbarrier];
+  if (!phase) phase = std::make_unique<Phase>();
+  BlockState& s = state(f.warp->block);
+  Knowledge k;
+  Slots slots;
+  if (auto at = aloft_.find(f.id); at != aloft_.end()) {
+    k = at->second.at_issue;
+    if (f.kind != Flight::Kind::Copy) {
+      const std::size_t slot = s.warps.size() * slots_of_warp + 2 * at->second.unit;
+      slots.resize(slot + 2);
+      slots[slot] = slots[slot + 1] = at->second.stamp;
+    }
+  }
+  if (f.kind == Flight::Kind::Copy) { // all of these lanes' copies up to here
+    const std::size_t column = static_cast<std::size_t>(f.warp->index) * slots_of_warp + warp_size;
+    slots.resize(column + warp_size);
+    for (Mask rest = f.lanes; rest; rest &= rest - 1)
+      slots[column + static_cast<std::size_t>(std::countr_zero(rest))] = static_cast<std::uint32_t>(f.id);
+  }
+  if (const Slots* known = k.seen ? k.seen->of(s.number) : nullptr) raise(slots, *known);
+  k.seen = Clock::with(k.seen, s.number, std::move(slots));
+  phase->arriving.join(k);
+}
+
+void RaceChecker::waited(Warp& w, const Instruction&, Mask lanes, const Flight& f, bool only_read) {
+  WarpPast& p = past(w);
+  if (f.kind == Flight::Kind::Copy) {
+    for (Mask rest = lanes; rest; rest &= rest - 1)
+      p.finish_copy(std::countr_zero(rest), static_cast<std::uint32_t>(f.id));
+    return;
+  }
+  auto at = aloft_.find(f.id);
+  if (at == aloft_.end()) return;
+  const auto slot =
+      static_cast<std::uint32_t>(state(f.warp->block).warps.size()) * slots_of_warp + 2 * at->second.unit;
+  p.finish(lanes, w.alive(), at->second.block, slot, at->second.stamp);
+  if (!only_read) p.finish(lanes, w.alive(), at->second.block, slot + 1, at->second.stamp);
+}
+
+void RaceChecker::lanes_exited(Warp&, Mask) {}
+
+} // namespace kiln::emulator

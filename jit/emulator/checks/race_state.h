@@ -1,0 +1,58 @@
+// What the race checker keeps of blocks, words, mbarriers and operations in flight.
+#pragma once
+
+#include "races.h"
+
+namespace kiln::emulator {
+
+// Of a barrier: what those who came so far know.
+struct RaceChecker::Gathering {
+  Knowledge rest;
+  Slots slots; // of the barrier's block
+  std::vector<std::pair<Warp*, Mask>> waiting;
+};
+
+struct RaceChecker::BlockState {
+  std::uint32_t number = 0;
+  Shadow shared;
+  std::vector<WarpPast> warps;
+  Gathering barriers[16];
+  Knowledge cluster_arriving, cluster_done; // in the block of rank 0
+  // Slots lent to asynchronous operations: a pair each, of what they read and what they write.
+  struct Unit {
+    std::uint32_t stamp = 0;
+    bool aloft = false;
+  };
+  std::vector<Unit> units;
+  std::size_t next_unit = 0;
+};
+
+// What a word was released with: for threads of its block, of its cluster, for all.
+struct RaceChecker::SyncWord {
+  std::vector<std::pair<std::uint32_t, Knowledge>> near, cluster;
+  Knowledge all;
+};
+
+struct RaceChecker::Phase {
+  Knowledge arriving, done;
+};
+
+struct RaceChecker::Aloft {
+  std::uint32_t block = 0, stamp = 0, unit = 0;
+  bool landed = false;
+  Knowledge at_issue;
+};
+
+// Who accesses, at a call of touch().
+struct RaceChecker::Actor {
+  Warp& warp;
+  const WarpPast& past;
+  const Instruction& instruction;
+  int lane;
+  Mask program; // whose program order leads here: the lane's, or that of a whole warp
+  Touch as;
+  const Access* access; // null for asynchronous operations
+  bool in_shared;
+};
+
+} // namespace kiln::emulator
