@@ -40,6 +40,10 @@ Block::Block(Execution& e, std::array<std::uint32_t, 3> where, std::uint32_t r)
     const std::uint32_t here = std::min<std::uint32_t>(warp_size, threads - first);
     warps.push_back(std::make_unique<Warp>(e, *this, static_cast<int>(first / warp_size),
                                            here == warp_size ? all_lanes : (Mask(1) << here) - 1));
+    // What the assembler gives each thread at most, so that the block fits into the 64K registers.
+    const std::uint32_t most = std::min(256u, 65536 / ((threads + 127) / 128 * 128)) / 8 * 8;
+    warps.back()->registers_per_thread =
+        e.program.registers ? std::min((e.program.registers + 7) / 8 * 8, most) : most;
   }
 }
 
@@ -68,6 +72,42 @@ void Block::open_cluster_barrier() {
     for (auto& w : b->warps)
       for (Fragment& f : w->fragments())
         if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) w->release(f);
+}
+
+// Who waits for registers gets them when there are enough, one warp after the other.
+void Block::open_register_barrier() {
+  for (bool again = true; again;) {
+    again = false;
+    for (auto& w : warps)
+      for (Fragment& f : w->fragments()) {
+        if (f.state != Fragment::State::AtBarrier || f.barrier != register_barrier) continue;
+        const Instruction& i = f.frame->function->code[f.at];
+        const std::uint64_t have = std::uint64_t(w->registers_per_thread) * warp_size,
+                            wanted = std::uint64_t(i.count) * warp_size;
+        if (wanted > have && wanted - have > free_registers) continue;
+        free_registers += have;
+        free_registers -= wanted;
+        w->registers_per_thread = i.count;
+        w->release(f);
+        again = true;
+      }
+  }
+}
+
+void Block::told_by_all(const std::map<int, Agreement>& agreements) {
+  for (const auto& [group, a] : agreements)
+    if (const Instruction* i = a.missed())
+      execution.found(Fault::BarrierDivergence, *warps[static_cast<std::size_t>(group) * 4], *i, 0,
+                      "was executed by " + std::to_string(a.came()) +
+                          " of the 4 warps of a warpgroup, and all must");
+}
+
+void Block::finish() {
+  told_by_all(multiplications_);
+  told_by_all(register_changes_);
+  multiplications_.clear();
+  register_changes_.clear();
+  flights.finish();
 }
 
 void Block::open_barriers() {
@@ -147,7 +187,7 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     std::erase_if(alive, [](Warp* w) { return w->done(); });
     if (alive.empty()) {
       for (auto& b : blocks)
-        b->flights.finish();
+        b->finish();
       return;
     }
     for (Warp* w : alive)
@@ -158,7 +198,7 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     // Mostly long turns, which are quick; sometimes short ones, which find more.
     const std::uint64_t turn = draw >> 61 ? 8192 : 1 + (draw >> 32) % 64;
     w.run(turn);
-    if (w.done() && w.block.done()) w.block.flights.finish();
+    if (w.done() && w.block.done()) w.block.finish();
     advance_flights(blocks, w, ready.size(), draw);
   }
 }
@@ -261,6 +301,10 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
           if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) {
             text += ", where " + std::to_string(b->cluster.front()->cluster_arrived) +
                     " threads of the cluster are";
+          } else if (f.state == Fragment::State::AtBarrier && f.barrier == register_barrier) {
+            text += ", which asks for " + std::to_string(f.frame->function->code[f.at].count) +
+                    " registers a thread, has " + std::to_string(w->registers_per_thread) +
+                    ", and the block has " + std::to_string(b->free_registers) + " left for all";
           } else if (f.state == Fragment::State::AtBarrier) {
             const BarrierState& s = b->barriers[f.barrier];
             text += ", where " + std::to_string(s.arrived) + " of " +

@@ -6,6 +6,7 @@
 #include "memory.h"
 #include "probe.h"
 #include "warp.h"
+#include "warpgroup.h"
 
 #include <map>
 #include <random>
@@ -36,11 +37,20 @@ public:
   BarrierState barriers[16];
   std::uint32_t cluster_arrived = 0, cluster_phase = 0; // of the cluster's barrier, in its first block
   Flights flights{*this};
+  std::uint64_t free_registers = 0; // that setmaxnreg.dec gave back
+  Agreement& multiplications(int warpgroup) { return multiplications_[warpgroup]; }
+  Agreement& register_changes(int warpgroup) { return register_changes_[warpgroup]; }
 
   std::uint32_t alive_threads() const;
   bool done() const;
   void open_cluster_barrier();
+  void open_register_barrier();
+  void finish();        // its threads are done
   void open_barriers(); // those that have all they wait for
+
+private:
+  void told_by_all(const std::map<int, Agreement>& agreements);
+  std::map<int, Agreement> multiplications_, register_changes_;
 };
 
 // One launch.

@@ -46,6 +46,7 @@ struct Flight {
   virtual ~Flight() = default;
   virtual void poison() {}                              // what the results will replace
   virtual void read(Mask /*lanes*/) {}                  // takes the sources
+  virtual void waited() {}                              // by all lanes
   virtual void land(Block& /*from*/, Mask /*lanes*/) {} // and puts the results in place
 };
 

@@ -20,8 +20,9 @@ void Flights::issue(std::unique_ptr<Flight> flight) {
   // Of many lanes some land at once, of one mostly none.
   const std::uint64_t draw = e.options.asynchrony == Asynchrony::Random ? e.random() : 0;
   const Mask now = e.options.asynchrony == Asynchrony::Earliest ? f.lanes
-                   : e.options.asynchrony == Asynchrony::Latest ? 0
-                                                                : f.lanes & static_cast<Mask>(draw & draw >> 32);
+                   : e.options.asynchrony == Asynchrony::Latest
+                       ? 0
+                       : f.lanes & static_cast<Mask>(draw & draw >> 32);
   if (now != f.lanes) f.poison();
   if (now) land(f, now);
   collect();
@@ -76,6 +77,7 @@ void Flights::wait(Warp& w, const Instruction& i, Mask lanes, Flight::Queue queu
     } else {
       land(f, due);
       f.unwaited &= ~due;
+      if (!f.unwaited) f.waited();
     }
     if (block_.execution.probe) block_.execution.probe->waited(w, i, due, f, only_read);
   }
@@ -106,10 +108,11 @@ void Flights::oldest() {
 void Flights::finish() {
   for (std::size_t n = 0; n < flights_.size(); ++n) {
     Flight& f = *flights_[n];
-    if (!f.flying || f.queue == Flight::Queue::Copies || f.after_copies) continue;
-    const bool here = std::any_of(f.ranges.begin(), f.ranges.end(), [&](const Range& r) {
-      return r.block == &block_ && (r.kind != AccessKind::Read || f.unread);
-    });
+    const bool unwaited = f.queue == Flight::Queue::Wgmma && f.unwaited;
+    if ((!f.flying && !unwaited) || f.queue == Flight::Queue::Copies || f.after_copies) continue;
+    const bool here = unwaited || std::any_of(f.ranges.begin(), f.ranges.end(), [&](const Range& r) {
+                        return r.block == &block_ && (r.kind != AccessKind::Read || f.unread);
+                      });
     if (!here) continue;
     block_.execution.found(
         Fault::Unfinished, *f.warp, *f.instruction, std::countr_zero(f.lanes),

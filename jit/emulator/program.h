@@ -81,6 +81,7 @@ struct Instruction {
   ptx::Type type = ptx::Type::None;
   ptx::Space space = ptx::Space::Generic;
   std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
+  bool watched = false;             // it uses registers of a wgmma: see Function::touches
   std::uint32_t target = 0;         // of a branch; a function; an index
   std::uint32_t extra = 0;          // in Function::extras: further registers
   std::uint32_t count = 0;          // of those
@@ -97,6 +98,13 @@ struct Constant {
   bool dynamic = false; // the address of dynamic shared memory
 };
 
+// What an instruction does with a register that a wgmma uses too.
+struct Touch {
+  std::uint32_t instruction, reg;
+  bool writes;
+  std::string name;
+};
+
 struct Function {
   std::string name;
   bool entry = false;
@@ -111,6 +119,8 @@ struct Function {
   };
   std::vector<Param> returns, params;
   std::vector<std::string> opcodes; // of each instruction, for reports
+  std::vector<Touch> touches;       // by instruction
+  bool multiplies = false;          // it has wgmma
 };
 
 // An entry, and all that it calls.
@@ -122,6 +132,7 @@ struct Program {
   bool uses_reserved = false; // the system's part of shared memory, behind the program's
   std::uint64_t kernel_param_bytes = 0;
   std::array<std::uint32_t, 3> required{}, maximum{}, cluster{};
+  std::uint32_t registers = 0; // of a thread, by .maxnreg; 0: not said
   std::vector<ptx::Location> locations;
   std::map<int, std::string> files;
 };

@@ -56,6 +56,7 @@ Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_
       std::fill_n(reinterpret_cast<std::uint64_t*>(at), warp_size, value);
   }
   frame->params.resize(function.param_bytes * warp_size);
+  if (function.multiplies) frame->watches.resize(function.register_bytes / 64 + 1);
   const std::uint64_t local = frame->local_base + (function.local_bytes + 31) / 32 * 32;
   if (local > local_bytes()) {
     local_.resize(local * warp_size);
@@ -71,7 +72,7 @@ Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_
 }
 
 void Warp::collect_frames() {
-  std::erase_if(frames_, [](const auto& f) { return f->lanes == 0 && f->caller; });
+  std::erase_if(frames_, [](const auto& f) { return f->lanes == 0 && f->caller && !f->in_flight; });
 }
 
 void Warp::kill() {
@@ -186,6 +187,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
     ++n;
     const std::uint64_t lanes = m == all_lanes ? warp_size : static_cast<std::uint64_t>(std::popcount(m));
     by_class[static_cast<std::size_t>(i.kind)] += lanes;
+    if (i.watched && m) touch_registers(f, i, m);
     if (i.step == Step::Plain) {
       if (m) i.run(*this, i, m);
       ++f.at;
@@ -462,7 +464,54 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   f.barrier = cluster_barrier;
 }
 
+// setmaxnreg: gives registers back to the block, or waits until it has enough.
+void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
+  const bool more = i.mode2;
+  auto fault = [&](const std::string& what) {
+    execution.found(Fault::IllegalOperand, *this, i, first(m), what);
+  };
+  if (static_cast<std::size_t>(index / 4 * 4 + 4) > block.warps.size())
+    fault("takes a warpgroup: 4 warps, the first of which is a multiple of 4");
+  else if (const auto* other = block.register_changes(index / 4).differs(index % 4, {&i}))
+    fault("is executed where another warp of the warpgroup executes line " +
+          std::to_string(other->instruction->line));
+  if (more ? i.count < registers_per_thread : i.count > registers_per_thread) {
+    fault((more ? "asks for " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
+          std::to_string(registers_per_thread));
+    ++f.at;
+    return;
+  }
+  f.state = Fragment::State::AtBarrier;
+  f.barrier = register_barrier;
+  fragments_.push_back(f);
+  block.open_register_barrier();
+  f = fragments_.back();
+  fragments_.pop_back();
+}
+
+// An instruction other than wgmma uses registers that wgmma use too.
+void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
+  const Function& function = *f.frame->function;
+  auto at = std::lower_bound(function.touches.begin(), function.touches.end(), f.at,
+                             [](const Touch& t, std::uint32_t n) { return t.instruction < n; });
+  bool told = false;
+  for (; at != function.touches.end() && at->instruction == f.at; ++at) {
+    RegisterWatch& w = f.frame->watch(at->reg);
+    if ((w.accumulating || w.feeding) && !told) {
+      told = true;
+      execution.found(Fault::InFlight, *this, i, first(m),
+                      std::string(at->writes ? "writes " : "reads ") + at->name +
+                          ", which a wgmma under way " + (w.accumulating ? "adds to" : "reads A from") +
+                          ": wait for its group (wgmma.wait_group)",
+                      static_cast<std::uint64_t>(std::popcount(m)));
+    }
+    w.touched = wgmma_fences;
+    w.line = i.line;
+  }
+}
+
 void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
+  if (i.mode == 7) return change_registers(f, i, m);
   if (i.mode >= 5) return arrive_at_cluster(f, i, m);
   const int lane = first(m);
   const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
@@ -512,6 +561,13 @@ void Warp::release(Fragment& f) {
   const Instruction& i = f.frame->function->code[f.at];
   if (f.barrier == cluster_barrier) {
     if (execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
+    f.state = Fragment::State::Ready;
+    f.barrier = -1;
+    ++f.at;
+    ready_ = true;
+    return;
+  }
+  if (f.barrier == register_barrier) {
     f.state = Fragment::State::Ready;
     f.barrier = -1;
     ++f.at;

@@ -11,6 +11,14 @@ namespace kiln::emulator {
 class Block;
 class Execution;
 
+// A register that wgmma uses, by number of wgmma.fence executed by the warp before its last uses.
+struct RegisterWatch {
+  std::uint32_t touched = 0;                   // by other instructions
+  std::uint32_t multiplied = 0, shape = 0;     // by wgmma, and the shape of that
+  std::uint16_t accumulating = 0, feeding = 0; // wgmma under way that add to it, or read A from it
+  std::int32_t line = 0;                       // that touched it
+};
+
 // The registers and local variables of one activation of a function.
 struct Frame {
   const Function* function = nullptr;
@@ -22,10 +30,14 @@ struct Frame {
   std::uint8_t* registers = nullptr;
   std::vector<std::uint8_t> params; // .param variables, 32 lanes after each other
   std::unique_ptr<std::uint8_t[]> storage;
-  Mask carry = 0; // CC.CF
+  Mask carry = 0;                     // CC.CF
+  std::vector<RegisterWatch> watches; // of each 64 bytes of registers, in functions with wgmma
+  int in_flight = 0;                  // wgmma under way with these registers
+  RegisterWatch& watch(std::uint32_t reg) { return watches[reg / 64]; }
 };
 
-inline constexpr int cluster_barrier = 16; // behind the block's
+inline constexpr int cluster_barrier = 16;  // behind the block's
+inline constexpr int register_barrier = 17; // waits for registers (setmaxnreg)
 
 struct Fragment {
   enum class State : std::uint8_t { Ready, AtCollective, AtBarrier };
@@ -90,9 +102,11 @@ public:
   bool yielded() const { return yielded_; } // in its last turn
   void exit_lanes(Mask lanes);
 
-  std::uint32_t copy_group[warp_size] = {};    // of cp.async: the number of the open group of each lane
-  std::uint32_t bulk_group[warp_size] = {};    // the same of cp.async.bulk
-  std::uint32_t wgmma_group[warp_size] = {};   // and of wgmma
+  std::uint32_t copy_group[warp_size] = {};  // of cp.async: the number of the open group of each lane
+  std::uint32_t bulk_group[warp_size] = {};  // the same of cp.async.bulk
+  std::uint32_t wgmma_group[warp_size] = {}; // and of wgmma
+  std::uint32_t wgmma_fences = 0;            // executed so far
+  std::uint32_t registers_per_thread = 0;
   std::uint32_t cluster_phase[warp_size] = {}; // in which a lane arrived at the cluster's barrier
 
 private:
@@ -104,6 +118,8 @@ private:
   void leave(Fragment& f, Mask lanes);
   void arrive(Fragment& f, const Instruction& i, Mask lanes);
   void arrive_at_cluster(Fragment& f, const Instruction& i, Mask lanes);
+  void change_registers(Fragment& f, const Instruction& i, Mask lanes);
+  void touch_registers(const Fragment& f, const Instruction& i, Mask lanes);
   Frame* push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes);
   void collect_frames();
   void place(const Fragment& f); // add, joining one at the same place

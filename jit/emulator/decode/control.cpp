@@ -270,14 +270,21 @@ void grid_control(Decoder& d) {
 }
 
 void set_registers(Decoder& d) { // setmaxnreg.inc.sync.aligned.u32 n
-  d.take_one_of({"inc", "dec"});
-  d.take("sync");
-  d.take("aligned");
-  d.take_type();
+  const std::string_view what = d.take_one_of({"inc", "dec"});
+  if (what.empty() || !d.take("sync") || !d.take("aligned") || d.take_type() != Type::U32)
+    d.fail("setmaxnreg is .inc or .dec, .sync.aligned.u32");
   d.expect_operands(1);
   auto n = d.immediate(d.operand(0));
   if (!n || *n < 24 || *n > 256 || *n % 8) d.fail("setmaxnreg takes a multiple of 8 from 24 to 256");
-  d.emit(d.plain(nothing));
+  Instruction i = d.start();
+  i.step = Step::Barrier;
+  i.inner = nullptr;
+  i.target = no_register;
+  i.b = no_register;
+  i.mode = 7;
+  i.mode2 = what == "inc";
+  i.count = static_cast<std::uint32_t>(*n);
+  d.emit(i);
 }
 
 constexpr auto control = InstructionClass::Control;

@@ -19,10 +19,10 @@ std::string quoted(std::string_view s) { return "'" + std::string(s.substr(0, 80
 const std::unordered_map<std::string_view, const Opcode*>& opcodes() {
   static const auto table = [] {
     std::unordered_map<std::string_view, const Opcode*> all;
-    for (auto family : {arithmetic_opcodes(), bit_opcodes(), comparison_opcodes(), conversion_opcodes(),
-                        move_opcodes(), memory_opcodes(), atomic_opcodes(), control_opcodes(), warp_opcodes(),
-                        matrix_opcodes(), asynchronous_opcodes(), mbarrier_opcodes(), tensor_map_opcodes(),
-                        wgmma_opcodes()})
+    for (auto family :
+         {arithmetic_opcodes(), bit_opcodes(), comparison_opcodes(), conversion_opcodes(), move_opcodes(),
+          memory_opcodes(), atomic_opcodes(), control_opcodes(), warp_opcodes(), matrix_opcodes(),
+          asynchronous_opcodes(), mbarrier_opcodes(), tensor_map_opcodes(), wgmma_opcodes()})
       for (const Opcode& o : family)
         all.emplace(o.name, &o);
     return all;
@@ -103,8 +103,12 @@ void Decoder::run() {
       if (to_.param_bytes > 1 << 20) fail("the function has more than 1 MiB of .param variables");
     }
   }
+  to_.multiplies = std::any_of(source_.body.begin(), source_.body.end(), [](const ptx::Statement& s) {
+    return s.opcode.substr(0, 16) == "wgmma.mma_async.";
+  });
   for (const ptx::Statement& s : source_.body) {
     statement_ = &s;
+    touched_.clear();
     first_.push_back(static_cast<std::uint32_t>(to_.code.size()));
     modifiers_.clear();
     std::string_view rest = s.opcode;
@@ -118,10 +122,16 @@ void Decoder::run() {
     if (known == opcodes().end()) fail("the instruction " + quoted(root_) + " is not known to the emulator");
     kind_ = known->second->kind;
     known->second->decode(*this);
+    if (root_ != "wgmma" && to_.code.size() > first_.back())
+      for (Touch& t : touched_) {
+        t.instruction = static_cast<std::uint32_t>(to_.code.size()) - 1;
+        to_.touches.push_back(std::move(t));
+      }
     for (std::string_view m : modifiers_)
       if (!m.empty())
         fail("the modifier ." + std::string(m) + " of " + quoted(s.opcode) + " is not known to the emulator");
   }
+  keep_touches();
   // What runs off the end leaves.
   first_.push_back(static_cast<std::uint32_t>(to_.code.size()));
   Instruction last;
@@ -141,6 +151,20 @@ void Decoder::run() {
     else
       to_.extras[p.extra] = target;
   }
+}
+
+void Decoder::watch_registers(std::span<const std::uint32_t> registers) {
+  for (const std::uint32_t r : registers) {
+    if (watched_.size() <= r / 64) watched_.resize(r / 64 + 1);
+    watched_[r / 64] = true;
+  }
+}
+
+void Decoder::keep_touches() {
+  std::erase_if(to_.touches,
+                [&](const Touch& t) { return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64]; });
+  for (const Touch& t : to_.touches)
+    to_.code[t.instruction].watched = true;
 }
 
 // --- Modifiers
@@ -386,6 +410,7 @@ std::uint32_t Decoder::source(const Operand& o, Type type, bool exact) {
     const int have = r->type == Type::Pred ? 1 : std::max(bits_of(r->type), 16);
     if (have == bits || (!exact && have > bits && bits > 1)) {
       if (o.offset) fail("a register plus a number is an operand of addresses only");
+      if (to_.multiplies && have == 32) touched_.push_back({0, r->at, false, std::string(o.name)});
       return r->at;
     }
     fail("the register " + std::string(o.name) + " has " + std::to_string(have) + " bits, and " +
@@ -433,6 +458,7 @@ std::uint32_t Decoder::destination(const Operand& o, int bits, bool exact) {
   if (have != bits && (exact || have < bits || bits == 1))
     fail("the register " + std::string(o.name) + " has " + std::to_string(have) + " bits, and " +
          quoted(statement_->opcode) + " writes " + std::to_string(bits));
+  if (to_.multiplies && have == 32) touched_.push_back({0, r->at, true, std::string(o.name)});
   return r->at;
 }
 
@@ -564,6 +590,7 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
     program->maximum[static_cast<std::size_t>(k)] = entry.maximum_threads[k];
     program->cluster[static_cast<std::size_t>(k)] = entry.cluster[k];
   }
+  program->registers = entry.registers_per_thread;
   ProgramBuilder builder{module, *program, variable, {}, {}, {}, 0, 16};
   builder.function(entry.name);
   for (std::size_t k = 0; k < builder.to_decode.size(); ++k) {

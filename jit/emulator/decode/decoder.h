@@ -117,6 +117,7 @@ public:
   void jump_table(const ptx::BranchTargets& targets, Instruction& i);
   ProgramBuilder& builder() { return builder_; }
   std::size_t next() const { return to_.code.size(); }
+  void watch_registers(std::span<const std::uint32_t> registers); // of a wgmma
   void set_class(InstructionClass k) { kind_ = k; }
 
 private:
@@ -125,6 +126,7 @@ private:
     Type type = Type::None;
   };
   std::optional<Found> find_register(std::string_view name);
+  void keep_touches(); // of watched registers only
   const ptx::Variable* find_variable(std::string_view name) const;
   std::optional<std::size_t> find_label(std::string_view name, int scope) const;
   std::uint32_t place_register(int bits);
@@ -147,6 +149,8 @@ private:
   std::unordered_map<std::uint64_t, std::uint32_t> constants_[5]; // by width and kind
   std::unordered_map<const ptx::Variable*, std::uint64_t> local_, params_;
   std::vector<std::uint32_t> first_; // instruction of each statement
+  std::vector<Touch> touched_;       // by the statement at hand, if the function has wgmma
+  std::vector<bool> watched_;        // by register / 64
   struct Patch {
     std::size_t instruction;
     std::string_view label;
