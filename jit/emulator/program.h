@@ -99,7 +99,7 @@ struct Constant {
 };
 
 // What an instruction does with a register that a wgmma uses too.
-struct Touch {
+struct RegisterTouch {
   std::uint32_t instruction, reg;
   bool writes;
   std::string name;
@@ -119,7 +119,7 @@ struct Function {
   };
   std::vector<Param> returns, params;
   std::vector<std::string> opcodes; // of each instruction, for reports
-  std::vector<Touch> touches;       // by instruction
+  std::vector<RegisterTouch> touches;       // by instruction
   bool multiplies = false;          // it has wgmma
 };
 

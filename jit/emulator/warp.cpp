@@ -493,7 +493,7 @@ void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
 void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
   const Function& function = *f.frame->function;
   auto at = std::lower_bound(function.touches.begin(), function.touches.end(), f.at,
-                             [](const Touch& t, std::uint32_t n) { return t.instruction < n; });
+                             [](const RegisterTouch& t, std::uint32_t n) { return t.instruction < n; });
   bool told = false;
   for (; at != function.touches.end() && at->instruction == f.at; ++at) {
     RegisterWatch& w = f.frame->watch(at->reg);

@@ -113,17 +113,16 @@ void Decoder::run() {
     modifiers_.clear();
     std::string_view rest = s.opcode;
     root_ = rest.substr(0, rest.find('.'));
-    while (rest.size() > root_.size() && rest.find('.') != std::string_view::npos) {
-      rest.remove_prefix(rest.find('.') + 1);
+    for (std::size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+      rest.remove_prefix(dot + 1);
       modifiers_.push_back(rest.substr(0, rest.find('.')));
-      if (rest.find('.') == std::string_view::npos) break;
     }
     auto known = opcodes().find(root_);
     if (known == opcodes().end()) fail("the instruction " + quoted(root_) + " is not known to the emulator");
     kind_ = known->second->kind;
     known->second->decode(*this);
     if (root_ != "wgmma" && to_.code.size() > first_.back())
-      for (Touch& t : touched_) {
+      for (RegisterTouch& t : touched_) {
         t.instruction = static_cast<std::uint32_t>(to_.code.size()) - 1;
         to_.touches.push_back(std::move(t));
       }
@@ -162,8 +161,8 @@ void Decoder::watch_registers(std::span<const std::uint32_t> registers) {
 
 void Decoder::keep_touches() {
   std::erase_if(to_.touches,
-                [&](const Touch& t) { return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64]; });
-  for (const Touch& t : to_.touches)
+                [&](const RegisterTouch& t) { return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64]; });
+  for (const RegisterTouch& t : to_.touches)
     to_.code[t.instruction].watched = true;
 }
 

@@ -1,0 +1,69 @@
+// Hand-written kernels for sm_90a: they are assembled where there is a ptxas, so that they are PTX indeed,
+// and run under all moments of asynchronous operations.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <kiln/jit/emulator/emulator.h>
+#include <kiln/jit/gpu/ptxas.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace kiln::test {
+
+inline std::shared_ptr<const emulator::Module> hopper_module(const std::string& text, bool assembles = true) {
+  if (assembles && !gpu::ptxas_path().empty()) {
+    const auto result = gpu::assemble(text, "sm_90a");
+    INFO(text << "\n" << result.log);
+    REQUIRE(result.ok);
+  }
+  return emulator::Module::parse(text, "hopper.ptx");
+}
+
+// Parameters one after the other, each at its alignment: numbers and tensor maps.
+class Parameters {
+public:
+  template <class T> Parameters& add(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T));
+    const auto* from = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), from, from + sizeof(T));
+    return *this;
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+private:
+  std::vector<std::byte> bytes_;
+};
+
+// Once for each way of asynchrony, the random one under several seeds.
+inline void at_all_moments(const std::function<void(const emulator::Options&)>& f, std::uint64_t seeds = 3) {
+  using emulator::Asynchrony;
+  for (const Asynchrony a : {Asynchrony::Earliest, Asynchrony::Latest, Asynchrony::Random})
+    for (std::uint64_t seed = 0; seed < (a == Asynchrony::Random ? seeds : 1); ++seed) {
+      emulator::Options o;
+      o.arch = "sm_90a";
+      o.seed = seed;
+      o.asynchrony = a;
+      o.checks = emulator::Checks::all();
+      INFO("asynchrony " << static_cast<int>(a) << ", seed " << seed);
+      f(o);
+    }
+}
+
+template <class T>
+std::uint64_t on_gpu(emulator::Gpu& gpu, const std::vector<T>& values, std::string name = "") {
+  const std::uint64_t at = gpu.allocate(values.size() * sizeof(T), std::move(name));
+  gpu.write(at, values.data(), values.size() * sizeof(T));
+  return at;
+}
+template <class T> std::vector<T> from_gpu(const emulator::Gpu& gpu, std::uint64_t at, std::size_t count) {
+  std::vector<T> values(count);
+  gpu.read(values.data(), at, count * sizeof(T));
+  return values;
+}
+
+} // namespace kiln::test
