@@ -8,6 +8,12 @@
 
 namespace kiln::emulator {
 
+namespace {
+
+bool whole(const Flight& f) { return f.queue == Flight::Queue::Wgmma; } // not one lane after the other
+
+} // namespace
+
 void Flights::issue(std::unique_ptr<Flight> flight) {
   Execution& e = block_.execution;
   Flight& f = *flight;
@@ -20,9 +26,9 @@ void Flights::issue(std::unique_ptr<Flight> flight) {
   // Of many lanes some land at once, of one mostly none.
   const std::uint64_t draw = e.options.asynchrony == Asynchrony::Random ? e.random() : 0;
   const Mask now = e.options.asynchrony == Asynchrony::Earliest ? f.lanes
-                   : e.options.asynchrony == Asynchrony::Latest
-                       ? 0
-                       : f.lanes & static_cast<Mask>(draw & draw >> 32);
+                   : e.options.asynchrony == Asynchrony::Latest ? 0
+                   : whole(f)                                   ? (draw % 4 ? 0 : f.lanes)
+                              : f.lanes & static_cast<Mask>(draw & draw >> 32);
   if (now != f.lanes) f.poison();
   if (now) land(f, now);
   collect();
@@ -90,7 +96,7 @@ void Flights::advance(std::uint64_t draw) {
   for (auto& f : flights_)
     if (f->flying && n-- == 0) {
       if (draw % 8 == 0) return read(*f, f->lanes); // and it lands later
-      land(*f, draw % 8 == 1 ? f->flying & static_cast<Mask>(draw >> 32) : f->flying);
+      land(*f, draw % 8 == 1 && !whole(*f) ? f->flying & static_cast<Mask>(draw >> 32) : f->flying);
       break;
     }
   collect();
