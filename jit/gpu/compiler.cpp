@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/gpu/legality.h>
 #include <kiln/jit/gpu/ptx_machine.h>
+#include <kiln/jit/gpu/register_need.h>
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -35,6 +36,14 @@ std::string entry_name(const std::string& kernel) {
 
 namespace {
 
+// Whether ptxas is told that one block a multiprocessor will do, for what a thread's tiles take in registers.
+// Without it ptxas spills large tiles where that lets more blocks fit. With it ptxas takes registers freely:
+// a softmax 80 in place of 56, which halves the blocks that fit; a kernel so small that they fit anyway gains
+// two instructions of vector_add's 54. A heuristic; of the kernels of tests and samples none spills.
+bool one_block_will_do(const RegisterNeed& need, int warps) {
+  return need.at_once > 48 || (need.at_once <= 24 && warps <= 8);
+}
+
 // That a block may have when it asks for it.
 std::int64_t shared_bytes_of(const std::string& arch) {
   return (arch == "sm_80" ? 163 : 227) * std::int64_t{1024};
@@ -60,7 +69,16 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
                                  llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+enum class Hoisting { Certain, Speculative };
+
+Hoisting hoisting_of(const ir::Kernel& kernel) {
+  int products = 0;
+  ir::walk(kernel.body,
+           [&](const ir::Op& op) { products += op.is(ir::Opcode::Dot) && mma_factors(op).has_value(); });
+  return products > 1 ? Hoisting::Speculative : Hoisting::Certain;
+}
+
+void optimize(llvm::Module& module, llvm::TargetMachine& machine, Hoisting hoisting) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -72,9 +90,12 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
+  // Speculated out of a loop, what only a tile at an edge asks for fills a thread's registers. But without it
+  // ptxas does worse where products follow each other: attention with D = 128 spills 52 bytes, and none with.
+  const std::string licm = hoisting == Hoisting::Speculative ? "licm" : "licm<no-allowspeculation>";
   if (llvm::Error error = builder.parsePassPipeline(
-          passes, "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),gvn,"
-                  "instcombine<no-verify-fixpoint>,dse,simplifycfg)"))
+          passes, "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(" + licm +
+                      "),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)"))
     internal_error(llvm::toString(std::move(error)));
   passes.run(module, modules);
 }
@@ -112,8 +133,7 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   result.entry = entry->getName().str();
   const std::string threads = std::to_string(32 * options.warps);
   entry->addFnAttr("nvvm.reqntid", threads + ",1,1");
-  // One block a multiprocessor will do: without this ptxas spills where that lets more of them fit.
-  entry->addFnAttr("nvvm.minctasm", "1");
+  if (one_block_will_do(register_need(lowered, plan), options.warps)) entry->addFnAttr("nvvm.minctasm", "1");
   if (options.keep_llvm) {
     llvm::raw_string_ostream stream(result.llvm);
     module.print(stream, nullptr);
@@ -122,7 +142,7 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   llvm::raw_string_ostream stream(problems);
   if (llvm::verifyModule(module, &stream))
     internal_error("kernel " + lowered.name + " lowered to invalid LLVM IR: " + problems);
-  optimize(module, *machine);
+  optimize(module, *machine, hoisting_of(lowered));
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream out(text);
   llvm::legacy::PassManager passes;

@@ -256,28 +256,78 @@ std::optional<MmaFactors> mma_factors(const ir::Op& dot) {
     factors = {DType::F32, DType::F32, 32};
   else if (sums.dtype == DType::I32 && is_byte(a.dtype) && is_byte(b.dtype))
     factors = {a.dtype, b.dtype, 8};
-  if (!factors || sums.shape.size() != 2) return std::nullopt;
-  const std::int64_t depth = a.shape[1].value();
+  if (!factors) return std::nullopt;
+  const std::int64_t depth = a.shape.back().value();
+  const std::size_t rank = sums.shape.size();
   const bool fits = depth >= factors->depth() && std::has_single_bit(static_cast<std::uint64_t>(depth)) &&
-                    sums.shape[0].value() > 8 && sums.shape[1].value() > 4;
+                    sums.shape[rank - 2].value() > 8 && sums.shape[rank - 1].value() > 4;
   return fits ? factors : std::nullopt;
 }
 
+namespace {
+
+// A layout of the last two axes, and the batch's axes before them: on warps first, then in registers.
+LinearLayout with_batch(const LinearLayout& matrices, const std::vector<int>& bits, int batch_warps) {
+  const int batch = static_cast<int>(bits.size()) - 2;
+  LinearLayout layout = matrices;
+  for (int a = 1; a >= 0 && batch > 0; --a)
+    layout = layout.renamed_out(axis_name(a), axis_name(a + batch));
+  std::vector<std::string> axes;
+  for (int a = 0; a < batch + 2; ++a)
+    axes.push_back(axis_name(a));
+  int warps = batch_warps;
+  for (int a = 0; a < batch; ++a) {
+    const int extent = bits[static_cast<std::size_t>(a)], of_warps = std::min(warps, extent);
+    warps -= of_warps;
+    layout = layout * LinearLayout::identity(extent - of_warps, in_register, axis_name(a)) *
+             LinearLayout::identity(of_warps, in_warp, axis_name(a));
+  }
+  return layout.with_outs(axes);
+}
+
+struct MmaWarps {
+  int batch = 0, m = 0, n = 0;
+};
+
 // Warps halve the longer side of what each has, down to a fragment.
-LinearLayout mma_layout(const ir::Type& sums, int warps) {
-  const std::vector<int> bits = shape_bits(sums);
-  int m = bits[0], n = bits[1], warps_m = 0, warps_n = 0;
-  for (int i = log2_of_warps(warps); i > 0; --i) {
+MmaWarps mma_warps(const std::vector<int>& bits, int warps) {
+  MmaWarps result;
+  int m = bits[bits.size() - 2], n = bits.back();
+  int left = log2_of_warps(warps);
+  for (std::size_t a = 0; a + 2 < bits.size(); ++a)
+    result.batch += bits[a];
+  result.batch = std::min(result.batch, left);
+  for (left -= result.batch; left > 0; --left) {
     const bool along_m = m > 4 && (m >= n || n <= 3);
     if (along_m || n <= 3) {
-      ++warps_m;
+      ++result.m;
       if (m > 4) --m;
     } else {
-      ++warps_n;
+      ++result.n;
       --n;
     }
   }
-  return mma_accumulator(bits[0], bits[1], warps_m, warps_n);
+  return result;
+}
+
+LinearLayout mma_matrix(const std::vector<int>& bits, const MmaWarps& by) {
+  return mma_accumulator(bits[bits.size() - 2], bits.back(), by.m, by.n);
+}
+
+} // namespace
+
+LinearLayout mma_layout(const ir::Type& sums, int warps) {
+  const std::vector<int> bits = shape_bits(sums);
+  const MmaWarps by = mma_warps(bits, warps);
+  return with_batch(mma_matrix(bits, by), bits, by.batch);
+}
+
+LinearLayout mma_factor_layout(const ir::Op& dot, int factor, int warps) {
+  const std::vector<int> bits = shape_bits(dot.result()->type);
+  const MmaWarps by = mma_warps(bits, warps);
+  const int depth_bits = shape_bits(dot.operand(0)->type).back();
+  return with_batch(mma_operand(factor, mma_matrix(bits, by), depth_bits, mma_factors(dot)->element_bits),
+                    bits, by.batch);
 }
 
 LayoutPlan plan_layouts(const ir::Kernel& lowered, int warps) {

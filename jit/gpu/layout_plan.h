@@ -59,10 +59,13 @@ struct MmaFactors {
   int depth() const { return 256 / element_bits; } // 32 bytes
 };
 // None for a dot that does not fit: f16, bf16, 8-bit floats, or f32 where tf32 is asked for, into f32; 8-bit
-// integers into i32; no batch, a depth that is a power of two and an instruction's at least, at least 9 rows
-// and 5 columns.
+// integers into i32; a depth that is a power of two and an instruction's at least, at least 9 rows and 5
+// columns.
 std::optional<MmaFactors> mma_factors(const ir::Op& dot);
+// Warps divide a batch first, so that what one multiplies is its own.
 LinearLayout mma_layout(const ir::Type& sums, int warps);
+// Of factor 0 or 1 of a dot that fits.
+LinearLayout mma_factor_layout(const ir::Op& dot, int factor, int warps);
 // For stores and loads: coalesced along the view's contiguous axis.
 LinearLayout coalesced_layout(const ir::Op& view_access, const ir::Type& tile, int warps);
 // In which a view_store writes a tile that lives in `value`: coalesced where neither neighbouring registers

@@ -126,7 +126,7 @@ LinearLayout mma_operand(int operand, const LinearLayout& accumulator, int k_bit
   internal_check(k_bits >= fragment_k_bits, "an mma operand has at least 32 bytes along k");
   // Without the axis that only the other operand has; in its place comes k.
   LinearLayout along = expanded(sliced(in_order(*repeats, 2), k), k);
-  return in_order(fragment * step(in_register, k, k_bits - fragment_k_bits) * along, 2);
+  return in_order(fragment * along * step(in_register, k, k_bits - fragment_k_bits), 2);
 }
 
 LinearLayout row_major_shared(const std::vector<int>& shape_bits) {

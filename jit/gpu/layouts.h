@@ -51,7 +51,7 @@ LinearLayout mma_accumulator(int m_bits, int n_bits, int warps_m_bits, int warps
 
 // The operand (0: A, m x k; 1: B, k x n) of 2^k_bits along k that goes with an accumulator, which may be any
 // layout that is the accumulator fragment times something. Every warp holds what its fragments need:
-// fragments repeat along k first, and warps beside each other hold copies.
+// fragments repeat along k last, and warps beside each other hold copies.
 LinearLayout mma_operand(int operand, const LinearLayout& accumulator, int k_bits, int element_bits);
 
 // Shared memory, offset -> tile: the last axis is contiguous.

@@ -49,7 +49,29 @@ private:
     const LinearLayout* layout = plan_.find(v);
     if (!layout) return 0;
     const std::int64_t registers = std::int64_t{1} << layout->in_bits(in_register);
-    return registers * (v->type.pointer || size_of(v->type.dtype) == 8 ? 2 : 1);
+    if (v->type.pointer || size_of(v->type.dtype) == 8) return 2 * registers;
+    // Narrow elements stay in the words that they were loaded in.
+    const bool packed = v->def && v->def->is(ir::Opcode::ViewLoad) && registers > 8;
+    return packed ? registers * std::max(1, size_of(v->type.dtype)) / 4 : registers;
+  }
+
+  // Tensor cores take one instruction's depth of a factor at a time, out of shared memory.
+  std::int64_t words_of_slices(const ir::Op& dot, const MmaFactors& factors) const {
+    std::int64_t words = 0;
+    for (int f = 0; f < 2; ++f) {
+      const LinearLayout layout = mma_factor_layout(dot, f, plan_.warps);
+      const std::int64_t bytes = (std::int64_t{factors.element_bits} / 8) << layout.in_bits(in_register);
+      words += bytes * factors.depth() / dot.operand(0)->type.shape.back().value() / 4;
+    }
+    return words;
+  }
+
+  // A factor from outside of a loop goes to shared memory before it.
+  void use_factor(const ir::Value* v, int at) {
+    if (auto life = lives_.find(v); life != lives_.end())
+      for (int begin : loops_)
+        if (begin > life->second.begin) return use(v, begin);
+    use(v, at);
   }
 
   // Which elements of an access lie in the view, along each axis: once for all accesses that share an offset.
@@ -83,17 +105,19 @@ private:
   void number(const ir::Region& region) {
     for (const auto& op : region.ops) {
       const int at = next_++;
-      for (const ir::Value* v : op->operands)
-        use(v, at);
-      // A product's factors are copied into layouts of its own.
-      if (op->is(ir::Opcode::Dot))
-        copies_.push_back({at, at, words_of(op->operand(0)) + words_of(op->operand(1))});
+      const auto factors = op->is(ir::Opcode::Dot) ? mma_factors(*op) : std::nullopt;
+      for (int i = 0; i < op->num_operands(); ++i)
+        factors&& i < 2 ? use_factor(op->operand(i), at) : use(op->operand(i), at);
+      if (factors) copies_.push_back({at, at, words_of_slices(*op, *factors)});
       use_masks(*op, at);
+      const bool loops = op->is(ir::Opcode::For) || op->is(ir::Opcode::While);
+      if (loops) loops_.push_back(at);
       for (const auto& inner : op->regions) {
         for (const auto& arg : inner->args)
           lives_[arg.get()] = {next_, next_, words_of(arg.get())};
         number(*inner);
       }
+      if (loops) loops_.pop_back();
       // Whatever a region reads from outside is wanted again by the loop's next round.
       const int end = next_;
       auto stretch = [&](auto& lives) {
@@ -116,6 +140,7 @@ private:
   std::unordered_map<const ir::Value*, Life> lives_;
   std::map<std::tuple<const ir::Value*, std::size_t, const ir::Value*>, Life> masks_;
   std::vector<Life> copies_;
+  std::vector<int> loops_; // around, the outermost first
   int next_ = 0;
   RegisterNeed need_;
 };

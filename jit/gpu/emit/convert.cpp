@@ -76,68 +76,97 @@ Values KernelEmitter::emit_plan(const WarpShuffles& plan, const Values& from) {
   return result;
 }
 
+namespace {
+
+// Shared memory holds predicates as bytes and pointers as integers.
+llvm::Type* stored_type(IRBuilder& b, llvm::Type* type) {
+  return type->isIntegerTy(1) ? b.getInt8Ty() : type->isPointerTy() ? b.getInt64Ty() : type;
+}
+
+Value* as_stored(IRBuilder& b, Value* v) {
+  llvm::Type* stored = stored_type(b, v->getType());
+  return stored == v->getType()        ? v
+         : v->getType()->isPointerTy() ? b.CreatePtrToInt(v, stored)
+                                       : b.CreateZExt(v, stored);
+}
+
+Value* from_stored(IRBuilder& b, Value* v, llvm::Type* type) {
+  return v->getType() == type ? v : type->isPointerTy() ? b.CreateIntToPtr(v, type) : b.CreateTrunc(v, type);
+}
+
+} // namespace
+
+// The address of an access whose thread's part is `own`: addition where no bit is in both, which folds into
+// the instruction.
+Value* KernelEmitter::exchanged_place(const ThreadFunction& thread, Value* own, std::int64_t shared,
+                                      std::uint32_t offset) {
+  Value* place = (thread.bits() | thread.constant) & offset ? b_.CreateXor(own, b_.getInt32(offset))
+                                                            : b_.CreateAdd(own, b_.getInt32(offset));
+  return b_.CreateGEP(b_.getInt8Ty(), shared_pointer(shared), b_.CreateZExt(place, b_.getInt64Ty()));
+}
+
+// A pass's stores.
+void KernelEmitter::store_exchanged(const SharedExchange& plan, std::int64_t shared, const Values& from,
+                                    int pass) {
+  const std::size_t stores = plan.stores.size() / static_cast<std::size_t>(plan.passes);
+  store_exchanged(plan, shared, from,
+                  std::span(plan.stores).subspan(static_cast<std::size_t>(pass) * stores, stores));
+}
+
+void KernelEmitter::store_exchanged(const SharedExchange& plan, std::int64_t shared, const Values& from,
+                                    std::span<const SharedExchange::Access> stores) {
+  if (stores.empty()) return;
+  llvm::Type* stored = stored_type(b_, from[static_cast<std::size_t>(stores[0].registers[0])]->getType());
+  const std::uint64_t size = module_.getDataLayout().getTypeStoreSize(stored);
+  Value* loud = b_.CreateAnd(b_.CreateICmpEQ(b_.CreateAnd(lane_, plan.silent.lanes), b_.getInt32(0)),
+                             b_.CreateICmpEQ(b_.CreateAnd(warp_, plan.silent.warps), b_.getInt32(0)));
+  Value* own = thread_number(plan.store_offset);
+  auto store_all = [&] {
+    for (const SharedExchange::Access& access : stores) {
+      const int count = static_cast<int>(access.registers.size());
+      auto element = [&](int p) {
+        return as_stored(b_, from[static_cast<std::size_t>(access.registers[static_cast<std::size_t>(p)])]);
+      };
+      Value* v = count == 1 ? element(0) : llvm::PoisonValue::get(emit::lanes_type(stored, count));
+      for (int p = 0; count > 1 && p < count; ++p)
+        v = b_.CreateInsertElement(v, element(p), static_cast<std::uint64_t>(p));
+      b_.CreateAlignedStore(v, exchanged_place(plan.store_offset, own, shared, access.offset),
+                            llvm::Align(size * static_cast<std::uint64_t>(count)));
+    }
+  };
+  if (plan.silent == Copies{.registers = plan.silent.registers})
+    store_all();
+  else
+    emit::emit_if(b_, loud, store_all);
+}
+
 Values KernelEmitter::emit_plan(const SharedExchange& plan, const Values& from) {
-  llvm::Type* type = from[0]->getType();
-  llvm::Type* stored = type->isIntegerTy(1) ? b_.getInt8Ty() : type->isPointerTy() ? b_.getInt64Ty() : type;
-  auto raw = [&](Value* v) {
-    return stored == type ? v : type->isPointerTy() ? b_.CreatePtrToInt(v, stored) : b_.CreateZExt(v, stored);
-  };
-  auto cooked = [&](Value* v) {
-    return stored == type ? v : type->isPointerTy() ? b_.CreateIntToPtr(v, type) : b_.CreateTrunc(v, type);
-  };
+  llvm::Type *type = from[0]->getType(), *stored = stored_type(b_, type);
   const std::int64_t shared = allocate_shared(plan.bytes);
   const Touch writing{
       .kind = Touch::Kind::Shared, .write = true, .begin = shared, .end = shared + plan.bytes};
   const Touch reading{.kind = Touch::Kind::Shared, .begin = shared, .end = shared + plan.bytes};
-  auto address = [&](const ThreadFunction& thread, Value* own, std::uint32_t offset) {
-    // Addition where no bit is in both, which folds into the instruction.
-    Value* place = (thread.bits() | thread.constant) & offset ? b_.CreateXor(own, b_.getInt32(offset))
-                                                              : b_.CreateAdd(own, b_.getInt32(offset));
-    return b_.CreateGEP(b_.getInt8Ty(), shared_pointer(shared), b_.CreateZExt(place, b_.getInt64Ty()));
-  };
-  const llvm::DataLayout& data = module_.getDataLayout();
-  const std::uint64_t size = data.getTypeStoreSize(stored);
-  Value* silent = b_.CreateAnd(b_.CreateICmpEQ(b_.CreateAnd(lane_, plan.silent.lanes), b_.getInt32(0)),
-                               b_.CreateICmpEQ(b_.CreateAnd(warp_, plan.silent.warps), b_.getInt32(0)));
-  Value *store_own = thread_number(plan.store_offset), *load_own = thread_number(plan.load_offset);
+  const std::uint64_t size = module_.getDataLayout().getTypeStoreSize(stored);
+  Value* own = thread_number(plan.load_offset);
   Values loaded(plan.copy_of.size(), nullptr);
-  const std::size_t passes = static_cast<std::size_t>(plan.passes), stores = plan.stores.size() / passes,
-                    loads = plan.loads.size() / passes;
-  for (std::size_t pass = 0; pass < passes; ++pass) {
+  const std::size_t loads = plan.loads.size() / static_cast<std::size_t>(plan.passes);
+  for (int pass = 0; pass < plan.passes; ++pass) {
     touch(writing);
-    auto store_all = [&] {
-      for (std::size_t s = pass * stores; s < (pass + 1) * stores; ++s) {
-        const SharedExchange::Access& access = plan.stores[s];
-        const int count = static_cast<int>(access.registers.size());
-        Value* v = raw(from[static_cast<std::size_t>(access.registers[0])]);
-        if (count > 1) {
-          v = llvm::PoisonValue::get(emit::lanes_type(stored, count));
-          for (int p = 0; p < count; ++p)
-            v = b_.CreateInsertElement(
-                v, raw(from[static_cast<std::size_t>(access.registers[static_cast<std::size_t>(p)])]),
-                static_cast<std::uint64_t>(p));
-        }
-        b_.CreateAlignedStore(v, address(plan.store_offset, store_own, access.offset),
-                              llvm::Align(size * static_cast<std::uint64_t>(count)));
-      }
-    };
-    if (plan.silent == Copies{.registers = plan.silent.registers})
-      store_all();
-    else
-      emit::emit_if(b_, silent, store_all);
+    store_exchanged(plan, shared, from, pass);
     if (plan.within_warp)
       exchange_in_warp(reading);
     else
       touch(reading);
-    for (std::size_t l = pass * loads; l < (pass + 1) * loads; ++l) {
+    const std::size_t begin = static_cast<std::size_t>(pass) * loads;
+    for (std::size_t l = begin; l < begin + loads; ++l) {
       const SharedExchange::Access& access = plan.loads[l];
       const int count = static_cast<int>(access.registers.size());
       Value* v = b_.CreateAlignedLoad(emit::lanes_type(stored, count),
-                                      address(plan.load_offset, load_own, access.offset),
+                                      exchanged_place(plan.load_offset, own, shared, access.offset),
                                       llvm::Align(size * static_cast<std::uint64_t>(count)));
       for (int p = 0; p < count; ++p)
         loaded[static_cast<std::size_t>(access.registers[static_cast<std::size_t>(p)])] =
-            cooked(count == 1 ? v : b_.CreateExtractElement(v, static_cast<std::uint64_t>(p)));
+            from_stored(b_, count == 1 ? v : b_.CreateExtractElement(v, static_cast<std::uint64_t>(p)), type);
     }
   }
   Values result;

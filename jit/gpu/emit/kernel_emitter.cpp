@@ -1,6 +1,8 @@
 // The entry point, the walk over regions, and scalars.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
+#include <kiln/jit/gpu/register_need.h>
+
 #include <algorithm>
 
 namespace kiln::gpu {
@@ -15,6 +17,8 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
       arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
       uses_(ir::count_uses(kernel.body)) {
   numbers_.math.hardware = &math_;
+  constexpr std::int64_t plenty = 96; // a heuristic
+  if (register_need(kernel, plan).at_once > plenty) find_streams(kernel.body);
 }
 
 void KernelEmitter::run() {
@@ -126,6 +130,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   default: break;
   }
   if (op.num_results() == 1 && op.result()->type.is_scalar()) return emit_scalar(op);
+  if (streams_.contains(&op)) return; // its product loads it
   const LinearLayout* layout = op.num_results() == 1 ? plan_.find(op.result()) : nullptr;
   internal_check(op.num_results() == 1 && (layout || !plan_.find(op.result())),
                  "the GPU back end does not lower " + std::string(ir::name(op.code)));

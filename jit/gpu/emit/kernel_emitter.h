@@ -18,7 +18,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace kiln::gpu {
 
@@ -66,6 +68,11 @@ private:
   Values convert(const Values& from, const LinearLayout& have, const LinearLayout& want);
   Values emit_plan(const WarpShuffles& plan, const Values& from);
   Values emit_plan(const SharedExchange& plan, const Values& from);
+  llvm::Value* exchanged_place(const ThreadFunction& thread, llvm::Value* own, std::int64_t shared,
+                               std::uint32_t offset);
+  void store_exchanged(const SharedExchange& plan, std::int64_t shared, const Values& from, int pass = 0);
+  void store_exchanged(const SharedExchange& plan, std::int64_t shared, const Values& from,
+                       std::span<const SharedExchange::Access> stores);
   Values flipped(Values values, const ThreadFunction& flip);
   llvm::Value* thread_number(const ThreadFunction& f);
   Values exchange(const Values& from, const LinearLayout& have,
@@ -92,9 +99,15 @@ private:
     int vector = 1;                           // neighbouring registers that one aligned access serves
     std::string_view cache;                   // a hint, as Machine takes it
   };
+  struct Registers { // some of a layout's
+    int first = 0, count = 0;
+  };
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
+  Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
+                     Registers of);
   void emit_view_load(const ir::Op& op);
-  void emit_view_places(const ir::Op& op); // pointers or masks
+  Values load_part(const ir::Op& op, const LinearLayout& layout, Registers part); // looked at, unordered
+  void emit_view_places(const ir::Op& op);                                        // pointers or masks
   void emit_view_store(const ir::Op& op);
   void emit_element_load(const ir::Op& op); // through pointers, or gathered
   void emit_element_store(const ir::Op& op);
@@ -136,10 +149,13 @@ private:
   static Meeting same_indices(const ir::Type& view);
   bool same_elements(const ir::Op& a, const ir::Op& b) const;
   static bool steps_apart(const ir::Op& loop, const ir::Op& a, const ir::Op& b);
+  static std::unordered_set<const ir::Value*> changing_in(const ir::Op& loop);
   // Around the emission of a loop's body.
   struct OpenLoop {
     Touches before;
     std::vector<LoopStart> outer;
+    std::int64_t shared_floor = 0;
+    std::size_t kept_factors = 0;
   };
   OpenLoop enter_loop(const ir::Op& op);
   void close_loop(const ir::Op& loop); // before it branches back
@@ -163,7 +179,31 @@ private:
 
   // dot.cpp, scan.cpp, atomics.cpp
   void emit_dot(const ir::Op& op);
-  void emit_mma(const ir::Op& op, const MmaFactors& factors);
+  // A factor on its way into fragments: in registers already, or in shared memory.
+  struct MmaFactor {
+    LinearLayout layout;
+    int in_word = 1;                  // elements
+    Values elements;                  // of the fragments' registers; null: not fetched yet
+    Values stored;                    // as they are before the exchange
+    const ir::Op* streamed = nullptr; // the load that writes them, part by part
+    DType dtype{};
+    std::optional<SharedExchange> exchange; // in one pass; none: in registers
+    bool kept = false;                      // is in shared memory since before the loop
+    std::int64_t shared = 0;
+    llvm::Value* own = nullptr;             // the thread's part of the offset of loads
+    std::vector<std::pair<int, int>> found; // by register: the load and its place there
+    std::vector<int> step;                  // by register: which fragments are fetched together
+    Values words;                           // by first register; null: not made yet
+    std::int64_t bytes() const { return (exchange->bytes + 127) / 128 * 128; }
+  };
+  void emit_mma(const ir::Op& op, const MmaFactors& kinds);
+  MmaFactor mma_factor(const ir::Op& op, int which, const MmaFactors& kinds);
+  void write_factor(MmaFactor& factor, std::int64_t shared);
+  void stream_factor(MmaFactor& factor);
+  void find_streams(const ir::Region& region);
+  void share_factors(std::vector<MmaFactor>& factors);
+  void keep_factors(const ir::Op& loop); // those that do not change in it
+  llvm::Value* mma_word(MmaFactor& factor, int first);
   llvm::Value* mma_element(llvm::Value* v, DType t);
   void emit_scan(const ir::Op& op);
   void emit_atomic(const ir::Op& op);
@@ -200,6 +240,7 @@ private:
   llvm::Value *thread_ = nullptr, *lane_ = nullptr, *warp_ = nullptr, *overlap_ = nullptr;
   llvm::GlobalVariable* shared_ = nullptr;
   std::int64_t shared_bytes_ = 0, next_shared_ = 0;
+  std::int64_t shared_floor_ = 0; // bytes below hold kept factors
 
   std::unordered_map<const ir::Value*, int> uses_;
   std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
@@ -207,8 +248,16 @@ private:
   std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_;            // the first is where it lives
   std::vector<std::pair<const ir::Value*, std::function<Values()>>> loaded_; // and not looked at
   std::vector<std::pair<std::pair<std::string, int>, llvm::Value*>> thread_parts_;
-  Touches touched_;                    // since the last barrier
-  std::vector<LoopStart> loop_starts_; // of the loops around
+  struct KeptFactor {
+    const ir::Value* value = nullptr;
+    DType dtype{};
+    MmaFactor factor;
+  };
+  std::vector<KeptFactor> kept_factors_; // of the loops around
+  // Loads, and what permutes them, that a product alone uses: they go to shared memory part by part.
+  std::unordered_map<const ir::Op*, const ir::Op*> streams_; // to the load
+  Touches touched_;                                          // since the last barrier
+  std::vector<LoopStart> loop_starts_;                       // of the loops around
 };
 
 } // namespace kiln::gpu

@@ -46,12 +46,16 @@ bool starts_aligned(const LinearLayout& layout, int axis, int vector) {
 // Addresses and predicates of a view's tile. `axes[t]` is the view axis of tile axis t.
 KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearLayout& layout,
                                                  const std::vector<std::int64_t>& axes) {
+  return view_access(op, layout, axes, {0, 1 << layout.in_bits(in_register)});
+}
+
+KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearLayout& layout,
+                                                 const std::vector<std::int64_t>& axes, Registers of) {
   const ir::Value* view = op.operand(0);
   const ir::Type& view_type = view->type;
   const ir::Type& tile = op.is(Opcode::ViewStore) ? op.stored_value()->type : op.result()->type;
   ViewFacts& v = facts(view);
   const auto offsets = op.view_offsets();
-  const int registers = 1 << layout.in_bits(in_register);
   auto* bytes = b_.getInt8Ty();
   const int size = memory_bytes(view_type.dtype);
 
@@ -91,7 +95,7 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
   }
   Value* thread_pointer =
       b_.CreateGEP(bytes, v.data, b_.CreateMul(base, b_.getInt64(static_cast<std::uint64_t>(size))));
-  for (int r = 0; r < registers; ++r) {
+  for (int r = of.first; r < of.first + of.count; ++r) {
     Value* offset = b_.getInt64(0);
     for (std::size_t t = 0; t < axes.size(); ++t) {
       // Relative to the thread's part: an addition, or a difference where a bit is in both.
@@ -106,7 +110,8 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
 
   // Only a tile at an edge asks for these, so they are computed where they are used.
   auto bounds = std::make_shared<std::vector<std::pair<Value*, Value*>>>();
-  result.wanted = [this, &layout, &v, offsets, tile, view_axis, uniform, bounds](int r) {
+  result.wanted = [this, &layout, &v, offsets, tile, view_axis, uniform, bounds, of](int own) {
+    const int r = of.first + own;
     if (bounds->empty())
       for (std::size_t t = 0; t < view_axis.size(); ++t) {
         // Along this axis the tile's elements [low, high) lie inside the view.
@@ -127,7 +132,7 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
     }
     return wanted;
   };
-  result.in_tile = [this, &layout, tile](int r) { return inside_tile(layout, r, tile); };
+  result.in_tile = [this, &layout, tile, of](int r) { return inside_tile(layout, of.first + r, tile); };
 
   // Vectors, where the view's rows and the tile's place in them are aligned.
   if (view_type.layout == LayoutClass::Aligned)
@@ -223,31 +228,42 @@ std::function<Values()> KernelEmitter::load(const Access& access, DType t, const
   llvm::Type *bits = b_.getIntNTy(static_cast<unsigned>(size) * 8),
              *type = access_type(b_, vector * size, size);
   const auto v = static_cast<std::size_t>(vector);
+  // Narrow elements wait in whole words: many of them in a register each would fill a thread's.
+  constexpr std::size_t few = 8;
+  std::size_t together = v;
+  if (access.pointers.size() > few) together = std::max(v, static_cast<std::size_t>(std::max(1, 4 / size)));
+  if (access.pointers.size() % together != 0) together = v;
+  llvm::Type* word = access_type(b_, static_cast<int>(together) * size, size)->getScalarType();
   auto append = [](Values& all, const Values& more) { all.insert(all.end(), more.begin(), more.end()); };
   auto by_element = [&] {
     Values words;
-    for (std::size_t r = 0; r < access.pointers.size(); r += v) {
+    for (std::size_t r = 0; r < access.pointers.size(); r += together) {
       Values elements;
-      for (std::size_t i = r; i < r + v; ++i) {
+      for (std::size_t i = r; i < r + together; ++i) {
         Value* wanted = access.wanted(static_cast<int>(i));
         Value* raw = b_.CreateBitCast(emit::to_memory(b_, numbers_, otherwise[i], t), bits);
         elements.push_back(machine_.load_if(b_, bits, access.pointers[i], wanted ? wanted : b_.getTrue(), raw,
                                             access.cache));
       }
-      append(words, packed(b_, type->getScalarType(), elements));
+      append(words, packed(b_, word, elements));
     }
     return words;
   };
   auto whole_vectors = [&] {
     Values words;
-    for (std::size_t r = 0; r < access.pointers.size(); r += v) {
-      Value* in_tile = access.in_tile(static_cast<int>(r));
-      if (!in_tile && !access.cache.empty()) in_tile = b_.getTrue();
-      append(words, words_of(b_, in_tile ? machine_.load_if(b_, type, access.pointers[r], in_tile,
-                                                            llvm::Constant::getNullValue(type), access.cache)
-                                         : b_.CreateAlignedLoad(
-                                               type, access.pointers[r],
-                                               llvm::Align(static_cast<std::uint64_t>(vector * size)))));
+    for (std::size_t r = 0; r < access.pointers.size(); r += together) {
+      Values parts;
+      for (std::size_t i = r; i < r + together; i += v) {
+        Value* in_tile = access.in_tile(static_cast<int>(i));
+        if (!in_tile && !access.cache.empty()) in_tile = b_.getTrue();
+        append(parts,
+               words_of(b_, in_tile ? machine_.load_if(b_, type, access.pointers[i], in_tile,
+                                                       llvm::Constant::getNullValue(type), access.cache)
+                                    : b_.CreateAlignedLoad(
+                                          type, access.pointers[i],
+                                          llvm::Align(static_cast<std::uint64_t>(vector * size)))));
+      }
+      append(words, packed(b_, word, parts));
     }
     return words;
   };
@@ -367,6 +383,7 @@ std::vector<std::int64_t> axes_of(const ir::Op& op) { return op.integers("axes")
 } // namespace
 
 void KernelEmitter::emit_view_load(const ir::Op& op) {
+  if (streams_.contains(&op)) return;
   touch(*memory_touch(op));
   const LinearLayout layout = layout_of(op.result());
   Access access = view_access(op, layout, axes_of(op));
@@ -379,6 +396,16 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
     otherwise.assign(access.pointers.size(), llvm::Constant::getNullValue(emit::compute_type(context_, t)));
   if (op.mask()) apply_mask(access, registers(op.mask(), layout));
   define_loaded(op.result(), layout, load(access, t, otherwise));
+}
+
+// Of a load without a mask and another value.
+Values KernelEmitter::load_part(const ir::Op& op, const LinearLayout& layout, Registers part) {
+  Access access = view_access(op, layout, axes_of(op), part);
+  access.cache = op.text("cache");
+  const DType t = op.result()->type.dtype;
+  return load(
+      access, t,
+      Values(access.pointers.size(), llvm::Constant::getNullValue(emit::compute_type(context_, t))))();
 }
 
 void KernelEmitter::emit_view_places(const ir::Op& op) {

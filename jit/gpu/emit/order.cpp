@@ -161,17 +161,21 @@ void KernelEmitter::merge(Touches& into, const Touches& more) {
 // What meets accesses before the loop has its barrier before the loop, not in each iteration.
 KernelEmitter::OpenLoop KernelEmitter::enter_loop(const ir::Op& op) {
   settle();
+  const std::int64_t floor = shared_floor_;
+  const std::size_t kept = kept_factors_.size();
+  keep_factors(op);
   for (const auto& region : op.regions)
     ir::walk(*region, [&](const ir::Op& inner) {
       if (auto next = memory_touch(inner)) order_before(*next);
     });
-  OpenLoop loop{touched_, loop_starts_};
+  OpenLoop loop{touched_, loop_starts_, floor, kept};
   loop_starts_.emplace_back();
   return loop;
 }
 
-void KernelEmitter::close_loop(const ir::Op& loop) {
-  std::unordered_set<const ir::Value*> changing; // from iteration to iteration
+// Values that differ from iteration to iteration.
+std::unordered_set<const ir::Value*> KernelEmitter::changing_in(const ir::Op& loop) {
+  std::unordered_set<const ir::Value*> changing;
   auto add_arguments = [&](const ir::Op& op) {
     for (const auto& region : op.regions)
       for (const auto& arg : region->args)
@@ -184,6 +188,11 @@ void KernelEmitter::close_loop(const ir::Op& loop) {
         changing.insert(result.get());
       add_arguments(op);
     });
+  return changing;
+}
+
+void KernelEmitter::close_loop(const ir::Op& loop) {
+  const auto changing = changing_in(loop);
   auto of_elements = [&](const ir::Op& a, const ir::Op& b) {
     if (steps_apart(loop, a, b)) return Meeting::IfViewsOverlap;
     const bool stays = std::ranges::none_of(
@@ -203,6 +212,8 @@ void KernelEmitter::close_loop(const ir::Op& loop) {
 // The body may not have run.
 void KernelEmitter::leave_loop(const OpenLoop& loop) {
   loaded_.clear();
+  shared_floor_ = loop.shared_floor;
+  kept_factors_.resize(loop.kept_factors);
   merge(touched_, loop.before);
   for (std::size_t i = 0; i < loop_starts_.size(); ++i) {
     loop_starts_[i].closed = loop.outer[i].closed;
@@ -215,7 +226,8 @@ void KernelEmitter::leave_loop(const OpenLoop& loop) {
 std::int64_t KernelEmitter::allocate_shared(std::int64_t bytes) {
   constexpr std::int64_t apart = 8 << 10, alignment = 16;
   bytes = (bytes + alignment - 1) / alignment * alignment;
-  if (next_shared_ + bytes > std::max(apart, bytes)) next_shared_ = 0;
+  next_shared_ = std::max(next_shared_, shared_floor_);
+  if (next_shared_ + bytes > shared_floor_ + std::max(apart, bytes)) next_shared_ = shared_floor_;
   const std::int64_t at = next_shared_;
   next_shared_ += bytes;
   shared_bytes_ = std::max(shared_bytes_, next_shared_);
