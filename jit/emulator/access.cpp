@@ -96,6 +96,8 @@ private:
       Block* other = block->cluster[rank - 1];
       if (other != block && space == Space::Shared)
         return fault(Fault::OutOfBounds, l, "in another block's shared memory, which takes .shared::cluster");
+      if (other != block && other->done())
+        return fault(Fault::UseAfterFree, l, "in the shared memory of a block whose threads have all exited");
       block = other;
       a &= (std::uint64_t(1) << cluster_shift) - 1;
     }
@@ -216,6 +218,9 @@ void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_
     for (Mask rest = lanes; rest; rest &= rest - 1)
       locator.lane(std::countr_zero(rest), space);
   }
+  w.execution.looks += kind != AccessKind::Write;
+  if (kind == AccessKind::Write && to.lanes)
+    w.execution.events += to.region[std::countr_zero(to.lanes)]->kind < Region::Kind::Local;
   if (Probe* probe = w.execution.probe; probe && to.lanes)
     probe->access({w, i, kind, asynchronous, to.lanes, bytes, to.host, to.region, data});
 }

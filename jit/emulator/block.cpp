@@ -47,6 +47,11 @@ Block::Block(Execution& e, std::array<std::uint32_t, 3> where, std::uint32_t r)
   }
 }
 
+std::uint32_t Block::threads() const {
+  const auto& size = execution.launch.block;
+  return size[0] * size[1] * size[2];
+}
+
 std::uint32_t Block::alive_threads() const {
   std::uint32_t n = 0;
   for (const auto& w : warps)
@@ -115,9 +120,18 @@ void Block::open_barriers() {
   for (int id = 0; id < 16; ++id) {
     BarrierState& b = barriers[id];
     if (!b.arrived || b.arrived < (b.expected ? b.expected : alive_threads())) continue;
+    const std::uint32_t exited = b.expected ? 0 : threads() - alive_threads();
     for (auto& w : warps)
       for (Fragment& f : w->fragments())
-        if (f.state == Fragment::State::AtBarrier && f.barrier == id) w->release(f);
+        if (f.state == Fragment::State::AtBarrier && f.barrier == id) {
+          if (exited && !execution.stopped)
+            execution.found(Fault::BarrierDivergence, *w, f.frame->function->code[f.at],
+                            std::countr_zero(f.lanes),
+                            "waits for all threads of the block, and " + std::to_string(exited) +
+                                " of them have exited without coming here",
+                            static_cast<std::uint64_t>(std::popcount(f.lanes)));
+          w->release(f);
+        }
     if (execution.probe) execution.probe->barrier_opened(*this, id);
     b = {};
   }
@@ -187,7 +201,7 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     std::erase_if(alive, [](Warp* w) { return w->done(); });
     if (alive.empty()) {
       for (auto& b : blocks)
-        b->finish();
+        b->finish(), b->check_mbarriers();
       return;
     }
     for (Warp* w : alive)
@@ -197,7 +211,9 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     Warp& w = *ready[draw % ready.size()];
     // Mostly long turns, which are quick; sometimes short ones, which find more.
     const std::uint64_t turn = draw >> 61 ? 8192 : 1 + (draw >> 32) % 64;
+    const std::uint64_t before = report.warp_instructions;
     w.run(turn);
+    if (spinning(blocks, ready, report.warp_instructions - before)) return deadlock(blocks);
     if (w.done() && w.block.done()) w.block.finish();
     advance_flights(blocks, w, ready.size(), draw);
   }
@@ -272,59 +288,6 @@ void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane
     report.finished = false;
     stopped = true;
   }
-}
-
-// Nobody can go on: who waits where?
-void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
-  std::string text;
-  int told = 0;
-  bool divergent = false;
-  const Warp* first = nullptr;
-  const Instruction* where = nullptr;
-  int lane = 0;
-  for (auto& b : blocks)
-    for (auto& w : b->warps) {
-      for (Fragment& f : w->fragments()) {
-        const Instruction& i = f.frame->function->code[f.at];
-        if (!first) first = w.get(), where = &i, lane = std::countr_zero(f.lanes);
-        const bool partial =
-            f.state == Fragment::State::AtCollective && f.members == 0 && f.lanes != w->alive();
-        divergent |= partial;
-        if (told++ < 8) {
-          char mask[16];
-          std::snprintf(mask, sizeof mask, "0x%08x", f.lanes);
-          text += (text.empty() ? "" : "; ") + std::string("block ") + triple(b->index) + " warp " +
-                  std::to_string(w->index) + " lanes " + mask + " wait at line " + std::to_string(i.line) +
-                  (source(i).empty() ? "" : " (" + source(i) + ")");
-          const std::string& opcode = f.frame->function->opcodes[f.at];
-          text += ", " + opcode;
-          if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) {
-            text += ", where " + std::to_string(b->cluster.front()->cluster_arrived) +
-                    " threads of the cluster are";
-          } else if (f.state == Fragment::State::AtBarrier && f.barrier == register_barrier) {
-            text += ", which asks for " + std::to_string(f.frame->function->code[f.at].count) +
-                    " registers a thread, has " + std::to_string(w->registers_per_thread) +
-                    ", and the block has " + std::to_string(b->free_registers) + " left for all";
-          } else if (f.state == Fragment::State::AtBarrier) {
-            const BarrierState& s = b->barriers[f.barrier];
-            text += ", where " + std::to_string(s.arrived) + " of " +
-                    std::to_string(s.expected ? s.expected : b->alive_threads()) +
-                    " threads are at barrier " + std::to_string(f.barrier);
-          } else if (partial) {
-            text += ", which all lanes of a warp must execute together";
-          } else {
-            std::snprintf(mask, sizeof mask, "0x%08x", f.members & w->alive() & ~f.lanes);
-            text += std::string(", for lanes ") + mask;
-          }
-        }
-      }
-    }
-  if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
-  report.finished = false;
-  if (first)
-    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
-          "is never passed, nobody can go on: " + text);
-  stopped = true;
 }
 
 } // namespace kiln::emulator

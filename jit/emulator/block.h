@@ -41,8 +41,11 @@ public:
   Agreement& multiplications(int warpgroup) { return multiplications_[warpgroup]; }
   Agreement& register_changes(int warpgroup) { return register_changes_[warpgroup]; }
 
+  std::uint32_t threads() const;
   std::uint32_t alive_threads() const;
   bool done() const;
+  std::map<std::uint8_t*, std::pair<Warp*, const Instruction*>> mbarriers; // and who initialised them
+  void check_mbarriers();                                                  // at the end
   void open_cluster_barrier();
   void open_register_barrier();
   void finish();        // its threads are done
@@ -72,6 +75,8 @@ public:
   std::uint64_t budget;
   bool stopped = false; // nothing more is to run
   std::uint64_t flights_issued = 0;
+  std::uint64_t looks = 0;  // accesses that can tell of what others do
+  std::uint64_t events = 0; // counts what others could see: changes of memory, arrivals, exits
 
   // Adds to the report, or counts one more of the same kind at the same place.
   void found(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
@@ -84,8 +89,11 @@ private:
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
   void advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
                        std::uint64_t draw);
+  bool spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
+                std::uint64_t instructions);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
 
+  std::uint64_t seen_events_ = 0, quiet_ = 0, hurry_ = 1;
   std::uint64_t fruitless_ = 0, since_landing_ = 0;                         // turns
   std::map<std::tuple<const Instruction*, Fault, int>, std::size_t> known_; // findings, by line of the other
   std::unique_ptr<Probe> checker_, both_;

@@ -18,6 +18,7 @@ void Flights::issue(std::unique_ptr<Flight> flight) {
   Execution& e = block_.execution;
   Flight& f = *flight;
   f.id = ++e.flights_issued;
+  ++e.events;
   f.unread = f.flying = f.lanes;
   f.unwaited = f.queue == Flight::Queue::Mbarrier ? 0 : f.lanes;
   flights_.push_back(std::move(flight));
@@ -38,6 +39,7 @@ void Flights::read(Flight& f, Mask lanes) {
   lanes &= f.unread;
   if (!lanes) return;
   f.unread &= ~lanes;
+  ++block_.execution.events;
   f.read(lanes);
   if (block_.execution.probe && !f.unread) block_.execution.probe->read(f);
 }

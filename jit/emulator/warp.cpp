@@ -19,7 +19,8 @@ int first(Mask m) { return std::countr_zero(m); }
 
 } // namespace
 
-Warp::Warp(Execution& e, Block& b, int n, Mask lanes) : execution(e), block(b), index(n), alive_(lanes) {
+Warp::Warp(Execution& e, Block& b, int n, Mask lanes)
+    : execution(e), block(b), index(n), all_(lanes), alive_(lanes) {
   const auto& size = e.launch.block;
   for (int l = 0; l < warp_size; ++l) {
     const std::uint32_t t = static_cast<std::uint32_t>(n * warp_size + l);
@@ -263,6 +264,14 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         continue;
       }
       const bool aligned = i.target == no_register;
+      if (aligned && m != f.lanes)
+        execution.found(Fault::BarrierDivergence, *this, i, first(m),
+                        "is .aligned, and the guard holds for some lanes of a warp only",
+                        static_cast<std::uint64_t>(std::popcount(m)));
+      if (aligned && i.step == Step::Collective && alive_ != all_)
+        execution.found(Fault::BarrierDivergence, *this, i, first(m),
+                        "takes a whole warp, of which " + std::to_string(std::popcount(all_ & ~alive_)) +
+                            " lanes have exited");
       if (m == f.lanes && (aligned ? m == alive_ : i.step == Step::Barrier)) {
         if (i.step == Step::Barrier) {
           arrive(f, i, m);
@@ -437,6 +446,7 @@ void Warp::leave(Fragment& f, Mask m) {
 
 void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
+  ++execution.events;
   for (auto& frame : frames_)
     frame->lanes &= ~lanes;
   if (execution.probe) execution.probe->lanes_exited(*this, lanes);
@@ -450,6 +460,7 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
     if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
     for (Mask rest = m; rest; rest &= rest - 1)
       cluster_phase[first(rest)] = leader.cluster_phase;
+    ++execution.events;
     leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
     ++f.at;
     block.open_barriers();
@@ -533,6 +544,7 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
                         (expected ? std::to_string(expected) : "all") + " threads, while others (line " +
                         std::to_string(barrier.line) + ") wait for " +
                         (barrier.expected ? std::to_string(barrier.expected) : "all"));
+  ++execution.events;
   barrier.line = i.line;
   barrier.expected = expected;
   const auto here = static_cast<std::uint32_t>(std::popcount(m));

@@ -100,6 +100,14 @@ public:
   void refresh(); // after fragments changed from outside
   void yield() { yielded_ = true; }
   bool yielded() const { return yielded_; } // in its last turn
+  bool repeats();                           // it comes back to the state it was in: runs it for a while
+  struct FailedTest {
+    const Instruction* instruction = nullptr; // null if the last one passed
+    const std::uint8_t* mbarrier = nullptr;
+    int lane = 0;
+  };
+  const FailedTest& failed_test() const { return failed_test_; }
+  void set_failed_test(FailedTest t) { failed_test_ = t; }
   void exit_lanes(Mask lanes);
 
   std::uint32_t copy_group[warp_size] = {};  // of cp.async: the number of the open group of each lane
@@ -126,8 +134,9 @@ private:
 
   std::uint8_t* registers_ = nullptr;
   Frame* frame_ = nullptr;
-  Mask alive_;
+  Mask all_, alive_; // at first, and now
   bool ready_ = true, yielded_ = false;
+  FailedTest failed_test_;
   std::vector<Fragment> fragments_;
   std::size_t current_ = 0;
   std::uint64_t turn_ = 0; // instructions since the current fragment was chosen while others were ready

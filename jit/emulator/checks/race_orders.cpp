@@ -304,6 +304,33 @@ void RaceChecker::waited(Warp& w, const Instruction&, Mask lanes, const Flight& 
   if (!only_read) p.finish(lanes, w.alive(), at->second.block, slot + 1, at->second.stamp);
 }
 
-void RaceChecker::lanes_exited(Warp&, Mask) {}
+// --- The end of a block, whose shared memory others may be in
+// -------------------------------------------------------------
+
+void RaceChecker::reached(BlockState& owner, const Actor& by) {
+  for (auto& v : owner.visits)
+    if (v.warp == &by.warp && v.touch.lanes == by.as.lanes) {
+      v.touch = by.as;
+      v.instruction = &by.instruction;
+      return;
+    }
+  owner.visits.push_back({by.as, &by.warp, &by.instruction});
+}
+
+void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
+  if (cluster_size_ == 1) return;
+  BlockState& s = state(w.block);
+  s.at_exit.join(release(w, lanes));
+  if (!w.block.done()) return;
+  for (const auto& v : s.visits) {
+    const int l = std::countr_zero(v.touch.lanes);
+    const std::uint32_t slot = v.touch.unit * slots_of_warp + static_cast<std::uint32_t>(l);
+    if (!s.at_exit.seen->knows(v.touch.block, slot, v.touch.stamp))
+      execution_.found(
+          Fault::UseAfterFree, *v.warp, *v.instruction, l,
+          "works in the shared memory of another block, which may have ended before: nothing keeps it "
+          "until then");
+  }
+}
 
 } // namespace kiln::emulator

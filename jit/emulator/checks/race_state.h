@@ -23,6 +23,13 @@ struct RaceChecker::BlockState {
     std::uint32_t stamp = 0;
     bool aloft = false;
   };
+  struct Visit { // of another block's warp to the shared memory here
+    Touch touch;
+    Warp* warp;
+    const Instruction* instruction;
+  };
+  std::vector<Visit> visits;
+  Knowledge at_exit; // of threads that have exited
   std::vector<Unit> units;
   std::size_t next_unit = 0;
 };

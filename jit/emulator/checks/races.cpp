@@ -89,6 +89,8 @@ void RaceChecker::access(const Access& a) {
   by.as.flags =
       static_cast<std::uint16_t>((a.kind != AccessKind::Read ? Touch::Writes : 0) |
                                  (strong ? Touch::Strong : 0) | static_cast<int>(scope) << Touch::ScopeShift);
+  const bool others_read =
+      i.step == Step::Collective && a.kind == AccessKind::Read && (a.lanes & (a.lanes - 1)) != 0;
   for (Mask rest = a.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     const Region& region = *a.region[l];
@@ -97,8 +99,13 @@ void RaceChecker::access(const Access& a) {
     Shadow& shadow = shadow_of(region, address);
     by.lane = l;
     by.as.lanes = by.program = bit(l);
+    if (others_read) { // ldmatrix: a lane gives the address, and others get what is there
+      by.lane = std::countr_zero(a.lanes & ~bit(l));
+      by.program = 0;
+    }
     by.in_shared = region.kind == Region::Kind::Shared;
     touch(shadow, address, a.bytes, by);
+    if (by.in_shared && &region != &a.warp.block.shared) reached(*by_region_.at(&region), by);
   }
   if (!of_mbarrier && (strong || (a.kind == AccessKind::Write && !words_.empty()))) synchronise(a);
 }
@@ -168,7 +175,7 @@ bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) con
 // Whether what `by` stores is what was stored before.
 bool RaceChecker::same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes,
                              const Actor& by) const {
-  if (!by.access || !by.access->data) return false;
+  if (!by.access || !by.access->data || before.flags & (Touch::Copy | Touch::Borrowed)) return false;
   const Access& a = *by.access;
   const std::uint8_t* host = a.host[by.lane];
   const bool shared = a.region[by.lane]->kind == Region::Kind::Shared;
@@ -196,14 +203,22 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
   for (std::uint32_t k = 0; k < inline_count; ++k)
     if (cell.first[k].same_actor(now) && !(now.lanes & ~cell.first[k].lanes)) return; // looked at before
   bool merged = false;
+  auto inclusive = [&](const Touch& a, const Touch& b) {
+    return a.strong() && b.strong() &&
+           (a.block == b.block || (a.scope() >= Scope::Gpu && b.scope() >= Scope::Gpu) ||
+            (a.scope() >= Scope::Cluster && b.scope() >= Scope::Cluster && same_cluster(a.block, b.block)));
+  };
+  // Whether a touch, which is followed by those up to `end`, happened before. Strong accesses of one word
+  // follow each other: who knows one of them knows those before it.
+  auto happened_before = [&](const Touch* t, const Touch* end) {
+    if (ordered(*t, by)) return true;
+    if (!t->strong() || now.strong()) return false;
+    return std::any_of(t + 1, end,
+                       [&](const Touch& later) { return inclusive(*t, later) && ordered(later, by); });
+  };
   // Looks at one touch; false if it need not be kept.
-  auto keep = [&](Touch& t) {
-    const bool before = ordered(t, by);
-    const bool conflict = (t.writes() || now.writes()) &&
-                          !(t.strong() && now.strong() &&
-                            (t.block == now.block || (t.scope() >= Scope::Gpu && now.scope() >= Scope::Gpu) ||
-                             (t.scope() >= Scope::Cluster && now.scope() >= Scope::Cluster &&
-                              same_cluster(t.block, now.block))));
+  auto keep = [&](Touch& t, bool before) {
+    const bool conflict = (t.writes() || now.writes()) && !inclusive(t, now);
     bool told = false;
     if (conflict && !before) {
       const bool one_operation = (now.flags & (Touch::Copy | Touch::Borrowed)) && t.same_actor(now);
@@ -223,34 +238,41 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
     }
     return true;
   };
-  if (cell.count <= Cell::here) {
+  // In two steps, as the later ones tell of those before.
+  auto look = [&](Touch* all, std::uint32_t count) {
+    std::uint64_t before = 0;
+    for (std::uint32_t k = 0; k < count; ++k)
+      before |= std::uint64_t(happened_before(all + k, all + count)) << k;
     std::uint32_t kept = 0;
-    for (std::uint32_t k = 0; k < cell.count; ++k)
-      if (keep(cell.first[k])) cell.first[kept++] = cell.first[k];
-    cell.count = kept;
+    for (std::uint32_t k = 0; k < count; ++k)
+      if (keep(all[k], before >> k & 1)) all[kept++] = all[k];
+    return kept;
+  };
+  if (cell.count <= Cell::here) {
+    cell.count = look(cell.first, cell.count);
     if (merged) return;
-    if (kept < Cell::here) {
+    if (cell.count < Cell::here) {
       cell.first[cell.count++] = now;
       return;
     }
   } else {
     auto& touches = shadow.more(cell).touches;
-    std::vector<Touch> all(cell.first, cell.first + Cell::here);
-    all.insert(all.end(), touches.begin(), touches.end());
-    std::size_t kept = 0;
-    for (std::size_t k = 0; k < all.size(); ++k)
-      if (keep(all[k])) all[kept++] = all[k];
-    all.resize(kept);
-    if (!merged && all.size() < most_touches) {
-      all.push_back(now);
-    } else if (!merged) { // forget one
-      dice_ = dice_ * 1664525 + 1013904223;
-      all[dice_ >> 26] = now;
+    Touch all[most_touches];
+    std::copy_n(cell.first, Cell::here, all);
+    std::copy(touches.begin(), touches.end(), all + Cell::here);
+    std::uint32_t kept = look(all, cell.count);
+    if (!merged) {
+      if (kept == most_touches) { // forget one
+        dice_ = dice_ * 1664525 + 1013904223;
+        std::copy(all + (dice_ >> 26) + 1, all + kept, all + (dice_ >> 26));
+        --kept;
+      }
+      all[kept++] = now;
     }
-    cell.count = static_cast<std::uint32_t>(all.size());
-    const std::size_t inside = std::min<std::size_t>(all.size(), Cell::here);
-    std::copy_n(all.begin(), inside, cell.first);
-    touches.assign(all.begin() + static_cast<std::ptrdiff_t>(inside), all.end());
+    cell.count = kept;
+    const std::uint32_t inside = std::min(kept, Cell::here);
+    std::copy_n(all, inside, cell.first);
+    touches.assign(all + inside, all + kept);
     return;
   }
   shadow.more(cell).touches.assign(1, now);

@@ -114,6 +114,7 @@ template <class T> void atomic(Warp& w, const Instruction& i, Mask m) {
                                at.region[l]->kind ==
                                    Region::Kind::Global); // f32 sums flush there, and not in shared memory
       std::memcpy(at.host[l] + e * sizeof(T), &now, sizeof(T));
+      w.execution.events += std::memcmp(&now, &old, sizeof(T)) != 0;
       if (r[0] != no_register) w.reg<T>(r[0])[l] = old;
     }
   }

@@ -59,6 +59,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     if (probe && s.phase != phase) probe->mbarrier_phase_ended(host);
   };
   bool failed = false;
+  Warp::FailedTest failing;
   Mask through = 0;
   std::unique_ptr<Arrival> later;
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
@@ -85,8 +86,12 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       s.phase = false;
       s.bytes = 0;
       s.valid = true;
+      w.block.mbarriers[at.host[l]] = {&w, &i};
       break;
-    case Inval: s.valid = false; break;
+    case Inval:
+      s.valid = false;
+      w.block.mbarriers.erase(at.host[l]);
+      break;
     case Expect: s.bytes += static_cast<std::int64_t>(b); break;
     case Complete:
       s.bytes -= static_cast<std::int64_t>(b);
@@ -122,6 +127,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       const bool old = op == Test ? State(b).phase : b & 1;
       const bool passed = s.phase != old;
       failed |= !passed;
+      if (!passed) failing = {&i, at.host[l], l};
       through |= Mask(passed) << l;
       w.pred(i.d) = (w.pred(i.d) & ~(Mask(1) << l)) | Mask(passed) << l;
       continue;
@@ -131,7 +137,9 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       fault("has " + std::to_string(s.bytes) + " bytes under way; 1048575 are possible");
     word = s.word();
     std::memcpy(at.host[l], &word, 8);
+    ++w.execution.events;
   }
+  if (tests) w.set_failed_test(failing);
   tell(MbarrierUse::Passed, through);
   if (later) {
     later->warp = &w;

@@ -51,6 +51,7 @@ struct Machine {
           emulator::Options o;
           o.arch = arch.substr(0, arch.find(' '));
           o.seed = seed;
+          o.checks.races = true;
           o.checks.uninitialised =
               arch.find("-G") == std::string::npos; // which copies padding through local memory
           return o;

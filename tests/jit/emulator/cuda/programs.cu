@@ -40,6 +40,7 @@ extern "C" __global__ void reduce(const float* x, int n, float* partial, float* 
   }
   __syncthreads();
   if (last && threadIdx.x == 0) {
+    __threadfence(); // makes the atomic above acquire what the others wrote
     float all = 0;
     for (int i = 0; i < gridDim.x; ++i)
       all += partial[i];
