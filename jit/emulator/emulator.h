@@ -160,6 +160,9 @@ struct Report {
   std::string json() const;
 };
 
+// Bytes of shared memory that a block may have on "sm_90a", say.
+std::uint64_t shared_bytes_of(const std::string& arch);
+
 class Probe;
 
 class Gpu {
@@ -175,6 +178,7 @@ public:
   void free(std::uint64_t address); // UserError unless it came from allocate
   void write(std::uint64_t to, const void* from, std::uint64_t bytes);
   void read(void* to, std::uint64_t from, std::uint64_t bytes) const;
+  void copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes); // what was unwritten stays so
   // Host memory becomes device memory at its own address, written already, until `forget`.
   void share(void* host, std::uint64_t bytes, std::string name = "", bool writable = true);
   void forget(void* host);

@@ -43,6 +43,8 @@ std::pair<int, char> capability(const std::string& target) {
 
 } // namespace
 
+std::uint64_t shared_bytes_of(const std::string& arch) { return shared_limit(capability(arch).first); }
+
 std::shared_ptr<const Module> Module::parse(std::string text, std::string name) {
   auto module = std::make_shared<Module>();
   module->tree_ = ptx::parse(std::move(text), std::move(name));
@@ -197,6 +199,25 @@ void Gpu::read(void* to, std::uint64_t from, std::uint64_t bytes) const {
     throw UserError("a copy of " + std::to_string(bytes) +
                     " bytes from the emulated GPU: " + state_->allocations.describe(from, bytes));
   std::memcpy(to, r->data + (from - r->base), bytes);
+}
+
+void Gpu::copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  if (!bytes) return;
+  auto find = [&](std::uint64_t address, const char* side) -> Region& {
+    Region* r = state_->allocations.containing(address, bytes);
+    if (!r || !r->alive)
+      throw UserError("a copy of " + std::to_string(bytes) + " bytes " + side +
+                      " the emulated GPU: " + state_->allocations.describe(address, bytes));
+    return *r;
+  };
+  Region &source = find(from, "from"), &target = find(to, "to");
+  std::memmove(target.data + (to - target.base), source.data + (from - source.base), bytes);
+  if (target.shadow.empty()) return;
+  std::uint8_t* shadow = target.shadow.data() + (to - target.base);
+  if (source.shadow.empty())
+    std::memset(shadow, 1, bytes);
+  else
+    std::memmove(shadow, source.shadow.data() + (from - source.base), bytes);
 }
 
 void Gpu::share(void* host, std::uint64_t bytes, std::string name, bool writable) {

@@ -120,6 +120,7 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   numbers.math = {.has_fma = true, .avx512 = false};
   numbers.convert = {.has_f16 = true, .has_bf16 = true};
   KernelEmitter emitter(module, lowered, plan, numbers, instructions, options.debug);
+  if (options.line_info) emitter.keep_lines();
   emitter.run();
   Ptx result;
   result.shape = emitter.shape();

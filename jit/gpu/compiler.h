@@ -16,6 +16,7 @@ struct Target {
 struct PtxOptions {
   int warps = 4;
   bool debug = false;     // asserts act
+  bool line_info = false; // .loc lines of the user's source, which debug has too
   bool keep_llvm = false; // fill Ptx::llvm
 };
 

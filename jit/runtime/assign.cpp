@@ -7,8 +7,9 @@
 #include <kiln/jit/runtime/buffer.h>
 #include <kiln/jit/runtime/compile.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
-#include <kiln/jit/runtime/cuda/reach.h>
 #include <kiln/jit/runtime/cuda/stream_memory.h>
+#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/runtime/reach.h>
 #include <kiln/jit/runtime/run_kernel.h>
 
 #include <memory>
@@ -85,9 +86,11 @@ public:
   }
   void enqueue(Stream& stream, std::unique_ptr<Buffer> temporary, bool small) {
     words_[0] = reinterpret_cast<std::uintptr_t>(temporary.get());
+    const bool emulated = stream.device().is_emulated();
     stream.enqueue(execute, words_, static_cast<std::size_t>(count_) * sizeof(std::uint64_t),
-                   {.small = small});
+                   {.small = small && !emulated});
     temporary.release(); // the command's now
+    if (emulated && options().debug) stream.synchronize();
   }
   // On a stream of a CUDA device, where kernels are commands of the driver's.
   void launch(Stream& stream, const Location& here) {
@@ -159,16 +162,16 @@ void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, c
 
 [[gnu::cold]] void refuse_memory(const std::string& what, const void* memory, Device device,
                                  const Location& here) {
-  throw UserError(here, "assign: " + what + " is " + cuda::why_unreachable(memory, device));
+  throw UserError(here, "assign: " + what + " is " + why_unreachable(memory, device));
 }
 
 void check_memory(const AssignPlan& plan, const AssignSite& site, Device device, const Location& here) {
-  if (!cuda::is_reachable(plan.out.data, device)) refuse_memory("the output", plan.out.data, device, here);
+  if (!is_reachable(plan.out.data, device)) refuse_memory("the output", plan.out.data, device, here);
   int view = 0;
   for (int i = 0; i < site.leaf_count; ++i) {
     if (site.leaves[i].kind != AssignLeaf::Kind::View) continue;
     const void* data = plan.views[view++].data;
-    if (!cuda::is_reachable(data, device))
+    if (!is_reachable(data, device))
       refuse_memory("operand " + std::to_string(i) + " of the expression", data, device, here);
   }
 }
@@ -183,7 +186,7 @@ void run_assign(Stream& stream, AssignSite& site, const AssignTarget& out, const
   AssignPlan plan;
   plan_assign(plan, site, out, operands, here);
   if (plan.elements == 0) return;
-  if (cuda::opened()) check_memory(plan, site, stream.device(), here);
+  if (memories_differ()) check_memory(plan, site, stream.device(), here);
   if (needs_temporary(plan)) return run_through_temporary(stream, site, plan, operands, here);
   Payload payload;
   payload.add(plan, site, operands, stream.device(), here);

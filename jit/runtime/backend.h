@@ -55,5 +55,6 @@ public:
 // UserError for a kernel or config that the device cannot have.
 std::unique_ptr<Backend> make_cpu_backend(const Compilation& c, Device device);
 std::unique_ptr<Backend> make_cuda_backend(const Compilation& c, Device device);
+std::unique_ptr<Backend> make_emulated_backend(const Compilation& c, Device device);
 
 } // namespace kiln

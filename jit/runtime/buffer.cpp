@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/block_cache.h>
 #include <kiln/jit/runtime/cuda/memory.h>
+#include <kiln/jit/runtime/emulated/device_state.h>
 
 #include <cstdlib>
 #include <string>
@@ -66,6 +67,9 @@ Buffer::Buffer(Device device, std::int64_t bytes, std::source_location here)
     auto memory = allocator.memory();
     room =
         ", which has " + std::to_string(memory.free_bytes) + " free of " + std::to_string(memory.total_bytes);
+  } else if (device.is_emulated()) {
+    data_ = emulated::DeviceState::get(device.index()).allocate(wanted);
+    if (data_) return;
   } else if (wanted <= largest_request) {
     std::uint64_t size = class_size(wanted);
     data_ = cache().take(size);
@@ -85,6 +89,8 @@ Buffer::~Buffer() {
   auto bytes = static_cast<std::uint64_t>(bytes_);
   if (device_.kind() == DeviceKind::Cuda)
     cuda::free_device_memory(device_.index(), data_, bytes);
+  else if (device_.is_emulated())
+    emulated::DeviceState::get(device_.index()).free(data_);
   else
     cache().give(data_, class_size(bytes));
 }

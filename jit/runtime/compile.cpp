@@ -66,8 +66,9 @@ public:
     try {
       c_ = lower(request_.recorded, request_.config, request_.layouts);
       describe();
-      backend_ = request_.device.is_cpu() ? make_cpu_backend(c_, request_.device)
-                                          : make_cuda_backend(c_, request_.device);
+      backend_ = request_.device.is_cpu()        ? make_cpu_backend(c_, request_.device)
+                 : request_.device.is_emulated() ? make_emulated_backend(c_, request_.device)
+                                                 : make_cuda_backend(c_, request_.device);
       if (!c_.keep.any() && from_disk()) return result_;
       ask_policy();
       compile();
@@ -187,7 +188,7 @@ Config config_for(DeviceKind kind, const Config& config) {
   Config used;
   for (const Binding& b : config)
     if (!is_option(b.name)) used.set(b.name, b.value);
-  if (kind == DeviceKind::Cuda)
+  if (kind != DeviceKind::Cpu)
     used.set(intern(num_warps.name), config.get(num_warps.name).value_or(cuda::default_warps));
   return used;
 }

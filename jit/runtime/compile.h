@@ -16,6 +16,9 @@ namespace kiln {
 namespace cuda {
 struct KernelCode;
 }
+namespace emulated {
+struct KernelCode;
+}
 
 // A kernel for one device, config and list of layout classes. Immutable, so thread-safe.
 struct CompiledKernel {
@@ -33,6 +36,8 @@ struct CompiledKernel {
   std::int64_t scratch_bytes = 0; // per worker
   // On a CUDA device:
   std::shared_ptr<const cuda::KernelCode> cuda;
+  // On an emulated device:
+  std::shared_ptr<const emulated::KernelCode> emulated;
 };
 
 struct CompileRequest {
@@ -44,7 +49,8 @@ struct CompileRequest {
 };
 
 // The config without the options that the device lacks, so that they are part of no key, and with the default
-// of those that it has: a CPU has none, a CUDA device num_warps.
+// of those that it has: a CPU has none, a CUDA device and an emulated
+// one num_warps.
 Config config_for(DeviceKind kind, const Config& config);
 inline Config config_for(Device device, const Config& config) { return config_for(device.kind(), config); }
 

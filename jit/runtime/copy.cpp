@@ -4,8 +4,8 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/cuda/memory.h>
 #include <kiln/jit/runtime/cuda/queue.h>
+#include <kiln/jit/runtime/emulated/device_state.h>
 
-#include <cstring>
 #include <string>
 
 namespace kiln {
@@ -24,12 +24,24 @@ void check(const char* call, const char* argument, const void* pointer, std::int
                               "' is null; pass memory");
 }
 
-void check_of_host(const char* call, const char* argument, const void* pointer, std::source_location here) {
-  int device = cuda::device_of_pointer(pointer);
-  if (device < 0) return;
-  std::string name = "cuda:" + std::to_string(device);
-  throw UserError(here, std::string(call) + " on a stream of the CPU: '" + argument + "' is memory of " +
-                            name + "; use a stream of " + name);
+// Memory that commands of the stream reach: the host's, and on an emulated device that of emulated ones.
+void check_reach(const char* call, const char* argument, const Stream& stream, const void* pointer,
+                 std::int64_t bytes, std::source_location here) {
+  auto fail = [&](const std::string& what) {
+    throw UserError(here, std::string(call) + " on a stream of " +
+                              (stream.device().is_cpu() ? "the CPU" : to_string(stream.device())) + ": '" +
+                              argument + "' " + what);
+  };
+  std::uint64_t room = 0;
+  const int emulated = emulated::device_of_pointer(pointer, &room), cuda = cuda::device_of_pointer(pointer);
+  if (cuda >= 0 || (emulated >= 0 && stream.device().is_cpu())) {
+    const std::string name =
+        cuda >= 0 ? "cuda:" + std::to_string(cuda) : emulated::DeviceState::get(emulated).name();
+    fail("is memory of " + name + "; use a stream of " + name);
+  }
+  if (emulated >= 0 && room < static_cast<std::uint64_t>(bytes))
+    fail("has " + std::to_string(room) + " bytes up to its allocation's end, and " + std::to_string(bytes) +
+         " were asked for");
 }
 
 struct Copy {
@@ -51,12 +63,12 @@ void copy(Stream& stream, void* to, const void* from, std::int64_t bytes, std::s
   check("copy", "to", to, bytes, here);
   check("copy", "from", from, bytes, here);
   if (stream.device().kind() == DeviceKind::Cuda) return cuda::queue_of(stream).copy(to, from, bytes);
-  check_of_host("copy", "to", to, here);
-  check_of_host("copy", "from", from, here);
+  check_reach("copy", "to", stream, to, bytes, here);
+  check_reach("copy", "from", stream, from, bytes, here);
   Copy command{to, from, bytes};
   auto run = [](void* payload, CommandAction action) {
     auto* c = static_cast<Copy*>(payload);
-    if (action == CommandAction::Run) std::memmove(c->to, c->from, static_cast<std::size_t>(c->bytes));
+    if (action == CommandAction::Run) emulated::copy(c->to, c->from, static_cast<std::uint64_t>(c->bytes));
   };
   stream.enqueue(run, &command, sizeof command, {.small = bytes <= small_bytes});
 }
@@ -66,11 +78,11 @@ void fill_bytes(Stream& stream, void* to, unsigned char value, std::int64_t byte
   if (bytes == 0) return;
   check("fill_bytes", "to", to, bytes, here);
   if (stream.device().kind() == DeviceKind::Cuda) return cuda::queue_of(stream).fill(to, value, bytes);
-  check_of_host("fill_bytes", "to", to, here);
+  check_reach("fill_bytes", "to", stream, to, bytes, here);
   Fill command{to, bytes, value};
   auto run = [](void* payload, CommandAction action) {
     auto* f = static_cast<Fill*>(payload);
-    if (action == CommandAction::Run) std::memset(f->to, f->value, static_cast<std::size_t>(f->bytes));
+    if (action == CommandAction::Run) emulated::fill(f->to, f->value, static_cast<std::uint64_t>(f->bytes));
   };
   stream.enqueue(run, &command, sizeof command, {.small = bytes <= small_bytes});
 }

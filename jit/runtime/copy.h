@@ -7,11 +7,13 @@
 //
 // On a stream of a CUDA device either side may be memory of the host or of any CUDA device. Copies of
 // ordinary (pageable) host memory may finish before the call returns; from and to pinned memory they are
-// asynchronous. On a stream of the CPU both sides are memory of the host. Memory must live until the copy has
-// finished.
+// asynchronous. On a stream of an emulated device either side may be memory of the host or of any emulated
+// device, and what nothing wrote stays unwritten in the copy. On a stream of the CPU both sides are memory of
+// the host. Memory must live until the copy has finished.
 //
-// UserError at the caller's line: a negative number of bytes, a null pointer with any, and memory of a CUDA
-// device on a stream of the CPU. A device that has failed throws its TargetError. Thread-safe.
+// UserError at the caller's line: a negative number of bytes, a null pointer with any, memory of a device on a
+// stream of the CPU or of a CUDA device on one of an emulated device, and bytes past the end of an emulated
+// device's allocation. A device that has failed throws its TargetError. Thread-safe.
 #pragma once
 
 #include <kiln/jit/runtime/stream.h>

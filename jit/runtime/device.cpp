@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
+#include <kiln/jit/runtime/emulated/device_state.h>
 #include <kiln/jit/runtime/options.h>
 
 #include <algorithm>
@@ -144,26 +145,42 @@ int Device::cuda_count(std::string* reason) {
 }
 
 Device Device::emulated(std::string_view arch, std::source_location here) {
-  throw UserError(here, "Device::emulated(\"" + std::string(arch) +
-                            "\"): no emulated GPU in this build; use Device::cpu()");
+  return emulated(arch, EmulatorOptions::from_environment(), here);
+}
+
+Device Device::emulated(std::string_view arch, const EmulatorOptions& options, std::source_location here) {
+  Device device;
+  device.kind_ = DeviceKind::Emulated;
+  try {
+    device.index_ = emulated::DeviceState::index_of(std::string(arch), options);
+  } catch (const UserError& e) {
+    throw UserError(here, "Device::emulated(\"" + std::string(arch) + "\"): " + e.what());
+  }
+  return device;
 }
 
 Device Device::parse(std::string_view name, std::source_location here) {
   if (name == "cpu") return cpu();
   if (name == "cuda") return cuda(0, here);
   constexpr std::string_view cuda_prefix = "cuda:", emulated_prefix = "emulated:";
-  if (name.starts_with(emulated_prefix)) return emulated(name.substr(emulated_prefix.size()), here);
+  if (name.starts_with(emulated_prefix)) {
+    const std::string_view rest = name.substr(emulated_prefix.size());
+    const std::string_view arch = rest.substr(0, rest.find(','));
+    return emulated(arch, emulated::parse_options(rest.substr(arch.size()), here), here);
+  }
   if (name.starts_with(cuda_prefix)) {
     int index = 0;
     const char *begin = name.data() + cuda_prefix.size(), *end = name.data() + name.size();
     auto [rest, error] = std::from_chars(begin, end, index);
     if (error == std::errc{} && rest == end) return cuda(index, here);
   }
-  throw UserError(here, "\"" + std::string(name) + "\" is no device; use \"cpu\" or \"cuda:0\"");
+  throw UserError(here, "\"" + std::string(name) +
+                            "\" is no device; use \"cpu\", \"cuda:0\" or \"emulated:sm_80\"");
 }
 
 const DeviceProperties& Device::properties() const {
   if (kind_ == DeviceKind::Cuda) return cuda_properties(index_);
+  if (kind_ == DeviceKind::Emulated) return emulated::DeviceState::get(index_).properties();
   static const auto* cpu = new DeviceProperties(find_cpu());
   return *cpu;
 }
@@ -172,13 +189,15 @@ DeviceLimits Device::limits() const {
   if (kind_ == DeviceKind::Cuda) // programs of all axes become blocks along x, the one axis that takes many
     return {.max_programs = cuda::DeviceState::get(index_).properties().max_grid[0],
             .max_scratch_bytes = properties().shared_bytes};
+  if (kind_ == DeviceKind::Emulated)
+    return {.max_programs = 0x7fffffff, .max_scratch_bytes = properties().shared_bytes};
   return {.max_programs = std::int64_t{1} << 62, .max_scratch_bytes = std::int64_t{256} << 20};
 }
 
 std::string to_string(Device device) {
   switch (device.kind()) {
   case DeviceKind::Cuda: return "cuda:" + std::to_string(device.index());
-  case DeviceKind::Emulated: return "emulated:" + std::to_string(device.index());
+  case DeviceKind::Emulated: return emulated::DeviceState::get(device.index()).name();
   case DeviceKind::Cpu: break;
   }
   return "cpu";

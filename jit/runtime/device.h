@@ -3,6 +3,7 @@
 //   Device cpu = Device::cpu();
 //   cpu.properties().num_threads;      // threads that share one launch
 //   if (Device::cuda_count() > 0) use(Device::cuda(0));
+//   use(Device::emulated("sm_80")); // a GPU in software, on every machine
 //
 // CUDA devices need the NVIDIA driver, which is looked for when the first of these functions asks for one;
 // see KILN_CUDA_LIBRARY in options.h. A CUDA device costs memory and time only when memory or a stream is
@@ -12,6 +13,12 @@
 // Kernels, ops and assign run on GPUs of compute capability 8.0 and newer. Code is made for sm_80 (8.x),
 // sm_90a (9.0) and sm_100a (10.0); other GPUs run that for sm_80, assembled for them. A program is one thread
 // block, of `num_warps` warps as its config says (default 4).
+//
+// An emulated GPU is used like a CUDA device: it has memory of its own (Tensor::to, Buffer, copy), streams
+// are asynchronous, and kernels, ops and assign launch on it, with the configs of a GPU. What it finds wrong
+// in a kernel becomes the error of the stream: a UserError with the whole report, thrown by synchronize() and
+// by later launches on that stream until clear_error(), and with KILN_DEBUG=1 by the launch itself. The same
+// seed gives the same run and the same report.
 //
 // A Device is a cheap value (a kind and an index): copy it, compare it, use it as a key.
 // Every function is thread-safe.
@@ -39,11 +46,26 @@ struct DeviceProperties {
   std::int64_t memory_bytes =
       0; // physical memory, or the container's limit if that is lower. CUDA: of the device
 
-  // Of CUDA devices; zero for others.
+  // Of CUDA devices and emulated ones; zero for others.
   int sm = 0;                    // compute capability, 90 for 9.0
   int multiprocessors = 0;       // streaming multiprocessors
   std::int64_t shared_bytes = 0; // shared memory that one block may have
   int cuda_version = 0;          // that the driver supports, 12040 for 12.4
+};
+
+// How an emulated GPU runs kernels: see Device::emulated.
+struct EmulatorOptions {
+  // A comma list of what it looks for: "init" (reads of memory that nothing wrote), "races" (accesses that
+  // nothing orders), "bounds" (accesses outside of allocations and misaligned ones; always on).
+  std::string checks = "init,bounds";
+  std::uint64_t seed = 0; // of the order in which warps run and asynchronous copies land
+  // What one launch may execute, in instructions of warps, before it counts as an endless loop.
+  std::uint64_t instruction_budget = 2'000'000'000;
+  bool operator==(const EmulatorOptions&) const = default;
+
+  // These, where KILN_EMULATE_CHECK and KILN_EMULATE_SEED do not say otherwise. UserError for values that
+  // are not understood.
+  static EmulatorOptions from_environment();
 };
 
 struct DeviceLimits {
@@ -61,14 +83,21 @@ public:
   static Device cuda(int index = 0, std::source_location here = std::source_location::current());
   // How many there are; 0 where cuda(0) would throw, and `reason` then says why.
   static int cuda_count(std::string* reason = nullptr);
-  // Throws UserError where this build has no such back end.
+  // A GPU in software that executes the PTX that a real one would get, and reports what is wrong with it:
+  // "sm_80", "sm_90a", "sm_100a", or another architecture from sm_80 on, whose PTX is that for sm_80. Each
+  // architecture with each set of options is one device, made by the first call, with memory of its own.
+  // UserError for an architecture or checks that are not known.
   static Device emulated(std::string_view arch, std::source_location here = std::source_location::current());
-  // What to_string made: "cpu", "cuda:0"; "cuda" is the first. UserError as above, and for other names.
+  static Device emulated(std::string_view arch, const EmulatorOptions& options,
+                         std::source_location here = std::source_location::current());
+  // What to_string made: "cpu", "cuda:0", "emulated:sm_80", "emulated:sm_80,seed=7,check=init+bounds"; "cuda"
+  // is the first. UserError as above, and for other names.
   static Device parse(std::string_view name, std::source_location here = std::source_location::current());
 
   DeviceKind kind() const { return kind_; }
   int index() const { return index_; }
   bool is_cpu() const { return kind_ == DeviceKind::Cpu; }
+  bool is_emulated() const { return kind_ == DeviceKind::Emulated; }
   const DeviceProperties& properties() const; // found once, kept for the life of the process
   DeviceLimits limits() const;
   bool operator==(const Device&) const = default;
@@ -78,7 +107,7 @@ private:
   std::int32_t index_ = 0;
 };
 
-std::string to_string(Device device); // "cpu", "cuda:0"
+std::string to_string(Device device); // "cpu", "cuda:0", "emulated:sm_80"
 
 } // namespace kiln
 

@@ -1,8 +1,6 @@
 // What is checked about the arguments of every launch, and the layout classes of views.
 #include <kiln/jit/runtime/kernel_core.h>
 
-#include <kiln/jit/runtime/cuda/reach.h>
-
 #include <algorithm>
 #include <string>
 
@@ -118,7 +116,7 @@ void KernelCore::check_each_memory(const std::uint64_t* words, Device device, So
     const std::uint64_t* extents = words + p.first_word + 1;
     if (p.view >= 0 && std::find(extents, extents + p.info.rank, 0) != extents + p.info.rank) continue;
     auto* memory = reinterpret_cast<const void*>(words[p.first_word]);
-    if (!cuda::is_reachable(memory, device)) refuse(i, site, " is " + cuda::why_unreachable(memory, device));
+    if (!is_reachable(memory, device)) refuse(i, site, " is " + why_unreachable(memory, device));
   }
 }
 

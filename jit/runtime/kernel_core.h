@@ -2,8 +2,8 @@
 #pragma once
 
 #include <kiln/jit/runtime/compile.h>
-#include <kiln/jit/runtime/cuda/driver.h>
 #include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/reach.h>
 #include <kiln/jit/runtime/variant_table.h>
 
 #include <atomic>
@@ -36,10 +36,10 @@ public:
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
   // Refuses null raw pointers; for launches that run something.
   void check_pointers(const std::uint64_t* words, SourceLocation site) const;
-  // Refuses memory that kernels on the device do not reach, where the CUDA driver can tell; for launches that
+  // Refuses memory that kernels on the device do not reach, where there is memory of different devices; for launches that
   // run something.
   void check_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
-    if (cuda::opened()) check_each_memory(words, device, site);
+    if (memories_differ()) check_each_memory(words, device, site);
   }
   // "kernel "add" (add.cpp:12)"
   std::string title() const;

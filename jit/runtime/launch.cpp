@@ -10,6 +10,7 @@
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/jit/runtime/options.h>
 #include <kiln/jit/runtime/precompile.h>
 #include <kiln/jit/runtime/run_kernel.h>
 
@@ -132,11 +133,12 @@ void launch(KernelCore& core, Stream& stream, Location at, const Config& config,
   auto bytes = static_cast<std::size_t>(1 + programs.rank + core.words) * sizeof(std::uint64_t);
   core.retain();
   try {
-    stream.enqueue(execute, payload, bytes, {.small = ns < inline_ns});
+    stream.enqueue(execute, payload, bytes, {.small = !code.emulated && ns < inline_ns});
   } catch (...) {
     core.release();
     throw;
   }
+  if (code.emulated && options().debug) stream.synchronize();
 }
 
 void interpret(KernelCore& core, const Config& config, const Grid* given, std::uint64_t* words) {

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/runtime/emulated/kernel_code.h>
 #include <kiln/jit/runtime/scratch.h>
 #include <kiln/jit/runtime/thread_pool.h>
 
@@ -58,6 +59,7 @@ void run_programs(void* shared, std::int64_t begin, std::int64_t end, int) noexc
 
 void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
                 const std::uint64_t* arguments) {
+  if (code.emulated) return emulated::run(*code.emulated, grid, rank, arguments);
   SharedLaunch launch{&code, arguments, {}, {}};
   launch.state.kernel = code.name.c_str();
   launch.context.stop = &launch.state.stop;

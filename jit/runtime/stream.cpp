@@ -7,9 +7,9 @@
 #include <kiln/jit/runtime/event_state.h>
 #include <kiln/jit/runtime/log.h>
 
-#include <map>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 namespace kiln {
 namespace {
@@ -81,12 +81,12 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 
 Stream& Stream::default_stream(Device device) {
   static auto* cpu = new Stream(Device::cpu());
-  if (device.kind() != DeviceKind::Cuda) return *cpu;
+  if (device.is_cpu()) return *cpu;
   static std::mutex mutex;
-  static auto* streams = new std::map<int, Stream>; // never destroyed, as the CPU's
+  static auto* streams = new std::unordered_map<Device, Stream>; // never destroyed, as the CPU's
   std::lock_guard lock(mutex);
-  auto found = streams->find(device.index());
-  return found != streams->end() ? found->second : streams->emplace(device.index(), device).first->second;
+  auto found = streams->find(device);
+  return found != streams->end() ? found->second : streams->emplace(device, device).first->second;
 }
 
 void* Stream::cuda_handle() const { return cuda_ ? cuda_->handle() : nullptr; }

@@ -36,10 +36,9 @@ TEST_CASE("a device has a name that can be read again") {
       FAIL("it is taken");
     } catch (const UserError& e) {
       CHECK(e.what() == std::string(__FILE__) + ":" + std::to_string(line) + ": \"" + wrong +
-                            "\" is no device; use \"cpu\" or \"cuda:0\"");
+                            "\" is no device; use \"cpu\", \"cuda:0\" or \"emulated:sm_80\"");
     }
   }
-  CHECK_THROWS_AS(Device::parse("emulated:sm_90a"), UserError);
 }
 
 TEST_CASE("the cpu knows itself") {
@@ -53,11 +52,43 @@ TEST_CASE("the cpu knows itself") {
   CHECK(Device::cpu().limits().max_scratch_bytes > 0);
 }
 
-TEST_CASE("a device that this build lacks is a user error at the caller's line") {
-  auto call = [] { Device::emulated("sm_90a"); };
-  std::string here = std::string(__FILE__) + ":" + std::to_string(__LINE__ - 1);
-  CHECK_THROWS_WITH(
-      call(), here + ": Device::emulated(\"sm_90a\"): no emulated GPU in this build; use Device::cpu()");
+TEST_CASE("an emulated device is one for each architecture and set of options") {
+  const Device plain = Device::emulated("sm_80"), seeded = Device::emulated("sm_80", {.seed = 12});
+  CHECK(plain == Device::emulated("sm_80"));
+  CHECK(plain != Device::emulated("sm_90a"));
+  CHECK(plain != seeded);
+  CHECK(seeded == Device::emulated("sm_80", {.seed = 12}));
+  CHECK(Device::emulated("sm_90") == Device::emulated("sm_90a"));
+  for (Device d : {plain, seeded, Device::emulated("sm_90a", {.checks = "bounds"}),
+                   Device::emulated("sm_100a", {.instruction_budget = 5})})
+    CHECK(Device::parse(to_string(d)) == d);
+  CHECK(to_string(seeded).starts_with("emulated:sm_80"));
+  CHECK(seeded.properties().sm == 80);
+  CHECK(seeded.properties().shared_bytes == 163 << 10);
+  CHECK(seeded.limits().max_programs == 0x7fffffff);
+}
+
+TEST_CASE("a device that cannot be emulated is a user error at the caller's line") {
+  auto error = [](const char* name, int line) {
+    try {
+      Device::parse(name);
+    } catch (const UserError& e) {
+      std::string here = std::string(__FILE__) + ":" + std::to_string(line) + ": ", text = e.what();
+      return text.starts_with(here) ? text.substr(here.size()) : text;
+    }
+    return std::string("no error");
+  };
+  const int line = __LINE__ - 8;
+  CHECK(
+      error("emulated:sm_75", line) ==
+      "Device::emulated(\"sm_75\"): kernels run on NVIDIA GPUs of compute capability 8.0 or newer, and this "
+      "one has 7.5; use Device::cpu()");
+  CHECK(error("emulated:", line) ==
+        "Device::emulated(\"\"): \"\" is no GPU architecture; write sm_80, sm_90a or sm_100a");
+  CHECK_THAT(error("emulated:sm_80,check=rcaes", line), Catch::Contains("\"rcaes\" is no check; "));
+  CHECK(error("emulated:sm_80,sed=1", line) ==
+        "an emulated device has no option \"sed\"; it has seed, check and budget");
+  CHECK(error("emulated:sm_80,seed=x", line) == "seed is \"x\"; give a number from 0 on");
 }
 
 TEST_CASE("the lowest cgroup quota on the way to the root binds") {

@@ -51,7 +51,8 @@ void KernelEmitter::emit_entry() {
                                      llvm::Function::ExternalLinkage, kernel_.name, module_);
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   // Directives alone: a file with all of DWARF may not be optimised by ptxas.
-  if (debug_) lines_.emplace(module_, kernel_, *function_, b_, llvm::DICompileUnit::DebugDirectivesOnly);
+  if (debug_ || keep_lines_)
+    lines_.emplace(module_, kernel_, *function_, b_, llvm::DICompileUnit::DebugDirectivesOnly);
   auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
   auto* start = llvm::BasicBlock::Create(context_, "start", function_);
   b_.SetInsertPoint(entry);

@@ -36,6 +36,7 @@ public:
   // `plan` must be that of `kernel` and outlive the emitter.
   KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
                 const emit::NumberOptions& numbers, Machine& machine, bool debug = false);
+  void keep_lines() { keep_lines_ = true; } // before run; as debug does
   void run();
   KernelShape shape() const { return {plan_.warps, static_cast<int>(grid_.size()), shared_bytes_}; }
 
@@ -229,6 +230,7 @@ private:
   const MachineMath math_;
   emit::NumberOptions numbers_;
   const bool debug_; // asserts act, instructions have lines
+  bool keep_lines_ = false;
   std::optional<emit::LineInfo> lines_;
   IRBuilder b_;
   ir::ArgumentLayout arguments_;

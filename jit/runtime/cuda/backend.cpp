@@ -7,28 +7,8 @@
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 #include <kiln/jit/runtime/log.h>
 
-#include <algorithm>
-
 namespace kiln {
 namespace {
-
-// Views that the kernel writes, and those that it reads if it writes any.
-std::vector<cuda::KernelCode::View> views_of(const ir::Kernel& lowered) {
-  const ir::ArgumentLayout layout = ir::ArgumentLayout::of(lowered);
-  std::vector<cuda::KernelCode::View> views;
-  std::vector<const ir::Value*> written;
-  ir::walk(lowered.body, [&](const ir::Op& op) {
-    if (op.is(ir::Opcode::ViewStore) || op.is(ir::Opcode::ViewScatter)) written.push_back(op.operand(0));
-  });
-  for (std::size_t i = 0; i < lowered.body.args.size(); ++i) {
-    const ir::Value* arg = lowered.body.args[i].get();
-    if (!arg->type.is_view()) continue;
-    const bool writes = std::find(written.begin(), written.end(), arg) != written.end();
-    views.push_back({layout.first_word[i], arg->type.view_rank, size_of(arg->type.dtype), writes});
-  }
-  if (written.empty()) views.clear();
-  return views;
-}
 
 class CudaBackend final : public Backend {
 public:
@@ -113,7 +93,7 @@ private:
     auto module = cuda::Module::load(device_, cubin.image, name, on_refusal);
     into.cuda = std::make_shared<const cuda::KernelCode>(cuda::KernelCode{
         module->function(gpu::entry_name(name), name), cubin.shape.warps, cubin.shape.grid_rank,
-        cubin.shape.shared_bytes, ir::ArgumentLayout::of(*c_.lowered).words, views_of(*c_.lowered)});
+        cubin.shape.shared_bytes, ir::ArgumentLayout::of(*c_.lowered).words, cuda::views_of(*c_.lowered)});
   }
 
   // The architecture's own limit was checked; a device of its family may have less.

@@ -96,9 +96,10 @@ Cubin from_payload(std::span<const char> payload, const std::string& kernel) {
   return cubin;
 }
 
-gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch) {
-  gpu::Ptx ptx = gpu::compile_to_ptx(*c.lowered, {arch.code},
-                                     {.warps = warps_of(c), .debug = c.debug, .keep_llvm = c.keep.llvm});
+gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch, bool line_info) {
+  gpu::Ptx ptx = gpu::compile_to_ptx(
+      *c.lowered, {arch.code},
+      {.warps = warps_of(c), .debug = c.debug, .line_info = line_info, .keep_llvm = c.keep.llvm});
   const int words = ir::ArgumentLayout::of(*c.lowered).words + ptx.shape.grid_rank + 1;
   if (8 * std::int64_t{words} > parameter_bytes)
     throw UserError("kernel " + c.lowered->name + ": its parameters take " + std::to_string(8 * words) +

@@ -43,8 +43,9 @@ std::vector<char> to_payload(const Cubin& cubin);
 // TargetError if it is no payload.
 Cubin from_payload(std::span<const char> payload, const std::string& kernel);
 
-// UserError for what the target lacks or has too little of.
-gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch);
+// UserError for what the target lacks or has too little of. `line_info`: with the lines of the user's source,
+// which change no instruction.
+gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch, bool line_info = false);
 
 cache::Key ptxas_key(const Compilation& c, const Architecture& arch, const std::string& ptxas_version);
 cache::Key driver_key(const Compilation& c, const Architecture& arch, int driver_version, int sm);

@@ -1,9 +1,11 @@
 // Puts a launch's arguments in the order of the entry point's parameters.
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 
+#include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/runtime/cuda/launch.h>
 #include <kiln/jit/runtime/tensor_view.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace kiln::cuda {
@@ -43,22 +45,37 @@ bool may_repeat(const KernelCode::View& v, const std::uint64_t* words) {
   return false;
 }
 
-// Whether memory that one view writes may be another's or be written through two indices. Views that
-// interleave without meeting count, which costs barriers and nothing else.
-bool elements_meet(const KernelCode& code, const std::uint64_t* words) {
-  for (std::size_t i = 0; i < code.views.size(); ++i) {
-    if (!code.views[i].written) continue;
-    if (may_repeat(code.views[i], words)) return true;
-    const Span written = span_of(code.views[i], words);
-    for (std::size_t j = 0; j < code.views.size(); ++j) {
-      const bool seen = code.views[j].written && j < i;
-      if (j != i && !seen && written.meets(span_of(code.views[j], words))) return true;
+} // namespace
+
+std::vector<KernelCode::View> views_of(const ir::Kernel& lowered) {
+  const ir::ArgumentLayout layout = ir::ArgumentLayout::of(lowered);
+  std::vector<KernelCode::View> views;
+  std::vector<const ir::Value*> written;
+  ir::walk(lowered.body, [&](const ir::Op& op) {
+    if (op.is(ir::Opcode::ViewStore) || op.is(ir::Opcode::ViewScatter)) written.push_back(op.operand(0));
+  });
+  for (std::size_t i = 0; i < lowered.body.args.size(); ++i) {
+    const ir::Value* arg = lowered.body.args[i].get();
+    if (!arg->type.is_view()) continue;
+    const bool writes = std::find(written.begin(), written.end(), arg) != written.end();
+    views.push_back({layout.first_word[i], arg->type.view_rank, size_of(arg->type.dtype), writes});
+  }
+  if (written.empty()) views.clear();
+  return views;
+}
+
+bool elements_meet(std::span<const KernelCode::View> views, const std::uint64_t* words) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (!views[i].written) continue;
+    if (may_repeat(views[i], words)) return true;
+    const Span written = span_of(views[i], words);
+    for (std::size_t j = 0; j < views.size(); ++j) {
+      const bool seen = views[j].written && j < i;
+      if (j != i && !seen && written.meets(span_of(views[j], words))) return true;
     }
   }
   return false;
 }
-
-} // namespace
 
 void launch(Stream& stream, const KernelCode& code, std::uint64_t* words, std::span<const std::int64_t> grid,
             SourceLocation site) {
@@ -72,7 +89,7 @@ void launch(Stream& stream, const KernelCode& code, std::uint64_t* words, std::s
     programs *= extents[a];
     parameters[count++] = &extents[a];
   }
-  std::uint32_t overlap = elements_meet(code, words);
+  std::uint32_t overlap = elements_meet(code.views, words);
   parameters[count] = &overlap;
   launch(stream, code.function, {.x = programs}, {.x = 32 * code.warps}, code.shared_bytes, parameters, {},
          site);

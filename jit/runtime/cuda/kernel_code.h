@@ -1,6 +1,7 @@
 // A compiled kernel on a CUDA device, and its launch. Not for users.
 #pragma once
 
+#include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/runtime/cuda/module.h>
 #include <kiln/jit/runtime/stream.h>
 
@@ -23,6 +24,12 @@ struct KernelCode {
   int words;               // of the arguments
   std::vector<View> views; // all of them, or none if none is written
 };
+
+// Views that the kernel writes, and those that it reads if it writes any.
+std::vector<KernelCode::View> views_of(const ir::Kernel& lowered);
+// Whether memory that one view writes may be another's or be written through two indices. Views that
+// interleave without meeting count, which costs barriers and nothing else.
+bool elements_meet(std::span<const KernelCode::View> views, const std::uint64_t* words);
 
 inline constexpr int most_parameters = 544; // of an entry point, all of 8 bytes
 

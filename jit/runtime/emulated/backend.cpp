@@ -1,0 +1,80 @@
+// Kernels on emulated devices: the PTX that a driver would get, with the lines of the user's source.
+#include <kiln/jit/runtime/backend.h>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/jit/gpu/compiler.h>
+#include <kiln/jit/runtime/cuda/cubin.h>
+#include <kiln/jit/runtime/emulated/device_state.h>
+#include <kiln/jit/runtime/emulated/kernel_code.h>
+
+namespace kiln {
+namespace {
+
+class EmulatedBackend final : public Backend {
+public:
+  EmulatedBackend(const Compilation& c, Device device)
+      : c_(c), device_(emulated::DeviceState::get(device.index())),
+        arch_(cuda::architecture_named(device_.arch())) {
+    cuda::warps_of(c);
+    key_ = cache::KeyBuilder::versioned()
+               .add("emulated")
+               .add(ir::print(*c.lowered, {.locations = true})) // which are in the code
+               .add(c.config.to_string())
+               .add(c.debug)
+               .add(arch_.code)
+               .key();
+  }
+
+  std::vector<cache::Key> keys() override { return {key_}; }
+
+  void load(std::span<const char> payload, CompiledKernel& into) override {
+    install(cuda::from_payload(payload, c_.lowered->name), into);
+  }
+
+  StoredCode compile(CompiledKernel& into) override {
+    gpu::Ptx ptx = cuda::compile_ptx(c_, arch_, true);
+    KeptFiles kept(c_, key_);
+    kept.write(c_.keep.llvm, ".ll", ptx.llvm);
+    kept.write(c_.keep.ptx, ".ptx", ptx.text);
+    cuda::Cubin code{ptx.shape, std::move(ptx.text)};
+    install(code, into);
+    return {key_, to_payload(code), arch_.code};
+  }
+
+private:
+  void install(const cuda::Cubin& code, CompiledKernel& into) const {
+    const std::string& name = c_.lowered->name;
+    const std::int64_t limit = device_.properties().shared_bytes;
+    if (code.shape.shared_bytes > limit)
+      throw UserError("kernel " + name + ": the tiles of the config {" + c_.config.to_string() + "} need " +
+                      std::to_string(code.shape.shared_bytes) + " bytes of shared memory, and " +
+                      device_.name() + " has " + std::to_string(limit) +
+                      " for a block; choose smaller sizes");
+    into.emulated = std::make_shared<const emulated::KernelCode>(emulated::KernelCode{
+        parse(code.image), name, gpu::entry_name(name), code.shape, ir::ArgumentLayout::of(*c_.lowered).words,
+        cuda::views_of(*c_.lowered), device_.index()});
+  }
+
+  // What the cache has may be no PTX, and is then compiled again.
+  std::shared_ptr<const emulator::Module> parse(const std::string& text) const {
+    try {
+      return emulator::Module::parse(text, c_.lowered->name + ".ptx");
+    } catch (const UserError& e) {
+      throw TargetError("kernel " + c_.lowered->name + ": its PTX cannot be emulated: " + e.what());
+    }
+  }
+
+  const Compilation& c_;
+  emulated::DeviceState& device_;
+  cuda::Architecture arch_;
+  cache::Key key_;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> make_emulated_backend(const Compilation& c, Device device) {
+  return std::make_unique<EmulatedBackend>(c, device);
+}
+
+} // namespace kiln

@@ -1,0 +1,247 @@
+// The emulated devices of the process, their names, and whose memory is whose.
+#include <kiln/jit/runtime/emulated/device_state.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/cuda/cubin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+
+namespace kiln::emulated {
+
+namespace {
+
+// Persistent kernels launch a block for each, and blocks run one after the other.
+constexpr int multiprocessors = 4;
+
+struct Devices {
+  std::mutex mutex;
+  std::deque<std::unique_ptr<DeviceState>> list;
+};
+Devices& devices() {
+  static auto* d = new Devices; // never destroyed: streams may work while the process exits
+  return *d;
+}
+std::atomic<bool> any{false};
+
+// By address. Apart from the devices' locks, which running kernels hold.
+struct Owners {
+  struct Owner {
+    std::uint64_t bytes;
+    int device;
+  };
+  std::mutex mutex;
+  std::map<std::uintptr_t, Owner> by_address;
+};
+Owners& owners() {
+  static auto* o = new Owners;
+  return *o;
+}
+
+// The name that the emulator and Kiln's code generator agree on: a "sm_90" runs what is written for sm_90a.
+std::string canonical(const std::string& arch) {
+  const cuda::Architecture known = cuda::architecture_named(arch);
+  return known.code == arch + "a" ? known.code : arch;
+}
+
+int number_of(const std::string& arch) { return std::atoi(arch.c_str() + 3); }
+
+emulator::Checks checks_of(const std::string& list) {
+  emulator::Checks checks;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest = rest.substr(std::min(rest.size(), item.size() + 1));
+    if (item == "init")
+      checks.uninitialised = true;
+    else if (item != "bounds" && !item.empty())
+      throw UserError("\"" + std::string(item) + "\" is no check; give a comma list of init and bounds");
+  }
+  return checks;
+}
+
+emulator::Options emulator_options(const std::string& arch, const EmulatorOptions& options) {
+  emulator::Options o;
+  o.arch = arch;
+  o.seed = options.seed;
+  o.checks = checks_of(options.checks);
+  o.instruction_budget = options.instruction_budget;
+  return o;
+}
+
+DeviceProperties describe(const std::string& arch) {
+  DeviceProperties p;
+  p.name = "emulated " + arch;
+  p.isa = arch;
+  p.sm = number_of(arch);
+  p.multiprocessors = multiprocessors;
+  p.shared_bytes = static_cast<std::int64_t>(emulator::shared_bytes_of(arch));
+  p.memory_bytes = Device::cpu().properties().memory_bytes;
+  return p;
+}
+
+std::uint64_t parse_number(std::string_view text, const std::string& what) {
+  std::uint64_t n = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw UserError(what + " is \"" + std::string(text) + "\"; give a number from 0 on");
+  return n;
+}
+
+} // namespace
+
+int DeviceState::index_of(const std::string& name, const EmulatorOptions& options) {
+  const std::string arch = canonical(name);
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  for (const auto& device : all.list)
+    if (device->arch() == arch && device->options() == options) return device->index();
+  const int index = static_cast<int>(all.list.size());
+  all.list.push_back(std::make_unique<DeviceState>(index, arch, options));
+  any.store(true, std::memory_order_release);
+  return index;
+}
+
+DeviceState& DeviceState::get(int index) {
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  return *all.list.at(static_cast<std::size_t>(index));
+}
+
+DeviceState::DeviceState(int index, const std::string& arch, const EmulatorOptions& options)
+    : index_(index), arch_(arch), options_(options), properties_(describe(arch)),
+      gpu_(emulator_options(arch, options)) {}
+
+std::string DeviceState::name() const {
+  const EmulatorOptions usual = EmulatorOptions::from_environment();
+  std::string text = "emulated:" + arch_;
+  if (options_.seed != usual.seed) text += ",seed=" + std::to_string(options_.seed);
+  if (options_.checks != usual.checks) {
+    std::string list = options_.checks;
+    std::replace(list.begin(), list.end(), ',', '+');
+    text += ",check=" + list;
+  }
+  if (options_.instruction_budget != usual.instruction_budget)
+    text += ",budget=" + std::to_string(options_.instruction_budget);
+  return text;
+}
+
+void* DeviceState::allocate(std::uint64_t bytes) {
+  std::uint64_t address;
+  try {
+    address = with_gpu([&](emulator::Gpu& gpu) { return gpu.allocate(bytes); });
+  } catch (const UserError&) {
+    return nullptr;
+  }
+  Owners& all = owners();
+  std::lock_guard lock(all.mutex);
+  all.by_address[address] = {bytes, index_};
+  return reinterpret_cast<void*>(address);
+}
+
+void DeviceState::free(void* memory) noexcept {
+  {
+    Owners& all = owners();
+    std::lock_guard lock(all.mutex);
+    all.by_address.erase(reinterpret_cast<std::uintptr_t>(memory));
+  }
+  with_gpu([&](emulator::Gpu& gpu) { gpu.free(reinterpret_cast<std::uint64_t>(memory)); });
+}
+
+bool opened() { return any.load(std::memory_order_acquire); }
+
+int device_of_pointer(const void* pointer, std::uint64_t* room) {
+  if (!opened()) return -1;
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  Owners& all = owners();
+  std::lock_guard lock(all.mutex);
+  auto after = all.by_address.upper_bound(address);
+  if (after == all.by_address.begin()) return -1;
+  const auto& [base, owner] = *std::prev(after);
+  if (address - base >= owner.bytes) return -1;
+  if (room) *room = owner.bytes - (address - base);
+  return owner.device;
+}
+
+void copy(void* to, const void* from, std::uint64_t bytes) {
+  const int source = device_of_pointer(from), target = device_of_pointer(to);
+  const auto from_address = reinterpret_cast<std::uint64_t>(from),
+             to_address = reinterpret_cast<std::uint64_t>(to);
+  auto on = [](int device, const auto& f) { DeviceState::get(device).with_gpu(f); };
+  if (source < 0 && target < 0) {
+    std::memmove(to, from, bytes);
+  } else if (source < 0) {
+    on(target, [&](emulator::Gpu& gpu) { gpu.write(to_address, from, bytes); });
+  } else if (target < 0) {
+    on(source, [&](emulator::Gpu& gpu) { gpu.read(to, from_address, bytes); });
+  } else if (source == target) {
+    on(source, [&](emulator::Gpu& gpu) { gpu.copy(to_address, from_address, bytes); });
+  } else {
+    auto between = std::make_unique<unsigned char[]>(bytes);
+    on(source, [&](emulator::Gpu& gpu) { gpu.read(between.get(), from_address, bytes); });
+    on(target, [&](emulator::Gpu& gpu) { gpu.write(to_address, between.get(), bytes); });
+  }
+}
+
+void fill(void* to, unsigned char value, std::uint64_t bytes) {
+  const int target = device_of_pointer(to);
+  if (target < 0) {
+    std::memset(to, value, bytes);
+    return;
+  }
+  unsigned char chunk[4096];
+  std::memset(chunk, value, sizeof chunk);
+  DeviceState::get(target).with_gpu([&](emulator::Gpu& gpu) {
+    for (std::uint64_t done = 0; done < bytes; done += sizeof chunk)
+      gpu.write(reinterpret_cast<std::uint64_t>(to) + done, chunk,
+                std::min<std::uint64_t>(sizeof chunk, bytes - done));
+  });
+}
+
+EmulatorOptions parse_options(std::string_view text, std::source_location here) {
+  EmulatorOptions options = EmulatorOptions::from_environment();
+  while (!text.empty()) {
+    text.remove_prefix(1); // the comma
+    const std::string_view item = text.substr(0, text.find(','));
+    text = text.substr(item.size());
+    const std::string_view key = item.substr(0, item.find('='));
+    const std::string_view value = item.substr(std::min(item.size(), key.size() + 1));
+    try {
+      if (key == "seed")
+        options.seed = parse_number(value, "seed");
+      else if (key == "budget")
+        options.instruction_budget = parse_number(value, "budget");
+      else if (key == "check") {
+        options.checks = value;
+        std::replace(options.checks.begin(), options.checks.end(), '+', ',');
+      } else
+        throw UserError("an emulated device has no option \"" + std::string(key) +
+                        "\"; it has seed, check and budget");
+    } catch (const UserError& e) {
+      throw UserError(here, e.what());
+    }
+  }
+  return options;
+}
+
+} // namespace kiln::emulated
+
+namespace kiln {
+
+EmulatorOptions EmulatorOptions::from_environment() {
+  EmulatorOptions options;
+  auto set = [](const char* name) {
+    const char* v = std::getenv(name);
+    return v ? std::string_view(v) : std::string_view();
+  };
+  if (auto v = set("KILN_EMULATE_CHECK"); !v.empty()) options.checks = v;
+  if (auto v = set("KILN_EMULATE_SEED"); !v.empty())
+    options.seed = emulated::parse_number(v, "KILN_EMULATE_SEED");
+  return options;
+}
+
+} // namespace kiln

@@ -1,0 +1,129 @@
+// Kernels, ops and assign on an emulated GPU: the numbers are right, its memory is its own, and what is wrong
+// is told by the stream.
+#include "error_test.h"
+
+#include <random>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+KILN_DIM(B);
+
+const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y, View<float, 1> out) {
+  expects(x.size() == out.size(), "x's and out's sizes");
+  auto [i] = program_tile(out, B);
+  out.tile(i).store(x.tile(i).load() + y.tile(i).load());
+});
+const auto peek = kernel("peek", [](raw::Ptr<const float> x, View<float, 1> out) {
+  auto [i] = program_tile(out, B);
+  out.tile(i).store(raw::load(x + (i + arange(B)))); // as many as the tiles hold
+});
+
+Tensor<float, 1> numbers(std::int64_t n, float first) {
+  auto t = Tensor<float, 1>::empty({n});
+  for (std::int64_t i = 0; i < n; ++i)
+    t.data()[i] = first + static_cast<float>(i);
+  return t;
+}
+
+} // namespace
+
+TEST_CASE("kernels and assign run on an emulated gpu", "[emulated]") {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    const Device gpu = Device::emulated(arch);
+    const std::int64_t n = 1 + static_cast<std::int64_t>(std::random_device{}() % 3000);
+    INFO(arch << ", n = " << n);
+    auto x = numbers(n, 1).to(gpu), y = numbers(n, 0.5f).to(gpu);
+    auto out = Tensor<float, 1>::empty(gpu, {n});
+    CHECK(out.device() == gpu);
+    Stream stream(gpu);
+    Event before, after;
+    before.record(stream);
+    add.launch(stream, {B = 128}, x, y, out);
+    assign(stream, out, out * 2.0f + x);
+    after.record(stream);
+    stream.synchronize();
+    CHECK(after.query());
+    CHECK(after.elapsed_ms(before) > 0);
+    auto result = out.to(Device::cpu());
+    int wrong = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto f = static_cast<float>(i);
+      wrong += result.data()[i] != 2 * (1 + f + 0.5f + f) + 1 + f;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("an output that overlaps an operand goes through a temporary on an emulated gpu", "[emulated]") {
+  const Device gpu = Device::emulated("sm_80");
+  auto x = numbers(100, 0).to(gpu);
+  Stream& stream = Stream::default_stream(gpu);
+  assign(stream, x.view().slice(0, 1, 100), x.view().slice(0, 0, 99) + 1.0f);
+  stream.synchronize();
+  auto result = x.to(Device::cpu());
+  for (int i = 0; i < 100; ++i)
+    CHECK(result.data()[i] == static_cast<float>(i));
+}
+
+TEST_CASE("memory of an emulated gpu and of the host are not mixed up", "[emulated]") {
+  const Device gpu = Device::emulated("sm_80"), other = Device::emulated("sm_90a");
+  auto host = numbers(64, 0);
+  auto here = host.to(gpu);
+  Stream on_gpu(gpu), on_cpu;
+  CHECK_THAT(error_of([&] { add.launch(on_gpu, {B = 64}, here, host, here); }),
+             Catch::Contains("argument 2 is memory of the host, which kernels on " + to_string(gpu) +
+                             " do not reach; copy it to a Buffer of " + to_string(gpu)));
+  CHECK_THAT(error_of([&] { add.launch(on_cpu, {B = 64}, host, here, host); }),
+             Catch::Contains("argument 2 is memory of " + to_string(gpu) +
+                             ", which kernels on cpu do not reach; launch on a stream of " + to_string(gpu) +
+                             ", or copy it to the host"));
+  CHECK_THAT(error_of([&] { assign(on_cpu, host, here + 1.0f); }),
+             Catch::Contains("operand 0 of the expression is memory of " + to_string(gpu)));
+  CHECK_THAT(error_of([&] { copy(on_cpu, host.data(), here.data(), 4); }),
+             Catch::Contains("copy on a stream of the CPU: 'from' is memory of " + to_string(gpu)));
+  CHECK_THAT(error_of([&] { copy(on_gpu, here.data() + 60, host.data(), 20); }),
+             Catch::Contains("'to' has 16 bytes up to its allocation's end, and 20 were asked for"));
+  auto there = here.to(other); // from one to another
+  CHECK(there.to(Device::cpu()).data()[63] == 63);
+}
+
+TEST_CASE("what an emulated gpu finds is the error of the stream", "[emulated]") {
+  const Device gpu = Device::emulated("sm_80");
+  auto out = Tensor<float, 1>::empty(gpu, {100});
+  auto unwritten = Tensor<float, 1>::empty(gpu, {100}), x = numbers(100, 1).to(gpu);
+  Stream stream(gpu);
+  add.launch(stream, {B = 32}, x, unwritten, out);
+  const std::string first = error_of([&] { stream.synchronize(); });
+  CHECK_THAT(first, Catch::StartsWith("kernel \"add\" on " + to_string(gpu) + ": "));
+  CHECK_THAT(first, Catch::Contains("uninitialised read") &&
+                        Catch::Contains("test_emulated_device.cpp:17)") && Catch::Contains("(400 bytes at "));
+  CHECK(stream.failed());
+  CHECK(error_of([&] { add.launch(stream, {B = 32}, x, x, out); }) == first);
+  stream.clear_error();
+  add.launch(stream, {B = 32}, x, x, out);
+  stream.synchronize();
+  // A copy of what nothing wrote is not written either.
+  auto copied = Tensor<float, 1>::empty(gpu, {100});
+  copy(stream, copied.data(), unwritten.data(), 400);
+  add.launch(stream, {B = 32}, x, copied, out);
+  CHECK_THAT(error_of([&] { stream.synchronize(); }), Catch::Contains("uninitialised read"));
+  stream.clear_error();
+}
+
+TEST_CASE("an emulated gpu tells of accesses out of bounds, the same each time", "[emulated]") {
+  const Device gpu = Device::emulated("sm_90a", {.checks = "bounds", .seed = 5});
+  auto x = numbers(100, 1).to(gpu), out = Tensor<float, 1>::empty(gpu, {128});
+  std::string reports[2];
+  for (std::string& report : reports) {
+    Stream stream(gpu);
+    peek.launch(stream, {B = 128}, x.data(), out);
+    report = error_of([&] { stream.synchronize(); });
+    stream.clear_error();
+    CHECK_THAT(report, Catch::Contains("out of bounds") &&
+                           Catch::Contains("past the end of an allocation (400 bytes"));
+  }
+  CHECK(reports[0] == reports[1]);
+}
