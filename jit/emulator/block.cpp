@@ -6,8 +6,12 @@
 #include "mbarrier.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 namespace kiln::emulator {
 namespace {
@@ -142,6 +146,7 @@ Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch&
     : options(o), allocations(a), program(p), launch(l), params(std::move(bytes)), probe(watcher),
       random(o.seed), budget(o.instruction_budget) {
   report.kernel = p.kernel;
+  tallies.resize(p.instructions);
   if (!options.checks.races) return;
   checker_ = std::make_unique<RaceChecker>(*this);
   if (watcher) both_ = std::make_unique<Probes>(std::vector<Probe*>{checker_.get(), watcher});
@@ -150,45 +155,163 @@ Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch&
 
 Execution::~Execution() = default;
 
-Report Execution::run() {
-  std::array<std::uint32_t, 3> cluster = program.cluster;
-  for (auto& c : cluster)
-    c = std::max(c, 1u);
-  const std::uint32_t ranks = cluster[0] * cluster[1] * cluster[2];
-  const std::uint64_t groups[3] = {launch.grid[0] / cluster[0], launch.grid[1] / cluster[1],
-                                   launch.grid[2] / cluster[2]};
-  const std::uint64_t total = groups[0] * groups[1] * groups[2];
-  const std::uint64_t together =
-      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::max(options.resident_blocks, 1)) / ranks);
-  for (std::uint64_t first = 0; first < total && !stopped; first += together) {
-    std::vector<std::unique_ptr<Block>> blocks;
-    for (std::uint64_t g = first; g < std::min(total, first + together); ++g) {
-      const std::uint64_t corner[3] = {g % groups[0] * cluster[0], g / groups[0] % groups[1] * cluster[1],
-                                       g / groups[0] / groups[1] * cluster[2]};
-      std::vector<Block*> members;
-      for (std::uint32_t r = 0; r < ranks; ++r) {
-        blocks.push_back(std::make_unique<Block>(
-            *this,
-            std::array<std::uint32_t, 3>{static_cast<std::uint32_t>(corner[0] + r % cluster[0]),
-                                         static_cast<std::uint32_t>(corner[1] + r / cluster[0] % cluster[1]),
-                                         static_cast<std::uint32_t>(corner[2] + r / cluster[0] / cluster[1])},
-            r));
-        members.push_back(blocks.back().get());
-      }
-      for (Block* b : members)
-        b->cluster = members;
-    }
-    if (probe)
-      for (auto& b : blocks)
-        probe->block_started(*b);
-    run_blocks(blocks);
-    if (probe)
-      for (auto& b : blocks)
-        probe->block_finished(*b);
+// How the grid is cut: clusters of blocks, and as many of them as run together.
+struct Execution::Groups {
+  explicit Groups(const Execution& e) : cluster(e.program.cluster) {
+    for (auto& c : cluster)
+      c = std::max(c, 1u);
+    ranks = cluster[0] * cluster[1] * cluster[2];
+    for (std::size_t axis = 0; axis < 3; ++axis)
+      clusters[axis] = e.launch.grid[axis] / cluster[axis];
+    total = clusters[0] * clusters[1] * clusters[2];
+    together = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::max(e.options.resident_blocks, 1)) /
+                                              ranks);
   }
+  std::array<std::uint32_t, 3> cluster;
+  std::uint32_t ranks;
+  std::uint64_t clusters[3], total, together;
+};
+
+// Threads that each run some of the groups, in executions of their own. What was found is put together in
+// the order of the groups.
+class Execution::Workers {
+public:
+  Workers(Execution& all, const Groups& groups) : all_(all), groups_(groups) {}
+
+  void run(int threads) {
+    std::vector<std::thread> others;
+    for (int n = 1; n < threads; ++n)
+      others.emplace_back([this] { work(); });
+    work();
+    for (auto& t : others)
+      t.join();
+    if (error_) std::rethrow_exception(error_);
+    all_.report.warp_instructions = spent_;
+    for (auto& [first, part] : parts_) {
+      if (all_.stopped) break;
+      merge(part);
+    }
+  }
+
+private:
+  struct Part {
+    Report report;
+    decltype(Execution::known_) known;
+    bool stopped;
+  };
+
+  void work() {
+    Execution own(all_.options, all_.allocations, all_.program, all_.launch, all_.params, nullptr);
+    try {
+      for (;;) {
+        const std::uint64_t first = next_.fetch_add(groups_.together);
+        if (first >= groups_.total || stop_) break;
+        own.report = {};
+        own.known_.clear();
+        own.stopped = false;
+        own.budget = all_.budget - std::min<std::uint64_t>(spent_, all_.budget);
+        own.run_group(groups_, first);
+        spent_ += own.report.warp_instructions;
+        if (own.stopped) stop_ = true;
+        if (own.report.findings.empty() && own.report.printed.empty() && own.report.finished) continue;
+        std::lock_guard lock(mutex_);
+        parts_[first] = {std::move(own.report), std::move(own.known_), own.stopped};
+      }
+    } catch (...) {
+      stop_ = true;
+      std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    std::lock_guard lock(mutex_);
+    for (std::size_t n = 0; n < own.tallies.size(); ++n) {
+      all_.tallies[n].warps += own.tallies[n].warps;
+      all_.tallies[n].lanes += own.tallies[n].lanes;
+    }
+  }
+
+  void merge(Part& part) {
+    Report& all = all_.report;
+    std::map<std::size_t, decltype(part.known)::key_type> in_order;
+    for (const auto& [key, index] : part.known)
+      in_order.emplace(index, key);
+    for (auto& [index, key] : in_order) {
+      if (index >= part.report.findings.size()) continue;
+      Finding& f = part.report.findings[index];
+      auto [known, fresh] = all_.known_.try_emplace(key, all.findings.size());
+      if (!fresh && known->second < all.findings.size())
+        all.findings[known->second].times += f.times;
+      else if (all.findings.size() >= all_.options.most_reports)
+        all.left_out += f.times;
+      else
+        all.findings.push_back(std::move(f));
+    }
+    all.left_out += part.report.left_out;
+    all.printed += part.report.printed;
+    all.finished &= part.report.finished;
+    all_.stopped |= part.stopped;
+  }
+
+  Execution& all_;
+  const Groups& groups_;
+  std::atomic<std::uint64_t> next_{0}, spent_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::map<std::uint64_t, Part> parts_; // those with something to tell
+  std::exception_ptr error_;
+};
+
+Report Execution::run() {
+  const Groups groups(*this);
+  const std::uint64_t parts = (groups.total + groups.together - 1) / groups.together;
+  const auto threads =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(options.threads, 1)), parts);
+  if (threads > 1 && !probe && program.independent_blocks)
+    Workers(*this, groups).run(static_cast<int>(threads));
+  else
+    for (std::uint64_t first = 0; first < groups.total && !stopped; first += groups.together)
+      run_group(groups, first);
+  count();
+  if (probe) probe->launch_finished(*this);
+  return std::move(report);
+}
+
+void Execution::count() {
+  for (const auto& f : program.functions)
+    for (std::size_t n = 0; n < f->code.size(); ++n)
+      report.lanes_by_class[static_cast<std::size_t>(f->code[n].kind)] += tallies[f->first + n].lanes;
   for (auto n : report.lanes_by_class)
     report.lane_instructions += n;
-  return std::move(report);
+}
+
+// Clusters `first` and those that run with it. The order of their warps depends on the seed and on which they
+// are, so that it is the same whoever runs the others.
+void Execution::run_group(const Groups& groups, std::uint64_t first) {
+  random.seed(options.seed + 0x9e3779b97f4a7c15 * first);
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (std::uint64_t g = first; g < std::min(groups.total, first + groups.together); ++g) {
+    const std::uint64_t corner[3] = {g % groups.clusters[0] * groups.cluster[0],
+                                     g / groups.clusters[0] % groups.clusters[1] * groups.cluster[1],
+                                     g / groups.clusters[0] / groups.clusters[1] * groups.cluster[2]};
+    std::vector<Block*> members;
+    for (std::uint32_t r = 0; r < groups.ranks; ++r) {
+      const std::uint32_t in[3] = {r % groups.cluster[0], r / groups.cluster[0] % groups.cluster[1],
+                                   r / groups.cluster[0] / groups.cluster[1]};
+      std::array<std::uint32_t, 3> index;
+      for (std::size_t axis = 0; axis < 3; ++axis)
+        index[axis] = static_cast<std::uint32_t>(corner[axis] + in[axis]);
+      blocks.push_back(std::make_unique<Block>(*this, index, r));
+      members.push_back(blocks.back().get());
+    }
+    for (Block* b : members)
+      b->cluster = members;
+  }
+  if (probe)
+    for (auto& b : blocks)
+      probe->block_started(*b);
+  run_blocks(blocks);
+  if (probe)
+    for (auto& b : blocks)
+      probe->block_finished(*b);
 }
 
 void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {

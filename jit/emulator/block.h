@@ -71,6 +71,7 @@ public:
   std::vector<std::uint8_t> params;
   Probe* probe;
   Report report;
+  std::vector<Tally> tallies; // of each instruction of the program
   std::mt19937_64 random;
   std::uint64_t budget;
   bool stopped = false; // nothing more is to run
@@ -86,6 +87,10 @@ public:
   std::string opcode(const Instruction& i) const; // with its modifiers
 
 private:
+  struct Groups;
+  class Workers;
+  void run_group(const Groups& groups, std::uint64_t first);
+  void count();
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
   void advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
                        std::uint64_t draw);

@@ -90,6 +90,10 @@ struct Options {
   Asynchrony asynchrony = Asynchrony::Random;
   std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch
   int resident_blocks = 1;                          // that run interleaved (a cluster at least)
+  // Threads of the host that run blocks, with the same results and reports as one. Kernels whose blocks may
+  // speak to each other (atomics and fences in global memory), launches with race checks and those with a
+  // probe have one whatever is said here.
+  int threads = 1;
   bool stop_at_first = false;                       // report
   std::size_t most_reports = 100;                   // of different places; the rest are counted
 };
@@ -144,6 +148,11 @@ struct Finding {
   std::array<std::uint32_t, 3> block{}, thread{};
   std::uint64_t times = 1;               // lanes
   std::optional<OtherAccess> other = {}; // of a race
+};
+
+// How often an instruction ran.
+struct Tally {
+  std::uint64_t warps = 0, lanes = 0;
 };
 
 struct Report {

@@ -7,6 +7,7 @@
 
 #include "program.h"
 
+#include <atomic>
 #include <map>
 
 namespace kiln::emulator {
@@ -44,8 +45,9 @@ public:
   // The region that starts at or before the address, if it is no further behind its end than a guard.
   Region* nearest(std::uint64_t address);
   Region* containing(std::uint64_t address, std::uint64_t bytes) {
-    if (last_ && address - last_->base < last_->bytes && bytes <= last_->bytes - (address - last_->base))
-      return last_;
+    Region* last = last_.load(std::memory_order_relaxed);
+    if (last && address - last->base < last->bytes && bytes <= last->bytes - (address - last->base))
+      return last;
     return find(address, bytes);
   }
   // "4 bytes past the end of allocation x (128 bytes at 0x...)"
@@ -56,7 +58,7 @@ private:
   std::map<std::uint64_t, std::unique_ptr<Region>> regions_;
   std::vector<std::uint64_t> freed_;
   std::uint64_t freed_bytes_ = 0;
-  Region* last_ = nullptr; // alive
+  std::atomic<Region*> last_{nullptr}; // alive; found by any of the threads that run blocks
 };
 
 } // namespace kiln::emulator

@@ -51,9 +51,12 @@ struct MbarrierEvent {
   std::uint8_t* const* host; // the mbarrier of each lane
 };
 
+class Execution;
+
 class Probe {
 public:
   virtual ~Probe() = default;
+  virtual void launch_finished(const Execution&) {}
   virtual void block_started(Block&) {}
   virtual void block_finished(Block&) {}
   virtual void access(const Access&) {}

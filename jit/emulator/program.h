@@ -107,6 +107,7 @@ struct RegisterTouch {
 
 struct Function {
   std::string name;
+  std::size_t first = 0; // of its instructions among all of the program
   bool entry = false;
   std::vector<Instruction> code; // ends with an Exit
   std::vector<std::uint32_t> extras;
@@ -135,6 +136,10 @@ struct Program {
   std::uint32_t registers = 0; // of a thread, by .maxnreg; 0: not said
   std::vector<ptx::Location> locations;
   std::map<int, std::string> files;
+  std::size_t instructions = 0;
+  // Blocks do nothing that tells them of each other: no atomics or fences of global memory, no calls of the
+  // system.
+  bool independent_blocks = false;
 };
 
 } // namespace kiln::emulator

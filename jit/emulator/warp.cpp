@@ -174,7 +174,7 @@ void Warp::run(std::uint64_t quantum) {
 // Runs f, which is not among fragments_, until it waits, diverges, jumps among others, or meets `stop`.
 std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t stop) {
   const Instruction* code = f.frame->function->code.data();
-  auto& by_class = execution.report.lanes_by_class;
+  Tally* tallies = execution.tallies.data() + f.frame->function->first;
   std::uint64_t n = 0;
   const bool alone = fragments_.empty();
   while (n < budget) {
@@ -187,7 +187,9 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
     }
     ++n;
     const std::uint64_t lanes = m == all_lanes ? warp_size : static_cast<std::uint64_t>(std::popcount(m));
-    by_class[static_cast<std::size_t>(i.kind)] += lanes;
+    Tally& tally = tallies[f.at];
+    ++tally.warps;
+    tally.lanes += lanes;
     if (i.watched && m) touch_registers(f, i, m);
     if (i.step == Step::Plain) {
       if (m) i.run(*this, i, m);

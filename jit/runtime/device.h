@@ -55,16 +55,19 @@ struct DeviceProperties {
 
 // How an emulated GPU runs kernels: see Device::emulated.
 struct EmulatorOptions {
-  // A comma list of what it looks for: "init" (reads of memory that nothing wrote), "races" (accesses that
-  // nothing orders), "bounds" (accesses outside of allocations and misaligned ones; always on).
-  std::string checks = "init,bounds";
+  // A comma list of what it looks for: "races" (accesses that nothing orders), "init" (reads of memory that
+  // nothing wrote), "bounds" (accesses outside of allocations, misaligned ones, barriers; always on), "all"
+  // or "none". Races cost the most time.
+  std::string checks = "all";
   std::uint64_t seed = 0; // of the order in which warps run and asynchronous copies land
+  int threads = 1;        // that run blocks, of kernels whose blocks are independent; not with "races"
+  bool counters = false;  // count what kernels do: see emulated/counters.h
   // What one launch may execute, in instructions of warps, before it counts as an endless loop.
   std::uint64_t instruction_budget = 2'000'000'000;
   bool operator==(const EmulatorOptions&) const = default;
 
-  // These, where KILN_EMULATE_CHECK and KILN_EMULATE_SEED do not say otherwise. UserError for values that
-  // are not understood.
+  // These, where KILN_EMULATE_CHECK, KILN_EMULATE_SEED and KILN_EMULATE_THREADS do not say otherwise.
+  // UserError for values that are not understood.
   static EmulatorOptions from_environment();
 };
 

@@ -60,7 +60,7 @@ TEST_CASE("an emulated device is one for each architecture and set of options") 
   CHECK(seeded == Device::emulated("sm_80", {.seed = 12}));
   CHECK(Device::emulated("sm_90") == Device::emulated("sm_90a"));
   for (Device d : {plain, seeded, Device::emulated("sm_90a", {.checks = "bounds"}),
-                   Device::emulated("sm_100a", {.instruction_budget = 5})})
+                   Device::emulated("sm_100a", {.threads = 2, .counters = true, .instruction_budget = 5})})
     CHECK(Device::parse(to_string(d)) == d);
   CHECK(to_string(seeded).starts_with("emulated:sm_80"));
   CHECK(seeded.properties().sm == 80);
@@ -85,9 +85,9 @@ TEST_CASE("a device that cannot be emulated is a user error at the caller's line
       "one has 7.5; use Device::cpu()");
   CHECK(error("emulated:", line) ==
         "Device::emulated(\"\"): \"\" is no GPU architecture; write sm_80, sm_90a or sm_100a");
-  CHECK_THAT(error("emulated:sm_80,check=rcaes", line), Catch::Contains("\"rcaes\" is no check; "));
+  CHECK_THAT(error("emulated:sm_80,check=rcaes", line), Catch::Contains("the check 'rcaes' is not known; "));
   CHECK(error("emulated:sm_80,sed=1", line) ==
-        "an emulated device has no option \"sed\"; it has seed, check and budget");
+        "an emulated device has no option \"sed\"; it has seed, check, threads, counters and budget");
   CHECK(error("emulated:sm_80,seed=x", line) == "seed is \"x\"; give a number from 0 on");
 }
 

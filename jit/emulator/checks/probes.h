@@ -11,6 +11,7 @@ class Probes : public Probe {
 public:
   explicit Probes(std::vector<Probe*> all) : all_(std::move(all)) {}
 
+  void launch_finished(const Execution& e) override { tell(&Probe::launch_finished, e); }
   void block_started(Block& b) override { tell(&Probe::block_started, b); }
   void block_finished(Block& b) override { tell(&Probe::block_finished, b); }
   void access(const Access& a) override { tell(&Probe::access, a); }

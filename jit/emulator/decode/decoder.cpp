@@ -568,6 +568,19 @@ void negate_predicate(Warp& w, const Instruction& i, Mask m) {
 }
 } // namespace
 
+namespace {
+
+bool speaks_to_other_blocks(const Instruction& i, const std::string& opcode) {
+  if (i.kind == InstructionClass::Fence) return true;
+  if (i.space == ptx::Space::Shared) return false;
+  if (i.kind == InstructionClass::Atomic) return true;
+  for (const char* word : {".volatile", ".relaxed", ".acquire", ".release", ".mmio", "reduce."})
+    if (opcode.find(word) != std::string::npos) return true;
+  return false;
+}
+
+} // namespace
+
 std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& kernel,
                                 const std::function<const Region*(std::string_view)>& variable) {
   auto named = module.function_named.find(kernel);
@@ -608,6 +621,13 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
   for (auto& f : program->functions)
     for (Constant& c : f->constants)
       if (c.dynamic) c.value = program->dynamic_offset;
+  program->independent_blocks = true;
+  for (auto& f : program->functions) {
+    f->first = program->instructions;
+    program->instructions += f->code.size();
+    for (std::size_t n = 0; n < f->code.size(); ++n)
+      program->independent_blocks &= !speaks_to_other_blocks(f->code[n], f->opcodes[n]);
+  }
   return program;
 }
 

@@ -51,24 +51,12 @@ std::string canonical(const std::string& arch) {
 
 int number_of(const std::string& arch) { return std::atoi(arch.c_str() + 3); }
 
-emulator::Checks checks_of(const std::string& list) {
-  emulator::Checks checks;
-  for (std::string_view rest = list; !rest.empty();) {
-    const std::string_view item = rest.substr(0, rest.find(','));
-    rest = rest.substr(std::min(rest.size(), item.size() + 1));
-    if (item == "init")
-      checks.uninitialised = true;
-    else if (item != "bounds" && !item.empty())
-      throw UserError("\"" + std::string(item) + "\" is no check; give a comma list of init and bounds");
-  }
-  return checks;
-}
-
 emulator::Options emulator_options(const std::string& arch, const EmulatorOptions& options) {
   emulator::Options o;
   o.arch = arch;
   o.seed = options.seed;
-  o.checks = checks_of(options.checks);
+  o.checks = emulator::Checks::parse(options.checks);
+  o.threads = options.threads;
   o.instruction_budget = options.instruction_budget;
   return o;
 }
@@ -90,6 +78,13 @@ std::uint64_t parse_number(std::string_view text, const std::string& what) {
   if (error != std::errc() || end != text.data() + text.size())
     throw UserError(what + " is \"" + std::string(text) + "\"; give a number from 0 on");
   return n;
+}
+
+int parse_threads(std::string_view text, const std::string& what) {
+  const std::uint64_t n = parse_number(text, what);
+  if (n < 1 || n > 4096)
+    throw UserError(what + " is " + std::string(text) + "; give a number from 1 to 4096");
+  return static_cast<int>(n);
 }
 
 } // namespace
@@ -114,7 +109,9 @@ DeviceState& DeviceState::get(int index) {
 
 DeviceState::DeviceState(int index, const std::string& arch, const EmulatorOptions& options)
     : index_(index), arch_(arch), options_(options), properties_(describe(arch)),
-      gpu_(emulator_options(arch, options)) {}
+      gpu_(emulator_options(arch, options)) {
+  if (options.counters) gpu_.attach(&counters_);
+}
 
 std::string DeviceState::name() const {
   const EmulatorOptions usual = EmulatorOptions::from_environment();
@@ -125,6 +122,8 @@ std::string DeviceState::name() const {
     std::replace(list.begin(), list.end(), ',', '+');
     text += ",check=" + list;
   }
+  if (options_.threads != usual.threads) text += ",threads=" + std::to_string(options_.threads);
+  if (options_.counters) text += ",counters";
   if (options_.instruction_budget != usual.instruction_budget)
     text += ",budget=" + std::to_string(options_.instruction_budget);
   return text;
@@ -215,12 +214,16 @@ EmulatorOptions parse_options(std::string_view text, std::source_location here) 
         options.seed = parse_number(value, "seed");
       else if (key == "budget")
         options.instruction_budget = parse_number(value, "budget");
+      else if (key == "threads")
+        options.threads = parse_threads(value, "threads");
+      else if (item == "counters")
+        options.counters = true;
       else if (key == "check") {
         options.checks = value;
         std::replace(options.checks.begin(), options.checks.end(), '+', ',');
       } else
         throw UserError("an emulated device has no option \"" + std::string(key) +
-                        "\"; it has seed, check and budget");
+                        "\"; it has seed, check, threads, counters and budget");
     } catch (const UserError& e) {
       throw UserError(here, e.what());
     }
@@ -241,6 +244,8 @@ EmulatorOptions EmulatorOptions::from_environment() {
   if (auto v = set("KILN_EMULATE_CHECK"); !v.empty()) options.checks = v;
   if (auto v = set("KILN_EMULATE_SEED"); !v.empty())
     options.seed = emulated::parse_number(v, "KILN_EMULATE_SEED");
+  if (auto v = set("KILN_EMULATE_THREADS"); !v.empty())
+    options.threads = emulated::parse_threads(v, "KILN_EMULATE_THREADS");
   return options;
 }
 

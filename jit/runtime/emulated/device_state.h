@@ -7,6 +7,7 @@
 // the emulator one after the other. Thread-safe.
 #pragma once
 
+#include <kiln/jit/emulator/counters.h>
 #include <kiln/jit/emulator/emulator.h>
 #include <kiln/jit/runtime/device.h>
 #include <kiln/jit/runtime/emulated/opened.h>
@@ -45,12 +46,15 @@ public:
     return f(gpu_);
   }
 
+  emulator::Counters& counters() { return counters_; } // of options().counters; inside with_gpu only
+
 private:
   const int index_;
   const std::string arch_;
   const EmulatorOptions options_;
   DeviceProperties properties_;
   std::mutex mutex_;
+  emulator::Counters counters_;
   emulator::Gpu gpu_;
 };
 

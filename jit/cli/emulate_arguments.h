@@ -1,0 +1,61 @@
+// The arguments of `kiln emulate`: numbers, and buffers with what is in them before and after.
+#pragma once
+
+#include <kiln/dsl/dtype.h>
+#include <kiln/jit/emulator/emulator.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+// What the arguments may look like, for help texts.
+extern const char* const emulate_arguments_help;
+
+// One word of --args. UserErrors name it as the user wrote it.
+class EmulateArgument {
+public:
+  EmulateArgument(std::string word, int position);
+
+  // The bytes that the kernel gets; buffers come to be in the emulator's memory now.
+  std::vector<std::byte> place(emulator::Gpu& gpu, std::uint64_t seed);
+  // What kind of parameter it is for: its size.
+  std::size_t bytes() const { return is_buffer_ ? 8 : value_.size(); }
+  const std::string& word() const { return word_; }
+  std::string name() const { return "argument " + std::to_string(position_); }
+
+  bool is_buffer() const { return is_buffer_; }
+  // After the launch: reads the memory, and writes the file that was asked for.
+  void collect(const emulator::Gpu& gpu);
+  bool changed() const { return before_ != after_; }
+  std::string
+  summary() const; // "argument 2: f32[1024]: 0.5, 1, ...; least -1, largest 1; 1000 elements changed"
+  nlohmann::ordered_json json() const;
+
+private:
+  enum class Fill : std::uint8_t { Random, Zeros, Iota, Value, Unwritten, File };
+
+  void parse_buffer(std::string_view rest);
+  void parse_fill(std::string_view item);
+  void read_file();
+  std::vector<std::byte> contents(std::uint64_t seed) const;
+  std::int64_t changed_elements() const;
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  std::string word_;
+  int position_;
+  bool is_buffer_ = false;
+  std::optional<DType> dtype_; // none: raw bytes
+  std::vector<std::byte> value_;
+  std::uint64_t count_ = 0;
+  Fill fill_ = Fill::Random;
+  std::vector<std::byte> fill_value_;
+  std::string in_, out_;
+  std::uint64_t address_ = 0;
+  std::vector<std::byte> before_, after_;
+};
+
+} // namespace kiln::cli

@@ -1,0 +1,252 @@
+// kiln emulate: any kernel in PTX, run on the emulated GPU.
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cli/emulate_arguments.h>
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/emulator/counters.h>
+#include <kiln/jit/emulator/ptx/ast.h>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <cxxabi.h>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace kiln::cli {
+
+namespace {
+
+constexpr int findings_code = 3;
+
+constexpr const char* description =
+    "Runs a kernel of a PTX file, as nvcc -ptx, Triton or Kiln write them, on an emulated GPU, and reports "
+    "races, "
+    "reads of memory nothing wrote, accesses out of bounds, deadlocks and more.\n"
+    "FILE - is the standard input. Compile with nvcc -lineinfo to see lines of the source in reports.\n\n"
+    "  nvcc -ptx -lineinfo -arch=sm_80 saxpy.cu\n"
+    "  kiln emulate saxpy.ptx --kernel saxpy --grid 8 --block 128 --args f32:2 buffer:f32:1000 "
+    "buffer:f32:1000:out=y.bin i32:1000\n"
+    "  kiln emulate saxpy.ptx --list\n\n";
+
+constexpr const char* footer =
+    "\nexit status: 0 if nothing was found, 3 if something was, 1 for errors, 2 for "
+    "wrong options";
+
+struct EmulateCommand {
+  std::string file, kernel, grid = "1", block = "32", arch, check = "all", asynchrony = "random";
+  std::vector<std::string> arguments;
+  std::uint64_t shared = 0, seed = 0, budget = 100'000'000;
+  int threads = 1, resident = 1;
+  bool counters = false, json = false, list = false, stop_at_first = false;
+};
+
+std::string read(const std::string& file) {
+  std::ostringstream text;
+  if (file == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (in) text << in.rdbuf();
+  if (!in) throw UserError(file + " cannot be read: " + std::strerror(errno));
+  return text.str();
+}
+
+// "4", "4,2", "4,2,1"
+emulator::Extent extent(const std::string& option, const std::string& text) {
+  std::uint32_t sizes[3] = {1, 1, 1};
+  const char *at = text.data(), *end = at + text.size();
+  for (int axis = 0; axis < 3; ++axis) {
+    auto [next, error] = std::from_chars(at, end, sizes[axis]);
+    if (error != std::errc() || sizes[axis] == 0) break;
+    if (next == end) return {sizes[0], sizes[1], sizes[2]};
+    if (*next != ',') break;
+    at = next + 1;
+  }
+  throw UserError(option + " " + text + ": give one to three numbers from 1 on, as in 4,2,1");
+}
+
+std::string parameter_text(const emulator::ptx::Variable& v) {
+  const int bits = bits_of(v.type);
+  if (v.bytes * 8 == static_cast<std::uint64_t>(bits))
+    return fmt::format("{} (.{}, {} bytes)", v.name, name_of(v.type), v.bytes);
+  return fmt::format("{} ({} bytes)", v.name, v.bytes);
+}
+
+std::string signature(const emulator::ptx::Function& f) {
+  std::string text;
+  for (const auto& p : f.params)
+    text += (text.empty() ? "" : ", ") + parameter_text(p);
+  return text.empty() ? "no arguments" : text;
+}
+
+// The name of a C++ function without its parameters.
+std::string demangled_name(const std::string& symbol) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  std::string name = text ? text : "";
+  std::free(text);
+  return name.substr(0, name.find_first_of("(<"));
+}
+
+const emulator::ptx::Function& find_kernel(const emulator::Module& module, const std::string& wanted) {
+  const std::vector<std::string> all = module.kernels();
+  std::string names;
+  for (const std::string& name : all)
+    names += (names.empty() ? "" : ", ") + name;
+  const std::string& file = module.tree().name;
+  if (all.empty()) throw UserError(file + ": it has no kernel (.entry)");
+  if (wanted.empty() && all.size() > 1)
+    throw UserError(file + ": it has several kernels; choose one with --kernel: " + names);
+  const std::string& name = wanted.empty() ? all.front() : wanted;
+  for (const auto& f : module.tree().functions)
+    if (f.entry && f.defined && f.name == name) return f;
+  const emulator::ptx::Function* demangled = nullptr; // "add" for _Z3addPf, if it is the only one
+  int candidates = 0;
+  for (const auto& f : module.tree().functions)
+    if (f.entry && f.defined && demangled_name(std::string(f.name)) == name) demangled = &f, ++candidates;
+  if (candidates == 1) return *demangled;
+  const std::string meant = nearest(name, all);
+  throw UserError(file + ": there is no kernel " + name + "; " +
+                  (meant.empty() ? "it has " + names : "did you mean " + meant + "?"));
+}
+
+void list(const emulator::Module& module) {
+  for (const auto& f : module.tree().functions)
+    if (f.entry && f.defined) fmt::print("{}: {}\n", f.name, signature(f));
+}
+
+std::vector<EmulateArgument> arguments_of(const EmulateCommand& command, const emulator::ptx::Function& f) {
+  if (command.arguments.size() != f.params.size())
+    throw UserError(fmt::format("kernel {} takes {} {}: {}; --args gives {}", f.name, f.params.size(),
+                                f.params.size() == 1 ? "argument" : "arguments", signature(f),
+                                command.arguments.size()));
+  std::vector<EmulateArgument> arguments;
+  for (std::size_t n = 0; n < f.params.size(); ++n) {
+    arguments.emplace_back(command.arguments[n], static_cast<int>(n + 1));
+    const EmulateArgument& a = arguments.back();
+    const bool is_address = a.is_buffer() || a.word() == "null";
+    if (a.bytes() == f.params[n].bytes) continue;
+    throw UserError(fmt::format("{}, \"{}\", has {} bytes, and the parameter is {}", a.name(), a.word(),
+                                a.bytes(), parameter_text(f.params[n])) +
+                    (is_address ? ", which takes no address" : "; give a number of that size, or hex:BYTES"));
+  }
+  return arguments;
+}
+
+emulator::Options options_of(const EmulateCommand& command, const emulator::Module& module) {
+  emulator::Options o;
+  o.arch = command.arch.empty() ? module.tree().target : command.arch;
+  o.seed = command.seed;
+  o.checks = emulator::Checks::parse(command.check);
+  o.instruction_budget = command.budget;
+  o.threads = command.threads;
+  o.resident_blocks = command.resident;
+  o.stop_at_first = command.stop_at_first;
+  o.asynchrony = command.asynchrony == "earliest" ? emulator::Asynchrony::Earliest
+                 : command.asynchrony == "latest" ? emulator::Asynchrony::Latest
+                                                  : emulator::Asynchrony::Random;
+  return o;
+}
+
+std::vector<std::byte> pack(const emulator::ptx::Function& f,
+                            const std::vector<std::vector<std::byte>>& values) {
+  std::vector<std::byte> packed;
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    const std::uint64_t align = std::max<std::uint64_t>(f.params[n].align, 1);
+    packed.resize((packed.size() + align - 1) / align * align);
+    packed.insert(packed.end(), values[n].begin(), values[n].end());
+  }
+  return packed;
+}
+
+void print_text(const emulator::Report& report, const std::vector<EmulateArgument>& arguments,
+                const EmulateCommand& command, const emulator::Counters& counters) {
+  fmt::print("{}", report.printed);
+  for (const EmulateArgument& a : arguments)
+    if (a.is_buffer() && a.changed()) fmt::print("{}\n", a.summary());
+  if (command.counters) fmt::print("{}", counters.text());
+  const std::size_t count = report.findings.size() + report.left_out;
+  fmt::print("{}{}: {}; {} instructions of warps\n", report.text(), report.kernel,
+             count == 0   ? "nothing was found"
+             : count == 1 ? "1 finding"
+                          : std::to_string(count) + " findings",
+             report.warp_instructions);
+}
+
+void print_json(const emulator::Report& report, const std::vector<EmulateArgument>& arguments,
+                const EmulateCommand& command, const emulator::Counters& counters) {
+  nlohmann::ordered_json json;
+  json["report"] = nlohmann::ordered_json::parse(report.json());
+  json["buffers"] = nlohmann::ordered_json::array();
+  for (const EmulateArgument& a : arguments)
+    if (a.is_buffer()) json["buffers"].push_back(a.json());
+  if (command.counters) json["counters"] = nlohmann::ordered_json::parse(counters.json());
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+int run(const EmulateCommand& command) {
+  auto module = emulator::Module::parse(read(command.file), command.file == "-" ? "stdin" : command.file);
+  if (command.list) {
+    list(*module);
+    return 0;
+  }
+  const emulator::ptx::Function& f = find_kernel(*module, command.kernel);
+  std::vector<EmulateArgument> arguments = arguments_of(command, f);
+  emulator::Launch launch{.grid = extent("--grid", command.grid),
+                          .block = extent("--block", command.block),
+                          .shared_bytes = command.shared};
+  emulator::Gpu gpu(options_of(command, *module));
+  emulator::Counters counters;
+  if (command.counters) gpu.attach(&counters);
+  std::vector<std::vector<std::byte>> values;
+  for (EmulateArgument& a : arguments)
+    values.push_back(a.place(gpu, command.seed));
+  emulator::Report report = gpu.launch_packed(module, std::string(f.name), launch, pack(f, values));
+  for (EmulateArgument& a : arguments)
+    a.collect(gpu);
+  command.json ? print_json(report, arguments, command, counters)
+               : print_text(report, arguments, command, counters);
+  return report.ok() ? 0 : findings_code;
+}
+
+int run_emulate(int argc, char** argv) {
+  EmulateCommand c;
+  CLI::App app(description + std::string(emulate_arguments_help), "kiln emulate");
+  app.footer(footer);
+  app.add_option("FILE", c.file, "PTX; - is the standard input")->required();
+  app.add_option("--kernel", c.kernel, "which one (default: the only one)");
+  app.add_option("--grid", c.grid, "blocks along x,y,z (default: 1)");
+  app.add_option("--block", c.block, "threads of a block along x,y,z (default: 32)");
+  app.add_option("--shared", c.shared, "bytes of dynamic shared memory");
+  app.add_option("--args", c.arguments, "the arguments, as above");
+  app.add_option("--arch", c.arch, "the GPU, sm_90a say (default: the file's .target)");
+  app.add_option("--seed", c.seed, "of random buffers and of the order in which warps run (default: 0)");
+  app.add_option("--check", c.check, "a comma list of races, init, bounds; or all or none (default: all)");
+  app.add_option("--async", c.asynchrony, "when asynchronous copies land: random, earliest or latest")
+      ->check(CLI::IsMember({"random", "earliest", "latest"}));
+  app.add_option("--budget", c.budget,
+                 "instructions of warps before the launch counts as endless (default: 100 million)");
+  app.add_option("--threads", c.threads, "that run blocks (default: 1); without races")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--resident", c.resident, "blocks that run interleaved (default: 1)")
+      ->check(CLI::Range(1, 4096));
+  app.add_flag("--stop-at-first", c.stop_at_first, "end at the first finding");
+  app.add_flag("--counters", c.counters, "count instructions, sectors, bank conflicts, by line");
+  app.add_flag("--json", c.json, "print JSON");
+  app.add_flag("--list", c.list, "list the kernels and their parameters");
+  if (auto code = parse(app, argc, argv)) return *code;
+  return run(c);
+}
+
+const CommandRegistration registration({"emulate", "runs a kernel in PTX on an emulated GPU and checks it",
+                                        run_emulate});
+
+} // namespace
+
+} // namespace kiln::cli

@@ -1,0 +1,100 @@
+// What kernels did, counted: per kernel and per line of the source.
+//
+//   emulator::Counters counters;
+//   gpu.attach(&counters);
+//   gpu.launch(...);
+//   std::puts(counters.text().c_str());
+//
+// The model of memory is that of NVIDIA's GPUs since Volta:
+//  - A request of global or local memory is one instruction of a warp. It costs a sector for each aligned 32
+//    bytes that its lanes touch; `ideal_sectors` are what their distinct bytes would fit into. Generic
+//    addresses count where they lead.
+//  - Shared memory has 32 banks of 4 bytes. A request is served in passes of 32 lanes, of 16 where a lane
+//    takes 8 bytes, of 8 where it takes 16. A pass takes a wavefront for each different word that lanes want
+//    of the busiest bank; those beyond the first are its bank conflicts.
+//  - Tensor operations are multiplications and additions of mma, wmma and wgmma, whatever their types, of
+//    sparse ones half as many as their shape says.
+//  - Asynchronous stages: how many groups of copies (or, of bulk copies, copies) of a warp were under way at
+//    once, at most, and how many bytes.
+// A Counters is used by one thread at a time.
+#pragma once
+
+#include "probe.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::emulator {
+
+struct SpaceCounts {
+  std::uint64_t requests = 0, read_bytes = 0, written_bytes = 0; // an atomic reads and writes
+};
+
+struct Counts {
+  std::uint64_t warp_instructions = 0, lane_instructions = 0;
+  std::array<std::uint64_t, instruction_classes> warps_by_class{}, lanes_by_class{};
+  SpaceCounts global, shared, local, constant;
+  std::uint64_t sectors = 0, ideal_sectors = 0; // of global memory
+  std::uint64_t wavefronts = 0, bank_conflicts = 0;
+  std::uint64_t tensor_instructions = 0, tensor_operations = 0;
+  std::uint64_t async_copies = 0, async_bytes = 0;
+  std::uint64_t most_stages = 0, most_async_bytes = 0; // under way at once, of one warp
+
+  double sectors_per_request() const; // of global memory; 0 if there were none
+  double lanes_per_instruction() const;
+  Counts& operator+=(const Counts& other);
+};
+
+struct LineCounts {
+  std::string place; // "matmul.cpp:12", or "matmul.ptx:340" where no .loc names a source
+  Counts counts;
+};
+
+struct KernelCounts {
+  std::string kernel;
+  std::uint64_t launches = 0, blocks = 0;
+  Counts all;
+  std::vector<LineCounts> lines; // by place
+};
+
+class Counters : public Probe {
+public:
+  Counters();
+  ~Counters() override;
+  std::vector<KernelCounts> kernels() const; // in the order of their first launches
+  std::string text() const;                  // tables
+  std::string json() const;
+  void clear();
+
+  void launch_finished(const Execution& execution) override;
+  void block_started(Block& block) override;
+  void access(const Access& access) override;
+  void issued(const Flight& flight) override;
+  void landed(const Flight& flight) override;
+
+private:
+  struct Memory; // counts of the instructions of the launch that runs
+  struct Line {
+    std::string file;
+    int number;
+    auto operator<=>(const Line&) const = default;
+  };
+  struct Kernel {
+    std::string name;
+    std::uint64_t launches = 0, blocks = 0;
+    std::map<Line, Counts> lines;
+  };
+  Counts& of(const Instruction& i);
+
+  std::vector<Kernel> kernels_;
+  std::unique_ptr<Memory> memory_;
+};
+
+std::string text_of(const std::vector<KernelCounts>& kernels);
+std::string json_of(const std::vector<KernelCounts>& kernels);
+
+} // namespace kiln::emulator
