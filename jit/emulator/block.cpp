@@ -103,6 +103,32 @@ void Block::open_register_barrier() {
   }
 }
 
+// A wgmma is the warpgroup's: its groups are complete when all four warps have come so far, and for all of
+// them.
+void Block::open_multiplications() {
+  for (auto& w : warps)
+    for (Fragment& f : w->fragments()) {
+      if (f.state != Fragment::State::AtBarrier || f.barrier != wgmma_barrier) continue;
+      const Instruction& i = f.frame->function->code[f.at];
+      const std::uint32_t open = w->wgmma_group[std::countr_zero(f.lanes)],
+                          needed = open > i.count ? open - i.count : 0;
+      const auto first = static_cast<std::size_t>(w->index / 4 * 4);
+      bool all = true;
+      for (std::size_t n = first; n < std::min(first + 4, warps.size()); ++n)
+        all &= warps[n]->wgmma_group[0] >= needed;
+      if (!all) continue;
+      flights.wait(*w, i, f.lanes, Flight::Queue::Wgmma, i.count, false, false);
+      w->release(f);
+    }
+}
+
+void Block::disagreements() {
+  told_by_all(multiplications_);
+  told_by_all(register_changes_);
+  multiplications_.clear();
+  register_changes_.clear();
+}
+
 void Block::told_by_all(const std::map<int, Agreement>& agreements) {
   for (const auto& [group, a] : agreements)
     if (const Instruction* i = a.missed())
@@ -112,10 +138,7 @@ void Block::told_by_all(const std::map<int, Agreement>& agreements) {
 }
 
 void Block::finish() {
-  told_by_all(multiplications_);
-  told_by_all(register_changes_);
-  multiplications_.clear();
-  register_changes_.clear();
+  disagreements();
   flights.finish();
 }
 

@@ -48,6 +48,8 @@ public:
   void check_mbarriers();                                                  // at the end
   void open_cluster_barrier();
   void open_register_barrier();
+  void open_multiplications();
+  void disagreements(); // what not all warps of a warpgroup executed
   void finish();        // its threads are done
   void open_barriers(); // those that have all they wait for
 

@@ -153,6 +153,8 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
             text += ", which asks for " + std::to_string(f.frame->function->code[f.at].count) +
                     " registers a thread, has " + std::to_string(w->registers_per_thread) +
                     ", and the block has " + std::to_string(b->free_registers) + " left for all";
+          } else if (f.state == Fragment::State::AtBarrier && f.barrier == wgmma_barrier) {
+            text += ", which waits for all 4 warps of the warpgroup to commit as many groups";
           } else if (f.state == Fragment::State::AtBarrier) {
             const BarrierState& s = b->barriers[f.barrier];
             text += ", where " + std::to_string(s.arrived) + " of " +
@@ -168,6 +170,8 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
       }
     }
   if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
+  for (auto& b : blocks)
+    b->disagreements();
   report.finished = false;
   if (first)
     found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,

@@ -43,6 +43,7 @@ struct Flight {
   bool after_copies = false; // lands when the warp's earlier cp.async have
   std::uint32_t group = 0;   // the lanes' open group when it was issued
   Mask unread = 0, flying = 0, unwaited = 0;
+  std::uint8_t waiters = 0; // warps of the warpgroup that waited for a wgmma
   virtual ~Flight() = default;
   virtual void poison() {}                              // what the results will replace
   virtual void read(Mask /*lanes*/) {}                  // takes the sources

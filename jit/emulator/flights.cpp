@@ -62,7 +62,9 @@ void Flights::land(Flight& f, Mask lanes) {
 void Flights::collect() {
   const bool keep = block_.execution.probe != nullptr;
   std::erase_if(flights_, [&](const auto& f) {
-    return !f->flying && (!f->unwaited || (!keep && f->queue != Flight::Queue::Wgmma));
+    if (f->flying) return false;
+    if (f->queue == Flight::Queue::Wgmma) return !f->unwaited && (!keep || f->waiters == 0xf);
+    return !f->unwaited || !keep;
   });
 }
 
@@ -73,7 +75,16 @@ void Flights::wait(Warp& w, const Instruction& i, Mask lanes, Flight::Queue queu
                                                              : w.wgmma_group;
   for (std::size_t n = 0; n < flights_.size(); ++n) {
     Flight& f = *flights_[n];
-    if (f.warp != &w || f.queue != queue) continue;
+    if (f.queue != queue) continue;
+    if (queue == Flight::Queue::Wgmma && f.warp != &w && f.warp->index / 4 == w.index / 4) {
+      // Another warp's part of what this one waits for.
+      const int l = std::countr_zero(lanes);
+      if (f.waiters >> w.index % 4 & 1 || !(open[l] > allowed && f.group < open[l] - allowed)) continue;
+      f.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
+      land(f, f.flying);
+      if (block_.execution.probe) block_.execution.probe->waited(w, i, lanes, f, false);
+    }
+    if (f.warp != &w) continue;
     Mask due = 0;
     for (Mask rest = lanes & f.unwaited; rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
@@ -85,6 +96,7 @@ void Flights::wait(Warp& w, const Instruction& i, Mask lanes, Flight::Queue queu
     } else {
       land(f, due);
       f.unwaited &= ~due;
+      f.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
       if (!f.unwaited) f.waited();
     }
     if (block_.execution.probe) block_.execution.probe->waited(w, i, due, f, only_read);

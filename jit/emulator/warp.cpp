@@ -525,6 +525,15 @@ void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
 
 void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   if (i.mode == 7) return change_registers(f, i, m);
+  if (i.mode == 8) { // wgmma.wait_group
+    f.state = Fragment::State::AtBarrier;
+    f.barrier = wgmma_barrier;
+    fragments_.push_back(f);
+    block.open_multiplications();
+    f = fragments_.back();
+    fragments_.pop_back();
+    return;
+  }
   if (i.mode >= 5) return arrive_at_cluster(f, i, m);
   const int lane = first(m);
   const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
@@ -581,7 +590,7 @@ void Warp::release(Fragment& f) {
     ready_ = true;
     return;
   }
-  if (f.barrier == register_barrier) {
+  if (f.barrier == register_barrier || f.barrier == wgmma_barrier) {
     f.state = Fragment::State::Ready;
     f.barrier = -1;
     ++f.at;

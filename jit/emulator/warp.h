@@ -38,6 +38,7 @@ struct Frame {
 
 inline constexpr int cluster_barrier = 16;  // behind the block's
 inline constexpr int register_barrier = 17; // waits for registers (setmaxnreg)
+inline constexpr int wgmma_barrier = 18;    // waits for the warpgroup's multiplications (wgmma.wait_group)
 
 struct Fragment {
   enum class State : std::uint8_t { Ready, AtCollective, AtBarrier };

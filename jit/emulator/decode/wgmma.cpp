@@ -229,10 +229,7 @@ void fence(Warp& w, const Participant* p, int) {
 void commit(Warp& w, const Participant* p, int) {
   for (Mask rest = p->lanes; rest; rest &= rest - 1)
     ++w.wgmma_group[std::countr_zero(rest)];
-}
-void wait(Warp& w, const Participant* p, int) {
-  w.block.flights.wait(w, *p->instruction, p->lanes, Flight::Queue::Wgmma, p->instruction->count, false,
-                       false);
+  w.block.open_multiplications(); // other warps of the group may wait for this
 }
 
 bool known_columns(Type a, int n) {
@@ -317,9 +314,13 @@ void wgmma(Decoder& d) {
   d.expect_operands(what == "wait_group" ? 1 : 0);
   Instruction i = d.start();
   i.step = Step::Collective;
-  i.collective = what == "fence" ? fence : what == "commit_group" ? commit : wait;
+  i.collective = what == "fence" ? fence : commit;
   i.target = no_register;
-  if (what == "wait_group") {
+  if (what == "wait_group") { // waits for all warps of the group, as bar.sync does
+    i.step = Step::Barrier;
+    i.inner = nullptr;
+    i.b = no_register;
+    i.mode = 8;
     const auto n = d.immediate(d.operand(0));
     if (!n || *n < 0 || *n > 7) d.fail("wgmma.wait_group takes 0 to 7");
     i.count = static_cast<std::uint32_t>(*n);

@@ -28,15 +28,17 @@ class Parameters {
 public:
   template <class T> Parameters& add(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T));
-    const auto* from = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), from, from + sizeof(T));
+    size_ = (size_ + alignof(T) - 1) / alignof(T) * alignof(T);
+    REQUIRE(size_ + sizeof(T) <= bytes_.size());
+    std::memcpy(bytes_.data() + size_, &value, sizeof(T));
+    size_ += sizeof(T);
     return *this;
   }
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
 
 private:
-  std::vector<std::byte> bytes_;
+  std::array<std::byte, 1024> bytes_{};
+  std::size_t size_ = 0;
 };
 
 // Once for each way of asynchrony, the random one under several seeds.
