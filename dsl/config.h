@@ -60,6 +60,15 @@ private:
 };
 
 // The options that every kernel accepts; a device ignores those it lacks. Used as `num_warps = 8`.
+//
+//   num_warps      warps that share a program: 1, 2, 4, 8, 16 or 32; default 4. CUDA devices.
+//   max_registers  that each thread may have: 24 to 255; without it as many as it likes. With few of them
+//                  more blocks run at a time, and ptxas may spill.
+//                  CUDA devices.
+//   num_stages     iterations of a loop whose loads are under way at once. No device yet.
+//   num_ctas       blocks that share a program. No device yet.
+//
+// A CPU has none of them. `kiln explain` and `kiln ptx` name those of a config that have no effect.
 struct Option {
   const char* name;
   Binding operator=(detail::ConfigValue value) const;

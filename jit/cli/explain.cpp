@@ -7,6 +7,7 @@
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/gpu/layouts.h>
 #include <kiln/jit/passes/passes.h>
@@ -16,24 +17,6 @@
 namespace kiln::cli {
 
 namespace {
-
-Config config_of(const RegisteredKernel* registered, const std::string& text) {
-  Config config = Config::parse(registered ? registered->config : "");
-  for (const Binding& b : Config::parse(text))
-    config.set(b.name, b.value);
-  return config;
-}
-
-std::vector<LayoutClass> layouts_of(const ir::Kernel& kernel, const Example& example,
-                                    const std::string& text) {
-  std::vector<LayoutClass> layouts = parse_layouts(text);
-  if (layouts.empty()) return example.layouts;
-  if (layouts.size() != example.layouts.size())
-    throw UserError("--layouts " + text + ": " + std::to_string(layouts.size()) + " classes, but kernel " +
-                    kernel.name + " has " + std::to_string(example.layouts.size()) +
-                    " views; give one for each");
-  return layouts;
-}
 
 std::vector<std::string> grid_text(const ir::Kernel& lowered, const Example& example) {
   std::vector<std::string> text;
@@ -54,11 +37,16 @@ std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Examp
 }
 
 // Where a GPU's threads would hold each tile.
-void draw_layouts(const ir::Kernel& lowered, const Config& config, Explanation& e) {
-  const std::int64_t warps = config.get("num_warps").value_or(4);
-  e.warps = warps;
-  if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0) return; // no GPU takes it
-  const gpu::LayoutPlan plan = gpu::plan_layouts(lowered, static_cast<int>(warps));
+void draw_layouts(const ir::Kernel& lowered, const Config& config, const std::string& arch, Explanation& e) {
+  try {
+    const gpu::PtxOptions options = gpu::ptx_options(lowered.name, config);
+    e.warps = options.warps;
+    gpu::compile_to_ptx(lowered, {arch}, options); // for what it refuses
+  } catch (const UserError& refusal) {
+    e.gpu_refusal = refusal;
+    return;
+  }
+  const gpu::LayoutPlan plan = gpu::plan_layouts(lowered, e.warps);
   const ir::ValueNames names(lowered);
   auto add = [&](const ir::Value* v) {
     if (!v->type.is_tile()) return;
@@ -84,27 +72,30 @@ void draw_layouts(const ir::Kernel& lowered, const Config& config, Explanation& 
 
 } // namespace
 
-Explanation explain(const ir::Kernel& unnamed, const RegisteredKernel* registered,
+Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes,
                     const ExplainOptions& options) {
+  const ir::Kernel& unnamed = *requested.recorded;
+  const RegisteredKernel* registered = requested.registered;
   Explanation e;
   e.name = unnamed.name;
   e.summary = registered ? registered->summary : "";
-  e.example = make_example(unnamed, registered, options.sizes);
+  e.example = make_example(unnamed, registered, sizes.sizes);
   // A lambda's parameters have no names; those of the registration make the text readable.
   std::unique_ptr<ir::Kernel> kernel = unnamed.clone();
   for (std::size_t i = 0; registered && i < kernel->body.args.size(); ++i)
     kernel->body.args[i]->name = intern(e.example.parameters[i].name);
   const ir::Kernel& recorded = *kernel;
   e.recorded = ir::print(recorded);
-  passes::PassOptions pass_options{config_of(registered, options.config), {}};
-  e.config = pass_options.config.to_string();
-  pass_options.layouts = e.layouts = layouts_of(recorded, e.example, options.layouts);
-  e.layouts_given = !options.layouts.empty();
+  passes::PassOptions pass_options{requested.config, {}};
+  e.config = requested.config.to_string();
+  e.unused_by_gpu = gpu::unused_options(requested.config);
+  pass_options.layouts = e.layouts = layouts_of(sizes, recorded, e.example);
+  e.layouts_given = !sizes.layouts.empty();
   auto lowered =
       passes::lower_generic(recorded, pass_options, [&](std::string_view pass, const ir::Kernel& kernel) {
         e.passes.push_back({std::string(pass), ir::print(kernel)});
       });
-  draw_layouts(*lowered, pass_options.config, e);
+  if (options.on_gpu) draw_layouts(*lowered, requested.config, options.arch, e);
   e.grid = grid_text(*lowered, e.example);
   e.programs = launch_on_paper(*lowered, e.example);
   if (!options.grid.empty()) {

@@ -1,7 +1,8 @@
 // What `kiln explain` finds out about one kernel, and how it is printed.
 #pragma once
 
-#include <kiln/jit/cli/example.h>
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cli/kernel_options.h>
 #include <kiln/jit/cpu/target.h>
 
 #include <optional>
@@ -11,14 +12,13 @@
 namespace kiln::cli {
 
 struct ExplainOptions {
-  std::string config;             // sizes, over the kernel's defaults
-  std::string layouts;            // of the views, "unit,any"; empty: what tensors of these sizes have
-  std::string cpu;                // to compile for; empty: the host
-  std::vector<std::string> sizes; // "M=1000", "a=512x64"
-  std::string grid;               // programs along each axis, "16x4", for kernels that do not define it
-  bool debug = false;             // with the checks that KILN_DEBUG adds
-  double bandwidth = 0;           // GB/s; 0: not given
-  double peak = 0;                // GFLOP/s; 0: not given
+  std::string cpu;            // to compile for; empty: the host
+  std::string grid;           // programs along each axis, "16x4", for kernels that do not define it
+  bool debug = false;         // with the checks that KILN_DEBUG adds
+  double bandwidth = 0;       // GB/s; 0: not given
+  double peak = 0;            // GFLOP/s; 0: not given
+  bool on_gpu = false;        // what a GPU makes of it, too
+  std::string arch = "sm_80"; // of that GPU
 };
 
 struct PassResult {
@@ -33,13 +33,15 @@ struct LayoutPicture {
 
 struct Explanation {
   std::string name, summary, config;
-  std::string recorded;                // tile IR
-  std::vector<PassResult> passes;      // in order
-  std::vector<std::string> grid;       // "cdiv(a.extent(0), 64)" for each axis
-  std::vector<std::int64_t> programs;  // along each axis; empty: unknown
-  std::vector<LayoutPicture> pictures; // in program order
-  std::vector<std::string> free_tiles; // that are made where they are used, in any layout
-  std::int64_t warps = 4;              // of the pictures
+  std::string unused_by_gpu;            // options of the config, "num_ctas, num_stages"
+  std::string recorded;                 // tile IR
+  std::vector<PassResult> passes;       // in order
+  std::vector<std::string> grid;        // "cdiv(a.extent(0), 64)" for each axis
+  std::vector<std::int64_t> programs;   // along each axis; empty: unknown
+  std::vector<LayoutPicture> pictures;  // in program order
+  std::vector<std::string> free_tiles;  // that are made where they are used, in any layout
+  std::int64_t warps = 4;               // of the pictures
+  std::optional<UserError> gpu_refusal; // of compiling it for the GPU: there are no pictures then
   Example example;
   std::vector<std::string> types; // of parameters, layout classes included
   std::vector<LayoutClass> layouts;
@@ -52,10 +54,8 @@ struct Explanation {
   std::optional<double> memory_seconds, compute_seconds; // at best, if bandwidth or peak are given
 };
 
-// Compiles `recorded`; `registered` (may be null) gives defaults. UserError as compiling and launching would
-// throw it.
-Explanation explain(const ir::Kernel& recorded, const RegisteredKernel* registered,
-                    const ExplainOptions& options);
+// Compiles the kernel. UserError as compiling for the CPU and launching would throw it.
+Explanation explain(const RequestedKernel& kernel, const KernelOptions& sizes, const ExplainOptions& options);
 
 // Which parts are printed.
 struct Sections {

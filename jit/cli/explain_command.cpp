@@ -1,19 +1,11 @@
 // kiln explain: what a kernel becomes on its way to machine code, and what it costs.
 #include <kiln/jit/cli/explain.h>
 
-#include <kiln/dsl/ir/parser.h>
-#include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/cli/kernel_file.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/runtime/options.h>
 
 #include <fmt/format.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 
 namespace kiln::cli {
 
@@ -26,60 +18,13 @@ constexpr const char* description =
     "  kiln explain matmul --size M=1000 --config BM=32 --asm\n"
     "  kiln explain scale.kir --config BM=1024 --size x=1000000 --bandwidth 20";
 
-bool has_dimension(const ir::Kernel& kernel, std::string_view name) {
-  for (const char* dimension : kernel.dimensions())
-    if (dimension == name) return true;
-  return false;
-}
-
-// The sizes that concern one of a file's kernels. KILN_KEEP=tile writes a kernel as recorded and as lowered,
-// which has no dimensions any more. A size that no kernel has stays, to be complained about.
-std::string config_for(const ir::Kernel& kernel, const std::vector<std::unique_ptr<ir::Kernel>>& all,
-                       const Config& config) {
-  Config own;
-  for (const Binding& b : config) {
-    bool of_others = false;
-    for (const auto& other : all)
-      of_others |= has_dimension(*other, b.name);
-    if (!of_others || has_dimension(kernel, b.name)) own.set(b.name, b.value);
-  }
-  return own.to_string();
-}
-
-std::vector<Explanation> explain_all(const std::string& what, const ExplainOptions& options) {
-  std::vector<Explanation> explanations;
-  if (const RegisteredKernel* registered = find_kernel(what)) {
-    Config config = Config::parse(registered->config);
-    for (const Binding& b : Config::parse(options.config))
-      config.set(b.name, b.value);
-    explanations.push_back(explain(*registered->record(config), registered, options));
-    return explanations;
-  }
-  auto kernels = kernels_of_file(what);
-  for (auto& kernel : kernels) {
-    ExplainOptions own = options;
-    own.config = config_for(*kernel, kernels, Config::parse(options.config));
-    explanations.push_back(explain(*kernel, nullptr, own));
-  }
-  return explanations;
-}
-
 int run_explain(int argc, char** argv) {
   CLI::App app(description, "kiln explain");
-  std::string what;
-  std::vector<std::string> configs;
+  KernelOptions kernels;
   ExplainOptions options;
   Sections sections;
   bool json = false;
-  app.add_option("KERNEL", what, "a registered kernel, or a file of tile IR")->required();
-  app.add_option("--config", configs, "sizes of dimensions, BM=64,BN=64, over the kernel's own")
-      ->allow_extra_args(false);
-  app.add_option("--size", options.sizes,
-                 "sizes of the arguments: M=1000,N=64, or x=512x64 for one parameter")
-      ->allow_extra_args(false);
-  app.add_option("--layouts", options.layouts,
-                 "layout class of each view: any, unit or aligned, as in unit,any (default: what contiguous "
-                 "tensors of the sizes have)");
+  kernels.add_to(app);
   app.add_option("--grid", options.grid,
                  "programs along each axis, as in 16x4, where the launch gives the grid");
   app.add_option("--cpu", options.cpu, "compile for this CPU, by LLVM's name (default: the one here)");
@@ -94,16 +39,18 @@ int run_explain(int argc, char** argv) {
   app.add_flag(
       "--pictures", sections.pictures,
       "show in which layouts a GPU's threads hold the tiles (num_warps in the config: warps of a block)");
+  app.add_option("--arch", options.arch, "that GPU's: sm_80, sm_90a or sm_100a (default: sm_80)");
   app.add_option("--source", sections.source_folder, "folder of the sources for --asm (default: here)");
   app.add_flag("--all", sections.all, "show all of these, with whole tile IR after each pass");
   app.add_flag("--json", json, "print everything as JSON, one object a kernel");
   if (auto code = parse(app, argc, argv)) return *code;
   options.debug |= kiln::options().debug;
-  for (const std::string& config : configs)
-    options.config += (options.config.empty() ? "" : ",") + config;
   if (!sections.llvm && !sections.assembly && !sections.pictures) sections.passes = true;
+  options.on_gpu = sections.pictures || sections.all || json;
   bool first = true;
-  for (const Explanation& explanation : explain_all(what, options)) {
+  for (const RequestedKernel& kernel : requested_kernels(kernels)) {
+    const Explanation explanation = explain(kernel, kernels, options);
+    if (sections.pictures && explanation.gpu_refusal) throw *explanation.gpu_refusal;
     fmt::print("{}{}", first || json ? "" : "\n",
                json ? to_json(explanation) : to_text(explanation, sections));
     first = false;

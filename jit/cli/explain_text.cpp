@@ -33,6 +33,8 @@ std::string summary_text(const Explanation& e) {
     out += fmt::format("  {:<9}{}\n", label, value);
   };
   line("config", e.config.empty() ? "none" : e.config);
+  if (!e.unused_by_gpu.empty())
+    line("options", e.unused_by_gpu + " without effect so far; num_warps and max_registers are for GPUs");
   line("grid", programs_text(e));
   line("target", fmt::format("{}, {}-byte vectors", e.target.cpu, e.target.vector_bytes));
   std::int64_t limit = Device::cpu().limits().max_scratch_bytes;
@@ -137,10 +139,8 @@ std::string passes_text(const Explanation& e, bool whole) {
 std::string pictures_text(const Explanation& e) {
   std::string out =
       heading(fmt::format("layouts on a GPU, {} warps a block (w: warp, l: lane, r: register)", e.warps));
-  if (e.pictures.empty() && e.free_tiles.empty())
-    out += fmt::format("none: {}\n", e.warps >= 1 && e.warps <= 32 && (e.warps & (e.warps - 1)) == 0
-                                         ? "the kernel has no tiles"
-                                         : "a block has 1, 2, 4, 8, 16 or 32 warps");
+  if (e.gpu_refusal) return out + "none: " + e.gpu_refusal->what() + "\n";
+  if (e.pictures.empty() && e.free_tiles.empty()) out += "none: the kernel has no tiles\n";
   for (const LayoutPicture& picture : e.pictures)
     out += fmt::format("{}\n{}\n", fmt::join(picture.tiles, "\n"), picture.picture);
   if (!e.free_tiles.empty())
@@ -205,6 +205,7 @@ std::string to_json(const Explanation& e) {
         {{"name", pass.name}, {"changed", *before != pass.tile_ir}, {"tile_ir", pass.tile_ir}});
     before = &pass.tile_ir;
   }
+  if (e.gpu_refusal) json["gpu_refusal"] = e.gpu_refusal->what();
   for (const LayoutPicture& picture : e.pictures)
     json["gpu_layouts"].push_back(
         {{"warps", e.warps}, {"tiles", picture.tiles}, {"picture", picture.picture}});

@@ -1,6 +1,5 @@
 // kiln ptx: a kernel as PTX, and what NVIDIA's assembler says of it.
-#include <kiln/jit/cli/example.h>
-#include <kiln/jit/cli/kernel_file.h>
+#include <kiln/jit/cli/kernel_options.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/gpu/compiler.h>
@@ -20,37 +19,33 @@ constexpr const char* description =
     "Prints a kernel as PTX, with what ptxas says of it (registers, spills) as comments where there is one.\n"
     "KERNEL is the name of a registered kernel (`kiln kernels` lists them) or a file of tile IR; - reads "
     "the\n"
-    "standard input. num_warps in the config sets the warps of a block (default 4).\n\n"
+    "standard input. Of the config's options num_warps sets the warps of a block (default 4) and "
+    "max_registers\n"
+    "what a thread may have.\n\n"
     "  kiln ptx softmax --arch sm_90a --config BN=1024,num_warps=8";
 
 struct PtxCommand {
-  std::string arch = "sm_80", layouts;
-  std::vector<std::string> configs, sizes;
+  KernelOptions kernels;
+  std::string arch = "sm_80";
   bool show_llvm = false, report = true;
 };
 
-void print(const ir::Kernel& recorded, const RegisteredKernel* registered, const PtxCommand& command,
-           const Config& config) {
-  Example example = make_example(recorded, registered, command.sizes);
-  std::vector<LayoutClass> layouts = parse_layouts(command.layouts);
-  if (layouts.empty()) layouts = example.layouts;
-  if (layouts.size() != example.layouts.size())
-    throw UserError(fmt::format("--layouts {}: {} classes, but kernel {} has {} views; give one for each",
-                                command.layouts, layouts.size(), recorded.name, example.layouts.size()));
-  gpu::PtxOptions options;
-  options.keep_llvm = command.show_llvm;
+void print(const RequestedKernel& kernel, const PtxCommand& command) {
+  const ir::Kernel& recorded = *kernel.recorded;
+  const Example example = make_example(recorded, kernel.registered, command.kernels.sizes);
   Config sizes;
-  for (const Binding& b : config)
-    if (std::string_view(b.name) == "num_warps")
-      options.warps = static_cast<int>(b.value);
-    else if (!is_option(b.name))
-      sizes.set(b.name, b.value);
-  auto lowered = passes::lower_generic(recorded, {sizes, layouts});
+  for (const Binding& b : kernel.config)
+    if (!is_option(b.name)) sizes.set(b.name, b.value);
+  auto lowered = passes::lower_generic(recorded, {sizes, layouts_of(command.kernels, recorded, example)});
+  gpu::PtxOptions options = gpu::ptx_options(recorded.name, kernel.config);
+  options.keep_llvm = command.show_llvm;
   gpu::Ptx ptx = gpu::compile_to_ptx(*lowered, {command.arch}, options);
   if (command.show_llvm) std::cout << ptx.llvm << '\n';
   std::cout << ptx.text;
   fmt::print("// kernel {}: {} warps, {} bytes of dynamic shared memory\n", recorded.name, ptx.shape.warps,
              ptx.shape.shared_bytes);
+  if (const std::string unused = gpu::unused_options(kernel.config); !unused.empty())
+    fmt::print("// without effect on a GPU so far: {}\n", unused);
   std::fflush(stdout);
   if (!command.report || gpu::ptxas_path().empty()) return;
   std::istringstream log(gpu::assemble(ptx.text, command.arch).log);
@@ -60,34 +55,14 @@ void print(const ir::Kernel& recorded, const RegisteredKernel* registered, const
 
 int run_ptx(int argc, char** argv) {
   CLI::App app(description, "kiln ptx");
-  std::string what;
   PtxCommand command;
-  app.add_option("KERNEL", what, "a registered kernel, or a file of tile IR")->required();
+  command.kernels.add_to(app);
   app.add_option("--arch", command.arch, "sm_80, sm_90a or sm_100a (default: sm_80)");
-  app.add_option("--config", command.configs,
-                 "sizes of dimensions and options, BM=64,num_warps=8, over the kernel's own")
-      ->allow_extra_args(false);
-  app.add_option("--size", command.sizes, "a size of the arguments: M=1000, or x=512x64 for one parameter")
-      ->allow_extra_args(false);
-  app.add_option("--layouts", command.layouts,
-                 "layout class of each view: any, unit or aligned, as in unit,any (default: what contiguous "
-                 "tensors of the sizes have)");
   app.add_flag("--llvm", command.show_llvm, "show the LLVM IR as emitted first");
   app.add_flag("!--no-report", command.report, "do not run ptxas");
   if (auto code = parse(app, argc, argv)) return *code;
-  std::string given;
-  for (const std::string& part : command.configs)
-    given += (given.empty() ? "" : ",") + part;
-  const RegisteredKernel* registered = find_kernel(what);
-  Config config = Config::parse(registered ? registered->config : "");
-  for (const Binding& b : Config::parse(given))
-    config.set(b.name, b.value);
-  if (registered) {
-    print(*registered->record(config), registered, command, config);
-  } else {
-    for (const auto& kernel : kernels_of_file(what))
-      print(*kernel, nullptr, command, config);
-  }
+  for (const RequestedKernel& kernel : requested_kernels(command.kernels))
+    print(kernel, command);
   return 0;
 }
 

@@ -44,9 +44,22 @@ bool one_block_will_do(const RegisterNeed& need, int warps) {
   return need.at_once > 48 || (need.at_once <= 24 && warps <= 8);
 }
 
+// Of a thread; ptxas raises a lower limit to this.
+constexpr int fewest_registers = 24, most_registers = 255;
+
 // That a block may have when it asks for it.
 std::int64_t shared_bytes_of(const std::string& arch) {
   return (arch == "sm_80" ? 163 : 227) * std::int64_t{1024};
+}
+
+void check_block(const std::string& kernel, std::int64_t warps, std::int64_t registers) {
+  if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0)
+    throw UserError("kernel " + kernel + ": num_warps is " + std::to_string(warps) +
+                    "; a block has 1, 2, 4, 8, 16 or 32 warps");
+  if (registers != 0 && (registers < fewest_registers || registers > most_registers))
+    throw UserError("kernel " + kernel + ": max_registers is " + std::to_string(registers) +
+                    "; a thread may have " + std::to_string(fewest_registers) + " to " +
+                    std::to_string(most_registers) + "; leave it out for no limit");
 }
 
 std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
@@ -102,6 +115,20 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine, Hoisting hoist
 
 } // namespace
 
+PtxOptions ptx_options(const std::string& kernel, const Config& config) {
+  const std::int64_t warps = config.get(num_warps.name).value_or(default_warps);
+  const std::int64_t registers = config.get(max_registers.name).value_or(0);
+  check_block(kernel, warps, registers);
+  return {.warps = static_cast<int>(warps), .max_registers = static_cast<int>(registers)};
+}
+
+std::string unused_options(const Config& config) {
+  std::string text;
+  for (const Option* option : {&num_ctas, &num_stages})
+    if (config.get(option->name)) text += (text.empty() ? "" : ", ") + std::string(option->name);
+  return text;
+}
+
 Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOptions& options) {
   std::unique_ptr<llvm::TargetMachine> machine = make_machine(target);
   llvm::LLVMContext context;
@@ -109,13 +136,11 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
 
-  if (options.warps < 1 || options.warps > 32 || (options.warps & (options.warps - 1)) != 0)
-    throw UserError("kernel " + lowered.name + ": num_warps is " + std::to_string(options.warps) +
-                    "; a block has 1, 2, 4, 8, 16 or 32 warps");
+  check_block(lowered.name, options.warps, options.max_registers);
   check_legal(lowered, target.arch);
   const LayoutPlan plan = plan_layouts(lowered, options.warps);
   check_sizes(lowered, plan);
-  PtxMachine instructions(options.warps);
+  PtxMachine instructions(options.warps, std::stoi(target.arch.substr(3)));
   emit::NumberOptions numbers;
   numbers.math = {.has_fma = true, .avx512 = false};
   numbers.convert = {.has_f16 = true, .has_bf16 = true};
@@ -134,7 +159,10 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   result.entry = entry->getName().str();
   const std::string threads = std::to_string(32 * options.warps);
   entry->addFnAttr("nvvm.reqntid", threads + ",1,1");
-  if (one_block_will_do(register_need(lowered, plan), options.warps)) entry->addFnAttr("nvvm.minctasm", "1");
+  if (options.max_registers != 0)
+    entry->addFnAttr("nvvm.maxnreg", std::to_string(options.max_registers));
+  else if (one_block_will_do(register_need(lowered, plan), options.warps))
+    entry->addFnAttr("nvvm.minctasm", "1");
   if (options.keep_llvm) {
     llvm::raw_string_ostream stream(result.llvm);
     module.print(stream, nullptr);

@@ -1,6 +1,7 @@
 // From lowered tile IR to PTX.
 #pragma once
 
+#include <kiln/dsl/config.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
@@ -13,11 +14,14 @@ struct Target {
   int ptx = 0;                // PTX ISA version, 83 for 8.3; 0: the lowest that serves
 };
 
+inline constexpr int default_warps = 4;
+
 struct PtxOptions {
-  int warps = 4;
+  int warps = default_warps;
   bool debug = false;     // asserts act
   bool line_info = false; // .loc lines of the user's source, which debug has too
   bool keep_llvm = false; // fill Ptx::llvm
+  int max_registers = 0;  // that a thread may have; 0: as many as it likes
 };
 
 struct Ptx {
@@ -26,6 +30,12 @@ struct Ptx {
   std::string llvm;  // as emitted
   KernelShape shape;
 };
+
+// What a config says of a block: num_warps and max_registers. UserError if a GPU has no such block.
+PtxOptions ptx_options(const std::string& kernel, const Config& config);
+// Those that it sets and that have no effect: "num_ctas, num_stages". A program is one block, and loads are
+// under way as early as ptxas puts them.
+std::string unused_options(const Config& config);
 
 // The lowest PTX version that serves, 80 for 8.0. UserError for an architecture that Kiln does not know.
 int lowest_ptx(const std::string& arch);

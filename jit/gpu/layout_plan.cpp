@@ -101,7 +101,9 @@ LinearLayout Planner::of_mask(const ir::Op& op) const {
 std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
   switch (op.code) {
   case Opcode::ViewLoad: return coalesced_layout(op, op.result()->type, plan_.warps);
-  case Opcode::Load:
+  case Opcode::Load: // free pointers follow what they point to
+    if (const LinearLayout* pointers = find(op.operand(0))) return *pointers;
+    return default_layout(op.result()->type, plan_.warps);
   case Opcode::AtomicRmw:
   case Opcode::AtomicCas: return home(op.operand(0));
   case Opcode::ViewGather: return default_layout(op.result()->type, plan_.warps);

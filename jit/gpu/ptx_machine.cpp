@@ -165,28 +165,38 @@ void PtxMachine::store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted,
              "l,b," + inputs, b.getVoidTy(), arguments);
 }
 
-// LLVM 22's atomicrmw forgets order and scope, so these are inline; what is not here becomes a
-// compare-and-swap.
-Value* PtxMachine::atomic(IRBuilder& b, const Atomic& what, Value* pointer, Value* v) {
+namespace {
+
+// PTX's name of an atomic on elements of 16 bits or more, ".add.u32"; empty if there is none.
+std::string atomic_name(const Machine::Atomic& what, int sm) {
+  const bool is_half = what.dtype == DType::F16 || (what.dtype == DType::BF16 && sm >= 90);
+  if (what.kind == "add" && is_half) // denormals count
+    return std::string(".add.noftz") + (what.dtype == DType::F16 ? ".f16" : ".bf16") +
+           (what.elements == 2 ? "x2" : "");
   const int bits = 8 * size_of(what.dtype);
-  if (bits < 32) return nullptr;
+  if (bits < 32 || what.elements != 1) return "";
   const std::string width = std::to_string(bits);
-  std::string operation;
-  if (what.kind == "add")
-    operation = is_float(what.dtype) ? ".add.f" + width : ".add.u" + width;
-  else if ((what.kind == "min" || what.kind == "max") && !is_float(what.dtype))
-    operation = "." + std::string(what.kind) + (is_signed(what.dtype) ? ".s" : ".u") + width;
-  else if ((what.kind == "and" || what.kind == "or" || what.kind == "xor") && !is_float(what.dtype))
-    operation = "." + std::string(what.kind) + ".b" + width;
-  else if (what.kind == "xchg")
-    operation = ".exch.b" + width;
-  else
-    return nullptr;
+  if (what.kind == "add") return is_float(what.dtype) ? ".add.f" + width : ".add.u" + width;
+  if (what.kind == "xchg") return ".exch.b" + width;
+  if (is_float(what.dtype)) return "";
+  if (what.kind == "min" || what.kind == "max")
+    return "." + std::string(what.kind) + (is_signed(what.dtype) ? ".s" : ".u") + width;
+  if (what.kind == "and" || what.kind == "or" || what.kind == "xor")
+    return "." + std::string(what.kind) + ".b" + width;
+  return "";
+}
+
+} // namespace
+
+bool PtxMachine::has_atomic(const Atomic& what) const { return !atomic_name(what, sm_).empty(); }
+
+// LLVM 22's atomicrmw forgets order and scope, so these are inline.
+Value* PtxMachine::atomic(IRBuilder& b, const Atomic& what, Value* pointer, Value* v) {
   const std::string order(
       what.order == "relaxed" || what.order == "acquire" || what.order == "release" ? what.order : "acq_rel");
   const std::string scope(what.scope == "cta" || what.scope == "sys" ? what.scope : "gpu");
-  const std::string kind = bits == 64 ? "l" : "r";
-  return inline_ptx(b, "atom." + order + "." + scope + ".global" + operation + " $0, [$1], $2;",
+  const std::string kind = form_of(b, v->getType()).constraint;
+  return inline_ptx(b, "atom." + order + "." + scope + ".global" + atomic_name(what, sm_) + " $0, [$1], $2;",
                     "=" + kind + ",l," + kind + ",", v->getType(), {pointer, v});
 }
 

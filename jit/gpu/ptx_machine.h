@@ -7,7 +7,8 @@ namespace kiln::gpu {
 
 class PtxMachine final : public Machine {
 public:
-  explicit PtxMachine(int warps) : warps_(warps) {}
+  // `sm`: 90 for sm_90a.
+  PtxMachine(int warps, int sm) : warps_(warps), sm_(sm) {}
   llvm::Value* thread(IRBuilder& b) override;
   llvm::Value* program(IRBuilder& b) override;
   void barrier(IRBuilder& b) override;
@@ -23,6 +24,7 @@ public:
                        llvm::Value* otherwise, std::string_view cache) override;
   void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted,
                 std::string_view cache) override;
+  bool has_atomic(const Atomic& what) const override;
   llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) override;
   Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words, const Values& c) override;
   llvm::Value* to_tf32(IRBuilder& b, llvm::Value* x) override;
@@ -34,7 +36,7 @@ public:
   unsigned shared_space() const override { return 3; }
 
 private:
-  int warps_;
+  int warps_, sm_;
 };
 
 } // namespace kiln::gpu

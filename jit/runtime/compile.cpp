@@ -188,8 +188,10 @@ Config config_for(DeviceKind kind, const Config& config) {
   Config used;
   for (const Binding& b : config)
     if (!is_option(b.name)) used.set(b.name, b.value);
-  if (kind != DeviceKind::Cpu)
-    used.set(intern(num_warps.name), config.get(num_warps.name).value_or(cuda::default_warps));
+  if (kind != DeviceKind::Cpu) {
+    used.set(intern(num_warps.name), config.get(num_warps.name).value_or(gpu::default_warps));
+    if (auto most = config.get(max_registers.name)) used.set(intern(max_registers.name), *most);
+  }
   return used;
 }
 

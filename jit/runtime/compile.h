@@ -49,8 +49,7 @@ struct CompileRequest {
 };
 
 // The config without the options that the device lacks, so that they are part of no key, and with the default
-// of those that it has: a CPU has none, a CUDA device and an emulated
-// one num_warps.
+// of those that it has: a CPU has none, a CUDA device and an emulated one num_warps and max_registers.
 Config config_for(DeviceKind kind, const Config& config);
 inline Config config_for(Device device, const Config& config) { return config_for(device.kind(), config); }
 

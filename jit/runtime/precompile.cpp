@@ -17,7 +17,7 @@ Precompiled precompile(const PrecompileRequest& request) {
   const cuda::Architecture arch = cuda::architecture_named(request.arch);
   const Compilation c =
       lower(request.recorded, config_for(DeviceKind::Cuda, request.config), request.layouts);
-  cuda::warps_of(c);
+  gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
   auto& disk = cache::DiskCache::standard();
   const cache::Key key = cuda::ptxas_key(c, arch, version);
   Precompiled result{.target = arch.binary, .config = c.config.to_string(), .bytes = 0, .was_there = false};

@@ -197,7 +197,7 @@ TEST_CASE("a view that is written through two indices is announced to the kernel
   }
 }
 
-TEST_CASE("num_warps is part of the code; options that the GPU lacks are not") {
+TEST_CASE("num_warps and max_registers are part of the code; options that the GPU lacks are not") {
   FreshFake fresh;
   auto scale = make_scale(1.25f);
   Device device = Device::cuda(0);
@@ -211,7 +211,7 @@ TEST_CASE("num_warps is part of the code; options that the GPU lacks are not") {
   };
   CHECK(launch({BN = 64}) == 128);
   CHECK(launch({BN = 64, num_warps = 4}) == 128);
-  CHECK(launch({BN = 64, num_warps = 4, num_stages = 5, num_ctas = 2, max_registers = 64}) == 128);
+  CHECK(launch({BN = 64, num_warps = 4, num_stages = 5, num_ctas = 2}) == 128);
   CHECK(compile_statistics().compiled == before + 1);
   CHECK(launch({BN = 64, num_warps = 1}) == 32);
   CHECK(launch({BN = 64, num_warps = 32}) == 1024);
@@ -221,6 +221,12 @@ TEST_CASE("num_warps is part of the code; options that the GPU lacks are not") {
               .find("kernel scale: num_warps is " + std::to_string(warps) +
                     "; a block has 1, 2, 4, 8, 16 or 32 warps") != std::string::npos);
   CHECK(compile_statistics().compiled == before + 3);
+  CHECK(launch({BN = 64, max_registers = 64}) == 128); // which is other code
+  CHECK(compile_statistics().compiled == before + 4);
+  for (int registers : {1, 23, 256})
+    CHECK(error_of<UserError>([&] { launch({BN = 64, max_registers = registers}); })
+              .find("kernel scale: max_registers is " + std::to_string(registers) +
+                    "; a thread may have 24 to 255; leave it out for no limit") != std::string::npos);
 }
 
 // --- Memory ------------------------------------------------------------------------------------------------

@@ -11,6 +11,26 @@ namespace kiln::gpu {
 using ir::Opcode;
 using llvm::Value;
 
+namespace {
+
+// What `one` gives where it is wanted (null: always), else zero.
+Value* where_wanted(IRBuilder& b, Value* wanted, llvm::IntegerType* bits,
+                    const std::function<Value*()>& one) {
+  if (!wanted) return one();
+  llvm::BasicBlock *before = b.GetInsertBlock(), *inside = nullptr;
+  Value* taken = nullptr;
+  emit::emit_if(b, wanted, [&] {
+    taken = one();
+    inside = b.GetInsertBlock();
+  });
+  llvm::PHINode* phi = b.CreatePHI(bits, 2);
+  phi->addIncoming(llvm::Constant::getNullValue(bits), before);
+  phi->addIncoming(taken, inside);
+  return phi;
+}
+
+} // namespace
+
 void KernelEmitter::emit_atomic(const ir::Op& op) {
   const ir::Value* result = op.result();
   const DType t = result->type.dtype;
@@ -19,52 +39,65 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
   const std::string_view kind = swap ? "cas" : op.text("kind");
   const emit::AtomicAccess how{t, emit::atomic_ordering(op.text("order", "acq_rel")),
                                context_.getOrInsertSyncScopeID(machine_.scope_name(op.text("scope", "gpu")))};
-  llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
+  auto* bits = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
 
   Values pointers = registers(op.operand(0), layout), first = registers(op.operand(1), layout), second, mask;
   if (swap) second = registers(op.operand(2), layout);
   if (op.mask()) mask = registers(op.mask(), layout);
   touch(*memory_touch(op));
   auto bits_of = [&](Value* v) { return emit::to_bits(b_, numbers_, v, t); };
+  const Machine::Atomic instruction{kind, op.text("order", "acq_rel"), op.text("scope", "gpu"), t};
+  const bool native = !swap && machine_.has_atomic(instruction);
   auto one = [&](std::size_t r) -> Value* { // the bits before
     if (swap) return emit::emit_compare_and_swap(b_, how, pointers[r], bits_of(first[r]), bits_of(second[r]));
-    if (Value* native = machine_.atomic(b_, {kind, op.text("order", "acq_rel"), op.text("scope", "gpu"), t},
-                                        pointers[r], bits_of(first[r])))
-      return native;
+    if (native) return machine_.atomic(b_, instruction, pointers[r], bits_of(first[r]));
     return emit::emit_read_modify_write(b_, numbers_, how, kind, pointers[r], first[r]);
   };
 
   Value* own = owner(layout);
   const std::uint64_t repeats = layout.redundant(in_register);
-  Values old;
-  for (std::size_t r = 0; r < pointers.size(); ++r) {
-    if (r & repeats) {
-      old.push_back(nullptr);
-      continue;
-    }
-    Value* wanted = both(both(inside_tile(layout, static_cast<int>(r), result->type), own),
-                         mask.empty() ? nullptr : mask[r]);
-    Value* raw = nullptr;
-    if (!wanted) {
-      raw = one(r);
-    } else {
-      llvm::BasicBlock* before = b_.GetInsertBlock();
-      llvm::BasicBlock* inside = nullptr;
-      Value* taken = nullptr;
-      emit::emit_if(b_, wanted, [&] {
-        taken = one(r);
-        inside = b_.GetInsertBlock();
-      });
-      llvm::PHINode* phi = b_.CreatePHI(bits, 2);
-      phi->addIncoming(llvm::Constant::getNullValue(bits), before);
-      phi->addIncoming(taken, inside);
-      raw = phi;
-    }
-    old.push_back(used ? emit::from_bits(b_, numbers_, raw, t) : raw);
+  auto wanted = [&](std::size_t r) {
+    return both(both(inside_tile(layout, static_cast<int>(r), result->type), own),
+                mask.empty() ? nullptr : mask[r]);
+  };
+  auto by_element = [&] {
+    Values old;
+    for (std::size_t r = 0; r < pointers.size(); ++r)
+      old.push_back(r & repeats ? llvm::PoisonValue::get(bits)
+                                : where_wanted(b_, wanted(r), bits, [&] { return one(r); }));
+    return old;
+  };
+  // Neighbours in one word, where a thread wants all of its own.
+  Machine::Atomic of_two = instruction;
+  of_two.elements = 2;
+  Value* all = nullptr;
+  if (!swap && machine_.has_atomic(of_two) && neighbours(op.operand(0), {}, layout, size_of(t)) > 1) {
+    all = are_aligned(pointers, 2, 2 * size_of(t));
+    for (std::size_t r = 0; r < pointers.size(); ++r)
+      if (!(r & repeats)) all = both(all, wanted(r));
   }
+  auto by_two = [&] {
+    auto* word = b_.getIntNTy(2 * bits->getIntegerBitWidth());
+    Values old;
+    for (std::size_t r = 0; r < pointers.size(); r += 2) {
+      if (r & repeats) {
+        old.insert(old.end(), 2, llvm::PoisonValue::get(bits));
+        continue;
+      }
+      Value* high = b_.CreateShl(b_.CreateZExt(bits_of(first[r + 1]), word), bits->getIntegerBitWidth());
+      Value* before =
+          machine_.atomic(b_, of_two, pointers[r], b_.CreateOr(b_.CreateZExt(bits_of(first[r]), word), high));
+      old.push_back(b_.CreateTrunc(before, bits));
+      old.push_back(b_.CreateTrunc(b_.CreateLShr(before, bits->getIntegerBitWidth()), bits));
+    }
+    return old;
+  };
+  Values old = either_way(all, by_two, by_element);
+  for (Value*& raw : old)
+    if (used) raw = emit::from_bits(b_, numbers_, raw, t);
   if (!used) return;
   for (std::size_t r = 0; r < old.size(); ++r)
-    if (!old[r]) old[r] = old[r & ~repeats];
+    old[r] = old[r & ~repeats];
   if (own) { // the threads that hold copies learn it from the first
     auto number = [&](int reg) {
       Value* flat = b_.getInt32(0);

@@ -15,7 +15,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
     : module_(module), context_(module.getContext()), kernel_(kernel), plan_(plan), machine_(machine),
       math_(machine), numbers_(numbers), debug_(debug), b_(module.getContext()),
       arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
-      uses_(ir::count_uses(kernel.body)) {
+      naturals_(passes::natural_numbers(kernel)), uses_(ir::count_uses(kernel.body)) {
   numbers_.math.hardware = &math_;
   constexpr std::int64_t plenty = 96; // a heuristic
   if (register_need(kernel, plan).at_once > plenty) find_streams(kernel.body);

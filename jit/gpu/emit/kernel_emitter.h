@@ -14,6 +14,7 @@
 #include <kiln/jit/gpu/emit/hardware_math.h>
 #include <kiln/jit/gpu/emit/machine.h>
 #include <kiln/jit/gpu/layout_plan.h>
+#include <kiln/jit/passes/natural.h>
 
 #include <functional>
 #include <memory>
@@ -103,6 +104,7 @@ private:
   struct Registers { // some of a layout's
     int first = 0, count = 0;
   };
+  bool is_natural(const ir::Value* v) const { return naturals_.contains(v); } // never negative
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
                      Registers of);
@@ -115,7 +117,12 @@ private:
   Access element_access(const ir::Op& op, const LinearLayout& layout);
   Access pointer_access(const ir::Op& op, const LinearLayout& layout);
   Access gather_access(const ir::Op& op, const LinearLayout& layout);
+  int neighbours(const ir::Value* places, const std::vector<const ir::Value*>& others,
+                 const LinearLayout& layout, int size);
+  llvm::Value* are_aligned(const Values& pointers, int vector, int bytes);
   void apply_mask(Access& access, const Values& mask);
+  Values either_way(llvm::Value* whole, const std::function<Values()>& fast,
+                    const std::function<Values()>& slow);
   std::function<Values()> load(const Access& access, DType t, const Values& otherwise);
   void store(const Access& access, DType t, const Values& values, const LinearLayout& layout);
   llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
@@ -235,6 +242,7 @@ private:
   IRBuilder b_;
   ir::ArgumentLayout arguments_;
   passes::AxisInfos facts_;
+  passes::NaturalNumbers naturals_;
 
   llvm::Function* function_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr; // values that hold everywhere are inserted before it

@@ -50,12 +50,15 @@ public:
   virtual void store_if(IRBuilder& b, llvm::Value* v, llvm::Value* pointer, llvm::Value* wanted,
                         std::string_view cache) = 0;
 
-  // One instruction for an atomic on global memory, its operand and result as bits; null if there is none.
-  // `kind`, `order` and `scope` as in atomic_rmw.
+  // An atomic on global memory. `kind`, `order` and `scope` as in atomic_rmw.
   struct Atomic {
     std::string_view kind, order, scope;
     DType dtype;
+    int elements = 1; // neighbours in one word, atomic each
   };
+  // Whether there is an instruction for it.
+  virtual bool has_atomic(const Atomic& what) const = 0;
+  // That instruction: operand and result are the elements' bits.
   virtual llvm::Value* atomic(IRBuilder& b, const Atomic& what, llvm::Value* pointer, llvm::Value* v) = 0;
   // One mma.sync.m16n8 of the warp, 32 bytes deep: a has 4 and b 2 words of factors, c 4 sums; returns the
   // new sums. Factors are f16 or bf16 (both alike) or tf32 (F32, as to_tf32 makes them), with sums in f32, or

@@ -74,8 +74,9 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
     view_axis[t] = d;
     // Unsigned, so that no offset of 0 or more overflows; the sum is the same for all views of a shape.
     Value* end = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value())));
-    result.inside = both(
-        result.inside, b_.CreateAnd(b_.CreateICmpUGE(extent, end), b_.CreateICmpSGE(offset, b_.getInt64(0))));
+    result.inside = both(result.inside, b_.CreateICmpUGE(extent, end));
+    if (!is_natural(offsets[static_cast<std::size_t>(d)]))
+      result.inside = both(result.inside, b_.CreateICmpSGE(offset, b_.getInt64(0)));
   }
   result.inside = both(result.inside, uniform);
 
@@ -114,7 +115,7 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
     const int r = of.first + own;
     if (bounds->empty())
       for (std::size_t t = 0; t < view_axis.size(); ++t) {
-        // Along this axis the tile's elements [low, high) lie inside the view.
+        // Along this axis the tile's elements [low, high) lie inside the view; no low: 0.
         Value* all = b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value()));
         auto clamp = [&](Value* x) {
           x = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, all);
@@ -123,16 +124,21 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
         };
         const auto d = static_cast<std::size_t>(view_axis[t]);
         Value* offset = scalar(offsets[d]);
-        bounds->emplace_back(clamp(b_.CreateNeg(offset)), clamp(b_.CreateSub(v.extents[d], offset)));
+        bounds->emplace_back(is_natural(offsets[d]) ? nullptr : clamp(b_.CreateNeg(offset)),
+                             clamp(b_.CreateSub(v.extents[d], offset)));
       }
     Value* wanted = uniform;
     for (std::size_t t = 0; t < bounds->size(); ++t) {
       wanted = both(wanted, is_below(layout, r, static_cast<int>(t), (*bounds)[t].second));
-      wanted = both(wanted, b_.CreateNot(is_below(layout, r, static_cast<int>(t), (*bounds)[t].first)));
+      if (Value* low = (*bounds)[t].first)
+        wanted = both(wanted, b_.CreateNot(is_below(layout, r, static_cast<int>(t), low)));
     }
     return wanted;
   };
   result.in_tile = [this, &layout, tile, of](int r) { return inside_tile(layout, of.first + r, tile); };
+
+  // One element is there or not: its predicate says so, and there is no edge.
+  if (axes.empty()) result.inside = nullptr;
 
   // Vectors, where the view's rows and the tile's place in them are aligned.
   if (view_type.layout == LayoutClass::Aligned)
@@ -221,6 +227,34 @@ Value* before_rounding(Value* v) {
 
 } // namespace
 
+// What `fast` gives where `whole` holds, and `slow` elsewhere; null: never.
+Values KernelEmitter::either_way(Value* whole, const std::function<Values()>& fast,
+                                 const std::function<Values()>& slow) {
+  if (!whole) return slow();
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(whole); known && known->isOne()) return fast();
+  auto* in_whole = llvm::BasicBlock::Create(context_, "whole", function_);
+  auto* in_edge = llvm::BasicBlock::Create(context_, "edge", function_);
+  auto* join = llvm::BasicBlock::Create(context_, "join", function_);
+  b_.CreateCondBr(whole, in_whole, in_edge);
+  b_.SetInsertPoint(in_whole);
+  const Values first = fast();
+  llvm::BasicBlock* whole_end = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(in_edge);
+  const Values second = slow();
+  llvm::BasicBlock* edge_end = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+  Values result;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    llvm::PHINode* phi = b_.CreatePHI(first[i]->getType(), 2);
+    phi->addIncoming(first[i], whole_end);
+    phi->addIncoming(second[i], edge_end);
+    result.push_back(phi);
+  }
+  return result;
+}
+
 // Elements as they lie in memory, to be had in registers as the dtype is held there; `otherwise` where
 // nothing is wanted.
 std::function<Values()> KernelEmitter::load(const Access& access, DType t, const Values& otherwise) {
@@ -267,30 +301,7 @@ std::function<Values()> KernelEmitter::load(const Access& access, DType t, const
     }
     return words;
   };
-  Values loaded;
-  if (access.inside) {
-    auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
-    auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
-    auto* join = llvm::BasicBlock::Create(context_, "loaded", function_);
-    b_.CreateCondBr(access.inside, whole, edge);
-    b_.SetInsertPoint(whole);
-    const Values fast = whole_vectors();
-    llvm::BasicBlock* whole_end = b_.GetInsertBlock();
-    b_.CreateBr(join);
-    b_.SetInsertPoint(edge);
-    const Values slow = by_element();
-    llvm::BasicBlock* edge_end = b_.GetInsertBlock();
-    b_.CreateBr(join);
-    b_.SetInsertPoint(join);
-    for (std::size_t i = 0; i < fast.size(); ++i) {
-      llvm::PHINode* phi = b_.CreatePHI(fast[i]->getType(), 2);
-      phi->addIncoming(fast[i], whole_end);
-      phi->addIncoming(slow[i], edge_end);
-      loaded.push_back(phi);
-    }
-  } else {
-    loaded = by_element();
-  }
+  const Values loaded = either_way(access.inside, whole_vectors, by_element);
   return [this, loaded, t] {
     Values result;
     for (Value* word : loaded)
@@ -325,6 +336,7 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
       Value* wanted = access.wanted(static_cast<int>(r));
       machine_.store_if(b_, raw[r], access.pointers[r], wanted ? wanted : b_.getTrue(), access.cache);
     }
+    return Values();
   };
   auto whole_vectors = [&] {
     const auto v = static_cast<std::size_t>(access.vector);
@@ -343,21 +355,9 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
         b_.CreateAlignedStore(data, access.pointers[r],
                               llvm::Align(static_cast<std::uint64_t>(access.vector * size)));
     }
+    return Values();
   };
-  auto all = [&] {
-    if (!access.inside) return by_element();
-    auto* whole = llvm::BasicBlock::Create(context_, "whole", function_);
-    auto* edge = llvm::BasicBlock::Create(context_, "edge", function_);
-    auto* join = llvm::BasicBlock::Create(context_, "stored", function_);
-    b_.CreateCondBr(access.inside, whole, edge);
-    b_.SetInsertPoint(whole);
-    whole_vectors();
-    b_.CreateBr(join);
-    b_.SetInsertPoint(edge);
-    by_element();
-    b_.CreateBr(join);
-    b_.SetInsertPoint(join);
-  };
+  auto all = [&] { either_way(access.inside, whole_vectors, by_element); };
   if (Value* first = owner(layout))
     emit::emit_if(b_, first, all);
   else
@@ -434,13 +434,50 @@ void KernelEmitter::emit_view_store(const ir::Op& op) {
   store(access, op.operand(0)->type.dtype, values, layout);
 }
 
-// --- Pointers and gathered elements: an access each
+// --- Pointers and gathered elements: an access each, or vectors where axis analysis proves neighbours
+
+// How many neighbouring registers, up to 16 bytes of them, hold runs of `places` that go up by one: pointers
+// or indices. `others` are constant over such a run.
+int KernelEmitter::neighbours(const ir::Value* places, const std::vector<const ir::Value*>& others,
+                              const LinearLayout& layout, int size) {
+  auto known = facts_.find(places);
+  if (known == facts_.end() || !places->type.is_tile()) return 1;
+  for (std::size_t axis = 0; axis < known->second.axes.size(); ++axis) {
+    int vector = std::min(widest_access / size, run_along(layout, static_cast<int>(axis)));
+    auto holds = [&] {
+      if (known->second.axes[axis].contiguity % vector != 0 || places->type.shape[axis].value() % vector != 0)
+        return false;
+      for (const ir::Value* other : others)
+        if (auto fact = facts_.find(other); fact == facts_.end() || axis >= fact->second.axes.size() ||
+                                            fact->second.axes[axis].constancy % vector != 0)
+          return false;
+      return starts_aligned(layout, static_cast<int>(axis), vector);
+    };
+    while (vector > 1 && !holds())
+      vector /= 2;
+    if (vector > 1) return vector;
+  }
+  return 1;
+}
+
+// Whether each vector of so many bytes lies at a multiple of them. Nothing says how pointers are aligned, so
+// that each thread looks at its own.
+Value* KernelEmitter::are_aligned(const Values& pointers, int vector, int bytes) {
+  Value* low_bits = b_.getInt64(0);
+  for (std::size_t r = 0; r < pointers.size(); r += static_cast<std::size_t>(vector))
+    low_bits = b_.CreateOr(low_bits, b_.CreatePtrToInt(pointers[r], b_.getInt64Ty()));
+  return b_.CreateICmpEQ(b_.CreateAnd(low_bits, static_cast<std::uint64_t>(bytes) - 1), b_.getInt64(0));
+}
 
 KernelEmitter::Access KernelEmitter::pointer_access(const ir::Op& op, const LinearLayout& layout) {
   Access result;
   result.pointers = registers(op.operand(0), layout);
   result.cache = op.text("cache");
   result.wanted = [this, &layout, type = op.operand(0)->type](int r) { return inside_tile(layout, r, type); };
+  result.in_tile = result.wanted;
+  const int size = memory_bytes(op.operand(0)->type.dtype);
+  result.vector = neighbours(op.operand(0), {}, layout, size);
+  if (result.vector > 1) result.inside = are_aligned(result.pointers, result.vector, result.vector * size);
   if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;
 }
@@ -454,10 +491,10 @@ KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const Linea
     places.push_back(registers(index, layout));
   const ir::Type& shape = indices.empty() ? op.operand(0)->type : indices[0]->type;
   Access result;
-  Values inside;
+  Values inside; // without what lies beyond the tile
   for (int r = 0; r < 1 << layout.in_bits(in_register); ++r) {
     const auto at = static_cast<std::size_t>(r);
-    Value *offset = b_.getInt64(0), *wanted = inside_tile(layout, r, shape);
+    Value *offset = b_.getInt64(0), *wanted = nullptr;
     for (std::size_t d = 0; d < places.size(); ++d) {
       wanted = both(wanted, b_.CreateICmpULT(places[d][at], v.extents[d]));
       offset = b_.CreateAdd(offset, b_.CreateMul(places[d][at], v.strides[d]));
@@ -467,7 +504,18 @@ KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const Linea
         b_.CreateGEP(b_.getInt8Ty(), v.data,
                      b_.CreateMul(offset, b_.getInt64(static_cast<std::uint64_t>(memory_bytes(t))))));
   }
-  result.wanted = [inside](int r) { return inside[static_cast<std::size_t>(r)]; };
+  result.in_tile = [this, &layout, shape](int r) { return inside_tile(layout, r, shape); };
+  result.wanted = [this, inside, in_tile = result.in_tile](int r) {
+    return both(in_tile(r), inside[static_cast<std::size_t>(r)]);
+  };
+  if (const ir::Type& view = op.operand(0)->type; !indices.empty() && view.layout != LayoutClass::Any) {
+    const std::vector<const ir::Value*> others(indices.begin(), indices.end() - 1);
+    const int size = memory_bytes(t);
+    result.vector = neighbours(indices.back(), others, layout, size);
+    if (result.vector > 1) result.inside = are_aligned(result.pointers, result.vector, result.vector * size);
+    for (std::size_t r = 0; result.inside && r < inside.size(); ++r)
+      result.inside = both(result.inside, inside[r]);
+  }
   if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;
 }

@@ -17,7 +17,7 @@ public:
         arch_(cuda::architecture_of(device_.properties().sm)),
         driver_key_(cuda::driver_key(c, arch_, device_.driver().version, device_.properties().sm)) {
     device_.check_usable();
-    cuda::warps_of(c);
+    gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
   }
 
   // Where there is a ptxas, only its own cubins will do: a newer one may be there to make better code. The

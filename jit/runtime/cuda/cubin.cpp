@@ -69,14 +69,6 @@ Architecture architecture_named(const std::string& name) {
   return architecture_of(std::stoi(digits));
 }
 
-int warps_of(const Compilation& c) {
-  const std::int64_t warps = c.config.get(num_warps.name).value_or(default_warps);
-  if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0)
-    throw UserError("kernel " + c.lowered->name + ": num_warps is " + std::to_string(warps) +
-                    "; a block has 1, 2, 4, 8, 16 or 32 warps");
-  return static_cast<int>(warps);
-}
-
 std::vector<char> to_payload(const Cubin& cubin) {
   const PayloadHeader header{cubin.shape.warps, cubin.shape.grid_rank, cubin.shape.shared_bytes};
   std::vector<char> payload(sizeof header + cubin.image.size());
@@ -97,9 +89,11 @@ Cubin from_payload(std::span<const char> payload, const std::string& kernel) {
 }
 
 gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch, bool line_info) {
-  gpu::Ptx ptx = gpu::compile_to_ptx(
-      *c.lowered, {arch.code},
-      {.warps = warps_of(c), .debug = c.debug, .line_info = line_info, .keep_llvm = c.keep.llvm});
+  gpu::PtxOptions options = gpu::ptx_options(c.lowered->name, c.config);
+  options.debug = c.debug;
+  options.line_info = line_info;
+  options.keep_llvm = c.keep.llvm;
+  gpu::Ptx ptx = gpu::compile_to_ptx(*c.lowered, {arch.code}, options);
   const int words = ir::ArgumentLayout::of(*c.lowered).words + ptx.shape.grid_rank + 1;
   if (8 * std::int64_t{words} > parameter_bytes)
     throw UserError("kernel " + c.lowered->name + ": its parameters take " + std::to_string(8 * words) +

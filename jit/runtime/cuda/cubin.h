@@ -18,8 +18,6 @@
 
 namespace kiln::cuda {
 
-inline constexpr int default_warps = 4;
-
 // What a device of compute capability `sm` (90 for 9.0) runs.
 struct Architecture {
   std::string code;   // that PTX is written for: "sm_90a"
@@ -30,9 +28,6 @@ struct Architecture {
 Architecture architecture_of(int sm);
 // The same from a name, "sm_90a" or "sm_86". UserError for one that is none.
 Architecture architecture_named(const std::string& name);
-
-// num_warps of the config. UserError if it is not 1, 2, 4, 8, 16 or 32.
-int warps_of(const Compilation& c);
 
 // A cubin, or PTX, with what a launch must know of it.
 struct Cubin {

@@ -16,7 +16,7 @@ public:
   EmulatedBackend(const Compilation& c, Device device)
       : c_(c), device_(emulated::DeviceState::get(device.index())),
         arch_(cuda::architecture_named(device_.arch())) {
-    cuda::warps_of(c);
+    gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
     key_ = cache::KeyBuilder::versioned()
                .add("emulated")
                .add(ir::print(*c.lowered, {.locations = true})) // which are in the code

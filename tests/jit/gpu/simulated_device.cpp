@@ -213,6 +213,7 @@ public:
       b.CreateAlignedStore(v, pointer, llvm::Align(v->getType()->getPrimitiveSizeInBits() / 8));
     });
   }
+  bool has_atomic(const Atomic&) const override { return false; }
   Value* atomic(IRBuilder&, const Atomic&, Value*, Value*) override { return nullptr; }
   Values mma(IRBuilder& b, const Mma& what, const Values& a, const Values& b_words,
              const Values& c) override {
