@@ -1,5 +1,7 @@
-// The table of what GPUs lower, and the limits on what a thread holds.
+// Asks the table of what is lowered, and keeps the limits on what a thread holds.
 #include <kiln/jit/gpu/legality.h>
+
+#include <kiln/jit/emit/lowered_dtypes.h>
 
 #include <algorithm>
 
@@ -14,57 +16,9 @@ constexpr std::int64_t most_registers = 512; // of one tile in a thread
 constexpr std::int64_t most_operations =
     50'000; // on elements, in a thread's code: some ten seconds of LLVM and ptxas
 
-template <class Wanted> constexpr unsigned dtypes(Wanted wanted) {
-  unsigned bits = 0;
-  for (int t = 0; t < dtype_count; ++t)
-    if (wanted(static_cast<DType>(t))) bits |= 1u << t;
-  return bits;
-}
-constexpr unsigned every = (1u << dtype_count) - 1;
-constexpr unsigned floats = dtypes([](DType t) { return is_float(t); });
-constexpr unsigned integers = dtypes([](DType t) { return is_integer(t); });
-constexpr unsigned logical = integers | 1u << static_cast<int>(DType::Bool);
-constexpr unsigned bytes = 1u << static_cast<int>(DType::I8) | 1u << static_cast<int>(DType::U8);
-constexpr unsigned words = 1u << static_cast<int>(DType::I32) | 1u << static_cast<int>(DType::I64);
-
-struct Row {
-  Opcode code;
-  unsigned dtypes;
-  const char* only = nullptr; // architecture; null: all
-};
-// Operations that are not here are lowered for every dtype. No architecture lacks anything yet: whatever has
-// no instruction of its own is computed in f32, or exchanged by compare-and-swap.
-constexpr Row table[] = {
-    {Opcode::Exp, floats},     {Opcode::Exp2, floats},  {Opcode::Expm1, floats},
-    {Opcode::Log, floats},     {Opcode::Log2, floats},  {Opcode::Log1p, floats},
-    {Opcode::Sin, floats},     {Opcode::Cos, floats},   {Opcode::Tan, floats},
-    {Opcode::Tanh, floats},    {Opcode::Erf, floats},   {Opcode::Sigmoid, floats},
-    {Opcode::Sqrt, floats},    {Opcode::Rsqrt, floats}, {Opcode::Floor, floats},
-    {Opcode::Ceil, floats},    {Opcode::Trunc, floats}, {Opcode::Round, floats},
-    {Opcode::IsNan, floats},   {Opcode::IsInf, floats}, {Opcode::Pow, floats},
-    {Opcode::Atan2, floats},   {Opcode::Fma, floats},   {Opcode::PopCount, integers},
-    {Opcode::MulHi, integers}, {Opcode::Shl, integers}, {Opcode::Shr, integers},
-    {Opcode::Not, logical},    {Opcode::And, logical},  {Opcode::Or, logical},
-    {Opcode::Xor, logical},    {Opcode::Arange, words}, {Opcode::Dot, floats | bytes},
-};
-
-std::string names_of(unsigned bits) {
-  std::string text;
-  for (int t = 0; t < dtype_count; ++t)
-    if (bits & 1u << t) text += (text.empty() ? "" : ", ") + std::string(name(static_cast<DType>(t)));
-  return text;
-}
-
 void check_region(const ir::Region& region, const std::string& arch, int depth) {
   for (const auto& op : region.ops) {
-    const ir::Value* v = op->num_operands() ? op->operand(0) : op->num_results() ? op->result() : nullptr;
-    if (v && !v->type.pointer) {
-      const unsigned legal = lowered_dtypes(op->code, arch);
-      if (!(legal & 1u << static_cast<int>(v->type.dtype)))
-        throw UserError(op->loc, arch + " does not lower " + std::string(ir::name(op->code)) + " of " +
-                                     std::string(name(v->type.dtype)) + "; cast to one of " +
-                                     names_of(legal));
-    }
+    emit::check_dtype(*op, arch);
     if (!op->regions.empty() && depth == deepest_nest)
       throw UserError(op->loc, "loops and branches are nested more than " + std::to_string(deepest_nest) +
                                    " deep, which " + arch + " does not lower; make one loop of several");
@@ -78,12 +32,6 @@ std::string threads_text(const LayoutPlan& plan) {
 }
 
 } // namespace
-
-unsigned lowered_dtypes(Opcode code, const std::string& arch) {
-  for (const Row& row : table)
-    if (row.code == code && (!row.only || arch == row.only)) return row.dtypes;
-  return every;
-}
 
 void check_legal(const ir::Kernel& kernel, const std::string& arch) { check_region(kernel.body, arch, 0); }
 

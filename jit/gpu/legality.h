@@ -9,10 +9,6 @@
 
 namespace kiln::gpu {
 
-// The dtypes of an operation's elements (of a dot: its factors; of what loads, stores or exchanges: the
-// elements in memory) that `arch` lowers, a bit for each.
-unsigned lowered_dtypes(ir::Opcode code, const std::string& arch);
-
 // UserError at the first operation that `arch` does not lower, with its line and the dtypes it would take, or
 // that is nested too deeply.
 void check_legal(const ir::Kernel& lowered, const std::string& arch);

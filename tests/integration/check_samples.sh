@@ -21,13 +21,13 @@ for _ in 1 2 3; do
   echo "$name ${arguments[*]}"
   case $name in
   *.py)
-    command -v $python >/dev/null || exit 77
+    command -v "$python" >/dev/null || { echo "skipped: $python is not installed"; exit 77; }
     "$python" "$program" "${arguments[@]}"
     ;;
   *) "$program" "${arguments[@]}" ;;
   esac
   code=$?
-  [ $code = 77 ] && exit 77
+  [ $code = 77 ] && exit 77 # the sample said why
   [ $code = 0 ] || fail "$name ${arguments[*]} ended with exit code $code"
 done
 if [ "${name#06_}" != "$name" ]; then

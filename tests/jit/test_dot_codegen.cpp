@@ -373,7 +373,7 @@ TEST_CASE("dot with the CPU's bf16 instruction stays within bf16 products summed
   Random random(seed);
   const DotShape shape{DType::BF16, DType::BF16, 50, 130, 77};
   const CompiledDot dot(shape, "host", [](cpu::DotTarget& target) { target.bf16_dot = true; });
-  if (!dot.target.has_bf16_dot) return;
+  if (!dot.target.has_bf16_dot) return; // this CPU lacks the instruction
   for (int i = 0; i < 20; ++i)
     check_product(dot, shape, {up_to(50, random), up_to(130, random), up_to(77, random)}, random);
 }

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/layouts.h>
 
 #include <algorithm>
 #include <array>
@@ -249,6 +250,17 @@ inline LinearLayout random_permutation(std::mt19937_64& random, const LinearLayo
     columns[i] = std::uint64_t{1} << i;
   std::shuffle(columns.begin(), columns.end(), random);
   return LinearLayout({{in_register, registers}, {in_lane, lanes}, {in_warp, warps}}, outs, columns);
+}
+
+// One of either kind, of a tile of up to three axes in up to eight warps.
+inline LinearLayout random_tile_layout(std::mt19937_64& random) {
+  LinearLayout::Dims outs;
+  const int rank = 1 + static_cast<int>(random() % 3);
+  for (int axis = 0; axis < rank; ++axis)
+    outs.push_back({axis_name(axis), static_cast<int>(random() % (rank == 1 ? 10 : 5))});
+  const int warps = static_cast<int>(random() % 4), copies = static_cast<int>(random() % 4);
+  return random() % 2 ? random_layout(random, outs, lane_bits, warps, copies)
+                      : random_permutation(random, outs, lane_bits, warps, copies);
 }
 
 inline std::vector<std::uint64_t> random_tile(std::mt19937_64& random, int tile_bits, int element_bytes) {

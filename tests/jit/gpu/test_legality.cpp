@@ -64,7 +64,7 @@ int check_kernel(const ir::Kernel& kernel, const char* arch, std::string& all) {
     const bool alone = ptx.find(".func") != std::string::npos || ptx.find(".global") != std::string::npos ||
                        ptx.find(".extern") != std::string::npos;
     if (alone) {
-      if (gpu::ptxas_path().empty()) continue;
+      if (gpu::ptxas_path().empty()) continue; // nobody to ask whether it assembles
       auto assembled = gpu::assemble(ptx, arch);
       INFO(assembled.log);
       REQUIRE(assembled.ok);
@@ -76,7 +76,7 @@ int check_kernel(const ir::Kernel& kernel, const char* arch, std::string& all) {
 }
 
 void assemble_all(const std::string& ptx, const char* arch) {
-  if (ptx.empty() || gpu::ptxas_path().empty()) return;
+  if (ptx.empty() || gpu::ptxas_path().empty()) return; // refused, or nobody to ask whether it assembles
   auto assembled = gpu::assemble(ptx, arch);
   INFO(assembled.log);
   REQUIRE(assembled.ok);

@@ -73,7 +73,7 @@ template <class T> void compare(std::uint64_t seed) {
 } // namespace
 
 TEST_CASE("fragments of every dtype multiply to what the interpreter computes") {
-  if (!test::simulates) return;
+  if (!test::simulates) return; // TSan does not follow fibers
   const std::uint64_t first = std::random_device()();
   for (std::uint64_t seed = first; seed < first + 6; ++seed) {
     compare<f16>(seed);
@@ -238,7 +238,7 @@ template <class T> void check_instruction(const std::string& instruction) {
     std::string ptx = gpu::compile_to_ptx(*lowered, {arch}).text;
     INFO(instruction);
     CHECK(ptx.find("mma.sync.aligned." + instruction) != std::string::npos);
-    if (gpu::ptxas_path().empty()) continue;
+    if (gpu::ptxas_path().empty()) continue; // nobody to ask whether it assembles
     auto assembled = gpu::assemble(ptx, arch);
     INFO(assembled.log);
     CHECK(assembled.ok);

@@ -21,7 +21,7 @@ KILN_DIM(BN);
 // Runs a kernel of one argument x, 64 x 64, and the numbers that follow; returns the barriers.
 std::int64_t check(const ir::Kernel& recorded, const Config& config, std::vector<std::uint64_t> numbers,
                    std::uint64_t row_stride = 64) {
-  if (!test::simulates) return 0;
+  if (!test::simulates) return 0; // TSan does not follow fibers
   auto lowered = passes::lower_generic(recorded, {config, {LayoutClass::Unit}});
   INFO(ir::print(*lowered));
   test::SimulatedKernel simulated(*lowered, 4);

@@ -99,14 +99,8 @@ TEST_CASE("any layout reduces along any axis, and copies count once") {
   std::mt19937_64 random(seed);
   for (int trial = 0; trial < 5000; ++trial) {
     CAPTURE(trial);
-    LinearLayout::Dims outs;
-    const int rank = 1 + static_cast<int>(random() % 3);
-    for (int axis = 0; axis < rank; ++axis)
-      outs.push_back({axis_name(axis), static_cast<int>(random() % (rank == 1 ? 10 : 5))});
-    const int warps = static_cast<int>(random() % 4), copies = static_cast<int>(random() % 4);
-    const LinearLayout layout = random() % 2 ? random_layout(random, outs, lane_bits, warps, copies)
-                                             : random_permutation(random, outs, lane_bits, warps, copies);
-    check(layout, static_cast<int>(random() % static_cast<std::uint64_t>(rank)), 1 << random() % 4, random);
+    const LinearLayout layout = random_tile_layout(random);
+    check(layout, static_cast<int>(random() % layout.outs().size()), 1 << random() % 4, random);
   }
 }
 

@@ -41,7 +41,7 @@ void compare(std::uint64_t seed, int warps, LayoutClass layout) {
 } // namespace
 
 TEST_CASE("simulated GPU threads agree with the interpreter on random kernels") {
-  if (!test::simulates) return;
+  if (!test::simulates) return; // TSan does not follow fibers
   std::uint64_t first = std::random_device()(), count = 8;
   if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
@@ -52,7 +52,7 @@ TEST_CASE("simulated GPU threads agree with the interpreter on random kernels") 
 }
 
 TEST_CASE("a softmax takes two barriers, a copy takes none") {
-  if (!test::simulates) return;
+  if (!test::simulates) return; // TSan does not follow fibers
   auto barriers = [](const ir::Kernel& recorded, const Config& config) {
     auto lowered =
         passes::lower_generic(recorded, {config, std::vector<LayoutClass>(2, LayoutClass::Aligned)});
@@ -107,7 +107,7 @@ template <class F> void compare_in_loop(F body, std::uint64_t seed, std::int64_t
 } // namespace
 
 TEST_CASE("iterations see what earlier ones stored, and a loop that did not run orders nothing") {
-  if (!test::simulates) return;
+  if (!test::simulates) return; // TSan does not follow fibers
   const std::uint64_t seed = std::random_device()();
   auto add_to = [](auto y, auto row, auto col) {
     Tile t = y.tile(row, col).load();
@@ -141,7 +141,7 @@ TEST_CASE("iterations see what earlier ones stored, and a loop that did not run 
 }
 
 TEST_CASE("asserts and prints act on a simulated GPU") {
-  if (!test::simulates) return;
+  if (!test::simulates) return; // TSan does not follow fibers
   auto recorded = record("checked", [](View<const float, 1> x) {
     auto [i] = program_tile(x, BN);
     Tile t = x.tile(i).load();
@@ -162,7 +162,7 @@ TEST_CASE("asserts and prints act on a simulated GPU") {
 }
 
 TEST_CASE("an index that was read from memory is checked when debugging, and names the user's line") {
-  if (!test::simulates) return;
+  if (!test::simulates) return; // TSan does not follow fibers
   auto recorded = record("gather", [](View<const float, 1> x, View<const int, 1> index, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     Tile at = index.tile(i).load();
@@ -188,7 +188,7 @@ TEST_CASE("an index that was read from memory is checked when debugging, and nam
     CHECK(ptx.find("\t.loc") != std::string::npos);
     CHECK(ptx.find("test_simulated.cpp") != std::string::npos);
     CHECK(ptx.find(", debug") == std::string::npos); // which ptxas would not optimise
-    if (gpu::ptxas_path().empty()) continue;
+    if (gpu::ptxas_path().empty()) continue;         // nobody to ask whether it assembles
     const gpu::Assembled assembled = gpu::assemble(ptx, arch);
     INFO(assembled.log);
     CHECK(assembled.ok);
