@@ -61,10 +61,10 @@ private:
 
 // The options that every kernel accepts; a device ignores those it lacks. Used as `num_warps = 8`.
 //
-//   num_warps      warps that share a program: 1, 2, 4, 8, 16 or 32; default 4. CUDA devices.
+//   num_warps      warps that share a program: 1, 2, 4, 8, 16 or 32; default 4. GPUs, emulated ones too.
 //   max_registers  that each thread may have: 24 to 255; without it as many as it likes. With few of them
 //                  more blocks run at a time, and ptxas may spill.
-//                  CUDA devices.
+//                  GPUs, emulated ones too.
 //   num_stages     iterations of a loop whose loads are under way at once. No device yet.
 //   num_ctas       blocks that share a program. No device yet.
 //
