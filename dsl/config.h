@@ -60,23 +60,14 @@ private:
 };
 
 // The options that every kernel accepts; a device ignores those it lacks. Used as `num_warps = 8`.
-//
-//   num_warps      warps that share a program: 1, 2, 4, 8, 16 or 32; default 4. GPUs, emulated ones too.
-//   max_registers  that each thread may have: 24 to 255; without it as many as it likes. With few of them
-//                  more blocks run at a time, and ptxas may spill.
-//                  GPUs, emulated ones too.
-//   num_stages     iterations of a loop whose loads are under way at once. No device yet.
-//   num_ctas       blocks that share a program. No device yet.
-//
-// A CPU has none of them. `kiln explain` and `kiln ptx` name those of a config that have no effect.
 struct Option {
   const char* name;
   Binding operator=(detail::ConfigValue value) const;
 };
-inline constexpr Option num_warps{"num_warps"};
-inline constexpr Option num_stages{"num_stages"};
-inline constexpr Option num_ctas{"num_ctas"};
-inline constexpr Option max_registers{"max_registers"};
+inline constexpr Option num_warps{"num_warps"};         // of a GPU's block: 1, 2, 4, ..., 32; default 4
+inline constexpr Option num_stages{"num_stages"};       // no device has it yet
+inline constexpr Option num_ctas{"num_ctas"};           // no device has it yet
+inline constexpr Option max_registers{"max_registers"}; // of a GPU's thread: 24 to 255; default: no limit
 inline constexpr std::string_view option_names[] = {"num_warps", "num_stages", "num_ctas", "max_registers"};
 bool is_option(std::string_view name);
 
