@@ -37,7 +37,8 @@ public:
   BarrierState barriers[16];
   std::uint32_t cluster_arrived = 0, cluster_phase = 0; // of the cluster's barrier, in its first block
   Flights flights{*this};
-  std::uint64_t free_registers = 0; // that setmaxnreg.dec gave back
+  std::map<std::uint64_t, std::uint64_t> acquired_maps; // by fence.proxy.tensormap: which version of which
+  std::uint64_t free_registers = 0;                     // that setmaxnreg.dec gave back
   Agreement& multiplications(int warpgroup) { return multiplications_[warpgroup]; }
   Agreement& register_changes(int warpgroup) { return register_changes_[warpgroup]; }
 
@@ -78,6 +79,8 @@ public:
   std::uint64_t budget;
   bool stopped = false; // nothing more is to run
   std::uint64_t flights_issued = 0;
+  std::map<std::uint64_t, std::uint64_t>
+      made_maps;            // tensor maps in global memory that the kernel changed, and how often
   std::uint64_t looks = 0;  // accesses that can tell of what others do
   std::uint64_t events = 0; // counts what others could see: changes of memory, arrivals, exits
 

@@ -28,8 +28,9 @@
 // addresses, every synchronisation, every asynchronous effect when issued and when performed. The interpreter
 // asks for a probe at few places and none of the instructions knows who listens. Asynchronous copies and
 // wgmma are flights of the block (flights.h), which take effect at any moment between their issue and their
-// wait. Blocks of a cluster are resident together, and an address of shared memory carries the block's rank
-// (memory.h).
+// wait. Tensor copies go by maps that `encode` makes (tensor_map.h); wgmma.h says how descriptors are read
+// and in which order a wgmma sums. Blocks of a cluster are resident together, and an address of shared memory
+// carries the block's rank (memory.h).
 //
 //   auto module = emulator::Module::parse(ptx_text, "add.ptx");
 //   emulator::Gpu gpu({.arch = "sm_80", .seed = 7});
@@ -94,8 +95,8 @@ struct Options {
   // speak to each other (atomics and fences in global memory), launches with race checks and those with a
   // probe have one whatever is said here.
   int threads = 1;
-  bool stop_at_first = false;                       // report
-  std::size_t most_reports = 100;                   // of different places; the rest are counted
+  bool stop_at_first = false;     // report
+  std::size_t most_reports = 100; // of different places; the rest are counted
 };
 
 struct Extent { // {128} is 128 x 1 x 1
@@ -126,7 +127,7 @@ enum class Fault : std::uint8_t {
   MissingProxyFence, // the async proxy touches what the generic one wrote, without fence.proxy.async between
   ByteCount,         // an mbarrier's bytes that never came, or that nobody expected
   Unfinished,        // a block ended while an asynchronous operation used its shared memory
-  InFlight, // memory or registers of an asynchronous operation touched before it is over
+  InFlight,          // memory or registers of an asynchronous operation touched before it is over
 };
 const char* name_of(Fault fault);
 

@@ -153,6 +153,12 @@ void Transfer::read(Mask lanes) {
 
 void Transfer::land(Block& from, Mask lanes) {
   std::size_t n = 0;
+  for (const Range& r : ranges)
+    if (r.block && r.block != &from && r.kind != AccessKind::Read && r.block->done())
+      warp->execution.found(
+          Fault::Unfinished, *warp, *instruction, std::countr_zero(this->lanes),
+          "lands in shared memory of a block of the cluster whose threads are done: they must wait "
+          "for it, or for each other");
   for (const Piece& p : pieces) {
     if (lanes >> p.lane & 1) {
       if (combines)

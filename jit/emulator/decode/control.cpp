@@ -270,6 +270,9 @@ void grid_control(Decoder& d) {
 }
 
 void set_registers(Decoder& d) { // setmaxnreg.inc.sync.aligned.u32 n
+  if (const std::string& target = d.builder().module.target;
+      target.empty() || (target.back() != 'a' && target.back() != 'f'))
+    d.fail("setmaxnreg takes an architecture's own target such as sm_90a, and this module is for " + target);
   const std::string_view what = d.take_one_of({"inc", "dec"});
   if (what.empty() || !d.take("sync") || !d.take("aligned") || d.take_type() != Type::U32)
     d.fail("setmaxnreg is .inc or .dec, .sync.aligned.u32");

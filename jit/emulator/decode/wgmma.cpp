@@ -307,6 +307,8 @@ void multiply(Decoder& d) {
 }
 
 void wgmma(Decoder& d) {
+  if (const std::string& target = d.builder().module.target; target != "sm_90a")
+    d.fail("wgmma is for .target sm_90a alone, and this module is for " + target);
   if (d.take("mma_async")) return multiply(d);
   const std::string_view what = d.take_one_of({"fence", "commit_group", "wait_group"});
   if (what.empty() || !d.take("sync") || !d.take("aligned")) unknown(d);
