@@ -78,7 +78,7 @@ TEST_CASE("a device that cannot be emulated is a user error at the caller's line
     }
     return std::string("no error");
   };
-  const int line = __LINE__ - 8;
+  const int line = __LINE__ - 7;
   CHECK(
       error("emulated:sm_75", line) ==
       "Device::emulated(\"sm_75\"): kernels run on NVIDIA GPUs of compute capability 8.0 or newer, and this "

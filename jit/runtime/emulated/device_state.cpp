@@ -132,7 +132,13 @@ std::string DeviceState::name() const {
 void* DeviceState::allocate(std::uint64_t bytes) {
   std::uint64_t address;
   try {
-    address = with_gpu([&](emulator::Gpu& gpu) { return gpu.allocate(bytes); });
+    // In whole words, as a driver's: 8- and 16-bit atomics go through the word around them.
+    address = with_gpu([&](emulator::Gpu& gpu) {
+      const std::uint64_t words = (bytes + 3) / 4 * 4, at = gpu.allocate(words);
+      const std::uint32_t zero = 0;
+      gpu.write(at + bytes, &zero, words - bytes);
+      return at;
+    });
   } catch (const UserError&) {
     return nullptr;
   }
