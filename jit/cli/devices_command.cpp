@@ -8,9 +8,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
+
 namespace kiln::cli {
 
 namespace {
+
+// Those that code is written for; others run that for sm_80.
+constexpr std::array emulated_architectures{"sm_80", "sm_90a", "sm_100a"};
 
 std::string cache_text(std::int64_t bytes) {
   return bytes ? bytes_text(static_cast<double>(bytes)) : "unknown";
@@ -36,6 +41,11 @@ void print_text() {
     fmt::print("  memory   {}; L2 {}; {} shared by a block\n", cache_text(gpu.memory_bytes),
                cache_text(gpu.l2_bytes), cache_text(gpu.shared_bytes));
     fmt::print("  driver   CUDA {}.{}\n", gpu.cuda_version / 1000, gpu.cuda_version % 1000 / 10);
+  }
+  for (const char* arch : emulated_architectures) {
+    const Device gpu = Device::emulated(arch, EmulatorOptions{});
+    fmt::print("emulated:{}: a GPU in software, {} shared by a block\n", arch,
+               cache_text(gpu.properties().shared_bytes));
   }
 }
 
@@ -70,7 +80,8 @@ void print_json() {
                                    {"l2_bytes", cpu.l2_bytes},
                                    {"l3_bytes", cpu.l3_bytes},
                                    {"memory_bytes", cpu.memory_bytes}}},
-                                 {"cuda", cuda_json()}};
+                                 {"cuda", cuda_json()},
+                                 {"emulated", emulated_architectures}};
   fmt::print("{}\n", json.dump(2));
 }
 

@@ -31,6 +31,7 @@ public:
   // After the launch: reads the memory, and writes the file that was asked for.
   void collect(const emulator::Gpu& gpu);
   bool changed() const { return before_ != after_; }
+  bool is_output() const { return !out_.empty(); } // to a file
   std::string
   summary() const; // "argument 2: f32[1024]: 0.5, 1, ...; least -1, largest 1; 1000 elements changed"
   nlohmann::ordered_json json() const;

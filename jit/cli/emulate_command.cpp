@@ -169,7 +169,7 @@ void print_text(const emulator::Report& report, const std::vector<EmulateArgumen
                 const EmulateCommand& command, const emulator::Counters& counters) {
   fmt::print("{}", report.printed);
   for (const EmulateArgument& a : arguments)
-    if (a.is_buffer() && a.changed()) fmt::print("{}\n", a.summary());
+    if (a.is_buffer() && (a.changed() || a.is_output())) fmt::print("{}\n", a.summary());
   if (command.counters) fmt::print("{}", counters.text());
   const std::size_t count = report.findings.size() + report.left_out;
   fmt::print("{}{}: {}; {} instructions of warps\n", report.text(), report.kernel,

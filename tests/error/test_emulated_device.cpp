@@ -2,6 +2,8 @@
 // is told by the stream.
 #include "error_test.h"
 
+#include <kiln/jit/runtime/emulated/counters.h>
+
 #include <random>
 
 using namespace kiln;
@@ -11,6 +13,7 @@ namespace {
 
 KILN_DIM(B);
 
+constexpr int sum_line = __LINE__ + 4;
 const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y, View<float, 1> out) {
   expects(x.size() == out.size(), "x's and out's sizes");
   auto [i] = program_tile(out, B);
@@ -99,7 +102,8 @@ TEST_CASE("what an emulated gpu finds is the error of the stream", "[emulated]")
   const std::string first = error_of([&] { stream.synchronize(); });
   CHECK_THAT(first, Catch::StartsWith("kernel \"add\" on " + to_string(gpu) + ": "));
   CHECK_THAT(first, Catch::Contains("uninitialised read") &&
-                        Catch::Contains("test_emulated_device.cpp:17)") && Catch::Contains("(400 bytes at "));
+                        Catch::Contains("test_emulated_device.cpp:" + std::to_string(sum_line) + ")") &&
+                        Catch::Contains("(400 bytes at "));
   CHECK(stream.failed());
   CHECK(error_of([&] { add.launch(stream, {B = 32}, x, x, out); }) == first);
   stream.clear_error();
@@ -126,4 +130,35 @@ TEST_CASE("an emulated gpu tells of accesses out of bounds, the same each time",
                            Catch::Contains("past the end of an allocation (400 bytes"));
   }
   CHECK(reports[0] == reports[1]);
+}
+
+TEST_CASE("an emulated gpu counts what kernels do, and its threads do the same", "[emulated]") {
+  const Device counting = Device::emulated("sm_80", {.counters = true}),
+               threaded = Device::emulated("sm_80", {.checks = "init", .threads = 3});
+  const std::int64_t n = 4096;
+  Tensor<float, 1> results[2];
+  for (Device gpu : {counting, threaded}) {
+    auto x = numbers(n, 1).to(gpu), out = Tensor<float, 1>::empty(gpu, {n});
+    Stream stream(gpu);
+    add.launch(stream, {B = 256, num_warps = 2}, x, x, out);
+    stream.synchronize();
+    results[gpu == threaded] = out.to(Device::cpu());
+  }
+  CHECK(std::memcmp(results[0].data(), results[1].data(), static_cast<std::size_t>(4 * n)) == 0);
+  DeviceCounters counters = counters_of(counting);
+  REQUIRE(counters.kernels.size() == 1);
+  const auto& k = counters.kernels[0];
+  CHECK(k.kernel == "add");
+  CHECK(k.blocks == n / 256);
+  CHECK(k.all.global.read_bytes == 8 * n); // x, twice
+  CHECK(k.all.global.written_bytes == 4 * n);
+  CHECK(k.all.sectors == 12 * n / 32);
+  CHECK_THAT(counters.text(), Catch::Contains("kernel add: 1 launch, 16 blocks") &&
+                                  Catch::Contains("test_emulated_device.cpp:"));
+  clear_counters(counting);
+  CHECK(counters_of(counting).kernels.empty());
+  const std::string name = to_string(threaded);
+  CHECK_THAT(
+      error_of([&] { counters_of(threaded); }),
+      Catch::EndsWith(name + " counts nothing; make it with Device::emulated(arch, {.counters = true})"));
 }

@@ -35,6 +35,7 @@ expect 1 '--load ./nothing.so: .*nothing.so' --load ./nothing.so devices
 
 expect 0 '^  threads  [1-9]' devices
 KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 0 '^cuda: not usable: no NVIDIA driver: cannot open /nowhere/libcuda.so ' devices
+expect 0 '^emulated:sm_90a: a GPU in software, 227 KiB shared by a block' devices
 expect 0 '"vector_bytes": [1-9]' devices --json
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels

@@ -1,0 +1,94 @@
+#!/bin/bash
+# Runs kernels in PTX with `kiln emulate`, good and bad ones, and looks at key lines, files and exit codes:
+#   check_emulate.sh KILN WORK_DIR
+set -u
+kiln=$1 work=$2
+rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
+failures=0
+
+# expect EXIT_CODE REGEX ARGUMENTS...: what the command prints matches the extended regex somewhere.
+expect() {
+  local code=$1 pattern=$2 out actual
+  shift 2
+  out=$(timeout 100 "$kiln" emulate "$@" 2>&1 </dev/null)
+  actual=$?
+  if [ $actual != "$code" ] || ! grep -qE -- "$pattern" <<<"$out"; then
+    echo "kiln emulate $*: exit code $actual, expected $code and a line like \"$pattern\" in:"
+    head -c 2000 <<<"$out" | sed 's/^/    /'
+    failures=$((failures + 1))
+  fi
+}
+
+cat >add.ptx <<'END'
+.version 8.0
+.target sm_80
+.address_size 64
+.file 1 "add.cu"
+.visible .entry _Z3addPfS_fi(.param .u64 x, .param .u64 y, .param .f32 a, .param .u32 n)
+{
+.reg .b32 %r<9>; .reg .b64 %x<9>; .reg .f32 %f<9>; .reg .pred %p;
+ld.param.u64 %x0, [x]; ld.param.u64 %x1, [y]; ld.param.f32 %f0, [a]; ld.param.u32 %r1, [n];
+mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mad.lo.u32 %r2, %r3, %r4, %r2;
+setp.ge.u32 %p, %r2, %r1; @%p ret;
+.loc 1 5 0
+mul.wide.u32 %x2, %r2, 4; add.u64 %x3, %x0, %x2; add.u64 %x4, %x1, %x2; ld.global.f32 %f1, [%x3];
+ld.global.f32 %f2, [%x4]; fma.rn.f32 %f2, %f1, %f0, %f2; st.global.f32 [%x4], %f2;
+ret;
+}
+.visible .entry same(.param .u64 x) { .reg .b32 %r; .reg .b64 %x; ld.param.u64 %x, [x]; mov.u32 %r, %tid.x; st.global.u32 [%x], %r; ret; }
+.visible .entry spin(.param .u32 n) { loop: bra loop; }
+.visible .entry pair(.param .align 8 .b8 p[12]) { .reg .b32 %r<3>; ld.param.u32 %r1, [p+8]; ret; }
+.visible .func deep(.param .b32 n) { .param .b32 m; .reg .b32 %r; ld.param.b32 %r, [n]; st.param.b32 [m], %r; call deep, (m); ret; }
+.visible .entry recursive(.param .u32 n) { .param .b32 m; .reg .b32 %r; ld.param.u32 %r, [n]; st.param.b32 [m], %r; call deep, (m); ret; }
+.visible .entry waits(.param .u32 n) { .reg .b32 %r; .reg .pred %p; mov.u32 %r, %tid.x; setp.lt.u32 %p, %r, 32; @%p bar.sync 0, 64; ret; }
+END
+
+good=(add.ptx --kernel add --grid 4 --block 128)
+expect 0 'nothing was found' "${good[@]}" --args buffer:f32:500:iota buffer:f32:500:value=1 f32:2 i32:500
+expect 0 'argument 2: f32\[500\]: 1, 3, 5, 7, .*; least 1, largest 999, mean 500; 499 changed' "${good[@]}" --args buffer:f32:500:iota buffer:f32:500:value=1 f32:2 i32:500
+expect 0 'nothing was found' "${good[@]}" --threads 2 --check init --args buffer:f32:500 buffer:f32:500 f32:2 i32:500
+expect 0 '"sectors": 189' "${good[@]}" --counters --json --args buffer:f32:500 buffer:f32:500 f32:2 i32:500
+expect 0 '^  add.cu:5 .* 189 ' "${good[@]}" --counters --args buffer:f32:500 buffer:f32:500 f32:2 i32:500
+expect 0 '^_Z3addPfS_fi: x \(\.u64, 8 bytes\), ' add.ptx --list
+expect 0 'nothing was found' add.ptx --kernel pair --args hex:000000000000000000000000
+# Files: out of one run, into the next.
+expect 0 'in y.bin' "${good[@]}" --args buffer:f32:500:iota buffer:f32:500:zeros:out=y.bin f32:3 i32:500
+[ "$(stat -c %s y.bin)" = 2000 ] || { echo "y.bin has $(stat -c %s y.bin) bytes"; failures=$((failures + 1)); }
+expect 0 'argument 2: f32\[500\]: 0, 3, 6, 9, .*; 0 changed; in z.bin' "${good[@]}" --args buffer:f32:500:zeros buffer:f32:in=y.bin:out=z.bin f32:3 i32:500
+cmp y.bin z.bin || failures=$((failures + 1))
+
+# Findings.
+expect 3 'add.ptx:12 \(add.cu:5\): out of bounds: ld.global.f32 reads 4 bytes at .*, 0 bytes past the end of argument 1 \(1996 bytes' "${good[@]}" --args buffer:f32:499 buffer:f32:500 f32:2 i32:500
+expect 3 '^_Z3addPfS_fi: [12] findings?' "${good[@]}" --args buffer:f32:499 buffer:f32:500 f32:2 i32:500
+expect 3 'uninitialised read' "${good[@]}" --args buffer:f32:500:unwritten buffer:f32:500 f32:2 i32:500
+expect 0 'nothing was found' "${good[@]}" --check bounds --args buffer:f32:500:unwritten buffer:f32:500 f32:2 i32:500
+expect 3 '"finished": true' "${good[@]}" --json --args buffer:f32:499 buffer:f32:500 f32:2 i32:500
+expect 3 'a null pointer' "${good[@]}" --args null buffer:f32:500 f32:2 i32:500
+expect 3 'race in global memory' add.ptx --kernel same --grid 2 --block 64 --args buffer:u32:1
+expect 3 'out of budget' add.ptx --kernel spin --budget 100000 --args i32:1
+expect 3 'stack overflow' add.ptx --kernel recursive --args i32:1
+expect 3 'deadlock|nobody can go on' add.ptx --kernel waits --block 32 --args i32:1
+
+# Mistakes.
+expect 1 'it has several kernels; choose one with --kernel: _Z3addPfS_fi, same, spin' add.ptx
+expect 1 'there is no kernel spinn; did you mean spin\?' add.ptx --kernel spinn
+expect 1 'takes 4 arguments: x \(\.u64, 8 bytes\), .*; --args gives 1' add.ptx --kernel add --args null
+expect 1 'argument 4, "i64:500", has 8 bytes, and the parameter is n \(\.u32, 4 bytes\)' "${good[@]}" --args null null f32:2 i64:500
+expect 1 'argument 3, "f32:x": "x" is no f32' "${good[@]}" --args null null f32:x i32:1
+expect 1 '"300" is no u8' add.ptx --kernel same --args u8:300
+expect 1 'it does not say how many elements' "${good[@]}" --args buffer:f32 null f32:2 i32:1
+expect 1 '"nothing" is nothing that a buffer can have' "${good[@]}" --args buffer:f32:5:nothing null f32:2 i32:1
+expect 1 'more than a quarter of this machine' "${good[@]}" --args buffer:f32:9999999999999999 null f32:2 i32:1
+expect 1 'no.bin cannot be read' "${good[@]}" --args buffer:f32:in=no.bin null f32:2 i32:1
+expect 1 '--grid 4,: give one to three numbers' add.ptx --kernel spin --grid 4, --args i32:1
+expect 1 'a grid of 1 x 70000 x 1 blocks' add.ptx --kernel spin --grid 1,70000 --args i32:1
+expect 1 'a block of 2000 x 1 x 1 threads' add.ptx --kernel spin --block 2000 --args i32:1
+expect 1 "the check 'racse' is not known" "${good[@]}" --check racse --args null null f32:2 i32:1
+expect 1 'it is for sm_80 and does not run on sm_70' "${good[@]}" --arch sm_70 --args null null f32:2 i32:1
+expect 1 'nothing.ptx cannot be read' nothing.ptx
+expect 2 'run `kiln emulate --help`' --grdi 4 add.ptx
+head -c 700 add.ptx >cut.ptx
+expect 1 'cut.ptx:[0-9]+: ' cut.ptx --kernel add
+head -c 3000 /dev/urandom >noise.ptx
+expect 1 '^kiln: noise.ptx' noise.ptx
+exit $((failures > 0))
