@@ -20,7 +20,8 @@ namespace kiln::cli {
 const char* const emulate_arguments_help =
     "arguments, in the order of the kernel's parameters:\n"
     "  i32:5  u64:0x10  f32:1.5  bf16:-2     a number of a type (i8..i64, u8..u64, f16, bf16, f32, f64)\n"
-    "  hex:0102ff...                         the bytes of a parameter, a structure say\n"
+    "  hex:0102ff...                         the bytes of a parameter\n"
+    "  '{buffer:f32:9,i32:9}'                a structure, its members at multiples of their sizes\n"
     "  buffer:f32:1024                       1024 elements of device memory, random from the seed (in [-1, "
     "1),\n"
     "                                        integers in [-100, 100]); the parameter is its address\n"
@@ -97,9 +98,13 @@ void EmulateArgument::refuse(const std::string& what) const {
   throw UserError(fmt::format("{}, \"{}\": {}", name(), word_, what));
 }
 
-EmulateArgument::EmulateArgument(std::string word, int position)
-    : word_(std::move(word)), position_(position) {
+EmulateArgument::EmulateArgument(std::string word, std::string position)
+    : word_(std::move(word)), position_(std::move(position)) {
   const std::string_view text = word_;
+  if (text.starts_with("{")) {
+    parse_structure(text.substr(1));
+    return;
+  }
   if (text == "null") {
     value_.resize(8);
     return;
@@ -130,6 +135,21 @@ EmulateArgument::EmulateArgument(std::string word, int position)
   auto bytes = bytes_of(*dtype_, rest);
   if (!bytes) refuse(fmt::format("\"{}\" is no {}", rest, kind));
   value_ = std::move(*bytes);
+}
+
+// Members at multiples of their sizes, and the whole a multiple of the largest.
+void EmulateArgument::parse_structure(std::string_view rest) {
+  if (!rest.ends_with("}")) refuse("the structure does not end with }");
+  rest.remove_suffix(1);
+  if (rest.find_first_of("{}") != rest.npos) refuse("structures do not nest; write their members one by one");
+  std::size_t bytes = 0, largest = 1;
+  for (const std::string& part : split(rest, ',')) {
+    members_.emplace_back(part, position_ + "." + std::to_string(members_.size() + 1));
+    const std::size_t size = std::max<std::size_t>(members_.back().bytes(), 1);
+    largest = std::max(largest, size);
+    bytes = (bytes + size - 1) / size * size + size;
+  }
+  value_.resize((bytes + largest - 1) / largest * largest);
 }
 
 void EmulateArgument::parse_buffer(std::string_view rest) {
@@ -199,7 +219,10 @@ std::vector<std::byte> EmulateArgument::contents(std::uint64_t seed) const {
     return bytes;
   }
   if (fill_ == Fill::Zeros || fill_ == Fill::Unwritten) return bytes;
-  std::mt19937_64 random(seed * 1000003 + static_cast<std::uint64_t>(position_));
+  std::uint64_t own = seed;
+  for (char c : position_)
+    own = own * 1000003 + static_cast<unsigned char>(c);
+  std::mt19937_64 random(own);
   for (std::uint64_t n = 0; n < count_; ++n) {
     std::byte* at = bytes.data() + n * size;
     const std::uint64_t draw = random();
@@ -221,6 +244,13 @@ std::vector<std::byte> EmulateArgument::contents(std::uint64_t seed) const {
 }
 
 std::vector<std::byte> EmulateArgument::place(emulator::Gpu& gpu, std::uint64_t seed) {
+  std::size_t at = 0;
+  for (EmulateArgument& m : members_) {
+    const std::vector<std::byte> bytes = m.place(gpu, seed);
+    at = (at + bytes.size() - 1) / bytes.size() * bytes.size();
+    std::copy(bytes.begin(), bytes.end(), value_.begin() + static_cast<std::ptrdiff_t>(at));
+    at += bytes.size();
+  }
   if (!is_buffer_) return value_;
   before_ = contents(seed);
   address_ = gpu.allocate(before_.size(), name());
@@ -231,6 +261,8 @@ std::vector<std::byte> EmulateArgument::place(emulator::Gpu& gpu, std::uint64_t 
 }
 
 void EmulateArgument::collect(const emulator::Gpu& gpu) {
+  for (EmulateArgument& m : members_)
+    m.collect(gpu);
   if (!is_buffer_) return;
   after_.resize(before_.size());
   gpu.read(after_.data(), address_, after_.size());

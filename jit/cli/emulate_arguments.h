@@ -18,16 +18,21 @@ extern const char* const emulate_arguments_help;
 // One word of --args. UserErrors name it as the user wrote it.
 class EmulateArgument {
 public:
-  EmulateArgument(std::string word, int position);
+  EmulateArgument(std::string word, std::string position); // "2", "2.1" of a structure
 
   // The bytes that the kernel gets; buffers come to be in the emulator's memory now.
   std::vector<std::byte> place(emulator::Gpu& gpu, std::uint64_t seed);
   // What kind of parameter it is for: its size.
   std::size_t bytes() const { return is_buffer_ ? 8 : value_.size(); }
   const std::string& word() const { return word_; }
-  std::string name() const { return "argument " + std::to_string(position_); }
+  std::string name() const { return "argument " + position_; }
 
   bool is_buffer() const { return is_buffer_; }
+  template <class F> void each_buffer(const F& f) const { // itself, or those of a structure
+    if (is_buffer_) f(*this);
+    for (const EmulateArgument& m : members_)
+      m.each_buffer(f);
+  }
   // After the launch: reads the memory, and writes the file that was asked for.
   void collect(const emulator::Gpu& gpu);
   bool changed() const { return before_ != after_; }
@@ -39,6 +44,7 @@ public:
 private:
   enum class Fill : std::uint8_t { Random, Zeros, Iota, Value, Unwritten, File };
 
+  void parse_structure(std::string_view rest);
   void parse_buffer(std::string_view rest);
   void parse_fill(std::string_view item);
   void read_file();
@@ -47,7 +53,8 @@ private:
   [[noreturn]] void refuse(const std::string& what) const;
 
   std::string word_;
-  int position_;
+  std::string position_;
+  std::vector<EmulateArgument> members_; // of a structure
   bool is_buffer_ = false;
   std::optional<DType> dtype_; // none: raw bytes
   std::vector<std::byte> value_;

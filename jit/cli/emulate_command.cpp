@@ -85,13 +85,15 @@ std::string signature(const emulator::ptx::Function& f) {
   return text.empty() ? "no arguments" : text;
 }
 
-// The name of a C++ function without its parameters.
-std::string demangled_name(const std::string& symbol) {
+// Whether a symbol is that of the C++ function `name`: "sum" and "sum<float>" for _Z3sumIfEvPKT_.
+bool is_called(const std::string& symbol, const std::string& name) {
   int status = 0;
   char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
-  std::string name = text ? text : "";
+  std::string function = text ? text : "";
   std::free(text);
-  return name.substr(0, name.find_first_of("(<"));
+  function = function.substr(0, function.find('('));
+  if (function.starts_with("void ")) function.erase(0, 5); // of templates
+  return !name.empty() && (function == name || function.substr(0, function.find('<')) == name);
 }
 
 const emulator::ptx::Function& find_kernel(const emulator::Module& module, const std::string& wanted) {
@@ -106,11 +108,15 @@ const emulator::ptx::Function& find_kernel(const emulator::Module& module, const
   const std::string& name = wanted.empty() ? all.front() : wanted;
   for (const auto& f : module.tree().functions)
     if (f.entry && f.defined && f.name == name) return f;
-  const emulator::ptx::Function* demangled = nullptr; // "add" for _Z3addPf, if it is the only one
-  int candidates = 0;
-  for (const auto& f : module.tree().functions)
-    if (f.entry && f.defined && demangled_name(std::string(f.name)) == name) demangled = &f, ++candidates;
-  if (candidates == 1) return *demangled;
+  const emulator::ptx::Function* found = nullptr;
+  std::string called;
+  for (const auto& f : module.tree().functions) {
+    if (!f.entry || !f.defined || !is_called(std::string(f.name), name)) continue;
+    called += (found ? ", " : "") + std::string(f.name);
+    found = &f;
+  }
+  if (found && called == found->name) return *found;
+  if (found) throw UserError(file + ": several kernels are called " + name + "; choose among " + called);
   const std::string meant = nearest(name, all);
   throw UserError(file + ": there is no kernel " + name + "; " +
                   (meant.empty() ? "it has " + names : "did you mean " + meant + "?"));
@@ -128,7 +134,7 @@ std::vector<EmulateArgument> arguments_of(const EmulateCommand& command, const e
                                 command.arguments.size()));
   std::vector<EmulateArgument> arguments;
   for (std::size_t n = 0; n < f.params.size(); ++n) {
-    arguments.emplace_back(command.arguments[n], static_cast<int>(n + 1));
+    arguments.emplace_back(command.arguments[n], std::to_string(n + 1));
     const EmulateArgument& a = arguments.back();
     const bool is_address = a.is_buffer() || a.word() == "null";
     if (a.bytes() == f.params[n].bytes) continue;
@@ -169,7 +175,9 @@ void print_text(const emulator::Report& report, const std::vector<EmulateArgumen
                 const EmulateCommand& command, const emulator::Counters& counters) {
   fmt::print("{}", report.printed);
   for (const EmulateArgument& a : arguments)
-    if (a.is_buffer() && (a.changed() || a.is_output())) fmt::print("{}\n", a.summary());
+    a.each_buffer([](const EmulateArgument& b) {
+      if (b.changed() || b.is_output()) fmt::print("{}\n", b.summary());
+    });
   if (command.counters) fmt::print("{}", counters.text());
   const std::size_t count = report.findings.size() + report.left_out;
   fmt::print("{}{}: {}; {} instructions of warps\n", report.text(), report.kernel,
@@ -185,7 +193,7 @@ void print_json(const emulator::Report& report, const std::vector<EmulateArgumen
   json["report"] = nlohmann::ordered_json::parse(report.json());
   json["buffers"] = nlohmann::ordered_json::array();
   for (const EmulateArgument& a : arguments)
-    if (a.is_buffer()) json["buffers"].push_back(a.json());
+    a.each_buffer([&](const EmulateArgument& b) { json["buffers"].push_back(b.json()); });
   if (command.counters) json["counters"] = nlohmann::ordered_json::parse(counters.json());
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }

@@ -36,6 +36,9 @@ ld.global.f32 %f2, [%x4]; fma.rn.f32 %f2, %f1, %f0, %f2; st.global.f32 [%x4], %f
 ret;
 }
 .visible .entry same(.param .u64 x) { .reg .b32 %r; .reg .b64 %x; ld.param.u64 %x, [x]; mov.u32 %r, %tid.x; st.global.u32 [%x], %r; ret; }
+.visible .entry member(.param .align 8 .b8 p[16]) { .reg .b32 %r; .reg .b64 %x; ld.param.u64 %x, [p]; ld.param.u32 %r, [p+12]; st.global.u32 [%x], %r; ret; }
+.visible .entry _Z3sumIfEvT_(.param .u32 n) { ret; }
+.visible .entry _Z3sumIdEvT_(.param .u32 n) { ret; }
 .visible .entry spin(.param .u32 n) { loop: bra loop; }
 .visible .entry pair(.param .align 8 .b8 p[12]) { .reg .b32 %r<3>; ld.param.u32 %r1, [p+8]; ret; }
 .visible .func deep(.param .b32 n) { .param .b32 m; .reg .b32 %r; ld.param.b32 %r, [n]; st.param.b32 [m], %r; call deep, (m); ret; }
@@ -51,6 +54,8 @@ expect 0 '"sectors": 189' "${good[@]}" --counters --json --args buffer:f32:500 b
 expect 0 '^  add.cu:5 .* 189 ' "${good[@]}" --counters --args buffer:f32:500 buffer:f32:500 f32:2 i32:500
 expect 0 '^_Z3addPfS_fi: x \(\.u64, 8 bytes\), ' add.ptx --list
 expect 0 'nothing was found' add.ptx --kernel pair --args hex:000000000000000000000000
+expect 0 'argument 1.1: i32\[3\]: 5, 0, 0;' add.ptx --kernel member --block 1 --args '{buffer:i32:3:zeros,u8:1,i32:5}'
+expect 1 'the structure does not end with }' add.ptx --kernel member --args '{i32:3'
 # Files: out of one run, into the next.
 expect 0 'in y.bin' "${good[@]}" --args buffer:f32:500:iota buffer:f32:500:zeros:out=y.bin f32:3 i32:500
 [ "$(stat -c %s y.bin)" = 2000 ] || { echo "y.bin has $(stat -c %s y.bin) bytes"; failures=$((failures + 1)); }
@@ -70,7 +75,9 @@ expect 3 'stack overflow' add.ptx --kernel recursive --args i32:1
 expect 3 'deadlock|nobody can go on' add.ptx --kernel waits --block 32 --args i32:1
 
 # Mistakes.
-expect 1 'it has several kernels; choose one with --kernel: _Z3addPfS_fi, same, spin' add.ptx
+expect 1 'it has several kernels; choose one with --kernel: _Z3addPfS_fi, same, member' add.ptx
+expect 1 'several kernels are called sum; choose among _Z3sumIfEvT_, _Z3sumIdEvT_' add.ptx --kernel sum
+expect 0 '^_Z3sumIdEvT_: nothing was found' add.ptx --kernel 'sum<double>' --args i32:1
 expect 1 'there is no kernel spinn; did you mean spin\?' add.ptx --kernel spinn
 expect 1 'takes 4 arguments: x \(\.u64, 8 bytes\), .*; --args gives 1' add.ptx --kernel add --args null
 expect 1 'argument 4, "i64:500", has 8 bytes, and the parameter is n \(\.u32, 4 bytes\)' "${good[@]}" --args null null f32:2 i64:500
