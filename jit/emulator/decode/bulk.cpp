@@ -295,6 +295,13 @@ void copy_box(Warp& w, const Instruction& i, int l, const Bulk& b) {
   const TensorMapFields map = decode(bytes);
   if (const std::string wrong = problem(map); !wrong.empty())
     return fault(w, i, l, "goes by 128 bytes that are no tensor map: " + wrong);
+  // Another block's fence is no help, and a barrier brings the fence of one thread to the others of a block.
+  if (auto made = w.execution.made_maps.find(reinterpret_cast<std::uint64_t>(at.host));
+      made != w.execution.made_maps.end() && w.block.acquired_maps[made->first] != made->second)
+    w.execution.found(
+        Fault::MissingProxyFence, w, i, l,
+        "goes by a tensor map that the kernel changed, and no thread of the block has acquired it since: "
+        "fence.proxy.tensormap::generic.acquire");
   if (map.rank != b.tensor_rank)
     return fault(w, i, l,
                  "is for " + std::to_string(b.tensor_rank) + " dimensions, and the tensor map has " +

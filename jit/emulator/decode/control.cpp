@@ -1,4 +1,5 @@
 // Branches, calls, barriers, fences, and the calls into the system: vprintf and __assertfail.
+#include "../access.h"
 #include "../block.h"
 #include "../system_calls.h"
 #include "decoder.h"
@@ -188,13 +189,22 @@ Scope take_scope(Decoder& d, Scope otherwise) {
                                    : otherwise;
 }
 
-// mode: Fence::Kind; mode2: Scope; count: 1 acquires, 2 releases, 4 sequential; space: of an async proxy
-// fence
+// mode: Fence::Kind; count: 1 acquires, 2 releases, 4 sequential, Scope << 8; space: of an async proxy fence;
+// a: the address of an acquired tensor map, or no_register
 void run_fence(Warp& w, const Instruction& i, Mask m) {
+  if (i.a != no_register) {
+    std::uint64_t at[warp_size];
+    addresses(w, i, m, at);
+    for (Mask rest = m; rest; rest &= rest - 1) {
+      const std::uint64_t map = at[std::countr_zero(rest)];
+      if (auto made = w.execution.made_maps.find(map); made != w.execution.made_maps.end())
+        w.block.acquired_maps[map] = made->second;
+    }
+  }
   if (!w.execution.probe) return;
   Fence f;
   f.kind = static_cast<Fence::Kind>(i.mode);
-  f.scope = static_cast<Scope>(i.mode2);
+  f.scope = static_cast<Scope>(i.count >> 8);
   f.acquires = i.count & 1;
   f.releases = i.count & 2;
   f.sequential = i.count & 4;
@@ -205,6 +215,7 @@ void run_fence(Warp& w, const Instruction& i, Mask m) {
 // membar.{cta,gl,sys}; fence{.sem}.scope; fence.proxy.…; fence.mbarrier_init.release.cluster
 void fence(Decoder& d) {
   Instruction i = d.plain(run_fence);
+  i.a = no_register;
   auto unknown = [&]() {
     d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
   };
@@ -239,7 +250,10 @@ void fence(Decoder& d) {
       order = acquires ? 1 : 2;
       if (acquires) { // [address], 128
         d.expect_operands(2);
-        d.address(d.operand(0));
+        const Address a = d.address(d.operand(0));
+        i.a = a.reg;
+        i.mode2 = static_cast<std::uint8_t>(a.width);
+        i.offset = a.offset;
         if (auto n = d.immediate(d.operand(1)); !n || *n != 128) d.fail("a tensor map has 128 bytes");
       }
     } else {
@@ -258,8 +272,7 @@ void fence(Decoder& d) {
   }
   if (kind != Fence::Kind::Tensormap || order != 1) d.expect_operands(0);
   i.mode = static_cast<std::uint8_t>(kind);
-  i.mode2 = static_cast<std::uint8_t>(take_scope(d, otherwise));
-  i.count = order;
+  i.count = order | static_cast<std::uint32_t>(take_scope(d, otherwise)) << 8;
   d.emit(i);
 }
 

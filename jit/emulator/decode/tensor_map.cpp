@@ -32,6 +32,7 @@ void replace(Warp& w, const Instruction& i, Mask m) {
       w.execution.found(Fault::IllegalOperand, w, i, l,
                         "replaces dimension " + std::to_string(i.count) + ", and there are 5");
     std::memcpy(whole.host[l], map.bytes.data(), 128);
+    if (whole.region[l]->kind == Region::Kind::Global) ++w.execution.made_maps[at[l]];
   }
 }
 
@@ -45,7 +46,10 @@ void copy(Warp& w, const Participant* p, int) {
   const Mask one = Mask(1) << l;
   locate(w, i, one, Space::Shared, 128, 16, AccessKind::Read, from);
   locate(w, i, one, Space::Global, 128, 128, AccessKind::Write, to);
-  if (from.lanes && to.lanes) std::memcpy(to.host[l], from.host[l], 128);
+  if (from.lanes && to.lanes) {
+    std::memcpy(to.host[l], from.host[l], 128);
+    ++w.execution.made_maps[to.address[l]];
+  }
   if (w.execution.probe) {
     Fence f;
     f.kind = Fence::Kind::Tensormap;

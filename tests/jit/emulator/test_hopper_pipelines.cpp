@@ -203,7 +203,7 @@ TEST_CASE("mistakes in a ring of stages are found", "[emulator]") {
     at_all_moments(
         [&](Options o) {
           o.instruction_budget = 100'000;
-          const auto report = multiply(with(matmul(), x.from, x.to), {128, 128, 512}, o, false);
+          const auto report = multiply(with(matmul(), x.from, x.to), {128, 128, 320}, o, false);
           INFO(x.from << " -> " << x.to << "\n" << report.text());
           CHECK_FALSE(report.ok());
         },

@@ -401,7 +401,7 @@ END:
   });
 }
 
-TEST_CASE("a kernel makes its own tensor map", "[emulator]") {
+TEST_CASE("a kernel makes its own tensor map, and acquires it", "[emulator]") {
   const std::string text = R"(
 .version 8.6
 .target sm_90a
@@ -460,6 +460,15 @@ WAIT:
     for (std::uint32_t k = 0; k < 128; ++k)
       CHECK(found[k] == values[k / 8 * 16 + 4 + k % 8]);
   });
+  std::string without = text;
+  const std::string fence = "fence.proxy.tensormap::generic.acquire.gpu [%x2], 128;";
+  without.erase(without.find(fence), fence.size());
+  Gpu gpu({.arch = "sm_90a"});
+  const std::uint64_t words[] = {on_gpu(gpu, values), gpu.allocate(128), gpu.allocate(512)};
+  auto report = gpu.launch(hopper_module(without), "k", {.block = {32}, .shared_bytes = 1024}, words);
+  INFO(report.text());
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].fault == Fault::MissingProxyFence);
 }
 
 TEST_CASE("a tensor map that the driver refuses is refused with its reason", "[emulator]") {
