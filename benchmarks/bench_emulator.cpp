@@ -188,8 +188,12 @@ int main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round)
     for (Row& row : rows) // one after the other in each round, so that a slow moment hits all
       row.values.push_back(row.measure());
+  double load = 0; // of the machine by others too: it should be about 1
+  if (getloadavg(&load, 1) != 1) load = -1;
+  std::printf("%-50s %10.2f\n", "load average", load);
   nlohmann::ordered_json json = {{"cpu", Device::cpu().properties().name},
                                  {"rounds", rounds},
+                                 {"load_average", load},
                                  {"rows", nlohmann::ordered_json::array()}};
   for (Row& row : rows) {
     const bool rate = row.unit != "ms";

@@ -24,13 +24,16 @@
 // is checked for bounds, life and alignment. Shared and local memory have windows of generic addresses. With
 // `Checks::uninitialised`, every byte has a shadow that tells whether it was written.
 //
-// What plugs in. Checks and counters observe through `Probe` (probe.h): every access with its lanes'
-// addresses, every synchronisation, every asynchronous effect when issued and when performed. The interpreter
-// asks for a probe at few places and none of the instructions knows who listens. Asynchronous copies and
-// wgmma are flights of the block (flights.h), which take effect at any moment between their issue and their
-// wait. Tensor copies go by maps that `encode` makes (tensor_map.h); wgmma.h says how descriptors are read
-// and in which order a wgmma sums. Blocks of a cluster are resident together, and an address of shared memory
-// carries the block's rank (memory.h).
+// Host threads. Blocks that cannot tell of each other may run on several (`Options::threads`): each cluster
+// draws its order from the seed and its own index, so that results and reports do not depend on how many.
+//
+// What plugs in. Checks and counters (counters.h) observe through `Probe` (probe.h): every access with its
+// lanes' addresses, every synchronisation, every asynchronous effect when issued and when performed. The
+// interpreter asks for a probe at few places and none of the instructions knows who listens. Asynchronous
+// copies and wgmma are flights of the block (flights.h), which take effect at any moment between their issue
+// and their wait. Tensor copies go by maps that `encode` makes (tensor_map.h); wgmma.h says how descriptors
+// are read and in which order a wgmma sums. Blocks of a cluster are resident together, and an address of
+// shared memory carries the block's rank (memory.h).
 //
 //   auto module = emulator::Module::parse(ptx_text, "add.ptx");
 //   emulator::Gpu gpu({.arch = "sm_80", .seed = 7});
