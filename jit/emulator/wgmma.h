@@ -16,6 +16,9 @@
 // hardware adds several products at once and cuts off low bits in an order that is not documented, so its
 // results differ within that error. f16 results are sums in f32, rounded once for each instruction. tf32
 // operands lose their low 13 bits.
+//
+// Until its group is waited for, every other use of a register of D or A is told (Warp::touch_registers), a
+// plain mov too, which an assembler may treat as a new name for the register and the PTX manual does not.
 #pragma once
 
 #include "flight.h"

@@ -243,7 +243,7 @@ void multiply(Decoder& d) {
     d.fail("'" + std::string(d.statement().opcode) + "': sparse matrices are not known to the emulator");
   if (!d.take("sync") || !d.take("aligned")) unknown(d);
   int n = 0, k = 0;
-  if (const auto shape = d.next_modifier(); shape && shape->substr(0, 4) == "m64n") {
+  if (const auto shape = d.next_modifier(); shape && shape->size() < 12 && shape->substr(0, 4) == "m64n") {
     const std::string text(*shape);
     if (std::sscanf(text.c_str(), "m64n%dk%d", &n, &k) != 2 ||
         text != "m64n" + std::to_string(n) + "k" + std::to_string(k) || !d.take(text))
