@@ -339,6 +339,8 @@ void Execution::run_group(const Groups& groups, std::uint64_t first) {
 
 void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
   std::vector<Warp*> alive, ready;
+  // Every other seed has short turns only, of which every other one has very short ones.
+  const std::uint64_t hasty = options.seed % 4 == 1 ? 64 : options.seed % 4 == 3 ? 6 : 0;
   for (auto& b : blocks)
     for (auto& w : b->warps)
       alive.push_back(w.get());
@@ -356,7 +358,7 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     const std::uint64_t draw = random();
     Warp& w = *ready[draw % ready.size()];
     // Mostly long turns, which are quick; sometimes short ones, which find more.
-    const std::uint64_t turn = draw >> 61 ? 8192 : 1 + (draw >> 32) % 64;
+    const std::uint64_t turn = draw >> 61 && !hasty ? 8192 : 1 + (draw >> 32) % (hasty ? hasty : 64);
     const std::uint64_t before = report.warp_instructions;
     w.run(turn);
     if (spinning(blocks, ready, report.warp_instructions - before)) return deadlock(blocks);

@@ -17,7 +17,8 @@
 // lanes at one place. bar.sync collects warps in the block (block.h).
 //
 // Interleavings. A generator seeded by `Options::seed` picks the next warp and how long it runs, and when
-// asynchronous effects happen; the same seed gives the same run. When nobody can go on, the report says who
+// asynchronous effects happen; the same seed gives the same run. Even seeds mostly have long turns, which are
+// quick; odd ones have short ones, which find more. When nobody can go on, the report says who
 // waits where.
 //
 // Memory (memory.h). Device addresses are host addresses; the emulator knows every allocation, so each access

@@ -269,6 +269,11 @@ void KernelEmitter::emit_reshape(const ir::Op& op) {
     };
   };
   Values values = registers(from, have);
+  // Padding all goes to that one place, by many threads: of one value, so that nothing depends on who is
+  // last.
+  for (std::size_t r = 0; r < values.size(); ++r)
+    if (Value* real = inside_tile(have, static_cast<int>(r), from->type))
+      values[r] = b_.CreateSelect(real, values[r], llvm::Constant::getNullValue(values[r]->getType()));
   define(to, want,
          exchange(values, have, row_major(have, from->type), want, row_major(want, to->type),
                   to->type.numel() + 1, values[0]->getType()));

@@ -46,8 +46,8 @@ public:
         recorded, {config, std::vector<LayoutClass>(memories_.size(), LayoutClass::Unit)});
     for (const char* arch : {"sm_80", "sm_90a"}) {
       test::EmulatedKernel kernel(*lowered, arch, warps);
-      auto report =
-          kernel.run(words_.data(), memories_, ir::grid_of(*lowered, words_.data()), {.seed = seed, .checks = emulator::Checks::all()}, false);
+      auto report = kernel.run(words_.data(), memories_, ir::grid_of(*lowered, words_.data()),
+                               {.seed = seed, .checks = emulator::Checks::all()}, false);
       CAPTURE(arch, seed);
       INFO(report.text());
       REQUIRE(report.ok());
@@ -213,4 +213,17 @@ TEST_CASE("emulated: device_print and device_assert, with the kernel's own line"
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].fault == emulator::Fault::Assertion);
   CHECK(report.findings[0].message.find("small") != std::string::npos);
+}
+
+TEST_CASE("emulated: a tile of no power of two takes another shape", "[emulator]") {
+  // Its padding is stored by many threads to one place.
+  const std::uint64_t seed = seed_of_test();
+  std::mt19937_64 random(seed);
+  auto a = random_floats(random, 12 * 34), b = std::vector<float>(12 * 34, -1);
+  auto reshaped = record("reshaped", [](View<const float, 2> from, View<float, 2> to) {
+    auto [i, j] = program_tile(from, 12_c, 34_c);
+    to.tile(offset(8_c, 0), offset(51_c, 0)).store(reshape(from.tile(i, j).load(), 8_c, 51_c));
+  });
+  Arguments().add(a, {12, 34}).add(b, {8, 51}).run(*reshaped, {}, 4, seed);
+  CHECK(a == b);
 }

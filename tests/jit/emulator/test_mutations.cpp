@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <kiln/jit/emulator/emulator.h>
+#include <kiln/jit/emulator/tensor_map.h>
 #include <map>
 #include <random>
 #include <sstream>
@@ -24,6 +25,7 @@ namespace {
 struct Mutation {
   std::string name, from, to;
   std::vector<Fault> expected;
+  bool wrong = false; // results that differ are enough
 };
 struct Subject {
   std::string file, text, kernel;
@@ -31,6 +33,7 @@ struct Subject {
   std::size_t in = 0, out = 0;
   int resident = 1;
   bool zero = false; // out starts with zeros
+  bool maps = false; // takes tensor maps of the product's matrices, for pointers
   std::vector<Mutation> mutations;
 };
 
@@ -76,7 +79,10 @@ Subject load(const std::filesystem::path& path) {
       REQUIRE(parts.size() == 4);
       Mutation m{trimmed(parts[0]), trimmed(parts[2]), trimmed(parts[3]), {}};
       for (const auto& f : split(trimmed(parts[1]), ","))
-        m.expected.push_back(fault_named(f));
+        if (f == "Wrong")
+          m.wrong = true;
+        else
+          m.expected.push_back(fault_named(f));
       s.mutations.push_back(std::move(m));
       s.text += "\n"; // lines keep their numbers
       continue;
@@ -99,6 +105,7 @@ Subject load(const std::filesystem::path& path) {
       if (pair[0] == "out") s.out = std::stoul(value);
       if (pair[0] == "resident") s.resident = std::stoi(value);
       if (pair[0] == "zero") s.zero = true;
+      if (pair[0] == "maps") s.maps = true;
     }
   }
   REQUIRE(!s.kernel.empty());
@@ -240,6 +247,20 @@ const std::map<std::string, Reference>& references() {
           }
           return out;
         }}},
+      {"product",
+       {false,
+        [](const Words& in) {
+          auto element = [&](std::size_t n) { return number((in[n / 2] >> (n % 2 * 16) & 0xffff) << 16); };
+          Words out(1024);
+          for (std::size_t i = 0; i < 64; ++i)
+            for (std::size_t j = 0; j < 16; ++j) {
+              float sum = 0;
+              for (std::size_t k = 0; k < 128; ++k)
+                sum += element(128 * i + k) * element(8192 + 16 * k + j);
+              out[16 * i + j] = bits(sum);
+            }
+          return out;
+        }}},
       {"turn",
        {false,
         [](const Words& in) {
@@ -269,6 +290,9 @@ Outcome run(const Subject& s, const std::shared_ptr<const emulator::Module>& mod
   for (auto& v : in)
     v = reference.floats ? bits(static_cast<float>(random() % 9) - 4)
                          : static_cast<std::uint32_t>(random() % 1000);
+  auto bf16 = [&] { return bits(static_cast<float>(random() % 9) - 4) >> 16; };
+  for (std::size_t k = 0; s.maps && k < in.size(); ++k)
+    in[k] = bf16() | bf16() << 16;
   emulator::Options options;
   options.arch = "sm_90a";
   options.seed = seed;
@@ -280,7 +304,22 @@ Outcome run(const Subject& s, const std::shared_ptr<const emulator::Module>& mod
   const std::uint64_t words[] = {gpu.allocate(4 * s.in, "in"), gpu.allocate(4 * s.out, "out")};
   gpu.write(words[0], in.data(), 4 * s.in);
   if (s.zero) gpu.write(words[1], out.data(), 4 * s.out);
-  Outcome o{gpu.launch(module, s.kernel, s.launch, words), true};
+  Outcome o{};
+  if (s.maps) {
+    emulator::TensorMapFields a, b, c;
+    a.type = b.type = emulator::TensorMapType::BFloat16;
+    c.type = emulator::TensorMapType::Float32;
+    a.rank = b.rank = c.rank = 2;
+    a.address = words[0], a.sizes = {128, 64}, a.strides = {256}, a.box = {32, 64};
+    a.swizzle = emulator::TensorMapSwizzle::Bytes64;
+    b.address = words[0] + 16384, b.sizes = {16, 128}, b.strides = {32}, b.box = {16, 32};
+    b.swizzle = emulator::TensorMapSwizzle::Bytes32;
+    c.address = words[1], c.sizes = {16, 64}, c.strides = {64}, c.box = {16, 64};
+    const emulator::TensorMap maps[] = {emulator::encode(a), emulator::encode(b), emulator::encode(c)};
+    o.report = gpu.launch_packed(module, s.kernel, s.launch, std::as_bytes(std::span(maps)));
+  } else {
+    o.report = gpu.launch(module, s.kernel, s.launch, words);
+  }
   gpu.read(out.data(), words[1], 4 * s.out);
   const Words expected = reference.out(in);
   o.right = std::equal(expected.begin(), expected.end(), out.begin());
@@ -326,6 +365,7 @@ TEST_CASE("planted bugs are found", "[emulator]") {
             std::any_of(o.report.findings.begin(), o.report.findings.end(), [&](const emulator::Finding& f) {
               return std::find(m.expected.begin(), m.expected.end(), f.fault) != m.expected.end();
             });
+        found |= m.wrong && !o.right;
         at_once += found && seed == first;
       }
       INFO(told);
