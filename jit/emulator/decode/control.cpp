@@ -63,15 +63,20 @@ void call(Decoder& d) {
            " results and " + std::to_string(params.size()) + " parameters, and it takes " +
            std::to_string(callee.returns.size()) + " and " + std::to_string(callee.params.size()));
   std::vector<std::uint32_t> places; // of .param variables in the frame
-  auto place = [&](const Operand& o) {
-    auto offset = o.kind == Operand::Kind::Name ? d.param_offset(o.name) : std::nullopt;
-    if (!offset) d.fail("a call takes .param variables of the caller");
-    places.push_back(static_cast<std::uint32_t>(*offset));
+  auto place = [&](const Operand& o, const ptx::Variable& taken) {
+    const auto given = o.kind == Operand::Kind::Name ? d.param_place(o.name) : std::nullopt;
+    if (!given) d.fail("a call takes .param variables of the caller");
+    const auto [offset, bytes] = *given;
+    if (bytes != taken.bytes)
+      d.fail("'" + std::string(o.name) + "' has " + std::to_string(bytes) + " bytes, and '" +
+             std::string(taken.name) + "' of " + std::string(name.name) + " has " +
+             std::to_string(taken.bytes));
+    places.push_back(static_cast<std::uint32_t>(offset));
   };
-  for (const Operand* o : returns)
-    place(*o);
-  for (const Operand* o : params)
-    place(*o);
+  for (std::size_t n = 0; n < returns.size(); ++n)
+    place(*returns[n], callee.returns[n]);
+  for (std::size_t n = 0; n < params.size(); ++n)
+    place(*params[n], callee.params[n]);
   Instruction i = d.start();
   i.extra = d.extras(places);
   if (!callee.defined) {

@@ -324,12 +324,12 @@ const ptx::Variable* Decoder::find_variable(std::string_view name) const {
   return at == builder_.module.variable_named.end() ? nullptr : &builder_.module.variables[at->second];
 }
 
-std::optional<std::uint64_t> Decoder::param_offset(std::string_view name) const {
+std::optional<std::pair<std::uint64_t, std::uint64_t>> Decoder::param_place(std::string_view name) const {
   const ptx::Variable* v = find_variable(name);
   if (!v || v->space != Space::Param) return std::nullopt;
   auto at = params_.find(v);
   if (at == params_.end()) return std::nullopt;
-  return at->second;
+  return std::pair{at->second, v->bytes};
 }
 
 std::optional<Address> Decoder::symbol(const Operand& o) {

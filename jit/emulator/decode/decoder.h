@@ -100,7 +100,8 @@ public:
   bool is_register(const Operand& o) const;
   std::optional<std::int64_t> immediate(const Operand& o) const;
   Address address(const Operand& o);
-  std::optional<std::uint64_t> param_offset(std::string_view name) const; // of a .param variable of the body
+  // Offset and bytes of a .param variable of the body.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> param_place(std::string_view name) const;
   const ptx::BranchTargets* branch_targets(std::string_view name) const;
 
   // --- Emitting

@@ -37,6 +37,10 @@ TEST_CASE("what the emulator does not know is refused by name and line", "[emula
   CHECK(refused_body("bra NOWHERE;") == "bad.ptx:9: there is no label 'NOWHERE' in k");
   CHECK(refused_body("@%r1 bra L; L:") == "bad.ptx:9: the guard '%r1' is no predicate");
   CHECK(refused_body("call missing, (%r1);") == "bad.ptx:9: the function 'missing' is not declared");
+  CHECK(
+      refusal(test::small_module("{ .param .b16 p; .param .b32 q; call.uni (p), f, (q); }",
+                                 ".func (.param .b32 r) f(.param .b32 a) { st.param.b32 [r], 1; ret; }\n")) ==
+      "bad.ptx:10: 'p' has 2 bytes, and 'r' of f has 4");
   CHECK(refused_body("mov.u32 %r1, {%r2;") == "bad.ptx:9: expected '}' and found ';'");
   CHECK(refused_body("mov.u32 %r1, \"text\";") == "bad.ptx:9: expected an operand and found 'text'");
   CHECK(refused_body("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3}, {%r1, %r2, %r3, "
