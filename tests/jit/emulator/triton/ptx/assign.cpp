@@ -1,0 +1,151 @@
+// The slots of whole-tensor expressions: finds or compiles the variant, and queues it.
+#include <kiln/jit/runtime/assign.h>
+
+#include <kiln/dsl/detail/recording.h>
+#include <kiln/jit/runtime/assign_kernel.h>
+#include <kiln/jit/runtime/assign_plan.h>
+#include <kiln/jit/runtime/buffer.h>
+#include <kiln/jit/runtime/compile.h>
+#include <kiln/jit/runtime/run_kernel.h>
+
+#include <memory>
+#include <mutex>
+
+namespace kiln::detail {
+
+// Grows only, so that readers need no lock.
+struct AssignVariants {
+  struct Variant {
+    AssignKey key;
+    Device device;
+    std::shared_ptr<const CompiledKernel> code;
+    const Variant* next;
+  };
+  std::atomic<const Variant*> first{nullptr};
+  std::mutex mutex; // held while one is compiled: the others of the expression wait
+
+  const CompiledKernel* find(const AssignKey& key, int views, Device device) const {
+    for (const Variant* v = first.load(std::memory_order_acquire); v; v = v->next)
+      if (v->device == device && v->key.equals(key, views)) return v->code.get();
+    return nullptr;
+  }
+};
+
+namespace {
+
+// Work on fewer elements takes less than to wake another thread.
+constexpr std::int64_t small_elements = 8192;
+
+AssignVariants& variants_of(AssignSite& site) {
+  if (AssignVariants* known = site.variants.load(std::memory_order_acquire)) return *known;
+  auto fresh = std::make_unique<AssignVariants>();
+  AssignVariants* winner = nullptr;
+  return site.variants.compare_exchange_strong(winner, fresh.get()) ? *fresh.release() : *winner;
+}
+
+[[gnu::cold]] const CompiledKernel& compile(AssignVariants& variants, const AssignSite& site,
+                                            const AssignKey& key, int views, Device device,
+                                            const Location& here) {
+  std::lock_guard lock(variants.mutex);
+  if (const CompiledKernel* known = variants.find(key, views, device)) return *known;
+  std::unique_ptr<ir::Kernel> kernel = record_assign(site, key, here);
+  std::vector<LayoutClass> layouts;
+  for (const auto& parameter : kernel->body.args)
+    if (parameter->type.is_view()) layouts.push_back(parameter->type.layout);
+  auto code = compile_kernel({*kernel, {}, layouts, device, here});
+  variants.first.store(new AssignVariants::Variant{key, device, code, variants.first.load()},
+                       std::memory_order_release);
+  return *code;
+}
+
+// A command: one kernel, or two with a temporary between them.
+//   words: the temporary or null, then for each kernel: its code, the words of its arguments, grid, arguments
+class Payload {
+public:
+  void add(AssignPlan& plan, AssignSite& site, const AssignOperand* operands, Device device,
+           const Location& here) {
+    choose_tile(plan);
+    AssignKey key;
+    make_key(key, plan);
+    AssignVariants& variants = variants_of(site);
+    const CompiledKernel* code = variants.find(key, plan.view_count, device);
+    if (!code) code = &compile(variants, site, key, plan.view_count, device, here);
+    std::uint64_t* head = words_ + count_;
+    head[0] = reinterpret_cast<std::uintptr_t>(code);
+    for (int a = 0; a < plan.rank; ++a)
+      head[2 + a] = static_cast<std::uint64_t>((plan.extents[a] - 1) / plan.tile[a] + 1);
+    int packed = pack_assign(head + 2 + plan.rank, site, plan, operands, here);
+    head[1] = static_cast<std::uint64_t>(packed);
+    count_ += 2 + plan.rank + packed;
+  }
+  void enqueue(Stream& stream, std::unique_ptr<Buffer> temporary, bool small) {
+    words_[0] = reinterpret_cast<std::uintptr_t>(temporary.get());
+    stream.enqueue(execute, words_, static_cast<std::size_t>(count_) * sizeof(std::uint64_t),
+                   {.small = small});
+    temporary.release(); // the command's now
+  }
+
+private:
+  static void execute(void* payload, CommandAction action) {
+    auto* words = static_cast<const std::uint64_t*>(payload);
+    std::unique_ptr<Buffer> temporary(reinterpret_cast<Buffer*>(words[0]));
+    if (action == CommandAction::Discard) return;
+    ++words;
+    for (int kernel = 0; kernel < (temporary ? 2 : 1); ++kernel) {
+      auto& code = *reinterpret_cast<const CompiledKernel*>(words[0]);
+      int rank = static_cast<int>(code.grid.size());
+      auto* grid = reinterpret_cast<const std::int64_t*>(words + 2);
+      run_kernel(code, grid, rank, words + 2 + rank);
+      words += 2 + static_cast<std::uint64_t>(rank) + words[1];
+    }
+  }
+
+  int count_ = 1;
+  std::uint64_t words_[1 + 2 * (2 + max_rank) + max_assign_words + 2 * (1 + 2 * max_rank)];
+};
+
+// The expression as before, but written to fresh memory, and a copy from there.
+void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, const AssignOperand* operands,
+                           const Location& here) {
+  int bytes = size_of(site.out);
+  auto temporary = std::make_unique<Buffer>(stream.device(), plan.elements * bytes, here);
+  AssignPlan copy;
+  copy.rank = plan.rank;
+  copy.elements = plan.elements;
+  copy.out = plan.out;
+  copy.view_count = 1;
+  std::int64_t stride = 1;
+  for (int a = plan.rank - 1; a >= 0; --a) {
+    copy.extents[a] = plan.extents[a];
+    plan.out.strides[a] = copy.views[0].strides[a] = stride;
+    stride *= plan.extents[a];
+  }
+  plan.out.data = copy.views[0].data = static_cast<char*>(temporary->data());
+  AssignSite& copy_site = bytes == 1   ? assign_site<std::uint8_t, ViewLeaf<std::uint8_t, 1>>
+                          : bytes == 2 ? assign_site<std::uint16_t, ViewLeaf<std::uint16_t, 1>>
+                          : bytes == 4 ? assign_site<std::uint32_t, ViewLeaf<std::uint32_t, 1>>
+                                       : assign_site<std::uint64_t, ViewLeaf<std::uint64_t, 1>>;
+  copy.out.dtype = copy.views[0].dtype = copy_site.out;
+  Payload payload;
+  payload.add(plan, site, operands, stream.device(), here);
+  payload.add(copy, copy_site, nullptr, stream.device(), here);
+  payload.enqueue(stream, std::move(temporary), plan.elements <= small_elements);
+}
+
+} // namespace
+
+void run_assign(Stream& stream, AssignSite& site, const AssignTarget& out, const AssignOperand* operands,
+                const Location& here) {
+  if (const Recording* recording = Recording::current())
+    throw UserError(here, "assign is called while kernel \"" + std::string(recording->name) +
+                              "\" is being recorded; call it outside of the kernel's lambda");
+  AssignPlan plan;
+  plan_assign(plan, site, out, operands, here);
+  if (plan.elements == 0) return;
+  if (needs_temporary(plan)) return run_through_temporary(stream, site, plan, operands, here);
+  Payload payload;
+  payload.add(plan, site, operands, stream.device(), here);
+  payload.enqueue(stream, nullptr, plan.elements <= small_elements);
+}
+
+} // namespace kiln::detail
