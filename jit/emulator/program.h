@@ -119,9 +119,9 @@ struct Function {
     std::uint64_t offset = 0, bytes = 0;
   };
   std::vector<Param> returns, params;
-  std::vector<std::string> opcodes; // of each instruction, for reports
-  std::vector<RegisterTouch> touches;       // by instruction
-  bool multiplies = false;          // it has wgmma
+  std::vector<std::string> opcodes;   // of each instruction, for reports
+  std::vector<RegisterTouch> touches; // by instruction
+  bool multiplies = false;            // it has wgmma
 };
 
 // An entry, and all that it calls.

@@ -41,8 +41,8 @@ namespace {
 // which halves the blocks that fit: a softmax of 4096 floats by 8 warps 45 in place of 40, by 4 warps 80 in
 // place of 56. (A limit of 160 in place of 48 would serve the latter too, but products of activations spill
 // 32 bytes then.) A kernel so small that the blocks fit anyway gains two instructions of vector_add's 54.
-// A heuristic; of the kernels of tests and samples none spills. The order of the arithmetic is no way to spill
-// less: ptxas has its own, and moving every value next to its use changed nothing.
+// A heuristic; of the kernels of tests and samples none spills. The order of the arithmetic is no way to
+// spill less: ptxas has its own, and moving every value next to its use changed nothing.
 bool one_block_will_do(const RegisterNeed& need, int warps) {
   return need.at_once > 48 || (need.at_once <= 24 && warps <= 8);
 }

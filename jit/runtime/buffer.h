@@ -11,8 +11,8 @@
 // A Buffer of a CUDA device is memory of that device, 256-byte aligned, which the host must not touch: see
 // copy.h. Making one may wait for the device; freeing one does not.
 //
-// A Buffer of an emulated device is memory of that device too, 1024-byte aligned and with nothing written yet;
-// making and freeing one waits for the kernel that runs there.
+// A Buffer of an emulated device is memory of that device too, 1024-byte aligned and with nothing written
+// yet; making and freeing one waits for the kernel that runs there.
 //
 // Different Buffers may be used from different threads; one Buffer is as thread-safe as an int.
 #pragma once

@@ -11,8 +11,8 @@
 // device, and what nothing wrote stays unwritten in the copy. On a stream of the CPU both sides are memory of
 // the host. Memory must live until the copy has finished.
 //
-// UserError at the caller's line: a negative number of bytes, a null pointer with any, memory of a device on a
-// stream of the CPU or of a CUDA device on one of an emulated device, and bytes past the end of an emulated
+// UserError at the caller's line: a negative number of bytes, a null pointer with any, memory of a device on
+// a stream of the CPU or of a CUDA device on one of an emulated device, and bytes past the end of an emulated
 // device's allocation. A device that has failed throws its TargetError. Thread-safe.
 #pragma once
 

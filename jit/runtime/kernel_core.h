@@ -36,8 +36,8 @@ public:
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
   // Refuses null raw pointers; for launches that run something.
   void check_pointers(const std::uint64_t* words, SourceLocation site) const;
-  // Refuses memory that kernels on the device do not reach, where there is memory of different devices; for launches that
-  // run something.
+  // Refuses memory that kernels on the device do not reach, where there is memory of different devices; for
+  // launches that run something.
   void check_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
     if (memories_differ()) check_each_memory(words, device, site);
   }

@@ -10,7 +10,8 @@ using namespace kiln;
 
 namespace {
 
-void launch(const std::shared_ptr<const emulator::Module>& module, const std::string& kernel, const char* arch) {
+void launch(const std::shared_ptr<const emulator::Module>& module, const std::string& kernel,
+            const char* arch) {
   emulator::Options options;
   options.arch = arch;
   options.instruction_budget = 2000;

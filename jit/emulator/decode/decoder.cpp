@@ -160,8 +160,9 @@ void Decoder::watch_registers(std::span<const std::uint32_t> registers) {
 }
 
 void Decoder::keep_touches() {
-  std::erase_if(to_.touches,
-                [&](const RegisterTouch& t) { return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64]; });
+  std::erase_if(to_.touches, [&](const RegisterTouch& t) {
+    return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64];
+  });
   for (const RegisterTouch& t : to_.touches)
     to_.code[t.instruction].watched = true;
 }

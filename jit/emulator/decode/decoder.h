@@ -149,9 +149,9 @@ private:
   std::uint32_t dynamic_ = no_register; // holds the address of dynamic shared memory
   std::unordered_map<std::uint64_t, std::uint32_t> constants_[5]; // by width and kind
   std::unordered_map<const ptx::Variable*, std::uint64_t> local_, params_;
-  std::vector<std::uint32_t> first_; // instruction of each statement
-  std::vector<RegisterTouch> touched_;       // by the statement at hand, if the function has wgmma
-  std::vector<bool> watched_;        // by register / 64
+  std::vector<std::uint32_t> first_;   // instruction of each statement
+  std::vector<RegisterTouch> touched_; // by the statement at hand, if the function has wgmma
+  std::vector<bool> watched_;          // by register / 64
   struct Patch {
     std::size_t instruction;
     std::string_view label;

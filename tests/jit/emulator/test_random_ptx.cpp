@@ -35,7 +35,8 @@ void compare(std::uint64_t seed, const char* arch, int warps, LayoutClass layout
   }
   test::RandomArguments found = start, expected = start;
   auto grid = ir::grid_of(*lowered, start.words());
-  auto report = kernel->run(found.words(), found.memories(), grid, {.seed = seed, .checks = emulator::Checks::all()});
+  auto report =
+      kernel->run(found.words(), found.memories(), grid, {.seed = seed, .checks = emulator::Checks::all()});
   INFO(report.text());
   REQUIRE(report.ok());
   ir::interpret(*lowered, expected.words(), grid);
