@@ -119,6 +119,7 @@ private:
   Access gather_access(const ir::Op& op, const LinearLayout& layout);
   int neighbours(const ir::Value* places, const std::vector<const ir::Value*>& others,
                  const LinearLayout& layout, int size);
+  bool room_for_addresses(std::size_t elements) const;
   llvm::Value* are_aligned(const Values& pointers, int vector, int bytes);
   void apply_mask(Access& access, const Values& mask);
   Values either_way(llvm::Value* whole, const std::function<Values()>& fast,

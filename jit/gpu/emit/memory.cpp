@@ -469,6 +469,14 @@ Value* KernelEmitter::are_aligned(const Values& pointers, int vector, int bytes)
   return b_.CreateICmpEQ(b_.CreateAnd(low_bits, static_cast<std::uint64_t>(bytes) - 1), b_.getInt64(0));
 }
 
+// Whether a thread has registers for both ways: until it has seen that all addresses are aligned and wanted,
+// it keeps them, of two registers each, beside the values. Of 255 registers that was never too much.
+bool KernelEmitter::room_for_addresses(std::size_t elements) const {
+  constexpr int all_registers = 65536, most = 255;
+  const int registers = all_registers / (32 * plan_.warps);
+  return registers > most || 3 * elements <= static_cast<std::size_t>(registers) / 2; // a heuristic
+}
+
 KernelEmitter::Access KernelEmitter::pointer_access(const ir::Op& op, const LinearLayout& layout) {
   Access result;
   result.pointers = registers(op.operand(0), layout);
@@ -476,7 +484,7 @@ KernelEmitter::Access KernelEmitter::pointer_access(const ir::Op& op, const Line
   result.wanted = [this, &layout, type = op.operand(0)->type](int r) { return inside_tile(layout, r, type); };
   result.in_tile = result.wanted;
   const int size = memory_bytes(op.operand(0)->type.dtype);
-  result.vector = neighbours(op.operand(0), {}, layout, size);
+  if (room_for_addresses(result.pointers.size())) result.vector = neighbours(op.operand(0), {}, layout, size);
   if (result.vector > 1) result.inside = are_aligned(result.pointers, result.vector, result.vector * size);
   if (op.mask()) apply_mask(result, registers(op.mask(), layout));
   return result;
@@ -508,7 +516,8 @@ KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const Linea
   result.wanted = [this, inside, in_tile = result.in_tile](int r) {
     return both(in_tile(r), inside[static_cast<std::size_t>(r)]);
   };
-  if (const ir::Type& view = op.operand(0)->type; !indices.empty() && view.layout != LayoutClass::Any) {
+  if (const ir::Type& view = op.operand(0)->type;
+      !indices.empty() && view.layout != LayoutClass::Any && room_for_addresses(inside.size())) {
     const std::vector<const ir::Value*> others(indices.begin(), indices.end() - 1);
     const int size = memory_bytes(t);
     result.vector = neighbours(indices.back(), others, layout, size);

@@ -216,7 +216,8 @@ TEST_CASE("kernels of large tiles fit a thread's registers") {
   }
   check(matmul<f16>(), {BM = 128, BN = 256, BK = 64}, 8);
   check(matmul<bf16>(), {BM = 256, BN = 128, BK = 32}, 8);
-  check(attention<f16>(false), {BM = 128, BN = 64, D = 128}, 8, 1);
+  check(attention<f16>(false), {BM = 128, BN = 128, D = 128}, 8);
+  check(attention<f16>(false), {BM = 64, BN = 64, D = 128}, 8);
   check(attention<bf16>(true), {BM = 64, BN = 64, D = 64}, 4, 0);
   check(attention<bf16>(true), {BM = 128, BN = 128, D = 64}, 8, 1);
   check(attention_backward_kv<bf16>(), {BM = 64, BN = 64, D = 64}, 8, 2);
@@ -225,7 +226,7 @@ TEST_CASE("kernels of large tiles fit a thread's registers") {
   check(conv1d(), {BM = 64, BN = 64, BK = 32}, 4, 2);
   check(layernorm_backward<bf16>(), {BM = 4, BN = 1024}, 4, 0);
   check(cross_entropy<f16>(), {BM = 1, BN = 4096}, 4, 1);
-  check(gather<float>(), {BM = 64, BN = 256}, 32, 2);
+  check(gather<float>(), {BM = 64, BN = 256}, 32);
   check(bools(), {BM = 256, BN = 128}, 8, 0);
   check(scan1<double>(), {BN = 4096}, 4, 1);
 }
