@@ -26,10 +26,22 @@ inline std::int64_t number(int argc, char** argv, int index, std::int64_t otherw
   return n;
 }
 
-// Where the samples run: what KILN_SAMPLES_DEVICE names, "cuda:0" say, or the CPU.
+// Where the samples run: what KILN_SAMPLES_DEVICE names, "cuda:0" say, or the CPU. Ends the program if there
+// is no such device here.
 inline kiln::Device device() {
-  const char* name = std::getenv("KILN_SAMPLES_DEVICE");
-  return name ? kiln::Device::parse(name) : kiln::Device::cpu();
+  static const kiln::Device device = [] {
+    const char* name = std::getenv("KILN_SAMPLES_DEVICE");
+    if (!name) return kiln::Device::cpu();
+    try {
+      kiln::Device named = kiln::Device::parse(name);
+      kiln::Stream stream(named);
+      return named;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "KILN_SAMPLES_DEVICE=%s: %s\n", name, e.what());
+      std::exit(1);
+    }
+  }();
+  return device;
 }
 inline const kiln::Config& choose(const kiln::Config& cpu, const kiln::Config& gpu) {
   return device().is_cpu() ? cpu : gpu;

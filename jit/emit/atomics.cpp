@@ -1,6 +1,9 @@
 // Loops of compare-and-swap.
 #include <kiln/jit/emit/atomics.h>
 
+#include <functional>
+#include <optional>
+
 namespace kiln::emit {
 
 using ir::Opcode;
@@ -24,6 +27,50 @@ Value* exchange_pair(IRBuilder& b, const AtomicAccess& how, Value* pointer, Valu
                                llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(how.order), how.scope);
 }
 
+// The word of 32 bits around a narrow element.
+struct Word {
+  Value *pointer, *shift, *mask; // of the element
+  Word(IRBuilder& b, Value* element, llvm::Type* bits) {
+    Value* below = b.CreateAnd(b.CreatePtrToInt(element, b.getInt64Ty()), 3);
+    pointer = b.CreateGEP(b.getInt8Ty(), element, b.CreateNeg(below));
+    shift = b.CreateTrunc(b.CreateShl(below, 3), b.getInt32Ty());
+    mask = b.CreateShl(b.getInt32((1u << bits->getIntegerBitWidth()) - 1), shift);
+  }
+};
+
+bool by_word(const AtomicAccess& how) { return how.by_words && size_of(how.dtype) < 4; }
+
+// Repeats until nobody came between: `next` makes the element's new bits of the old ones. Gives the old ones.
+Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
+                       const std::function<Value*(Value*)>& next) {
+  llvm::Type* bits = b.getIntNTy(static_cast<unsigned>(size_of(how.dtype)) * 8);
+  std::optional<Word> word;
+  if (by_word(how)) word.emplace(b, pointer, bits);
+  AtomicAccess whole = how;
+  if (word) whole.dtype = DType::U32;
+  Value* at = word ? word->pointer : pointer;
+  llvm::LoadInst* first = b.CreateAlignedLoad(word ? b.getInt32Ty() : bits, at, align_of(whole.dtype));
+  first->setAtomic(llvm::AtomicOrdering::Monotonic, how.scope);
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::Function* function = before->getParent();
+  auto* again = llvm::BasicBlock::Create(b.getContext(), "again", function);
+  auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function);
+  b.CreateBr(again);
+  b.SetInsertPoint(again);
+  llvm::PHINode* seen = b.CreatePHI(first->getType(), 2);
+  seen->addIncoming(first, before);
+  Value* old = word ? b.CreateTrunc(b.CreateLShr(seen, word->shift), bits) : seen;
+  Value* wanted = next(old);
+  if (word)
+    wanted = b.CreateOr(b.CreateAnd(seen, b.CreateNot(word->mask)),
+                        b.CreateShl(b.CreateZExt(wanted, b.getInt32Ty()), word->shift));
+  Value* pair = exchange_pair(b, whole, at, seen, wanted);
+  seen->addIncoming(b.CreateExtractValue(pair, 0), b.GetInsertBlock());
+  b.CreateCondBr(b.CreateExtractValue(pair, 1), done, again);
+  b.SetInsertPoint(done);
+  return old;
+}
+
 } // namespace
 
 llvm::AtomicOrdering atomic_ordering(std::string_view order) {
@@ -43,35 +90,22 @@ Value* from_bits(IRBuilder& b, const NumberOptions& numbers, Value* bits, DType 
 
 Value* emit_compare_and_swap(IRBuilder& b, const AtomicAccess& how, Value* pointer, Value* wanted,
                              Value* desired) {
-  return b.CreateExtractValue(exchange_pair(b, how, pointer, wanted, desired), 0);
+  if (!by_word(how)) return b.CreateExtractValue(exchange_pair(b, how, pointer, wanted, desired), 0);
+  return swap_until_done(
+      b, how, pointer, [&](Value* old) { return b.CreateSelect(b.CreateICmpEQ(old, wanted), desired, old); });
 }
 
 Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const AtomicAccess& how,
                               std::string_view kind, Value* pointer, Value* operand) {
   const DType t = how.dtype;
-  llvm::Type* bits = b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
-  llvm::LoadInst* first = b.CreateAlignedLoad(bits, pointer, align_of(t));
-  first->setAtomic(llvm::AtomicOrdering::Monotonic, how.scope);
-  llvm::BasicBlock* before = b.GetInsertBlock();
-  llvm::Function* function = before->getParent();
-  auto* again = llvm::BasicBlock::Create(b.getContext(), "again", function);
-  auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function);
-  b.CreateBr(again);
-  b.SetInsertPoint(again);
-  llvm::PHINode* seen = b.CreatePHI(bits, 2);
-  seen->addIncoming(first, before);
-  Value* next = operand;
-  if (kind != "xchg") {
+  return swap_until_done(b, how, pointer, [&](Value* old) {
+    if (kind == "xchg") return to_bits(b, numbers, operand, t);
     ir::Value argument; // of which only the type counts
     argument.type = ir::Type::scalar(t);
     const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
-    next = emit_elementwise(b, numbers, combine, {from_bits(b, numbers, seen, t), operand});
-  }
-  Value* pair = exchange_pair(b, how, pointer, seen, to_bits(b, numbers, next, t));
-  seen->addIncoming(b.CreateExtractValue(pair, 0), b.GetInsertBlock());
-  b.CreateCondBr(b.CreateExtractValue(pair, 1), done, again);
-  b.SetInsertPoint(done);
-  return seen;
+    return to_bits(b, numbers,
+                   emit_elementwise(b, numbers, combine, {from_bits(b, numbers, old, t), operand}), t);
+  });
 }
 
 } // namespace kiln::emit

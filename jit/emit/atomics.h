@@ -12,6 +12,9 @@ struct AtomicAccess {
   DType dtype;
   llvm::AtomicOrdering order = llvm::AtomicOrdering::AcquireRelease;
   llvm::SyncScope::ID scope = llvm::SyncScope::System;
+  // Elements of 8 and 16 bits by compare-and-swap of the aligned word around them, whose other bytes stay.
+  // LLVM would do so too, but after a plain load of the word, which races with the swaps of other threads.
+  bool by_words = false;
 };
 
 // "relaxed", "acquire", "release", else both.

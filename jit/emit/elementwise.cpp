@@ -2,6 +2,7 @@
 #include <kiln/jit/emit/elementwise.h>
 
 #include <kiln/dsl/float_bits.h>
+#include <kiln/jit/emit/math/functions.h>
 #include <kiln/jit/emit/math/math_builder.h>
 
 #include <llvm/IR/Intrinsics.h>
@@ -191,7 +192,8 @@ Value* emit_binary(IRBuilder& b, const MathOptions& options, Opcode code, DType 
   case Opcode::Shl:
   case Opcode::Shr: return emit_shift(b, code, t, x, y);
   case Opcode::Rem:
-    return f ? b.CreateFRem(x, y) : emit_division(b, code, t, x, y); // floats: fmod of the C library
+    if (!f) return emit_division(b, code, t, x, y);
+    return options.hardware ? emit_exact_remainder(b, x, y) : b.CreateFRem(x, y); // fmod of the C library
   default: break;
   }
   internal_error("no lowering of " + std::string(name(code)) + " for " + std::string(name(t)));

@@ -601,3 +601,33 @@ TEST_CASE("outside: loops with a hint of stages compute the same") {
     return n;
   });
 }
+
+TEMPLATE_TEST_CASE("outside: the remainder of floats is that of the C library, to the bit", "", float, double,
+                   f16, bf16) {
+  using T = TestType;
+  const auto remainders = kernel("remainders", [](View<const T, 1> x, View<const T, 1> y, View<T, 1> z) {
+    auto [m] = program_tile(z, BM);
+    z.tile(m).store(x.tile(m).load() % y.tile(m).load());
+  });
+  Random random;
+  KILN_SEED(random);
+  const Run run{GENERATE(false, true)};
+  const std::int64_t n = 300;
+  Strided<T, 1> x(random, {n}, uniform(random, -9, 9)), y(random, {n}, uniform(random, -9, 9)),
+      z(random, {n});
+  const double special[] = {0.0, -0.0, 1, 0.1, 5, 1.0 / 3, INFINITY, NAN, 1e-7, -3e4};
+  for (std::int64_t i = 0; i < 100; ++i) {
+    x.view(i) = from_double<T>(special[i / 10]), y.view(i) = from_double<T>(special[i % 10]);
+    const double scale = std::ldexp(1.0, static_cast<int>(random.integer(0, 14))); // a quotient of many bits
+    x.view(100 + i) = from_double<T>(to_double(x.view(100 + i)) * scale);
+    y.view(200 + i) = from_double<T>(to_double(y.view(200 + i)) / scale);
+  }
+  run(remainders, {BM = 64}, x.view, y.view, z.view);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double a = to_double(x.view(i)), b = to_double(y.view(i)), expected = std::fmod(a, b),
+                 found = to_double(z.view(i));
+    CAPTURE(a, b, found, expected);
+    REQUIRE((expected != expected ? found != found
+                                  : found == expected && std::signbit(found) == std::signbit(expected)));
+  }
+}

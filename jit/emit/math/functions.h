@@ -34,6 +34,9 @@ struct Reduced {
 };
 Reduced call_exact_reduction(const MathBuilder& m, llvm::Value* magnitude);
 
+// remainder.cpp: fmod, to the bit, by a function of the module.
+llvm::Value* emit_exact_remainder(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y);
+
 // power.cpp
 llvm::Value* emit_pow(const MathBuilder& m, llvm::Value* x, llvm::Value* y);
 

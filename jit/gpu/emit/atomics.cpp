@@ -37,8 +37,11 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
   const bool swap = op.is(Opcode::AtomicCas), is_tile = result->type.is_tile(), used = uses_[result] > 0;
   const LinearLayout layout = is_tile ? layout_of(result) : default_layout(result->type, plan_.warps);
   const std::string_view kind = swap ? "cas" : op.text("kind");
-  const emit::AtomicAccess how{t, emit::atomic_ordering(op.text("order", "acq_rel")),
-                               context_.getOrInsertSyncScopeID(machine_.scope_name(op.text("scope", "gpu")))};
+  const emit::AtomicAccess how{
+      .dtype = t,
+      .order = emit::atomic_ordering(op.text("order", "acq_rel")),
+      .scope = context_.getOrInsertSyncScopeID(machine_.scope_name(op.text("scope", "gpu"))),
+      .by_words = true};
   auto* bits = b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8);
 
   Values pointers = registers(op.operand(0), layout), first = registers(op.operand(1), layout), second, mask;
