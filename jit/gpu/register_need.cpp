@@ -50,8 +50,10 @@ private:
     if (!layout) return 0;
     const std::int64_t registers = std::int64_t{1} << layout->in_bits(in_register);
     if (v->type.pointer || size_of(v->type.dtype) == 8) return 2 * registers;
-    // Narrow elements stay in the words that they were loaded in.
-    const bool packed = v->def && v->def->is(ir::Opcode::ViewLoad) && registers > 8;
+    // Narrow elements stay in the words that they were loaded in, if they are next to each other; otherwise
+    // each has an address of its own.
+    const bool packed = v->def && v->def->is(ir::Opcode::ViewLoad) && registers > 8 &&
+                        v->def->operand(0)->type.layout != LayoutClass::Any;
     return packed ? registers * std::max(1, size_of(v->type.dtype)) / 4 : registers;
   }
 
