@@ -44,7 +44,7 @@ namespace {
 // A heuristic; of the kernels of tests and samples none spills. The order of the arithmetic is no way to
 // spill less: ptxas has its own, and moving every value next to its use changed nothing.
 bool one_block_will_do(const RegisterNeed& need, int warps) {
-  return need.at_once > 48 || (need.at_once <= 24 && warps <= 8);
+  return need.at_once >= 48 || (need.at_once <= 24 && warps <= 8);
 }
 
 // Of a thread; ptxas raises a lower limit to this.
