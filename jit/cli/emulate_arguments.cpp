@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -29,6 +30,15 @@ const char* const emulate_arguments_help =
     "  buffer:f32:1024:in=x.bin              from a file of raw elements; without the count: as many as it "
     "has\n"
     "  buffer:f32:1024:zeros:out=y.bin       written to a file of raw elements after the launch\n"
+    "  tensor:bf16:64x1000:box=64x8          a tensor map over a buffer, as cuTensorMapEncodeTiled makes "
+    "them:\n"
+    "                                        sizes and box from the dimension whose elements are next to "
+    "each\n"
+    "                                        other on; the parameter has its 128 bytes, or its address\n"
+    "  tensor:...:swizzle=128                also 32, 64; :strides=128x4096 (bytes, without the first\n"
+    "                                        dimension), :steps=1x2 (element strides), :interleave=16,\n"
+    "                                        :nan (fills what is out of bounds), and what a buffer has\n"
+    "  tensor:...:of=2                       over the buffer of argument 2\n"
     "  null                                  a null pointer";
 
 namespace {
@@ -112,8 +122,8 @@ EmulateArgument::EmulateArgument(std::string word, std::string position)
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string_view kind = text.substr(0, colon);
   const std::string rest(text.substr(std::min(colon + 1, text.size())));
-  if (kind == "buffer") {
-    parse_buffer(rest);
+  if (kind == "buffer" || kind == "tensor") {
+    kind == "buffer" ? parse_buffer(rest) : parse_tensor(rest);
     return;
   }
   if (kind == "hex") {
@@ -130,8 +140,8 @@ EmulateArgument::EmulateArgument(std::string word, std::string position)
   dtype_ = dtype_named(kind);
   if (!dtype_)
     refuse(
-        "it is neither a number with its type (i32:5, f32:1.5), a buffer (buffer:f32:1024:random), hex:BYTES "
-        "nor null");
+        "it is neither a number with its type (i32:5, f32:1.5), a buffer (buffer:f32:1024:random), a tensor "
+        "map (tensor:f32:64x64:box=32x8), hex:BYTES nor null");
   auto bytes = bytes_of(*dtype_, rest);
   if (!bytes) refuse(fmt::format("\"{}\" is no {}", rest, kind));
   value_ = std::move(*bytes);
@@ -168,18 +178,113 @@ void EmulateArgument::parse_buffer(std::string_view rest) {
     parse_fill(items[next]);
   if (!counted && fill_ != Fill::File)
     refuse("it does not say how many elements; write buffer:" + items[0] + ":1024");
+  if (fill_ == Fill::File) check_file(counted);
+  check_size();
+}
+
+// That the file has as many elements, or how many it has.
+void EmulateArgument::check_file(bool counted) {
   const auto size = static_cast<std::uint64_t>(size_of(*dtype_));
-  if (fill_ == Fill::File) {
-    std::error_code error;
-    const std::uint64_t bytes = std::filesystem::file_size(in_, error);
-    if (error) refuse(in_ + " cannot be read: " + error.message());
-    if (!counted) count_ = bytes / size;
-    if (bytes != count_ * size)
-      refuse(fmt::format("{} has {} bytes, which are not {} elements of {} bytes", in_, bytes, count_, size));
-  }
+  std::error_code error;
+  const std::uint64_t bytes = std::filesystem::file_size(in_, error);
+  if (error) refuse(in_ + " cannot be read: " + error.message());
+  if (!counted) count_ = bytes / size;
+  if (bytes != count_ * size)
+    refuse(fmt::format("{} has {} bytes, which are not {} elements of {} bytes", in_, bytes, count_, size));
+}
+
+void EmulateArgument::check_size() const {
+  const auto size = static_cast<std::uint64_t>(size_of(*dtype_));
   if (count_ > memory_of_machine() / 4 / size)
     refuse(fmt::format("{} elements of {} bytes are more than a quarter of this machine's memory ({} bytes)",
                        count_, size, memory_of_machine()));
+}
+
+namespace {
+
+// "64x1000" into at most so many numbers; how many there are, 0 for other text.
+template <class T, std::size_t N> std::size_t sizes_of(std::string_view text, std::array<T, N>& to) {
+  const std::vector<std::string> parts = split(text, 'x');
+  for (std::size_t n = 0; n < parts.size(); ++n) {
+    if (n == N) return 0;
+    auto [end, error] = std::from_chars(parts[n].data(), parts[n].data() + parts[n].size(), to[n]);
+    if (error != std::errc() || end != parts[n].data() + parts[n].size()) return 0;
+  }
+  return parts.size();
+}
+
+emulator::TensorMapType map_type(DType t) {
+  using enum emulator::TensorMapType;
+  switch (t) {
+  case DType::I32: return Int32;
+  case DType::I64: return Int64;
+  case DType::F16: return Float16;
+  case DType::BF16: return BFloat16;
+  case DType::F32: return Float32;
+  case DType::F64: return Float64;
+  default: return size_of(t) == 1 ? UInt8 : size_of(t) == 2 ? UInt16 : size_of(t) == 4 ? UInt32 : UInt64;
+  }
+}
+
+} // namespace
+
+void EmulateArgument::parse_tensor(std::string_view rest) {
+  const std::vector<std::string> items = split(rest, ':');
+  dtype_ = dtype_named(items[0]);
+  if (!dtype_) refuse(fmt::format("\"{}\" is no type of elements; give f32, bf16, i32 or another", items[0]));
+  emulator::TensorMapFields& map = map_.emplace();
+  map.type = map_type(*dtype_);
+  if (items.size() < 2 || !(map.rank = static_cast<std::uint32_t>(sizes_of(items[1], map.sizes))))
+    refuse("it does not say its one to five sizes; write tensor:" + items[0] + ":64x1000:box=64x8");
+  for (std::size_t n = 2; n < items.size(); ++n)
+    if (!parse_map(items[n])) parse_fill(items[n]);
+  if (!map.box[0]) refuse("it does not say its box; write :box= and as many sizes as the tensor has");
+  const auto size = static_cast<std::uint64_t>(size_of(*dtype_));
+  unsigned __int128 bytes = map.sizes[0] * static_cast<unsigned __int128>(size), dense = bytes;
+  for (std::size_t d = 1; d < map.rank; ++d) {
+    std::uint64_t& stride = map.strides[d - 1];
+    if (!stride) stride = dense >> 40 ? 0 : static_cast<std::uint64_t>(dense);
+    dense = static_cast<unsigned __int128>(stride) * map.sizes[d];
+    bytes += static_cast<unsigned __int128>(stride) * (std::max<std::uint64_t>(map.sizes[d], 1) - 1);
+  }
+  emulator::TensorMapFields placed = map;
+  placed.address = 256;
+  if (const std::string wrong = problem(placed); !wrong.empty()) refuse(wrong);
+  if (!of_.empty()) return;
+  is_buffer_ = true;
+  count_ = static_cast<std::uint64_t>((bytes + size - 1) / size);
+  check_size();
+  if (fill_ == Fill::File) check_file(true);
+}
+
+bool EmulateArgument::parse_map(std::string_view item) {
+  const auto value = [&](std::string_view name) -> std::optional<std::string_view> {
+    if (!item.starts_with(name)) return std::nullopt;
+    return item.substr(name.size());
+  };
+  const auto wrong = [&] { refuse(fmt::format("\"{}\" is nothing that a tensor map has", item)); };
+  emulator::TensorMapFields& map = *map_;
+  if (auto v = value("box=")) {
+    if (sizes_of(*v, map.box) != map.rank) wrong();
+  } else if (auto v = value("strides=")) {
+    if (sizes_of(*v, map.strides) != map.rank - 1) wrong();
+  } else if (auto v = value("steps=")) {
+    if (sizes_of(*v, map.element_strides) != map.rank) wrong();
+  } else if (auto v = value("swizzle=")) {
+    if (*v != "32" && *v != "64" && *v != "128") wrong();
+    map.swizzle = static_cast<emulator::TensorMapSwizzle>(*v == "32" ? 1 : *v == "64" ? 2 : 3);
+  } else if (auto v = value("interleave=")) {
+    if (*v != "16" && *v != "32") wrong();
+    map.interleave = static_cast<emulator::TensorMapInterleave>(*v == "16" ? 1 : 2);
+  } else if (auto v = value("of=")) {
+    of_ = *v;
+    if (of_.empty()) wrong();
+  } else if (item == "nan") {
+    map.fill = emulator::TensorMapFill::NaN;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void EmulateArgument::parse_fill(std::string_view item) {
@@ -243,21 +348,46 @@ std::vector<std::byte> EmulateArgument::contents(std::uint64_t seed) const {
   return bytes;
 }
 
-std::vector<std::byte> EmulateArgument::place(emulator::Gpu& gpu, std::uint64_t seed) {
-  std::size_t at = 0;
-  for (EmulateArgument& m : members_) {
-    const std::vector<std::byte> bytes = m.place(gpu, seed);
-    at = (at + bytes.size() - 1) / bytes.size() * bytes.size();
-    std::copy(bytes.begin(), bytes.end(), value_.begin() + static_cast<std::ptrdiff_t>(at));
-    at += bytes.size();
-  }
-  if (!is_buffer_) return value_;
+void EmulateArgument::place(emulator::Gpu& gpu, std::uint64_t seed) {
+  for (EmulateArgument& m : members_)
+    m.place(gpu, seed);
+  if (!is_buffer_) return;
   before_ = contents(seed);
   address_ = gpu.allocate(before_.size(), name());
   if (fill_ != Fill::Unwritten) gpu.write(address_, before_.data(), before_.size());
-  value_.resize(8);
-  std::memcpy(value_.data(), &address_, 8);
-  return value_;
+}
+
+std::vector<std::byte> EmulateArgument::value(emulator::Gpu& gpu,
+                                              const std::vector<EmulateArgument>& all) const {
+  const auto bytes_of_address = [](const std::uint64_t& address) {
+    const auto* at = reinterpret_cast<const std::byte*>(&address);
+    return std::vector<std::byte>(at, at + 8);
+  };
+  if (map_) {
+    emulator::TensorMapFields fields = *map_;
+    fields.address = address_;
+    for (const EmulateArgument& a : all)
+      a.each_buffer([&](const EmulateArgument& b) {
+        if (b.position_ == of_) fields.address = b.address_;
+      });
+    if (!fields.address) refuse("argument " + of_ + " is no buffer");
+    if (const std::string wrong = problem(fields); !wrong.empty()) refuse(wrong);
+    const emulator::TensorMap map = encode(fields);
+    if (!by_address_) return {map.bytes.begin(), map.bytes.end()};
+    const std::uint64_t at = gpu.allocate(sizeof map, "the tensor map of " + name());
+    gpu.write(at, map.bytes.data(), sizeof map);
+    return bytes_of_address(at);
+  }
+  if (is_buffer_) return bytes_of_address(address_);
+  std::vector<std::byte> whole = value_;
+  std::size_t at = 0;
+  for (const EmulateArgument& m : members_) {
+    const std::vector<std::byte> bytes = m.value(gpu, all);
+    at = (at + bytes.size() - 1) / bytes.size() * bytes.size();
+    std::copy(bytes.begin(), bytes.end(), whole.begin() + static_cast<std::ptrdiff_t>(at));
+    at += bytes.size();
+  }
+  return whole;
 }
 
 void EmulateArgument::collect(const emulator::Gpu& gpu) {

@@ -1,4 +1,5 @@
-// The arguments of `kiln emulate`: numbers, and buffers with what is in them before and after.
+// The arguments of `kiln emulate`: numbers, buffers with what is in them before and after, and
+// tensor maps over buffers.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -20,10 +21,14 @@ class EmulateArgument {
 public:
   EmulateArgument(std::string word, std::string position); // "2", "2.1" of a structure
 
-  // The bytes that the kernel gets; buffers come to be in the emulator's memory now.
-  std::vector<std::byte> place(emulator::Gpu& gpu, std::uint64_t seed);
+  // Buffers come to be in the emulator's memory.
+  void place(emulator::Gpu& gpu, std::uint64_t seed);
+  // The bytes that the kernel gets, once all arguments have their place.
+  std::vector<std::byte> value(emulator::Gpu& gpu, const std::vector<EmulateArgument>& all) const;
   // What kind of parameter it is for: its size.
-  std::size_t bytes() const { return is_buffer_ ? 8 : value_.size(); }
+  std::size_t bytes() const { return map_ && !by_address_ ? 128 : map_ || is_buffer_ ? 8 : value_.size(); }
+  bool is_tensor_map() const { return map_.has_value(); }
+  void pass_by_address() { by_address_ = true; } // of a tensor map, which then lies in global memory
   const std::string& word() const { return word_; }
   std::string name() const { return "argument " + position_; }
 
@@ -47,7 +52,10 @@ private:
   void parse_structure(std::string_view rest);
   void parse_buffer(std::string_view rest);
   void parse_fill(std::string_view item);
-  void read_file();
+  void parse_tensor(std::string_view rest);
+  bool parse_map(std::string_view item); // false if it is nothing of a tensor map's
+  void check_file(bool counted);
+  void check_size() const;
   std::vector<std::byte> contents(std::uint64_t seed) const;
   std::int64_t changed_elements() const;
   [[noreturn]] void refuse(const std::string& what) const;
@@ -62,6 +70,9 @@ private:
   Fill fill_ = Fill::Random;
   std::vector<std::byte> fill_value_;
   std::string in_, out_;
+  std::optional<emulator::TensorMapFields> map_; // of a tensor, whose memory is a buffer
+  std::string of_;                               // or that of another argument
+  bool by_address_ = false;
   std::uint64_t address_ = 0;
   std::vector<std::byte> before_, after_;
 };

@@ -2,31 +2,30 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cli/emulate_arguments.h>
 #include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/read_input.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/emulator/counters.h>
 #include <kiln/jit/emulator/ptx/ast.h>
 
 #include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
-#include <fstream>
-#include <iostream>
-#include <sstream>
 
 namespace kiln::cli {
 
 namespace {
 
+using namespace std::string_view_literals;
+
 constexpr int findings_code = 3;
 
 constexpr const char* description =
     "Runs a kernel of a PTX file, as nvcc -ptx, Triton or Kiln write them, on an emulated GPU, and reports "
-    "races, "
-    "reads of memory nothing wrote, accesses out of bounds, deadlocks and more.\n"
+    "races, reads of memory nothing wrote, accesses out of bounds, deadlocks and more.\n"
     "FILE - is the standard input. Compile with nvcc -lineinfo to see lines of the source in reports.\n\n"
     "  nvcc -ptx -lineinfo -arch=sm_80 saxpy.cu\n"
     "  kiln emulate saxpy.ptx --kernel saxpy --grid 8 --block 128 --args f32:2 buffer:f32:1000 "
@@ -38,24 +37,12 @@ constexpr const char* footer =
     "wrong options";
 
 struct EmulateCommand {
-  std::string file, kernel, grid = "1", block = "32", arch, check = "all", asynchrony = "random";
+  std::string file, kernel, grid = "1", block = "32", cluster, arch, check = "all", asynchrony = "random";
   std::vector<std::string> arguments;
   std::uint64_t shared = 0, seed = 0, budget = 100'000'000;
   int threads = 1, resident = 1;
   bool counters = false, json = false, list = false, stop_at_first = false;
 };
-
-std::string read(const std::string& file) {
-  std::ostringstream text;
-  if (file == "-") {
-    text << std::cin.rdbuf();
-    return text.str();
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (in) text << in.rdbuf();
-  if (!in) throw UserError(file + " cannot be read: " + std::strerror(errno));
-  return text.str();
-}
 
 // "4", "4,2", "4,2,1"
 emulator::Extent extent(const std::string& option, const std::string& text) {
@@ -122,9 +109,21 @@ const emulator::ptx::Function& find_kernel(const emulator::Module& module, const
                   (meant.empty() ? "it has " + names : "did you mean " + meant + "?"));
 }
 
-void list(const emulator::Module& module) {
-  for (const auto& f : module.tree().functions)
-    if (f.entry && f.defined) fmt::print("{}: {}\n", f.name, signature(f));
+using Json = nlohmann::ordered_json;
+
+void print(const Json& json) { fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace)); }
+
+void list(const emulator::Module& module, bool as_json) {
+  Json json{{"kernels", Json::array()}};
+  for (const auto& f : module.tree().functions) {
+    if (!f.entry || !f.defined) continue;
+    if (!as_json) fmt::print("{}: {}\n", f.name, signature(f));
+    Json parameters = Json::array();
+    for (const auto& p : f.params)
+      parameters.push_back({{"name", p.name}, {"type", name_of(p.type)}, {"bytes", p.bytes}});
+    json["kernels"].push_back({{"name", f.name}, {"parameters", parameters}});
+  }
+  if (as_json) print(json);
 }
 
 std::vector<EmulateArgument> arguments_of(const EmulateCommand& command, const emulator::ptx::Function& f) {
@@ -135,12 +134,15 @@ std::vector<EmulateArgument> arguments_of(const EmulateCommand& command, const e
   std::vector<EmulateArgument> arguments;
   for (std::size_t n = 0; n < f.params.size(); ++n) {
     arguments.emplace_back(command.arguments[n], std::to_string(n + 1));
-    const EmulateArgument& a = arguments.back();
+    EmulateArgument& a = arguments.back();
     const bool is_address = a.is_buffer() || a.word() == "null";
+    if (a.is_tensor_map() && f.params[n].bytes == 8) a.pass_by_address();
     if (a.bytes() == f.params[n].bytes) continue;
     throw UserError(fmt::format("{}, \"{}\", has {} bytes, and the parameter is {}", a.name(), a.word(),
                                 a.bytes(), parameter_text(f.params[n])) +
-                    (is_address ? ", which takes no address" : "; give a number of that size, or hex:BYTES"));
+                    (a.is_tensor_map() ? "; a tensor map has 128 bytes, or 8 for its address"
+                     : is_address      ? ", which takes no address"
+                                       : "; give a number of that size, or hex:BYTES"));
   }
   return arguments;
 }
@@ -189,19 +191,21 @@ void print_text(const emulator::Report& report, const std::vector<EmulateArgumen
 
 void print_json(const emulator::Report& report, const std::vector<EmulateArgument>& arguments,
                 const EmulateCommand& command, const emulator::Counters& counters) {
-  nlohmann::ordered_json json;
-  json["report"] = nlohmann::ordered_json::parse(report.json());
-  json["buffers"] = nlohmann::ordered_json::array();
+  Json json;
+  json["report"] = Json::parse(report.json());
+  json["buffers"] = Json::array();
   for (const EmulateArgument& a : arguments)
     a.each_buffer([&](const EmulateArgument& b) { json["buffers"].push_back(b.json()); });
-  if (command.counters) json["counters"] = nlohmann::ordered_json::parse(counters.json());
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (command.counters) json["counters"] = Json::parse(counters.json());
+  print(json);
 }
 
 int run(const EmulateCommand& command) {
-  auto module = emulator::Module::parse(read(command.file), command.file == "-" ? "stdin" : command.file);
+  auto module =
+      emulator::Module::parse(read_input(command.file, "name a file with PTX, or - for the standard input"),
+                              command.file == "-" ? "stdin" : command.file);
   if (command.list) {
-    list(*module);
+    list(*module, command.json);
     return 0;
   }
   const emulator::ptx::Function& f = find_kernel(*module, command.kernel);
@@ -209,12 +213,15 @@ int run(const EmulateCommand& command) {
   emulator::Launch launch{.grid = extent("--grid", command.grid),
                           .block = extent("--block", command.block),
                           .shared_bytes = command.shared};
+  if (!command.cluster.empty()) launch.cluster = extent("--cluster", command.cluster);
   emulator::Gpu gpu(options_of(command, *module));
   emulator::Counters counters;
   if (command.counters) gpu.attach(&counters);
+  for (EmulateArgument& a : arguments)
+    a.place(gpu, command.seed);
   std::vector<std::vector<std::byte>> values;
   for (EmulateArgument& a : arguments)
-    values.push_back(a.place(gpu, command.seed));
+    values.push_back(a.value(gpu, arguments));
   emulator::Report report = gpu.launch_packed(module, std::string(f.name), launch, pack(f, values));
   for (EmulateArgument& a : arguments)
     a.collect(gpu);
@@ -231,6 +238,7 @@ int run_emulate(int argc, char** argv) {
   app.add_option("--kernel", c.kernel, "which one (default: the only one)");
   app.add_option("--grid", c.grid, "blocks along x,y,z (default: 1)");
   app.add_option("--block", c.block, "threads of a block along x,y,z (default: 32)");
+  app.add_option("--cluster", c.cluster, "blocks of a cluster along x,y,z (default: what the kernel says)");
   app.add_option("--shared", c.shared, "bytes of dynamic shared memory");
   app.add_option("--args", c.arguments, "the arguments, as above");
   app.add_option("--arch", c.arch, "the GPU, sm_90a say (default: the file's .target)");
@@ -246,10 +254,21 @@ int run_emulate(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   app.add_flag("--stop-at-first", c.stop_at_first, "end at the first finding");
   app.add_flag("--counters", c.counters, "count instructions, sectors, bank conflicts, by line");
-  app.add_flag("--json", c.json, "print JSON");
+  app.add_flag("--json", c.json, "print JSON, also of errors and --list");
   app.add_flag("--list", c.list, "list the kernels and their parameters");
-  if (auto code = parse(app, argc, argv)) return *code;
-  return run(c);
+  std::string wrong;
+  const bool as_json = std::any_of(argv, argv + argc, [](const char* word) { return word == "--json"sv; });
+  int code = 1;
+  try {
+    const auto ends = parse(app, argc, argv, as_json ? &wrong : nullptr);
+    if (wrong.empty()) return ends ? *ends : run(c);
+    code = *ends;
+  } catch (const std::exception& error) {
+    if (!as_json) throw;
+    wrong = error.what();
+  }
+  print({{"error", wrong}});
+  return code;
 }
 
 const CommandRegistration registration({"emulate", "runs a kernel in PTX on an emulated GPU and checks it",

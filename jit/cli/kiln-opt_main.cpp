@@ -4,14 +4,12 @@
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/cli/read_input.h>
 #include <kiln/jit/passes/pass.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -24,19 +22,6 @@ struct Options {
   std::string input = "-", passes, config, layouts;
   bool verify_only = false, locations = false, list_passes = false, split = false, verify_diagnostics = false;
 };
-
-std::string read(const std::string& path) {
-  std::ostringstream text;
-  if (path == "-") {
-    text << std::cin.rdbuf();
-    return text.str();
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw UserError(path + ": cannot be opened; name a file with tile IR, or - for the standard input");
-  text << file.rdbuf();
-  return text.str();
-}
 
 // The parts between lines `// -----`, each behind as many empty lines as stand before it, so that line
 // numbers hold.
@@ -146,7 +131,8 @@ int run(const Options& options) {
       fmt::print("{:<16}{}\n", pass.name, pass.description);
     return 0;
   }
-  std::string text = read(options.input), file_name = options.input == "-" ? "<stdin>" : options.input;
+  std::string text = cli::read_input(options.input, "name a file with tile IR, or - for the standard input"),
+              file_name = options.input == "-" ? "<stdin>" : options.input;
   std::vector<std::string> parts = options.split ? split(text) : std::vector{text};
   bool ok = true;
   for (std::size_t i = 0; i < parts.size(); ++i) {

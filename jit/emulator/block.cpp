@@ -20,6 +20,13 @@ std::string triple(const std::array<std::uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
 }
 
+std::array<std::uint32_t, 3> cluster_of(const Program& p, const Launch& l) {
+  std::array<std::uint32_t, 3> sizes{};
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    sizes[axis] = std::max(1u, l.cluster ? (*l.cluster)[axis] : p.cluster[axis]);
+  return sizes;
+}
+
 } // namespace
 
 Block::Block(Execution& e, std::array<std::uint32_t, 3> where, std::uint32_t r)
@@ -166,8 +173,9 @@ void Block::open_barriers() {
 
 Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch& l,
                      std::vector<std::uint8_t> bytes, Probe* watcher)
-    : options(o), allocations(a), program(p), launch(l), params(std::move(bytes)), probe(watcher),
-      random(o.seed), budget(o.instruction_budget) {
+    : options(o), allocations(a), program(p), launch(l), cluster(cluster_of(p, l)),
+      clustered(l.cluster || p.cluster[0]), params(std::move(bytes)), probe(watcher), random(o.seed),
+      budget(o.instruction_budget) {
   report.kernel = p.kernel;
   tallies.resize(p.instructions);
   if (!options.checks.races) return;
@@ -180,9 +188,7 @@ Execution::~Execution() = default;
 
 // How the grid is cut: clusters of blocks, and as many of them as run together.
 struct Execution::Groups {
-  explicit Groups(const Execution& e) : cluster(e.program.cluster) {
-    for (auto& c : cluster)
-      c = std::max(c, 1u);
+  explicit Groups(const Execution& e) : cluster(e.cluster) {
     ranks = cluster[0] * cluster[1] * cluster[2];
     for (std::size_t axis = 0; axis < 3; ++axis)
       clusters[axis] = e.launch.grid[axis] / cluster[axis];

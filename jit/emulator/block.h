@@ -71,6 +71,8 @@ public:
   Allocations& allocations;
   const Program& program;
   const Launch& launch;
+  const std::array<std::uint32_t, 3> cluster; // blocks of one; 1 x 1 x 1 without clusters
+  const bool clustered;                       // by the kernel or the launch
   std::vector<std::uint8_t> params;
   Probe* probe;
   Report report;

@@ -110,7 +110,8 @@ struct Extent { // {128} is 128 x 1 x 1
 
 struct Launch {
   Extent grid = {}, block = {};
-  std::uint64_t shared_bytes = 0; // dynamic
+  std::uint64_t shared_bytes = 0;     // dynamic
+  std::optional<Extent> cluster = {}; // blocks; without, what the kernel says (.reqnctapercluster)
 };
 
 enum class Fault : std::uint8_t {

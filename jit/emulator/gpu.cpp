@@ -160,10 +160,25 @@ void Gpu::State::check(const Program& p, const Launch& launch, const std::string
   if (p.maximum[0] &&
       std::uint64_t(b[0]) * b[1] * b[2] > std::uint64_t(p.maximum[0]) * p.maximum[1] * p.maximum[2])
     fail("a block of " + shown(b) + " threads, where the kernel allows " + shown(p.maximum) + " (.maxntid)");
-  if (p.cluster[0])
-    for (int k = 0; k < 3; ++k)
-      if (g[static_cast<std::size_t>(k)] % std::max(1u, p.cluster[static_cast<std::size_t>(k)]))
-        fail("a grid of " + shown(g) + " blocks, which is no multiple of the cluster, " + shown(p.cluster));
+  Extent cluster{p.cluster[0], p.cluster[1], p.cluster[2]};
+  if (launch.cluster) {
+    const Extent& c = *launch.cluster;
+    if (p.cluster[0] && shown(c) != shown(p.cluster))
+      fail("a cluster of " + shown(c) + " blocks, where the kernel requires " + shown(p.cluster) +
+           " (.reqnctapercluster)");
+    if (capability(options.arch).first < 90)
+      fail("a cluster of " + shown(c) + " blocks; " + options.arch +
+           " has none, sm_90 is the first that has");
+    if (!c.x || !c.y || !c.z) fail("a cluster of " + shown(c) + " blocks; it has at least one");
+    cluster = c;
+  }
+  if (cluster.x) {
+    if (cluster.x > 16 || cluster.y > 16 || cluster.z > 16 || cluster.x * cluster.y * cluster.z > 16)
+      fail("a cluster of " + shown(cluster) + " blocks; it has at most 16 in all");
+    for (std::size_t k = 0; k < 3; ++k)
+      if (g[k] % std::max(1u, cluster[k]))
+        fail("a grid of " + shown(g) + " blocks, which is no multiple of the cluster, " + shown(cluster));
+  }
   const std::uint64_t limit = shared_limit(capability(options.arch).first);
   if (launch.shared_bytes > limit || p.dynamic_offset + launch.shared_bytes > limit)
     fail(std::to_string(p.shared_bytes) + " bytes of static and " + std::to_string(launch.shared_bytes) +

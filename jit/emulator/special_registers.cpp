@@ -3,7 +3,6 @@
 
 #include "block.h"
 
-#include <algorithm>
 #include <unordered_map>
 
 namespace kiln::emulator {
@@ -61,7 +60,7 @@ std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
   const Execution& e = w.execution;
   const Block& b = w.block;
   const auto lane_bit = std::uint64_t(1) << lane;
-  auto cluster = [&](int k) { return std::max(1u, e.program.cluster[static_cast<std::size_t>(k)]); };
+  auto cluster = [&](int k) { return e.cluster[static_cast<std::size_t>(k)]; };
   const auto axis = [&](int first) { return static_cast<std::size_t>(which - first); };
   switch (which) {
   case TidX:
@@ -123,7 +122,7 @@ void read_time(Warp& w, const Instruction& i, Mask m) {
     if (m >> l & 1) d[l] = w.execution.report.warp_instructions;
 }
 void read_pred(Warp& w, const Instruction& i, Mask m) {
-  w.pred(i.d) = w.execution.program.cluster[0] ? w.pred(i.d) | m : w.pred(i.d) & ~m;
+  w.pred(i.d) = w.execution.clustered ? w.pred(i.d) | m : w.pred(i.d) & ~m;
 }
 
 constexpr SpecialRegister table[] = {

@@ -155,11 +155,12 @@ void Warp::run(std::uint64_t quantum) {
     execution.report.warp_instructions += used;
     if (execution.report.warp_instructions > execution.budget && !execution.stopped) {
       const auto& code = f.frame->function->code;
-      execution.found(
-          Fault::Budget, *this, code[std::min<std::size_t>(f.at, code.size() - 1)],
-          first(f.lanes ? f.lanes : 1),
-          "is where the launch was after " + std::to_string(execution.budget) +
-              " instructions of warps, its budget; if it is no endless loop, raise instruction_budget");
+      execution.found(Fault::Budget, *this, code[std::min<std::size_t>(f.at, code.size() - 1)],
+                      first(f.lanes ? f.lanes : 1),
+                      "is where the launch was after " + std::to_string(execution.budget) +
+                          " instructions of warps, its budget; if it is no endless loop, raise that "
+                          "(--budget of kiln emulate, instruction_budget "
+                          "of Options and EmulatorOptions)");
       execution.report.finished = false;
       execution.stopped = true;
     }

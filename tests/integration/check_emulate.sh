@@ -56,6 +56,46 @@ expect 0 '^_Z3addPfS_fi: x \(\.u64, 8 bytes\), ' add.ptx --list
 expect 0 'nothing was found' add.ptx --kernel pair --args hex:000000000000000000000000
 expect 0 'argument 1.1: i32\[3\]: 5, 0, 0;' add.ptx --kernel member --block 1 --args '{buffer:i32:3:zeros,u8:1,i32:5}'
 expect 1 'the structure does not end with }' add.ptx --kernel member --args '{i32:3'
+# Tensor maps: a box of 8 rows of 32 bytes each, as a parameter and by its address; clusters.
+cat >box.ptx <<'END'
+.version 8.5
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 smem[];
+.visible .entry box(.param .align 64 .b8 map[128], .param .u64 out)
+{
+.reg .b32 %r<9>; .reg .b64 %x<9>; .reg .pred %p<3>; .shared .align 8 .b64 bar;
+mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0; mov.u32 %r1, bar; mov.u32 %r2, smem; mov.u64 %x0, map; cvta.param.u64 %x0, %x0;
+@%p0 bra START;
+mbarrier.init.shared.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared.b64 %x1, [%r1], 256;
+cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%x0, {%r0, 2}], [%r1];
+START: bar.sync 0;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra WAIT;
+mad.lo.u32 %r3, %r0, 4, %r2; ld.shared.u32 %r4, [%r3];
+ld.param.u64 %x2, [out]; mad.wide.u32 %x2, %r0, 4, %x2; st.global.u32 [%x2], %r4; ret;
+}
+.visible .entry by_address(.param .u64 map) { .reg .b64 %x<2>; ld.param.u64 %x0, [map]; ld.global.u64 %x1, [%x0]; ret; }
+.visible .entry ranks(.param .u64 out) { .reg .b32 %r<4>; .reg .b64 %x; ld.param.u64 %x, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %cluster_ctarank; mad.wide.u32 %x, %r1, 4, %x; st.global.u32 [%x], %r2; ret; }
+END
+box=(box.ptx --kernel box --block 64 --shared 1024)
+expect 0 'argument 2: i32\[64\]: 32, 33, 34, 35, .*; least 32, largest 151' "${box[@]}" --args tensor:i32:16x100:iota:box=8x8 buffer:i32:64:zeros
+expect 0 'argument 2: i32\[64\]: 40, 41, .*; least 0, largest 67' "${box[@]}" --args tensor:i32:8x4:strides=80:iota:box=8x8 buffer:i32:64:zeros
+expect 0 'argument 2: i32\[64\]: 16, .*, 20, 21, ' "${box[@]}" --args tensor:i32:8x100:iota:box=8x8:swizzle=32 buffer:i32:64:zeros
+expect 0 'argument 2: f32\[64\]: 0.5, .* 16 NaN; 64 changed' "${box[@]}" --args tensor:f32:8x8:value=0.5:box=8x8:nan buffer:f32:64:zeros
+expect 0 'argument 2: i32\[64\]: 16, 17, ' "${box[@]}" --args tensor:i32:8x8:of=2:box=8x8 buffer:i32:64:iota
+expect 0 'nothing was found' box.ptx --kernel by_address --args tensor:i32:8x100:box=8x8
+expect 0 'argument 1: i32\[8\]: 0, 1, 2, 3, 0, 1, 2, 3' box.ptx --kernel ranks --grid 8 --block 1 --cluster 4 --args buffer:i32:8:zeros
+expect 1 'a grid of 8 x 1 x 1 blocks, which is no multiple of the cluster, 3 x 1 x 1' box.ptx --kernel ranks --grid 8 --cluster 3 --args null
+expect 1 'a cluster of 32 x 1 x 1 blocks; it has at most 16' box.ptx --kernel ranks --grid 32 --cluster 32 --args null
+expect 1 'a row of the box has 12 bytes; it is a multiple of 16' "${box[@]}" --args tensor:i32:8x8:box=3x8 null
+expect 1 'it does not say its box' "${box[@]}" --args tensor:i32:8x8 null
+expect 1 'it does not say its one to five sizes' "${box[@]}" --args tensor:i32:8x8x8x8x8x8:box=8x8 null
+expect 1 '"box=8" is nothing that a tensor map has' "${box[@]}" --args tensor:i32:8x8:box=8 null
+expect 1 'argument 3 is no buffer' "${box[@]}" --args tensor:i32:8x8:box=8x8:of=3 null
+expect 1 'the stride of dimension 1 is 12; it is a multiple of 16' "${box[@]}" --args tensor:i32:3x8:box=4x8 null
+expect 1 'more than a quarter of this machine' "${box[@]}" --args tensor:i32:4294967296x4294967296:strides=1099511627760:box=4x8 null
+
 # Files: out of one run, into the next.
 expect 0 'in y.bin' "${good[@]}" --args buffer:f32:500:iota buffer:f32:500:zeros:out=y.bin f32:3 i32:500
 [ "$(stat -c %s y.bin)" = 2000 ] || { echo "y.bin has $(stat -c %s y.bin) bytes"; failures=$((failures + 1)); }
@@ -92,7 +132,16 @@ expect 1 'a grid of 1 x 70000 x 1 blocks' add.ptx --kernel spin --grid 1,70000 -
 expect 1 'a block of 2000 x 1 x 1 threads' add.ptx --kernel spin --block 2000 --args i32:1
 expect 1 "the check 'racse' is not known" "${good[@]}" --check racse --args null null f32:2 i32:1
 expect 1 'it is for sm_80 and does not run on sm_70' "${good[@]}" --arch sm_70 --args null null f32:2 i32:1
-expect 1 'nothing.ptx cannot be read' nothing.ptx
+expect 1 '^kiln: nothing.ptx: cannot be read: No such file or directory; name a file with PTX, or - ' nothing.ptx
+expect 1 '^kiln: /: cannot be read: Is a directory; ' /
+expect 1 '"error": "nothing.ptx: cannot be read' nothing.ptx --json
+expect 2 '"error": "The following argument was not expected: --grdi' --json --grdi 4
+expect 0 '^          "bytes": 8' add.ptx --list --json
+expect 3 'its budget; if it is no endless loop, raise that \(--budget of kiln emulate' add.ptx --kernel spin --budget 1000 --args i32:1
+echo '.version 8.0 .target sm_80 .address_size 64 .global .b8 x[18446744073709551615];' >huge.ptx
+expect 1 "an array's size is 18446744073709551615, and can be 0 to 4294967296" huge.ptx
+echo '.version 8.0 .target sm_80 .address_size 64 .global .b8 x[-5];' >huge.ptx
+expect 1 "an array's size is -5, and can be" huge.ptx
 expect 2 'run `kiln emulate --help`' --grdi 4 add.ptx
 head -c 700 add.ptx >cut.ptx
 expect 1 'cut.ptx:[0-9]+: ' cut.ptx --kernel add

@@ -18,7 +18,7 @@ Mask bit(int lane) { return Mask(1) << lane; }
 } // namespace
 
 RaceChecker::RaceChecker(Execution& execution) : execution_(execution) {
-  for (std::uint32_t n : execution.program.cluster)
+  for (std::uint32_t n : execution.cluster)
     cluster_size_ *= std::max(n, 1u);
 }
 RaceChecker::~RaceChecker() = default;

@@ -78,9 +78,10 @@ private:
   }
   std::uint64_t expect_integer(std::uint64_t low, std::uint64_t high, const char* what) {
     int line = peek().line;
+    const bool minus = peek().is("-");
     std::uint64_t value = expect_integer();
     if (value < low || value > high)
-      fail(line, std::string(what) + " is " + std::to_string(static_cast<std::int64_t>(value)) +
+      fail(line, std::string(what) + " is " + (minus ? "-" : "") + std::to_string(minus ? 0 - value : value) +
                      ", and can be " + std::to_string(low) + " to " + std::to_string(high));
     return value;
   }
