@@ -40,7 +40,10 @@ int machine() {
 #define CHOOSE(call) any_machine::call
 #endif
 
-Handler alu_handler(AluOp op, ptx::Type type, bool flush) { return CHOOSE(handler(op, type, flush)); }
+Handler alu_handler(AluOp op, ptx::Type type, bool flush) {
+  if (type == ptx::Type::U16x2 || type == ptx::Type::S16x2) return nullptr; // see decode/packed.cpp
+  return CHOOSE(handler(op, type, flush));
+}
 CompareLanes comparison(Comparison c, ptx::Type type, bool flush) {
   return CHOOSE(comparison(c, type, flush, false));
 }

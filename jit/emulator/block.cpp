@@ -193,8 +193,10 @@ struct Execution::Groups {
     for (std::size_t axis = 0; axis < 3; ++axis)
       clusters[axis] = e.launch.grid[axis] / cluster[axis];
     total = clusters[0] * clusters[1] * clusters[2];
-    together = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::max(e.options.resident_blocks, 1)) /
-                                              ranks);
+    together = e.program.cooperative
+                   ? total
+                   : std::max<std::uint64_t>(
+                         1, static_cast<std::uint64_t>(std::max(e.options.resident_blocks, 1)) / ranks);
   }
   std::array<std::uint32_t, 3> cluster;
   std::uint32_t ranks;

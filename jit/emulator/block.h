@@ -74,6 +74,7 @@ public:
   const std::array<std::uint32_t, 3> cluster; // blocks of one; 1 x 1 x 1 without clusters
   const bool clustered;                       // by the kernel or the launch
   std::vector<std::uint8_t> params;
+  std::uint64_t workspace = 0; // of a cooperative launch, in global memory
   Probe* probe;
   Report report;
   std::vector<Tally> tallies; // of each instruction of the program

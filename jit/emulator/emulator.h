@@ -25,6 +25,9 @@
 // is checked for bounds, life and alignment. Shared and local memory have windows of generic addresses. With
 // `Checks::uninitialised`, every byte has a shadow that tells whether it was written.
 //
+// A kernel that reads %envreg1 or 2, the address of the grid's workspace, as grid.sync() of cooperative
+// groups does, has all its blocks resident together, as in a cooperative launch.
+//
 // Host threads. Blocks that cannot tell of each other may run on several (`Options::threads`): each cluster
 // draws its order from the seed and its own index, so that results and reports do not depend on how many.
 //

@@ -179,6 +179,12 @@ void Gpu::State::check(const Program& p, const Launch& launch, const std::string
       if (g[k] % std::max(1u, cluster[k]))
         fail("a grid of " + shown(g) + " blocks, which is no multiple of the cluster, " + shown(cluster));
   }
+  constexpr std::uint64_t resident_threads = 132 * 2048;
+  if (p.cooperative &&
+      std::uint64_t(b[0]) * b[1] * b[2] > resident_threads / (std::uint64_t(g[0]) * g[1] * g[2]))
+    fail("a grid of " + shown(g) + " blocks of " + shown(b) +
+         " threads, which synchronises as a whole (%envreg1, %envreg2); " + std::to_string(resident_threads) +
+         " threads can be resident together");
   const std::uint64_t limit = shared_limit(capability(options.arch).first);
   if (launch.shared_bytes > limit || p.dynamic_offset + launch.shared_bytes > limit)
     fail(std::to_string(p.shared_bytes) + " bytes of static and " + std::to_string(launch.shared_bytes) +
@@ -277,7 +283,13 @@ Report Gpu::launch_packed(std::shared_ptr<const Module> module, const std::strin
   const auto* first = reinterpret_cast<const std::uint8_t*>(parameters.data());
   Execution execution(state_->options, state_->allocations, p, launch, {first, first + parameters.size()},
                       state_->probe);
-  return execution.run();
+  if (!p.cooperative) return execution.run();
+  Region& workspace = state_->allocations.allocate(16, "the workspace of the grid", false);
+  std::memset(workspace.data, 0, workspace.bytes);
+  execution.workspace = workspace.base;
+  Report report = execution.run();
+  state_->allocations.free(workspace.base);
+  return report;
 }
 
 Options& Gpu::options() { return state_->options; }

@@ -30,6 +30,7 @@ enum class Step : std::uint8_t {
   Branch,
   IndexedBranch,
   Call,
+  IndirectCall, // a: the address
   Return,
   Exit,
   Collective,
@@ -130,6 +131,9 @@ struct Program {
   std::vector<std::unique_ptr<Function>> functions; // [0] is the entry
   std::uint64_t shared_bytes = 0; // static; dynamic shared memory starts at `dynamic_offset`
   std::uint64_t dynamic_offset = 0;
+  std::map<std::uint64_t, std::uint32_t> by_address; // functions that may be called through a register, by
+                                                     // their number in the module
+  bool cooperative = false;                          // it asks for the grid's workspace, as grid.sync() does
   bool uses_reserved = false; // the system's part of shared memory, behind the program's
   std::uint64_t kernel_param_bytes = 0;
   std::array<std::uint32_t, 3> required{}, maximum{}, cluster{};

@@ -54,6 +54,7 @@ enum Which : std::uint8_t {
   ReservedBegin,
   ReservedEnd,
   ReservedSize,
+  Environment, // 32 of them
 };
 
 std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
@@ -107,6 +108,9 @@ std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
   case ReservedBegin: return static_cast<std::uint32_t>(b.reserved_at);
   case ReservedEnd: return static_cast<std::uint32_t>(b.reserved_at + reserved_shared_bytes);
   case ReservedSize: return static_cast<std::uint32_t>(reserved_shared_bytes);
+  // The driver's: those of the grid's workspace are all that is known of them.
+  case Environment + 1: return static_cast<std::uint32_t>(e.workspace >> 32);
+  case Environment + 2: return static_cast<std::uint32_t>(e.workspace);
   default: return 0;
   }
 }
@@ -187,6 +191,13 @@ const SpecialRegister* special_register(std::string_view name) {
     std::unordered_map<std::string_view, const SpecialRegister*> m;
     for (const SpecialRegister& s : table)
       m.emplace(s.name, &s);
+    static std::string names[32];
+    static SpecialRegister environment[32];
+    for (std::size_t n = 0; n < 32; ++n) {
+      names[n] = "%envreg" + std::to_string(n);
+      environment[n] = {names[n], 32, static_cast<std::uint8_t>(Environment + n), read32};
+      m.emplace(names[n], &environment[n]);
+    }
     return m;
   }();
   auto at = all.find(name);

@@ -1,4 +1,4 @@
-// How a warp runs: fragments, divergence, calls and waits.
+// How a warp runs: fragments, divergence and warp-wide instructions.
 #include "warp.h"
 
 #include "block.h"
@@ -11,9 +11,6 @@ namespace kiln::emulator {
 namespace {
 
 constexpr std::uint64_t patience = 4096; // instructions before another ready fragment has its turn
-constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // of a warp
-constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // of a thread
-constexpr int deepest = 4096;
 
 int first(Mask m) { return std::countr_zero(m); }
 
@@ -30,50 +27,6 @@ Warp::Warp(Execution& e, Block& b, int n, Mask lanes)
   }
   Frame* frame = push(*e.program.functions.front(), nullptr, 0, lanes);
   fragments_.push_back({frame, 0, lanes});
-}
-
-Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes) {
-  auto frame = std::make_unique<Frame>();
-  frame->function = &function;
-  frame->caller = caller;
-  frame->return_to = return_to;
-  frame->depth = caller ? caller->depth + 1 : 0;
-  frame->lanes = lanes;
-  frame->local_base = caller ? caller->local_base + (caller->function->local_bytes + 31) / 32 * 32 : 0;
-  frame->storage.reset(new std::uint8_t[function.register_bytes + 64]);
-  frame->registers = reinterpret_cast<std::uint8_t*>(
-      (reinterpret_cast<std::uintptr_t>(frame->storage.get()) + 63) / 64 * 64);
-  std::memset(frame->registers, 0, function.register_bytes);
-  for (const Constant& c : function.constants) {
-    const std::uint64_t value = c.value + (c.local ? frame->local_base : 0);
-    std::uint8_t* at = frame->registers + c.at;
-    if (c.bits == 1)
-      *reinterpret_cast<Mask*>(at) = value ? all_lanes : 0;
-    else if (c.bits == 16)
-      std::fill_n(reinterpret_cast<std::uint16_t*>(at), warp_size, static_cast<std::uint16_t>(value));
-    else if (c.bits == 32)
-      std::fill_n(reinterpret_cast<std::uint32_t*>(at), warp_size, static_cast<std::uint32_t>(value));
-    else
-      std::fill_n(reinterpret_cast<std::uint64_t*>(at), warp_size, value);
-  }
-  frame->params.resize(function.param_bytes * warp_size);
-  if (function.multiplies) frame->watches.resize(function.register_bytes / 64 + 1);
-  const std::uint64_t local = frame->local_base + (function.local_bytes + 31) / 32 * 32;
-  if (local > local_bytes()) {
-    local_.resize(local * warp_size);
-    if (execution.options.checks.uninitialised) local_shadow_.resize(local_.size());
-  }
-  if (execution.options.checks.uninitialised && function.local_bytes) {
-    const auto begin = static_cast<std::ptrdiff_t>(frame->local_base * warp_size);
-    std::fill(local_shadow_.begin() + begin,
-              local_shadow_.begin() + static_cast<std::ptrdiff_t>(local * warp_size), std::uint8_t(0));
-  }
-  frames_.push_back(std::move(frame));
-  return frames_.back().get();
-}
-
-void Warp::collect_frames() {
-  std::erase_if(frames_, [](const auto& f) { return f->lanes == 0 && f->caller && !f->in_flight; });
 }
 
 void Warp::kill() {
@@ -241,9 +194,16 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         ++f.at;
         continue;
       }
-      call(f, i, m);
+      call(f, i, *execution.program.functions[i.target], m);
       return n;
     }
+    case Step::IndirectCall:
+      if (m == 0) {
+        ++f.at;
+        continue;
+      }
+      call_indirectly(f, i, m);
+      return n;
     case Step::Return:
       if (m == 0) {
         ++f.at;
@@ -392,61 +352,6 @@ bool Warp::meet(Fragment& waiting) {
   return true;
 }
 
-void Warp::call(Fragment& f, const Instruction& i, Mask m) {
-  const Function& callee = *execution.program.functions[i.target];
-  std::uint64_t bytes = callee.register_bytes;
-  for (const auto& frame : frames_)
-    bytes += frame->function->register_bytes;
-  const std::uint64_t local = f.frame->local_base + f.frame->function->local_bytes + callee.local_bytes;
-  if (f.frame->depth >= deepest || bytes > most_frame_bytes || local > most_local_bytes) {
-    execution.found(Fault::StackOverflow, *this, i, first(m),
-                    "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
-                        ", with no stack left: an endless recursion");
-    execution.report.finished = false;
-    execution.stopped = true;
-    return;
-  }
-  Frame* caller = f.frame;
-  Frame* frame = push(callee, caller, f.at + 1, m);
-  const std::uint32_t* arguments =
-      caller->function->extras.data() + i.extra; // caller's offsets: returns, then parameters
-  const std::uint64_t from = caller->function->param_bytes, to = callee.param_bytes;
-  for (std::size_t k = 0; k < callee.params.size(); ++k)
-    for (Mask rest = m; rest; rest &= rest - 1) {
-      const auto l = static_cast<std::uint64_t>(first(rest));
-      std::memcpy(frame->params.data() + l * to + callee.params[k].offset,
-                  caller->params.data() + l * from + arguments[callee.returns.size() + k],
-                  callee.params[k].bytes);
-    }
-  if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
-  f.frame = frame;
-  f.lanes = m;
-  f.at = 0;
-}
-
-void Warp::leave(Fragment& f, Mask m) {
-  Frame& frame = *f.frame;
-  Frame* caller = frame.caller;
-  f.lanes &= ~m;
-  ++f.at;
-  if (!caller) {
-    exit_lanes(m);
-    return;
-  }
-  const Instruction& i = caller->function->code[frame.return_to - 1];
-  const std::uint32_t* arguments = caller->function->extras.data() + i.extra;
-  const std::uint64_t to = caller->function->param_bytes, from = frame.function->param_bytes;
-  for (std::size_t k = 0; k < frame.function->returns.size(); ++k)
-    for (Mask rest = m; rest; rest &= rest - 1) {
-      const auto l = static_cast<std::uint64_t>(first(rest));
-      std::memcpy(caller->params.data() + l * to + arguments[k],
-                  frame.params.data() + l * from + frame.function->returns[k].offset,
-                  frame.function->returns[k].bytes);
-    }
-  frame.lanes &= ~m;
-  place({caller, frame.return_to, m});
-}
-
 void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
   ++execution.events;
@@ -454,53 +359,6 @@ void Warp::exit_lanes(Mask lanes) {
     frame->lanes &= ~lanes;
   if (execution.probe) execution.probe->lanes_exited(*this, lanes);
   block.open_barriers();
-}
-
-void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
-  Block& leader = *block.cluster.front();
-  Probe* probe = execution.probe;
-  if (i.mode == 5) {
-    if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
-    for (Mask rest = m; rest; rest &= rest - 1)
-      cluster_phase[first(rest)] = leader.cluster_phase;
-    ++execution.events;
-    leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
-    ++f.at;
-    block.open_barriers();
-    return;
-  }
-  if (cluster_phase[first(m)] != leader.cluster_phase) {
-    if (probe) probe->cluster_waited(*this, i, m);
-    ++f.at;
-    return;
-  }
-  f.state = Fragment::State::AtBarrier;
-  f.barrier = cluster_barrier;
-}
-
-// setmaxnreg: gives registers back to the block, or waits until it has enough.
-void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
-  const bool more = i.mode2;
-  auto fault = [&](const std::string& what) {
-    execution.found(Fault::IllegalOperand, *this, i, first(m), what);
-  };
-  if (static_cast<std::size_t>(index / 4 * 4 + 4) > block.warps.size())
-    fault("takes a warpgroup: 4 warps, the first of which is a multiple of 4");
-  else if (const auto* other = block.register_changes(index / 4).differs(index % 4, {&i}))
-    fault("is executed where another warp of the warpgroup executes line " +
-          std::to_string(other->instruction->line));
-  if (more ? i.count < registers_per_thread : i.count > registers_per_thread) {
-    fault((more ? "asks for " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
-          std::to_string(registers_per_thread));
-    ++f.at;
-    return;
-  }
-  f.state = Fragment::State::AtBarrier;
-  f.barrier = register_barrier;
-  fragments_.push_back(f);
-  block.open_register_barrier();
-  f = fragments_.back();
-  fragments_.pop_back();
 }
 
 // An instruction other than wgmma uses registers that wgmma use too.
@@ -522,96 +380,6 @@ void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
     w.touched = wgmma_fences;
     w.line = i.line;
   }
-}
-
-void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
-  if (i.mode == 7) return change_registers(f, i, m);
-  if (i.mode == 8) { // wgmma.wait_group
-    f.state = Fragment::State::AtBarrier;
-    f.barrier = wgmma_barrier;
-    fragments_.push_back(f);
-    block.open_multiplications();
-    f = fragments_.back();
-    fragments_.pop_back();
-    return;
-  }
-  if (i.mode >= 5) return arrive_at_cluster(f, i, m);
-  const int lane = first(m);
-  const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
-  const std::uint32_t expected = i.b == no_register ? 0 : reg<std::uint32_t>(i.b)[lane];
-  const bool only_arrives = i.mode == 1;
-  if (id >= 16 ||
-      (i.b != no_register && (expected == 0 || expected % warp_size || expected > 1024 + warp_size))) {
-    execution.found(Fault::IllegalOperand, *this, i, lane,
-                    id >= 16 ? "names barrier " + std::to_string(id) + ", and there are 16"
-                             : "waits for " + std::to_string(expected) +
-                                   " threads, which is no multiple of 32 from 32 to 1024");
-    ++f.at;
-    return;
-  }
-  BarrierState& barrier = block.barriers[id];
-  if (barrier.arrived && barrier.expected != expected)
-    execution.found(Fault::BarrierDivergence, *this, i, lane,
-                    "waits at barrier " + std::to_string(id) + " for " +
-                        (expected ? std::to_string(expected) : "all") + " threads, while others (line " +
-                        std::to_string(barrier.line) + ") wait for " +
-                        (barrier.expected ? std::to_string(barrier.expected) : "all"));
-  ++execution.events;
-  barrier.line = i.line;
-  barrier.expected = expected;
-  const auto here = static_cast<std::uint32_t>(std::popcount(m));
-  barrier.arrived += expected && i.target == no_register ? static_cast<std::uint32_t>(warp_size) : here;
-  if (i.mode >= 2) {
-    const Mask p = pred(i.c) ^ (i.mode2 ? all_lanes : 0);
-    barrier.red_count += here;
-    barrier.red_true += static_cast<std::uint32_t>(std::popcount(p & m));
-  }
-  if (Probe* probe = execution.probe) probe->barrier_arrived(*this, i, static_cast<int>(id), m);
-  if (only_arrives) {
-    ++f.at;
-    block.open_barriers();
-    return;
-  }
-  f.state = Fragment::State::AtBarrier;
-  f.barrier = static_cast<int>(id);
-  // The block looks at fragments_, where f is not while it runs.
-  fragments_.push_back(f);
-  block.open_barriers();
-  f = fragments_.back();
-  fragments_.pop_back();
-}
-
-void Warp::release(Fragment& f) {
-  const Instruction& i = f.frame->function->code[f.at];
-  if (f.barrier == cluster_barrier) {
-    if (execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
-    f.state = Fragment::State::Ready;
-    f.barrier = -1;
-    ++f.at;
-    ready_ = true;
-    return;
-  }
-  if (f.barrier == register_barrier || f.barrier == wgmma_barrier) {
-    f.state = Fragment::State::Ready;
-    f.barrier = -1;
-    ++f.at;
-    ready_ = true;
-    return;
-  }
-  const BarrierState& b = block.barriers[f.barrier];
-  auto* registers = f.frame->registers;
-  if (i.mode == 2)
-    for (Mask rest = f.lanes; rest; rest &= rest - 1)
-      reinterpret_cast<std::uint32_t*>(registers + i.d)[first(rest)] = b.red_true;
-  if (i.mode >= 3) {
-    Mask& d = *reinterpret_cast<Mask*>(registers + i.d);
-    const bool value = i.mode == 3 ? b.red_true == b.red_count : b.red_true > 0;
-    d = value ? d | f.lanes : d & ~f.lanes;
-  }
-  f.state = Fragment::State::Ready;
-  f.barrier = -1;
-  ++f.at;
-  ready_ = true;
 }
 
 void Warp::refresh() {

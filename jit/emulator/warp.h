@@ -4,6 +4,7 @@
 #include "program.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace kiln::emulator {
@@ -27,6 +28,7 @@ struct Frame {
   int depth = 0;
   Mask lanes = 0; // not returned yet
   std::uint64_t local_base = 0;
+  std::unique_ptr<std::array<std::uint64_t, warp_size>> stack; // where each lane's free local memory starts
   std::uint8_t* registers = nullptr;
   std::vector<std::uint8_t> params; // .param variables, 32 lanes after each other
   std::unique_ptr<std::uint8_t[]> storage;
@@ -92,6 +94,11 @@ public:
   std::uint8_t* local(int lane, std::uint64_t offset) {
     return local_.data() + (offset / 32 * warp_size + static_cast<std::uint64_t>(lane)) * 32 + offset % 32;
   }
+  // alloca: where a lane's free local memory starts; takes some, if there is as much; gives back what was
+  // taken since `to` was the start.
+  std::uint64_t stack(int lane) const;
+  std::optional<std::uint64_t> take_stack(int lane, std::uint64_t bytes, std::uint64_t align);
+  bool restore_stack(int lane, std::uint64_t to);
   std::uint64_t local_bytes() const { return local_.size() / warp_size; }
   std::vector<std::uint8_t>& local_shadow() { return local_shadow_; }
   std::uint8_t* local_data() { return local_.data(); }
@@ -123,7 +130,10 @@ private:
   void merge(Fragment& into);
   std::uint64_t execute(Fragment& f, std::uint64_t budget, std::uint32_t stop);
   bool meet(Fragment& f); // at a collective: true if it went through
-  void call(Fragment& f, const Instruction& i, Mask lanes);
+  void call(Fragment& f, const Instruction& i, const Function& callee, Mask lanes);
+  void call_indirectly(Fragment& f, const Instruction& i, Mask lanes);
+  void grow_local(std::uint64_t bytes);
+  void forget_local(int lane, std::uint64_t offset, std::uint64_t bytes);
   void leave(Fragment& f, Mask lanes);
   void arrive(Fragment& f, const Instruction& i, Mask lanes);
   void arrive_at_cluster(Fragment& f, const Instruction& i, Mask lanes);

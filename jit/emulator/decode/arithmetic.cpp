@@ -25,14 +25,9 @@ void directed(Warp& w, const Instruction& i, Mask m) {
   std::fesetround(before);
 }
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 Handler handler(Decoder& d, AluOp op, Type t, bool flush = false) {
   Handler h = alu_handler(op, t, flush);
-  if (!h) unknown(d, t);
+  if (!h) d.unknown(t);
   return h;
 }
 
@@ -67,19 +62,26 @@ Type double_width(Decoder& d, Type t) {
   case Type::S16: return Type::S32;
   case Type::U32: return Type::U64;
   case Type::S32: return Type::S64;
-  default: unknown(d, t);
+  default: d.unknown(t);
   }
 }
 
 void float_operation(Decoder& d, AluOp op, Type t, std::size_t sources) {
   d.set_class(class_of(t));
   std::uint8_t rounding = take_rounding(d);
-  if (is_half(t) && rounding) unknown(d, t);
+  if (is_half(t) && rounding) d.unknown(t);
   const bool flush = d.take("ftz");
   const Handler h = handler(d, op, t, flush);
   if (sources == 1) emit_simple(d, h, t, {t}, rounding);
   if (sources == 2) emit_simple(d, h, t, {t, t}, rounding);
   if (sources == 3) emit_simple(d, h, t, {t, t, t}, rounding);
+}
+
+bool is_halves(Type t) { return t == Type::U16x2 || t == Type::S16x2; }
+void on_halves(Decoder& d, Type t, bool relu) {
+  const Handler h = packed_halves(d.root(), t, relu);
+  if (!h) d.unknown(t);
+  emit_simple(d, h, t, {t, t});
 }
 
 // --- Extended precision: the carry of each lane
@@ -127,7 +129,7 @@ void with_carry(Decoder& d, bool subtract, bool carry_in) {
   const bool carry_out = d.take("cc");
   const Type t = d.take_type();
   const bool wide = bits_of(t) == 64;
-  if (bits_of(t) != 32 && !wide) unknown(d, t);
+  if (bits_of(t) != 32 && !wide) d.unknown(t);
   d.expect_operands(3);
   Instruction i =
       d.plain(subtract ? (wide ? carrying<std::uint64_t, true> : carrying<std::uint32_t, true>)
@@ -163,7 +165,7 @@ void mad_with_carry(Decoder& d, bool carry_in) {
   case Type::S64:
     h = high ? carrying_mad<std::int64_t, __int128, true> : carrying_mad<std::int64_t, __int128, false>;
     break;
-  default: unknown(d, t);
+  default: d.unknown(t);
   }
   d.expect_operands(4);
   Instruction i = d.plain(h);
@@ -184,9 +186,10 @@ void add_or_sub(Decoder& d, bool subtract) {
   if (next && *next == "cc") return with_carry(d, subtract, false);
   const bool saturate = d.take("sat");
   const Type t = d.take_type();
+  if (is_halves(t) && !saturate) return on_halves(d, t, false);
   const AluOp op = saturate ? (subtract ? AluOp::SubSat : AluOp::AddSat) : subtract ? AluOp::Sub : AluOp::Add;
   if (ptx::is_float(t)) {
-    if (d.maybe_type() != Type::None) unknown(d, t); // mixed precision is of sm_100
+    if (d.maybe_type() != Type::None) d.unknown(t); // mixed precision is of sm_100
     return float_operation(d, op, t, 2);
   }
   emit_simple(d, handler(d, op, t), t, {t, t});
@@ -199,7 +202,7 @@ void mul(Decoder& d) {
   const bool saturate = d.take("sat");
   const Type t = d.take_type();
   if (ptx::is_float(t)) {
-    if (!part.empty()) unknown(d, t);
+    if (!part.empty()) d.unknown(t);
     return float_operation(d, saturate ? AluOp::MulSat : AluOp::Mul, t, 2);
   }
   if (part.empty() || saturate) d.fail("an integer multiplication takes .lo, .hi or .wide");
@@ -210,7 +213,7 @@ void mul(Decoder& d) {
 void fma(Decoder& d) {
   const bool saturate = d.take("sat"), relu = d.take("relu");
   const Type t = d.take_type();
-  if (!ptx::is_float(t)) unknown(d, t);
+  if (!ptx::is_float(t)) d.unknown(t);
   float_operation(d, saturate ? AluOp::FmaSat : relu ? AluOp::FmaRelu : AluOp::Fma, t, 3);
 }
 
@@ -221,7 +224,7 @@ void mad(Decoder& d) {
   if (part.empty()) return fma(d);
   const bool saturate = d.take("sat");
   const Type t = d.take_type();
-  if (saturate && part != "hi") unknown(d, t);
+  if (saturate && part != "hi") d.unknown(t);
   const AluOp op = saturate       ? AluOp::MadHiSat
                    : part == "lo" ? AluOp::Mad
                    : part == "hi" ? AluOp::MadHi
@@ -253,7 +256,7 @@ void div(Decoder& d) {
 }
 void rem(Decoder& d) {
   const Type t = d.take_type();
-  if (ptx::is_float(t)) unknown(d, t);
+  if (ptx::is_float(t)) d.unknown(t);
   emit_simple(d, handler(d, AluOp::Rem, t), t, {t, t});
 }
 void one_operand(Decoder& d, AluOp op) {
@@ -270,16 +273,17 @@ void extreme(Decoder& d, bool maximum) {
   const Type t = d.take_type();
   if (xorsign != absolute)
     d.fail("'" + std::string(d.statement().opcode) + "' takes .xorsign.abs, or neither");
+  if (is_halves(t) && !nan && !xorsign) return on_halves(d, t, relu);
   if (relu) {
-    if (t != Type::S32 || nan || xorsign) unknown(d, t);
+    if (t != Type::S32 || nan || xorsign) d.unknown(t);
     return emit_simple(d, handler(d, maximum ? AluOp::MaxRelu : AluOp::MinRelu, t), t, {t, t});
   }
   if (!ptx::is_float(t)) {
-    if (nan || xorsign) unknown(d, t);
+    if (nan || xorsign) d.unknown(t);
     return emit_simple(d, handler(d, maximum ? AluOp::Max : AluOp::Min, t), t, {t, t});
   }
   if (d.operands() == 4) {
-    if (xorsign) unknown(d, t);
+    if (xorsign) d.unknown(t);
     return float_operation(
         d, maximum ? (nan ? AluOp::MaxNan3 : AluOp::Max3) : (nan ? AluOp::MinNan3 : AluOp::Min3), t, 3);
   }
@@ -294,18 +298,18 @@ void max(Decoder& d) { extreme(d, true); }
 
 void copysign(Decoder& d) {
   const Type t = d.take_type();
-  if (!ptx::is_float(t)) unknown(d, t);
+  if (!ptx::is_float(t)) d.unknown(t);
   float_operation(d, AluOp::Copysign, t, 2);
 }
 
 template <AluOp op> void special(Decoder& d) {
   const Type t = d.take_type();
-  if (!ptx::is_float(t)) unknown(d, t);
+  if (!ptx::is_float(t)) d.unknown(t);
   const bool exact = op == AluOp::Sqrt || op == AluOp::Rcp;
   const bool approximate = d.take("approx");
   if (!exact && !approximate) d.fail("'" + std::string(d.statement().opcode) + "' takes .approx");
   if (t == Type::F64 && exact && approximate && op == AluOp::Rcp) {
-    if (!d.take("ftz")) unknown(d, t);
+    if (!d.take("ftz")) d.unknown(t);
     d.set_class(InstructionClass::Special);
     return emit_simple(d, handler(d, op, t, true), t, {t});
   }
@@ -345,7 +349,7 @@ template <bool four> void dot(Decoder& d) {
     if (!high && !d.take("lo")) d.fail("dp2a takes .lo or .hi");
   }
   const Type a = d.take_type(), b = d.take_type();
-  if ((a != Type::U32 && a != Type::S32) || (b != Type::U32 && b != Type::S32)) unknown(d, a);
+  if ((a != Type::U32 && a != Type::S32) || (b != Type::U32 && b != Type::S32)) d.unknown(a);
   const bool sa = a == Type::S32, sb = b == Type::S32;
   Handler h;
   if (four)

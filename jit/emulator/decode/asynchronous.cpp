@@ -87,13 +87,11 @@ void wait(Warp& w, const Instruction& i, Mask m) {
 }
 
 void cp(Decoder& d) {
-  const auto& op = d.statement().opcode;
-  auto unknown = [&]() { d.fail("'" + std::string(op) + "' is not known to the emulator"); };
   if (d.take("reduce")) {
-    if (!d.take("async") || !d.take("bulk")) unknown();
+    if (!d.take("async") || !d.take("bulk")) d.unknown();
     return bulk_reductions(d);
   }
-  if (!d.take("async")) unknown();
+  if (!d.take("async")) d.unknown();
   if (d.take("bulk")) return bulk_copies(d);
   if (d.take("commit_group")) {
     d.expect_operands(0);
@@ -114,14 +112,14 @@ void cp(Decoder& d) {
     return d.emit(i);
   }
   if (d.take("mbarrier")) {
-    if (!d.take("arrive")) unknown();
+    if (!d.take("arrive")) d.unknown();
     const bool counted = !d.take("noinc");
     return copies_arrive(d, counted);
   }
   const std::string_view cache = d.take_one_of({"ca", "cg"});
-  if (cache.empty()) unknown();
-  if (!d.take("shared") && !d.take("shared::cta")) unknown();
-  if (!d.take("global")) unknown();
+  if (cache.empty()) d.unknown();
+  if (!d.take("shared") && !d.take("shared::cta")) d.unknown();
+  if (!d.take("global")) d.unknown();
   d.take_prefix("L2::");
   d.expect_operands(3, 5);
   auto bytes = d.immediate(d.operand(2));

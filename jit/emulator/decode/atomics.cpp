@@ -9,11 +9,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 enum class AtomicOp : std::uint8_t { Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec };
 using U128 = unsigned __int128;
 
@@ -142,7 +137,7 @@ bool exists(AtomicOp op, Type t) {
 }
 
 void atomic_operation(Decoder& d, bool returns) {
-  if (d.take("async")) d.fail("the instruction 'red.async' is not known to the emulator");
+  if (!returns && d.take("async")) return remote_store(d, true);
   const std::string_view order = d.take_one_of({"relaxed", "acquire", "release", "acq_rel"});
   const std::string_view scope = d.take_one_of({"cta", "cluster", "gpu", "sys"});
   const std::string_view s = d.take_one_of({"global", "shared", "shared::cta", "shared::cluster"});
@@ -165,7 +160,7 @@ void atomic_operation(Decoder& d, bool returns) {
   const std::string_view v = d.take_one_of({"v2", "v4", "v8"});
   const std::uint32_t n = v.empty() ? 1 : static_cast<std::uint32_t>(v[1] - '0');
   const Type t = d.take_type();
-  if (!exists(op, t) || bits_of(t) * static_cast<int>(n) > 128 || (n > 1 && !ptx::is_float(t))) unknown(d, t);
+  if (!exists(op, t) || bits_of(t) * static_cast<int>(n) > 128 || (n > 1 && !ptx::is_float(t))) d.unknown(t);
   const std::size_t first = returns ? 1 : 0; // the address
   d.expect_operands(first + (op == AtomicOp::Cas ? 3 : 2), first + (op == AtomicOp::Cas ? 4 : 3));
   const Address a = d.address(d.operand(first));
@@ -187,7 +182,7 @@ void atomic_operation(Decoder& d, bool returns) {
   case 32: h = atomic<std::uint32_t>; break;
   case 64: h = atomic<std::uint64_t>; break;
   case 128: h = atomic<U128>; break;
-  default: unknown(d, t);
+  default: d.unknown(t);
   }
   Instruction i = d.plain(h);
   i.type = t;

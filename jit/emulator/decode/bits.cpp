@@ -7,15 +7,10 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 // d = f(a, b, c), or a bit pattern of any type for logic
 void emit(Decoder& d, AluOp op, Type alu, Type destination, std::initializer_list<Type> sources) {
   Handler h = alu_handler(op, alu, false);
-  if (!h) unknown(d, alu);
+  if (!h) d.unknown(alu);
   d.expect_operands(sources.size() + 1);
   Instruction i = d.plain(h);
   std::size_t n = 1;
@@ -54,7 +49,7 @@ void logic(Decoder& d, AluOp op, Handler on_predicate, bool unary) {
     i.d = d.destination(0, t);
     return d.emit(i);
   }
-  if (ptx::is_float(t)) unknown(d, t);
+  if (ptx::is_float(t)) d.unknown(t);
   if (unary)
     emit(d, op, t, t, {t});
   else
@@ -72,7 +67,7 @@ void cnot(Decoder& d) {
 void lop3(Decoder& d) {
   const std::string_view combine = d.take_one_of({"or", "and"});
   const Type t = d.take_type();
-  if (bits_of(t) != 32) unknown(d, t);
+  if (bits_of(t) != 32) d.unknown(t);
   d.expect_operands(combine.empty() ? 5 : 6);
   auto table = d.immediate(d.operand(4));
   if (!table || *table < 0 || *table > 255) d.fail("the table of lop3 is a constant from 0 to 255");
@@ -111,12 +106,12 @@ void lop3(Decoder& d) {
 
 void shl(Decoder& d) {
   const Type t = d.take_type();
-  if (ptx::is_float(t)) unknown(d, t);
+  if (ptx::is_float(t)) d.unknown(t);
   emit(d, AluOp::Shl, t, t, {t, Type::U32});
 }
 void shr(Decoder& d) {
   const Type t = d.take_type();
-  if (ptx::is_float(t)) unknown(d, t);
+  if (ptx::is_float(t)) d.unknown(t);
   emit(d, AluOp::Shr, t, t, {t, Type::U32});
 }
 void shf(Decoder& d) {
@@ -125,7 +120,7 @@ void shf(Decoder& d) {
   const bool clamp = d.take("clamp");
   if (!clamp && !d.take("wrap")) d.fail("shf takes .clamp or .wrap");
   const Type t = d.take_type();
-  if (bits_of(t) != 32) unknown(d, t);
+  if (bits_of(t) != 32) d.unknown(t);
   emit(d,
        left ? (clamp ? AluOp::ShfLeftClamp : AluOp::ShfLeftWrap)
             : (clamp ? AluOp::ShfRightClamp : AluOp::ShfRightWrap),
@@ -141,18 +136,18 @@ void prmt(Decoder& d) {
                    : mode == "ecr" ? AluOp::PrmtEcr
                    : mode.empty()  ? AluOp::Prmt
                                    : AluOp::PrmtRc16;
-  if (bits_of(t) != 32) unknown(d, t);
+  if (bits_of(t) != 32) d.unknown(t);
   emit(d, op, t, t, {t, t, t});
 }
 template <AluOp op> void count(Decoder& d) {
   const Type t = d.take_type();
-  if (bits_of(t) != 32 && bits_of(t) != 64) unknown(d, t);
+  if (bits_of(t) != 32 && bits_of(t) != 64) d.unknown(t);
   emit(d, op, t, Type::U32, {t});
 }
 void bfind(Decoder& d) {
   const bool shift = d.take("shiftamt");
   const Type t = d.take_type();
-  if (bits_of(t) != 32 && bits_of(t) != 64) unknown(d, t);
+  if (bits_of(t) != 32 && bits_of(t) != 64) d.unknown(t);
   emit(d, shift ? AluOp::BfindShift : AluOp::Bfind, t, Type::U32, {t});
 }
 void brev(Decoder& d) {
@@ -178,7 +173,7 @@ template <class T> void insert(Warp& w, const Instruction& i, Mask m) { // extra
 }
 void bfi(Decoder& d) {
   const Type t = d.take_type();
-  if (bits_of(t) != 32 && bits_of(t) != 64) unknown(d, t);
+  if (bits_of(t) != 32 && bits_of(t) != 64) d.unknown(t);
   d.expect_operands(5);
   Instruction i = d.plain(bits_of(t) == 32 ? insert<std::uint32_t> : insert<std::uint64_t>);
   i.a = d.source(1, t);
@@ -193,14 +188,14 @@ void bmsk(Decoder& d) {
   const bool wrap = d.take("wrap");
   if (!wrap && !d.take("clamp")) d.fail("bmsk takes .clamp or .wrap");
   const Type t = d.take_type();
-  if (t != Type::B32) unknown(d, t);
+  if (t != Type::B32) d.unknown(t);
   emit(d, wrap ? AluOp::BmskWrap : AluOp::Bmsk, t, t, {t, t});
 }
 void szext(Decoder& d) {
   const bool wrap = d.take("wrap");
   if (!wrap && !d.take("clamp")) d.fail("szext takes .clamp or .wrap");
   const Type t = d.take_type();
-  if (t != Type::U32 && t != Type::S32) unknown(d, t);
+  if (t != Type::U32 && t != Type::S32) d.unknown(t);
   emit(d, wrap ? AluOp::SzextWrap : AluOp::SzextClamp, t, t, {t, Type::U32});
 }
 
@@ -229,7 +224,7 @@ void find_nth(Warp& w, const Instruction& i, Mask m) {
 }
 void fns(Decoder& d) {
   const Type t = d.take_type();
-  if (t != Type::B32) unknown(d, t);
+  if (t != Type::B32) d.unknown(t);
   d.expect_operands(4);
   Instruction i = d.plain(find_nth);
   i.a = d.source(1, t);

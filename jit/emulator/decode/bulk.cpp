@@ -17,10 +17,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d) {
-  d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
-}
-
 // --- What a bulk instruction is made of. Registers with their widths; no_register where there is none.
 struct Register {
   std::uint32_t at = no_register, width = 0;
@@ -383,21 +379,15 @@ void finish(Decoder& d, Bulk& b) {
 }
 
 void take_operation(Decoder& d, Bulk& b) {
-  constexpr std::string_view names[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
-  for (std::size_t k = 0; k < std::size(names); ++k)
-    if (d.take(names[k])) {
-      b.reduces = 1;
-      b.operation = static_cast<std::uint32_t>(k);
-      return;
-    }
-  unknown(d);
+  b.reduces = 1;
+  b.operation = take_combine(d);
 }
 
 void tensor(Decoder& d, bool prefetches, bool reduction) {
   Bulk b;
   for (std::string_view n : {"1d", "2d", "3d", "4d", "5d"})
     if (d.take(n)) b.tensor_rank = static_cast<std::uint32_t>(n[0] - '0');
-  if (!b.tensor_rank) unknown(d);
+  if (!b.tensor_rank) d.unknown();
   d.take("tile");
   for (std::string_view mode : {"im2col", "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::gather4",
                                 "tile::scatter4", "cta_group::1", "cta_group::2"})
@@ -405,20 +395,20 @@ void tensor(Decoder& d, bool prefetches, bool reduction) {
       d.fail("'" + std::string(d.statement().opcode) + "': ." + std::string(mode) +
              " is not known to the emulator");
   if (prefetches) {
-    if (!d.take("L2") || take_space(d) != Space::Global) unknown(d);
+    if (!d.take("L2") || take_space(d) != Space::Global) d.unknown();
     const bool hint = d.take("L2::cache_hint");
     d.expect_operands(hint ? 2 : 1);
   } else {
     const auto to = take_space(d), from = take_space(d);
-    if (!to || !from) unknown(d);
+    if (!to || !from) d.unknown();
     b.loads = *to != Space::Global;
-    if (b.loads ? *from != Space::Global || reduction : *from != Space::Shared) unknown(d);
+    if (b.loads ? *from != Space::Global || reduction : *from != Space::Shared) d.unknown();
     if (reduction) take_operation(d, b);
     const bool counted = d.take("mbarrier::complete_tx::bytes");
     b.grouped = d.take("bulk_group");
-    if (counted != (b.loads != 0) || b.grouped == b.loads) unknown(d);
+    if (counted != (b.loads != 0) || b.grouped == b.loads) d.unknown();
     const bool multicast = d.take("multicast::cluster"), hint = d.take("L2::cache_hint");
-    if (multicast && *to != Space::SharedCluster) unknown(d);
+    if (multicast && *to != Space::SharedCluster) d.unknown();
     d.expect_operands(2u + b.loads + multicast + hint);
     if (b.loads) {
       Space space = Space::SharedCluster;
@@ -452,7 +442,7 @@ void wait(Warp& w, const Instruction& i, Mask m) {
 void bytes(Decoder& d, bool reduction) {
   Bulk b;
   const auto to = take_space(d), from = take_space(d);
-  if (!to || !from) unknown(d);
+  if (!to || !from) d.unknown();
   const bool counted = d.take("mbarrier::complete_tx::bytes");
   b.grouped = d.take("bulk_group");
   if (reduction) {
@@ -462,7 +452,7 @@ void bytes(Decoder& d, bool reduction) {
     const auto op = static_cast<Combine>(b.operation);
     const bool logic = op == Combine::And || op == Combine::Or || op == Combine::Xor;
     const bool known = logic ? t == Type::B32 || t == Type::B64 : reduces(op, t);
-    if (!known) unknown(d);
+    if (!known) d.unknown();
     b.type = static_cast<std::uint32_t>(t);
   }
   const bool multicast = d.take("multicast::cluster"), hint = d.take("L2::cache_hint");
@@ -472,7 +462,7 @@ void bytes(Decoder& d, bool reduction) {
   if (counted == (b.grouped != 0) || into_global != (b.grouped != 0) ||
       (into_global && *from != Space::Shared) || (b.loads && reduction) ||
       (!into_global && !between && !b.loads) || (multicast && !b.loads) || (hint && between))
-    unknown(d);
+    d.unknown();
   d.expect_operands(3u + counted + multicast + hint);
   const Register first = place(d, d.operand(0)), second = place(d, d.operand(1));
   if (between) {
@@ -493,6 +483,13 @@ void bytes(Decoder& d, bool reduction) {
 
 } // namespace
 
+std::uint8_t take_combine(Decoder& d) {
+  constexpr std::string_view names[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
+  for (std::uint8_t k = 0; k < std::size(names); ++k)
+    if (d.take(names[k])) return k;
+  d.unknown();
+}
+
 void bulk_copies(Decoder& d) {
   if (d.take("commit_group")) {
     d.expect_operands(0);
@@ -510,7 +507,7 @@ void bulk_copies(Decoder& d) {
   const bool prefetches = d.take("prefetch");
   if (d.take("tensor")) return tensor(d, prefetches, false);
   if (!prefetches) return bytes(d, false);
-  if (!d.take("L2") || !d.take("global")) unknown(d);
+  if (!d.take("L2") || !d.take("global")) d.unknown();
   const bool hint = d.take("L2::cache_hint");
   d.expect_operands(2u + hint);
   d.address(d.operand(0)); // and nothing happens

@@ -9,11 +9,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 enum Combine : std::uint8_t { None, And, Or, Xor };
 Mask combined(std::uint8_t how, Mask r, Mask with) {
   return how == And ? r & with : how == Or ? r | with : how == Xor ? r ^ with : r;
@@ -66,7 +61,7 @@ Type as_unsigned(Type t) {
 CompareLanes lanes_of(Decoder& d, Comparison c, Type t, bool unsigned_order, bool flush, bool high = false) {
   if (unsigned_order && !ptx::is_float(t)) t = as_unsigned(t);
   CompareLanes f = high ? comparison_high(c, t, flush) : comparison(c, t, flush);
-  if (!f) unknown(d, t);
+  if (!f) d.unknown(t);
   return f;
 }
 
@@ -76,7 +71,7 @@ void setp(Decoder& d) {
   const std::uint8_t how = take_combination(d);
   const bool flush = d.take("ftz");
   const Type t = d.take_type();
-  if (t == Type::Pred) unknown(d, t);
+  if (t == Type::Pred) d.unknown(t);
   d.expect_operands(how ? 4 : 3);
   const Operand& to = d.operand(0);
   Instruction i = d.plain(set_predicates);
@@ -161,10 +156,10 @@ void set(Decoder& d) {
   case Type::F16x2: i.offset = 0x3c00; break;
   case Type::BF16:
   case Type::BF16x2: i.offset = 0x3f80; break;
-  default: unknown(d, to);
+  default: d.unknown(to);
   }
   if (packed) {
-    if (bits_of(to) != 32) unknown(d, to);
+    if (bits_of(to) != 32) d.unknown(to);
     i.count = static_cast<std::uint32_t>(c);
     i.offset |= std::int64_t(flush) << 32;
   }
@@ -178,7 +173,7 @@ void set(Decoder& d) {
 void selp(Decoder& d) {
   const Type t = d.take_type();
   Handler h = alu_handler(AluOp::Selp, t, false);
-  if (!h) unknown(d, t);
+  if (!h) d.unknown(t);
   d.expect_operands(4);
   Instruction i = d.plain(h);
   i.a = d.source(1, t);
@@ -200,14 +195,14 @@ template <class T, class C> void select_by_sign(Warp& w, const Instruction& i, M
 void slct(Decoder& d) {
   const bool flush = d.take("ftz");
   const Type t = d.take_type(), c = d.take_type();
-  if (c != Type::S32 && c != Type::F32) unknown(d, c);
+  if (c != Type::S32 && c != Type::F32) d.unknown(c);
   Handler h = nullptr;
   const bool f = c == Type::F32;
   switch (bits_of(t)) {
   case 16: h = f ? select_by_sign<std::uint16_t, float> : select_by_sign<std::uint16_t, std::int32_t>; break;
   case 32: h = f ? select_by_sign<std::uint32_t, float> : select_by_sign<std::uint32_t, std::int32_t>; break;
   case 64: h = f ? select_by_sign<std::uint64_t, float> : select_by_sign<std::uint64_t, std::int32_t>; break;
-  default: unknown(d, t);
+  default: d.unknown(t);
   }
   d.expect_operands(4);
   Instruction i = d.plain(h);
@@ -245,7 +240,7 @@ void testp(Decoder& d) {
   for (auto& [name, k] : names)
     if (d.take(name)) which = k;
   const Type t = d.take_type();
-  if (which < 0 || (t != Type::F32 && t != Type::F64)) unknown(d, t);
+  if (which < 0 || (t != Type::F32 && t != Type::F64)) d.unknown(t);
   d.expect_operands(2);
   Instruction i = d.plain(t == Type::F32 ? test<float> : test<double>);
   i.mode = static_cast<std::uint8_t>(which);

@@ -1,7 +1,6 @@
-// Branches, calls, barriers, fences, and the calls into the system: vprintf and __assertfail.
+// Branches, barriers, fences and other control.
 #include "../access.h"
 #include "../block.h"
-#include "../system_calls.h"
 #include "decoder.h"
 
 #include <bit>
@@ -27,8 +26,9 @@ void brx(Decoder& d) {
   if (!d.take("idx")) d.fail("brx takes .idx");
   d.take("uni");
   d.expect_operands(2);
-  const ptx::BranchTargets* targets =
-      d.operand(1).kind == Operand::Kind::Name ? d.branch_targets(d.operand(1).name) : nullptr;
+  const auto* targets = d.operand(1).kind == Operand::Kind::Name
+                            ? d.find_in_scopes(&ptx::Scope::branch_targets, d.operand(1).name)
+                            : nullptr;
   if (!targets) d.fail("brx.idx takes a register and the name of .branchtargets");
   Instruction i = d.start();
   i.step = Step::IndexedBranch;
@@ -37,66 +37,6 @@ void brx(Decoder& d) {
   d.emit(i);
 }
 
-// call (ret), f, (params);
-void call(Decoder& d) {
-  d.take("uni");
-  std::size_t at = 0;
-  std::vector<const Operand*> returns, params;
-  auto list = [&](const Operand& o, std::vector<const Operand*>& to) {
-    for (const Operand& part : o.parts)
-      to.push_back(&part);
-  };
-  if (d.operands() && d.operand(0).kind == Operand::Kind::List) list(d.operand(at++), returns);
-  const Operand& name = d.operand(at++);
-  if (at < d.operands() && d.operand(at).kind == Operand::Kind::List) list(d.operand(at++), params);
-  if (name.kind != Operand::Kind::Name || d.is_register(name))
-    d.fail("calls through a register are not supported by the emulator");
-  if (at < d.operands()) d.fail("this call has more than a function and its parameters");
-  const auto& module = d.builder().module;
-  auto named = module.function_named.find(name.name);
-  if (named == module.function_named.end())
-    d.fail("the function '" + std::string(name.name) + "' is not declared");
-  const ptx::Function& callee = module.functions[named->second];
-  if (callee.entry) d.fail("a kernel cannot be called");
-  if (returns.size() != callee.returns.size() || params.size() != callee.params.size())
-    d.fail("the call of " + std::string(name.name) + " has " + std::to_string(returns.size()) +
-           " results and " + std::to_string(params.size()) + " parameters, and it takes " +
-           std::to_string(callee.returns.size()) + " and " + std::to_string(callee.params.size()));
-  std::vector<std::uint32_t> places; // of .param variables in the frame
-  auto place = [&](const Operand& o, const ptx::Variable& taken) {
-    const auto given = o.kind == Operand::Kind::Name ? d.param_place(o.name) : std::nullopt;
-    if (!given) d.fail("a call takes .param variables of the caller");
-    const auto [offset, bytes] = *given;
-    if (bytes != taken.bytes)
-      d.fail("'" + std::string(o.name) + "' has " + std::to_string(bytes) + " bytes, and '" +
-             std::string(taken.name) + "' of " + std::string(name.name) + " has " +
-             std::to_string(taken.bytes));
-    places.push_back(static_cast<std::uint32_t>(offset));
-  };
-  for (std::size_t n = 0; n < returns.size(); ++n)
-    place(*returns[n], callee.returns[n]);
-  for (std::size_t n = 0; n < params.size(); ++n)
-    place(*params[n], callee.params[n]);
-  Instruction i = d.start();
-  i.extra = d.extras(places);
-  if (!callee.defined) {
-    i.run = system_call(name.name);
-    if (!i.run)
-      d.fail("the function '" + std::string(name.name) + "' is external, and the emulator does not have it");
-    return d.emit(i);
-  }
-  // Room that the callee's variables do not overrun.
-  i.step = Step::Call;
-  i.target = d.builder().function(name.name);
-  d.emit(i);
-}
-
-void ret(Decoder& d) {
-  d.take("uni");
-  Instruction i = d.start();
-  i.step = Step::Return;
-  d.emit(i);
-}
 void leave(Decoder& d) {
   Instruction i = d.start();
   i.step = Step::Exit;
@@ -111,7 +51,7 @@ void trap(Decoder& d) {
     w.yield();
   }));
 }
-void ignored(Decoder& d) { // pmevent, nanosleep, brkpt, discard
+void ignored(Decoder& d) { // pmevent, nanosleep, brkpt
   d.maybe_type();
   d.take("mask");
   const bool rest = d.root() == "nanosleep";
@@ -221,9 +161,6 @@ void run_fence(Warp& w, const Instruction& i, Mask m) {
 void fence(Decoder& d) {
   Instruction i = d.plain(run_fence);
   i.a = no_register;
-  auto unknown = [&]() {
-    d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
-  };
   auto kind = Fence::Kind::Memory;
   Scope otherwise = Scope::System;
   std::uint32_t order = 3;
@@ -240,18 +177,18 @@ void fence(Decoder& d) {
     } else if (d.take("async::generic")) { // .acquire.sync_restrict::shared::cluster.cluster and the like
       kind = Fence::Kind::ProxyAsync;
       const bool acquires = d.take("acquire");
-      if (!acquires && !d.take("release")) unknown();
+      if (!acquires && !d.take("release")) d.unknown();
       order = acquires ? 1 : 2;
       if (d.take("sync_restrict::shared::cta"))
         i.space = Space::Shared;
       else if (d.take("sync_restrict::shared::cluster"))
         i.space = Space::SharedCluster;
       else
-        unknown();
+        d.unknown();
     } else if (d.take("tensormap::generic")) {
       kind = Fence::Kind::Tensormap;
       const bool acquires = d.take("acquire");
-      if (!acquires && !d.take("release")) unknown();
+      if (!acquires && !d.take("release")) d.unknown();
       order = acquires ? 1 : 2;
       if (acquires) { // [address], 128
         d.expect_operands(2);
@@ -262,11 +199,11 @@ void fence(Decoder& d) {
         if (auto n = d.immediate(d.operand(1)); !n || *n != 128) d.fail("a tensor map has 128 bytes");
       }
     } else {
-      unknown();
+      d.unknown();
     }
   } else if (d.take("mbarrier_init")) {
     kind = Fence::Kind::MbarrierInit;
-    if (!d.take("release")) unknown();
+    if (!d.take("release")) d.unknown();
     order = 2;
     otherwise = Scope::Cluster;
   } else {
@@ -312,8 +249,6 @@ constexpr auto control = InstructionClass::Control;
 constexpr Opcode table[] = {
     {"bra", control, bra},
     {"brx", control, brx},
-    {"call", control, call},
-    {"ret", control, ret},
     {"exit", control, leave},
     {"trap", control, trap},
     {"pmevent", control, ignored},

@@ -12,11 +12,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 std::uint64_t read(const Warp& w, std::uint32_t at, int width, int lane) {
   switch (width) {
   case 16: return w.reg<std::uint16_t>(at)[lane];
@@ -298,7 +293,7 @@ void cvt(Decoder& d) {
     const int n = bits_of(to);
     if ((n != 8 && n != 16) || ptx::is_float(to) || (from != Type::S32 && from != Type::U32) ||
         (n == 8) != (third == Type::B32))
-      unknown(d, to);
+      d.unknown(to);
     d.expect_operands(n == 8 ? 4 : 3);
     Instruction i = d.plain(pack_integers);
     i.type = to;
@@ -317,7 +312,7 @@ void cvt(Decoder& d) {
   if (d.take("relu")) flags |= Relu;
   const Type to = d.take_type(), from = d.take_type();
   if (to == Type::Pred || from == Type::Pred || ptx::is_untyped(to) || ptx::is_untyped(from))
-    unknown(d, ptx::is_untyped(to) ? to : from);
+    d.unknown(ptx::is_untyped(to) ? to : from);
   const bool integral = r.size() == 3 && r != "rna";
   const Rounding rounding = r == "rna"               ? Rounding::NearestAway
                             : r.substr(0, 2) == "rz" ? Rounding::Zero
@@ -329,7 +324,7 @@ void cvt(Decoder& d) {
        (ptx::is_float(to) && bits_of(to) < bits_of(from) && half_of(from) == Type::None)) &&
       r.empty())
     d.fail("'" + std::string(d.statement().opcode) + "' takes a rounding");
-  if (to == Type::F32x2 || from == Type::F32x2) unknown(d, Type::F32x2);
+  if (to == Type::F32x2 || from == Type::F32x2) d.unknown(Type::F32x2);
   Instruction i = d.plain(convert_any);
   i.mode = flags;
   i.mode2 = static_cast<std::uint8_t>(rounding);
@@ -346,7 +341,7 @@ void cvt(Decoder& d) {
   }
   d.expect_operands(2);
   if (half_to != Type::None || half_from != Type::None) {
-    if (half_to == Type::None || half_from == Type::None) unknown(d, from);
+    if (half_to == Type::None || half_from == Type::None) d.unknown(from);
     i.run = convert_packed;
     i.type = half_to;
     i.count = static_cast<std::uint32_t>(half_from);
@@ -362,7 +357,7 @@ void cvt(Decoder& d) {
   i.d = d.destination(d.operand(0), bits_of(to), !loose_to);
   const int wa = d.is_register(d.operand(1)) ? d.width(d.operand(1)) : std::max(bits_of(from), 16);
   const int wd = d.is_register(d.operand(0)) ? d.width(d.operand(0)) : std::max(bits_of(to), 16);
-  if (wa == 128 || wd == 128) unknown(d, Type::B128);
+  if (wa == 128 || wd == 128) d.unknown(Type::B128);
   i.extra = static_cast<std::uint32_t>(wd | wa << 8);
   if (wa == bits_of(from) && wd == bits_of(to))
     if (Handler h = quick(to, from, flags, rounding)) i.run = h;
@@ -392,7 +387,7 @@ void cvta(Decoder& d) {
   const bool to = d.take("to");
   const std::string_view space = take_space(d);
   const Type t = d.take_type();
-  if (t != Type::U64 || space.empty()) unknown(d, t);
+  if (t != Type::U64 || space.empty()) d.unknown(t);
   const std::uint64_t window = space.substr(0, 6) == "shared"  ? shared_window
                                : space == "local"              ? local_window
                                : space.substr(0, 5) == "param" ? param_window

@@ -19,10 +19,10 @@ std::string quoted(std::string_view s) { return "'" + std::string(s.substr(0, 80
 const std::unordered_map<std::string_view, const Opcode*>& opcodes() {
   static const auto table = [] {
     std::unordered_map<std::string_view, const Opcode*> all;
-    for (auto family :
-         {arithmetic_opcodes(), bit_opcodes(), comparison_opcodes(), conversion_opcodes(), move_opcodes(),
-          memory_opcodes(), atomic_opcodes(), control_opcodes(), warp_opcodes(), matrix_opcodes(),
-          asynchronous_opcodes(), mbarrier_opcodes(), tensor_map_opcodes(), wgmma_opcodes()})
+    for (auto family : {arithmetic_opcodes(), video_opcodes(), bit_opcodes(), comparison_opcodes(),
+                        conversion_opcodes(), move_opcodes(), memory_opcodes(), atomic_opcodes(),
+                        control_opcodes(), call_opcodes(), stack_opcodes(), warp_opcodes(), matrix_opcodes(),
+                        asynchronous_opcodes(), mbarrier_opcodes(), tensor_map_opcodes(), wgmma_opcodes()})
       for (const Opcode& o : family)
         all.emplace(o.name, &o);
     return all;
@@ -50,6 +50,19 @@ std::uint32_t ProgramBuilder::function(std::string_view name) {
   return at->second;
 }
 
+void ProgramBuilder::functions_by_address() {
+  for (const ptx::Variable& v : module.variables)
+    for (const ptx::Relocation& r : v.relocations)
+      addressed.push_back(r.symbol);
+  for (std::string_view name : addressed) {
+    auto at = module.function_named.find(name);
+    if (at == module.function_named.end()) continue;
+    const ptx::Function& f = module.functions[at->second];
+    if (f.defined && !f.entry) program.by_address[at->second] = function(name);
+  }
+  addressed.clear();
+}
+
 Decoder::Decoder(ProgramBuilder& builder, const ptx::Function& source, Function& to)
     : builder_(builder), source_(source), to_(to) {
   registers_.assign(source.registers.size(), no_register);
@@ -58,6 +71,12 @@ Decoder::Decoder(ProgramBuilder& builder, const ptx::Function& source, Function&
 void Decoder::fail(const std::string& what) const {
   throw UserError(builder_.module.name + ":" + std::to_string(statement_ ? statement_->line : source_.line) +
                   ": " + what);
+}
+
+void Decoder::unknown() const { fail(quoted(statement_->opcode) + " is not known to the emulator"); }
+
+void Decoder::unknown(Type t) const {
+  fail(quoted(statement_->opcode) + " does not exist for ." + std::string(name_of(t)) + " in the emulator");
 }
 
 void Decoder::layout_params() {
@@ -370,6 +389,7 @@ std::optional<Address> Decoder::symbol(const Operand& o) {
   }
   auto f = builder_.module.function_named.find(o.name);
   if (f == builder_.module.function_named.end()) return std::nullopt;
+  builder_.addressed.push_back(f->first);
   Address a;
   a.offset = o.offset;
   a.reg = constant(code_window + f->second, 64);
@@ -381,6 +401,7 @@ std::optional<std::uint32_t> Decoder::special(std::string_view name, int& bits) 
   if (!s) return std::nullopt;
   bits = s->bits;
   if (name.substr(0, 14) == "%reserved_smem") builder_.program.uses_reserved = true;
+  if (name == "%envreg1" || name == "%envreg2") builder_.program.cooperative = true;
   Instruction i;
   i.run = s->read;
   i.mode = s->mode;
@@ -509,22 +530,14 @@ std::optional<std::size_t> Decoder::find_label(std::string_view name, int scope)
   return std::nullopt;
 }
 
-const ptx::BranchTargets* Decoder::branch_targets(std::string_view name) const {
-  for (int n = statement_->scope; n >= 0; n = source_.scopes[static_cast<std::size_t>(n)].parent) {
-    const auto& all = source_.scopes[static_cast<std::size_t>(n)].branch_targets;
-    if (auto at = all.find(name); at != all.end()) return &at->second;
-  }
-  return nullptr;
-}
-
 void Decoder::branch_to(std::string_view label, std::size_t instruction) {
   patches_.push_back({instruction, label, statement_->scope, statement_->line, ~std::size_t(0)});
 }
 
-void Decoder::jump_table(const ptx::BranchTargets& targets, Instruction& i) {
-  i.count = static_cast<std::uint32_t>(targets.labels.size());
+void Decoder::jump_table(const ptx::Scope::Names& labels, Instruction& i) {
+  i.count = static_cast<std::uint32_t>(labels.size());
   i.extra = static_cast<std::uint32_t>(to_.extras.size());
-  for (std::string_view label : targets.labels) {
+  for (std::string_view label : labels) {
     patches_.push_back({0, label, statement_->scope, statement_->line, to_.extras.size()});
     to_.extras.push_back(0);
   }
@@ -604,9 +617,11 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
     program->cluster[static_cast<std::size_t>(k)] = entry.cluster[k];
   }
   program->registers = entry.registers_per_thread;
-  ProgramBuilder builder{module, *program, variable, {}, {}, {}, 0, 16};
+  ProgramBuilder builder{module, *program, variable, {}, {}, {}, {}, false, 0, 16};
   builder.function(entry.name);
-  for (std::size_t k = 0; k < builder.to_decode.size(); ++k) {
+  for (std::size_t k = 0;; ++k) {
+    if (k == builder.to_decode.size() && builder.calls_indirectly) builder.functions_by_address();
+    if (k == builder.to_decode.size()) break;
     const std::string_view name = builder.to_decode[k];
     const ptx::Function& source = module.functions[module.function_named.at(name)];
     if (!source.defined)
@@ -622,7 +637,7 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
   for (auto& f : program->functions)
     for (Constant& c : f->constants)
       if (c.dynamic) c.value = program->dynamic_offset;
-  program->independent_blocks = true;
+  program->independent_blocks = !program->cooperative;
   for (auto& f : program->functions) {
     f->first = program->instructions;
     program->instructions += f->code.size();

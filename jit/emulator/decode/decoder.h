@@ -21,6 +21,7 @@ struct Opcode {
   void (*decode)(Decoder&);
 };
 std::span<const Opcode> arithmetic_opcodes();
+std::span<const Opcode> video_opcodes();
 std::span<const Opcode> bit_opcodes();
 std::span<const Opcode> comparison_opcodes();
 std::span<const Opcode> conversion_opcodes();
@@ -28,15 +29,21 @@ std::span<const Opcode> move_opcodes();
 std::span<const Opcode> memory_opcodes();
 std::span<const Opcode> atomic_opcodes();
 std::span<const Opcode> control_opcodes();
+std::span<const Opcode> call_opcodes();
+std::span<const Opcode> stack_opcodes();
 std::span<const Opcode> warp_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> asynchronous_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
 std::span<const Opcode> tensor_map_opcodes();
 std::span<const Opcode> wgmma_opcodes();
+// add, min and max of .u16x2 or .s16x2; null for others.
+Handler packed_halves(std::string_view root, ptx::Type type, bool relu);
 void copies_arrive(Decoder& d, bool counted); // cp.async.mbarrier.arrive
 void bulk_copies(Decoder& d);                 // what is behind cp.async.bulk
 void bulk_reductions(Decoder& d);             // and behind cp.reduce.async.bulk
+void remote_store(Decoder& d, bool update);   // st.async, red.async
+std::uint8_t take_combine(Decoder& d);        // .add, .min...: a Combine
 
 // What all functions of a program share while they are decoded.
 struct ProgramBuilder {
@@ -46,11 +53,14 @@ struct ProgramBuilder {
   std::unordered_map<const ptx::Variable*, std::uint64_t> shared; // offsets of static shared variables
   std::unordered_map<std::string_view, std::uint32_t> functions;
   std::vector<std::string_view> to_decode; // by index in Program::functions
+  std::vector<std::string_view> addressed; // functions whose addresses were taken
+  bool calls_indirectly = false;
   std::uint64_t shared_bytes = 0;
   std::uint64_t dynamic_align = 16;
 
   std::uint64_t shared_offset(const ptx::Variable& v);
   std::uint32_t function(std::string_view name); // its index; decoded later
+  void functions_by_address();                   // what a call through a register may reach
 };
 
 using ptx::Operand;
@@ -70,6 +80,8 @@ public:
   void run();
 
   [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void unknown() const;       // the instruction
+  [[noreturn]] void unknown(Type t) const; // or the instruction for the type
 
   // --- The statement at hand
   const ptx::Statement& statement() const { return *statement_; }
@@ -102,7 +114,16 @@ public:
   Address address(const Operand& o);
   // Offset and bytes of a .param variable of the body.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> param_place(std::string_view name) const;
-  const ptx::BranchTargets* branch_targets(std::string_view name) const;
+  // What a label of a directive stands for, in the innermost scope that has it; null if none has.
+  template <class T>
+  const T* find_in_scopes(std::unordered_map<std::string_view, T> ptx::Scope::* all,
+                          std::string_view name) const {
+    for (int n = statement_->scope; n >= 0; n = source_.scopes[static_cast<std::size_t>(n)].parent) {
+      const auto& map = source_.scopes[static_cast<std::size_t>(n)].*all;
+      if (auto at = map.find(name); at != map.end()) return &at->second;
+    }
+    return nullptr;
+  }
 
   // --- Emitting
   Instruction start() const; // with guard, line and class of the statement
@@ -115,7 +136,7 @@ public:
   void emit_hidden(Instruction i); // without the guard
   std::uint32_t extras(std::span<const std::uint32_t> values);
   void branch_to(std::string_view label, std::size_t instruction); // patched at the end
-  void jump_table(const ptx::BranchTargets& targets, Instruction& i);
+  void jump_table(const ptx::Scope::Names& labels, Instruction& i);
   ProgramBuilder& builder() { return builder_; }
   std::size_t next() const { return to_.code.size(); }
   void watch_registers(std::span<const std::uint32_t> registers); // of a wgmma

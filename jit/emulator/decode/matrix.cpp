@@ -16,10 +16,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d) {
-  d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
-}
-
 struct Shape {
   int m = 0, n = 0, k = 0;
 };
@@ -179,12 +175,12 @@ bool fits(const Shape& s, Type t) {
 }
 
 void mma(Decoder& d) {
-  if (!d.take("sync") || !d.take("aligned")) unknown(d);
+  if (!d.take("sync") || !d.take("aligned")) d.unknown();
   auto shape = take_shape(d, {"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16"});
-  if (!shape || !d.take("row") || !d.take("col")) unknown(d);
+  if (!shape || !d.take("row") || !d.take("col")) d.unknown();
   const bool saturate = d.take("satfinite");
   const Type td = d.take_type(), ta = d.take_type(), tb = d.take_type(), tc = d.take_type();
-  if (!fits(*shape, ta)) unknown(d);
+  if (!fits(*shape, ta)) d.unknown();
   const bool integer = ta == Type::S8 || ta == Type::U8, f8 = ta == Type::E4M3 || ta == Type::E5M2;
   const bool same_kind = integer ? tb == Type::S8 || tb == Type::U8
                          : f8    ? tb == Type::E4M3 || tb == Type::E5M2
@@ -193,7 +189,7 @@ void mma(Decoder& d) {
                        : ta == Type::F64       ? td == Type::F64 && tc == Type::F64
                        : ta == Type::F16 || f8 ? (td == Type::F32 || td == Type::F16) && td == tc
                                                : td == Type::F32 && tc == Type::F32;
-  if (!same_kind || !results) unknown(d);
+  if (!same_kind || !results) d.unknown();
   d.expect_operands(4);
   const bool f64 = ta == Type::F64;
   const int p = f64 || ta == Type::TF32 ? 1 : 32 / bits_of(ta), rows = shape->m / 8,
@@ -278,11 +274,11 @@ void move_matrix(Warp&, const Participant* all, int) {
 }
 
 void matrix_access(Decoder& d, bool loads) {
-  if (!d.take("sync") || !d.take("aligned") || !d.take("m8n8")) unknown(d);
+  if (!d.take("sync") || !d.take("aligned") || !d.take("m8n8")) d.unknown();
   const std::string_view n = d.take_one_of({"x1", "x2", "x4"});
   const bool transposed = d.take("trans");
   const std::string_view space = d.take_one_of({"shared", "shared::cta"});
-  if (n.empty() || d.take_type() != Type::B16) unknown(d);
+  if (n.empty() || d.take_type() != Type::B16) d.unknown();
   d.expect_operands(2);
   const Address a = d.address(d.operand(loads ? 1 : 0));
   std::vector<std::uint32_t> registers;
@@ -314,7 +310,7 @@ void stmatrix(Decoder& d) {
 void movmatrix(Decoder& d) {
   if (!d.take("sync") || !d.take("aligned") || !d.take("m8n8") || !d.take("trans") ||
       d.take_type() != Type::B16)
-    unknown(d);
+    d.unknown();
   d.expect_operands(2);
   d.set_class(InstructionClass::WarpWide);
   Instruction i = d.start();
@@ -437,7 +433,7 @@ void wmma_multiply(Warp& w, const Participant* all, int) {
 void wmma(Decoder& d) {
   const std::string_view what = d.take_one_of({"load", "store", "mma"});
   const std::string_view which = what == "mma" ? std::string_view("d") : d.take_one_of({"a", "b", "c", "d"});
-  if (what.empty() || which.empty() || !d.take("sync") || !d.take("aligned")) unknown(d);
+  if (what.empty() || which.empty() || !d.take("sync") || !d.take("aligned")) d.unknown();
   Instruction i = d.start();
   i.step = Step::Collective;
   i.target = no_register;
@@ -447,7 +443,7 @@ void wmma(Decoder& d) {
   d.take("col");
   d.take("col");
   auto shape = take_shape(d, {"m16n16k16", "m8n32k16", "m32n8k16", "m16n16k8", "m8n8k4"});
-  if (!shape) unknown(d);
+  if (!shape) d.unknown();
   std::vector<std::uint32_t> registers;
   if (what == "mma") {
     i.offset = d.take("satfinite");
@@ -457,7 +453,7 @@ void wmma(Decoder& d) {
     for (Type t = d.maybe_type(); t != Type::None; t = d.maybe_type())
       types.push_back(t);
     if (types.size() == 2) types = {types[0], Type::F16, Type::F16, types[1]};
-    if (types.size() != 4) unknown(d);
+    if (types.size() != 4) d.unknown();
     i.collective = wmma_multiply;
     i.type = types[0];
     i.mode = static_cast<std::uint8_t>(types[1]);
@@ -475,13 +471,13 @@ void wmma(Decoder& d) {
       const Fragment16 f{rows[n], columns[n], std::max(8, bits_of(t))};
       const Operand& o = d.operand(n);
       if (!known || o.kind != Operand::Kind::Vector) {
-        if (!known || f.registers() != 1) unknown(d);
+        if (!known || f.registers() != 1) d.unknown();
         registers.push_back(n ? d.source(o, t == Type::F64 ? t : Type::B32)
                               : d.destination(o, t == Type::F64 ? 64 : 32));
         counts.push_back(1);
         continue;
       }
-      if (static_cast<int>(o.parts.size()) < f.registers() || o.parts.size() > 32) unknown(d);
+      if (static_cast<int>(o.parts.size()) < f.registers() || o.parts.size() > 32) d.unknown();
       for (const Operand& part : o.parts)
         registers.push_back(n ? d.source(part, t == Type::F64 ? t : Type::B32)
                               : d.destination(part, t == Type::F64 ? 64 : 32));
@@ -496,7 +492,7 @@ void wmma(Decoder& d) {
   const bool loads = what == "load";
   if (t != Type::F16 && t != Type::BF16 && t != Type::TF32 && t != Type::F32 && t != Type::S32 &&
       t != Type::S8 && t != Type::U8 && t != Type::F64)
-    unknown(d);
+    d.unknown();
   const int rows = which == "b" ? shape->k : shape->m, columns = which == "a" ? shape->k : shape->n;
   const Fragment16 f{rows, columns, bits_of(t)};
   d.expect_operands(2, 3);
@@ -507,7 +503,7 @@ void wmma(Decoder& d) {
       parts.push_back(&o);
   else
     parts.push_back(&data);
-  if (static_cast<int>(parts.size()) < f.registers()) unknown(d);
+  if (static_cast<int>(parts.size()) < f.registers()) d.unknown();
   for (const Operand* o : parts)
     registers.push_back(loads ? d.destination(*o, t == Type::F64 ? 64 : 32)
                               : d.source(*o, t == Type::F64 ? t : Type::B32));

@@ -8,11 +8,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 // M: in memory, signed where the type is; R: in registers
 template <class M, class R> void load(Warp& w, const Instruction& i, Mask m) {
   Located at;
@@ -131,7 +126,7 @@ void access(Decoder& d, bool loads_data) {
   const std::string_view v = d.take_one_of({"v2", "v4", "v8"});
   const std::uint32_t n = v.empty() ? 1 : static_cast<std::uint32_t>(v[1] - '0');
   const Type t = d.take_type();
-  if (t == Type::Pred || bits_of(t) == 0 || t == Type::TF32) unknown(d, t);
+  if (t == Type::Pred || bits_of(t) == 0 || t == Type::TF32) d.unknown(t);
   if (bits_of(t) * static_cast<int>(n) > 256)
     d.fail("an access of " + std::to_string(bits_of(t) * static_cast<int>(n)) + " bits does not exist");
   d.expect_operands(2, 3); // and a cache policy
@@ -156,7 +151,7 @@ void access(Decoder& d, bool loads_data) {
   case 128: h = loads_data ? loads<U128>(t) : stores<U128>(t); break;
   default: break;
   }
-  if (!h) unknown(d, t);
+  if (!h) d.unknown(t);
   i.run = h;
   i.type = t;
   i.space = space == Space::Generic && a.space && *a.space != Space::Global && *a.space != Space::Const
@@ -171,8 +166,7 @@ void access(Decoder& d, bool loads_data) {
 }
 void ld(Decoder& d) { access(d, true); }
 void st(Decoder& d) {
-  if (d.statement().opcode.substr(0, 9) == "st.async.")
-    d.fail("the instruction 'st.async' is not known to the emulator");
+  if (d.take("async")) return remote_store(d, false);
   access(d, false);
 }
 
@@ -182,7 +176,36 @@ void hint(Decoder& d) {
   Instruction unused;
   take_hints(d, unused);
   d.take_one_of({"L1", "L2", "tensormap"});
-  if (d.operands()) d.address(d.operand(0));
+  d.expect_operands(1, 2);
+  d.address(d.operand(0));
+  if (d.root() != "applypriority") return;
+  if (auto n = d.immediate(d.operand(d.operands() - 1)); !n || *n != 128)
+    d.fail("applypriority takes 128 bytes");
+}
+
+// discard.global.L2 [a], 128: what was there is lost, as if nothing had been written.
+void run_discard(Warp& w, const Instruction& i, Mask m) {
+  Located at;
+  addresses(w, i, m, at.address);
+  locate(w, i, m, i.space, 128, 128, AccessKind::Write, at);
+  for (Mask rest = at.lanes; rest; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    Region& r = *at.region[l];
+    if (!r.shadow.empty()) std::memset(r.shadow.data() + (at.host[l] - r.data), 0, 128);
+    std::memset(at.host[l], 0xff, 128);
+  }
+}
+void discard(Decoder& d) {
+  Instruction i = d.plain(run_discard);
+  i.space = take_space(d) == Space::Generic ? Space::Generic : Space::Global;
+  if (!d.take("L2")) d.unknown();
+  d.expect_operands(2);
+  if (auto n = d.immediate(d.operand(1)); !n || *n != 128) d.fail("discard takes 128 bytes");
+  const Address a = d.address(d.operand(0));
+  i.a = a.reg;
+  i.mode2 = static_cast<std::uint8_t>(a.width);
+  i.offset = a.offset;
+  d.emit(i);
 }
 
 void create_policy(Decoder& d) { // a number that hints take
@@ -192,7 +215,7 @@ void create_policy(Decoder& d) { // a number that hints take
   d.take_prefix("L2");
   d.take("global");
   const Type t = d.take_type();
-  if (t != Type::B64) unknown(d, t);
+  if (t != Type::B64) d.unknown(t);
   Instruction i = d.plain(alu_handler(AluOp::Move, Type::B64, false));
   i.a = d.constant(0x12f0000000000000, 64);
   i.d = d.destination(0, t);
@@ -206,6 +229,7 @@ constexpr Opcode table[] = {
     {"prefetch", InstructionClass::Other, hint},
     {"prefetchu", InstructionClass::Other, hint},
     {"applypriority", InstructionClass::Other, hint},
+    {"discard", InstructionClass::Store, discard},
     {"createpolicy", InstructionClass::Other, create_policy},
 };
 

@@ -7,11 +7,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d, Type t) {
-  d.fail("'" + std::string(d.statement().opcode) + "' does not exist for ." + std::string(name_of(t)) +
-         " in the emulator");
-}
-
 template <class F> void each_lane(const Participant* p, int n, F f) {
   for (int k = 0; k < n; ++k)
     for (Mask rest = p[k].lanes; rest; rest &= rest - 1)
@@ -75,7 +70,7 @@ void shfl(Decoder& d) {
   if (!d.take("sync")) d.fail("shfl takes .sync");
   const std::string_view mode = d.take_one_of({"up", "down", "bfly", "idx"});
   const Type t = d.take_type();
-  if (mode.empty() || bits_of(t) != 32) unknown(d, t);
+  if (mode.empty() || bits_of(t) != 32) d.unknown(t);
   d.expect_operands(5);
   Instruction i = d.start();
   i.step = Step::Collective;
@@ -115,7 +110,7 @@ void vote_sync(Decoder& d) {
   const std::string_view mode = d.take_one_of({"all", "any", "uni", "ballot"});
   const Type t = d.take_type();
   if (mode.empty() || (mode == "ballot") != (t == Type::B32) || (mode != "ballot" && t != Type::Pred))
-    unknown(d, t);
+    d.unknown(t);
   d.expect_operands(3);
   Instruction i = d.start();
   i.step = Step::Collective;
@@ -146,7 +141,7 @@ void match_sync(Decoder& d) {
   const bool all = d.take("all");
   if ((!all && !d.take("any")) || !d.take("sync")) d.fail("match takes .any or .all, and .sync");
   const Type t = d.take_type();
-  if (bits_of(t) != 32 && bits_of(t) != 64) unknown(d, t);
+  if (bits_of(t) != 32 && bits_of(t) != 64) d.unknown(t);
   d.expect_operands(3);
   Instruction i = d.start();
   i.step = Step::Collective;
@@ -193,7 +188,7 @@ void redux(Decoder& d) {
   const std::string_view op = d.take_one_of({"add", "min", "max", "and", "or", "xor"});
   const Type t = d.take_type();
   const bool logic = op == "and" || op == "or" || op == "xor";
-  if (op.empty() || bits_of(t) != 32 || ptx::is_float(t) || logic != (t == Type::B32)) unknown(d, t);
+  if (op.empty() || bits_of(t) != 32 || ptx::is_float(t) || logic != (t == Type::B32)) d.unknown(t);
   d.expect_operands(3);
   Instruction i = d.start();
   i.step = Step::Collective;
@@ -213,7 +208,7 @@ void redux(Decoder& d) {
 
 void activemask(Decoder& d) {
   const Type t = d.take_type();
-  if (t != Type::B32) unknown(d, t);
+  if (t != Type::B32) d.unknown(t);
   d.expect_operands(1);
   Instruction i = d.plain([](Warp& w, const Instruction& x, Mask m) {
     for (Mask rest = m; rest; rest &= rest - 1)

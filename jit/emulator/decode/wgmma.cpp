@@ -10,10 +10,6 @@
 namespace kiln::emulator {
 namespace {
 
-[[noreturn]] void unknown(Decoder& d) {
-  d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
-}
-
 // Bits of Instruction::offset.
 constexpr std::int64_t Saturate = 1, NegateA = 2, NegateB = 4, ByColumnsA = 8, ByColumnsB = 16, Add = 32;
 
@@ -241,13 +237,13 @@ bool known_columns(Type a, int n) {
 void multiply(Decoder& d) {
   if (d.take("sp"))
     d.fail("'" + std::string(d.statement().opcode) + "': sparse matrices are not known to the emulator");
-  if (!d.take("sync") || !d.take("aligned")) unknown(d);
+  if (!d.take("sync") || !d.take("aligned")) d.unknown();
   int n = 0, k = 0;
   if (const auto shape = d.next_modifier(); shape && shape->size() < 12 && shape->substr(0, 4) == "m64n") {
     const std::string text(*shape);
     if (std::sscanf(text.c_str(), "m64n%dk%d", &n, &k) != 2 ||
         text != "m64n" + std::to_string(n) + "k" + std::to_string(k) || !d.take(text))
-      unknown(d);
+      d.unknown();
   }
   Instruction i = d.start();
   i.offset = d.take("satfinite") ? Saturate : 0;
@@ -261,7 +257,7 @@ void multiply(Decoder& d) {
       integers ? td == Type::S32 : td == Type::F32 || (td == Type::F16 && (ta == Type::F16 || f8));
   const int depth = ta == Type::TF32 ? 8 : half ? 16 : 32;
   if (!operands || !result || !known_columns(ta, n) || k != depth || ((i.offset & Saturate) && !integers))
-    unknown(d);
+    d.unknown();
   const bool a_in_registers = d.operand(1).kind == Operand::Kind::Vector;
   const std::size_t transposes = !half ? 0 : a_in_registers ? 1 : 2;
   d.expect_operands(4 + (integers ? 0 : 2) + transposes);
@@ -311,7 +307,7 @@ void wgmma(Decoder& d) {
     d.fail("wgmma is for .target sm_90a alone, and this module is for " + target);
   if (d.take("mma_async")) return multiply(d);
   const std::string_view what = d.take_one_of({"fence", "commit_group", "wait_group"});
-  if (what.empty() || !d.take("sync") || !d.take("aligned")) unknown(d);
+  if (what.empty() || !d.take("sync") || !d.take("aligned")) d.unknown();
   d.set_class(what == "fence" ? InstructionClass::Fence : InstructionClass::Asynchronous);
   d.expect_operands(what == "wait_group" ? 1 : 0);
   Instruction i = d.start();

@@ -26,6 +26,8 @@ enum class Type : std::uint8_t {
   S16,
   S32,
   S64,
+  U16x2,
+  S16x2,
   F16,
   F16x2,
   BF16,
@@ -113,15 +115,17 @@ struct RegisterRange { // %r<100>
   int scope = 0;
 };
 
-struct BranchTargets {
-  std::vector<std::string_view> labels;
+struct Prototype { // of a function that is called through a register
+  std::vector<Variable> returns, params;
 };
 
 struct Scope {
   int parent = -1;
   std::unordered_map<std::string_view, std::size_t> labels; // to the statement that follows
   std::unordered_map<std::string_view, std::size_t> registers, ranges, variables;
-  std::unordered_map<std::string_view, BranchTargets> branch_targets;
+  using Names = std::vector<std::string_view>;
+  std::unordered_map<std::string_view, Names> branch_targets, call_targets;
+  std::unordered_map<std::string_view, Prototype> prototypes;
 };
 
 struct Function {

@@ -505,17 +505,11 @@ private:
         std::string_view label = take().text;
         take();
         if (accept(".branchtargets")) {
-          BranchTargets targets;
-          do
-            targets.labels.push_back(expect_name("a label"));
-          while (accept(","));
-          expect(";");
-          here().branch_targets[label] = std::move(targets);
-        } else if (peek().is(".callprototype") || peek().is(".calltargets")) {
-          while (!accept(";")) {
-            if (peek().kind == Token::Kind::End) fail(token.line, "this directive does not end");
-            take();
-          }
+          here().branch_targets[label] = names("a label");
+        } else if (accept(".calltargets")) {
+          here().call_targets[label] = names("a function");
+        } else if (accept(".callprototype")) {
+          here().prototypes[label] = prototype();
         } else if (!here().labels.try_emplace(label, f.body.size()).second) {
           fail(token.line, "the label " + std::string(label) + " is defined twice");
         }
@@ -523,6 +517,33 @@ private:
         statement(f, scope);
       }
     }
+  }
+
+  Scope::Names names(const char* what) {
+    Scope::Names all;
+    do
+      all.push_back(expect_name(what));
+    while (accept(","));
+    expect(";");
+    return all;
+  }
+
+  // .callprototype (.param .b32 _) _ (.param .b64 _, .param .b32 _) .noreturn;
+  Prototype prototype() {
+    Prototype p;
+    if (accept("(")) {
+      parameters(p.returns, true);
+      expect(")");
+    }
+    expect_name("_");
+    if (accept("(")) {
+      parameters(p.params, true);
+      expect(")");
+    }
+    while (accept(".noreturn") || accept(".abi_preserve") || accept(".abi_preserve_control"))
+      expression();
+    expect(";");
+    return p;
   }
 
   void registers(Function& f, int scope) {

@@ -282,3 +282,92 @@ TEST_CASE("nvcc: printf, assert, and a source line for each fault", "[emulator]"
     CHECK(r.findings[0].source.find("programs.cu:") != std::string::npos);
   });
 }
+
+TEST_CASE("nvcc: grids that synchronise as a whole", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    std::vector<int> values(7 * 40);
+    for (int& v : values)
+      v = static_cast<int>(random() % 100);
+    auto dv = m.upload(values, "values");
+    m.run("grid_rounds", 7, 40, {dv, 3});
+    for (int r = 0; r < 3; ++r) {
+      const auto before = values;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] += before[(i / 40 + 1) % 7 * 40 + i % 40];
+    }
+    CHECK(m.download<int>(dv, values.size()) == values);
+    auto r =
+        m.gpu.launch(m.module, "grid_race", {.grid = {7}, .block = {40}}, std::vector<std::uint64_t>{dv});
+    REQUIRE_FALSE(r.ok());
+    CHECK(r.findings[0].fault == emulator::Fault::RaceGlobal);
+    CHECK_THROWS_WITH(
+        m.gpu.launch(m.module, "grid_race", {.grid = {5000}, .block = {64}}, std::vector<std::uint64_t>{dv}),
+        Catch::Contains(
+            "which synchronises as a whole (%envreg1, %envreg2); 270336 threads can be resident together"));
+  });
+}
+
+TEST_CASE("nvcc: virtual functions, function pointers, alloca", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    std::vector<float> x(96);
+    std::vector<int> sizes(64);
+    for (float& v : x)
+      v = static_cast<float>(random() % 100);
+    for (int& n : sizes)
+      n = static_cast<int>(random() % 60) + 1;
+    auto dx = m.upload(x, "x"), dy = m.room<float>(96, "y");
+    m.run("virtual_calls", 1, 96, {dx, dy});
+    auto y = m.download<float>(dy, 96);
+    for (std::size_t t = 0; t < 96; ++t)
+      CHECK(y[t] == (t % 3 ? 2 * x[t] * x[t] : 3 * x[t]) + (t & 1 ? x[t] + 1 : x[t] / 2));
+    auto ds = m.upload(sizes, "sizes"), out = m.room<int>(64, "out");
+    m.run("stack_of", 1, 64, {ds, out});
+    auto sums = m.download<int>(out, 64);
+    for (std::size_t t = 0; t < 64; ++t) {
+      int expected = 0;
+      for (int i = sizes[t] - 1; i >= 0; i -= 2)
+        expected += i * i;
+      CHECK(sums[t] == expected);
+    }
+  });
+}
+
+TEST_CASE("nvcc: intrinsics on the halves and bytes of a word", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    std::vector<std::uint32_t> a(64), b(64);
+    for (std::size_t i = 0; i < 64; ++i)
+      a[i] = static_cast<std::uint32_t>(random()), b[i] = i % 5 ? static_cast<std::uint32_t>(random()) : a[i];
+    auto da = m.upload(a, "a"), db = m.upload(b, "b"), out = m.room<std::uint32_t>(512, "out");
+    m.run("words", 1, 64, {da, db, out});
+    auto r = m.download<std::uint32_t>(out, 512);
+    for (std::size_t i = 0; i < 64; ++i) {
+      auto part = [](std::uint32_t w, int n, int bits, bool is_signed) {
+        const int v = static_cast<int>(w >> (n * bits) & ((1u << bits) - 1));
+        return is_signed && v >> (bits - 1) ? v - (1 << bits) : v;
+      };
+      auto each = [&](int bits, bool is_signed, auto f) {
+        std::uint32_t w = 0;
+        for (int n = 0; n < 32 / bits; ++n)
+          w |=
+              (static_cast<std::uint32_t>(f(part(a[i], n, bits, is_signed), part(b[i], n, bits, is_signed))) &
+               ((1u << bits) - 1))
+              << (n * bits);
+        return w;
+      };
+      const std::uint32_t* to = &r[i * 8];
+      CAPTURE(a[i], b[i]);
+      CHECK(to[0] == each(16, false, [](int x, int y) { return x + y; }));
+      CHECK(to[1] == each(8, false, [](int x, int y) { return std::abs(x - y); }));
+      std::uint32_t sum = 0;
+      for (int n = 0; n < 4; ++n)
+        sum += static_cast<std::uint32_t>(std::abs(part(a[i], n, 8, true) - part(b[i], n, 8, true)));
+      CHECK(to[2] == sum);
+      CHECK(to[3] == each(16, true, [](int x, int y) { return std::max(x, y); }));
+      auto wrapped = [](int x) { return static_cast<int>(static_cast<std::int16_t>(x)); };
+      CHECK(to[4] == each(16, true, [&](int x, int y) { return std::max({wrapped(x + y), 16, 0}); }));
+      CHECK(to[5] == each(8, true, [](int x, int y) { return x > y ? -1 : 0; }));
+      CHECK(to[6] == each(8, false, [](int x, int y) { return (x + y + 1) / 2; }));
+      CHECK(to[7] == each(16, true, [](int x, int y) { return std::max(std::min(x, y), 0); }));
+    }
+  });
+}

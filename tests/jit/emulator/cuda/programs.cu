@@ -210,3 +210,71 @@ extern "C" __global__ void says(int n) {
 extern "C" __global__ void races(float* x) { // past the end, for one thread
   x[threadIdx.x + 1] = 1;
 }
+
+// All blocks of a grid, over and over: each adds what its neighbour had in the round before.
+extern "C" __global__ void grid_rounds(int* values, int rounds) {
+  auto grid = cg::this_grid();
+  const int n = gridDim.x, b = blockIdx.x;
+  for (int r = 0; r < rounds; ++r) {
+    const int neighbour = values[(b + 1) % n * blockDim.x + threadIdx.x];
+    grid.sync();
+    values[b * blockDim.x + threadIdx.x] += neighbour;
+    grid.sync();
+  }
+}
+// The same without the first sync is a race.
+extern "C" __global__ void grid_race(int* values) {
+  auto grid = cg::this_grid();
+  const int neighbour = values[(blockIdx.x + 1) % gridDim.x * blockDim.x + threadIdx.x];
+  values[blockIdx.x * blockDim.x + threadIdx.x] += neighbour;
+  grid.sync();
+}
+
+struct Shape {
+  __device__ virtual float area(float x) const { return 0; }
+  float scale;
+};
+struct Square : Shape {
+  __device__ float area(float x) const override { return scale * x * x; }
+};
+struct Strip : Shape {
+  __device__ float area(float x) const override { return scale * x; }
+};
+__device__ __noinline__ float half_of(float x) { return x / 2; }
+__device__ __noinline__ float more(float x) { return x + 1; }
+typedef float (*Function)(float);
+__device__ Function chosen[2] = {half_of, more};
+
+extern "C" __global__ void virtual_calls(const float* x, float* y) {
+  Square square;
+  Strip strip;
+  square.scale = 2, strip.scale = 3;
+  const Shape* shape = threadIdx.x % 3 ? static_cast<const Shape*>(&square) : &strip;
+  y[threadIdx.x] = shape->area(x[threadIdx.x]) + chosen[threadIdx.x & 1](x[threadIdx.x]);
+}
+
+// The intrinsics on halves and bytes of a word.
+extern "C" __global__ void words(const unsigned* a, const unsigned* b, unsigned* out) {
+  const unsigned x = a[threadIdx.x], y = b[threadIdx.x];
+  unsigned* to = out + threadIdx.x * 8;
+  to[0] = __vadd2(x, y);
+  to[1] = __vabsdiffu4(x, y);
+  to[2] = __vsads4(x, y);
+  to[3] = __vmaxs2(x, y);
+  to[4] = __viaddmax_s16x2_relu(x, y, 0x00100010);
+  to[5] = __vcmpgts4(x, y);
+  to[6] = __vavgu4(x, y);
+  to[7] = __vimin_s16x2_relu(x, y);
+}
+
+// A stack whose size is known at run time.
+extern "C" __global__ void stack_of(const int* sizes, int* out) {
+  const int n = sizes[threadIdx.x];
+  int* a = static_cast<int*>(alloca(n * sizeof(int)));
+  for (int i = 0; i < n; ++i)
+    a[i] = i * i;
+  int sum = 0;
+  for (int i = n - 1; i >= 0; i -= 2)
+    sum += a[i];
+  out[threadIdx.x] = sum;
+}

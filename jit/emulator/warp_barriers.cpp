@@ -1,0 +1,153 @@
+// How a warp comes to a barrier, of the block or the cluster, and goes on behind it.
+#include "warp.h"
+
+#include "block.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::emulator {
+namespace {
+
+int first(Mask m) { return std::countr_zero(m); }
+
+} // namespace
+
+void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
+  Block& leader = *block.cluster.front();
+  Probe* probe = execution.probe;
+  if (i.mode == 5) {
+    if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
+    for (Mask rest = m; rest; rest &= rest - 1)
+      cluster_phase[first(rest)] = leader.cluster_phase;
+    ++execution.events;
+    leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
+    ++f.at;
+    block.open_barriers();
+    return;
+  }
+  if (cluster_phase[first(m)] != leader.cluster_phase) {
+    if (probe) probe->cluster_waited(*this, i, m);
+    ++f.at;
+    return;
+  }
+  f.state = Fragment::State::AtBarrier;
+  f.barrier = cluster_barrier;
+}
+
+// setmaxnreg: gives registers back to the block, or waits until it has enough.
+void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
+  const bool more = i.mode2;
+  auto fault = [&](const std::string& what) {
+    execution.found(Fault::IllegalOperand, *this, i, first(m), what);
+  };
+  if (static_cast<std::size_t>(index / 4 * 4 + 4) > block.warps.size())
+    fault("takes a warpgroup: 4 warps, the first of which is a multiple of 4");
+  else if (const auto* other = block.register_changes(index / 4).differs(index % 4, {&i}))
+    fault("is executed where another warp of the warpgroup executes line " +
+          std::to_string(other->instruction->line));
+  if (more ? i.count < registers_per_thread : i.count > registers_per_thread) {
+    fault((more ? "asks for " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
+          std::to_string(registers_per_thread));
+    ++f.at;
+    return;
+  }
+  f.state = Fragment::State::AtBarrier;
+  f.barrier = register_barrier;
+  fragments_.push_back(f);
+  block.open_register_barrier();
+  f = fragments_.back();
+  fragments_.pop_back();
+}
+
+void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
+  if (i.mode == 7) return change_registers(f, i, m);
+  if (i.mode == 8) { // wgmma.wait_group
+    f.state = Fragment::State::AtBarrier;
+    f.barrier = wgmma_barrier;
+    fragments_.push_back(f);
+    block.open_multiplications();
+    f = fragments_.back();
+    fragments_.pop_back();
+    return;
+  }
+  if (i.mode >= 5) return arrive_at_cluster(f, i, m);
+  const int lane = first(m);
+  const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
+  const std::uint32_t expected = i.b == no_register ? 0 : reg<std::uint32_t>(i.b)[lane];
+  const bool only_arrives = i.mode == 1;
+  if (id >= 16 ||
+      (i.b != no_register && (expected == 0 || expected % warp_size || expected > 1024 + warp_size))) {
+    execution.found(Fault::IllegalOperand, *this, i, lane,
+                    id >= 16 ? "names barrier " + std::to_string(id) + ", and there are 16"
+                             : "waits for " + std::to_string(expected) +
+                                   " threads, which is no multiple of 32 from 32 to 1024");
+    ++f.at;
+    return;
+  }
+  BarrierState& barrier = block.barriers[id];
+  if (barrier.arrived && barrier.expected != expected)
+    execution.found(Fault::BarrierDivergence, *this, i, lane,
+                    "waits at barrier " + std::to_string(id) + " for " +
+                        (expected ? std::to_string(expected) : "all") + " threads, while others (line " +
+                        std::to_string(barrier.line) + ") wait for " +
+                        (barrier.expected ? std::to_string(barrier.expected) : "all"));
+  ++execution.events;
+  barrier.line = i.line;
+  barrier.expected = expected;
+  const auto here = static_cast<std::uint32_t>(std::popcount(m));
+  barrier.arrived += expected && i.target == no_register ? static_cast<std::uint32_t>(warp_size) : here;
+  if (i.mode >= 2) {
+    const Mask p = pred(i.c) ^ (i.mode2 ? all_lanes : 0);
+    barrier.red_count += here;
+    barrier.red_true += static_cast<std::uint32_t>(std::popcount(p & m));
+  }
+  if (Probe* probe = execution.probe) probe->barrier_arrived(*this, i, static_cast<int>(id), m);
+  if (only_arrives) {
+    ++f.at;
+    block.open_barriers();
+    return;
+  }
+  f.state = Fragment::State::AtBarrier;
+  f.barrier = static_cast<int>(id);
+  // The block looks at fragments_, where f is not while it runs.
+  fragments_.push_back(f);
+  block.open_barriers();
+  f = fragments_.back();
+  fragments_.pop_back();
+}
+
+void Warp::release(Fragment& f) {
+  const Instruction& i = f.frame->function->code[f.at];
+  if (f.barrier == cluster_barrier) {
+    if (execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
+    f.state = Fragment::State::Ready;
+    f.barrier = -1;
+    ++f.at;
+    ready_ = true;
+    return;
+  }
+  if (f.barrier == register_barrier || f.barrier == wgmma_barrier) {
+    f.state = Fragment::State::Ready;
+    f.barrier = -1;
+    ++f.at;
+    ready_ = true;
+    return;
+  }
+  const BarrierState& b = block.barriers[f.barrier];
+  auto* registers = f.frame->registers;
+  if (i.mode == 2)
+    for (Mask rest = f.lanes; rest; rest &= rest - 1)
+      reinterpret_cast<std::uint32_t*>(registers + i.d)[first(rest)] = b.red_true;
+  if (i.mode >= 3) {
+    Mask& d = *reinterpret_cast<Mask*>(registers + i.d);
+    const bool value = i.mode == 3 ? b.red_true == b.red_count : b.red_true > 0;
+    d = value ? d | f.lanes : d & ~f.lanes;
+  }
+  f.state = Fragment::State::Ready;
+  f.barrier = -1;
+  ++f.at;
+  ready_ = true;
+}
+
+} // namespace kiln::emulator

@@ -1,0 +1,199 @@
+// Frames of functions: calls, returns, and the local memory they have.
+#include "warp.h"
+
+#include "block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace kiln::emulator {
+namespace {
+
+constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // of a warp
+constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // of a thread
+constexpr int deepest = 4096;
+
+int first(Mask m) { return std::countr_zero(m); }
+std::uint64_t whole_chunks(std::uint64_t bytes) { return (bytes + 31) / 32 * 32; }
+
+// Behind a frame's variables, and behind what any of its lanes took by alloca.
+std::uint64_t stack_start(const Frame& f) { return f.local_base + whole_chunks(f.function->local_bytes); }
+std::uint64_t local_end(const Frame& f) {
+  return f.stack ? whole_chunks(*std::max_element(f.stack->begin(), f.stack->end())) : stack_start(f);
+}
+
+} // namespace
+
+Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes) {
+  auto frame = std::make_unique<Frame>();
+  frame->function = &function;
+  frame->caller = caller;
+  frame->return_to = return_to;
+  frame->depth = caller ? caller->depth + 1 : 0;
+  frame->lanes = lanes;
+  frame->local_base = caller ? local_end(*caller) : 0;
+  frame->storage.reset(new std::uint8_t[function.register_bytes + 64]);
+  frame->registers = reinterpret_cast<std::uint8_t*>(
+      (reinterpret_cast<std::uintptr_t>(frame->storage.get()) + 63) / 64 * 64);
+  std::memset(frame->registers, 0, function.register_bytes);
+  for (const Constant& c : function.constants) {
+    const std::uint64_t value = c.value + (c.local ? frame->local_base : 0);
+    std::uint8_t* at = frame->registers + c.at;
+    if (c.bits == 1)
+      *reinterpret_cast<Mask*>(at) = value ? all_lanes : 0;
+    else if (c.bits == 16)
+      std::fill_n(reinterpret_cast<std::uint16_t*>(at), warp_size, static_cast<std::uint16_t>(value));
+    else if (c.bits == 32)
+      std::fill_n(reinterpret_cast<std::uint32_t*>(at), warp_size, static_cast<std::uint32_t>(value));
+    else
+      std::fill_n(reinterpret_cast<std::uint64_t*>(at), warp_size, value);
+  }
+  frame->params.resize(function.param_bytes * warp_size);
+  if (function.multiplies) frame->watches.resize(function.register_bytes / 64 + 1);
+  grow_local(stack_start(*frame));
+  for (Mask rest = lanes; rest; rest &= rest - 1)
+    forget_local(first(rest), frame->local_base, function.local_bytes);
+  frames_.push_back(std::move(frame));
+  return frames_.back().get();
+}
+
+void Warp::collect_frames() {
+  std::erase_if(frames_, [](const auto& f) { return f->lanes == 0 && f->caller && !f->in_flight; });
+}
+
+void Warp::grow_local(std::uint64_t bytes) {
+  if (bytes <= local_bytes()) return;
+  local_.resize(whole_chunks(bytes) * warp_size);
+  if (execution.options.checks.uninitialised) local_shadow_.resize(local_.size());
+}
+
+// Nothing wrote these bytes of a lane.
+void Warp::forget_local(int lane, std::uint64_t offset, std::uint64_t bytes) {
+  if (local_shadow_.empty()) return;
+  for (const std::uint64_t end = offset + bytes; offset < end;) {
+    const std::uint64_t n = std::min(32 - offset % 32, end - offset);
+    std::memset(local_shadow_.data() + (local(lane, offset) - local_.data()), 0, n);
+    offset += n;
+  }
+}
+
+std::uint64_t Warp::stack(int lane) const {
+  return frame_->stack ? (*frame_->stack)[static_cast<std::size_t>(lane)] : stack_start(*frame_);
+}
+
+std::optional<std::uint64_t> Warp::take_stack(int lane, std::uint64_t bytes, std::uint64_t align) {
+  const std::uint64_t at = (stack(lane) + align - 1) / align * align;
+  if (bytes > most_local_bytes || at + bytes > most_local_bytes) return std::nullopt;
+  if (!frame_->stack) {
+    frame_->stack = std::make_unique<std::array<std::uint64_t, warp_size>>();
+    frame_->stack->fill(stack_start(*frame_));
+  }
+  (*frame_->stack)[static_cast<std::size_t>(lane)] = at + bytes;
+  grow_local(at + bytes);
+  forget_local(lane, at, bytes);
+  return at;
+}
+
+bool Warp::restore_stack(int lane, std::uint64_t to) {
+  if (to < stack_start(*frame_) || to > stack(lane)) return false;
+  if (frame_->stack) (*frame_->stack)[static_cast<std::size_t>(lane)] = to;
+  return true;
+}
+
+void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask m) {
+  std::uint64_t bytes = callee.register_bytes;
+  for (const auto& frame : frames_)
+    bytes += frame->function->register_bytes;
+  const std::uint64_t local = local_end(*f.frame) + callee.local_bytes;
+  if (f.frame->depth >= deepest || bytes > most_frame_bytes || local > most_local_bytes) {
+    execution.found(Fault::StackOverflow, *this, i, first(m),
+                    "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
+                        ", with no stack left: an endless recursion");
+    execution.report.finished = false;
+    execution.stopped = true;
+    return;
+  }
+  Frame* caller = f.frame;
+  Frame* frame = push(callee, caller, f.at + 1, m);
+  const std::uint32_t* arguments =
+      caller->function->extras.data() + i.extra; // caller's offsets: returns, then parameters
+  const std::uint64_t from = caller->function->param_bytes, to = callee.param_bytes;
+  for (std::size_t k = 0; k < callee.params.size(); ++k)
+    for (Mask rest = m; rest; rest &= rest - 1) {
+      const auto l = static_cast<std::uint64_t>(first(rest));
+      std::memcpy(frame->params.data() + l * to + callee.params[k].offset,
+                  caller->params.data() + l * from + arguments[callee.returns.size() + k],
+                  callee.params[k].bytes);
+    }
+  if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
+  f.frame = frame;
+  f.lanes = m;
+  f.at = 0;
+}
+
+void Warp::leave(Fragment& f, Mask m) {
+  Frame& frame = *f.frame;
+  Frame* caller = frame.caller;
+  f.lanes &= ~m;
+  ++f.at;
+  if (!caller) {
+    exit_lanes(m);
+    return;
+  }
+  const Instruction& i = caller->function->code[frame.return_to - 1];
+  const std::uint32_t* arguments = caller->function->extras.data() + i.extra;
+  const std::uint64_t to = caller->function->param_bytes, from = frame.function->param_bytes;
+  for (std::size_t k = 0; k < frame.function->returns.size(); ++k)
+    for (Mask rest = m; rest; rest &= rest - 1) {
+      const auto l = static_cast<std::uint64_t>(first(rest));
+      std::memcpy(caller->params.data() + l * to + arguments[k],
+                  frame.params.data() + l * from + frame.function->returns[k].offset,
+                  frame.function->returns[k].bytes);
+    }
+  frame.lanes &= ~m;
+  place({caller, frame.return_to, m});
+}
+
+// Lanes that call one function go together.
+void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
+  const Fragment caller = f;
+  const std::uint64_t* address = reg<std::uint64_t>(i.a);
+  const std::uint32_t* taken = extras(i) + i.count; // how many results, their bytes; the same of parameters
+  const auto same = [](const std::vector<Function::Param>& have, const std::uint32_t*& want) {
+    bool equal = have.size() == *want;
+    for (std::size_t k = 0; k < *want; ++k)
+      equal = equal && have[k].bytes == want[k + 1];
+    want += *want + 1;
+    return equal;
+  };
+  f.lanes &= ~m;
+  ++f.at;
+  while (m && !execution.stopped) {
+    const std::uint64_t target = address[first(m)];
+    Mask group = 0;
+    for (Mask rest = m; rest; rest &= rest - 1)
+      if (address[first(rest)] == target) group |= rest & (~rest + 1);
+    m &= ~group;
+    const auto found = execution.program.by_address.find(target ^ code_window);
+    const Function* callee = found == execution.program.by_address.end()
+                                 ? nullptr
+                                 : execution.program.functions[found->second].get();
+    const std::uint32_t* want = taken;
+    const bool fits = callee && same(callee->returns, want) && same(callee->params, want);
+    if (!fits) {
+      execution.found(Fault::IllegalOperand, *this, i, first(group),
+                      callee ? "calls " + callee->name + ", which takes others than this call's parameters"
+                             : "calls " + std::to_string(target) + ", where no function is",
+                      static_cast<std::uint64_t>(std::popcount(group)));
+      exit_lanes(group);
+      continue;
+    }
+    Fragment part = caller;
+    part.lanes = group;
+    call(part, i, *callee, group);
+    place(part);
+  }
+}
+
+} // namespace kiln::emulator
