@@ -82,6 +82,9 @@ void Block::open_cluster_barrier() {
     all += b->alive_threads();
   if (leader.cluster_arrived < all) return;
   leader.cluster_arrived = 0;
+  for (Block* b : cluster)
+    for (auto& w : b->warps)
+      w->at_cluster = 0;
   ++leader.cluster_phase;
   if (execution.probe) execution.probe->cluster_opened(leader);
   for (Block* b : cluster)
@@ -153,19 +156,16 @@ void Block::open_barriers() {
   open_cluster_barrier();
   for (int id = 0; id < 16; ++id) {
     BarrierState& b = barriers[id];
+    if (!b.arrived && b.coming.empty()) continue;
+    for (auto& [index, lanes] : b.coming) // a warp has arrived when all its living lanes have
+      if (const Warp& w = *warps[static_cast<std::size_t>(index)]; lanes && !(w.alive() & ~lanes)) {
+        b.arrived += static_cast<std::uint32_t>(warp_size);
+        lanes = 0;
+      }
     if (!b.arrived || b.arrived < (b.expected ? b.expected : alive_threads())) continue;
-    const std::uint32_t exited = b.expected ? 0 : threads() - alive_threads();
     for (auto& w : warps)
       for (Fragment& f : w->fragments())
-        if (f.state == Fragment::State::AtBarrier && f.barrier == id) {
-          if (exited && !execution.stopped)
-            execution.found(Fault::BarrierDivergence, *w, f.frame->function->code[f.at],
-                            std::countr_zero(f.lanes),
-                            "waits for all threads of the block, and " + std::to_string(exited) +
-                                " of them have exited without coming here",
-                            static_cast<std::uint64_t>(std::popcount(f.lanes)));
-          w->release(f);
-        }
+        if (f.state == Fragment::State::AtBarrier && f.barrier == id) w->release(f);
     if (execution.probe) execution.probe->barrier_opened(*this, id);
     b = {};
   }

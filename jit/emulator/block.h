@@ -14,10 +14,14 @@
 
 namespace kiln::emulator {
 
+// One of the 16 of a block. Without a number of threads it opens when all that have not exited wait. With
+// one, it counts warps, 32 threads each: by .aligned instructions as they come, by others when all living
+// lanes of the warp have. Who has exited without coming here arrives with the rest of its warp, if there is
+// one.
 struct BarrierState {
-  Mask unused = 0;
   std::uint32_t arrived = 0;  // threads
   std::uint32_t expected = 0; // threads; 0: all of the block
+  std::map<int, Mask> coming; // lanes of warps of which not all have come
   std::uint32_t red_count = 0, red_true = 0;
   int line = 0;
 };

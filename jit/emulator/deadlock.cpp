@@ -160,6 +160,8 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
             text += ", where " + std::to_string(s.arrived) + " of " +
                     std::to_string(s.expected ? s.expected : b->alive_threads()) +
                     " threads are at barrier " + std::to_string(f.barrier);
+            if (auto c = s.coming.find(w->index); c != s.coming.end() && c->second)
+              text += ", and this warp counts when all its lanes have come";
           } else if (partial) {
             text += ", which all lanes of a warp must execute together";
           } else {

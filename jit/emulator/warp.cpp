@@ -355,6 +355,8 @@ bool Warp::meet(Fragment& waiting) {
 void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
   ++execution.events;
+  block.cluster.front()->cluster_arrived -= static_cast<std::uint32_t>(std::popcount(lanes & at_cluster));
+  at_cluster &= ~lanes; // the others do not wait for it, nor is it one of them
   for (auto& frame : frames_)
     frame->lanes &= ~lanes;
   if (execution.probe) execution.probe->lanes_exited(*this, lanes);

@@ -124,6 +124,7 @@ public:
   std::uint32_t wgmma_fences = 0;            // executed so far
   std::uint32_t registers_per_thread = 0;
   std::uint32_t cluster_phase[warp_size] = {}; // in which a lane arrived at the cluster's barrier
+  Mask at_cluster = 0;                         // lanes that have arrived there in the phase that goes on
 
 private:
   bool select();

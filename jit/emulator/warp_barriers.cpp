@@ -22,6 +22,7 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
       cluster_phase[first(rest)] = leader.cluster_phase;
     ++execution.events;
     leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
+    at_cluster |= m;
     ++f.at;
     block.open_barriers();
     return;
@@ -86,7 +87,7 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
     return;
   }
   BarrierState& barrier = block.barriers[id];
-  if (barrier.arrived && barrier.expected != expected)
+  if ((barrier.arrived || !barrier.coming.empty()) && barrier.expected != expected)
     execution.found(Fault::BarrierDivergence, *this, i, lane,
                     "waits at barrier " + std::to_string(id) + " for " +
                         (expected ? std::to_string(expected) : "all") + " threads, while others (line " +
@@ -96,7 +97,12 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   barrier.line = i.line;
   barrier.expected = expected;
   const auto here = static_cast<std::uint32_t>(std::popcount(m));
-  barrier.arrived += expected && i.target == no_register ? static_cast<std::uint32_t>(warp_size) : here;
+  if (!expected)
+    barrier.arrived += here;
+  else if (i.target == no_register)
+    barrier.arrived += static_cast<std::uint32_t>(warp_size);
+  else
+    barrier.coming[index] |= m;
   if (i.mode >= 2) {
     const Mask p = pred(i.c) ^ (i.mode2 ? all_lanes : 0);
     barrier.red_count += here;

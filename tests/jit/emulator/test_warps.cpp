@@ -168,6 +168,93 @@ TEST_CASE("who waits where is said when nobody can go on", "[emulator]") {
   CHECK(has(r.report, Fault::Budget, "100000 instructions"));
 }
 
+// From sm_70 on a barrier of the whole block waits for the threads that have not exited, and only for those.
+TEST_CASE("who has exited is not waited for", "[emulator]") {
+  for (const char* wait :
+       {"bar.sync 0;", "barrier.sync 0;", "barrier.sync.aligned 0;", "bar.red.popc.u32 %r5, 0, %p2;"})
+    for (std::uint32_t gone : {1u, 20u, 32u, 50u, 96u, 127u})
+      for (std::uint64_t seed = 0; seed < 4; ++seed) {
+        CAPTURE(wait, gone, seed);
+        const auto r =
+            run_small("setp.lt.u32 %p1, %r0, " + std::to_string(gone) + R"(; setp.eq.u32 %p2, %r0, 127;
+          .shared .align 4 .u32 s; @%p1 exit; @%p2 st.shared.u32 [s], 41; )" +
+                          wait + R"(
+          ld.shared.u32 %r1, [s]; add.u32 %r1, %r1, 1; st.global.u32 [%x0], %r1;)",
+                      128, {.seed = seed, .checks = emulator::Checks::all()});
+        INFO(r.report.text());
+        REQUIRE(r.report.ok());
+        for (std::uint32_t t = 0; t < 128; ++t)
+          CHECK(r.out[t] == (t < gone ? 0 : 42));
+      }
+}
+
+TEST_CASE("a number of threads counts warps whose living lanes have come", "[emulator]") {
+  // 8 lanes of each of two warps have exited, and 64 threads are waited for.
+  const auto kernel = [](const std::string& wait) {
+    return "and.b32 %r1, %r0, 31; setp.lt.u32 %p1, %r1, 8; setp.eq.u32 %p2, %r0, 40; .shared .align 4 .u32 "
+           "s; @%p1 exit; "
+           "@%p2 st.shared.u32 [s], 41; " +
+           wait + " ld.shared.u32 %r2, [s]; st.global.u32 [%x0], %r2;";
+  };
+  for (const char* wait :
+       {"bar.sync 1, 64;", "barrier.sync 1, 64;",
+        // the lanes of a warp come by different instructions
+        "setp.lt.u32 %p3, %r1, 20; @%p3 bra A; barrier.sync 1, 64; bra B; A: barrier.sync 1, 64; B:"})
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      CAPTURE(wait, seed);
+      const auto r = run_small(kernel(wait), 64, {.seed = seed, .checks = emulator::Checks::all()});
+      INFO(r.report.text());
+      REQUIRE(r.report.ok());
+      for (std::uint32_t t = 0; t < 64; ++t)
+        CHECK(r.out[t] == (t % 32 < 8 ? 0 : 41));
+    }
+  // A warp that exited as a whole never comes, and half of the lanes of four warps are not two warps.
+  for (const char* text : {"setp.ge.u32 %p1, %r0, 32; @%p1 exit; bar.sync 1, 64;",
+                           "setp.ge.u32 %p1, %r0, 32; @%p1 exit; barrier.sync 1, 64;",
+                           "and.b32 %r1, %r0, 31; setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 1, 64; "
+                           "bra B; A: barrier.sync 2, 64; B:"}) {
+    CAPTURE(text);
+    const auto r = run_small(text, 128);
+    INFO(r.report.text());
+    CHECK_FALSE(r.report.finished);
+    CHECK(has(r.report, Fault::Deadlock, "barrier 1"));
+    if (text[0] == 'a') CHECK(has(r.report, Fault::Deadlock, "counts when all its lanes have come"));
+  }
+}
+
+TEST_CASE("who exits between arriving at the cluster's barrier and its end is not one of those waited for",
+          "[emulator]") {
+  // In each block a thread arrives and exits; the others see what the last one to arrive has written.
+  const std::string text = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out) .reqnctapercluster 2
+{
+  .reg .b32 %r<8>; .reg .b64 %x<4>; .reg .pred %p<4>; .shared .align 4 .u32 s;
+  ld.param.u64 %x0, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, s; mapa.shared::cluster.u32 %r3, %r2, 1;
+  setp.gt.u32 %p0, %r0, 3; mov.u32 %r6, 0; @%p0 bra LATE;
+  barrier.cluster.arrive; exit;
+LATE: setp.eq.u32 %p1, %r0, 4; setp.eq.and.u32 %p1, %r1, 1, %p1; @!%p1 bra COME;
+SPIN: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 3000; @%p2 bra SPIN;
+  st.shared.u32 [%r2], %r6;
+COME: barrier.cluster.arrive; barrier.cluster.wait; ld.shared::cluster.u32 %r4, [%r3]; mad.lo.u32 %r5, %r1, 8, %r0; mad.wide.u32 %x1, %r5, 4, %x0;
+  st.global.u32 [%x1], %r4; barrier.cluster.arrive; barrier.cluster.wait;
+})";
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    emulator::Gpu gpu({.arch = "sm_90a", .seed = seed, .checks = emulator::Checks::all()});
+    std::vector<std::uint32_t> out(16);
+    const std::uint64_t words[] = {gpu.allocate(64)};
+    const auto report =
+        gpu.launch(emulator::Module::parse(text, "leaves.ptx"), "k", {.grid = {2}, .block = {8}}, words);
+    INFO(report.text());
+    REQUIRE(report.ok());
+    gpu.read(out.data(), words[0], 64);
+    for (std::uint32_t t = 0; t < 16; ++t)
+      if (t % 8 > 3) CHECK(out[t] == 3000);
+  }
+}
+
 TEST_CASE("wrong accesses are reported with place and thread, and the kernel goes on", "[emulator]") {
   auto r = run_small("add.u64 %x1, %x0, 8; st.global.u32 [%x1], %r0; ld.global.u32 %r1, [%out+128]; "
                      "st.global.u32 [%x0], %r0;",
