@@ -2,8 +2,8 @@
 //
 //   KILN_DIM(BM); KILN_DIM(BN);      // at namespace scope; libraries declare theirs in their own namespace
 //   Tile<float, BM, BN>              // in types
-//   zeros<float>(BM, BN * 2_c)       // in calls; constants are literals, products and quotients are
-//   dimensions Config{BM = 128, BN = 256}       // sizes are bound when a kernel is compiled
+//   zeros<float>(BM, BN * 2_c)       // in calls; 2_c is a constant, products and quotients are dimensions
+//   Config{BM = 128, BN = 256}       // sizes are bound when a kernel is compiled
 //
 // Two dimensions are equal exactly if their names and factors are: sizes that happen to be equal do not make
 // them so.

@@ -1,8 +1,7 @@
 // Fused elementwise ops on matrices.
 //
 //   ops::activation(stream, x, y, ops::Activation::gelu);         // y = gelu(x); y may be x
-//   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up, the middle of a
-//   SwiGLU block
+//   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up, as in SwiGLU
 //
 // f32, f64, bf16 and f16, computed in f32 (f64 in f64). Any strides; contiguous matrices are fastest. For
 // other expressions write `assign` (see jit/runtime/assign.h). UserError if the extents differ, or if y

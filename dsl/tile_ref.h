@@ -1,0 +1,354 @@
+// What view.tile and view.at give: a tile of a view, or single elements of one, to load, store or update.
+#pragma once
+
+#include <kiln/dsl/detail/memory_operands.h>
+
+namespace kiln {
+
+// What an atomic orders, and among whom; see SEMANTICS.md.
+enum class Order : std::uint8_t { relaxed, acquire, release, acq_rel };
+enum class Scope : std::uint8_t { cta, gpu, sys };
+struct AtomicOptions {
+  Order order = Order::acq_rel;
+  Scope scope = Scope::gpu;
+};
+
+namespace detail {
+inline constexpr const char* order_names[] = {"relaxed", "acquire", "release", "acq_rel"};
+inline constexpr const char* scope_names[] = {"cta", "gpu", "sys"};
+} // namespace detail
+
+// A tile of a view, or single elements of one, before it is loaded or stored.
+template <class T, int Rank, class S> class TileRef {
+public:
+  using element = std::remove_const_t<T>;
+  using tile_type = detail::tile_t<element, S>;
+  using Loc = detail::Location;
+
+  tile_type load(Loc loc = Loc::current()) const {
+    return load_with(detail::NoMask{}, detail::NoOther{}, loc);
+  }
+  template <class M>
+    requires detail::Operand<M>
+  tile_type load(const M& mask, Loc loc = Loc::current()) const {
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return load_with(mask, detail::NoOther{}, loc);
+  }
+  template <class M, class O>
+    requires detail::Operand<M> && detail::Operand<O>
+  tile_type load(const M& mask, const O& other, Loc loc = Loc::current()) const {
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_other<O, T>(), "other must have the view's dtype: write cast<T>(other)");
+    static_assert(detail::fits_shape<O, S>(), "the dimensions of other must be those of the tile, or 1");
+    return load_with(mask, other, loc);
+  }
+  // What lies outside the view reads as `other`.
+  template <class O>
+    requires detail::Operand<O>
+  tile_type load_or(const O& other, Loc loc = Loc::current()) const {
+    static_assert(detail::is_other<O, T>(), "other must have the view's dtype: write cast<T>(other)");
+    static_assert(detail::fits_shape<O, S>(), "the dimensions of other must be those of the tile, or 1");
+    return load_with(detail::NoMask{}, other, loc);
+  }
+
+  template <class V>
+    requires detail::Operand<V>
+  void store(const V& value, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    store_with(value, detail::NoMask{}, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  void store(const V& value, const M& mask, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    store_with(value, mask, loc);
+  }
+
+  // Atomic read, modify, write; returns the values before (zero where nothing was accessed). Written out, so
+  // that a mistake's message has no macro in it.
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_add(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("add", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_add(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("add", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_min(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("min", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_min(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("min", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_max(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("max", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_max(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("max", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_and(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("and", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_and(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("and", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_or(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("or", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_or(const V& value, const M& mask, AtomicOptions options = {},
+                      Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("or", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_xor(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("xor", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_xor(const V& value, const M& mask, AtomicOptions options = {},
+                       Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("xor", value, mask, options, loc);
+  }
+  template <class V>
+    requires detail::Operand<V>
+  tile_type atomic_exchange(const V& value, AtomicOptions options = {}, Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    return atomic("xchg", value, detail::NoMask{}, options, loc);
+  }
+  template <class V, class M>
+    requires detail::Operand<V> && detail::Operand<M>
+  tile_type atomic_exchange(const V& value, const M& mask, AtomicOptions options = {},
+                            Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+    static_assert(detail::fits_shape<M, S>(), "the mask's dimensions must be those of the tile, or 1");
+    return atomic("xchg", value, mask, options, loc);
+  }
+  // Writes `desired` where memory holds `expected`.
+  template <class E, class V>
+    requires detail::Operand<E> && detail::Operand<V>
+  tile_type atomic_compare_exchange(const E& expected, const V& desired, AtomicOptions options = {},
+                                    Loc loc = Loc::current()) const {
+    static_assert(!std::is_const_v<T>,
+                  "the view is read-only: declare the parameter as View<T, Rank> to write to it");
+    static_assert(detail::is_other<V, T>(),
+                  "the stored value's dtype is not the view's: write cast<T>(value)");
+    static_assert(detail::fits_shape<V, S>(),
+                  "the stored value's dimensions must be those of the tile, or 1");
+    static_assert(detail::is_other<E, T>() && detail::fits_shape<E, S>(),
+                  "the expected value must have the view's dtype, and the tile's dimensions or 1");
+    detail::set_location(loc);
+    if constexpr (detail::can_store<V, S, T> && detail::can_store<E, S, T>) {
+      detail::Handle mask = mask_handle();
+      return tile_type(detail::emit_atomic_cas(ptrs_handle(), detail::as_operand<element>(expected).record(),
+                                               detail::as_operand<element>(desired).record(), &mask, info(),
+                                               detail::order_names[static_cast<int>(options.order)],
+                                               detail::scope_names[static_cast<int>(options.scope)]));
+    } else {
+      return tile_type(Poison{});
+    }
+  }
+
+  // The addresses of the elements, for kiln::raw; those outside the view included.
+  detail::tile_t<T*, S> ptrs(Loc loc = Loc::current()) const {
+    detail::set_location(loc);
+    return detail::tile_t<T*, S>(ptrs_handle());
+  }
+  // True inside the view.
+  detail::tile_t<bool, S> mask(Loc loc = Loc::current()) const {
+    detail::set_location(loc);
+    return detail::tile_t<bool, S>(mask_handle());
+  }
+
+  // To be told where one is used as a value or assigned.
+  using kiln_element = element;
+  using kiln_shape = S;
+  static constexpr int nodes = 1;
+  tile_type kiln_snapshot() const {
+    static_assert(detail::never<S>, "a tile of a view is no value yet: write view.tile(...).load()");
+    return tile_type(Poison{});
+  }
+  detail::Handle record(Loc = {}) const { return kiln_snapshot().record(); }
+  template <class V> void operator=(const V&) const {
+    static_assert(detail::never<V>, "a tile of a view is written by view.tile(...).store(value)");
+  }
+
+  // Internal: filled by View::tile and View::at.
+  detail::Handle view;
+  detail::Handle offsets[Rank];
+  int axes[Rank + 1];
+  const bool elements; // const: `a.tile(m) = b.tile(m)` copies no memory, so it must not compile
+
+private:
+  static const detail::TypeInfo& info() { return detail::type_info<element, S>; }
+  detail::TileAccess access() const { return {view, offsets, Rank, axes, S::rank, elements}; }
+  detail::Handle ptrs_handle() const { return detail::emit_view_ptrs(access(), detail::type_info<T*, S>); }
+  detail::Handle mask_handle() const { return detail::emit_view_mask(access(), detail::type_info<bool, S>); }
+  template <class M, class O> tile_type load_with(const M& mask, const O& other, Loc loc) const {
+    detail::set_location(loc);
+    detail::MaskHandle<S, M> m(mask);
+    detail::OtherHandle<S, element, O> o(other);
+    return tile_type(detail::emit_view_load(access(), m.get(), o.get(), info()));
+  }
+  template <class V, class M> void store_with(const V& value, const M& mask, Loc loc) const {
+    detail::set_location(loc);
+    if constexpr (detail::can_store<V, S, T>) {
+      detail::Handle v = detail::as_operand<element>(value).record();
+      detail::MaskHandle<S, M> m(mask);
+      detail::emit_view_store(access(), v, m.get(), info());
+    }
+  }
+  template <class V, class M>
+  tile_type atomic(const char* kind, const V& value, const M& mask, AtomicOptions options, Loc loc) const {
+    detail::set_location(loc);
+    if constexpr (detail::can_store<V, S, T>) {
+      detail::Handle v = detail::as_operand<element>(value).record();
+      detail::MaskHandle<S, M> m(mask);
+      detail::Handle inside = mask_handle();
+      if (m.get())
+        inside = detail::emit_elementwise(ir::Opcode::And, {inside, *m.get()}, DType::Bool,
+                                          detail::type_info<bool, S>);
+      return tile_type(detail::emit_atomic(ptrs_handle(), v, &inside, info(), kind,
+                                           detail::order_names[static_cast<int>(options.order)],
+                                           detail::scope_names[static_cast<int>(options.scope)]));
+    } else {
+      return tile_type(Poison{});
+    }
+  }
+};
+
+template <class T, int R, class... D>
+Tile(const TileRef<T, R, detail::Shape<D...>>&) -> Tile<std::remove_const_t<T>, D{}...>;
+
+} // namespace kiln
