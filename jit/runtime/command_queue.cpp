@@ -53,7 +53,7 @@ void CommandQueue::start() {
 }
 
 void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, EnqueueOptions options) {
-  if (failed()) std::rethrow_exception(error());
+  error_.check();
   if (options.small && idle() && take_role()) {
     bool still_idle = idle();
     if (still_idle) run(fn, payload);
@@ -106,15 +106,11 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
 void CommandQueue::run(CommandFn fn, void* payload) noexcept {
   const CommandQueue* outer = running;
   running = this;
-  bool discard = failed_.load(std::memory_order_relaxed);
+  bool discard = failed();
   try {
     fn(payload, discard ? CommandAction::Discard : CommandAction::Run);
   } catch (...) {
-    if (!discard) {
-      std::lock_guard lock(error_mutex_);
-      error_ = std::current_exception();
-      failed_.store(true, std::memory_order_release);
-    }
+    if (!discard) error_.keep(std::current_exception());
   }
   running = outer;
 }
@@ -212,22 +208,19 @@ void CommandQueue::synchronize() {
     throw UserError("a stream's command synchronizes with its own stream, which would wait for ever; "
                     "use an event or another stream");
   drain();
-  if (failed()) std::rethrow_exception(error());
-}
-
-std::exception_ptr CommandQueue::error() const {
-  std::lock_guard lock(error_mutex_);
-  if (error_) return error_;
-  return std::make_exception_ptr(UserError("the stream's error was cleared during this call; launch again"));
+  error_.check();
 }
 
 void CommandQueue::clear_error() {
   if (runs_here())
     throw UserError("a stream's command clears its own stream's error; do so after synchronize()");
   drain();
-  std::lock_guard lock(error_mutex_);
-  error_ = nullptr;
-  failed_.store(false, std::memory_order_release);
+  error_.clear();
+}
+
+std::exception_ptr CommandQueue::finish() noexcept {
+  drain();
+  return error_.untold();
 }
 
 void CommandQueue::reset_in_child() noexcept {
@@ -243,7 +236,7 @@ void CommandQueue::reset_in_child() noexcept {
   started_.store(false, std::memory_order_relaxed);
   has_thread_ = false;
   new (&start_mutex_) std::mutex;
-  new (&error_mutex_) std::mutex;
+  error_.reset_in_child();
 }
 
 } // namespace kiln::detail

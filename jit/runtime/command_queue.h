@@ -7,6 +7,7 @@
 // when the role is taken.
 #pragma once
 
+#include <kiln/jit/runtime/command_error.h>
 #include <kiln/jit/runtime/fork.h>
 #include <kiln/jit/runtime/stream.h>
 
@@ -29,9 +30,10 @@ public:
   void synchronize();
   void drain() noexcept; // as synchronize, but leaves the error alone
   bool idle() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_seq_cst); }
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
-  std::exception_ptr error() const;
+  bool failed() const { return error_.failed(); }
   void clear_error();
+  // Before destruction: waits, and returns the error that nobody was told of; null if there is none.
+  std::exception_ptr finish() noexcept;
   // True on a thread that runs a command of this queue now.
   bool runs_here() const;
 
@@ -63,7 +65,6 @@ private:
   alignas(64) std::atomic<std::uint64_t> head_{0};
   alignas(64) std::atomic<std::uint32_t> role_{0}; // 1: someone executes
   std::atomic<std::uint32_t> parked_{0};           // 1: the worker sleeps on this word
-  std::atomic<bool> failed_{false};
   std::atomic<bool> started_{false};
   std::atomic<bool> stop_{false};
   alignas(64) std::atomic<std::uint64_t> wake_at_{~std::uint64_t{0}}; // lowest head that a sleeper awaits
@@ -72,8 +73,7 @@ private:
   bool has_thread_ = false;
   pthread_t thread_{};
   std::mutex start_mutex_;
-  mutable std::mutex error_mutex_;
-  std::exception_ptr error_;
+  CommandError error_;
 };
 
 } // namespace kiln::detail

@@ -35,9 +35,9 @@ std::string message_of(const std::exception_ptr& error) {
 
 template <class Q> void close(std::unique_ptr<Q>& queue) noexcept {
   if (!queue) return;
-  queue->drain();
   try {
-    if (queue->failed()) log_error("a stream was destroyed with an error: " + message_of(queue->error()));
+    if (std::exception_ptr error = queue->finish())
+      log_error("a stream was destroyed with an error: " + message_of(error));
   } catch (...) {
   } // no memory for the message: nothing is left to do in a destructor
   queue.reset();

@@ -100,6 +100,17 @@ TEST_CASE("an error that nobody asks a CUDA stream for is logged") {
   CHECK(log.lines()[0] == "error: a stream was destroyed with an error: the host function is unhappy");
 }
 
+TEST_CASE("an error that a CUDA stream threw is not logged") {
+  FreshFake fresh;
+  LogCapture log;
+  {
+    Stream stream(Device::cuda(0));
+    stream.host_function(fail, nullptr);
+    CHECK_THROWS_WITH(stream.synchronize(), "the host function is unhappy");
+  }
+  CHECK(log.lines().empty());
+}
+
 TEST_CASE("a host function that uses CUDA is told that it must not") {
   FreshFake fresh;
   struct Shared {

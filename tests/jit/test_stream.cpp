@@ -239,6 +239,31 @@ TEST_CASE("a stream destroyed with an error logs it") {
   CHECK(captured.lines()[0] == "error: a stream was destroyed with an error: nobody asked");
 }
 
+TEST_CASE("a stream's error is logged only where it was not thrown") {
+  LogCapture captured;
+  ScopedOptions scope(Options{});
+  auto fail = [](void*) { throw UserError("unhappy"); };
+  {
+    Stream synchronized, launched;
+    synchronized.host_function(fail, nullptr);
+    CHECK_THROWS_WITH(synchronized.synchronize(), "unhappy");
+    launched.host_function(fail, nullptr);
+    while (!launched.failed()) {
+    }
+    CHECK_THROWS_WITH(launched.host_function(fail, nullptr), "unhappy");
+  }
+  CHECK(captured.lines().empty());
+  { // the next error is news
+    Stream stream;
+    stream.host_function(fail, nullptr);
+    CHECK_THROWS_WITH(stream.synchronize(), "unhappy");
+    stream.clear_error();
+    stream.host_function([](void*) { throw UserError("unhappy again"); }, nullptr);
+  }
+  REQUIRE(captured.lines().size() == 1);
+  CHECK(captured.lines()[0] == "error: a stream was destroyed with an error: unhappy again");
+}
+
 TEST_CASE("a command that waits for its own stream is an error, not a deadlock") {
   Stream stream;
   stream.host_function([](void* s) { static_cast<Stream*>(s)->synchronize(); }, &stream);

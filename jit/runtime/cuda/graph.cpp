@@ -4,8 +4,6 @@
 #include <kiln/jit/runtime/cuda/current.h>
 #include <kiln/jit/runtime/cuda/queue.h>
 
-#include <utility>
-
 namespace kiln::cuda {
 
 GraphCapture::GraphCapture(Stream& stream, std::source_location here) : queue_(queue_of(stream)) {
@@ -43,43 +41,33 @@ Graph GraphCapture::end() {
   device.check(driver.cuStreamEndCapture(queue_.handle(), &recorded), "cuStreamEndCapture",
                &queue_.history());
   Graph graph;
-  graph.device_ = &device;
   std::size_t nodes = 0;
+  GraphExecHandle exec = nullptr;
   Result result = driver.cuGraphGetNodes(recorded, nullptr, &nodes);
-  if (result == Result::Success) result = driver.cuGraphInstantiateWithFlags(&graph.exec_, recorded, 0);
+  if (result == Result::Success) result = driver.cuGraphInstantiateWithFlags(&exec, recorded, 0);
   driver.cuGraphDestroy(recorded); // the instance is a copy
   device.check(result, "cuGraphInstantiateWithFlags");
+  graph.exec_ = {exec, Graph::Destroy{&device}};
   graph.size_ = static_cast<std::int64_t>(nodes);
   return graph;
 }
 
-Graph::~Graph() {
-  if (exec_) clean_up(*device_, [&] { device_->driver().cuGraphExecDestroy(exec_); });
-}
-
-Graph::Graph(Graph&& other) noexcept
-    : device_(other.device_), exec_(std::exchange(other.exec_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-Graph& Graph::operator=(Graph&& other) noexcept {
-  Graph taken(std::move(other));
-  std::swap(device_, taken.device_);
-  std::swap(exec_, taken.exec_);
-  std::swap(size_, taken.size_);
-  return *this;
+void Graph::Destroy::operator()(GraphExecHandle exec) const noexcept {
+  clean_up(*device, [&] { device->driver().cuGraphExecDestroy(exec); });
 }
 
 void Graph::launch(Stream& stream, std::source_location here) {
   if (!exec_) throw UserError(here, "launch of a graph that holds nothing; capture one first");
   Queue& queue = queue_of(stream);
-  if (&queue.device() != device_)
-    throw UserError(here, "a graph of " + device_->name() + " is launched on a stream of " +
+  DeviceState& device = *exec_.get_deleter().device;
+  if (&queue.device() != &device)
+    throw UserError(here, "a graph of " + device.name() + " is launched on a stream of " +
                               queue.device().name() + "; use a stream of its own device");
-  Current current(*device_);
-  if (queue.failed()) std::rethrow_exception(queue.error());
+  Current current(device);
+  queue.check_commands();
   queue.history().add({"a captured graph", here});
-  device_->history().add({"a captured graph", here});
-  device_->check(device_->driver().cuGraphLaunch(exec_, queue.handle()), "cuGraphLaunch", &queue.history());
+  device.history().add({"a captured graph", here});
+  device.check(device.driver().cuGraphLaunch(exec_.get(), queue.handle()), "cuGraphLaunch", &queue.history());
 }
 
 } // namespace kiln::cuda

@@ -12,7 +12,9 @@
 #include <kiln/jit/runtime/cuda/api.h>
 #include <kiln/jit/runtime/stream.h>
 
+#include <memory>
 #include <source_location>
+#include <type_traits>
 
 namespace kiln::cuda {
 
@@ -22,21 +24,19 @@ class Queue;
 // Thread-safe but for moves and destruction; launches of one graph run one after the other.
 class Graph {
 public:
-  Graph() = default;
-  ~Graph();
-  Graph(Graph&& other) noexcept;
-  Graph& operator=(Graph&& other) noexcept;
-
   // Commands: kernels, copies, memsets and the like.
-  std::int64_t size() const { return size_; }
+  std::int64_t size() const { return exec_ ? size_ : 0; }
   // Queues all of it on a stream of its device. UserError if the graph is empty-handed or the stream is of
   // another device; errors of its commands come as those of any others, named as the graph's.
   void launch(Stream& stream, std::source_location here = std::source_location::current());
 
 private:
   friend class GraphCapture;
-  DeviceState* device_ = nullptr;
-  GraphExecHandle exec_ = nullptr;
+  struct Destroy {
+    DeviceState* device;
+    void operator()(GraphExecHandle exec) const noexcept;
+  };
+  std::unique_ptr<std::remove_pointer_t<GraphExecHandle>, Destroy> exec_{nullptr, Destroy{nullptr}};
   std::int64_t size_ = 0;
 };
 

@@ -26,7 +26,7 @@ bool HostCommands::take(Command* command) {
 
 void HostCommands::enqueue(DeviceState& device, StreamHandle stream, CommandFn fn, const void* payload,
                            std::size_t bytes, const LaunchHistory& suspects) {
-  if (failed()) std::rethrow_exception(error());
+  error_.check();
   auto command = std::make_unique<Command>();
   command->owner = shared_from_this();
   command->fn = fn;
@@ -54,7 +54,7 @@ void HostCommands::run(void* argument) noexcept {
   std::unique_ptr<Command> owned(command);
   InHostFunction mark;
   std::shared_ptr<HostCommands> self = command->owner;
-  self->call(*command, self->failed() ? CommandAction::Discard : CommandAction::Run);
+  self->call(*command, self->error_.failed() ? CommandAction::Discard : CommandAction::Run);
 }
 
 void HostCommands::call(Command& command, CommandAction action) noexcept {
@@ -63,11 +63,7 @@ void HostCommands::call(Command& command, CommandAction action) noexcept {
   try {
     command.fn(command.payload.get(), action);
   } catch (...) {
-    if (action == CommandAction::Run) {
-      std::lock_guard lock(mutex_);
-      error_ = std::current_exception();
-      failed_.store(true, std::memory_order_release);
-    }
+    if (action == CommandAction::Run) error_.keep(std::current_exception());
   }
   running = outer;
 }
@@ -91,18 +87,6 @@ void HostCommands::discard_all() noexcept {
     } catch (...) { // no memory to remember it with
     }
   }
-}
-
-std::exception_ptr HostCommands::error() const {
-  std::lock_guard lock(mutex_);
-  if (error_) return error_;
-  return std::make_exception_ptr(UserError("the stream's error was cleared during this call; launch again"));
-}
-
-void HostCommands::clear_error() {
-  std::lock_guard lock(mutex_);
-  error_ = nullptr;
-  failed_.store(false, std::memory_order_release);
 }
 
 } // namespace kiln::cuda

@@ -1,10 +1,10 @@
 // Commands of the host in the order of a CUDA stream. Not for users.
 #pragma once
 
+#include <kiln/jit/runtime/command_error.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/stream.h>
 
-#include <exception>
 #include <memory>
 #include <vector>
 
@@ -22,9 +22,7 @@ public:
   // For a failed device: discards what the driver will not run.
   void discard_all() noexcept;
 
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
-  std::exception_ptr error() const;
-  void clear_error();
+  detail::CommandError& error() { return error_; }
   bool runs_here() const; // on a thread that runs a command of this stream now
 
 private:
@@ -35,8 +33,7 @@ private:
 
   mutable std::mutex mutex_; // guards what follows
   std::vector<Command*> pending_;
-  std::exception_ptr error_;
-  std::atomic<bool> failed_{false};
+  detail::CommandError error_; // guards itself
 };
 
 } // namespace kiln::cuda

@@ -156,7 +156,7 @@ void launch(Stream& stream, const Function& function, Size3 grid, Size3 block, s
   if (clustered) checker.check_cluster(attributes.cluster, grid);
 
   Current current(device);
-  if (queue.failed()) std::rethrow_exception(queue.error());
+  queue.check_commands();
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   function.allow_shared(shared_bytes);
   if (clustered && volume(attributes.cluster) > portable_cluster) function.allow_large_clusters();

@@ -5,8 +5,6 @@
 #include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/cuda/reach.h>
 
-#include <utility>
-
 namespace kiln::cuda {
 
 namespace {
@@ -217,36 +215,25 @@ int device_of_pointer(const void* pointer) {
 // --- Pinned host memory ------------------------------------------------------------------------------------
 
 PinnedBuffer::PinnedBuffer(DeviceState& device, std::int64_t bytes, std::source_location here)
-    : device_(&device), bytes_(bytes) {
+    : bytes_(bytes) {
   if (bytes < 0)
     throw UserError(here,
                     "PinnedBuffer of " + std::to_string(bytes) + " bytes; the size must not be negative");
   if (bytes == 0) return;
   Current current(device);
-  Result result =
-      device.driver().cuMemHostAlloc(&data_, static_cast<std::size_t>(bytes), host_alloc_portable);
+  void* data = nullptr;
+  Result result = device.driver().cuMemHostAlloc(&data, static_cast<std::size_t>(bytes), host_alloc_portable);
   if (result == Result::OutOfMemory)
     throw UserError(here, "no memory for a PinnedBuffer of " + std::to_string(bytes) +
                               " bytes; use a smaller one, or pageable memory");
   if (result != Result::Success)
     device.check(result, bytes_call("cuMemHostAlloc", static_cast<std::uint64_t>(bytes)));
+  data_ = {data, Free{&device}};
 }
 
-PinnedBuffer::~PinnedBuffer() {
+void PinnedBuffer::Free::operator()(void* data) const noexcept {
   forget_reachable();
-  if (data_) clean_up(*device_, [&] { device_->driver().cuMemFreeHost(data_); });
-}
-
-PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
-    : device_(other.device_), data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
-
-PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
-  PinnedBuffer taken(std::move(other));
-  std::swap(device_, taken.device_);
-  std::swap(data_, taken.data_);
-  std::swap(bytes_, taken.bytes_);
-  return *this;
+  clean_up(*device, [&] { device->driver().cuMemFreeHost(data); });
 }
 
 } // namespace kiln::cuda

@@ -9,6 +9,7 @@
 #include <kiln/jit/runtime/cuda/device_state.h>
 
 #include <cstdint>
+#include <memory>
 #include <source_location>
 #include <vector>
 
@@ -69,16 +70,16 @@ public:
   // UserError if `bytes` is negative or there is no such memory, TargetError for other failures.
   PinnedBuffer(DeviceState& device, std::int64_t bytes,
                std::source_location here = std::source_location::current());
-  ~PinnedBuffer();
-  PinnedBuffer(PinnedBuffer&& other) noexcept;
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
 
-  void* data() const { return data_; }
-  std::int64_t size() const { return bytes_; }
+  void* data() const { return data_.get(); }
+  std::int64_t size() const { return data_ ? bytes_ : 0; }
 
 private:
-  DeviceState* device_ = nullptr;
-  void* data_ = nullptr;
+  struct Free {
+    DeviceState* device;
+    void operator()(void* data) const noexcept;
+  };
+  std::unique_ptr<void, Free> data_{nullptr, Free{nullptr}};
   std::int64_t bytes_ = 0;
 };
 

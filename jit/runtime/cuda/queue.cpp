@@ -55,7 +55,7 @@ void Queue::synchronize() {
   if (is_sticky(result)) commands_->discard_all();
   device_.check(result, "Stream::synchronize", &history_);
   history_.clear();
-  if (commands_->failed()) std::rethrow_exception(commands_->error());
+  check_commands();
 }
 
 void Queue::drain() noexcept {
@@ -73,13 +73,16 @@ bool Queue::idle() const {
   return device_.driver().cuStreamQuery(handle_) != Result::NotReady;
 }
 
-std::exception_ptr Queue::error() const {
+std::exception_ptr Queue::finish() noexcept {
+  const bool was_lost = device_.lost();
+  drain();
+  if (was_lost || !device_.lost()) return commands_->error().untold();
   try {
     device_.check_usable();
   } catch (...) {
     return std::current_exception();
   }
-  return commands_->error();
+  return nullptr;
 }
 
 void Queue::clear_error() {
@@ -89,12 +92,12 @@ void Queue::clear_error() {
   check_not_capturing("clear_error");
   device_.check(device_.driver().cuStreamSynchronize(handle_), "Stream::clear_error", &history_);
   history_.clear();
-  commands_->clear_error();
+  commands_->error().clear();
 }
 
 void Queue::copy(void* to, const void* from, std::int64_t bytes) {
   Current current(device_);
-  if (commands_->failed()) std::rethrow_exception(commands_->error());
+  check_commands();
   Result result =
       device_.driver().cuMemcpyAsync(address(to), address(from), static_cast<std::size_t>(bytes), handle_);
   if (result != Result::Success)
@@ -103,7 +106,7 @@ void Queue::copy(void* to, const void* from, std::int64_t bytes) {
 
 void Queue::fill(void* to, unsigned char value, std::int64_t bytes) {
   Current current(device_);
-  if (commands_->failed()) std::rethrow_exception(commands_->error());
+  check_commands();
   Result result =
       device_.driver().cuMemsetD8Async(address(to), value, static_cast<std::size_t>(bytes), handle_);
   if (result != Result::Success)

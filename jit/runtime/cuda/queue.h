@@ -32,12 +32,14 @@ public:
   void enqueue(CommandFn fn, const void* payload, std::size_t bytes);
   void synchronize();
   bool idle() const;
-  bool failed() const { return device_.lost() || commands_->failed(); }
-  std::exception_ptr error() const;
+  bool failed() const { return device_.lost() || commands_->error().failed(); }
   void clear_error();
-  // Before destruction: waits for a stream of Kiln's own, without throwing; what cannot run any more is
-  // discarded.
-  void drain() noexcept;
+  // Throws the error of a host command if there is one.
+  void check_commands() const { commands_->error().check(); }
+  // Before destruction: waits for a stream of Kiln's own, and discards what cannot run any more. Returns the
+  // error that nobody was told of: a host command's, or the device's that was found here; null if there is
+  // none.
+  std::exception_ptr finish() noexcept;
 
   // Either pointer may be of any device or of the host. Pageable host memory may be copied before the call
   // returns.
@@ -52,6 +54,8 @@ public:
   void check_not_capturing(const char* call) const;
 
 private:
+  void drain() noexcept;
+
   DeviceState& device_;
   StreamHandle handle_ = nullptr;
   bool owned_;
