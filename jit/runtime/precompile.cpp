@@ -11,10 +11,10 @@ namespace kiln {
 namespace {
 
 Precompiled precompile(const PrecompileRequest& request) {
+  const cuda::Architecture arch = cuda::architecture_named(request.arch);
   const std::string& version = gpu::ptxas_version();
   if (version.empty())
     throw UserError("compiling for a GPU that is not here needs ptxas: " + gpu::why_no_ptxas());
-  const cuda::Architecture arch = cuda::architecture_named(request.arch);
   const Compilation c =
       lower(request.recorded, config_for(DeviceKind::Cuda, request.config), request.layouts);
   gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
@@ -29,9 +29,8 @@ Precompiled precompile(const PrecompileRequest& request) {
   }
   const gpu::Ptx ptx = cuda::compile_ptx(c, arch);
   KeptFiles kept(c, key);
-  kept.write(c.keep.tile, ".tile", c.text);
-  kept.write(c.keep.llvm, ".ll", ptx.llvm);
-  kept.write(c.keep.ptx, ".ptx", ptx.text);
+  kept.write(c.keep.tile, ".kir", c.text);
+  cuda::keep_ptx(kept, c, ptx);
   std::string refusal;
   auto image = cuda::run_ptxas(ptx.text, arch, c.lowered->name, refusal);
   if (!image)

@@ -225,4 +225,8 @@ TEST_CASE("to compile ahead takes ptxas, a folder, and an architecture that is o
                "install the CUDA toolkit, or name one with KILN_PTXAS");
   CHECK(
       error_of<UserError>([&] { k.precompile("sm_90a", {BN = 0}); }).starts_with(made + ": kernel ahead: "));
+  for (const char* arch : {"sm_90", "sm_100", "sm_80a"})
+    CHECK(error_of<UserError>([&] { k.precompile(arch, {BN = 64}); }) ==
+          made + ": kernel ahead: Kiln knows the GPU architectures sm_80, sm_90a and sm_100a, not \"" + arch +
+              "\"");
 }

@@ -42,8 +42,7 @@ public:
     gpu::Ptx ptx = cuda::compile_ptx(c_, arch_);
     check_shared(ptx.shape.shared_bytes);
     KeptFiles kept(c_, keys().front());
-    kept.write(c_.keep.llvm, ".ll", ptx.llvm);
-    kept.write(c_.keep.ptx, ".ptx", ptx.text);
+    cuda::keep_ptx(kept, c_, ptx);
     cuda::Cubin cubin{ptx.shape, {}};
     if (auto image = by_ptxas(ptx.text)) {
       cubin.image = *image;
@@ -96,13 +95,8 @@ private:
         cubin.shape.shared_bytes, ir::ArgumentLayout::of(*c_.lowered).words, cuda::views_of(*c_.lowered)});
   }
 
-  // The architecture's own limit was checked; a device of its family may have less.
   void check_shared(std::int64_t bytes) const {
-    const std::int64_t limit = device_.properties().shared_bytes_optin;
-    if (bytes > limit)
-      throw UserError("kernel " + c_.lowered->name + ": the tiles of the config {" + c_.config.to_string() +
-                      "} need " + std::to_string(bytes) + " bytes of shared memory, and " + device_.name() +
-                      " has " + std::to_string(limit) + " for a block; choose smaller sizes");
+    cuda::check_shared(c_, bytes, device_.name(), device_.properties().shared_bytes_optin);
   }
 
   const Compilation& c_;

@@ -61,12 +61,16 @@ Architecture architecture_of(int sm) {
 
 Architecture architecture_named(const std::string& name) {
   std::string digits = name.starts_with("sm_") ? name.substr(3) : "";
-  if (!digits.empty() && digits.back() == 'a') digits.pop_back();
+  const bool own = digits.ends_with('a');
+  if (own) digits.pop_back();
   const bool number =
       digits.size() >= 2 && digits.size() <= 3 &&
       std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); });
   if (!number) throw UserError("\"" + name + "\" is no GPU architecture; write sm_80, sm_90a or sm_100a");
-  return architecture_of(std::stoi(digits));
+  Architecture arch = architecture_of(std::stoi(digits));
+  if (own != arch.code.ends_with('a'))
+    throw UserError("Kiln knows the GPU architectures sm_80, sm_90a and sm_100a, not \"" + name + "\"");
+  return arch;
 }
 
 std::vector<char> to_payload(const Cubin& cubin) {
@@ -100,6 +104,18 @@ gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch, bool line_i
                     " bytes, and a GPU takes " + std::to_string(parameter_bytes) +
                     "; pass fewer views and scalars");
   return ptx;
+}
+
+void check_shared(const Compilation& c, std::int64_t bytes, const std::string& device, std::int64_t limit) {
+  if (bytes > limit)
+    throw UserError("kernel " + c.lowered->name + ": the tiles of the config {" + c.config.to_string() +
+                    "} need " + std::to_string(bytes) + " bytes of shared memory, and " + device + " has " +
+                    std::to_string(limit) + " for a block; choose smaller sizes");
+}
+
+void keep_ptx(const KeptFiles& kept, const Compilation& c, const gpu::Ptx& ptx) {
+  kept.write(c.keep.llvm, ".ll", ptx.llvm);
+  kept.write(c.keep.ptx, ".ptx", ptx.text);
 }
 
 cache::Key ptxas_key(const Compilation& c, const Architecture& arch, const std::string& ptxas_version) {

@@ -26,7 +26,8 @@ struct Architecture {
 // 8.x: sm_80, whose cubins all of them run; 9.0: sm_90a; 10.0: sm_100a; any other: PTX for sm_80, which is
 // assembled for the device. UserError below 8.0.
 Architecture architecture_of(int sm);
-// The same from a name, "sm_90a" or "sm_86". UserError for one that is none.
+// The same from a name, "sm_90a" or "sm_86". UserError for one that is none, and for one without the "a" of
+// the code that Kiln writes, as "sm_90".
 Architecture architecture_named(const std::string& name);
 
 // A cubin, or PTX, with what a launch must know of it.
@@ -41,6 +42,11 @@ Cubin from_payload(std::span<const char> payload, const std::string& kernel);
 // UserError for what the target lacks or has too little of. `line_info`: with the lines of the user's source,
 // which change no instruction.
 gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch, bool line_info = false);
+// The files of KILN_KEEP that every PTX has.
+void keep_ptx(const KeptFiles& kept, const Compilation& c, const gpu::Ptx& ptx);
+// UserError where a block needs more shared memory than this device has: the architecture's own limit was
+// checked, and a device of its family may have less.
+void check_shared(const Compilation& c, std::int64_t bytes, const std::string& device, std::int64_t limit);
 
 cache::Key ptxas_key(const Compilation& c, const Architecture& arch, const std::string& ptxas_version);
 cache::Key driver_key(const Compilation& c, const Architecture& arch, int driver_version, int sm);

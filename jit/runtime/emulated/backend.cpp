@@ -34,9 +34,7 @@ public:
 
   StoredCode compile(CompiledKernel& into) override {
     gpu::Ptx ptx = cuda::compile_ptx(c_, arch_, true);
-    KeptFiles kept(c_, key_);
-    kept.write(c_.keep.llvm, ".ll", ptx.llvm);
-    kept.write(c_.keep.ptx, ".ptx", ptx.text);
+    cuda::keep_ptx(KeptFiles(c_, key_), c_, ptx);
     cuda::Cubin code{ptx.shape, std::move(ptx.text)};
     install(code, into);
     return {key_, to_payload(code), arch_.code};
@@ -45,12 +43,7 @@ public:
 private:
   void install(const cuda::Cubin& code, CompiledKernel& into) const {
     const std::string& name = c_.lowered->name;
-    const std::int64_t limit = device_.properties().shared_bytes;
-    if (code.shape.shared_bytes > limit)
-      throw UserError("kernel " + name + ": the tiles of the config {" + c_.config.to_string() + "} need " +
-                      std::to_string(code.shape.shared_bytes) + " bytes of shared memory, and " +
-                      device_.name() + " has " + std::to_string(limit) +
-                      " for a block; choose smaller sizes");
+    cuda::check_shared(c_, code.shape.shared_bytes, device_.name(), device_.properties().shared_bytes);
     into.emulated = std::make_shared<const emulated::KernelCode>(emulated::KernelCode{
         parse(code.image), name, gpu::entry_name(name), code.shape, ir::ArgumentLayout::of(*c_.lowered).words,
         cuda::views_of(*c_.lowered), device_.index()});

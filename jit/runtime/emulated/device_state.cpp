@@ -45,8 +45,9 @@ Owners& owners() {
 
 // The name that the emulator and Kiln's code generator agree on: a "sm_90" runs what is written for sm_90a.
 std::string canonical(const std::string& arch) {
-  const cuda::Architecture known = cuda::architecture_named(arch);
-  return known.code == arch + "a" ? known.code : arch;
+  const std::string known = arch == "sm_90" || arch == "sm_100" ? arch + "a" : arch;
+  cuda::architecture_named(known); // refuses what is none
+  return known;
 }
 
 int number_of(const std::string& arch) { return std::atoi(arch.c_str() + 3); }
