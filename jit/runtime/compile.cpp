@@ -122,7 +122,7 @@ private:
   void compile() {
     Stopwatch watch;
     KeptFiles(c_, backend_->keys().front())
-        .write(c_.keep.tile, ".tile",
+        .write(c_.keep.tile, ".kir",
                "// config " + request_.config.to_string() + "\n// layouts " + text_of(request_.layouts) +
                    "\n" + ir::print(request_.recorded) + "\n" + c_.text);
     StoredCode code = backend_->compile(*result_);

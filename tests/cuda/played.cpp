@@ -103,7 +103,7 @@ Played::~Played() {
   fs::remove_all(folder_, ignored);
 }
 
-// A kernel's files have one name: NAME-KEY.ptx, .cubin and .tile, which has the kernel as recorded and as
+// A kernel's files have one name: NAME-KEY.ptx, .cubin and .kir, which has the kernel as recorded and as
 // lowered.
 std::shared_ptr<const ir::Kernel> Played::kernel_of(const std::string& image) {
   static std::map<std::string, std::shared_ptr<const ir::Kernel>> kernels; // kernels outlive their tests
@@ -113,7 +113,7 @@ std::shared_ptr<const ir::Kernel> Played::kernel_of(const std::string& image) {
     const auto suffix = entry.path().extension();
     if ((suffix != ".ptx" && suffix != ".cubin") || read(entry.path()) != image) continue;
     auto tile = entry.path();
-    auto both = ir::parse_all(read(tile.replace_extension(".tile")), tile.string());
+    auto both = ir::parse_all(read(tile.replace_extension(".kir")), tile.string());
     return known = std::shared_ptr<const ir::Kernel>(std::move(both.back()));
   }
   return nullptr;

@@ -21,7 +21,7 @@ inline void keep_kernel(const ir::Kernel& recorded, const Config& config) {
       "// config " + config.to_string() + "\n// layouts " + layouts + "\n" + ir::print(recorded);
   std::filesystem::create_directories(options().keep_dir);
   std::ofstream(options().keep_dir + "/" + recorded.name + "-" +
-                std::to_string(std::hash<std::string>()(text)) + ".tile")
+                std::to_string(std::hash<std::string>()(text)) + ".kir")
       << text;
 }
 

@@ -66,7 +66,7 @@ std::vector<CollectedKernel> registered_kernels() {
 std::vector<CollectedKernel> kept_kernels(const std::string& folder) {
   std::vector<CollectedKernel> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() != ".tile") continue;
+    if (entry.path().extension() != ".kir") continue;
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     CollectedKernel kernel;

@@ -20,7 +20,7 @@ struct CollectedKernel {
 };
 
 std::vector<CollectedKernel> registered_kernels();
-// Of all .tile files below `folder`, sorted by their text, each once.
+// Of all .kir files below `folder`, sorted by their text, each once.
 std::vector<CollectedKernel> kept_kernels(const std::string& folder);
 // Each kernel of `kernels` (texts that differ are kernels that differ), with `from` in place of `to` where
 // that is still a kernel: other floats for floats, other integers for integers.

@@ -1,7 +1,7 @@
 // Every kernel of ops, samples and tests assembles for the three architectures, without a spill, a local
 // stack or a warning.
 //
-//   KILN_TEST_KERNELS  folders with .tile files (KILN_KEEP=tile writes them), separated by ":"
+//   KILN_TEST_KERNELS  folders with .kir files (KILN_KEEP=tile writes them), separated by ":"
 //   KILN_TEST_ARCH     one architecture only
 //   KILN_TEST_COUNT    how many variants are drawn of each architecture; 0: all there are
 //   KILN_TEST_SEED     which; default 1, since a draw costs minutes
