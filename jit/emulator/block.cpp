@@ -436,8 +436,10 @@ void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane
   f.block = w.block.index;
   f.thread = {w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]};
   f.times = times;
-  f.message = place(i) + ": " + name_of(fault) + ": " + opcode(i) + " " + what + "; kernel " +
-              program.kernel + ", block " + triple(f.block) + ", thread " + triple(f.thread);
+  // An assertion is the program's own: that it ends in a call says nothing.
+  f.message = place(i) + ": " + name_of(fault) + ": " + (fault == Fault::Assertion ? "" : opcode(i) + " ") +
+              what + "; kernel " + program.kernel + ", block " + triple(f.block) + ", thread " +
+              triple(f.thread);
   f.other = std::move(other);
   report.findings.push_back(std::move(f));
   if (options.stop_at_first) {

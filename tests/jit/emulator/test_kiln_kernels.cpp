@@ -193,11 +193,12 @@ TEST_CASE("emulated: scans, and a histogram by atomics", "[emulator]") {
 }
 
 TEST_CASE("emulated: device_print and device_assert, with the kernel's own line", "[emulator]") {
-  auto recorded = record("checked", [](View<const float, 1> from) {
+  int assert_line = 0;
+  auto recorded = record("checked", [&](View<const float, 1> from) {
     auto [i] = program_tile(from, BN);
     Tile t = from.tile(i).load();
     device_print("t", t);
-    device_assert(t < 3.f, "small");
+    device_assert(t < 3.f, "small"), assert_line = __LINE__;
   });
   auto lowered = passes::lower_generic(*recorded, {{BN = 64}, {LayoutClass::Unit}});
   std::vector<float> x(64, 1);
@@ -212,7 +213,10 @@ TEST_CASE("emulated: device_print and device_assert, with the kernel's own line"
   report = kernel.run(words, memory, {1}, {}, false);
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].fault == emulator::Fault::Assertion);
-  CHECK(report.findings[0].message.find("small") != std::string::npos);
+  const std::string& message = report.findings[0].message;
+  CHECK(message.find("test_kiln_kernels.cpp:" + std::to_string(assert_line) +
+                     "): assertion: 'small' failed at ") != std::string::npos);
+  CHECK(message.find("call") == std::string::npos); // that is how, and not what
 }
 
 TEST_CASE("emulated: a tile of no power of two takes another shape", "[emulator]") {
