@@ -104,14 +104,28 @@ private:
   struct Registers { // some of a layout's
     int first = 0, count = 0;
   };
+  void apply_mask(Access& access, const Values& mask);
+  Values either_way(llvm::Value* whole, const std::function<Values()>& fast,
+                    const std::function<Values()>& slow);
+  std::function<Values()> load(const Access& access, DType t, const Values& otherwise);
+  void store(const Access& access, DType t, const Values& values, const LinearLayout& layout);
+  llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
+
+  // view_memory.cpp
   bool is_natural(const ir::Value* v) const { return naturals_.contains(v); } // never negative
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
                      Registers of);
+  Values view_pointers(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
+                       Registers of);
+  int view_vector(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
+                  const std::vector<std::int64_t>& axes) const;
   void emit_view_load(const ir::Op& op);
   Values load_part(const ir::Op& op, const LinearLayout& layout, Registers part); // looked at, unordered
   void emit_view_places(const ir::Op& op);                                        // pointers or masks
   void emit_view_store(const ir::Op& op);
+
+  // element_memory.cpp
   void emit_element_load(const ir::Op& op); // through pointers, or gathered
   void emit_element_store(const ir::Op& op);
   Access element_access(const ir::Op& op, const LinearLayout& layout);
@@ -121,12 +135,6 @@ private:
                  const LinearLayout& layout, int size);
   bool room_for_addresses(std::size_t elements) const;
   llvm::Value* are_aligned(const Values& pointers, int vector, int bytes);
-  void apply_mask(Access& access, const Values& mask);
-  Values either_way(llvm::Value* whole, const std::function<Values()>& fast,
-                    const std::function<Values()>& slow);
-  std::function<Values()> load(const Access& access, DType t, const Values& otherwise);
-  void store(const Access& access, DType t, const Values& values, const LinearLayout& layout);
-  llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
 
   // order.cpp: barriers
   struct Touch {
