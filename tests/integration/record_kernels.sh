@@ -12,7 +12,8 @@ export KILN_KEEP=tile KILN_KEEP_DIR=$folder
 # Files of unit tests whose kernels people wrote; the random ones have tests of their own.
 files=()
 for file in test_assign test_assign_kernel test_kernel_launch test_language_edges test_language_kernels test_language_data_kernels \
-  test_language_network_kernels test_language_functions test_cpu_codegen test_cpu_hard; do
+  test_language_network_kernels test_language_functions test_cpu_codegen test_cpu_hard test_cpu_atomics \
+  test_cpu_code_size; do
   files+=("[#$file]~[slow]~[.],")
 done
 "$unit_tests" -# "${files[*]}" >unit_tests.log 2>&1 || fail "unit_tests failed, see $folder/unit_tests.log"
@@ -26,4 +27,4 @@ for sample in "$@"; do
   esac
   "$sample" "${arguments[@]}" >sample.log 2>&1 || fail "$sample ${arguments[*]} failed, see $folder/sample.log"
 done
-echo "$(find . -name '*.tile' | wc -l) kernels"
+echo "$(find . -name '*.kir' | wc -l) kernels"

@@ -1,0 +1,105 @@
+// The fake driver's devices and contexts.
+#include "entry.h"
+
+#include <cstdio>
+#include <iterator>
+
+using namespace fake;
+using namespace kiln::cuda;
+
+FAKE_ENTRY cuDeviceGetCount(int* count) {
+  ENTER(false);
+  *count = static_cast<int>(state().setting("devices"));
+  return Result::Success;
+}
+
+FAKE_ENTRY cuDeviceGet(DeviceHandle* device, int index) {
+  ENTER(false);
+  if (index < 0 || index >= state().setting("devices")) return Result::InvalidDevice;
+  *device = index;
+  return Result::Success;
+}
+
+FAKE_ENTRY cuDeviceGetName(char* name, int length, DeviceHandle device) {
+  ENTER(false);
+  std::snprintf(name, static_cast<std::size_t>(length), "Fake GPU %d", device);
+  return Result::Success;
+}
+
+FAKE_ENTRY cuDeviceTotalMem_v2(std::size_t* bytes, DeviceHandle) {
+  ENTER(false);
+  *bytes = static_cast<std::size_t>(state().setting("memory_bytes"));
+  return Result::Success;
+}
+
+FAKE_ENTRY cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHandle) {
+  ENTER(false);
+  using A = DeviceAttribute;
+  auto sm = static_cast<int>(state().setting("sm"));
+  switch (attribute) {
+  case A::MaxThreadsPerBlock: *value = 1024; break;
+  case A::MaxBlockDimX:
+  case A::MaxBlockDimY: *value = 1024; break;
+  case A::MaxBlockDimZ: *value = 64; break;
+  case A::MaxGridDimX: *value = 2147483647; break;
+  case A::MaxGridDimY:
+  case A::MaxGridDimZ: *value = 65535; break;
+  case A::MaxSharedMemoryPerBlock: *value = 48 << 10; break;
+  case A::WarpSize: *value = 32; break;
+  case A::MultiprocessorCount: *value = 132; break;
+  case A::L2CacheSize: *value = 50 << 20; break;
+  case A::ComputeCapabilityMajor: *value = sm / 10; break;
+  case A::ComputeCapabilityMinor: *value = sm % 10; break;
+  case A::CooperativeLaunch: *value = static_cast<int>(state().setting("cooperative")); break;
+  case A::MaxSharedMemoryPerBlockOptin: *value = 227 << 10; break;
+#ifdef FAKE_CUDA_OLD
+  case A::MemoryPoolsSupported: *value = 0; break;
+#else
+  case A::MemoryPoolsSupported: *value = static_cast<int>(state().setting("pools")); break;
+#endif
+  case A::PageableMemoryAccess: *value = static_cast<int>(state().setting("pageable")); break;
+  case A::ClusterLaunch: *value = sm >= 90; break;
+  default: return Result::InvalidValue;
+  }
+  return Result::Success;
+}
+
+FAKE_ENTRY cuDevicePrimaryCtxRetain(ContextHandle* context, DeviceHandle device) {
+  ENTER(false);
+  *context = reinterpret_cast<ContextHandle>(&state().contexts[device]);
+  state().count("contexts", 1, *context);
+  return Result::Success;
+}
+
+FAKE_ENTRY cuCtxGetCurrent(ContextHandle* context) {
+  ENTER(false);
+  *context = reinterpret_cast<ContextHandle>(current());
+  return Result::Success;
+}
+
+FAKE_ENTRY cuCtxPushCurrent_v2(ContextHandle context) {
+  ENTER(false);
+  ContextStack& stack = context_stack();
+  if (stack.count == std::ssize(stack.items)) return Result::InvalidValue;
+  stack.items[stack.count++] = reinterpret_cast<Context*>(context);
+  return Result::Success;
+}
+
+FAKE_ENTRY cuCtxPopCurrent_v2(ContextHandle* context) {
+  ENTER(false);
+  if (!current()) return Result::InvalidContext;
+  *context = reinterpret_cast<ContextHandle>(current());
+  --context_stack().count;
+  return Result::Success;
+}
+
+FAKE_ENTRY cuCtxSynchronize() {
+  ENTER(true);
+  std::lock_guard lock(state().streams_mutex);
+  for (fake::Stream* s : state().streams) {
+    if (&s->context != current()) continue;
+    if (s->capturing) return Result::StreamCaptureUnsupported;
+    s->wait();
+  }
+  return lost(*current());
+}

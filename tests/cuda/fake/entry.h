@@ -1,0 +1,25 @@
+// What the entry points of the fake driver have in common.
+#pragma once
+
+#include "fake_state.h"
+
+#include <functional>
+#include <memory>
+
+namespace fake {
+
+using namespace kiln::cuda;
+
+#define ENTER(NEEDS_CONTEXT)                                                                                 \
+  if (Result entered = enter(__func__, NEEDS_CONTEXT); entered != Result::Success) return entered
+
+inline State& state() { return State::get(); }
+inline Result lost(const Context& context) { return static_cast<Result>(context.lost.load()); }
+inline void* memory(DevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
+
+// Null: the current device's default stream.
+Stream& stream_of(StreamHandle handle);
+// Queues a command that a lost device does not run.
+Result push(StreamHandle handle, std::function<void()> command);
+
+} // namespace fake

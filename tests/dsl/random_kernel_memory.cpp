@@ -1,0 +1,179 @@
+// How a random kernel reads and writes memory: through views, pointers and indices, and by atomics.
+#include <dsl/random_kernel_generator.h>
+
+#include <string>
+
+namespace kiln::test {
+
+using namespace kiln::ir;
+
+std::vector<Value*> KernelGenerator::offsets_in(Value* view) {
+  std::vector<Value*> offsets;
+  for (int i = 0; i < view->type.view_rank; ++i) {
+    bool own = view->type.view_rank == static_cast<int>(offsets_.size()) && chance(60);
+    offsets.push_back(own ? offsets_[static_cast<std::size_t>(i)] : index());
+  }
+  return offsets;
+}
+
+std::vector<std::int64_t> KernelGenerator::tile_axes(Value* view, const Shape& shape) {
+  std::vector<std::int64_t> axes;
+  for (int i = 0; i < view->type.view_rank; ++i)
+    axes.push_back(i);
+  if (!chance(60)) shuffle(axes);
+  axes.resize(shape.size());
+  return axes;
+}
+
+void KernelGenerator::load() {
+  Value* view = one_of(inputs_);
+  Shape shape = any_shape();
+  if (static_cast<int>(shape.size()) > view->type.view_rank)
+    shape.resize(static_cast<std::size_t>(view->type.view_rank), Dim(1));
+  Type type = Type::tile(view->type.dtype, shape);
+  std::vector<Value*> operands = {view};
+  for (Value* offset : offsets_in(view))
+    operands.push_back(offset);
+  bool mask = chance(30), other = chance(30);
+  if (mask)
+    operands.push_back(value_of(chance(80) ? type.with_dtype(DType::Bool) : Type::scalar(DType::Bool)));
+  if (other) operands.push_back(value_of(chance(50) ? type : Type::scalar(type.dtype)));
+  Op* op = build_.create(Opcode::ViewLoad, operands, {type});
+  op->set("axes", tile_axes(view, shape));
+  if (mask) op->set("has_mask", std::int64_t{1});
+  if (other) op->set("has_other", std::int64_t{1});
+  add(op->result());
+}
+
+// Through pointers, masked by the view's bounds.
+void KernelGenerator::pointer_load() {
+  Value* view = one_of(inputs_);
+  Shape shape = any_shape();
+  if (static_cast<int>(shape.size()) > view->type.view_rank)
+    shape.resize(static_cast<std::size_t>(view->type.view_rank), Dim(1));
+  std::vector<Value*> operands = {view};
+  for (Value* offset : offsets_in(view))
+    operands.push_back(offset);
+  auto axes = tile_axes(view, shape);
+  Op* pointers = build_.create(Opcode::ViewPtrs, operands, {Type::pointer_to(view->type.dtype, true, shape)});
+  Op* inside = build_.create(Opcode::ViewMask, operands, {Type::tile(DType::Bool, shape)});
+  pointers->set("axes", axes);
+  inside->set("axes", axes);
+  Type type = Type::tile(view->type.dtype, shape);
+  operands = {pointers->result(), inside->result()};
+  bool other = chance(50);
+  if (other) operands.push_back(value_of(type));
+  Op* op = build_.create(Opcode::Load, operands, {type});
+  op->set("has_mask", std::int64_t{1});
+  if (other) op->set("has_other", std::int64_t{1});
+  add(op->result());
+}
+
+// Through arithmetic on a view's first address and strides, as raw kernels do.
+void KernelGenerator::raw_load() {
+  Value* view = one_of(inputs_);
+  Shape shape = {one_of(dims_)};
+  Type indices = Type::tile(DType::I64, shape);
+  Op* data = build_.create(Opcode::ViewData, {view}, {Type::pointer_to(view->type.dtype, true)});
+  Value* pointers = build_.splat(data->result(), shape);
+  Value* inside = build_.splat(build_.constant(DType::Bool, std::int64_t{1}), shape);
+  for (std::int64_t axis = 0; axis < view->type.view_rank; ++axis) {
+    Value* i = value_of(indices);
+    auto fact = [&](Opcode code) {
+      Op* op = build_.create(code, {view}, {Type::scalar(DType::I64)});
+      op->set("axis", axis);
+      return build_.splat(op->result(), shape);
+    };
+    inside = build_.binary(Opcode::And, inside, build_.binary(Opcode::Lt, i, fact(Opcode::ViewExtent)));
+    inside = build_.binary(Opcode::And, inside,
+                           build_.binary(Opcode::Ge, i, build_.splat(build_.index(0), shape)));
+    Value* offset = build_.binary(Opcode::Mul, i, fact(Opcode::ViewStride));
+    pointers = build_.create(Opcode::PtrAdd, {pointers, offset}, {pointers->type})->result();
+  }
+  Op* op = build_.create(Opcode::Load, {pointers, inside}, {Type::tile(view->type.dtype, shape)});
+  op->set("has_mask", std::int64_t{1});
+  add(op->result());
+}
+
+void KernelGenerator::gather() {
+  Value* view = one_of(inputs_);
+  Shape shape = any_tile()->type.shape;
+  std::vector<Value*> operands = {view};
+  for (int i = 0; i < view->type.view_rank; ++i)
+    operands.push_back(value_of(Type::tile(DType::I64, shape)));
+  add(build_.create(Opcode::ViewGather, operands, {Type::tile(view->type.dtype, shape)})->result());
+}
+
+void KernelGenerator::facts() {
+  Opcode code = chance(50) ? Opcode::ProgramId : Opcode::NumPrograms;
+  Op* op = build_.create(code, {}, {Type::scalar(DType::I64)});
+  op->set("axis", between(0, static_cast<std::int64_t>(tile_.size()) - 1));
+  add(op->result());
+}
+
+void KernelGenerator::atomic() {
+  Shape shape = {one_of(dims_)};
+  Value* offset = index();
+  Op* pointers = build_.create(Opcode::ViewPtrs, {counts_, offset},
+                               {Type::pointer_to(counts_->type.dtype, false, shape)});
+  Op* inside = build_.create(Opcode::ViewMask, {counts_, offset}, {Type::tile(DType::Bool, shape)});
+  pointers->set("axes", std::vector<std::int64_t>{0});
+  inside->set("axes", std::vector<std::int64_t>{0});
+  Type type = Type::tile(counts_->type.dtype, shape);
+  Op* op = build_.create(Opcode::AtomicRmw, {pointers->result(), value_of(type), inside->result()}, {type});
+  op->set("has_mask", std::int64_t{1});
+  op->set("kind", std::string(atomic_kind_));
+  if (chance(50)) op->set("order", std::string("relaxed"));
+}
+
+// A program writes its own tile only: as a tile, element by element, or through pointers.
+void KernelGenerator::store(Value* v, Value* output) {
+  v = build_.cast(reshaped(v, tile_), output->type.dtype);
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < tile_.size(); ++i)
+    axes.push_back(static_cast<std::int64_t>(i));
+  bool mask = chance(20);
+  Op* op = nullptr;
+  if (chance(15)) {
+    std::vector<Value*> operands = {output};
+    operands.insert(operands.end(), offsets_.begin(), offsets_.end());
+    Op* pointers =
+        build_.create(Opcode::ViewPtrs, operands, {Type::pointer_to(output->type.dtype, false, tile_)});
+    Op* inside = build_.create(Opcode::ViewMask, operands, {Type::tile(DType::Bool, tile_)});
+    pointers->set("axes", axes);
+    inside->set("axes", axes);
+    Value* written = inside->result();
+    if (mask) written = build_.binary(Opcode::And, written, value_of(written->type));
+    op = build_.create(Opcode::Store, {pointers->result(), v, written}, {});
+    mask = true;
+  } else {
+    bool scatter = chance(15);
+    std::vector<Value*> operands = {output, v};
+    for (std::size_t i = 0; i < tile_.size(); ++i) {
+      if (!scatter) {
+        operands.push_back(offsets_[i]);
+        continue;
+      }
+      Op* range = build_.create(Opcode::Arange, {}, {Type::tile(DType::I64, {tile_[i]})});
+      range->set("start", std::int64_t{0});
+      Value* along = range->result();
+      for (std::size_t axis = 0; axis < tile_.size(); ++axis) {
+        if (axis == i) continue;
+        Shape wider = along->type.shape;
+        wider.insert(axis < i ? wider.begin() : wider.end(), Dim(1));
+        Op* expanded = build_.create(Opcode::ExpandDims, {along}, {along->type.with_shape(wider)});
+        expanded->set("axis", axis < i ? std::int64_t{0} : along->type.rank());
+        along = expanded->result();
+      }
+      along = build_.broadcast(along, tile_);
+      Value* start = build_.splat(offsets_[i], tile_);
+      operands.push_back(build_.binary(Opcode::Add, start, along));
+    }
+    if (mask) operands.push_back(value_of(Type::tile(DType::Bool, tile_)));
+    op = build_.create(scatter ? Opcode::ViewScatter : Opcode::ViewStore, operands, {});
+    if (!scatter) op->set("axes", axes);
+  }
+  if (mask) op->set("has_mask", std::int64_t{1});
+}
+
+} // namespace kiln::test
