@@ -41,7 +41,7 @@ struct EmulateCommand {
   std::vector<std::string> arguments;
   std::uint64_t shared = 0, seed = 0, budget = 100'000'000;
   int threads = 1, resident = 1;
-  bool counters = false, json = false, list = false, stop_at_first = false;
+  bool non_portable_cluster = false, counters = false, json = false, list = false, stop_at_first = false;
 };
 
 // "4", "4,2", "4,2,1"
@@ -213,6 +213,7 @@ int run(const EmulateCommand& command) {
   emulator::Launch launch{.grid = extent("--grid", command.grid),
                           .block = extent("--block", command.block),
                           .shared_bytes = command.shared};
+  launch.non_portable_cluster = command.non_portable_cluster;
   if (!command.cluster.empty()) launch.cluster = extent("--cluster", command.cluster);
   emulator::Gpu gpu(options_of(command, *module));
   emulator::Counters counters;
@@ -238,6 +239,7 @@ int run_emulate(int argc, char** argv) {
   app.add_option("--kernel", c.kernel, "which one (default: the only one)");
   app.add_option("--grid", c.grid, "blocks along x,y,z (default: 1)");
   app.add_option("--block", c.block, "threads of a block along x,y,z (default: 32)");
+  app.add_flag("--non-portable-cluster", c.non_portable_cluster, "allow clusters of more than 8 blocks");
   app.add_option("--cluster", c.cluster, "blocks of a cluster along x,y,z (default: what the kernel says)");
   app.add_option("--shared", c.shared, "bytes of dynamic shared memory");
   app.add_option("--args", c.arguments, "the arguments, as above");

@@ -23,8 +23,8 @@ std::string hexadecimal(std::uint64_t v) {
 class Locator {
 public:
   Locator(Warp& w, const Instruction& i, std::uint32_t bytes, std::uint32_t align, AccessKind kind,
-          Located& to, bool asynchronous)
-      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), asynchronous_(asynchronous) {}
+          Located& to, As as)
+      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), as_(as) {}
 
   void lane(int l, Space space) {
     std::uint64_t a = to_.address[l];
@@ -110,9 +110,12 @@ private:
         if (r.landing[n]) {
           fault(Fault::InFlight, l,
                 "where an asynchronous copy has not landed yet: wait for it" +
-                    std::string(asynchronous_ ? " first" : ""));
+                    std::string(as_ == As::Copied ? " first" : ""));
           break;
         }
+    if (!r.mbarriers.empty() && as_ == As::Data && r.live_mbarrier(a, bytes_))
+      fault(Fault::LiveMbarrier, l,
+            "which " + block->mbarrier_at(r, a, bytes_) + ": invalidate it first (mbarrier.inval)");
     accept(l, r.data + a, &r, r.shadow.empty() ? nullptr : r.shadow.data() + a);
   }
 
@@ -160,7 +163,7 @@ private:
   std::uint32_t bytes_, align_;
   AccessKind kind_;
   Located& to_;
-  bool asynchronous_;
+  As as_;
 };
 
 // All lanes in one live region of global memory without a shadow: nothing else needs a look.
@@ -208,13 +211,13 @@ void addresses(const Warp& w, const Instruction& i, Mask lanes, std::uint64_t* t
 }
 
 void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_t bytes, std::uint32_t align,
-            AccessKind kind, Located& to, bool asynchronous, const std::uint8_t* data) {
+            AccessKind kind, Located& to, As as, const std::uint8_t* data) {
   to.lanes = 0;
   const bool quick = (space == Space::Global || space == Space::Generic ||
                       (space == Space::Const && kind == AccessKind::Read)) &&
                      within_one(w, lanes, bytes, align, kind, to);
   if (!quick) {
-    Locator locator(w, i, bytes, align, kind, to, asynchronous);
+    Locator locator(w, i, bytes, align, kind, to, as);
     for (Mask rest = lanes; rest; rest &= rest - 1)
       locator.lane(std::countr_zero(rest), space);
   }
@@ -222,14 +225,14 @@ void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_
   if (kind == AccessKind::Write && to.lanes)
     w.execution.events += to.region[std::countr_zero(to.lanes)]->kind < Region::Kind::Local;
   if (Probe* probe = w.execution.probe; probe && to.lanes)
-    probe->access({w, i, kind, asynchronous, to.lanes, bytes, to.host, to.region, data});
+    probe->access({w, i, kind, as == As::Copied, to.lanes, bytes, to.host, to.region, data});
 }
 
 bool locate_one(Warp& w, const Instruction& i, int lane, Space space, std::uint64_t address,
                 std::uint32_t bytes, std::uint32_t align, AccessKind kind, Place& to) {
   Located at;
   at.address[lane] = address;
-  Locator(w, i, bytes, align, kind, at, true).lane(lane, space);
+  Locator(w, i, bytes, align, kind, at, As::Copied).lane(lane, space);
   if (!at.lanes) return false;
   to = {at.host[lane], at.region[lane], nullptr, nullptr};
   if (!to.region->shadow.empty()) to.shadow = to.region->shadow.data() + (to.host - to.region->data);

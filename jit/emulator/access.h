@@ -15,10 +15,17 @@ struct Located {
 // The addresses of i: register i.a, of 32 or 64 bits by i.mode2, plus i.offset.
 void addresses(const Warp& warp, const Instruction& i, Mask lanes, std::uint64_t* to);
 
+// What an access is for.
+enum class As : std::uint8_t {
+  Data,
+  Copied,  // of an asynchronous copy, at its issue
+  Mbarrier // an operation on an mbarrier's 64 bits
+};
+
 // Checks the access of `bytes` at to.address of each lane and fills the rest of `to`. Faults are reported and
 // their lanes left out. `data`: Access::data.
 void locate(Warp& warp, const Instruction& i, Mask lanes, ptx::Space space, std::uint32_t bytes,
-            std::uint32_t align, AccessKind kind, Located& to, bool asynchronous = false,
+            std::uint32_t align, AccessKind kind, Located& to, As as = As::Data,
             const std::uint8_t* data = nullptr);
 
 // One lane's access of `bytes` at an address, without a word to the probe: false if it was a fault.

@@ -20,6 +20,9 @@ std::string triple(const std::array<std::uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
 }
 
+constexpr const char* budget_options =
+    "--budget of kiln emulate, instruction_budget of Options and EmulatorOptions";
+
 std::array<std::uint32_t, 3> cluster_of(const Program& p, const Launch& l) {
   std::array<std::uint32_t, 3> sizes{};
   for (std::size_t axis = 0; axis < 3; ++axis)
@@ -171,6 +174,65 @@ void Block::open_barriers() {
   }
 }
 
+void Block::make_mbarrier(Region& r, std::uint8_t* host, Warp& by, const Instruction& i) {
+  mbarriers[host] = {&by, &i};
+  if (r.mbarriers.empty()) r.mbarriers.resize(r.bytes / Region::mbarrier_bytes + 1);
+  r.mbarriers[static_cast<std::uint64_t>(host - r.data) / Region::mbarrier_bytes] = true;
+}
+
+void Block::drop_mbarrier(Region& r, std::uint8_t* host) {
+  mbarriers.erase(host);
+  const auto n = static_cast<std::uint64_t>(host - r.data) / Region::mbarrier_bytes;
+  if (n < r.mbarriers.size()) r.mbarriers[n] = false;
+}
+
+std::string Block::mbarrier_at(const Region& r, std::uint64_t offset, std::uint64_t bytes) const {
+  for (auto n = offset / Region::mbarrier_bytes; n <= (offset + bytes - 1) / Region::mbarrier_bytes; ++n)
+    if (auto at = mbarriers.find(r.data + n * Region::mbarrier_bytes); at != mbarriers.end())
+      return "is the mbarrier that line " + std::to_string(at->second.second->line) + " made";
+  return "is an mbarrier";
+}
+
+// What a block's start counts in the budget, about as many instructions as it takes the time of.
+std::uint64_t Execution::start_of_block() const {
+  return 32 * std::uint64_t(launch.block[0]) * launch.block[1] * launch.block[2] / warp_size + 32;
+}
+
+std::string Execution::waiting_blocks() const {
+  if (not_started_ == 0) return "";
+  return "; " + std::to_string(not_started_) + " blocks have not started, as " + std::to_string(together_) +
+         " run" + (together_ == 1 ? "s" : "") +
+         " at a time: if this waits for one of them, let more be resident (resident_blocks, or kiln emulate "
+         "--resident)";
+}
+
+void Execution::out_of_budget(const Warp& w, const Instruction& i, int lane) {
+  found(Fault::Budget, w, i, lane,
+        "is where the launch was after " + std::to_string(options.instruction_budget) +
+            " instructions of warps, its budget; if it is no endless loop, raise that (" + budget_options +
+            "). A block's start counts as " + std::to_string(start_of_block()) + waiting_blocks());
+  report.finished = false;
+  stopped = true;
+}
+
+// Whether the blocks' starts alone are more than the budget.
+bool Execution::too_many_blocks(std::uint64_t blocks) {
+  const std::uint64_t each = start_of_block();
+  if (blocks <= options.instruction_budget / each) return false;
+  Finding f;
+  f.fault = Fault::Budget;
+  f.kernel = program.kernel;
+  f.message = program.module + ": " + name_of(f.fault) + ": a grid of " + std::to_string(blocks) +
+              " blocks, each of whose starts counts as " + std::to_string(each) +
+              " instructions of warps, is more than the budget of " +
+              std::to_string(options.instruction_budget) + "; launch fewer blocks, or raise it (" +
+              budget_options + "); kernel " + program.kernel;
+  report.findings.push_back(std::move(f));
+  report.finished = false;
+  stopped = true;
+  return true;
+}
+
 Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch& l,
                      std::vector<std::uint8_t> bytes, Probe* watcher)
     : options(o), allocations(a), program(p), launch(l), cluster(cluster_of(p, l)),
@@ -240,9 +302,11 @@ private:
         own.report = {};
         own.known_.clear();
         own.stopped = false;
-        own.budget = all_.budget - std::min<std::uint64_t>(spent_, all_.budget);
+        own.budget = all_.budget - std::min<std::uint64_t>(spent_ + starts_, all_.budget);
+        own.starts_ = 0;
         own.run_group(groups_, first);
         spent_ += own.report.warp_instructions;
+        starts_ += own.starts_;
         if (own.stopped) stop_ = true;
         if (own.report.findings.empty() && own.report.printed.empty() && own.report.finished) continue;
         std::lock_guard lock(mutex_);
@@ -284,7 +348,7 @@ private:
 
   Execution& all_;
   const Groups& groups_;
-  std::atomic<std::uint64_t> next_{0}, spent_{0};
+  std::atomic<std::uint64_t> next_{0}, spent_{0}, starts_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::map<std::uint64_t, Part> parts_; // those with something to tell
@@ -296,7 +360,8 @@ Report Execution::run() {
   const std::uint64_t parts = (groups.total + groups.together - 1) / groups.together;
   const auto threads =
       std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(options.threads, 1)), parts);
-  if (threads > 1 && !probe && program.independent_blocks)
+  const bool fits = !too_many_blocks(groups.total * groups.ranks); // stopped otherwise
+  if (fits && threads > 1 && !probe && program.independent_blocks)
     Workers(*this, groups).run(static_cast<int>(threads));
   else
     for (std::uint64_t first = 0; first < groups.total && !stopped; first += groups.together)
@@ -336,6 +401,10 @@ void Execution::run_group(const Groups& groups, std::uint64_t first) {
     for (Block* b : members)
       b->cluster = members;
   }
+  starts_ += start_of_block() * blocks.size();
+  together_ = groups.together * groups.ranks;
+  not_started_ = groups.total * groups.ranks -
+                 std::min(groups.total * groups.ranks, (first + groups.together) * groups.ranks);
   if (probe)
     for (auto& b : blocks)
       probe->block_started(*b);

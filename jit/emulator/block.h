@@ -51,6 +51,10 @@ public:
   bool done() const;
   std::map<std::uint8_t*, std::pair<Warp*, const Instruction*>> mbarriers; // and who initialised them
   void check_mbarriers();                                                  // at the end
+  void make_mbarrier(Region& shared, std::uint8_t* host, Warp& by, const Instruction& i);
+  void drop_mbarrier(Region& shared, std::uint8_t* host);
+  // "is the mbarrier that line 12 made", of the first of them in so many bytes of shared memory.
+  std::string mbarrier_at(const Region& shared, std::uint64_t offset, std::uint64_t bytes) const;
   void open_cluster_barrier();
   void open_register_barrier();
   void open_multiplications();
@@ -94,7 +98,9 @@ public:
   // Adds to the report, or counts one more of the same kind at the same place.
   void found(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
              std::uint64_t times = 1, std::optional<OtherAccess> other = {});
-  std::string place(const Instruction& i) const; // "k.ptx:12 (add.cu:7)"
+  bool beyond_budget() const { return report.warp_instructions + starts_ > budget; }
+  void out_of_budget(const Warp& warp, const Instruction& i, int lane); // ends the launch
+  std::string place(const Instruction& i) const;                        // "k.ptx:12 (add.cu:7)"
   std::string source(const Instruction& i) const;
   std::string opcode(const Instruction& i) const; // with its modifiers
 
@@ -109,6 +115,12 @@ private:
   bool spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
                 std::uint64_t instructions);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
+  std::uint64_t start_of_block() const;
+  bool too_many_blocks(std::uint64_t blocks);
+  std::string waiting_blocks() const; // "; 7 blocks have not started..."
+
+  std::uint64_t starts_ = 0;                     // of blocks, in instructions of the budget
+  std::uint64_t not_started_ = 0, together_ = 1; // blocks
 
   std::uint64_t seen_events_ = 0, quiet_ = 0, hurry_ = 1;
   std::uint64_t fruitless_ = 0, since_landing_ = 0;                         // turns

@@ -120,6 +120,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
   std::string text;
   int told = 0;
   bool divergent = false;
+  bool spinning = false;
   const Warp* first = nullptr;
   const Instruction* where = nullptr;
   int lane = 0;
@@ -134,6 +135,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
             std::any_of(w->fragments().begin(), w->fragments().end(),
                         [](const Fragment& other) { return other.state == Fragment::State::Ready; });
         divergent |= partial && !spins;
+        spinning |= f.state == Fragment::State::Ready && !w->failed_test().instruction;
         if (told++ < 8) {
           char mask[16];
           std::snprintf(mask, sizeof mask, "0x%08x", f.lanes);
@@ -172,6 +174,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
       }
     }
   if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
+  if (spinning) text += waiting_blocks();
   for (auto& b : blocks)
     b->disagreements();
   report.finished = false;

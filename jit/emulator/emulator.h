@@ -96,7 +96,7 @@ struct Options {
   std::uint64_t seed = 0;
   Checks checks = {};
   Asynchrony asynchrony = Asynchrony::Random;
-  std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch
+  std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch; a block's start counts too
   int resident_blocks = 1;                          // that run interleaved (a cluster at least)
   // Threads of the host that run blocks, with the same results and reports as one. Kernels whose blocks may
   // speak to each other (atomics and fences in global memory), launches with race checks and those with a
@@ -115,6 +115,8 @@ struct Launch {
   Extent grid = {}, block = {};
   std::uint64_t shared_bytes = 0;     // dynamic
   std::optional<Extent> cluster = {}; // blocks; without, what the kernel says (.reqnctapercluster)
+  // cudaFuncAttributeNonPortableClusterSizeAllowed: clusters of 9 to 16 blocks.
+  bool non_portable_cluster = false;
 };
 
 enum class Fault : std::uint8_t {
@@ -135,6 +137,8 @@ enum class Fault : std::uint8_t {
   MissingProxyFence, // the async proxy touches what the generic one wrote, without fence.proxy.async between
   ByteCount,         // an mbarrier's bytes that never came, or that nobody expected
   Unfinished,        // a block ended while an asynchronous operation used its shared memory
+  LiveMbarrier,      // an mbarrier's 64 bits used as data, or initialised again, before mbarrier.inval
+  NonCoherent,       // ld.global.nc of what the kernel itself wrote
   InFlight,          // memory or registers of an asynchronous operation touched before it is over
 };
 const char* name_of(Fault fault);

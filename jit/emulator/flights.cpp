@@ -23,6 +23,7 @@ void Flights::issue(std::unique_ptr<Flight> flight) {
   f.unwaited = f.queue == Flight::Queue::Mbarrier ? 0 : f.lanes;
   flights_.push_back(std::move(flight));
   ++flying_;
+  watch(f);
   if (e.probe) e.probe->issued(f);
   // Of many lanes some land at once, of one mostly none.
   const std::uint64_t draw = e.options.asynchrony == Asynchrony::Random ? e.random() : 0;
@@ -33,6 +34,27 @@ void Flights::issue(std::unique_ptr<Flight> flight) {
   if (now != f.lanes) f.poison();
   if (now) land(f, now);
   collect();
+}
+
+void Flights::watch(const Flight& f) {
+  for (const Range& r : f.ranges) {
+    if (r.block && r.bytes) {
+      const auto offset = static_cast<std::uint64_t>(r.host - r.region->data);
+      if (r.region->live_mbarrier(offset, r.bytes))
+        block_.execution.found(Fault::LiveMbarrier, *f.warp, *f.instruction, r.lane,
+                               std::string(r.kind == AccessKind::Read ? "reads " : "writes ") +
+                                   "shared memory that " + r.block->mbarrier_at(*r.region, offset, r.bytes) +
+                                   ": invalidate it first (mbarrier.inval)");
+    }
+    if (f.queue != Flight::Queue::Bulk || r.block != &block_) continue;
+    const auto known = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
+      return s.warp == f.warp && s.instruction == f.instruction && s.lane == r.lane;
+    });
+    if (known == sources_.end())
+      sources_.push_back({f.warp, f.instruction, r.lane, f.group});
+    else
+      known->group = f.group;
+  }
 }
 
 void Flights::read(Flight& f, Mask lanes) {
@@ -73,6 +95,11 @@ void Flights::wait(Warp& w, const Instruction& i, Mask lanes, Flight::Queue queu
   const std::uint32_t* open = queue == Flight::Queue::Copies ? w.copy_group
                               : queue == Flight::Queue::Bulk ? w.bulk_group
                                                              : w.wgmma_group;
+  if (queue == Flight::Queue::Bulk)
+    std::erase_if(sources_, [&](const Source& s) {
+      return s.warp == &w && lanes >> s.lane & 1 && open[s.lane] > allowed &&
+             s.group < open[s.lane] - allowed;
+    });
   for (std::size_t n = 0; n < flights_.size(); ++n) {
     Flight& f = *flights_[n];
     if (f.queue != queue) continue;
@@ -126,10 +153,19 @@ void Flights::oldest() {
 }
 
 void Flights::finish() {
+  for (const Source& s : sources_)
+    block_.execution.found(
+        Fault::Unfinished, *s.warp, *s.instruction, s.lane,
+        "reads shared memory, and its thread has not waited for that when the block's threads are done, and "
+        "its "
+        "shared memory is another's: commit its group and wait for it (cp.async.bulk.wait_group.read)");
+  sources_.clear();
   for (std::size_t n = 0; n < flights_.size(); ++n) {
     Flight& f = *flights_[n];
     const bool unwaited = f.queue == Flight::Queue::Wgmma && f.unwaited;
-    if ((!f.flying && !unwaited) || f.queue == Flight::Queue::Copies || f.after_copies) continue;
+    if ((!f.flying && !unwaited) || f.queue == Flight::Queue::Copies || f.queue == Flight::Queue::Bulk ||
+        f.after_copies)
+      continue;
     const bool here = unwaited || std::any_of(f.ranges.begin(), f.ranges.end(), [&](const Range& r) {
                         return r.block == &block_ && (r.kind != AccessKind::Read || f.unread);
                       });

@@ -31,6 +31,14 @@ public:
   const std::vector<std::unique_ptr<Flight>>& all() const { return flights_; }
 
 private:
+  // Of bulk copies out of this block's shared memory: the groups whose reads nobody has waited for yet.
+  struct Source {
+    Warp* warp;
+    const Instruction* instruction;
+    int lane;
+    std::uint32_t group; // the last one
+  };
+  void watch(const Flight& f);
   void read(Flight& f, Mask lanes);
   void land(Flight& f, Mask lanes);
   void collect();
@@ -38,6 +46,7 @@ private:
   Block& block_;
   std::vector<std::unique_ptr<Flight>>
       flights_; // in the order of issue; some have landed and are not waited for
+  std::vector<Source> sources_;
   std::size_t flying_ = 0;
 };
 

@@ -175,6 +175,11 @@ void Gpu::State::check(const Program& p, const Launch& launch, const std::string
   if (cluster.x) {
     if (cluster.x > 16 || cluster.y > 16 || cluster.z > 16 || cluster.x * cluster.y * cluster.z > 16)
       fail("a cluster of " + shown(cluster) + " blocks; it has at most 16 in all");
+    if (cluster.x * std::max(1u, cluster.y) * std::max(1u, cluster.z) > 8 && !launch.non_portable_cluster)
+      fail("a cluster of " + shown(cluster) +
+           " blocks; more than 8 are not portable, and are for launches that allow them "
+           "(non_portable_cluster, "
+           "kiln emulate --non-portable-cluster; cudaFuncAttributeNonPortableClusterSizeAllowed in CUDA)");
     for (std::size_t k = 0; k < 3; ++k)
       if (g[k] % std::max(1u, cluster[k]))
         fail("a grid of " + shown(g) + " blocks, which is no multiple of the cluster, " + shown(cluster));

@@ -30,6 +30,14 @@ struct Region {
   // How many asynchronous copies have not landed yet in each 4 bytes of shared memory; empty: none ever.
   static constexpr std::uint64_t granule = 4;
   std::vector<std::uint16_t> landing;
+  // Which 8 bytes of shared memory are mbarriers, from their init to their inval; empty: none ever.
+  static constexpr std::uint64_t mbarrier_bytes = 8;
+  std::vector<bool> mbarriers;
+  bool live_mbarrier(std::uint64_t offset, std::uint64_t size) const {
+    for (auto n = offset / mbarrier_bytes; size && n <= (offset + size - 1) / mbarrier_bytes; ++n)
+      if (n < mbarriers.size() && mbarriers[n]) return true;
+    return false;
+  }
   std::string name;
   bool alive = true, writable = true, owned = false;
   std::unique_ptr<std::uint8_t[]> storage;

@@ -82,6 +82,8 @@ struct Instruction {
   ptx::Type type = ptx::Type::None;
   ptx::Space space = ptx::Space::Generic;
   std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
+  bool non_coherent = false;        // a load that takes memory for unchanging (.nc)
+  bool speculative = false;         // a plain load for a compare-and-swap (decode/speculation.h)
   bool watched = false;             // it uses registers of a wgmma: see Function::touches
   std::uint32_t target = 0;         // of a branch; a function; an index
   std::uint32_t extra = 0;          // in Function::extras: further registers

@@ -26,6 +26,8 @@ const char* name_of(Fault fault) {
   case Fault::MissingProxyFence: return "missing proxy fence";
   case Fault::ByteCount: return "wrong mbarrier byte count";
   case Fault::Unfinished: return "unfinished asynchronous operation";
+  case Fault::LiveMbarrier: return "live mbarrier";
+  case Fault::NonCoherent: return "non-coherent read";
   case Fault::InFlight: return "touched in flight";
   }
   return "?";

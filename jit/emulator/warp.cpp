@@ -106,16 +106,10 @@ void Warp::run(std::uint64_t quantum) {
     turn_ += used;
     quantum -= std::min(used, quantum);
     execution.report.warp_instructions += used;
-    if (execution.report.warp_instructions > execution.budget && !execution.stopped) {
+    if (execution.beyond_budget() && !execution.stopped) {
       const auto& code = f.frame->function->code;
-      execution.found(Fault::Budget, *this, code[std::min<std::size_t>(f.at, code.size() - 1)],
-                      first(f.lanes ? f.lanes : 1),
-                      "is where the launch was after " + std::to_string(execution.budget) +
-                          " instructions of warps, its budget; if it is no endless loop, raise that "
-                          "(--budget of kiln emulate, instruction_budget "
-                          "of Options and EmulatorOptions)");
-      execution.report.finished = false;
-      execution.stopped = true;
+      execution.out_of_budget(*this, code[std::min<std::size_t>(f.at, code.size() - 1)],
+                              first(f.lanes ? f.lanes : 1));
     }
     // Waiting fragments may be able to go on now: others came, or will never come.
     for (std::size_t k = 0; k < fragments_.size(); ++k)

@@ -87,6 +87,8 @@ expect 0 'argument 2: i32\[64\]: 16, 17, ' "${box[@]}" --args tensor:i32:8x8:of=
 expect 0 'nothing was found' box.ptx --kernel by_address --args tensor:i32:8x100:box=8x8
 expect 0 'argument 1: i32\[8\]: 0, 1, 2, 3, 0, 1, 2, 3' box.ptx --kernel ranks --grid 8 --block 1 --cluster 4 --args buffer:i32:8:zeros
 expect 1 'a grid of 8 x 1 x 1 blocks, which is no multiple of the cluster, 3 x 1 x 1' box.ptx --kernel ranks --grid 8 --cluster 3 --args null
+expect 1 'a cluster of 16 x 1 x 1 blocks; more than 8 are not portable' box.ptx --kernel ranks --grid 16 --cluster 16 --args null
+expect 0 '0, 1, 2, 3, 4' box.ptx --kernel ranks --grid 16 --block 1 --cluster 16 --non-portable-cluster --args buffer:i32:16:zeros
 expect 1 'a cluster of 32 x 1 x 1 blocks; it has at most 16' box.ptx --kernel ranks --grid 32 --cluster 32 --args null
 expect 1 'a row of the box has 12 bytes; it is a multiple of 16' "${box[@]}" --args tensor:i32:8x8:box=3x8 null
 expect 1 'it does not say its box' "${box[@]}" --args tensor:i32:8x8 null

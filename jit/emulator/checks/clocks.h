@@ -49,6 +49,7 @@ struct Knowledge {
   ClockPtr seen;
   ClockPtr proxied[2]; // what fence.proxy.async made known to the async proxy: of shared, of global memory
   ClockPtr fenced[3];  // what fences made known: to the block, the cluster, all
+  ClockPtr made;       // the mbarrier.init that fence.mbarrier_init made known
 
   void join(const Knowledge& other) {
     seen = Clock::join(seen, other.seen);
@@ -56,8 +57,9 @@ struct Knowledge {
       proxied[k] = Clock::join(proxied[k], other.proxied[k]);
     for (int k = 0; k < 3; ++k)
       fenced[k] = Clock::join(fenced[k], other.fenced[k]);
+    made = Clock::join(made, other.made);
   }
-  bool empty() const { return !seen; }
+  bool empty() const { return !seen && !made; }
 };
 
 } // namespace kiln::emulator

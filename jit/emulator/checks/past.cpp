@@ -84,6 +84,7 @@ void WarpPast::meet(Mask lanes, Mask living) {
       share(p);
     for (auto& f : fences_->fenced)
       share(f);
+    share(fences_->made);
   }
   tick();
 }
@@ -95,6 +96,7 @@ void WarpPast::add_fences(int lane, Knowledge& to) const {
     to.proxied[k] = Clock::join(to.proxied[k], fences_->proxied[k][l]);
   for (int k = 0; k < 3; ++k)
     to.fenced[k] = Clock::join(to.fenced[k], fences_->fenced[k][l]);
+  to.made = Clock::join(to.made, fences_->made[l]);
 }
 
 Knowledge WarpPast::release(int lane) {
@@ -135,6 +137,10 @@ void WarpPast::acquire(int lane, const Knowledge& k) {
       auto& mine = fences().fenced[n][static_cast<std::size_t>(lane)];
       mine = Clock::join(mine, k.fenced[n]);
     }
+  if (k.made) {
+    auto& mine = fences().made[static_cast<std::size_t>(lane)];
+    mine = Clock::join(mine, k.made);
+  }
 }
 
 void WarpPast::release_into(Mask lanes, Knowledge& rest, Slots& slots) {
@@ -172,7 +178,7 @@ void WarpPast::learn(Mask lanes, Mask living, const Knowledge& k) {
   }
   Knowledge fences_only = k;
   fences_only.seen = nullptr;
-  bool any = false;
+  bool any = k.made != nullptr;
   for (const auto& p : k.proxied)
     any |= p != nullptr;
   for (const auto& f : k.fenced)
@@ -224,11 +230,23 @@ void WarpPast::proxy_fence(int lane, bool shared, bool global) {
   if (global) fences().proxied[1][static_cast<std::size_t>(lane)] = now;
 }
 
+// Of this thread's own initialisations, and of no others that it knows of.
+void WarpPast::init_fence(int lane) {
+  const std::size_t slot = warp_ * slots_of_warp + static_cast<std::size_t>(lane);
+  Slots own(slot + 1);
+  own[slot] = stamp_;
+  auto& made = fences().made[static_cast<std::size_t>(lane)];
+  made = Clock::join(made, Clock::with(nullptr, block_, std::move(own)));
+}
+
 const ClockPtr& WarpPast::proxied(int lane, bool global) const {
   return fences_ ? fences_->proxied[global][static_cast<std::size_t>(lane)] : nothing;
 }
 const ClockPtr& WarpPast::fenced(int lane, int scope) const {
   return fences_ ? fences_->fenced[scope][static_cast<std::size_t>(lane)] : nothing;
+}
+const ClockPtr& WarpPast::made(int lane) const {
+  return fences_ ? fences_->made[static_cast<std::size_t>(lane)] : nothing;
 }
 void WarpPast::read_later(int lane, int scope, const Knowledge& k) {
   fences().unfenced[scope][static_cast<std::size_t>(lane)].join(k);

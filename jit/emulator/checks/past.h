@@ -47,16 +47,18 @@ public:
   // Scopes: 0 block, 1 cluster, 2 all; and those below.
   void fence(int lane, int scope, bool acquires, bool releases);
   void proxy_fence(int lane, bool shared, bool global);
+  void init_fence(int lane); // fence.mbarrier_init
   bool any_fences() const { return fences_ != nullptr; }
   // Null if there were no such fences.
   const ClockPtr& proxied(int lane, bool global) const;
   const ClockPtr& fenced(int lane, int scope) const;
+  const ClockPtr& made(int lane) const;
   // Learnt by relaxed reads, but not known before a fence.
   void read_later(int lane, int scope, const Knowledge& k);
 
 private:
   struct Fences {
-    std::array<ClockPtr, warp_size> proxied[2], fenced[3];
+    std::array<ClockPtr, warp_size> proxied[2], fenced[3], made;
     std::array<Knowledge, warp_size> unfenced[3];
   };
   void spread_rows();

@@ -1,4 +1,5 @@
 // Finds pairs of accesses that nothing orders: what orders them.
+#include "../transfer.h"
 #include "race_state.h"
 
 #include <algorithm>
@@ -63,8 +64,18 @@ void RaceChecker::barrier_opened(Block& b, int barrier) {
 }
 
 void RaceChecker::cluster_arrived(Warp& w, const Instruction&, Mask lanes, bool relaxed) {
-  if (relaxed) return;
-  const Knowledge k = release(w, lanes);
+  Knowledge k;
+  if (relaxed) { // what fences made known before
+    const WarpPast& p = past(w);
+    if (!p.any_fences()) return;
+    for (Mask rest = lanes; rest; rest &= rest - 1) {
+      const int l = std::countr_zero(rest);
+      k.seen = Clock::join(k.seen, p.fenced(l, 1));
+      k.made = Clock::join(k.made, p.made(l));
+    }
+  } else {
+    k = release(w, lanes);
+  }
   state(*w.block.cluster.front()).cluster_arriving.join(k);
 }
 
@@ -94,7 +105,7 @@ void RaceChecker::fence(Warp& w, const Instruction&, const Fence& f, Mask lanes)
       p.proxy_fence(l, f.space != ptx::Space::Global,
                     f.space == ptx::Space::Global || f.space == ptx::Space::Generic);
       break;
-    case Fence::Kind::MbarrierInit: p.fence(l, 1, false, true); break;
+    case Fence::Kind::MbarrierInit: p.init_fence(l); break;
     default: break;
     }
   }
@@ -243,7 +254,29 @@ void RaceChecker::issued(const Flight& f) {
     std::uint64_t address = reinterpret_cast<std::uint64_t>(r.host);
     Shadow& shadow = shadow_of(*r.region, address);
     touch(shadow, address, r.bytes, by);
+    if (r.block && f.queue == Flight::Queue::Mbarrier) {
+      const auto slot = static_cast<std::uint32_t>(s.warps.size()) * slots_of_warp + 2 * up.unit +
+                        (r.kind != AccessKind::Read);
+      auto& uses = state(*r.block).uses;
+      const auto known = std::find_if(uses.begin(), uses.end(), [&](const BlockState::Use& u) {
+        return u.warp == f.warp && u.instruction == f.instruction && u.lane == r.lane;
+      });
+      const BlockState::Use use{f.warp, f.instruction, r.lane, s.number, slot, up.stamp};
+      known == uses.end() ? uses.push_back(use) : void(*known = use);
+    }
   }
+  if (const auto* t = dynamic_cast<const Transfer*>(&f); t && t->mbarrier)
+    for (const Block* b :
+         f.warp->block.cluster) // the mbarrier that it counts on, which may be another block's
+      if (t->mbarrier >= b->shared.data && t->mbarrier < b->shared.data + b->shared.bytes) {
+        by.in_shared = true;
+        by.lane = std::countr_zero(f.lanes);
+        by.program = by.as.lanes = bit(by.lane);
+        by.as.flags = static_cast<std::uint16_t>(Touch::Writes | Touch::Strong |
+                                                 static_cast<int>(Scope::Cluster) << Touch::ScopeShift |
+                                                 Touch::Borrowed);
+        touch(state(*b).shared, static_cast<std::uint64_t>(t->mbarrier - b->shared.data), 8, by);
+      }
   if (!copy || f.ranges.empty()) up.at_issue = release(*f.warp, f.lanes);
   aloft_[f.id] = std::move(up);
   constexpr std::size_t most = 1 << 14;
@@ -318,10 +351,16 @@ void RaceChecker::reached(BlockState& owner, const Actor& by) {
 }
 
 void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
-  if (cluster_size_ == 1) return;
   BlockState& s = state(w.block);
+  if (cluster_size_ == 1 && s.uses.empty()) return;
   s.at_exit.join(release(w, lanes));
   if (!w.block.done()) return;
+  for (const auto& u : s.uses)
+    if (!s.at_exit.seen->knows(u.block, u.slot, u.stamp))
+      execution_.found(
+          Fault::Unfinished, *u.warp, *u.instruction, u.lane,
+          "uses shared memory, and no thread of the block has seen that it is over when they are done, "
+          "and its shared memory is another's: wait for the phase of its mbarrier");
   for (const auto& v : s.visits) {
     const int l = std::countr_zero(v.touch.lanes);
     const std::uint32_t slot = v.touch.unit * slots_of_warp + static_cast<std::uint32_t>(l);

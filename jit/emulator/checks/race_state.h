@@ -29,6 +29,13 @@ struct RaceChecker::BlockState {
     const Instruction* instruction;
   };
   std::vector<Visit> visits;
+  struct Use { // of the shared memory here, by an operation that an mbarrier counts; the last one of its kind
+    Warp* warp;
+    const Instruction* instruction;
+    int lane;
+    std::uint32_t block, slot, stamp; // whose end is to be known
+  };
+  std::vector<Use> uses;
   Knowledge at_exit; // of threads that have exited
   std::vector<Unit> units;
   std::size_t next_unit = 0;

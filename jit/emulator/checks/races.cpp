@@ -76,8 +76,8 @@ void RaceChecker::access(const Access& a) {
   if (a.asynchronous) return;
   const Instruction& i = a.instruction;
   const bool of_mbarrier = i.kind == InstructionClass::Barrier;
-  const bool strong =
-      a.kind == AccessKind::Atomic || i.order != Order::Weak || (of_mbarrier && a.kind == AccessKind::Read);
+  const bool strong = a.kind == AccessKind::Atomic || i.order != Order::Weak || i.speculative ||
+                      (of_mbarrier && a.kind == AccessKind::Read);
   BlockState& s = state(a.warp.block);
   WarpPast& past = s.warps[static_cast<std::size_t>(a.warp.index)];
   Actor by{a.warp, past, i, 0, 0, {}, &a, false};
@@ -88,7 +88,8 @@ void RaceChecker::access(const Access& a) {
   const Scope scope = of_mbarrier ? Scope::Cluster : i.scope;
   by.as.flags =
       static_cast<std::uint16_t>((a.kind != AccessKind::Read ? Touch::Writes : 0) |
-                                 (strong ? Touch::Strong : 0) | static_cast<int>(scope) << Touch::ScopeShift);
+                                 (strong ? Touch::Strong : 0) | static_cast<int>(scope) << Touch::ScopeShift |
+                                 (of_mbarrier && a.kind == AccessKind::Write ? Touch::Init : 0));
   const bool others_read =
       i.step == Step::Collective && a.kind == AccessKind::Read && (a.lanes & (a.lanes - 1)) != 0;
   for (Mask rest = a.lanes; rest; rest &= rest - 1) {
@@ -138,6 +139,9 @@ void RaceChecker::touch(Shadow& shadow, std::uint64_t address, std::uint64_t byt
 bool RaceChecker::ordered(const Touch& before, const Actor& by) const {
   auto knows = [&](std::uint32_t slot) {
     if (by.past.knows(by.lane, before.block, slot, before.stamp)) return true;
+    if (before.flags & Touch::Init)
+      if (const ClockPtr& made = by.past.made(by.lane); made && made->knows(before.block, slot, before.stamp))
+        return true;
     if (by.program == bit(by.lane) || by.past.alike()) return false;
     for (Mask rest = by.program; rest; rest &= rest - 1)
       if (by.past.knows(std::countr_zero(rest), before.block, slot, before.stamp)) return true;
@@ -203,6 +207,7 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
   for (std::uint32_t k = 0; k < inline_count; ++k)
     if (cell.first[k].same_actor(now) && !(now.lanes & ~cell.first[k].lanes)) return; // looked at before
   bool merged = false;
+  const bool non_coherent = by.access && by.instruction.non_coherent && !by.in_shared;
   auto inclusive = [&](const Touch& a, const Touch& b) {
     return a.strong() && b.strong() &&
            (a.block == b.block || (a.scope() >= Scope::Gpu && b.scope() >= Scope::Gpu) ||
@@ -220,15 +225,16 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
   auto keep = [&](Touch& t, bool before) {
     const bool conflict = (t.writes() || now.writes()) && !inclusive(t, now);
     bool told = false;
+    if (non_coherent && before && t.writes()) race(t, address, by, Fault::NonCoherent);
     if (conflict && !before) {
       const bool one_operation = (now.flags & (Touch::Copy | Touch::Borrowed)) && t.same_actor(now);
       if (!one_operation && !(t.writes() && now.writes() && same_value(t, address, bytes, by))) {
-        race(t, address, by, false);
+        race(t, address, by, by.in_shared ? Fault::RaceShared : Fault::RaceGlobal);
         told = true;
       }
     } else if (conflict && (now.flags & Touch::AsyncProxy) && t.writes() && !(t.flags & Touch::AsyncProxy) &&
                !proxied(t, by, &shadow == &global_)) {
-      race(t, address, by, true);
+      race(t, address, by, Fault::MissingProxyFence);
       told = true;
     }
     if ((before || told) && (!t.writes() || now.writes()) && (!now.strong() || t.strong())) return false;
@@ -298,7 +304,7 @@ OtherAccess RaceChecker::describe(const Touch& t) const {
   return o;
 }
 
-void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& by, bool proxy) {
+void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault) {
   const bool asynchronous = by.as.flags & (Touch::Copy | Touch::Borrowed);
   Touch told = before;
   if (!(before.flags & (Touch::Copy | Touch::Borrowed)) && before.block == by.as.block &&
@@ -317,14 +323,13 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
   const std::string them = "the " + other.what + " at line " + std::to_string(other.ptx_line) +
                            (other.source.empty() ? "" : " (" + other.source + ")") + " by block " +
                            triple(other.block) + ", thread " + triple(other.thread);
-  if (proxy)
+  if (fault == Fault::NonCoherent)
+    what += " as memory that does not change while the kernel runs (.nc), behind " + them;
+  else if (fault == Fault::MissingProxyFence)
     what += " by the async proxy, without a fence.proxy.async behind " + them;
   else
     what += " and nothing orders it with " + them;
-  execution_.found(proxy    ? Fault::MissingProxyFence
-                   : shared ? Fault::RaceShared
-                            : Fault::RaceGlobal,
-                   by.warp, by.instruction, by.lane, what, 1, std::move(other));
+  execution_.found(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
 }
 
 } // namespace kiln::emulator

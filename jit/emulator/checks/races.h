@@ -15,10 +15,18 @@
 // value: that many threads write the same is common and harmless. Lanes of one warp race as all others do,
 // also by one instruction that writes different values.
 //
+// Volatile accesses are relaxed ones of the system's scope, as in PTX: of one word they do not race, whatever
+// the threads and the memory, and they order nothing else. Other data that they are to announce races unless
+// there are fences on both sides. A plain load that only guesses what a compare-and-swap of its word will
+// find (decode/speculation.h) counts as relaxed too. ld.global.nc of what the kernel wrote before is told
+// even where it is ordered, since the cache that it reads by is not.
+//
 // Asynchronous operations are threads of their own between issue and end: before the issue is before them,
 // and they are before whoever waited for their group or passed the phase they count on. The async proxy sees
 // what generic accesses wrote only behind a fence.proxy.async somewhere on the way between the two; an
-// mbarrier's own words need none.
+// mbarrier's own words need none, as Triton writes none. A copy that counts on an mbarrier is an access of
+// it: that another block made it must be known by a release, or by fence.mbarrier_init of the thread that
+// made it, which is for initialisations alone.
 //
 // Bounded memory: of a word with more than 64 accesses that still count, some are forgotten.
 #pragma once
@@ -73,7 +81,7 @@ private:
   bool ordered(const Touch& before, const Actor& by) const;
   bool proxied(const Touch& before, const Actor& by, bool global) const;
   bool same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes, const Actor& by) const;
-  void race(const Touch& before, std::uint64_t address, const Actor& by, bool proxy);
+  void race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault);
   void synchronise(const Access& a);
   void reached(BlockState& owner, const Actor& by); // into another block's shared memory
   OtherAccess describe(const Touch& t) const;

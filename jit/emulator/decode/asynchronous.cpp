@@ -24,10 +24,17 @@ void copy(Warp& w, const Instruction& i, Mask m) {
   addresses(w, target, m, to.address);
   std::uint32_t wanted[warp_size];
   for (int l = 0; l < warp_size; ++l) {
-    wanted[l] = i.b == no_register ? i.count : std::min(i.count, w.reg<std::uint32_t>(i.b)[l]);
+    wanted[l] = i.b == no_register ? i.count : w.reg<std::uint32_t>(i.b)[l];
     if (i.c != no_register && w.pred(i.c) >> l & 1) wanted[l] = 0;
   }
-  locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, true);
+  for (Mask rest = m; rest; rest &= rest - 1)
+    if (const int l = std::countr_zero(rest); wanted[l] > i.count) {
+      w.execution.found(Fault::IllegalOperand, w, i, l,
+                        "has " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
+                            std::to_string(i.count));
+      wanted[l] = i.count;
+    }
+  locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, As::Copied);
   // Only what is copied must exist; lanes of one size at a time.
   Mask left = to.lanes;
   Mask ready = 0;
@@ -43,7 +50,7 @@ void copy(Warp& w, const Instruction& i, Mask m) {
     }
     // host pointers of lanes outside of the group stay as an earlier round found them
     locate(w, i, group, ptx::Space::Global, bytes, bytes == i.count ? i.count : 1, AccessKind::Read, from,
-           true);
+           As::Copied);
     ready |= from.lanes;
   }
   while (ready) { // a flight for the lanes of each group, mostly one

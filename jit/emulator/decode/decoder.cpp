@@ -1,5 +1,6 @@
 // Decodes the statements of one function.
 #include "decoder.h"
+#include "speculation.h"
 
 #include "../ptx/expression.h"
 #include "../special_registers.h"
@@ -168,6 +169,11 @@ void Decoder::run() {
       to_.code[p.instruction].target = target;
     else
       to_.extras[p.extra] = target;
+  }
+  for (const Guess& g : speculative_loads(source_)) {
+    Instruction& load = to_.code[first_[g.load + 1] - 1];
+    load.speculative = true;
+    load.scope = to_.code[first_[g.swap + 1] - 1].scope;
   }
 }
 

@@ -35,7 +35,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
   addresses(w, i, m, at.address);
   const auto op = static_cast<Operation>(i.mode);
   const bool tests = op == Test || op == TestParity;
-  locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at);
+  locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at, As::Mbarrier);
   Probe* probe = w.execution.probe;
   auto tell = [&](MbarrierUse use, Mask lanes) {
     if (probe && lanes)
@@ -82,15 +82,20 @@ void operate(Warp& w, const Instruction& i, Mask m) {
         fault("expects " + std::to_string(b) + " arrivals; 1 to 1048575 are possible");
         continue;
       }
+      if (const auto offset = static_cast<std::uint64_t>(at.host[l] - at.region[l]->data);
+          at.region[l]->live_mbarrier(offset, 8))
+        w.execution.found(Fault::LiveMbarrier, w, i, l,
+                          "initialises what " + w.block.mbarrier_at(*at.region[l], offset, 8) +
+                              " already: invalidate it first (mbarrier.inval)");
       s.pending = s.expected = b;
       s.phase = false;
       s.bytes = 0;
       s.valid = true;
-      w.block.mbarriers[at.host[l]] = {&w, &i};
+      w.block.make_mbarrier(*at.region[l], at.host[l], w, i);
       break;
     case Inval:
       s.valid = false;
-      w.block.mbarriers.erase(at.host[l]);
+      w.block.drop_mbarrier(*at.region[l], at.host[l]);
       break;
     case Expect: s.bytes += static_cast<std::int64_t>(b); break;
     case Complete:

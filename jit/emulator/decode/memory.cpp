@@ -50,7 +50,7 @@ template <class M, class R> void store(Warp& w, const Instruction& i, Mask m) {
       }
     }
   locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
-         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, false,
+         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, As::Data,
          w.execution.probe ? data : nullptr);
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
@@ -114,7 +114,7 @@ void take_hints(Decoder& d, Instruction& i) {
             : scope == "gpu"     ? Scope::Gpu
                                  : Scope::System;
   d.take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
-  d.take("nc");
+  i.non_coherent = d.take("nc");
   d.take_prefix("L1::");
   d.take_prefix("L2::");
 }

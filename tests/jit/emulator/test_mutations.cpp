@@ -56,6 +56,8 @@ Fault fault_named(const std::string& name) {
                                                    {"ByteCount", Fault::ByteCount},
                                                    {"Unfinished", Fault::Unfinished},
                                                    {"InFlight", Fault::InFlight},
+                                                   {"LiveMbarrier", Fault::LiveMbarrier},
+                                                   {"NonCoherent", Fault::NonCoherent},
                                                    {"Deadlock", Fault::Deadlock},
                                                    {"BarrierDivergence", Fault::BarrierDivergence},
                                                    {"IllegalOperand", Fault::IllegalOperand},

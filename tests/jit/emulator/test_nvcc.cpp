@@ -371,3 +371,31 @@ TEST_CASE("nvcc: intrinsics on the halves and bytes of a word", "[emulator]") {
     }
   });
 }
+
+TEST_CASE("nvcc: atomics made of compare-and-swaps are no races, as long as nobody tells what they guessed",
+          "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64&) {
+    if (!m.optimised) return; // its loads go by way of variables in memory
+    const std::size_t n = 3 * 64;
+    auto small = m.upload(std::vector<std::uint16_t>(3), "small");
+    auto largest = m.upload(std::vector<float>(1), "largest");
+    auto sum = m.upload(std::vector<double>(1), "sum");
+    auto in_block = m.room<float>(n, "in_block"), before = m.room<float>(n, "before");
+    m.run("swaps", 3, 64, {small, largest, sum, in_block, before});
+    CHECK(m.download<std::uint16_t>(small, 3) == std::vector<std::uint16_t>(3, 0x4280)); // 64
+    CHECK(m.download<float>(largest, 1)[0] == static_cast<float>(n - 1));
+    CHECK(m.download<double>(sum, 1)[0] == static_cast<double>(n * (n - 1) / 2));
+    for (std::size_t i = 0; i < n; ++i)
+      CHECK(m.download<float>(in_block, n)[i] == static_cast<float>(i / 64 * 64 + 63));
+
+    auto word = m.upload(std::vector<int>(1), "word"), guesses = m.room<int>(n, "guesses");
+    const std::uint64_t words[] = {word, guesses};
+    const auto report = m.gpu.launch(m.module, "swaps_and_tells", {.grid = {3}, .block = {64}}, words);
+    INFO(report.text());
+    REQUIRE(!report.findings.empty());
+    for (const auto& f : report.findings) {
+      CHECK(f.fault == emulator::Fault::RaceGlobal);
+      CHECK(f.message.find("programs.cu:") != std::string::npos);
+    }
+  });
+}

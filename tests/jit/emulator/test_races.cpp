@@ -160,3 +160,83 @@ TEST_CASE("blocks are ordered by nothing but releases and acquires", "[emulator]
   FOUND(Fault::RaceGlobal, with("bar.sync 0;", "st.global.u32 [%x1], 1;", "ld.global.u32 %r2, [%x1];", ""),
         64, 2);
 }
+
+TEST_CASE("a plain load that only guesses for a compare-and-swap is no race", "[emulator]") {
+  // All threads add one to a word.
+  const std::string loop = R"(ld.param.u64 %x1, [in]; LOAD mov.u32 %r2, 0;
+      AGAIN: mov.u32 %r3, %r1; add.u32 %r4, %r3, 1; INSIDE
+      atom.global.cas.b32 %r1, [%x1], %r3, %r4; setp.ne.u32 %p1, %r3, %r1; @%p1 bra AGAIN;
+      AFTER st.global.u32 [%x0], %r5;)",
+                    load = "ld.global.u32 %r1, [%x1];";
+  auto with = [&](const std::string& ld, const std::string& inside, const std::string& after) {
+    std::string s = loop;
+    s.replace(s.find("LOAD"), 4, ld);
+    s.replace(s.find("INSIDE"), 6, inside);
+    return s.replace(s.find("AFTER"), 5, after);
+  };
+  const std::string zero = "mov.u32 %r5, 0;";
+  CLEAN(with(load, "", zero), 64);
+  CLEAN(with(load, "", "mov.u32 %r5, %r1;"), 64); // what the swap found
+  CLEAN(with(load, "", "mov.u32 %r5, %r3;"), 64); // the same, confirmed
+  CLEAN(with(load, "", "mov.u32 %r5, %r4;"), 64); // and what was made of it
+  CLEAN(with("ld.relaxed.gpu.global.u32 %r1, [%x1];", "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64);
+  FOUND(Fault::RaceGlobal, with(load, "", "") + " ld.global.u32 %r6, [%x1];", 64);         // another load
+  FOUND(Fault::RaceGlobal, with(load + "mov.u32 %r7, %r1;", "", "mov.u32 %r5, %r7;"), 64); // the guess
+  FOUND(Fault::RaceGlobal, with(load, "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64); // all guesses
+  FOUND(Fault::RaceGlobal, with(load, "st.global.u32 [%x0], %r3;", zero), 64);
+  FOUND(Fault::RaceGlobal, with(load, "setp.gt.u32 %p2, %r3, 1000; @%p2 bra END;", zero) + " END:", 64);
+  FOUND(Fault::RaceGlobal,
+        with(load, "and.b32 %r6, %r3, 3; mad.wide.u32 %x5, %r6, 4, %x1; ld.global.u32 %r6, [%x5+64];", zero),
+        64); // an address
+  FOUND(Fault::RaceGlobal,
+        with("ld.global.u32 %r1, [%x1+4]; add.u64 %x4, %x1, 4; red.global.add.u32 [%x4], 1;", "", zero),
+        64); // of another word than the swap's
+  FOUND(Fault::RaceGlobal, with(load + "setp.eq.u32 %p3, %r0, 0; @%p3 st.global.u32 [%x1], 7;", "", zero),
+        64);
+  FOUND(Fault::RaceGlobal, with("ld.global.u32 %r1, [%x1]; add.u32 %r1, %r1, 1;", "", zero),
+        64); // not what was there
+}
+
+TEST_CASE("a read through the non-coherent cache of what the kernel wrote is told", "[emulator]") {
+  const std::string body = R"(ld.param.u64 %x1, [in]; mad.wide.u32 %x1, %r0, 4, %x1; WRITE bar.sync 0;
+      ld.global.nc.u32 %r1, [%x1]; st.global.u32 [%x0], %r1;)";
+  auto with = [&](const std::string& write) {
+    std::string s = body;
+    return s.replace(s.find("WRITE"), 5, write);
+  };
+  CLEAN(with(""), 64);
+  CLEAN(with("ld.global.u32 %r2, [%x1];"), 64);
+  CLEAN(with("st.global.u32 [%x1+256], %r0;"), 64);
+  FOUND(Fault::NonCoherent, with("st.global.u32 [%x1], %r0;"), 64);
+  FOUND(Fault::NonCoherent, with("red.global.add.u32 [%x1], 1;"), 64);
+  FOUND(Fault::NonCoherent, with("st.global.u32 [%x1], %r0; fence.acq_rel.gpu;"), 64);
+}
+
+TEST_CASE("volatile accesses of one word do not race, and order nothing else", "[emulator]") {
+  // By the memory model they are relaxed, of the system's scope: warp 0 tells warp 1 that its numbers are
+  // there.
+  const std::string flag = shared_words + R"(
+      setp.eq.u32 %p1, %r0, 0; mov.u32 %r3, 0; @%p1 st.volatile.shared.u32 [%r1+2048], %r3; bar.sync 0;
+      setp.ge.u32 %p2, %r0, 32; @%p2 bra READER;
+      st.shared.u32 [%r2], %r0; bar.warp.sync -1; BEFORE mov.u32 %r3, 1; @%p1 RAISE [%r1+2048], %r3; bra END;
+      READER: SPIN: WAIT %r4, [%r1+2048]; setp.eq.u32 %p3, %r4, 0; @%p3 bra SPIN; AFTER
+      DATA END:)";
+  auto with = [&](std::string before, std::string raise, std::string wait, std::string after,
+                  std::string data) {
+    std::string s = flag;
+    s.replace(s.find("BEFORE"), 6, before);
+    s.replace(s.find("RAISE"), 5, raise);
+    s.replace(s.find("WAIT"), 4, wait);
+    s.replace(s.find("AFTER"), 5, after);
+    return s.replace(s.find("DATA"), 4, data);
+  };
+  const std::string st = "st.volatile.shared.u32", ld = "ld.volatile.shared.u32",
+                    read = "add.u32 %r5, %r2, -128; ld.shared.u32 %r6, [%r5];";
+  CLEAN(with("", st, ld, "", ""), 64); // the flag alone
+  CLEAN(with("membar.cta;", st, ld, "membar.cta;", read), 64);
+  FOUND(Fault::RaceShared, with("", st, ld, "", read), 64);
+  FOUND(Fault::RaceShared, with("membar.cta;", st, ld, "", read), 64);
+  FOUND(Fault::RaceShared, with("", st, ld, "membar.cta;", read), 64);
+  FOUND(Fault::RaceShared, with("membar.cta;", "st.shared.u32", ld, "membar.cta;", ""), 64); // a plain write
+  FOUND(Fault::RaceShared, with("membar.cta;", st, "ld.shared.u32", "membar.cta;", ""), 64); // a plain read
+}

@@ -278,3 +278,43 @@ extern "C" __global__ void stack_of(const int* sizes, int* out) {
     sum += a[i];
   out[threadIdx.x] = sum;
 }
+
+// Atomics made of a plain load and compare-and-swaps, as CUDA's own for bf16 before sm_90.
+__device__ float atomic_maximum(float* at, float v) {
+  int* word = (int*)at;
+  int old = *word, assumed;
+  do {
+    assumed = old;
+    old = atomicCAS(word, assumed, __float_as_int(fmaxf(v, __int_as_float(assumed))));
+  } while (assumed != old);
+  return __int_as_float(old);
+}
+__device__ double atomic_sum(double* at, double v) {
+  unsigned long long *word = (unsigned long long*)at, old = *word, assumed;
+  do {
+    assumed = old;
+    old = atomicCAS(word, assumed, (unsigned long long)__double_as_longlong(v + __longlong_as_double((long long)assumed)));
+  } while (assumed != old);
+  return __longlong_as_double((long long)old);
+}
+extern "C" __global__ void swaps(__nv_bfloat16* small, float* largest, double* sum, float* in_block, float* before) {
+  __shared__ float s;
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (threadIdx.x == 0) s = 0;
+  __syncthreads();
+  atomicAdd(small + i % 3, __float2bfloat16(1));
+  before[i] = atomic_maximum(largest, (float)i);
+  atomic_sum(sum, i);
+  atomic_maximum(&s, (float)i);
+  __syncthreads();
+  in_block[i] = s;
+}
+extern "C" __global__ void swaps_and_tells(int* word, int* guesses) { // what it guessed, which may be anything
+  int old = *word, assumed;
+  const int guess = old;
+  do {
+    assumed = old;
+    old = atomicCAS(word, assumed, assumed + 1);
+  } while (assumed != old);
+  guesses[blockIdx.x * blockDim.x + threadIdx.x] = guess;
+}
