@@ -329,6 +329,12 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
     what += " by the async proxy, without a fence.proxy.async behind " + them;
   else
     what += " and nothing orders it with " + them;
+  const auto guesses = [](const Touch& read, const Touch& update) {
+    return !read.writes() && !read.strong() && update.writes() && update.strong() &&
+           !((read.flags | update.flags) & (Touch::Copy | Touch::Borrowed));
+  };
+  if (fault != Fault::NonCoherent && (guesses(by.as, before) || guesses(before, by.as)))
+    what += " (a plain read beside strong writes; one that only guesses can be relaxed or volatile)";
   execution_.found(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
 }
 
