@@ -14,12 +14,6 @@ const char* verb(AccessKind kind) {
   return kind == AccessKind::Read ? "reads" : kind == AccessKind::Write ? "writes" : "updates";
 }
 
-std::string hexadecimal(std::uint64_t v) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(v));
-  return text;
-}
-
 class Locator {
 public:
   Locator(Warp& w, const Instruction& i, std::uint32_t bytes, std::uint32_t align, AccessKind kind,

@@ -7,16 +7,16 @@
 #include <new>
 
 namespace kiln::emulator {
-namespace {
-
-constexpr std::uint64_t guard = 1024;                          // unused bytes on both sides of an allocation
-constexpr std::uint64_t remembered = std::uint64_t(256) << 20; // bytes of freed memory that stay unused
-
 std::string hexadecimal(std::uint64_t v) {
   char text[24];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(v));
   return text;
 }
+
+namespace {
+
+constexpr std::uint64_t guard = 1024;                          // unused bytes on both sides of an allocation
+constexpr std::uint64_t remembered = std::uint64_t(256) << 20; // bytes of freed memory that stay unused
 
 std::string called(const Region& r) {
   return (r.kind == Region::Kind::Constant || r.kind == Region::Kind::Global

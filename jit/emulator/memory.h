@@ -21,6 +21,8 @@ inline constexpr int cluster_shift = 24;
 // .param addresses from here on are variables of a frame, below it the kernel's parameters.
 inline constexpr std::uint64_t frame_params = std::uint64_t(1) << 20;
 
+std::string hexadecimal(std::uint64_t v); // "0x1f"
+
 struct Region {
   enum class Kind : std::uint8_t { Global, Constant, Shared, Local, Param };
   Kind kind = Kind::Global;

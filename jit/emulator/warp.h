@@ -136,6 +136,8 @@ private:
   void grow_local(std::uint64_t bytes);
   void forget_local(int lane, std::uint64_t offset, std::uint64_t bytes);
   void leave(Fragment& f, Mask lanes);
+  void wait_at(Fragment& f, int barrier);
+  void reduced(const Fragment& f, const Instruction& i) const;
   void arrive(Fragment& f, const Instruction& i, Mask lanes);
   void arrive_at_cluster(Fragment& f, const Instruction& i, Mask lanes);
   void change_registers(Fragment& f, const Instruction& i, Mask lanes);

@@ -36,6 +36,22 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   f.barrier = cluster_barrier;
 }
 
+// f waits, unless the barrier opens now.
+void Warp::wait_at(Fragment& f, int barrier) {
+  f.state = Fragment::State::AtBarrier;
+  f.barrier = barrier;
+  // The block looks at fragments_, where f is not while it runs.
+  fragments_.push_back(f);
+  if (barrier == register_barrier)
+    block.open_register_barrier();
+  else if (barrier == wgmma_barrier)
+    block.open_multiplications();
+  else
+    block.open_barriers();
+  f = fragments_.back();
+  fragments_.pop_back();
+}
+
 // setmaxnreg: gives registers back to the block, or waits until it has enough.
 void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
   const bool more = i.mode2;
@@ -53,25 +69,12 @@ void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
     ++f.at;
     return;
   }
-  f.state = Fragment::State::AtBarrier;
-  f.barrier = register_barrier;
-  fragments_.push_back(f);
-  block.open_register_barrier();
-  f = fragments_.back();
-  fragments_.pop_back();
+  wait_at(f, register_barrier);
 }
 
 void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   if (i.mode == 7) return change_registers(f, i, m);
-  if (i.mode == 8) { // wgmma.wait_group
-    f.state = Fragment::State::AtBarrier;
-    f.barrier = wgmma_barrier;
-    fragments_.push_back(f);
-    block.open_multiplications();
-    f = fragments_.back();
-    fragments_.pop_back();
-    return;
-  }
+  if (i.mode == 8) return wait_at(f, wgmma_barrier); // wgmma.wait_group
   if (i.mode >= 5) return arrive_at_cluster(f, i, m);
   const int lane = first(m);
   const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
@@ -114,32 +117,11 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
     block.open_barriers();
     return;
   }
-  f.state = Fragment::State::AtBarrier;
-  f.barrier = static_cast<int>(id);
-  // The block looks at fragments_, where f is not while it runs.
-  fragments_.push_back(f);
-  block.open_barriers();
-  f = fragments_.back();
-  fragments_.pop_back();
+  wait_at(f, static_cast<int>(id));
 }
 
-void Warp::release(Fragment& f) {
-  const Instruction& i = f.frame->function->code[f.at];
-  if (f.barrier == cluster_barrier) {
-    if (execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
-    f.state = Fragment::State::Ready;
-    f.barrier = -1;
-    ++f.at;
-    ready_ = true;
-    return;
-  }
-  if (f.barrier == register_barrier || f.barrier == wgmma_barrier) {
-    f.state = Fragment::State::Ready;
-    f.barrier = -1;
-    ++f.at;
-    ready_ = true;
-    return;
-  }
+// bar.red: what the threads at a barrier of the block brought.
+void Warp::reduced(const Fragment& f, const Instruction& i) const {
   const BarrierState& b = block.barriers[f.barrier];
   auto* registers = f.frame->registers;
   if (i.mode == 2)
@@ -150,6 +132,12 @@ void Warp::release(Fragment& f) {
     const bool value = i.mode == 3 ? b.red_true == b.red_count : b.red_true > 0;
     d = value ? d | f.lanes : d & ~f.lanes;
   }
+}
+
+void Warp::release(Fragment& f) {
+  const Instruction& i = f.frame->function->code[f.at];
+  if (f.barrier == cluster_barrier && execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
+  if (f.barrier < cluster_barrier) reduced(f, i);
   f.state = Fragment::State::Ready;
   f.barrier = -1;
   ++f.at;

@@ -146,7 +146,7 @@ void subc(Decoder& d) { with_carry(d, true, true); }
 void mad_with_carry(Decoder& d, bool carry_in) {
   const bool carry_out = d.take("cc");
   const bool high = d.take("hi");
-  if (!high && !d.take("lo")) d.fail("'" + std::string(d.statement().opcode) + "' takes .lo or .hi");
+  if (!high && !d.take("lo")) d.fail(quoted(d.statement().opcode) + " takes .lo or .hi");
   const Type t = d.take_type();
   Handler h = nullptr;
   switch (t) {
@@ -271,8 +271,7 @@ void extreme(Decoder& d, bool maximum) {
   const bool relu = d.take("relu"), nan = d.take("NaN"), xorsign = d.take("xorsign");
   const bool absolute = d.take("abs");
   const Type t = d.take_type();
-  if (xorsign != absolute)
-    d.fail("'" + std::string(d.statement().opcode) + "' takes .xorsign.abs, or neither");
+  if (xorsign != absolute) d.fail(quoted(d.statement().opcode) + " takes .xorsign.abs, or neither");
   if (is_halves(t) && !nan && !xorsign) return on_halves(d, t, relu);
   if (relu) {
     if (t != Type::S32 || nan || xorsign) d.unknown(t);
@@ -307,7 +306,7 @@ template <AluOp op> void special(Decoder& d) {
   if (!ptx::is_float(t)) d.unknown(t);
   const bool exact = op == AluOp::Sqrt || op == AluOp::Rcp;
   const bool approximate = d.take("approx");
-  if (!exact && !approximate) d.fail("'" + std::string(d.statement().opcode) + "' takes .approx");
+  if (!exact && !approximate) d.fail(quoted(d.statement().opcode) + " takes .approx");
   if (t == Type::F64 && exact && approximate && op == AluOp::Rcp) {
     if (!d.take("ftz")) d.unknown(t);
     d.set_class(InstructionClass::Special);

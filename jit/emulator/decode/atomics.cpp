@@ -139,7 +139,7 @@ bool exists(AtomicOp op, Type t) {
 void atomic_operation(Decoder& d, bool returns) {
   if (!returns && d.take("async")) return remote_store(d, true);
   const std::string_view order = d.take_one_of({"relaxed", "acquire", "release", "acq_rel"});
-  const std::string_view scope = d.take_one_of({"cta", "cluster", "gpu", "sys"});
+  const Scope scope = take_scope(d, Scope::Gpu);
   const std::string_view s = d.take_one_of({"global", "shared", "shared::cta", "shared::cluster"});
   d.take_prefix("L2::");
   d.take_prefix("level::");
@@ -154,8 +154,7 @@ void atomic_operation(Decoder& d, bool returns) {
       found = static_cast<int>(op);
       break;
     }
-  if (found < 0)
-    d.fail("'" + std::string(d.statement().opcode) + "' lacks an operation that the emulator knows");
+  if (found < 0) d.fail(quoted(d.statement().opcode) + " lacks an operation that the emulator knows");
   const auto op = static_cast<AtomicOp>(found);
   const std::string_view v = d.take_one_of({"v2", "v4", "v8"});
   const std::uint32_t n = v.empty() ? 1 : static_cast<std::uint32_t>(v[1] - '0');
@@ -187,22 +186,17 @@ void atomic_operation(Decoder& d, bool returns) {
   Instruction i = d.plain(h);
   i.type = t;
   i.mode = static_cast<std::uint8_t>(found);
+  i.scope = scope;
   i.order = order == "acquire"   ? Order::Acquire
             : order == "release" ? Order::Release
             : order == "acq_rel" ? Order::AcquireRelease
                                  : Order::Relaxed;
-  i.scope = scope == "cta"       ? Scope::Cta
-            : scope == "cluster" ? Scope::Cluster
-            : scope == "sys"     ? Scope::System
-                                 : Scope::Gpu;
   i.space = s == "global"            ? Space::Global
             : s == "shared::cluster" ? Space::SharedCluster
             : !s.empty()             ? Space::Shared
                                      : Space::Generic;
   if (i.space == Space::Generic && a.space && *a.space == Space::Shared) i.space = Space::Shared;
-  i.a = a.reg;
-  i.mode2 = static_cast<std::uint8_t>(a.width);
-  i.offset = a.offset;
+  a.put_into(i);
   i.count = n;
   i.extra = d.extras(registers);
   d.emit(i);

@@ -47,7 +47,7 @@ std::pair<Comparison, bool> take_comparison(Decoder& d, bool& unsigned_order) {
       unsigned_order = true;
       return {c, true};
     }
-  d.fail("'" + std::string(d.statement().opcode) + "' lacks a comparison");
+  d.fail(quoted(d.statement().opcode) + " lacks a comparison");
 }
 
 Type as_unsigned(Type t) {

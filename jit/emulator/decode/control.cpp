@@ -97,7 +97,7 @@ void barrier(Decoder& d) {
   d.take("cta");
   const bool aligned = d.take("aligned") || d.root() == "bar";
   const std::string_view what = d.take_one_of({"sync", "arrive", "red"});
-  if (what.empty()) d.fail("'" + std::string(d.statement().opcode) + "' takes .sync, .arrive or .red");
+  if (what.empty()) d.fail(quoted(d.statement().opcode) + " takes .sync, .arrive or .red");
   Instruction i = d.start();
   i.step = Step::Barrier;
   i.inner = nullptr;
@@ -109,7 +109,7 @@ void barrier(Decoder& d) {
     i.a = d.source(0, Type::U32);
     if (d.operands() == 2) i.b = d.source(1, Type::U32);
     if (what == "arrive" && d.operands() != 2)
-      d.fail("'" + std::string(d.statement().opcode) + "' takes a barrier and a number of threads");
+      d.fail(quoted(d.statement().opcode) + " takes a barrier and a number of threads");
     return d.emit(i);
   }
   const std::string_view op = d.take_one_of({"popc", "and", "or"});
@@ -123,15 +123,6 @@ void barrier(Decoder& d) {
   if (d.operands() == 4) i.b = d.source(2, Type::U32);
   i.c = d.predicate(d.operand(d.operands() - 1));
   d.emit(i);
-}
-
-Scope take_scope(Decoder& d, Scope otherwise) {
-  const std::string_view s = d.take_one_of({"cta", "cluster", "gpu", "gl", "sys"});
-  return s == "cta"                ? Scope::Cta
-         : s == "cluster"          ? Scope::Cluster
-         : s == "gpu" || s == "gl" ? Scope::Gpu
-         : s == "sys"              ? Scope::System
-                                   : otherwise;
 }
 
 // mode: Fence::Kind; count: 1 acquires, 2 releases, 4 sequential, Scope << 8; space: of an async proxy fence;
@@ -193,9 +184,7 @@ void fence(Decoder& d) {
       if (acquires) { // [address], 128
         d.expect_operands(2);
         const Address a = d.address(d.operand(0));
-        i.a = a.reg;
-        i.mode2 = static_cast<std::uint8_t>(a.width);
-        i.offset = a.offset;
+        a.put_into(i);
         if (auto n = d.immediate(d.operand(1)); !n || *n != 128) d.fail("a tensor map has 128 bytes");
       }
     } else {

@@ -323,7 +323,7 @@ void cvt(Decoder& d) {
   if ((ptx::is_float(to) != ptx::is_float(from) ||
        (ptx::is_float(to) && bits_of(to) < bits_of(from) && half_of(from) == Type::None)) &&
       r.empty())
-    d.fail("'" + std::string(d.statement().opcode) + "' takes a rounding");
+    d.fail(quoted(d.statement().opcode) + " takes a rounding");
   if (to == Type::F32x2 || from == Type::F32x2) d.unknown(Type::F32x2);
   Instruction i = d.plain(convert_any);
   i.mode = flags;

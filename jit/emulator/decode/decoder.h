@@ -32,6 +32,8 @@ std::span<const Opcode> control_opcodes();
 std::span<const Opcode> call_opcodes();
 std::span<const Opcode> stack_opcodes();
 std::span<const Opcode> warp_opcodes();
+std::span<const Opcode> mma_opcodes();
+std::span<const Opcode> wmma_opcodes();
 std::span<const Opcode> matrix_opcodes();
 std::span<const Opcode> asynchronous_opcodes();
 std::span<const Opcode> mbarrier_opcodes();
@@ -63,6 +65,9 @@ struct ProgramBuilder {
   void functions_by_address();                   // what a call through a register may reach
 };
 
+// .cta, .cluster, .gpu (.gl) or .sys.
+Scope take_scope(Decoder& d, Scope otherwise);
+
 using ptx::Operand;
 using ptx::Space;
 using ptx::Type;
@@ -72,7 +77,16 @@ struct Address {
   int width = 64; // of the register
   std::int64_t offset = 0;
   std::optional<Space> space; // of the variable it names
+
+  void put_into(Instruction& i) const {
+    i.a = reg;
+    i.mode2 = static_cast<std::uint8_t>(width);
+    i.offset = offset;
+  }
 };
+
+// For messages.
+inline std::string quoted(std::string_view s) { return "'" + std::string(s.substr(0, 80)) + "'"; }
 
 class Decoder {
 public:

@@ -155,9 +155,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
 }
 
 void mbarrier(Decoder& d) {
-  const auto unknown = [&] {
-    d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator");
-  };
+  const auto unknown = [&] { d.fail(quoted(d.statement().opcode) + " is not known to the emulator"); };
   const std::string_view what = d.take_one_of({"init", "inval", "arrive", "arrive_drop", "expect_tx",
                                                "complete_tx", "test_wait", "try_wait", "pending_count"});
   if (what.empty()) unknown();
@@ -215,9 +213,7 @@ void mbarrier(Decoder& d) {
   i.space = space == "shared::cluster" ? Space::SharedCluster
             : space.empty()            ? (a.space ? *a.space : Space::Generic)
                                        : Space::Shared;
-  i.a = a.reg;
-  i.mode2 = static_cast<std::uint8_t>(a.width);
-  i.offset = a.offset;
+  a.put_into(i);
   d.emit(i);
 }
 
@@ -287,9 +283,7 @@ void copies_arrive(Decoder& d, bool counted) { // cp.async.mbarrier.arrive
   i.b = i.d = no_register;
   i.mode = counted ? CopyArrive : CopyArriveNoinc;
   i.space = space.empty() ? (a.space ? *a.space : Space::Generic) : Space::Shared;
-  i.a = a.reg;
-  i.mode2 = static_cast<std::uint8_t>(a.width);
-  i.offset = a.offset;
+  a.put_into(i);
   d.emit(i);
 }
 

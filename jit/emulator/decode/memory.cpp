@@ -104,15 +104,11 @@ Space take_space(Decoder& d) {
 
 void take_hints(Decoder& d, Instruction& i) {
   const std::string_view order = d.take_one_of({"weak", "relaxed", "acquire", "release", "volatile", "mmio"});
-  const std::string_view scope = d.take_one_of({"cta", "cluster", "gpu", "sys"});
   i.order = order.empty() || order == "weak" ? Order::Weak
             : order == "acquire"             ? Order::Acquire
             : order == "release"             ? Order::Release
                                              : Order::Relaxed;
-  i.scope = scope == "cta"       ? Scope::Cta
-            : scope == "cluster" ? Scope::Cluster
-            : scope == "gpu"     ? Scope::Gpu
-                                 : Scope::System;
+  i.scope = take_scope(d, Scope::System);
   d.take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   i.non_coherent = d.take("nc");
   d.take_prefix("L1::");
@@ -157,9 +153,7 @@ void access(Decoder& d, bool loads_data) {
   i.space = space == Space::Generic && a.space && *a.space != Space::Global && *a.space != Space::Const
                 ? *a.space
                 : space;
-  i.a = a.reg;
-  i.mode2 = static_cast<std::uint8_t>(a.width);
-  i.offset = a.offset;
+  a.put_into(i);
   i.count = n;
   i.extra = d.extras(registers);
   d.emit(i);
@@ -202,9 +196,7 @@ void discard(Decoder& d) {
   d.expect_operands(2);
   if (auto n = d.immediate(d.operand(1)); !n || *n != 128) d.fail("discard takes 128 bytes");
   const Address a = d.address(d.operand(0));
-  i.a = a.reg;
-  i.mode2 = static_cast<std::uint8_t>(a.width);
-  i.offset = a.offset;
+  a.put_into(i);
   d.emit(i);
 }
 

@@ -92,7 +92,7 @@ Operand selected(Decoder& d, std::size_t n, std::uint32_t elements, std::vector<
     digits.push_back(static_cast<std::uint32_t>(text[k] - '0'));
   const bool known = text[0] == (elements == 2 ? 'h' : 'b') && !digits.empty();
   if (!known || *std::max_element(digits.begin(), digits.end()) >= (n ? 2 * elements : elements))
-    d.fail("'" + std::string(d.statement().opcode) + "' has the selector ." + std::string(text) +
+    d.fail(quoted(d.statement().opcode) + " has the selector ." + std::string(text) +
            ", which does not exist there");
   return o;
 }
@@ -106,8 +106,7 @@ void decode_video(Decoder& d) {
   v.elements = static_cast<std::uint32_t>(root.back() - '0');
   auto is_signed = [&] {
     const Type t = d.take_type();
-    if (t != Type::U32 && t != Type::S32)
-      d.fail("'" + std::string(d.statement().opcode) + "' takes .u32 and .s32 only");
+    if (t != Type::U32 && t != Type::S32) d.fail(quoted(d.statement().opcode) + " takes .u32 and .s32 only");
     return t == Type::S32;
   };
   if (v.op != static_cast<std::uint32_t>(PackedOp::Set)) {
@@ -121,10 +120,9 @@ void decode_video(Decoder& d) {
     while (v.compare < std::size(comparisons) && !d.take(comparisons[v.compare]))
       ++v.compare;
     if (v.compare == std::size(comparisons))
-      d.fail("'" + std::string(d.statement().opcode) + "' takes .eq, .ne, .lt, .le, .gt or .ge");
+      d.fail(quoted(d.statement().opcode) + " takes .eq, .ne, .lt, .le, .gt or .ge");
   }
-  if (v.saturates && v.accumulates)
-    d.fail("'" + std::string(d.statement().opcode) + "' is .sat or .add, not both");
+  if (v.saturates && v.accumulates) d.fail(quoted(d.statement().opcode) + " is .sat or .add, not both");
   d.expect_operands(4);
   std::vector<std::uint32_t> mask, a, b;
   Instruction i = d.plain(video);
@@ -133,8 +131,7 @@ void decode_video(Decoder& d) {
   i.c = d.source(3, Type::B32);
   i.d = d.destination(selected(d, 0, v.elements, mask), 32);
   if ((!a.empty() && a.size() != v.elements) || (!b.empty() && b.size() != v.elements))
-    d.fail("'" + std::string(d.statement().opcode) + "' takes selectors of " + std::to_string(v.elements) +
-           " elements");
+    d.fail(quoted(d.statement().opcode) + " takes selectors of " + std::to_string(v.elements) + " elements");
   for (std::uint32_t n = 0; n < v.elements; ++n) {
     v.a |= (a.empty() ? n : a[n]) << 4 * n;
     v.b |= (b.empty() ? v.elements + n : b[n]) << 4 * n;

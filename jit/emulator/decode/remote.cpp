@@ -94,8 +94,8 @@ void remote_store(Decoder& d, bool update) {
   i.kind = InstructionClass::Asynchronous;
   i.space = d.take("shared::cluster") ? Space::SharedCluster : Space::Generic;
   if (!d.take("mbarrier::complete_tx::bytes"))
-    d.fail("'" + std::string(d.statement().opcode) +
-           "' is not known to the emulator, which has the form that counts on an mbarrier, "
+    d.fail(quoted(d.statement().opcode) +
+           " is not known to the emulator, which has the form that counts on an mbarrier, "
            ".mbarrier::complete_tx::bytes");
   i.mode = stores;
   if (update) {
@@ -113,9 +113,7 @@ void remote_store(Decoder& d, bool update) {
     d.unknown(i.type);
   d.expect_operands(3);
   const Address to = d.address(d.operand(0)), mbarrier = d.address(d.operand(2));
-  i.a = to.reg;
-  i.mode2 = static_cast<std::uint8_t>(to.width);
-  i.offset = to.offset;
+  to.put_into(i);
   std::vector<std::uint32_t> words;
   for (const Operand* o : d.vector(d.operand(1), i.count))
     words.push_back(d.source(*o, i.type));

@@ -60,7 +60,7 @@ void copy(Warp& w, const Participant* p, int) {
 }
 
 void tensor_map(Decoder& d) {
-  auto unknown = [&] { d.fail("'" + std::string(d.statement().opcode) + "' is not known to the emulator"); };
+  auto unknown = [&] { d.fail(quoted(d.statement().opcode) + " is not known to the emulator"); };
   if (d.take("cp_fenceproxy")) {
     if (!d.take("global") || !d.take("shared::cta") || !d.take("tensormap::generic") || !d.take("release") ||
         !d.take("sync") || !d.take("aligned"))
@@ -96,9 +96,7 @@ void tensor_map(Decoder& d) {
   const bool by_dimension = field >= 2 && field <= 5;
   d.expect_operands(by_dimension ? 3 : 2);
   const Address a = d.address(d.operand(0));
-  i.a = a.reg;
-  i.mode2 = static_cast<std::uint8_t>(a.width);
-  i.offset = a.offset;
+  a.put_into(i);
   if (by_dimension) {
     auto n = d.immediate(d.operand(1));
     if (!n || *n < 0 || *n > 4) d.fail("a tensor map has dimensions 0 to 4");

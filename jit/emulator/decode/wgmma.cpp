@@ -13,12 +13,6 @@ namespace {
 // Bits of Instruction::offset.
 constexpr std::int64_t Saturate = 1, NegateA = 2, NegateB = 4, ByColumnsA = 8, ByColumnsB = 16, Add = 32;
 
-std::string hexadecimal(std::uint64_t v) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(v));
-  return text;
-}
-
 // One wgmma.mma_async of a warp, while it is checked and made a flight.
 class Issue {
 public:
@@ -235,8 +229,7 @@ bool known_columns(Type a, int n) {
 }
 
 void multiply(Decoder& d) {
-  if (d.take("sp"))
-    d.fail("'" + std::string(d.statement().opcode) + "': sparse matrices are not known to the emulator");
+  if (d.take("sp")) d.fail(quoted(d.statement().opcode) + ": sparse matrices are not known to the emulator");
   if (!d.take("sync") || !d.take("aligned")) d.unknown();
   int n = 0, k = 0;
   if (const auto shape = d.next_modifier(); shape && shape->size() < 12 && shape->substr(0, 4) == "m64n") {
@@ -280,8 +273,8 @@ void multiply(Decoder& d) {
   auto flag = [&](std::size_t at, std::int64_t low, std::int64_t high, std::int64_t bit) {
     const auto v = d.immediate(d.operand(at));
     if (!v || (*v != low && *v != high))
-      d.fail("'" + std::string(d.statement().opcode) + "' takes " + std::to_string(low) + " or " +
-             std::to_string(high) + " as operand " + std::to_string(at + 1));
+      d.fail(quoted(d.statement().opcode) + " takes " + std::to_string(low) + " or " + std::to_string(high) +
+             " as operand " + std::to_string(at + 1));
     if (*v == high) i.offset |= bit;
   };
   if (!integers) {

@@ -1,4 +1,6 @@
 // Programs compiled by another compiler, where there is one: their results equal those of the host.
+#include "machine.h"
+
 #include <catch2/catch.hpp>
 #include <kiln/jit/emulator/emulator.h>
 
@@ -42,12 +44,11 @@ std::shared_ptr<const emulator::Module> programs(const std::string& arch) {
   return module;
 }
 
-struct Machine {
-  emulator::Gpu gpu;
+struct Machine : test::Machine {
   std::shared_ptr<const emulator::Module> module;
   bool optimised;
   Machine(const std::string& arch, std::uint64_t seed)
-      : gpu([&] {
+      : test::Machine([&] {
           emulator::Options o;
           o.arch = arch.substr(0, arch.find(' '));
           o.seed = seed;
@@ -57,19 +58,6 @@ struct Machine {
           return o;
         }()),
         module(programs(arch)), optimised(arch.find("-G") == std::string::npos) {}
-  template <class T> std::uint64_t upload(const std::vector<T>& v, const char* name) {
-    const std::uint64_t at = gpu.allocate(v.size() * sizeof(T), name);
-    gpu.write(at, v.data(), v.size() * sizeof(T));
-    return at;
-  }
-  template <class T> std::uint64_t room(std::size_t n, const char* name) {
-    return gpu.allocate(n * sizeof(T), name);
-  }
-  template <class T> std::vector<T> download(std::uint64_t at, std::size_t n) {
-    std::vector<T> v(n);
-    gpu.read(v.data(), at, n * sizeof(T));
-    return v;
-  }
   void run(const char* kernel, std::uint32_t blocks, std::uint32_t threads, std::vector<std::uint64_t> words,
            std::uint64_t shared = 0) {
     auto report =

@@ -1,5 +1,7 @@
 // PTX that Triton wrote for kernels in triton/kernels.py: it runs clean under all checks and computes what it
 // should.
+#include "machine.h"
+
 #include <catch2/catch.hpp>
 #include <kiln/dsl/dtype.h>
 #include <kiln/jit/emulator/emulator.h>
@@ -20,10 +22,10 @@ namespace {
 template <class T> double wide(T v) { return static_cast<double>(v); }
 
 // One file, the machine that it is for, and what its head says of the launch.
-class TritonKernel {
+class TritonKernel : public test::Machine {
 public:
   TritonKernel(const std::string& name, const std::string& arch, std::uint64_t seed)
-      : gpu_(options(arch, seed)) {
+      : test::Machine(options(arch, seed)) {
     std::ifstream file(KILN_TESTS_DIR "/jit/emulator/triton/ptx/" + name + "." + arch + ".ptx");
     REQUIRE(file.good());
     for (std::string line; std::getline(file, line) && line != "//";) {
@@ -43,19 +45,6 @@ public:
     text << file.rdbuf();
     module_ = emulator::Module::parse(text.str(), name + "." + arch + ".ptx");
   }
-  template <class T> std::uint64_t upload(const std::vector<T>& v, const char* name) {
-    const std::uint64_t at = room<T>(v.size(), name);
-    gpu_.write(at, v.data(), v.size() * sizeof(T));
-    return at;
-  }
-  template <class T> std::uint64_t room(std::size_t n, const char* name) {
-    return gpu_.allocate(n * sizeof(T), name);
-  }
-  template <class T> std::vector<T> download(std::uint64_t at, std::size_t n) {
-    std::vector<T> v(n);
-    gpu_.read(v.data(), at, n * sizeof(T));
-    return v;
-  }
   // Of a matrix of f16, for tensor map `n` of the kernel.
   emulator::TensorMap map(std::size_t n, std::uint64_t address, int rows, int columns) const {
     REQUIRE(n < descriptors_.size());
@@ -74,10 +63,10 @@ public:
     std::vector<std::byte> packed;
     (append(packed, arguments), ...);
     const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
-    append(packed, scratch_ ? gpu_.allocate(scratch_ * blocks, "scratch") : 0);
+    append(packed, scratch_ ? gpu.allocate(scratch_ * blocks, "scratch") : 0);
     append(packed, std::uint64_t{0});
-    auto report = gpu_.launch_packed(module_, entry_,
-                                     {.grid = grid, .block = {threads_}, .shared_bytes = shared_}, packed);
+    auto report = gpu.launch_packed(module_, entry_,
+                                    {.grid = grid, .block = {threads_}, .shared_bytes = shared_}, packed);
     INFO(report.text());
     REQUIRE(report.ok());
   }
@@ -97,7 +86,6 @@ private:
     const auto* bytes = reinterpret_cast<const std::byte*>(&v);
     packed.insert(packed.end(), bytes, bytes + sizeof(T));
   }
-  emulator::Gpu gpu_;
   std::shared_ptr<const emulator::Module> module_;
   std::string entry_;
   std::uint32_t threads_ = 0;

@@ -1,0 +1,45 @@
+// The parser of a module, by layers: variables, what stands in functions, and what stands outside of them.
+#pragma once
+
+#include "cursor.h"
+
+namespace kiln::emulator::ptx {
+
+class VariableParser : protected Cursor { // variables.cpp
+protected:
+  using Cursor::Cursor;
+  std::optional<Space> accept_space();
+  // After the space: .align, .type, .vN, names with dimensions and initial values.
+  std::vector<Variable> variables(Space space, bool external);
+  void parameters(std::vector<Variable>& to, bool registers);
+
+private:
+  void initial(Variable& v, int bytes, int depth);
+};
+
+// Statements and operands are in statements.cpp, directives in directives.cpp.
+class BodyParser : protected VariableParser {
+protected:
+  using VariableParser::VariableParser;
+  void body(Function& f, int scope, int depth); // up to the closing brace, which is taken
+  void pragma();
+  void file();
+  int location(); // .loc: its number in Module::locations
+
+private:
+  void variables_of(Function& f, int scope);
+  void label(Function& f, int scope);
+  void registers(Function& f, int scope);
+  Scope::Names names(const char* what);
+  Prototype prototype();
+  void statement(Function& f, int scope);
+  Operand operand(int depth);
+  Operand simple_operand(int depth);
+  void list(Operand& o, std::string_view close, int depth);
+  bool parenthesised_list() const;
+
+  int location_ = -1;
+  std::uint64_t total_registers_ = 0;
+};
+
+} // namespace kiln::emulator::ptx
