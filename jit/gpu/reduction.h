@@ -21,12 +21,11 @@ namespace kiln::gpu {
 
 //     for pair in in_thread:         value[into] = combine(value[into], value[from])
 //     for result register r:         part[r] = value[holder[r]]
-//     for step in lanes:             other[r] = shfl.xor(part[r ^ step.register_flip], step.lane_mask)
-//                                    part[r] = combine(part[r], other[r])                 (for all r at a
-//                                    time)
-//     if there are `warps`:          value = converted(part, warps->exchange); then as above, with
-//     warps->in_thread
-//                                    and warps->holder
+//     for step in lanes:             for all r at a time:
+//                                      other[r] = shfl.xor(part[r ^ step.register_flip], step.lane_mask)
+//                                      part[r] = combine(part[r], other[r])
+//     if there are `warps`:          value = converted(part, warps->exchange)
+//                                    then as above, with warps->in_thread and warps->holder
 // The result is in layout `result`, which is sliced(layout, axis): all threads along the axis know it.
 struct Reduction {
   struct Pair {

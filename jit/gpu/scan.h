@@ -20,12 +20,10 @@ namespace kiln::gpu {
 //     prefix[r] = total[r] = value[r]
 //     for stage in stages:
 //       upper[r] = (register_coordinate[r] ^ coordinate(lane, warp)) >> stage.bit & (2^stage.bits - 1)
-//       Flip:    other[r] = shfl.xor(total[r ^ register_flip], lane_mask)        no shuffle if lane_mask is
-//       zero
+//       Flip:    other[r] = shfl.xor(total[r ^ register_flip], lane_mask)     lane_mask 0: no shuffle
 //                prefix[r] = upper[r] ? combine(other[r], prefix[r]) : prefix[r]
 //                total[r] = upper[r] ? combine(other[r], total[r]) : combine(total[r], other[r])
-//       Gather:  parts = converted(total, exchange)          parts[r + (i << register bits)]: the i-th
-//       block's
+//       Gather:  parts = converted(total, exchange)     block i's: parts[r + (i << register bits)]
 //                prefix[r] = combine(parts of all i < upper[r], prefix[r])
 //                total[r] = combine(parts of all i)
 //     the result is prefix, in the layout of the values

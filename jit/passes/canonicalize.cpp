@@ -12,6 +12,7 @@
 //  5. dim_size of a bound dimension, and a stride that the layout class gives, are constants.
 // What becomes unused is left to dce.
 #include <kiln/jit/passes/canonicalize.h>
+#include <kiln/jit/passes/commutative.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -139,20 +140,9 @@ private:
   }
 
   void put_constant_right(Op& op) {
-    switch (op.code) {
-    case Opcode::Add:
-    case Opcode::Mul:
-    case Opcode::And:
-    case Opcode::Or:
-    case Opcode::Xor:
-    case Opcode::Eq:
-    case Opcode::Ne:
-      if (!constant_of(op.operand(0)) || constant_of(op.operand(1))) return;
-      std::swap(op.operands[0], op.operands[1]);
-      changed_ = true;
-      return;
-    default: return;
-    }
+    if (!is_commutative(op.code) || !constant_of(op.operand(0)) || constant_of(op.operand(1))) return;
+    std::swap(op.operands[0], op.operands[1]);
+    changed_ = true;
   }
 
   // Operations with regions. True if all results are replaced.

@@ -8,6 +8,7 @@
 //  4. Operands of commutative operations may be swapped; float min and max are not taken as such, because
 //     they may differ in the sign of zero.
 //  5. Combine regions stay closed: they take no value from around them that they did not take before.
+#include <kiln/jit/passes/commutative.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -18,21 +19,6 @@ namespace kiln::passes {
 namespace {
 
 using namespace ir;
-
-bool is_commutative(const Op& op) {
-  switch (op.code) {
-  case Opcode::Add:
-  case Opcode::Mul:
-  case Opcode::And:
-  case Opcode::Or:
-  case Opcode::Xor:
-  case Opcode::Eq:
-  case Opcode::Ne: return true;
-  case Opcode::Min:
-  case Opcode::Max: return !is_float(op.operand(0)->type.dtype);
-  default: return false;
-  }
-}
 
 bool is_collective(const Op& op) { return op.info().cls == OpClass::Collective; }
 

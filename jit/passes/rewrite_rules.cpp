@@ -1,6 +1,8 @@
 // The table of algebraic rules, and how they are read and matched.
 #include <kiln/jit/passes/rewrite_rules.h>
 
+#include <kiln/jit/passes/commutative.h>
+
 #include <array>
 #include <memory>
 
@@ -194,11 +196,6 @@ bool holds_for(Holds holds, const Type& type) {
   case Holds::UpToF32: return is_float(t) && t != DType::F64;
   }
   return false;
-}
-
-bool is_commutative(Opcode code) {
-  return code == Opcode::Add || code == Opcode::Mul || code == Opcode::And || code == Opcode::Or ||
-         code == Opcode::Xor;
 }
 
 std::optional<Cell> literal(const Pattern& p, const Type& type) {

@@ -14,10 +14,8 @@
 //   KILN_EMULATE_CHECK  what emulated GPUs look for: see EmulatorOptions in device.h
 //   KILN_EMULATE_SEED  and in which order their warps run
 //   KILN_EMULATE_THREADS  and how many threads run their blocks; default 1
-//   KILN_PTXAS        NVIDIA's assembler; default: on PATH or in /usr/local/cuda/bin. Empty: none, the driver
-//                     assembles
-//   KILN_PTXAS_TIMEOUT  seconds that it may take for a kernel; default 120. It is ended then, and the driver
-//                     assembles
+//   KILN_PTXAS        NVIDIA's assembler; default: on PATH or in /usr/local/cuda/bin; empty: the driver's own
+//   KILN_PTXAS_TIMEOUT  seconds that it may take for a kernel, and then the driver assembles; default 120
 //
 // A value that is not understood is warned about once, with the legal ones, and the default holds.
 // Thread-safe.

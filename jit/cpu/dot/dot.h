@@ -5,8 +5,7 @@
 // recipe for a library-speed product on one core:
 //
 //   for each chunk of K that fits the scratch
-//     for each sliver of NR columns of B              packed into scratch as [k][NR], or read in place if
-//     small
+//     for each sliver of NR columns of B              packed into scratch as [k][NR], or in place if small
 //       for each MR rows of A                         read in place by broadcast if rows are contiguous
 //         microkernel: MR x NR accumulators stay in registers over the whole chunk
 //
@@ -20,8 +19,8 @@
 //   scratch = <at least dot_scratch_bytes(shape, target) bytes, 64-byte aligned, one per thread>
 //   DotContext context{builder, shape, target};
 //   emit_dot_accumulate(context, {.a = {a, lda, one}, .b = {b, ldb, one}, .c = c, .c_row_stride = ldc,
-//                                 .m = m, .n = n, .k = k, .accumulate = builder.getTrue(), .scratch =
-//                                 scratch});
+//                                 .m = m, .n = n, .k = k, .accumulate = builder.getTrue(),
+//                                 .scratch = scratch});
 //
 // The routines are internal functions named "kiln.dot...", made once per module and found again by name, so a
 // second product of the same types costs one call instruction. They carry the caller's target attributes. The

@@ -172,31 +172,21 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
               });
   };
   batches(batches, 0, ma.pointer, mb.pointer, c.pointer);
-  if (!converts) return;
+  if (converts) add_converted(op, c);
+}
 
-  // result = cast(c) + initial, element by element.
-  Buffer& out = own_buffer(result);
-  Nest nest;
-  nest.domain = c.extents;
-  Indices at(rank, Index{b_.getInt64(0)});
-  auto loops = [&](auto&& self, std::size_t axis) -> void {
-    if (axis == rank) {
-      nest.memo.clear();
-      Value* v = load_buffer(nest, c, at);
-      if (initial)
-        v = b_.CreateFAdd(emit_cast(b_, numbers_, operand_element(nest, initial, at), initial->type.dtype,
-                                    accumulator_dtype),
-                          v);
-      return store_buffer(nest, out, at, emit_cast(b_, numbers_, v, accumulator_dtype, result->type.dtype));
-    }
-    emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(c.extents[axis])), b_.getInt64(1),
-              {}, [&](Value* i, const Values&, llvm::Instruction*) -> Values {
-                at[axis] = Index{i, false, nullptr, static_cast<int>(axis) + 1};
-                self(self, axis + 1);
-                return {};
-              });
-  };
-  loops(loops, 0);
+// result = cast(sums) + initial, element by element.
+void KernelEmitter::add_converted(const ir::Op& op, const Buffer& sums) {
+  const DType wide = sums.dtype, narrow = op.result()->type.dtype;
+  const ir::Value* initial = op.num_operands() == 3 ? op.operand(2) : nullptr;
+  Buffer& out = own_buffer(op.result());
+  emit_each_element(sums.extents, [&](Nest& nest, const Indices& at) {
+    Value* v = load_buffer(nest, sums, at);
+    if (initial)
+      v = b_.CreateFAdd(
+          emit_cast(b_, numbers_, operand_element(nest, initial, at), initial->type.dtype, wide), v);
+    store_buffer(nest, out, at, emit_cast(b_, numbers_, v, wide, narrow));
+  });
 }
 
 } // namespace kiln::cpu

@@ -112,15 +112,20 @@ private:
   void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
   Values store_bounds(const Nest& nest);
   void emit_outer(Nest& nest, std::size_t k, Indices& at);
-  void emit_vector_level(Nest& nest, Indices& at);
   llvm::Value* destination_address(const Root& root, const Indices& at);
-  llvm::Value* may_stream(Nest& nest, const Indices& at);
-  llvm::Value* vector_end(Nest& nest, std::int64_t whole, std::int64_t step);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
+  void emit_each_element(const std::vector<std::int64_t>& domain,
+                         llvm::function_ref<void(Nest&, const Indices&)> body);
   using Visited =
       std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
+
+  // vector_level.cpp: the loop over the vector axis
+  class VectorLevel;
+  void emit_vector_level(Nest& nest, Indices& at);
+  llvm::Value* may_stream(Nest& nest, const Indices& at);
+  llvm::Value* vector_end(Nest& nest, std::int64_t whole, std::int64_t step);
 
   // deferral.cpp: the last store, during the next program
   struct Deferral {
@@ -156,6 +161,14 @@ private:
 
   // store.cpp
   void emit_store(const ir::Op& op);
+  struct Hazard {                  // of a store whose value reads memory
+    bool aside = false;            // all of it must be read before the first element is written
+    llvm::Value* direct = nullptr; // i1: it need not; null: it never need
+  };
+  Hazard hazard_of(const ir::Op& store);
+  void store_aside(Root root);
+  void store_unless_overlapping(Root root, llvm::Value* direct);
+  void store_by_branch(Root root, const Buffer& aside);
   struct LazyRead {
     const ir::Op* op;
     bool identity;
@@ -169,6 +182,7 @@ private:
 
   // dot.cpp
   void emit_dot(const ir::Op& op);
+  void add_converted(const ir::Op& dot, const Buffer& sums);
   struct Matrix {
     llvm::Value* pointer = nullptr;
     Values strides; // per axis

@@ -1,8 +1,5 @@
-// Loop nests: which roots share one, the loops over a domain, and the fast and guarded halves of the vector
-// loop.
+// Loop nests: which roots share one, and the loops over a domain down to the vector axis.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-
-#include <kiln/jit/cpu/abi.h>
 
 #include <algorithm>
 #include <bit>
@@ -194,256 +191,25 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
   }
 }
 
-namespace {
-
-Values flatten(const Accumulators& accumulators) {
-  Values flat;
-  for (const Accumulator& a : accumulators) {
-    flat.insert(flat.end(), a.values.begin(), a.values.end());
-    if (a.has) flat.push_back(a.has);
-  }
-  return flat;
-}
-
-Accumulators unflatten(const Values& flat, const Accumulators& like) {
-  Accumulators result = like;
-  std::size_t at = 0;
-  for (Accumulator& a : result) {
-    for (Value*& v : a.values)
-      v = flat[at++];
-    if (a.has) a.has = flat[at++];
-  }
-  return result;
-}
-
-} // namespace
-
-// Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
-// launch writes enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
-// never.
-Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
-  if (nest.roots.size() != 1 || nest.lanes == 1) return nullptr;
-  const Root& root = nest.roots[0];
-  if (root.kind != Root::Kind::Store || root.stored_from) return nullptr;
-  const ir::Op& op = *root.op;
-  if (!op.is(Opcode::ViewStore) || op.mask()) return nullptr;
-  const ir::Type& type = op.operand(0)->type;
-  const auto& axes = op.integers("axes");
-  bool rows = type.layout != LayoutClass::Any && !axes.empty() && axes.back() == type.view_rank - 1 &&
-              nest.vector_axis == static_cast<int>(axes.size()) - 1;
-  int bytes = nest.lanes * size_of(type.dtype);
-  if (!rows || bytes < 16) return nullptr;
-  streams_ = true;
-  ViewFacts& view = facts(op.operand(0));
-  if (!view.streams) {
-    IRBuilder::InsertPointGuard guard(b_);
-    b_.SetInsertPoint(entry_end_);
-    Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype)));
-    for (Value* extent : view.extents)
-      written = b_.CreateMul(written, extent);
-    Value* least =
-        b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
-                                                                     offsetof(LaunchContext, stream_bytes)));
-    view.streams = b_.CreateICmpSGE(written, least);
-  }
-  Value* address = root.destination ? destination_address(root, at)
-                                    : view_access(nest, op, at, /*address_only=*/true).address;
-  Value* misaligned = b_.CreateAnd(b_.CreatePtrToInt(address, b_.getInt64Ty()),
-                                   b_.getInt64(static_cast<std::uint64_t>(bytes - 1)));
-  Value* may = b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
-  return root.direct ? b_.CreateAnd(may, root.direct) : may;
-}
-
-// Where the fast half ends: `whole`, or before the first step that is not wholly inside the views.
-Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
-  Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
-  for (Value* limit : nest.limits)
-    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
-  if (nest.limits.empty()) return end;
-  end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
-  return b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(step - 1)));
-}
-
-void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
-  int outer = static_cast<int>(nest.outer_axes.size());
-  if (nest.vector_axis < 0) {
-    nest.guarded = true;
-    nest.memo.clear();
-    return emit_roots(nest, at, nullptr);
-  }
-  auto axis = static_cast<std::size_t>(nest.vector_axis);
-  std::int64_t extent = nest.domain[axis];
-  bool inner_reduction = nest.reduced_axis >= 0;
-  bool reduces = false, has_initial = true;
-  for (const Root& root : nest.roots)
-    reduces |= root.kind == Root::Kind::Reduce;
-
-  // Several accumulators hide the latency of the combining operation; combines without identity keep one.
-  Accumulators initial;
-  if (reduces && !inner_reduction) {
-    initial = initial_accumulators(nest);
-    for (const Accumulator& a : initial)
-      has_initial &= a.has == nullptr;
-  }
-  nest.unroll = 1;
-  if (reduces && !inner_reduction && has_initial)
-    while (nest.unroll < 4 && extent >= 2 * nest.unroll * nest.lanes)
-      nest.unroll *= 2;
-
-  // The body of one step, from any accumulators to the next.
-  auto step = [&](Value* j, Accumulators accumulators, llvm::Instruction* preheader, bool guarded,
-                  Value* tail) {
-    at[axis] = Index{j, nest.lanes > 1, nullptr, outer + 1};
-    nest.guarded = guarded;
-    nest.tail = tail;
-    nest.memo.clear();
-    if (!inner_reduction) {
-      nest.hoist_point = preheader;
-      nest.hoist_depth = outer + 1;
-      emit_roots(nest, at, &accumulators);
-      return accumulators;
+// One element after the other, in row-major order.
+void KernelEmitter::emit_each_element(const std::vector<std::int64_t>& domain,
+                                      llvm::function_ref<void(Nest&, const Indices&)> body) {
+  Nest nest;
+  nest.domain = domain;
+  Indices at(domain.size(), Index{b_.getInt64(0)});
+  auto loops = [&](auto&& self, std::size_t a) -> void {
+    if (a == domain.size()) {
+      nest.memo.clear();
+      return body(nest, at);
     }
-    // Down the reduced axis with a vector of running values.
-    auto reduced = static_cast<std::size_t>(nest.reduced_axis);
-    Accumulators columns = initial_accumulators(nest);
-    Accumulators like = columns;
-    auto hoisted = std::exchange(nest.hoisted, {});
-    Loop loop = emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(nest.domain[reduced])),
-                          b_.getInt64(1), flatten(columns),
-                          [&](Value* r, const Values& carried, llvm::Instruction* before) -> Values {
-                            at[reduced] = Index{r, false, nullptr, outer + 2};
-                            nest.hoist_point = before;
-                            nest.hoist_depth = outer + 2;
-                            nest.memo.clear();
-                            Accumulators now = unflatten(carried, like);
-                            emit_roots(nest, at, &now);
-                            return flatten(now);
-                          });
-    at[reduced] = Index{b_.getInt64(0)};
-    nest.hoist_point = nullptr;
-    nest.hoisted = std::move(hoisted);
-    nest.memo.clear();
-    columns = unflatten(loop.results, like);
-    std::size_t k = 0;
-    for (const Root& root : nest.roots)
-      if (root.kind == Root::Kind::Reduce) finish_reduction(nest, root, columns[k++], at);
-    return accumulators;
+    emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(domain[a])), b_.getInt64(1), {},
+              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+                at[a] = Index{i, false, nullptr, static_cast<int>(a) + 1};
+                self(self, a + 1);
+                return {};
+              });
   };
-
-  nest.hoisted.clear();
-  nest.limits.clear();
-  nest.limit_depth = outer;
-  std::int64_t chunk = static_cast<std::int64_t>(nest.lanes) * nest.unroll;
-  std::int64_t whole = extent / chunk * chunk;
-
-  // Fast half. Its end is known only once its body has shown which views it touches.
-  std::vector<Accumulators> chains(static_cast<std::size_t>(nest.unroll), initial);
-  Values flat;
-  for (const Accumulators& chain : chains)
-    for (Value* v : flatten(chain))
-      flat.push_back(v);
-  std::size_t each = nest.unroll ? flat.size() / static_cast<std::size_t>(nest.unroll) : 0;
-  const bool hosts = deferral_.store && !deferral_.body && region_depth_ == 1;
-  auto fast_half = [&] {
-    auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
-    const unsigned before = hosts ? function_->getInstructionCount() : 0;
-    llvm::PHINode* index = nullptr;
-    Loop loop = emit_loop(
-        b_, b_.getInt64(0), open_end, b_.getInt64(static_cast<std::uint64_t>(chunk)), flat,
-        [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
-          nest.limit_point = preheader;
-          index = llvm::cast<llvm::PHINode>(j);
-          Values next;
-          for (int u = 0; u < nest.unroll; ++u) {
-            auto first = carried.begin() + static_cast<std::ptrdiff_t>(each) * u;
-            Accumulators now = unflatten(Values(first, first + static_cast<std::ptrdiff_t>(each)), initial);
-            Value* start =
-                u == 0 ? j : b_.CreateNSWAdd(j, b_.getInt64(static_cast<std::uint64_t>(u * nest.lanes)));
-            now = step(start, now, preheader, false, nullptr);
-            for (Value* v : flatten(now))
-              next.push_back(v);
-          }
-          return next;
-        });
-    flat = loop.results;
-    if (hosts)
-      deferral_.hosts.push_back({index, chunk, nest.lanes, function_->getInstructionCount() - before});
-    IRBuilder::InsertPointGuard guard(b_);
-    b_.SetInsertPoint(loop.preheader_end);
-    Value* end = vector_end(nest, whole, chunk);
-    open_end->replaceAllUsesWith(end);
-    open_end->eraseFromParent();
-    return end;
-  };
-  auto store_vector = [&](Value* j, llvm::Instruction* preheader) { step(j, {}, preheader, false, nullptr); };
-  Value* fast_end = b_.getInt64(0);
-  Value* streams = whole > 0 && !reduces ? may_stream(nest, at) : nullptr;
-  if (streams) {
-    const bool defers = hosts && nest.roots[0].op == deferral_.store && !deferral_.hosts.empty();
-    if (defers) deferral_.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
-    auto* streaming = llvm::BasicBlock::Create(context_, "streaming", function_);
-    auto* caching = llvm::BasicBlock::Create(context_, "caching", function_);
-    auto* join = llvm::BasicBlock::Create(context_, "join", function_);
-    b_.CreateCondBr(streams, streaming, caching);
-    b_.SetInsertPoint(join);
-    llvm::PHINode* end = b_.CreatePHI(b_.getInt64Ty(), 2);
-    for (auto* block : {streaming, caching}) {
-      b_.SetInsertPoint(block);
-      nest.streaming = block == streaming;
-      nest.limits.clear();
-      nest.hoisted.clear();
-      Value* reached = nest.streaming && defers ? defer_row(nest, whole, store_vector) : fast_half();
-      end->addIncoming(reached, b_.GetInsertBlock());
-      b_.CreateBr(join);
-    }
-    b_.SetInsertPoint(join);
-    nest.hoisted.clear();
-    fast_end = end;
-  } else if (whole > 0) {
-    fast_end = fast_half();
-  }
-  Accumulators total = initial;
-  if (each != 0 || !initial.empty()) {
-    total = unflatten(Values(flat.begin(), flat.begin() + static_cast<std::ptrdiff_t>(each)), initial);
-    for (int u = 1; u < nest.unroll; ++u) {
-      auto first = flat.begin() + static_cast<std::ptrdiff_t>(each) * u;
-      Accumulators other = unflatten(Values(first, first + static_cast<std::ptrdiff_t>(each)), initial);
-      std::size_t k = 0;
-      for (const Root& root : nest.roots)
-        if (root.kind == Root::Kind::Reduce) total[k] = merge(nest, root, total[k], other[k]), ++k;
-    }
-  }
-
-  // Guarded half: from there to the end, with masks.
-  if (whole < extent || !nest.limits.empty()) {
-    std::int64_t padded = (extent + nest.lanes - 1) / nest.lanes * nest.lanes;
-    Value* end = b_.getInt64(static_cast<std::uint64_t>(padded));
-    if (nest.bounds[axis]) end = nest.bounds[axis]; // at most the extent
-    Loop loop = emit_loop(
-        b_, fast_end, end, b_.getInt64(static_cast<std::uint64_t>(nest.lanes)), flatten(total),
-        [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
-          Value* tail = nullptr;
-          if (extent % nest.lanes != 0) {
-            Value* left = b_.CreateBinaryIntrinsic(
-                llvm::Intrinsic::smin, b_.CreateSub(b_.getInt64(static_cast<std::uint64_t>(extent)), j),
-                b_.getInt64(static_cast<std::uint64_t>(nest.lanes)));
-            Value* lane =
-                b_.CreateTrunc(lane_numbers(b_, nest.lanes), lanes_type(b_.getInt32Ty(), nest.lanes));
-            tail = b_.CreateICmpSLT(lane, widen(b_, b_.CreateTrunc(left, b_.getInt32Ty()), nest.lanes));
-          }
-          return flatten(step(j, unflatten(carried, total), preheader, true, tail));
-        });
-    total = unflatten(loop.results, total);
-  }
-  nest.hoist_point = nullptr;
-  nest.hoisted.clear();
-  nest.memo.clear();
-  nest.tail = nullptr;
-  at[axis] = Index{b_.getInt64(0)};
-  if (inner_reduction || !reduces) return;
-  std::size_t k = 0;
-  for (const Root& root : nest.roots)
-    if (root.kind == Root::Kind::Reduce) finish_reduction(nest, root, total[k++], at);
+  loops(loops, 0);
 }
 
 } // namespace kiln::cpu

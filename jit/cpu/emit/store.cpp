@@ -96,20 +96,27 @@ Value* KernelEmitter::distinct_elements(const ir::Value* view) {
 
 void KernelEmitter::emit_store(const ir::Op& op) {
   flush();
-  Root root{Root::Kind::Store, nullptr, &op};
-  const ir::Value* value = op.stored_value();
-  auto domain = extents_of(value->type);
+  const Root root{Root::Kind::Store, nullptr, &op};
+  const auto domain = extents_of(op.stored_value()->type);
   if (domain.empty()) return emit_nest({root}, domain);
+  const Hazard hazard = hazard_of(op);
+  if (hazard.aside)
+    store_aside(root);
+  else if (hazard.direct)
+    store_unless_overlapping(root, hazard.direct);
+  else
+    emit_nest({root}, domain);
+}
 
+KernelEmitter::Hazard KernelEmitter::hazard_of(const ir::Op& op) {
   std::vector<LazyRead> reads;
-  lazy_reads(value, true, reads);
+  lazy_reads(op.stored_value(), true, reads);
   // Masks, pointers and indices are read while storing too: put them aside if they read memory.
   for (std::size_t i = 2; i < op.operands.size(); ++i)
     lazy_reads(op.operands[i], false, reads);
   if (!op.operand(0)->type.is_view()) lazy_reads(op.operand(0), false, reads);
 
-  Value* direct = nullptr; // null: provably safe
-  bool aside = false;
+  Hazard hazard;
   for (const LazyRead& read : reads) {
     const ir::Op& load = *read.op;
     bool views = op.is(Opcode::ViewStore) && load.is(Opcode::ViewLoad);
@@ -118,7 +125,7 @@ void KernelEmitter::emit_store(const ir::Op& op) {
                       std::ranges::equal(load.view_offsets(), op.view_offsets());
     bool in_place = same_place && load.operand(0) == op.operand(0);
     if (!in_place && (!views || load.operand(0) == op.operand(0))) {
-      aside = true;
+      hazard.aside = true;
       continue;
     }
     Value* safe;
@@ -131,75 +138,82 @@ void KernelEmitter::emit_store(const ir::Op& op) {
         safe = b_.CreateOr(
             safe, b_.CreateAnd(same_view(op.operand(0), load.operand(0)), distinct_elements(op.operand(0))));
     }
-    direct = direct ? b_.CreateAnd(direct, safe) : safe;
+    hazard.direct = hazard.direct ? b_.CreateAnd(hazard.direct, safe) : safe;
   }
-  if (aside) {
-    Buffer copy = materialize(value);
-    Root copied = root;
-    copied.stored_from = &copy;
-    // Index and mask tiles that read memory are evaluated before the first write as well.
-    for (const ir::Value* v : op.operands) {
-      std::vector<LazyRead> inner;
-      if (v == value || v->type.is_view()) continue;
-      lazy_reads(v, false, inner);
-      if (inner.empty()) continue;
-      Buffer kept = materialize(v);
-      buffers_[v] = kept;
-      plan_.add_buffer(v);
-    }
-    return emit_nest({copied}, domain);
-  }
-  if (!direct) return emit_nest({root}, domain);
+  return hazard;
+}
 
-  // Another view may overlap the destination: then the tile goes to scratch first and is copied from there.
-  Buffer aside_buffer = make_buffer(value->type);
+// Index and mask tiles that read memory are evaluated before the first write as well.
+void KernelEmitter::store_aside(Root root) {
+  const ir::Value* value = root.op->stored_value();
+  Buffer copy = materialize(value);
+  root.stored_from = &copy;
+  for (const ir::Value* v : root.op->operands) {
+    std::vector<LazyRead> inner;
+    if (v == value || v->type.is_view()) continue;
+    lazy_reads(v, false, inner);
+    if (inner.empty()) continue;
+    Buffer kept = materialize(v);
+    buffers_[v] = kept;
+    plan_.add_buffer(v);
+  }
+  emit_nest({root}, extents_of(value->type));
+}
+
+// Another view may overlap the destination: then the tile goes to scratch first and is copied from there.
+void KernelEmitter::store_unless_overlapping(Root root, Value* direct) {
+  const ir::Op& op = *root.op;
+  const ir::Type &type = op.stored_value()->type, &view = op.operand(0)->type;
+  const auto domain = extents_of(type);
+  Buffer aside = make_buffer(type);
   ViewFacts& v = facts(op.operand(0));
   const auto& axes = op.integers("axes");
-  llvm::Type* element_type = memory_type(context_, value->type.dtype);
   Value* start = b_.getInt64(0);
   auto offsets = op.view_offsets();
   for (std::size_t a = 0; a < offsets.size(); ++a)
     start = b_.CreateAdd(start, b_.CreateMul(scalar(offsets[a]), v.strides[a]));
-  root.destination = b_.CreateSelect(direct, b_.CreateGEP(element_type, v.data, start), aside_buffer.pointer);
+  root.destination =
+      b_.CreateSelect(direct, b_.CreateGEP(memory_type(context_, type.dtype), v.data, start), aside.pointer);
   root.direct = direct;
-  bool unit = op.operand(0)->type.layout != LayoutClass::Any;
-  bool contiguous_rows = unit && !axes.empty() && axes.back() == op.operand(0)->type.view_rank - 1 &&
-                         aside_buffer.strides.back() == 1 &&
-                         !value->type.shape.back().is_one(); // or lanes would run along another axis
-  if (!contiguous_rows) {
-    // Strided destinations are scattered through full addresses, which cannot be switched: decide with a
-    // branch.
-    Value* overlap = b_.CreateNot(direct);
-    llvm::Function* function = b_.GetInsertBlock()->getParent();
-    auto* safe = llvm::BasicBlock::Create(context_, "direct", function);
-    auto* slow = llvm::BasicBlock::Create(context_, "aside", function);
-    auto* join = llvm::BasicBlock::Create(context_, "stored", function);
-    b_.CreateCondBr(overlap, slow, safe);
-    b_.SetInsertPoint(safe);
-    root.destination = nullptr;
-    emit_nest({root}, domain);
-    b_.CreateBr(join);
-    b_.SetInsertPoint(slow);
-    Root fill{Root::Kind::Fill, value};
-    fill.buffer = aside_buffer;
-    emit_nest({fill}, domain);
-    root.stored_from = &aside_buffer;
-    emit_nest({root}, domain);
-    b_.CreateBr(join);
-    b_.SetInsertPoint(join);
-    return;
-  }
+  const bool contiguous_rows = view.layout != LayoutClass::Any && !axes.empty() &&
+                               axes.back() == view.view_rank - 1 && aside.strides.back() == 1 &&
+                               !type.shape.back().is_one(); // or lanes would run along another axis
+  if (!contiguous_rows) return store_by_branch(root, aside);
   for (std::size_t t = 0; t < axes.size(); ++t) {
     Value* there = t + 1 == axes.size() ? b_.getInt64(1) : v.strides[static_cast<std::size_t>(axes[t])];
     root.destination_strides.push_back(
-        b_.CreateSelect(direct, there, b_.getInt64(static_cast<std::uint64_t>(aside_buffer.strides[t]))));
+        b_.CreateSelect(direct, there, b_.getInt64(static_cast<std::uint64_t>(aside.strides[t]))));
   }
   emit_nest({root}, domain);
   emit_if(b_, b_.CreateNot(direct), [&] {
     Root copy{Root::Kind::Store, nullptr, &op};
-    copy.stored_from = &aside_buffer;
+    copy.stored_from = &aside;
     emit_nest({copy}, domain);
   });
+}
+
+// Strided destinations are scattered through full addresses, which cannot be switched: decide with a branch.
+void KernelEmitter::store_by_branch(Root root, const Buffer& aside) {
+  const ir::Value* value = root.op->stored_value();
+  const auto domain = extents_of(value->type);
+  Value* overlap = b_.CreateNot(root.direct);
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* safe = llvm::BasicBlock::Create(context_, "direct", function);
+  auto* slow = llvm::BasicBlock::Create(context_, "aside", function);
+  auto* join = llvm::BasicBlock::Create(context_, "stored", function);
+  b_.CreateCondBr(overlap, slow, safe);
+  b_.SetInsertPoint(safe);
+  root.destination = nullptr;
+  emit_nest({root}, domain);
+  b_.CreateBr(join);
+  b_.SetInsertPoint(slow);
+  Root fill{Root::Kind::Fill, value};
+  fill.buffer = aside;
+  emit_nest({fill}, domain);
+  root.stored_from = &aside;
+  emit_nest({root}, domain);
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
 }
 
 // One element after the other: a compare-and-swap loop each, except integer adds and exchanges.
@@ -260,22 +274,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
       store_buffer(nest, own_buffer(result), at, old);
   };
 
-  Nest nest;
-  nest.domain = domain;
-  Indices at(domain.size(), Index{b_.getInt64(0)});
-  auto loops = [&](auto&& self, std::size_t a) -> void {
-    if (a == domain.size()) {
-      nest.memo.clear();
-      return element_step(nest, at);
-    }
-    emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(domain[a])), b_.getInt64(1), {},
-              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
-                at[a] = Index{i, false, nullptr, static_cast<int>(a) + 1};
-                self(self, a + 1);
-                return {};
-              });
-  };
-  loops(loops, 0);
+  emit_each_element(domain, element_step);
 }
 
 } // namespace kiln::cpu

@@ -222,6 +222,7 @@ private:
   void keep_factors(const ir::Op& loop); // those that do not change in it
   llvm::Value* mma_word(MmaFactor& factor, int first);
   llvm::Value* mma_element(llvm::Value* v, DType t);
+  class ScanEmitter; // scan.cpp
   void emit_scan(const ir::Op& op);
   void emit_atomic(const ir::Op& op);
 

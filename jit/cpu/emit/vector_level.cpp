@@ -1,0 +1,312 @@
+// The innermost level of a nest: the loop over the vector axis, in two halves. The fast half goes as far as
+// whole steps lie inside all views, without masks; the guarded half goes on to the end, with masks.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <kiln/jit/cpu/abi.h>
+
+#include <utility>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+Values flatten(const Accumulators& accumulators) {
+  Values flat;
+  for (const Accumulator& a : accumulators) {
+    flat.insert(flat.end(), a.values.begin(), a.values.end());
+    if (a.has) flat.push_back(a.has);
+  }
+  return flat;
+}
+
+Accumulators unflatten(const Values& flat, const Accumulators& like) {
+  Accumulators result = like;
+  std::size_t at = 0;
+  for (Accumulator& a : result) {
+    for (Value*& v : a.values)
+      v = flat[at++];
+    if (a.has) a.has = flat[at++];
+  }
+  return result;
+}
+
+} // namespace
+
+// Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
+// launch writes enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
+// never.
+Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
+  if (nest.roots.size() != 1 || nest.lanes == 1) return nullptr;
+  const Root& root = nest.roots[0];
+  if (root.kind != Root::Kind::Store || root.stored_from) return nullptr;
+  const ir::Op& op = *root.op;
+  if (!op.is(Opcode::ViewStore) || op.mask()) return nullptr;
+  const ir::Type& type = op.operand(0)->type;
+  const auto& axes = op.integers("axes");
+  bool rows = type.layout != LayoutClass::Any && !axes.empty() && axes.back() == type.view_rank - 1 &&
+              nest.vector_axis == static_cast<int>(axes.size()) - 1;
+  int bytes = nest.lanes * size_of(type.dtype);
+  if (!rows || bytes < 16) return nullptr;
+  streams_ = true;
+  ViewFacts& view = facts(op.operand(0));
+  if (!view.streams) {
+    IRBuilder::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(entry_end_);
+    Value* written = b_.getInt64(static_cast<std::uint64_t>(size_of(type.dtype)));
+    for (Value* extent : view.extents)
+      written = b_.CreateMul(written, extent);
+    Value* least =
+        b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
+                                                                     offsetof(LaunchContext, stream_bytes)));
+    view.streams = b_.CreateICmpSGE(written, least);
+  }
+  Value* address = root.destination ? destination_address(root, at)
+                                    : view_access(nest, op, at, /*address_only=*/true).address;
+  Value* misaligned = b_.CreateAnd(b_.CreatePtrToInt(address, b_.getInt64Ty()),
+                                   b_.getInt64(static_cast<std::uint64_t>(bytes - 1)));
+  Value* may = b_.CreateAnd(view.streams, b_.CreateICmpEQ(misaligned, b_.getInt64(0)));
+  return root.direct ? b_.CreateAnd(may, root.direct) : may;
+}
+
+// Where the fast half ends: `whole`, or before the first step that is not wholly inside the views.
+Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
+  Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
+  for (Value* limit : nest.limits)
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, limit);
+  if (nest.limits.empty()) return end;
+  end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, end, b_.getInt64(0));
+  return b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(step - 1)));
+}
+
+class KernelEmitter::VectorLevel {
+public:
+  VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at);
+  void emit();
+
+private:
+  void choose_chains();
+  Accumulators step(Value* j, Accumulators accumulators, llvm::Instruction* preheader, bool guarded,
+                    Value* tail);
+  void reduce_columns();
+  Value* fast_half();                 // where it ended
+  Value* fast_halves(Value* streams); // past the cache where `streams` holds, and through it elsewhere
+  Accumulators chain(int k) const;    // one of flat_'s
+  Accumulators merged_chains();
+  Accumulators guarded_half(Value* begin, const Accumulators& so_far);
+  Value* lanes_below_extent(Value* j); // null: all
+  void finish(const Accumulators& total);
+  // Calls f with each root that reduces, and its number among them.
+  template <class F> void each_reduction(F f) {
+    std::size_t k = 0;
+    for (const Root& root : nest_.roots)
+      if (root.kind == Root::Kind::Reduce) f(root, k++);
+  }
+  llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
+
+  KernelEmitter& e_;
+  IRBuilder& b_;
+  Nest& nest_;
+  Indices& at_;
+  const int outer_; // loops around this one
+  const std::size_t axis_;
+  const std::int64_t extent_;
+  const bool down_columns_;            // what is reduced is another axis, inside of this loop
+  bool reduces_ = false;               // some root reduces, along this axis or that one
+  bool hosts_;                         // a deferred row may be stored meanwhile
+  Accumulators initial_;               // of what is reduced along this axis
+  Values flat_;                        // the accumulators of all chains
+  std::int64_t chunk_ = 0, whole_ = 0; // elements of a step of all chains; of all such steps
+};
+
+KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at)
+    : e_(emitter), b_(emitter.b_), nest_(nest), at_(at), outer_(static_cast<int>(nest.outer_axes.size())),
+      axis_(static_cast<std::size_t>(nest.vector_axis)), extent_(nest.domain[axis_]),
+      down_columns_(nest.reduced_axis >= 0),
+      hosts_(e_.deferral_.store && !e_.deferral_.body && e_.region_depth_ == 1) {
+  for (const Root& root : nest.roots)
+    reduces_ |= root.kind == Root::Kind::Reduce;
+}
+
+void KernelEmitter::VectorLevel::emit() {
+  choose_chains();
+  nest_.hoisted.clear();
+  nest_.limits.clear();
+  nest_.limit_depth = outer_;
+  Value* fast_end = b_.getInt64(0);
+  if (Value* streams = whole_ > 0 && !reduces_ ? e_.may_stream(nest_, at_) : nullptr)
+    fast_end = fast_halves(streams);
+  else if (whole_ > 0)
+    fast_end = fast_half();
+  Accumulators total = merged_chains();
+  if (whole_ < extent_ || !nest_.limits.empty()) total = guarded_half(fast_end, total);
+  nest_.hoist_point = nullptr;
+  nest_.hoisted.clear();
+  nest_.memo.clear();
+  nest_.tail = nullptr;
+  at_[axis_] = Index{b_.getInt64(0)};
+  if (!down_columns_) finish(total);
+}
+
+// Several accumulators hide the latency of the combining operation; combines without identity keep one.
+void KernelEmitter::VectorLevel::choose_chains() {
+  nest_.unroll = 1;
+  if (reduces_ && !down_columns_) {
+    initial_ = e_.initial_accumulators(nest_);
+    bool has_initial = true;
+    for (const Accumulator& a : initial_)
+      has_initial &= a.has == nullptr;
+    while (has_initial && nest_.unroll < 4 && extent_ >= 2 * nest_.unroll * nest_.lanes)
+      nest_.unroll *= 2;
+  }
+  for (int k = 0; k < nest_.unroll; ++k)
+    for (Value* v : flatten(initial_))
+      flat_.push_back(v);
+  chunk_ = static_cast<std::int64_t>(nest_.lanes) * nest_.unroll;
+  whole_ = extent_ / chunk_ * chunk_;
+}
+
+// The body of one step, from any accumulators to the next.
+Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulators,
+                                              llvm::Instruction* preheader, bool guarded, Value* tail) {
+  at_[axis_] = Index{j, nest_.lanes > 1, nullptr, outer_ + 1};
+  nest_.guarded = guarded;
+  nest_.tail = tail;
+  nest_.memo.clear();
+  if (down_columns_) {
+    reduce_columns();
+    return accumulators;
+  }
+  nest_.hoist_point = preheader;
+  nest_.hoist_depth = outer_ + 1;
+  e_.emit_roots(nest_, at_, &accumulators);
+  return accumulators;
+}
+
+// Down the reduced axis with a vector of running values.
+void KernelEmitter::VectorLevel::reduce_columns() {
+  auto reduced = static_cast<std::size_t>(nest_.reduced_axis);
+  Accumulators columns = e_.initial_accumulators(nest_);
+  const Accumulators like = columns;
+  auto hoisted = std::exchange(nest_.hoisted, {});
+  Loop loop = emit_loop(b_, b_.getInt64(0), constant(nest_.domain[reduced]), b_.getInt64(1), flatten(columns),
+                        [&](Value* r, const Values& carried, llvm::Instruction* before) -> Values {
+                          at_[reduced] = Index{r, false, nullptr, outer_ + 2};
+                          nest_.hoist_point = before;
+                          nest_.hoist_depth = outer_ + 2;
+                          nest_.memo.clear();
+                          Accumulators now = unflatten(carried, like);
+                          e_.emit_roots(nest_, at_, &now);
+                          return flatten(now);
+                        });
+  at_[reduced] = Index{b_.getInt64(0)};
+  nest_.hoist_point = nullptr;
+  nest_.hoisted = std::move(hoisted);
+  nest_.memo.clear();
+  finish(unflatten(loop.results, like));
+}
+
+Accumulators KernelEmitter::VectorLevel::chain(int k) const {
+  const auto each = static_cast<std::ptrdiff_t>(flat_.size()) / nest_.unroll;
+  return unflatten(Values(flat_.begin() + each * k, flat_.begin() + each * (k + 1)), initial_);
+}
+
+Accumulators KernelEmitter::VectorLevel::merged_chains() {
+  Accumulators total = chain(0);
+  for (int k = 1; k < nest_.unroll; ++k) {
+    const Accumulators other = chain(k);
+    each_reduction(
+        [&](const Root& root, std::size_t r) { total[r] = e_.merge(nest_, root, total[r], other[r]); });
+  }
+  return total;
+}
+
+void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
+  each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
+}
+
+// Its end is known only once its body has shown which views it touches.
+Value* KernelEmitter::VectorLevel::fast_half() {
+  auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
+  const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;
+  llvm::PHINode* index = nullptr;
+  Loop loop = emit_loop(b_, b_.getInt64(0), open_end, constant(chunk_), flat_,
+                        [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
+                          nest_.limit_point = preheader;
+                          index = llvm::cast<llvm::PHINode>(j);
+                          flat_ = carried;
+                          Values next;
+                          for (int k = 0; k < nest_.unroll; ++k) {
+                            Accumulators now = chain(k);
+                            Value* start = k == 0 ? j : b_.CreateNSWAdd(j, constant(k * nest_.lanes));
+                            now = step(start, now, preheader, false, nullptr);
+                            for (Value* v : flatten(now))
+                              next.push_back(v);
+                          }
+                          return next;
+                        });
+  flat_ = loop.results;
+  if (hosts_)
+    e_.deferral_.hosts.push_back({index, chunk_, nest_.lanes, e_.function_->getInstructionCount() - before});
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(loop.preheader_end);
+  Value* end = e_.vector_end(nest_, whole_, chunk_);
+  open_end->replaceAllUsesWith(end);
+  open_end->eraseFromParent();
+  return end;
+}
+
+Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
+  Deferral& deferral = e_.deferral_;
+  const bool defers = hosts_ && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
+  if (defers) deferral.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
+  auto* streaming = llvm::BasicBlock::Create(e_.context_, "streaming", e_.function_);
+  auto* caching = llvm::BasicBlock::Create(e_.context_, "caching", e_.function_);
+  auto* join = llvm::BasicBlock::Create(e_.context_, "join", e_.function_);
+  b_.CreateCondBr(streams, streaming, caching);
+  b_.SetInsertPoint(join);
+  llvm::PHINode* end = b_.CreatePHI(b_.getInt64Ty(), 2);
+  auto store_vector = [&](Value* j, llvm::Instruction* preheader) { step(j, {}, preheader, false, nullptr); };
+  for (auto* block : {streaming, caching}) {
+    b_.SetInsertPoint(block);
+    nest_.streaming = block == streaming;
+    nest_.limits.clear();
+    nest_.hoisted.clear();
+    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_half();
+    end->addIncoming(reached, b_.GetInsertBlock());
+    b_.CreateBr(join);
+  }
+  b_.SetInsertPoint(join);
+  nest_.hoisted.clear();
+  return end;
+}
+
+Accumulators KernelEmitter::VectorLevel::guarded_half(Value* begin, const Accumulators& so_far) {
+  Value* end = nest_.bounds[axis_]; // at most the extent
+  if (!end) end = constant((extent_ + nest_.lanes - 1) / nest_.lanes * nest_.lanes);
+  Loop loop = emit_loop(b_, begin, end, constant(nest_.lanes), flatten(so_far),
+                        [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
+                          Value* tail = lanes_below_extent(j);
+                          return flatten(step(j, unflatten(carried, so_far), preheader, true, tail));
+                        });
+  return unflatten(loop.results, so_far);
+}
+
+Value* KernelEmitter::VectorLevel::lanes_below_extent(Value* j) {
+  if (extent_ % nest_.lanes == 0) return nullptr;
+  Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(constant(extent_), j),
+                                         constant(nest_.lanes));
+  Value* lane = b_.CreateTrunc(lane_numbers(b_, nest_.lanes), lanes_type(b_.getInt32Ty(), nest_.lanes));
+  return b_.CreateICmpSLT(lane, widen(b_, b_.CreateTrunc(left, b_.getInt32Ty()), nest_.lanes));
+}
+
+void KernelEmitter::emit_vector_level(Nest& nest, Indices& at) {
+  if (nest.vector_axis >= 0) return VectorLevel(*this, nest, at).emit();
+  nest.guarded = true;
+  nest.memo.clear();
+  emit_roots(nest, at, nullptr);
+}
+
+} // namespace kiln::cpu
