@@ -57,24 +57,20 @@ void alloca_(Decoder& d) {
   i.d = d.destination(0, wide ? Type::U64 : Type::U32);
   d.emit(i);
 }
-void stacksave(Decoder& d) {
-  const bool wide = is_wide(d);
+// stacksave.type d; stackrestore.type a
+void stack_pointer(Decoder& d) {
+  const bool wide = is_wide(d), saves = d.root() == "stacksave";
+  const Type t = wide ? Type::U64 : Type::U32;
   d.expect_operands(1);
-  Instruction i = d.plain(wide ? save<std::uint64_t> : save<std::uint32_t>);
-  i.d = d.destination(0, wide ? Type::U64 : Type::U32);
-  d.emit(i);
-}
-void stackrestore(Decoder& d) {
-  const bool wide = is_wide(d);
-  d.expect_operands(1);
-  Instruction i = d.plain(wide ? restore<std::uint64_t> : restore<std::uint32_t>);
-  i.a = d.source(0, wide ? Type::U64 : Type::U32);
+  Instruction i = d.plain(saves ? (wide ? save<std::uint64_t> : save<std::uint32_t>)
+                                : (wide ? restore<std::uint64_t> : restore<std::uint32_t>));
+  (saves ? i.d : i.a) = saves ? d.destination(0, t) : d.source(0, t);
   d.emit(i);
 }
 
 constexpr Opcode table[] = {{"alloca", InstructionClass::Other, alloca_},
-                            {"stacksave", InstructionClass::Other, stacksave},
-                            {"stackrestore", InstructionClass::Other, stackrestore}};
+                            {"stacksave", InstructionClass::Other, stack_pointer},
+                            {"stackrestore", InstructionClass::Other, stack_pointer}};
 
 } // namespace
 

@@ -1,10 +1,7 @@
 // wgmma used wrongly: registers and shared memory touched while it is under way, and forms that do not exist.
 #include "hopper.h"
-#include "one_instruction.h"
 
 #include <kiln/dsl/error.h>
-
-#include <random>
 
 using namespace kiln;
 using namespace kiln::test;
