@@ -2,6 +2,7 @@
 #include <kiln/jit/cli/kernel_options.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
+#include <kiln/jit/gpu/block_bound.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/ptxas.h>
 #include <kiln/jit/passes/passes.h>
@@ -40,6 +41,9 @@ void print(const RequestedKernel& kernel, const PtxCommand& command) {
   gpu::PtxOptions options = gpu::ptx_options(recorded.name, kernel.config);
   options.keep_llvm = command.show_llvm;
   gpu::Ptx ptx = gpu::compile_to_ptx(*lowered, {command.arch}, options);
+  gpu::Assembled assembled;
+  const bool report = command.report && !gpu::ptxas_path().empty();
+  if (report) assembled = gpu::assemble_either_way(ptx.text, command.arch);
   if (command.show_llvm) std::cout << ptx.llvm << '\n';
   std::cout << ptx.text;
   fmt::print("// kernel {}: {} warps, {} bytes of dynamic shared memory\n", recorded.name, ptx.shape.warps,
@@ -47,8 +51,8 @@ void print(const RequestedKernel& kernel, const PtxCommand& command) {
   if (const std::string unused = gpu::unused_options(kernel.config); !unused.empty())
     fmt::print("// without effect on a GPU so far: {}\n", unused);
   std::fflush(stdout);
-  if (!command.report || gpu::ptxas_path().empty()) return;
-  std::istringstream log(gpu::assemble(ptx.text, command.arch).log);
+  if (!report) return;
+  std::istringstream log(assembled.log);
   for (std::string line; std::getline(log, line);)
     std::cout << "// " << line << '\n';
 }
@@ -59,7 +63,8 @@ int run_ptx(int argc, char** argv) {
   command.kernels.add_to(app);
   app.add_option("--arch", command.arch, "sm_80, sm_90a or sm_100a (default: sm_80)");
   app.add_flag("--llvm", command.show_llvm, "show the LLVM IR as emitted first");
-  app.add_flag("!--no-report", command.report, "do not run ptxas");
+  app.add_flag("!--no-report", command.report,
+               "do not run ptxas, which also settles how registers are spent where the first guess spills");
   if (auto code = parse(app, argc, argv)) return *code;
   for (const RequestedKernel& kernel : requested_kernels(command.kernels))
     print(kernel, command);

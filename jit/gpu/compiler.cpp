@@ -41,7 +41,8 @@ namespace {
 // which halves the blocks that fit: a softmax of 4096 floats by 8 warps 45 in place of 40, by 4 warps 80 in
 // place of 56. (A limit of 160 would serve the latter too, but products of activations spill
 // 32 bytes then.) A kernel so small that the blocks fit anyway gains two instructions of vector_add's 54.
-// A heuristic: with a need of 48 and without it activation_mul of unaligned rows spills 8 bytes. The order of
+// A guess: with a need of 48 and without it activation_mul of unaligned rows spills 8 bytes. Where it spills,
+// the other way is tried (block_bound.h). The order of
 // the arithmetic is no way to spill less: ptxas has its own, and moving every value next to its use changed
 // nothing.
 bool one_block_will_do(const RegisterNeed& need, int warps) {

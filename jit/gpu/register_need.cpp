@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace kiln::gpu {
 namespace {
@@ -16,6 +18,9 @@ public:
   explicit Walk(const LayoutPlan& plan) : plan_(plan) {}
 
   RegisterNeed run(const ir::Kernel& kernel) {
+    ir::walk(kernel.body, [&](const ir::Op& op) {
+      if (op.is(ir::Opcode::Dot)) factors_.insert({op.operand(0), op.operand(1)});
+    });
     number(kernel.body);
     std::vector<std::int64_t> change(static_cast<std::size_t>(next_) + 2);
     auto add = [&](const Life& life) {
@@ -51,10 +56,11 @@ private:
     const std::int64_t registers = std::int64_t{1} << layout->in_bits(in_register);
     if (v->type.pointer || size_of(v->type.dtype) == 8) return 2 * registers;
     // Narrow elements stay in the words that they were loaded in, if they are next to each other; otherwise
-    // each has an address of its own.
+    // each has an address of its own. Arithmetic on bytes goes two to a word at best.
     const bool packed = v->def && v->def->is(ir::Opcode::ViewLoad) && registers > 8 &&
                         v->def->operand(0)->type.layout != LayoutClass::Any;
-    return packed ? registers * std::max(1, size_of(v->type.dtype)) / 4 : registers;
+    const int bytes = std::max(factors_.contains(v) ? 1 : 2, size_of(v->type.dtype));
+    return packed ? registers * bytes / 4 : registers;
   }
 
   // Tensor cores take one instruction's depth of a factor at a time, out of shared memory.
@@ -139,6 +145,7 @@ private:
   }
 
   const LayoutPlan& plan_;
+  std::unordered_set<const ir::Value*> factors_; // of products
   std::unordered_map<const ir::Value*, Life> lives_;
   std::map<std::tuple<const ir::Value*, std::size_t, const ir::Value*>, Life> masks_;
   std::vector<Life> copies_;

@@ -11,9 +11,9 @@ struct RegisterNeed {
   std::int64_t at_once = 0; // of the tiles that are alive at the same time, at worst
 };
 
-// An estimate from the layouts alone: elements of fewer than 32 bits take a register each, addresses and
-// whatever LLVM and ptxas rematerialise are left out. A thread has 255 registers; past that they spill.
-// `lowered` is bound and lowered.
+// An estimate from the layouts alone: elements of fewer than 32 bits take a register each unless a load
+// brings several at once, addresses and whatever LLVM and ptxas rematerialise are left out. A thread has 255
+// registers; past that they spill. `lowered` is bound and lowered.
 RegisterNeed register_need(const ir::Kernel& lowered, const LayoutPlan& plan);
 
 } // namespace kiln::gpu

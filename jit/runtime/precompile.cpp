@@ -27,7 +27,7 @@ Precompiled precompile(const PrecompileRequest& request) {
     result.was_there = true;
     return result;
   }
-  const gpu::Ptx ptx = cuda::compile_ptx(c, arch);
+  gpu::Ptx ptx = cuda::compile_ptx(c, arch);
   KeptFiles kept(c, key);
   kept.write(c.keep.tile, ".kir", c.text);
   cuda::keep_ptx(kept, c, ptx);
@@ -37,6 +37,7 @@ Precompiled precompile(const PrecompileRequest& request) {
     throw TargetError("kernel " + c.lowered->name + ": ptxas " + version + " does not assemble it for " +
                       arch.binary + ":\n" + refusal + "the PTX is " +
                       save_repro(c.lowered->name, {{"kernel.ptx", ptx.text}, {"log.txt", refusal}}));
+  kept.write(c.keep.ptx, ".ptx", ptx.text); // which way it was assembled
   kept.write(c.keep.cubin, ".cubin", *image);
   const std::vector<char> payload = cuda::to_payload({ptx.shape, *image});
   disk.store(key, payload, {.kernel = c.lowered->name, .config = result.config, .target = arch.binary});

@@ -229,6 +229,32 @@ TEST_CASE("num_warps and max_registers are part of the code; options that the GP
                     "; a thread may have 24 to 255; leave it out for no limit") != std::string::npos);
 }
 
+TEST_CASE("the driver assembles what spills the other way too, and keeps the better") {
+  struct Row {
+    int spills, assembled, local_bytes;
+    bool limited;
+  };
+  // `scale` is told of one block a multiprocessor.
+  for (const Row& row : {Row{0, 1, 0, false}, Row{1, 2, 0, false}, Row{2, 1, 0, false}, Row{3, 2, 64, false},
+                         Row{3, 1, 64, true}}) {
+    FreshFake fresh;
+    fake().set("spills", row.spills);
+    static float factor = 3;
+    auto scale = make_scale(++factor); // another kernel each time
+    Device device = Device::cuda(0);
+    Stream stream(device);
+    auto x = on_device(device, std::vector<float>(100, 1));
+    if (row.limited)
+      scale.launch(stream, {BN = 64, max_registers = 64}, x);
+    else
+      scale.launch(stream, {BN = 64}, x);
+    stream.synchronize();
+    CAPTURE(row.spills, row.limited);
+    CHECK(fake().calls("cuLinkComplete") == row.assembled);
+    CHECK(fake().last_launch().local_bytes == row.local_bytes);
+  }
+}
+
 // --- Memory ------------------------------------------------------------------------------------------------
 
 TEST_CASE("memory that the device does not reach is refused with the argument and its owner") {

@@ -3,6 +3,7 @@
 
 #include "keep_kernel.h"
 #include "kernel_arguments.h"
+#include "test_seed.h"
 
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
@@ -34,13 +35,13 @@ template <class F> std::unique_ptr<ir::Kernel> bound(const F& function, const Co
 }
 
 inline std::mt19937_64& random_source() {
-  static const auto seed = std::random_device{}();
+  static const auto seed = fresh_seed();
   static std::mt19937_64 source(seed);
   return source;
 }
 // Says which data a failure had. Call first in each randomised test.
 #define KILN_RANDOM_SEED()                                                                                   \
-  const auto random_seed = std::random_device{}();                                                           \
+  const auto random_seed = kiln::test::fresh_seed();                                                         \
   INFO("seed " << random_seed);                                                                              \
   kiln::test::random_source().seed(random_seed)
 

@@ -1,5 +1,7 @@
 // Checks the 16- and 8-bit float conversions of the host on every bit pattern and around every rounding
 // boundary.
+#include "test_seed.h"
+
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -122,7 +124,7 @@ TEST_CASE("small float formats overflow as documented") {
 }
 
 TEST_CASE("small float structs agree with the double path on random floats") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   for (int i = 0; i < 1 << 18; ++i) {

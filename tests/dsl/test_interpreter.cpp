@@ -1,5 +1,6 @@
 // The interpreter on whole kernels: memory, shapes, control flow, reductions, atomics, checks.
 #include "kernel_arguments.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/dsl/ir/expectations.h>
@@ -15,7 +16,7 @@ using kiln::test::Arguments;
 namespace {
 
 unsigned seed() {
-  unsigned s = std::random_device{}();
+  unsigned s = test::fresh_seed();
   UNSCOPED_INFO("seed " << s);
   return s;
 }

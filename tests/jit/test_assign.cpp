@@ -1,6 +1,7 @@
 // assign, end to end: values, broadcasting, dtypes, aliasing, errors, cost of a warm call.
 #include "allocation_count.h"
 #include "random_view.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/dsl/error.h>
@@ -18,8 +19,6 @@ using kiln::test::RandomArray;
 
 namespace {
 
-std::uint64_t fresh_seed() { return std::random_device{}(); }
-
 template <class F> std::string message_of(F&& f) {
   try {
     f();
@@ -34,7 +33,7 @@ std::string after_line(const std::string& message) { return message.substr(messa
 } // namespace
 
 TEST_CASE("assign computes a fused expression with broadcasting") {
-  auto seed = fresh_seed();
+  auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -60,7 +59,7 @@ TEST_CASE("assign computes a fused expression with broadcasting") {
 }
 
 TEST_CASE("every function of whole tensors computes what the C library does") {
-  auto seed = fresh_seed();
+  auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<float> positive(0.1f, 4.f);
@@ -158,7 +157,7 @@ TEST_CASE("whole-tensor expressions promote and convert as the language does") {
 }
 
 TEST_CASE("in place, overlapping and interleaved operands read what was there before") {
-  auto seed = fresh_seed();
+  auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   Stream stream;

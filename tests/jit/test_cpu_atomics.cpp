@@ -2,6 +2,7 @@
 // themselves, and offsets at the ends of 64 bits.
 #include "cpu_runner.h"
 #include "kernel_text.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 
@@ -13,7 +14,7 @@ using namespace kiln::ir;
 using namespace kiln::test;
 
 TEST_CASE("atomics of every kind and dtype leave and return on the CPU what they should") {
-  auto seed = std::random_device{}();
+  auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int d = 0; d < dtype_count; ++d)

@@ -2,6 +2,7 @@
 // tiles.
 #include "cpu_runner.h"
 #include "kernel_text.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,7 +11,7 @@ using namespace kiln::ir;
 using namespace kiln::test;
 
 TEST_CASE("scans and reductions of user combines along every axis, on the CPU") {
-  auto seed = std::random_device{}();
+  auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const std::vector<std::vector<std::int64_t>> shapes = {{37}, {1}, {5, 64}, {33, 3}, {4, 1, 17}, {2, 16, 8}};
@@ -88,7 +89,7 @@ kernel @compose(%x: view<const i32, $R>, %y: view<const i32, $R>, %s: view<i32, 
 }
 
 TEST_CASE("dot of every dtype, batched, transposed and accumulating, on the CPU") {
-  auto seed = std::random_device{}();
+  auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int d = 0; d < dtype_count; ++d) {
@@ -193,7 +194,7 @@ kernel @swaps(%x: view<const i64, 2>, %y: view<i64, 2>, %rounds: i64) {
 }
 )",
                        {});
-  std::mt19937_64 random(std::random_device{}());
+  std::mt19937_64 random(kiln::test::fresh_seed());
   for (std::int64_t rounds : {0, 1, 2, 5, -3}) {
     Data x(DType::I64, 81), y(DType::I64, 81);
     x.randomize(random);

@@ -1,5 +1,6 @@
 // Products emitted for every element type, stride and instruction set, against double precision.
 #include "dot_harness.h"
+#include "test_seed.h"
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -229,7 +230,7 @@ void check_shape(const DotShape& shape, const std::string& cpu, int repeats, Ran
 }
 
 unsigned fresh_seed() {
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = test::fresh_seed();
   UNSCOPED_INFO("seed " << seed);
   return seed;
 }

@@ -1,4 +1,6 @@
 // Compares the emitted number conversions with the host's (dsl/float_bits.h) and with C++ casts.
+#include "test_seed.h"
+
 #include <jit/llvm_test_jit.h>
 
 #include <bit>
@@ -216,7 +218,7 @@ void check_all(const test::TestTarget& target, unsigned lanes, std::mt19937_64& 
 } // namespace
 
 TEST_CASE("emitted conversions agree with the host's on this machine") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   UNSCOPED_INFO("seed " << seed);
   std::mt19937_64 random(seed);
   for (unsigned lanes : {1u, 4u, 16u})
@@ -224,7 +226,7 @@ TEST_CASE("emitted conversions agree with the host's on this machine") {
 }
 
 TEST_CASE("emitted conversions agree with the host's on older machines and call no library") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   UNSCOPED_INFO("seed " << seed);
   std::mt19937_64 random(seed);
   for (const char* cpu : {"x86-64-v3", "x86-64-v2"})

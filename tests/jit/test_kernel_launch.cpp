@@ -1,4 +1,6 @@
 // Kernels through the public calls: launch on the CPU, compared with the interpreter and with plain C++.
+#include "test_seed.h"
+
 #include <kiln/kiln.h>
 
 #include <catch2/catch.hpp>
@@ -30,7 +32,7 @@ const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y
 } // namespace
 
 TEST_CASE("a launched kernel adds vectors of any length") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   Stream stream;
@@ -57,7 +59,7 @@ const auto matmul = kernel("matmul", [](View<const float, 2> a, View<const float
 } // namespace
 
 TEST_CASE("a launched matmul with ragged edges agrees with doubles and the interpreter, in any layout") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   auto extent = [&] { return static_cast<std::int64_t>(1 + random() % 70); };
@@ -102,7 +104,7 @@ TEST_CASE("scalars, raw pointers and tensors are passed as the parameters say") 
 }
 
 TEST_CASE("memory that a kernel may not touch stays as it was") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   std::vector<float> memory(1000, 7);

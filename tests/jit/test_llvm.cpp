@@ -1,5 +1,7 @@
 // The parts of LLVM that Kiln stands on are linked in and work: ORC, both targets, passes, JIT
 // listeners.
+#include "test_seed.h"
+
 #include <catch2/catch.hpp>
 #include <llvm-c/Target.h>
 #include <llvm/ExecutionEngine/JITEventListener.h>
@@ -45,7 +47,7 @@ TEST_CASE("LLVM compiles a function for this CPU and it runs") {
   cantFail(jit->addIRModule(orc::ThreadSafeModule(std::move(module), std::move(context))));
   auto* function = cantFail(jit->lookup("multiply_add"))
                        .toPtr<std::int64_t (*)(std::int64_t, std::int64_t, std::int64_t)>();
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   for (int i = 0; i < 100; ++i) {

@@ -1,4 +1,6 @@
 // Overlap of strided arrays against the sets of their addresses.
+#include "test_seed.h"
+
 #include <kiln/jit/runtime/overlap.h>
 
 #include <catch2/catch.hpp>
@@ -31,7 +33,7 @@ struct Drawn {
 } // namespace
 
 TEST_CASE("overlap and repetition of arrays are found exactly") {
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto integer = [&](std::int64_t low, std::int64_t high) {

@@ -1,4 +1,6 @@
 // The pool covers every item once, whoever calls it from wherever.
+#include "test_seed.h"
+
 #include <catch2/catch.hpp>
 #include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/thread_pool.h>
@@ -66,7 +68,7 @@ void check_covered(ThreadPool& pool, std::int64_t n, std::int64_t grain) {
 } // namespace
 
 TEST_CASE("every item runs exactly once") {
-  auto seed = std::random_device{}();
+  auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   ThreadPool pool(GENERATE(1, 2, 5));

@@ -1,4 +1,6 @@
 // Compares the emitted math functions with double (for f32) and long double (for f64) references.
+#include "test_seed.h"
+
 #include <jit/llvm_test_jit.h>
 
 #include <bit>
@@ -245,7 +247,7 @@ std::vector<MathFn> all_functions() {
 }
 
 std::mt19937_64 seeded() {
-  const auto seed = std::random_device{}();
+  const auto seed = test::fresh_seed();
   UNSCOPED_INFO("seed " << seed);
   return std::mt19937_64(seed);
 }

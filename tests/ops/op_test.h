@@ -1,6 +1,8 @@
 // Random strided matrices, double-precision references, and the comparison of an op's result with them.
 #pragma once
 
+#include "test_seed.h"
+
 #include <on_device.h>
 
 #include <catch2/catch.hpp>
@@ -20,7 +22,7 @@ template <class T> double wide(T x) {
 }
 
 struct Random {
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = fresh_seed();
   std::mt19937_64 source{seed};
 
   std::int64_t integer(std::int64_t low, std::int64_t high) {

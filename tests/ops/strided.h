@@ -7,6 +7,8 @@
 //   y.check(1e-2, [&](auto r, auto c) { return 2 * x(r, c); });    // and nothing else was written
 #pragma once
 
+#include "test_seed.h"
+
 #include <on_device.h>
 
 #include <catch2/catch.hpp>
@@ -23,7 +25,7 @@
 namespace kiln::test {
 
 struct Random : std::mt19937_64 {
-  std::uint64_t seed = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+  std::uint64_t seed = fresh_seed();
   Random() { std::mt19937_64::seed(seed); }
   // Both ends are included.
   std::int64_t integer(std::int64_t low, std::int64_t high) {

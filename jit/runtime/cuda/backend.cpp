@@ -2,7 +2,7 @@
 #include <kiln/jit/runtime/backend.h>
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/gpu/ptxas.h>
+#include <kiln/jit/gpu/block_bound.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 #include <kiln/jit/runtime/log.h>
@@ -45,6 +45,7 @@ public:
     cuda::keep_ptx(kept, c_, ptx);
     cuda::Cubin cubin{ptx.shape, {}};
     if (auto image = by_ptxas(ptx.text)) {
+      kept.write(c_.keep.ptx, ".ptx", ptx.text); // which way it was assembled
       cubin.image = *image;
       kept.write(c_.keep.cubin, ".cubin", cubin.image);
       if (loads(cubin, into)) {
@@ -52,15 +53,15 @@ public:
         return {cuda::ptxas_key(c_, arch_, gpu::ptxas_version()), to_payload(cubin), arch_.binary};
       }
     }
-    cubin.image = cuda::assemble(device_, ptx.text, c_.lowered->name);
+    by_driver(cubin, ptx.text, into);
+    kept.write(c_.keep.ptx, ".ptx", ptx.text);
     kept.write(c_.keep.cubin, ".cubin", cubin.image);
-    install(cubin, cuda::OnRefusal::SaveRepro, into);
     return {driver_key_, to_payload(cubin), "sm_" + std::to_string(device_.properties().sm)};
   }
 
 private:
   // Nothing if there is no ptxas, or one that does not serve: too old for the architecture, or broken.
-  std::optional<std::string> by_ptxas(const std::string& ptx) const {
+  std::optional<std::string> by_ptxas(std::string& ptx) const {
     std::string refusal;
     try {
       auto image = cuda::run_ptxas(ptx, arch_, c_.lowered->name, refusal);
@@ -71,6 +72,24 @@ private:
     log_warning_once("ptxas " + gpu::ptxas_version() + " does not assemble kernels for " + arch_.binary +
                      ", and the driver does it: " + refusal);
     return std::nullopt;
+  }
+
+  // Either way, as gpu::assemble_either_way; the driver tells of no spill but of local memory.
+  void by_driver(cuda::Cubin& cubin, std::string& ptx, CompiledKernel& into) const {
+    const std::string& name = c_.lowered->name;
+    cubin.image = cuda::assemble(device_, ptx, name);
+    install(cubin, cuda::OnRefusal::SaveRepro, into);
+    auto local_bytes = [](const CompiledKernel& kernel) { return kernel.cuda->function.info().local_bytes; };
+    if (local_bytes(into) == 0) return;
+    std::string other_ptx = gpu::with_other_block_bound(ptx);
+    if (other_ptx.empty()) return;
+    cuda::Cubin other{cubin.shape, cuda::assemble(device_, other_ptx, name)};
+    CompiledKernel kernel;
+    install(other, cuda::OnRefusal::SaveRepro, kernel);
+    if (local_bytes(kernel) >= local_bytes(into)) return;
+    into.cuda = std::move(kernel.cuda);
+    cubin = std::move(other);
+    ptx = std::move(other_ptx);
   }
 
   // False if the driver does not take the cubin, as one older than the ptxas may not.

@@ -3,7 +3,7 @@
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/cache/disk_cache.h>
-#include <kiln/jit/gpu/ptxas.h>
+#include <kiln/jit/gpu/block_bound.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <algorithm>
@@ -149,10 +149,10 @@ void record_ptxas_version(const std::string& version) {
                                      {.kernel = "(versions of ptxas)", .config = {}, .target = {}});
 }
 
-std::optional<std::string> run_ptxas(const std::string& ptx, const Architecture& arch,
-                                     const std::string& kernel, std::string& refusal) {
+std::optional<std::string> run_ptxas(std::string& ptx, const Architecture& arch, const std::string& kernel,
+                                     std::string& refusal) {
   if (gpu::ptxas_version().empty()) return std::nullopt;
-  gpu::Assembled made = gpu::assemble(ptx, arch.binary);
+  gpu::Assembled made = gpu::assemble_either_way(ptx, arch.binary);
   if (!made.ok) {
     refusal = made.log;
     return std::nullopt;

@@ -55,8 +55,9 @@ cache::Key driver_key(const Compilation& c, const Architecture& arch, int driver
 std::vector<std::string> recorded_ptxas_versions();
 void record_ptxas_version(const std::string& version);
 
-// What ptxas makes of it; nothing if there is no ptxas. `refusal` gets its log if it refuses.
-std::optional<std::string> run_ptxas(const std::string& ptx, const Architecture& arch,
-                                     const std::string& kernel, std::string& refusal);
+// What ptxas makes of it; nothing if there is no ptxas. `refusal` gets its log if it refuses; `ptx` becomes
+// what was assembled (gpu::assemble_either_way).
+std::optional<std::string> run_ptxas(std::string& ptx, const Architecture& arch, const std::string& kernel,
+                                     std::string& refusal);
 
 } // namespace kiln::cuda

@@ -82,6 +82,7 @@ Result launch(const char* entry_point, FunctionHandle function, const unsigned* 
   if (static_cast<int>(blocks) > (f.large_clusters ? large_cluster_limit : cluster_limit))
     return Result::InvalidValue;
   l.shared_bytes = shared_bytes;
+  l.local_bytes = f.local;
   l.cooperative = cooperative;
   l.argument_count = static_cast<int>(f.parameters.size());
   Run run{l, &f, std::vector<std::uint64_t>(f.parameters.size())};

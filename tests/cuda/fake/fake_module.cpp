@@ -44,6 +44,8 @@ void find_entries(const std::string& text, Module& module) {
     f->max_threads = number_after(text, "maxthreads=", 1024);
     f->static_shared = number_after(text, "shared=", 0);
     f->local = number_after(text, "local=", 0);
+    const int way = text.find(".minnctapersm 1", close) < body ? 1 : 2;
+    if (State::get().setting("spills") & way) f->local = 64;
     module.functions.push_back(std::move(f));
   }
 }

@@ -30,6 +30,7 @@ void set_defaults(State& state) {
                     {"pageable", 0},
                     {"cooperative", 1},
                     {"ptx", 84},
+                    {"spills", 0},
                     {"kernel_ms", 0},
                     {"kernel_result", 0}};
 }

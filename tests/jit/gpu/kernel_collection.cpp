@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <tuple>
 
 namespace kiln::test {
 namespace {
@@ -77,9 +78,11 @@ std::vector<CollectedKernel> kept_kernels(const std::string& folder) {
     kernel.layouts = cli::parse_layouts(without_spaces(line_after(text, "// layouts ")));
     found.push_back(std::move(kernel));
   }
-  auto key = [](const CollectedKernel& k) { return k.text; };
-  std::ranges::sort(found, {}, key);
-  auto same = std::ranges::unique(found, {}, key);
+  // Of those that ran in several ways the one whose way comes first by name, whatever the folder's order.
+  std::ranges::sort(found, {}, [](const CollectedKernel& k) {
+    return std::tuple(k.text, k.config.to_string(), k.layouts);
+  });
+  auto same = std::ranges::unique(found, {}, &CollectedKernel::text);
   found.erase(same.begin(), same.end());
   return found;
 }
