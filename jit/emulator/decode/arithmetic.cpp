@@ -87,22 +87,17 @@ void on_halves(Decoder& d, Type t, bool relu) {
 // --- Extended precision: the carry of each lane
 // ---------------------------------------------------------------
 
+// A difference is a + ~b + 1, as the hardware computes it: the carry after one says that nothing was
+// borrowed.
 template <class T, bool Subtract>
 void carrying(Warp& w, const Instruction& i, Mask m) { // mode: bit 0 carry in, bit 1 carry out
   Mask carry = w.frame()->carry;
   for (int l = 0; l < warp_size; ++l) {
     if (!(m >> l & 1)) continue;
-    const T a = w.reg<T>(i.a)[l], b = w.reg<T>(i.b)[l];
-    const T in = i.mode & 1 ? carry >> l & 1 : 0;
-    T r;
-    bool out;
-    if (Subtract) {
-      r = static_cast<T>(a - b - in);
-      out = a < b || (a == b && in);
-    } else {
-      r = static_cast<T>(a + b + in);
-      out = r < a || (r == a && in);
-    }
+    const T a = w.reg<T>(i.a)[l], b = Subtract ? static_cast<T>(~w.reg<T>(i.b)[l]) : w.reg<T>(i.b)[l];
+    const T in = i.mode & 1 ? carry >> l & 1 : Subtract;
+    const T r = static_cast<T>(a + b + in);
+    const bool out = r < a || (r == a && in);
     if (i.mode & 2) carry = (carry & ~(Mask(1) << l)) | Mask(out) << l;
     w.reg<T>(i.d)[l] = r;
   }

@@ -229,6 +229,18 @@ TEST_CASE("bit and packed instructions of the emulated GPU", "[emulator]") {
           [](W a, W b, W c) { return c + static_cast<W>((std::uint64_t(a) + b) >> 32); });
   check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; subc.u32 %d, %c, 0;}", 3,
           [](W a, W b, W c) { return c - (a < b); });
+  // A difference is a + ~b + 1 for the carry too: set where nothing was borrowed, whoever reads it.
+  check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; addc.u32 %d, %c, 0;}", 3,
+          [](W a, W b, W c) { return c + (a >= b); });
+  check32("{.reg .u32 %lo; add.cc.u32 %lo, %a, %b; subc.u32 %d, %c, 0;}", 3,
+          [](W a, W b, W c) { return c - !((std::uint64_t(a) + b) >> 32); });
+  check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; subc.cc.u32 %lo, %b, %c; addc.u32 %d, 0, 0;}", 3,
+          [](W a, W b, W c) { return W(b >= std::uint64_t(c) + (a < b)); });
+  check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; madc.lo.u32 %d, %a, %b, %c;}", 3,
+          [](W a, W b, W c) { return a * b + c + (a >= b); });
+  check32("{.reg .u64 %lo, %wa, %wb; cvt.u64.u32 %wa, %a; cvt.u64.u32 %wb, %b; sub.cc.u64 %lo, %wa, %wb; "
+          "subc.cc.u64 %lo, %wb, %wa; addc.u32 %d, %c, 0;}",
+          3, [](W a, W b, W c) { return c + (b >= std::uint64_t(a) + (a < b)); });
   check32("{.reg .u32 %lo; mad.lo.cc.u32 %lo, %a, %b, %c; madc.hi.u32 %d, %a, %b, 0;}", 3,
           [](W a, W b, W c) { return static_cast<W>((std::uint64_t(a) * b + c) >> 32); });
   check32("{.reg .b16 %l, %h; mov.b32 {%l, %h}, %a; mov.b32 %d, {%h, %l};}", 1,

@@ -250,6 +250,33 @@ TEST_CASE("nvcc: mathematical functions and wide integers", "[emulator]") {
   });
 }
 
+TEST_CASE("nvcc: integers of 128 bits", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    __extension__ typedef __int128 Wide;
+    __extension__ typedef unsigned __int128 WideUnsigned;
+    std::vector<WideUnsigned> a(128), b(128);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto any = [&] { return (WideUnsigned(random()) << 64 | random()) >> random() % 128; };
+      a[i] = i % 7 ? any() : ~any();
+      b[i] = i % 5 ? any() | 1 : ~any() | 1;
+    }
+    b[0] = 2, a[1] = b[1];
+    auto da = m.upload(a, "a"), db = m.upload(b, "b"), out = m.room<WideUnsigned>(128 * 6, "out");
+    m.run("wide", 1, 128, {da, db, out});
+    auto r = m.download<WideUnsigned>(out, 128 * 6);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const WideUnsigned p = a[i], q = b[i];
+      const auto s = static_cast<Wide>(p), t = static_cast<Wide>(q);
+      const WideUnsigned expected[] = {
+          p / q, p % q, static_cast<WideUnsigned>(s / t), static_cast<WideUnsigned>(s % t), p * q, p - q};
+      CAPTURE(i, static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(p >> 64),
+              static_cast<std::uint64_t>(q), static_cast<std::uint64_t>(q >> 64));
+      for (std::size_t k = 0; k < 6; ++k)
+        REQUIRE((r[i * 6 + k] == expected[k]));
+    }
+  });
+}
+
 TEST_CASE("nvcc: printf, assert, and a source line for each fault", "[emulator]") {
   on_each([](Machine& m, std::mt19937_64&) {
     std::vector<std::uint64_t> n = {100}, two = {2};

@@ -202,6 +202,18 @@ extern "C" __global__ void integers(const int64_t* a, const int64_t* b, int64_t*
   }
 }
 
+extern "C" __global__ void wide(const unsigned __int128* a, const unsigned __int128* b, unsigned __int128* out) {
+  const int i = threadIdx.x;
+  const unsigned __int128 x = a[i], y = b[i];
+  unsigned __int128* to = out + i * 6;
+  to[0] = x / y;
+  to[1] = x % y;
+  to[2] = (__int128)x / (__int128)y;
+  to[3] = (__int128)x % (__int128)y;
+  to[4] = x * y;
+  to[5] = x - y;
+}
+
 extern "C" __global__ void says(int n) {
   printf("%s %d of %u: %.3f %c %llx%%\n", "thread", threadIdx.x, blockDim.x, threadIdx.x * 0.5, 'a' + threadIdx.x, 0x123456789abcULL);
   assert(threadIdx.x + 1 < n);
