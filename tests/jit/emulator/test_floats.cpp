@@ -424,3 +424,31 @@ TEST_CASE("approximations stay within the documented error", "[emulator]") {
     CHECK(tested > 100);
   }
 }
+
+TEST_CASE("emulated rsqrt.approx.f64 flushes subnormal numbers with .ftz only", "[emulator]") {
+  const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::vector<std::uint64_t>> in = {
+      {bits(0x1p-1074), bits(-0x1p-1074), bits(0x1p-1024), bits(2), bits(0), bits(-0.0), bits(infinity)}};
+  auto found = [&](const char* text) {
+    std::vector<double> values;
+    for (std::uint64_t v : test::run(instruction(text, 64, 1), in))
+      values.push_back(std::bit_cast<double>(v));
+    return values;
+  };
+  auto v = found("rsqrt.approx.f64 %d, %a;");
+  CHECK(v[0] == 0x1p537);
+  CHECK(v[1] != v[1]);
+  CHECK(v[2] == 0x1p512);
+  CHECK(std::fabs(v[3] - std::sqrt(0.5)) <= 0x1p-52);
+  CHECK(v[4] == infinity);
+  CHECK(v[5] == -infinity);
+  CHECK(v[6] == 0);
+  v = found("rsqrt.approx.ftz.f64 %d, %a;");
+  CHECK(v[0] == infinity);
+  CHECK(v[1] == -infinity);
+  CHECK(v[2] == infinity);
+  CHECK(std::fabs(v[3] - std::sqrt(0.5)) <= 0x1p-20);
+  CHECK((bits(v[3]) & 0xffffffff) == 0);
+  CHECK(v[6] == 0);
+}

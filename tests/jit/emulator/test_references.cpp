@@ -412,7 +412,8 @@ TEST_CASE("emulated approximations are as near to MPFR's values as PTX promises"
       {"ex2.approx.f16 %d, %a;", f16, 1, exp2, 2, 0x1p-9, 0, 15},
       {"ex2.approx.ftz.bf16 %d, %a;", bf16, 1, exp2, 1, 0, 0, 120},
       {"rsqrt.approx.f32 %d, %a;", f32, 1, rsqrt, 4, 0, 0x1p-126, 0x1p127},
-      {"rsqrt.approx.f64 %d, %a;", f64, 1, rsqrt, 0x1p33, 0, 0x1p-1000, 0x1p1000}, // about 20 bits
+      {"rsqrt.approx.f64 %d, %a;", f64, 1, rsqrt, 2, 0, 0x1p-1000, 0x1p1000},
+      {"rsqrt.approx.ftz.f64 %d, %a;", f64, 1, rsqrt, 0x1p33, 0, 0x1p-1000, 0x1p1000}, // about 20 bits
       {"rcp.approx.f32 %d, %a;", f32, 1, reciprocal.operation, 1, 0, 0x1p-126, 0x1p126},
       {"rcp.approx.ftz.f64 %d, %a;", f64, 1, reciprocal.operation, 0x1p33, 0, 0x1p-1000, 0x1p1000},
       {"sqrt.approx.f32 %d, %a;", f32, 1, root.operation, 2, 0, 0x1p-126, 0x1p127},
