@@ -59,7 +59,7 @@ private:
     if (!shadow) return;
     if (kind_ != AccessKind::Write) {
       for (std::uint32_t b = 0; b < bytes_; ++b)
-        if (!shadow[b]) {
+        if (!shadow[b] && (b >= 32 || i_.used_bytes >> b & 1)) {
           fault(Fault::Uninitialised, l,
                 "which nothing wrote" + (b ? " from byte " + std::to_string(b) + " on" : std::string()) +
                     ": " +

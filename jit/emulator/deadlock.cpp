@@ -34,7 +34,9 @@ std::string polled(const Warp& w) {
     }
   return text + " of line " + std::to_string(t.instruction->line) + ", of whose phase of parity " +
          std::to_string(s.phase) + " they await the end; it lacks " + std::to_string(s.pending) + " of " +
-         std::to_string(s.expected) + " arrivals and " + std::to_string(s.bytes) + " bytes";
+         std::to_string(s.expected) + " arrivals and " +
+         (s.bytes < 0 ? "has " + std::to_string(-s.bytes) + " bytes too many"
+                      : std::to_string(s.bytes) + " bytes");
 }
 
 } // namespace

@@ -81,14 +81,15 @@ struct Instruction {
   Scope scope = Scope::Gpu;
   ptx::Type type = ptx::Type::None;
   ptx::Space space = ptx::Space::Generic;
-  std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
-  bool non_coherent = false;        // a load that takes memory for unchanging (.nc)
-  bool speculative = false;         // a plain load for a compare-and-swap (decode/speculation.h)
-  bool watched = false;             // it uses registers of a wgmma: see Function::touches
-  std::uint32_t target = 0;         // of a branch; a function; an index
-  std::uint32_t extra = 0;          // in Function::extras: further registers
-  std::uint32_t count = 0;          // of those
-  std::int64_t offset = 0;          // of an address
+  std::uint8_t mode = 0, mode2 = 0;          // what the handler makes of them
+  bool non_coherent = false;                 // a load that takes memory for unchanging (.nc)
+  bool speculative = false;                  // a plain load for a compare-and-swap (decode/speculation.h)
+  bool watched = false;                      // it uses registers of a wgmma: see Function::touches
+  std::uint32_t target = 0;                  // of a branch; a function; an index
+  std::uint32_t extra = 0;                   // in Function::extras: further registers
+  std::uint32_t count = 0;                   // of those
+  std::uint32_t used_bytes = ptx::all_bytes; // of a load: a bit for each byte that anything is made of
+  std::int64_t offset = 0;                   // of an address
   std::int32_t line = 0, location = -1;
 };
 

@@ -105,7 +105,11 @@ void RaceChecker::access(const Access& a) {
       by.program = 0;
     }
     by.in_shared = region.kind == Region::Kind::Shared;
-    touch(shadow, address, a.bytes, by);
+    if (i.used_bytes == ptx::all_bytes || a.kind != AccessKind::Read)
+      touch(shadow, address, a.bytes, by);
+    else
+      for (std::uint32_t n = 0; n < a.bytes; ++n)
+        if (i.used_bytes >> n & 1) touch(shadow, address + n, 1, by);
     if (by.in_shared && &region != &a.warp.block.shared) reached(*by_region_.at(&region), by);
   }
   if (!of_mbarrier && (strong || (a.kind == AccessKind::Write && !words_.empty()))) synchronise(a);

@@ -149,6 +149,7 @@ void access(Decoder& d, bool loads_data) {
   }
   if (!h) d.unknown(t);
   i.run = h;
+  if (loads_data) i.used_bytes = d.statement().used_bytes;
   i.type = t;
   i.space = space == Space::Generic && a.space && *a.space != Space::Global && *a.space != Space::Const
                 ? *a.space

@@ -72,10 +72,13 @@ struct Operand {
   std::vector<Operand> parts;
 };
 
+inline constexpr std::uint32_t all_bytes = ~0u;
+
 struct Statement {
   int line = 0;
-  int location = -1; // in Module::locations
-  int scope = 0;     // in Function::scopes
+  int location = -1;                    // in Module::locations
+  int scope = 0;                        // in Function::scopes
+  std::uint32_t used_bytes = all_bytes; // of what it loads, a bit for each: .pragma "used_bytes_mask N"
   std::string_view guard;
   bool guard_negated = false;
   std::string_view opcode; // with modifiers

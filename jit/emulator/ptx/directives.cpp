@@ -1,12 +1,23 @@
 // Directives: variables, registers and labels of a function, places in the source, pragmas.
 #include "layers.h"
 
+#include <charconv>
+
 namespace kiln::emulator::ptx {
 
+// Only one changes anything: "used_bytes_mask 0xfff" before a load that is wider than what is wanted of it.
 void BodyParser::pragma() {
-  expect(Token::Kind::String, "a string");
-  while (accept(","))
-    expect(Token::Kind::String, "a string");
+  constexpr std::string_view mask = "used_bytes_mask ";
+  do {
+    const Token& token = expect(Token::Kind::String, "a string");
+    if (!token.text.starts_with(mask)) continue;
+    std::string_view digits = token.text.substr(mask.size());
+    const bool hexadecimal = digits.starts_with("0x");
+    if (hexadecimal) digits.remove_prefix(2);
+    const char* end = digits.data() + digits.size();
+    const auto [at, error] = std::from_chars(digits.data(), end, used_bytes_, hexadecimal ? 16 : 10);
+    if (at != end || error != std::errc()) fail(token.line, shown(token) + " lacks a number of 32 bits");
+  } while (accept(","));
   expect(";");
 }
 

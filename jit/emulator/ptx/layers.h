@@ -39,6 +39,7 @@ private:
   bool parenthesised_list() const;
 
   int location_ = -1;
+  std::uint32_t used_bytes_ = all_bytes; // of the next statement
   std::uint64_t total_registers_ = 0;
 };
 

@@ -1,6 +1,8 @@
 // Blocks of statements, and their operands.
 #include "layers.h"
 
+#include <utility>
+
 namespace kiln::emulator::ptx {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr int deepest_nesting = 64;
 void BodyParser::body(Function& f, int scope, int depth) {
   int line = peek().line;
   if (depth > deepest_nesting) fail(line, "blocks nest too deeply");
+  if (depth == 0) location_ = -1, used_bytes_ = all_bytes; // what stood before was another function's
   for (;;) {
     const Token& token = peek();
     if (token.kind == Token::Kind::End) fail(line, "this '{' is never closed");
@@ -44,6 +47,7 @@ void BodyParser::statement(Function& f, int scope) {
   s.line = peek().line;
   s.location = location_;
   s.scope = scope;
+  s.used_bytes = std::exchange(used_bytes_, all_bytes);
   if (accept("@")) {
     s.guard_negated = accept("!");
     s.guard = expect_name("a predicate");
