@@ -240,10 +240,11 @@ void EmulateArgument::parse_tensor(std::string_view rest) {
     if (!parse_map(items[n])) parse_fill(items[n]);
   if (!map.box[0]) refuse("it does not say its box; write :box= and as many sizes as the tensor has");
   const auto size = static_cast<std::uint64_t>(size_of(*dtype_));
+  constexpr unsigned __int128 limit = std::uint64_t(1) << 40; // is refused as a stride
   unsigned __int128 bytes = map.sizes[0] * static_cast<unsigned __int128>(size), dense = bytes;
   for (std::size_t d = 1; d < map.rank; ++d) {
     std::uint64_t& stride = map.strides[d - 1];
-    if (!stride) stride = dense >> 40 ? 0 : static_cast<std::uint64_t>(dense);
+    if (!stride) stride = static_cast<std::uint64_t>(std::min(dense, limit));
     dense = static_cast<unsigned __int128>(stride) * map.sizes[d];
     bytes += static_cast<unsigned __int128>(stride) * (std::max<std::uint64_t>(map.sizes[d], 1) - 1);
   }
@@ -252,7 +253,8 @@ void EmulateArgument::parse_tensor(std::string_view rest) {
   if (const std::string wrong = problem(placed); !wrong.empty()) refuse(wrong);
   if (!of_.empty()) return;
   is_buffer_ = true;
-  count_ = static_cast<std::uint64_t>((bytes + size - 1) / size);
+  count_ =
+      static_cast<std::uint64_t>(std::min<unsigned __int128>((bytes + size - 1) / size, ~std::uint64_t(0)));
   check_size();
   if (fill_ == Fill::File) check_file(true);
 }

@@ -231,25 +231,40 @@ int run(const EmulateCommand& command) {
   return report.ok() ? 0 : findings_code;
 }
 
+// CLI11 takes -1 for 2^64 - 1, and cuts off what is longer.
+std::string problem_of_number(const std::string& text) {
+  std::string_view digits = text;
+  const bool hexadecimal = digits.starts_with("0x");
+  if (hexadecimal) digits.remove_prefix(2);
+  std::uint64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [at, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
+  if (at == end && error == std::errc()) return "";
+  return text + " is no number from 0 to 18446744073709551615";
+}
+
 int run_emulate(int argc, char** argv) {
   EmulateCommand c;
   CLI::App app(description + std::string(emulate_arguments_help), "kiln emulate");
   app.footer(footer);
+  const CLI::Validator number(problem_of_number, "");
   app.add_option("FILE", c.file, "PTX; - is the standard input")->required();
   app.add_option("--kernel", c.kernel, "which one (default: the only one)");
   app.add_option("--grid", c.grid, "blocks along x,y,z (default: 1)");
   app.add_option("--block", c.block, "threads of a block along x,y,z (default: 32)");
   app.add_flag("--non-portable-cluster", c.non_portable_cluster, "allow clusters of more than 8 blocks");
   app.add_option("--cluster", c.cluster, "blocks of a cluster along x,y,z (default: what the kernel says)");
-  app.add_option("--shared", c.shared, "bytes of dynamic shared memory");
+  app.add_option("--shared", c.shared, "bytes of dynamic shared memory")->check(number);
   app.add_option("--args", c.arguments, "the arguments, as above");
   app.add_option("--arch", c.arch, "the GPU, sm_90a say (default: the file's .target)");
-  app.add_option("--seed", c.seed, "of random buffers and of the order in which warps run (default: 0)");
+  app.add_option("--seed", c.seed, "of random buffers and of the order in which warps run (default: 0)")
+      ->check(number);
   app.add_option("--check", c.check, "a comma list of races, init, bounds; or all or none (default: all)");
   app.add_option("--async", c.asynchrony, "when asynchronous copies land: random, earliest or latest")
       ->check(CLI::IsMember({"random", "earliest", "latest"}));
   app.add_option("--budget", c.budget,
-                 "instructions of warps before the launch counts as endless (default: 100 million)");
+                 "instructions of warps before the launch counts as endless (default: 100 million)")
+      ->check(number);
   app.add_option("--threads", c.threads, "that run blocks (default: 1); without races")
       ->check(CLI::Range(1, 4096));
   app.add_option("--resident", c.resident, "blocks that run interleaved (default: 1)")

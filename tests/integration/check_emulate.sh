@@ -128,6 +128,14 @@ expect 1 '"300" is no u8' add.ptx --kernel same --args u8:300
 expect 1 'it does not say how many elements' "${good[@]}" --args buffer:f32 null f32:2 i32:1
 expect 1 '"nothing" is nothing that a buffer can have' "${good[@]}" --args buffer:f32:5:nothing null f32:2 i32:1
 expect 1 'more than a quarter of this machine' "${good[@]}" --args buffer:f32:9999999999999999 null f32:2 i32:1
+expect 1 '18446744073709551615 elements of 4 bytes are more than a quarter' "${box[@]}" --args tensor:f32:4294967296x4294967296:box=8x8 buffer:i32:64
+expect 1 'the stride of dimension 2 is 1099511627776; it is less than 2.40' "${box[@]}" --args tensor:f32:4294967296x4294967296x4:box=8x8x1 buffer:i32:64
+for option in --seed --budget --shared; do
+  for value in -1 -5 18446744073709551616 99999999999999999999999 1e3 0x; do
+    expect 2 "$option: $value is no number from 0 to 18446744073709551615" "${good[@]}" $option $value --args null null f32:2 i32:1
+  done
+done
+expect 0 'nothing was found' "${good[@]}" --seed 0xffffffffffffffff --args buffer:f32:500 buffer:f32:500 f32:2 i32:500
 expect 1 'no.bin cannot be read' "${good[@]}" --args buffer:f32:in=no.bin null f32:2 i32:1
 expect 1 '--grid 4,: give one to three numbers' add.ptx --kernel spin --grid 4, --args i32:1
 expect 1 'a grid of 1 x 70000 x 1 blocks' add.ptx --kernel spin --grid 1,70000 --args i32:1
