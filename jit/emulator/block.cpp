@@ -465,12 +465,21 @@ void Execution::advance_flights(std::vector<std::unique_ptr<Block>>& blocks, War
     block->flights.oldest();
 }
 
+// "user.cu:32", or "user.cu:32, by intrinsics.hpp:440" for what was inlined there.
 std::string Execution::source(const Instruction& i) const {
   if (i.location < 0 || static_cast<std::size_t>(i.location) >= program.locations.size()) return "";
-  const ptx::Location& l = program.locations[static_cast<std::size_t>(i.location)];
-  auto file = program.files.find(l.file);
-  if (file == program.files.end() || l.line <= 0) return "";
-  return file->second + ":" + std::to_string(l.line);
+  auto name = [&](const ptx::Location& l) {
+    auto file = program.files.find(l.file);
+    return file == program.files.end() || l.line <= 0 ? "" : file->second + ":" + std::to_string(l.line);
+  };
+  const ptx::Location& here = program.locations[static_cast<std::size_t>(i.location)];
+  const std::string inner = name(here);
+  const ptx::Location* outermost = &here;
+  while (outermost->inlined_at >= 0) // an earlier one each time
+    outermost = &program.locations[static_cast<std::size_t>(outermost->inlined_at)];
+  const std::string outer = name(*outermost);
+  if (outermost == &here || outer.empty() || inner.empty()) return outer.empty() ? inner : outer;
+  return outer + ", by " + inner.substr(inner.rfind('/') + 1);
 }
 
 std::string Execution::opcode(const Instruction& i) const {

@@ -30,6 +30,7 @@ void BodyParser::file() {
 }
 
 // .loc file line column[, function_name label[+n], inlined_at file line column]
+// What it is inlined at is an earlier .loc, which may be inlined itself.
 int BodyParser::location() {
   expect(".loc");
   auto place = [&] {
@@ -46,14 +47,22 @@ int BodyParser::location() {
       expect_name("a label");
       if (accept("+")) expect_integer();
     } else if (what == "inlined_at") {
-      module_->locations.push_back(place());
+      const Location at = place();
+      const auto known = places_.find({at.file, at.line, at.column});
+      if (known != places_.end()) {
+        here.inlined_at = known->second;
+        continue;
+      }
+      module_->locations.push_back(at);
       here.inlined_at = static_cast<int>(module_->locations.size()) - 1;
     } else {
       fail(peek().line, "'" + std::string(what) + "' has no place in .loc");
     }
   }
   module_->locations.push_back(here);
-  return static_cast<int>(module_->locations.size()) - 1;
+  const int number = static_cast<int>(module_->locations.size()) - 1;
+  places_[{here.file, here.line, here.column}] = number;
+  return number;
 }
 
 void BodyParser::variables_of(Function& f, int scope) {

@@ -3,6 +3,8 @@
 
 #include "cursor.h"
 
+#include <array>
+
 namespace kiln::emulator::ptx {
 
 class VariableParser : protected Cursor { // variables.cpp
@@ -39,7 +41,8 @@ private:
   bool parenthesised_list() const;
 
   int location_ = -1;
-  std::uint32_t used_bytes_ = all_bytes; // of the next statement
+  std::map<std::array<int, 3>, int> places_; // the last .loc of each file, line and column in this function
+  std::uint32_t used_bytes_ = all_bytes;     // of the next statement
   std::uint64_t total_registers_ = 0;
 };
 

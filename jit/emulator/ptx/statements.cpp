@@ -13,7 +13,11 @@ constexpr int deepest_nesting = 64;
 void BodyParser::body(Function& f, int scope, int depth) {
   int line = peek().line;
   if (depth > deepest_nesting) fail(line, "blocks nest too deeply");
-  if (depth == 0) location_ = -1, used_bytes_ = all_bytes; // what stood before was another function's
+  if (depth == 0) { // what stood before was another function's
+    location_ = -1;
+    places_.clear();
+    used_bytes_ = all_bytes;
+  }
   for (;;) {
     const Token& token = peek();
     if (token.kind == Token::Kind::End) fail(line, "this '{' is never closed");

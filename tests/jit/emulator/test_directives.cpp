@@ -83,6 +83,32 @@ TEST_CASE("a function without .loc has no lines of the source", "[emulator]") {
   CHECK(source("second") == "");
 }
 
+TEST_CASE("what is inlined has the line of the outermost call, then its own", "[emulator]") {
+  auto source = [](const std::string& locations) {
+    const auto r =
+        run_small(locations + "\nmov.u64 %x1, 0; st.global.u32 [%x1], %r0;", 1, {},
+                  ".file 1 \"user.cu\"\n.file 2 \"/include/list.hpp\"\n.file 3 \"/include/item.hpp\"")
+            .report;
+    REQUIRE(r.findings.size() == 1);
+    return r.findings[0].source;
+  };
+  const std::string at_12 = ".loc 1 12 3\n", at_14 = ".loc 1 14 3\n",
+                    in_list = ".loc 2 7 5, function_name $L__info_string0, inlined_at 1 12 3\n",
+                    in_item = ".loc 3 9 1, function_name $L__info_string1+8, inlined_at 2 7 5\n";
+  CHECK(source(at_12) == "user.cu:12");
+  CHECK(source(at_12 + in_list) == "user.cu:12, by list.hpp:7");
+  CHECK(source(in_list) == "user.cu:12, by list.hpp:7");
+  CHECK(source(at_12 + in_list + in_item) == "user.cu:12, by item.hpp:9");
+  CHECK(source(at_12 + in_list + in_item + at_14) == "user.cu:14");
+  // The same line of the list, inlined elsewhere since.
+  CHECK(source(at_12 + in_list + at_14 + ".loc 2 7 5, function_name $L__info_string0, inlined_at 1 14 3\n" +
+               in_item) == "user.cu:14, by item.hpp:9");
+  CHECK(source(".loc 2 7 5, function_name $L__info_string0, inlined_at 2 7 5\n") ==
+        "/include/list.hpp:7, by list.hpp:7");
+  CHECK(source(".loc 2 7 5, function_name $L__info_string0, inlined_at 8 7 5\n") == "/include/list.hpp:7");
+  CHECK(source(".loc 2 0 5, function_name $L__info_string0, inlined_at 1 12 3\n") == "user.cu:12");
+}
+
 TEST_CASE("bytes that an mbarrier has too many are told as such", "[emulator]") {
   const auto r = checked("setp.ne.u32 %p0, %r0, 0; .shared .align 8 .b64 bar; @%p0 bra WAIT;\n"
                          "mbarrier.init.shared.b64 [bar], 1;\n"
