@@ -33,7 +33,26 @@ void put(const Participant* all, const std::uint32_t* r, const Fragment16& f, in
   word = (word & ~mask) | (static_cast<std::uint32_t>(v) << shift & mask);
 }
 
-// mode: 1 column-major; count: rows << 16 | columns; b: the stride
+// The ISA wants the start of each row, or column, at a multiple of the fragment's bytes in a lane. CUDA's own
+// functions promise a start at a multiple of 32 to be enough, and a stride of a multiple of 16: what neither
+// allows is told.
+void check_alignment(Warp& w, const Participant* all, bool loads, std::uint64_t base, std::uint64_t stride) {
+  const Instruction& i = *all->instruction;
+  const std::uint64_t start = std::min(i.c, 32u), step = std::min(i.c, 16u);
+  const std::string matrix = loads ? "reads a matrix" : "writes a matrix";
+  const auto misaligned = [&](const std::string& what, std::uint64_t multiple) {
+    w.execution.found(Fault::Misaligned, w, i, std::countr_zero(all->lanes),
+                      matrix + what + ", where a multiple of " + std::to_string(multiple) + " is needed");
+  };
+  if (base % start)
+    misaligned(" at " + hexadecimal(base), start);
+  else if (stride % step)
+    misaligned(" whose " + std::string(i.mode ? "columns" : "rows") + " are " + std::to_string(stride) +
+                   " bytes apart",
+               step);
+}
+
+// mode: 1 column-major; count: rows << 16 | columns; b: the stride; c: the fragment's bytes in a lane
 void wmma_access(Warp& w, const Participant* all, bool loads) {
   const Instruction& i = *all->instruction;
   const Fragment16 f{static_cast<int>(i.count >> 16), static_cast<int>(i.count & 0xffff),
@@ -43,6 +62,7 @@ void wmma_access(Warp& w, const Participant* all, bool loads) {
   addresses(w, i, all->lanes, base);
   const std::uint32_t stride = all->reg<std::uint32_t>(i.b)[0],
                       bytes = static_cast<std::uint32_t>(f.bits) / 8;
+  check_alignment(w, all, loads, base[std::countr_zero(all->lanes)], std::uint64_t(stride) * bytes);
   for (int n = 0; n < f.rows * f.columns; n += warp_size) { // a lane for each of 32 elements
     Located at;
     for (int l = 0; l < warp_size; ++l) {
@@ -199,6 +219,7 @@ void wmma(Decoder& d) {
   i.count = static_cast<std::uint32_t>(rows << 16 | columns);
   i.b = d.operands() == 3 ? d.source(2, Type::B32)
                           : d.constant(static_cast<std::uint64_t>(first_column ? rows : columns), 32);
+  i.c = static_cast<std::uint32_t>(registers.size()) * (t == Type::F64 ? 8 : 4);
   i.extra = d.extras(registers);
   d.emit(i);
 }

@@ -225,3 +225,44 @@ TEST_CASE("movmatrix transposes, and stmatrix stores what ldmatrix loads", "[emu
       "movmatrix.sync.aligned.m8n8.trans.b16 %r24, %r12; movmatrix.sync.aligned.m8n8.trans.b16 %r25, %r13;",
       {"%r1", "%r2", "%r3", "%r4", "%r22", "%r23", "%r24", "%r25"}, word);
 }
+
+TEST_CASE("matrices of wmma start, and have rows or columns, at multiples that CUDA and the ISA ask for",
+          "[emulator]") {
+  // Of the address in bytes, and of the stride in elements.
+  auto told = [](const std::string& instruction, int offset, int stride) {
+    std::string text = "ld.param.u64 %x1, [in]; add.u64 %x1, %x1, " + std::to_string(offset) +
+                       "; mov.u32 %r30, " + std::to_string(stride) + ";\n";
+    for (int r = 0; r < 8; ++r)
+      text += "mov.b32 %f" + std::to_string(r) + ", 0; ";
+    text += instruction + ", %r30;\n";
+    const auto r = test::run_small(text, 32, {}, "", std::vector<std::uint32_t>(1024));
+    INFO(text << r.report.text());
+    CHECK(r.report.findings.size() <= 1);
+    if (r.report.ok()) return std::string();
+    CHECK(r.report.findings[0].fault == emulator::Fault::Misaligned);
+    return r.report.findings[0].message;
+  };
+  const std::string f16 = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r10, %r11, %r12, %r13, %r14, "
+                          "%r15, %r16, %r17}, [%x1]",
+                    bf16 =
+                        "wmma.load.b.sync.aligned.col.m16n16k16.global.bf16 {%r10, %r11, %r12, %r13}, [%x1]",
+                    s8 = "wmma.load.a.sync.aligned.row.m16n16k16.global.s8 {%r10, %r11}, [%x1]",
+                    f32 =
+                        "wmma.store.d.sync.aligned.col.m16n16k16.global.f32 [%x1], {%f0, %f1, %f2, %f3, %f4, "
+                        "%f5, %f6, %f7}";
+  CHECK(told(f16, 0, 16) == "");
+  CHECK(told(f16, 32, 24) == ""); // rows of 48 bytes: CUDA takes them
+  CHECK(told(f16, 16, 16).find("where a multiple of 32 is needed") != std::string::npos);
+  CHECK(told(f16, 0, 20)
+            .find("reads a matrix whose rows are 40 bytes apart, where a multiple of 16 is needed") !=
+        std::string::npos);
+  CHECK(told(bf16, 16, 24) == "");
+  CHECK(told(bf16, 8, 24).find("where a multiple of 16 is needed") != std::string::npos);
+  CHECK(told(bf16, 0, 20).find("whose columns are 40 bytes apart") != std::string::npos);
+  CHECK(told(s8, 8, 24) == "");
+  CHECK(told(s8, 4, 24).find("where a multiple of 8 is needed") != std::string::npos);
+  CHECK(told(s8, 0, 20).find("whose rows are 20 bytes apart") != std::string::npos);
+  CHECK(told(f32, 32, 20) == "");
+  CHECK(told(f32, 16, 16).find("where a multiple of 32 is needed") != std::string::npos);
+  CHECK(told(f32, 0, 18).find("writes a matrix whose columns are 72 bytes apart") != std::string::npos);
+}
