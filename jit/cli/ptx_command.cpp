@@ -42,7 +42,7 @@ void print(const RequestedKernel& kernel, const PtxCommand& command) {
   options.keep_llvm = command.show_llvm;
   gpu::Ptx ptx = gpu::compile_to_ptx(*lowered, {command.arch}, options);
   gpu::Assembled assembled;
-  const bool report = command.report && !gpu::ptxas_path().empty();
+  const bool report = command.report && !gpu::ptxas_version().empty();
   if (report) assembled = gpu::assemble_either_way(ptx.text, command.arch);
   if (command.show_llvm) std::cout << ptx.llvm << '\n';
   std::cout << ptx.text;
@@ -51,6 +51,7 @@ void print(const RequestedKernel& kernel, const PtxCommand& command) {
   if (const std::string unused = gpu::unused_options(kernel.config); !unused.empty())
     fmt::print("// without effect on a GPU so far: {}\n", unused);
   std::fflush(stdout);
+  if (command.report && !report) std::cout << "// not assembled: " << gpu::why_no_ptxas() << '\n';
   if (!report) return;
   std::istringstream log(assembled.log);
   for (std::string line; std::getline(log, line);)

@@ -80,7 +80,12 @@ struct MathOptions {
   bool has_fma = true;
   bool avx512 = false; // AVX-512 F and DQ intrinsics, used where the vector fills 512-bit registers
   const HardwareMath* hardware = nullptr;
+  bool inline_reduction = false; // no call for the exact reduction of huge angles
+  bool near_angles = false;      // sin, cos and tan are of angles below near_angle only
 };
+
+// Angles of at least this magnitude, and NaN, may take the exact reduction.
+inline constexpr double near_angle = 0x1p16;
 
 MathOptions math_options(const llvm::TargetMachine& target);
 

@@ -122,8 +122,8 @@ void KernelCore::check_each_memory(const std::uint64_t* words, Device device, So
 
 std::uint64_t KernelCore::layout_bits(std::initializer_list<LayoutClass> layouts, SourceLocation site) const {
   if (layouts.size() != 0 && layouts.size() != static_cast<std::size_t>(views_))
-    throw UserError(site, title() + ": warm_up got " + std::to_string(layouts.size()) +
-                              " layout classes, and the kernel has " + std::to_string(views_) +
+    throw UserError(site, title() + ": " + std::to_string(layouts.size()) +
+                              " layout classes are given, and the kernel has " + std::to_string(views_) +
                               " View parameters; give one for each, or none");
   std::uint64_t classes = 0;
   for (const Parameter& p : parameters_) {

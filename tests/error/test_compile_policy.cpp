@@ -70,5 +70,5 @@ TEST_CASE("warm_up wants a class for each view") {
   REQUIRE(
       error ==
       site + ": " + title +
-          ": warm_up got 2 layout classes, and the kernel has 1 View parameters; give one for each, or none");
+          ": 2 layout classes are given, and the kernel has 1 View parameters; give one for each, or none");
 }

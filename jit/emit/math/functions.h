@@ -32,7 +32,7 @@ struct Reduced {
   llvm::Value* remainder;
   llvm::Value* quadrant;
 };
-Reduced call_exact_reduction(const MathBuilder& m, llvm::Value* magnitude);
+Reduced exact_reduction(const MathBuilder& m, llvm::Value* magnitude);
 
 // remainder.cpp: fmod, to the bit, by a function of the module.
 llvm::Value* emit_exact_remainder(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y);

@@ -165,7 +165,8 @@ llvm::Function* reduction_in(llvm::Module& module, const MathBuilder& m) {
 
 } // namespace
 
-Reduced call_exact_reduction(const MathBuilder& m, Value* magnitude) {
+Reduced exact_reduction(const MathBuilder& m, Value* magnitude) {
+  if (m.options().inline_reduction) return reduce_lanes(m, magnitude);
   auto& b = m.ir();
   llvm::Function* caller = b.GetInsertBlock()->getParent();
   llvm::Function* function = reduction_in(*caller->getParent(), m);

@@ -25,10 +25,11 @@ Angle reduce_by_half_pi(const MathBuilder& m, Value* a) {
   Value* r = m.fma(n, -m.pick(0x1.921fb6p+0, 0x1.921fb54442d18p+0), a);
   r = m.fma(n, -m.pick(-0x1.777a5cp-25, 0x1.1a62633145c07p-54), r);
   r = m.fma(n, -m.pick(-0x1.ee59dap-50, -0x1.f1976b7ed8fbcp-110), r);
-  Value* huge = m.ir().CreateNot(m.less(a, m.pick(0x1p16, 0x1p20)));
   Value* quadrant = m.integer_bits(n);
+  if (m.options().near_angles) return {r, quadrant};
+  Value* huge = m.ir().CreateNot(m.less(a, m.pick(near_angle, 0x1p20)));
   auto merged = m.if_any(huge, {r, quadrant}, [&]() -> llvm::SmallVector<Value*, 2> {
-    Reduced exact = call_exact_reduction(m, a);
+    Reduced exact = exact_reduction(m, a);
     Value* remainder = m.is_double() ? exact.remainder : m.ir().CreateFPTrunc(exact.remainder, m.type());
     return {m.select(huge, remainder, r), m.select(huge, exact.quadrant, quadrant)};
   });
@@ -90,14 +91,18 @@ Value* emit_tan(const MathBuilder& m, Value* x) {
   Value* wide_a = b.CreateFPExt(a, w.type());
   Value* n = w.round(w.mul(wide_a, two_over_pi));
   Value* r = w.fma(n, -0x1.1a62633145c07p-54, w.fma(n, -0x1.921fb54442d18p+0, wide_a));
-  Value* huge = b.CreateNot(m.less(a, 0x1p20));
-  Value* quadrant = w.integer_bits(n);
-  auto merged = m.if_any(huge, {r, quadrant}, [&]() -> llvm::SmallVector<Value*, 2> {
-    Reduced exact = call_exact_reduction(m, a);
-    Value* exact_quadrant = b.CreateZExt(exact.quadrant, w.int_type());
-    return {b.CreateSelect(huge, exact.remainder, r), b.CreateSelect(huge, exact_quadrant, quadrant)};
-  });
-  Value* result = b.CreateFPTrunc(tan_of(w, merged[0], merged[1]), m.type());
+  Angle angle = {r, w.integer_bits(n)};
+  if (!m.options().near_angles) {
+    Value* huge = b.CreateNot(m.less(a, 0x1p20));
+    auto merged = m.if_any(huge, {angle.r, angle.quadrant}, [&]() -> llvm::SmallVector<Value*, 2> {
+      Reduced exact = exact_reduction(m, a);
+      Value* exact_quadrant = b.CreateZExt(exact.quadrant, w.int_type());
+      return {b.CreateSelect(huge, exact.remainder, angle.r),
+              b.CreateSelect(huge, exact_quadrant, angle.quadrant)};
+    });
+    angle = {merged[0], merged[1]};
+  }
+  Value* result = b.CreateFPTrunc(tan_of(w, angle.r, angle.quadrant), m.type());
   return m.flip_sign(result, m.sign_bit(x));
 }
 

@@ -121,6 +121,8 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
   std::vector<Values> operands;
   for (const ir::Value* operand : op.operands)
     operands.push_back(registers(operand, layout));
+  if (op.is(Opcode::Sin) || op.is(Opcode::Cos) || op.is(Opcode::Tan))
+    return emit_trigonometric(op, operands.front());
   Values result;
   for (std::size_t r = 0; r < count; ++r) {
     Values elements;

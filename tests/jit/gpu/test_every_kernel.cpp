@@ -10,8 +10,7 @@
 // and tiles from small to what is sane. Sane: the tiles that are alive at once take at most 3/8 of a thread's
 // registers (gpu::register_need), 96 of 255 in blocks of up to 8 warps, which leaves the rest for addresses,
 // masks and copies in other layouts. A config that wants more may spill; the largest sane one, which is
-// tried, must not. Kernels with sin, cos or tan have half of that: far arguments are reduced by a call,
-// before which whatever is alive is saved.
+// tried, must not.
 #include "kernel_collection.h"
 
 #include <kiln/dsl/error.h>
@@ -72,16 +71,12 @@ bool shrink(Config& config) {
 }
 
 bool is_sane(const ir::Kernel& kernel, int warps) {
-  bool calls = false;
-  ir::walk(kernel.body, [&](const ir::Op& op) {
-    calls |= op.is(ir::Opcode::Sin) || op.is(ir::Opcode::Cos) || op.is(ir::Opcode::Tan);
-  });
   // Elements that may be apart have an address each, which the estimate leaves out.
   const bool apart = std::ranges::any_of(kernel.body.args, [](const auto& arg) {
     return arg->type.is_view() && arg->type.layout == LayoutClass::Any;
   });
   return gpu::register_need(kernel, gpu::plan_layouts(kernel, warps)).at_once <=
-         sane_registers(warps) / (calls || apart ? 2 : 1);
+         sane_registers(warps) / (apart ? 2 : 1);
 }
 
 // The kernel in the largest sizes below the variant's that are sane, or else with more warps; null if it

@@ -81,6 +81,19 @@ template <class T> auto scan1() {
   });
 }
 
+// Halves of a row turned by angles that may be huge, whose sines must leave the rest in registers.
+template <class T> auto rotary() {
+  return kernel("rotary", [](View<const T, 2> low, View<const T, 2> high, View<T, 2> y, View<T, 2> z,
+                             Scalar<float> base) {
+    auto [m, n] = program_tile(low, BM, BN);
+    Tile at = expand<1>(cast<float>(m + arange(BM)));
+    Tile angle = at * expand<0>(exp2(-base * cast<float>(n + arange(BN))));
+    Tile a = cast<float>(low.tile(m, n).load()), b = cast<float>(high.tile(m, n).load());
+    y.tile(m, n).store(cast<T>(a * cos(angle) - b * sin(angle)));
+    z.tile(m, n).store(cast<T>(b * cos(angle) + a * sin(angle)));
+  });
+}
+
 template <class T> auto layernorm_backward() {
   return kernel("layernorm_backward",
                 [](View<const T, 2> x, View<const T, 2> dy, View<const T, 1> w, View<const float, 1> mean,
@@ -226,6 +239,8 @@ TEST_CASE("kernels of large tiles fit a thread's registers") {
   check(conv1d(), {BM = 64, BN = 64, BK = 32}, 4, 2);
   check(layernorm_backward<bf16>(), {BM = 4, BN = 1024}, 4, 0);
   check(cross_entropy<f16>(), {BM = 1, BN = 4096}, 4, 1);
+  check(rotary<float>(), {BM = 32, BN = 64}, 4);
+  check(rotary<bf16>(), {BM = 32, BN = 64}, 4, 1);
   check(gather<float>(), {BM = 64, BN = 256}, 32);
   check(bools(), {BM = 256, BN = 128}, 8, 0);
   check(scan1<double>(), {BN = 4096}, 4, 1);
