@@ -18,7 +18,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
       naturals_(passes::natural_numbers(kernel)), uses_(ir::count_uses(kernel.body)) {
   numbers_.math.hardware = &math_;
   numbers_.math.inline_reduction = true; // whatever is alive would be saved around a call
-  constexpr std::int64_t plenty = 96; // a heuristic
+  constexpr std::int64_t plenty = 96;    // a heuristic
   if (register_need(kernel, plan).at_once > plenty) find_streams(kernel.body);
 }
 
