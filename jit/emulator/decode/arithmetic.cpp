@@ -1,4 +1,5 @@
 // Arithmetic: integer and floating point, and special functions.
+#include "../number.h"
 #include "../warp.h"
 #include "decoder.h"
 
@@ -29,6 +30,23 @@ Handler handler(Decoder& d, AluOp op, Type t, bool flush = false) {
   Handler h = alu_handler(op, t, flush);
   if (!h) d.unknown(t);
   return h;
+}
+
+template <float (*value)(std::uint16_t)> void widen(Warp& w, const Instruction& i, Mask) {
+  for (int l = 0; l < warp_size; ++l)
+    w.reg<float>(i.d)[l] = value(w.reg<std::uint16_t>(i.a)[l]);
+}
+
+// Operand n, of f16 or bf16, as the f32 that it is.
+std::uint32_t widened(Decoder& d, std::size_t n, Type narrow) {
+  Instruction i;
+  i.run = narrow == Type::F16 ? widen<from_f16> : widen<from_bf16>;
+  i.kind = InstructionClass::Move;
+  i.a = d.source(n, narrow);
+  i.d = d.temporary(32);
+  i.line = d.statement().line;
+  d.emit_hidden(i);
+  return i.d;
 }
 
 // Emits `run` on the operands of the statement, `count` sources of type t after the destination.
@@ -64,6 +82,27 @@ Type double_width(Decoder& d, Type t) {
   case Type::S32: return Type::S64;
   default: d.unknown(t);
   }
+}
+
+// add.f32.f16 d, a, c and fma.f32.f16 d, a, b, c: all sources but the last are narrow.
+void mixed_operation(Decoder& d, AluOp op, Type narrow, std::size_t sources) {
+  if (narrow != Type::F16 && narrow != Type::BF16) d.unknown(narrow);
+  if (const std::string& target = d.builder().module.target; !target.starts_with("sm_1") || target.size() < 6)
+    d.fail(quoted(d.statement().opcode) + " takes sm_100 or newer, and this module is for " + target);
+  d.set_class(InstructionClass::Float32);
+  const std::uint8_t rounding = take_rounding(d);
+  d.expect_operands(sources + 1);
+  Instruction i = d.plain(handler(d, op, Type::F32));
+  if (rounding) {
+    i.inner = i.run;
+    i.run = directed;
+    i.mode2 = rounding;
+  }
+  i.a = widened(d, 1, narrow);
+  i.b = sources == 3 ? widened(d, 2, narrow) : d.source(2, Type::F32);
+  if (sources == 3) i.c = d.source(3, Type::F32);
+  i.d = d.destination(0, Type::F32);
+  d.emit(i);
 }
 
 void float_operation(Decoder& d, AluOp op, Type t, std::size_t sources) {
@@ -184,7 +223,10 @@ void add_or_sub(Decoder& d, bool subtract) {
   if (is_halves(t) && !saturate) return on_halves(d, t, false);
   const AluOp op = saturate ? (subtract ? AluOp::SubSat : AluOp::AddSat) : subtract ? AluOp::Sub : AluOp::Add;
   if (ptx::is_float(t)) {
-    if (d.maybe_type() != Type::None) d.unknown(t); // mixed precision is of sm_100
+    if (const Type narrow = d.maybe_type(); narrow != Type::None) {
+      if (t != Type::F32) d.unknown(t);
+      return mixed_operation(d, op, narrow, 2);
+    }
     return float_operation(d, op, t, 2);
   }
   emit_simple(d, handler(d, op, t), t, {t, t});
@@ -209,6 +251,10 @@ void fma(Decoder& d) {
   const bool saturate = d.take("sat"), relu = d.take("relu");
   const Type t = d.take_type();
   if (!ptx::is_float(t)) d.unknown(t);
+  if (const Type narrow = d.maybe_type(); narrow != Type::None) {
+    if (t != Type::F32 || relu) d.unknown(t);
+    return mixed_operation(d, saturate ? AluOp::FmaSat : AluOp::Fma, narrow, 3);
+  }
   float_operation(d, saturate ? AluOp::FmaSat : relu ? AluOp::FmaRelu : AluOp::Fma, t, 3);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ struct OneInstruction {
 
 inline int bytes_of(const std::string& type) { return type == "b16" ? 2 : type == "b64" ? 8 : 4; }
 
-inline std::string ptx_of(const OneInstruction& i) {
-  std::string s = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 out";
+inline std::string ptx_of(const OneInstruction& i, const std::string& arch = "sm_90a") {
+  std::string s = ".version 9.0\n.target " + arch + "\n.address_size 64\n.visible .entry k(.param .u64 out";
   const char* names[] = {"a", "b", "c", "e"};
   for (std::size_t n = 0; n < i.operands.size(); ++n)
     s += std::string(", .param .u64 in_") + names[n];
@@ -52,9 +53,13 @@ inline std::string ptx_of(const OneInstruction& i) {
 
 // inputs[k][n]: operand k of lane n
 inline std::vector<std::uint64_t> run(const OneInstruction& i,
-                                      const std::vector<std::vector<std::uint64_t>>& inputs) {
-  static emulator::Gpu gpu({.arch = "sm_90a"});
-  auto module = emulator::Module::parse(ptx_of(i), "one.ptx");
+                                      const std::vector<std::vector<std::uint64_t>>& inputs,
+                                      const std::string& arch = "sm_90a") {
+  static emulator::Gpu hopper({.arch = "sm_90a"});
+  std::optional<emulator::Gpu> other;
+  if (arch != "sm_90a") other.emplace(emulator::Options{.arch = arch});
+  emulator::Gpu& gpu = other ? *other : hopper;
+  auto module = emulator::Module::parse(ptx_of(i, arch), "one.ptx");
   const std::size_t n = inputs.empty() ? 32 : inputs[0].size();
   std::vector<std::uint64_t> words;
   auto put = [&](const std::string& type, const std::vector<std::uint64_t>* values) {
