@@ -113,8 +113,9 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine, Hoisting hoist
   // 76 bytes, and 4 to 12 with.
   const std::string licm = hoisting == Hoisting::Speculative ? "licm" : "licm<no-allowspeculation>";
   if (llvm::Error error = builder.parsePassPipeline(
-          passes, "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(" + licm +
-                      "),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)"))
+          passes,
+          "always-inline,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(" +
+              licm + "),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)"))
     internal_error(llvm::toString(std::move(error)));
   passes.run(module, modules);
 }

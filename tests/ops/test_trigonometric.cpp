@@ -1,5 +1,5 @@
 // Sin, cos and tan of near and huge angles side by side: on GPUs a thread's elements take the long reduction
-// together (jit/gpu/emit/trigonometric.cpp). KILN_TEST_DEVICE says where; emulated GPUs are tried always.
+// together (jit/gpu/emit/rolled.cpp). KILN_TEST_DEVICE says where; emulated GPUs are tried always.
 #include "on_device.h"
 #include "test_seed.h"
 

@@ -118,7 +118,7 @@ llvm::Function* remainder_in(llvm::Module& module, llvm::Type* type) {
   if (auto* function = module.getFunction(name)) return function;
   auto* function = llvm::Function::Create(llvm::FunctionType::get(type, {type, type}, false),
                                           llvm::Function::InternalLinkage, name, module);
-  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::AlwaysInline);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::WillReturn);
   function->setMemoryEffects(llvm::MemoryEffects::none());

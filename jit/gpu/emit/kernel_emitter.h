@@ -66,6 +66,7 @@ private:
   void settle(); // before a region, in which a tile of outside must not be looked at for the first time
   Values registers(const ir::Value* v, const LinearLayout& layout);
   Values evaluate_free(const ir::Value* v, const LinearLayout& layout);
+  Values emit_rolled(const ir::Op& op, const std::vector<Values>& operands);
   Values emit_trigonometric(const ir::Op& op, const Values& angles);
   // convert.cpp
   Values convert(const Values& from, const LinearLayout& have, const LinearLayout& want);

@@ -123,6 +123,7 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
     operands.push_back(registers(operand, layout));
   if (op.is(Opcode::Sin) || op.is(Opcode::Cos) || op.is(Opcode::Tan))
     return emit_trigonometric(op, operands.front());
+  if (op.is(Opcode::Rem) && is_float(v->type.dtype) && count > 1) return emit_rolled(op, operands);
   Values result;
   for (std::size_t r = 0; r < count; ++r) {
     Values elements;

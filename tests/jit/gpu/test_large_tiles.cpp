@@ -94,6 +94,15 @@ template <class T> auto rotary() {
   });
 }
 
+// Long division of each element, with the dividends alive beside it.
+template <class T> auto wrapped() {
+  return kernel("wrapped", [](View<const T, 1> x, View<const T, 1> period, View<T, 1> y) {
+    auto [n] = program_tile(x, BN);
+    Tile t = x.tile(n).load();
+    y.tile(n).store(t - t % period.tile(n).load());
+  });
+}
+
 template <class T> auto layernorm_backward() {
   return kernel("layernorm_backward",
                 [](View<const T, 2> x, View<const T, 2> dy, View<const T, 1> w, View<const float, 1> mean,
@@ -241,6 +250,8 @@ TEST_CASE("kernels of large tiles fit a thread's registers") {
   check(cross_entropy<f16>(), {BM = 1, BN = 4096}, 4, 1);
   check(rotary<float>(), {BM = 32, BN = 64}, 4);
   check(rotary<bf16>(), {BM = 32, BN = 64}, 4, 1);
+  check(wrapped<float>(), {BN = 4096}, 4);
+  check(wrapped<double>(), {BN = 2048}, 4, 0);
   check(gather<float>(), {BM = 64, BN = 256}, 32);
   check(bools(), {BM = 256, BN = 128}, 8, 0);
   check(scan1<double>(), {BN = 4096}, 4, 1);
