@@ -1,15 +1,16 @@
 // The seed of a test's random data.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <random>
 
 namespace kiln::test {
 
 // KILN_TEST_SEED, or another each time.
-inline unsigned fresh_seed() {
+inline std::uint64_t fresh_seed() {
   const char* text = std::getenv("KILN_TEST_SEED");
-  return text ? static_cast<unsigned>(std::strtoull(text, nullptr, 10)) : std::random_device{}();
+  return text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
 }
 
 } // namespace kiln::test

@@ -1,5 +1,6 @@
 // Finds out what there is to run kernels on.
 #include "gpu_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/driver.h>
 
@@ -16,8 +17,7 @@ bool driver_is_fake() {
   return fake;
 }
 
-OnGpu::OnGpu() : seed_(std::random_device{}()), available_(cuda::available().usable) {
-  if (const char* given = std::getenv("KILN_TEST_SEED")) seed_ = std::strtoull(given, nullptr, 10);
+OnGpu::OnGpu() : seed_(fresh_seed()), available_(cuda::available().usable) {
   if (!available_) {
     WARN("skipped: " << cuda::available().reason);
     return;

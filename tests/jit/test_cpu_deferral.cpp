@@ -145,7 +145,6 @@ template <class Kernel> void compare(const Kernel& made, std::uint64_t seed) {
 
 template <class Kernel> void compare_many(const Kernel& made) {
   std::uint64_t first = test::fresh_seed();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
   std::uint64_t count = 12;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + count; ++seed)

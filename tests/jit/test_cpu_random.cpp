@@ -1,6 +1,7 @@
 // The CPU computes what the interpreter computes, on random kernels. KILN_TEST_SEED and KILN_TEST_COUNT
 // choose other seeds than a few fresh ones.
 #include "cpu_runner.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <dsl/random_arguments.h>
@@ -52,8 +53,7 @@ void compare(std::uint64_t seed, const Draw& draw, const cpu::Target& target = c
 }
 
 template <class F> void for_seeds(std::uint64_t count, F&& run) {
-  std::uint64_t first = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  std::uint64_t first = test::fresh_seed();
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + count; ++seed)
     run(seed);

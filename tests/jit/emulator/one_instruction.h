@@ -87,11 +87,6 @@ inline std::vector<std::uint64_t> run(const OneInstruction& i,
   return result;
 }
 
-inline std::uint64_t test_seed() {
-  const char* text = std::getenv("KILN_TEST_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : std::random_device()();
-}
-
 // Edge values of a width, all pairs of some of them, and random bits.
 inline std::uint64_t random_bits(std::mt19937_64& random, int width, bool floating) {
   const std::uint64_t mask = width == 64 ? ~std::uint64_t(0) : (std::uint64_t(1) << width) - 1;

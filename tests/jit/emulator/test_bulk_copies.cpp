@@ -1,6 +1,7 @@
 // Bulk copies and reductions without tensor maps, and arrivals when copies have landed.
 #include "hopper.h"
 #include "one_instruction.h"
+#include "test_seed.h"
 
 #include <kiln/jit/emulator/number.h>
 
@@ -66,7 +67,7 @@ void reduces(const std::string& suffix, std::mt19937_64& random, T (*value)(std:
 } // namespace
 
 TEST_CASE("bulk reductions update global memory element by element", "[emulator]") {
-  const std::uint64_t seed = test_seed();
+  const std::uint64_t seed = fresh_seed();
   std::mt19937_64 random(seed);
   CAPTURE(seed);
   using U = std::uint32_t;

@@ -1,5 +1,6 @@
 // Floating-point instructions: exactly where PTX asks for it, within the documented error otherwise.
 #include "one_instruction.h"
+#include "test_seed.h"
 
 #include <array>
 #include <cmath>
@@ -75,7 +76,7 @@ bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturate
 } // namespace
 
 TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   struct Case {
     std::string op;
@@ -140,7 +141,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
 }
 
 TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   for (const char* mode : {"rz", "rm", "rp"})
     for (const char* op : {"add", "mul", "fma"}) {
@@ -179,7 +180,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
 }
 
 TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves and in pairs", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   struct Case {
     std::string op;
@@ -225,7 +226,7 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
 }
 
 TEST_CASE("conversions to small formats round once, and back are exact", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 2, 4096);
   // Values that matter to the small formats: near theirs, and at the middle of two.
@@ -278,7 +279,7 @@ TEST_CASE("conversions to small formats round once, and back are exact", "[emula
 }
 
 TEST_CASE("conversions between integers and floats", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 1);
   for (std::size_t n = 0; n < in[0].size(); n += 2)
@@ -341,7 +342,7 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
 }
 
 TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   const auto in = operands(random, 32, 2);
   const auto low = test::run(instruction("min.f32 %d, %a, %b;", 32, 2), in),
@@ -391,7 +392,7 @@ TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator
 }
 
 TEST_CASE("approximations stay within the documented error", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   const auto in = operands(random, 32, 1, 4096);
   struct Case {

@@ -1,6 +1,7 @@
 // Whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, and what its mistakes look like.
 #include "hopper.h"
 #include "one_instruction.h"
+#include "test_seed.h"
 
 #include <kiln/jit/emulator/number.h>
 
@@ -123,7 +124,7 @@ TensorMapFields map_of(std::uint64_t address, std::uint32_t rows, std::uint32_t 
 
 Report multiply(const std::string& text, const Problem& p, const Options& options, bool compare,
                 bool assembles = false) {
-  static std::mt19937_64 random(test_seed());
+  static std::mt19937_64 random(fresh_seed());
   const std::uint64_t pitch = (p.k + 7) / 8 * 8;
   auto small = [&] { return static_cast<int>(random() % 7) - 3; };
   std::vector<std::uint16_t> a(p.m * pitch), b(p.n * pitch);

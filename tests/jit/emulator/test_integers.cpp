@@ -1,5 +1,6 @@
 // Integer instructions against references in wider integers, over edge values and random bits.
 #include "one_instruction.h"
+#include "test_seed.h"
 
 #include <functional>
 
@@ -107,7 +108,7 @@ const std::vector<Case>& cases() {
 } // namespace
 
 TEST_CASE("integer instructions of the emulated GPU compute what wider integers do", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   for (const Case& c : cases()) {
     std::size_t at = 0;
@@ -155,7 +156,7 @@ namespace {
 
 void check32(const std::string& text, int operands,
              const std::function<std::uint32_t(std::uint32_t, std::uint32_t, std::uint32_t)>& reference) {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   OneInstruction i{text, "b32", std::vector<std::string>(static_cast<std::size_t>(operands), "b32")};
   std::vector<std::vector<U>> in(static_cast<std::size_t>(operands));

@@ -1,5 +1,6 @@
 // Kernels of the library's own language, as PTX on the emulated GPU, against references in double precision.
 #include "kiln_kernel.h"
+#include "test_seed.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -18,11 +19,6 @@ namespace {
 KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BK);
-
-std::uint64_t seed_of_test() {
-  const char* text = std::getenv("KILN_TEST_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : std::random_device()();
-}
 
 // Launch words of contiguous tensors, and their memory.
 class Arguments {
@@ -72,7 +68,7 @@ std::vector<float> random_floats(std::mt19937_64& random, std::int64_t n) {
 } // namespace
 
 TEST_CASE("emulated: a vector add of any length", "[emulator]") {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   const auto n = static_cast<std::int64_t>(random() % 3000 + 1);
   auto a = random_floats(random, n), b = random_floats(random, n), c = std::vector<float>(at(n), -1);
@@ -86,7 +82,7 @@ TEST_CASE("emulated: a vector add of any length", "[emulator]") {
 }
 
 TEST_CASE("emulated: a softmax of rows", "[emulator]") {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   const std::int64_t m = 5, n = static_cast<std::int64_t>(random() % 700 + 1);
   auto x = random_floats(random, m * n), y = std::vector<float>(at(m * n), -1);
@@ -110,7 +106,7 @@ TEST_CASE("emulated: a softmax of rows", "[emulator]") {
 }
 
 TEST_CASE("emulated: products in f32, and on tensor cores in f16 and bf16", "[emulator]") {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   const auto m = static_cast<std::int64_t>(random() % 80 + 1),
              n = static_cast<std::int64_t>(random() % 80 + 1),
@@ -164,7 +160,7 @@ TEST_CASE("emulated: products in f32, and on tensor cores in f16 and bf16", "[em
 }
 
 TEST_CASE("emulated: scans, and a histogram by atomics", "[emulator]") {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   const std::int64_t m = static_cast<std::int64_t>(random() % 6 + 1),
                      n = static_cast<std::int64_t>(random() % 200 + 1);
@@ -221,7 +217,7 @@ TEST_CASE("emulated: device_print and device_assert, with the kernel's own line"
 
 TEST_CASE("emulated: a tile of no power of two takes another shape", "[emulator]") {
   // Its padding is stored by many threads to one place.
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   auto a = random_floats(random, 12 * 34), b = std::vector<float>(12 * 34, -1);
   auto reshaped = record("reshaped", [](View<const float, 2> from, View<float, 2> to) {

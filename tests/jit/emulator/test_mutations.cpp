@@ -3,6 +3,8 @@
 // mutations/*.ptx hold the kernels. A line `//! name | faults | old | new` plants a bug: the text `old`,
 // which stands once in the kernel, becomes `new`, and under some seed a finding of one of these faults must
 // be reported. `// launch:` says how to run it; `in` holds numbers, as floats where the table below says so.
+#include "test_seed.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -331,8 +333,7 @@ Outcome run(const Subject& s, const std::shared_ptr<const emulator::Module>& mod
 } // namespace
 
 TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") {
-  std::uint64_t first = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  std::uint64_t first = test::fresh_seed();
   for (const Subject& s : subjects()) {
     auto module = emulator::Module::parse(s.text, s.file);
     for (std::uint64_t seed = first; seed < first + 100; ++seed) {
@@ -346,8 +347,7 @@ TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") 
 }
 
 TEST_CASE("planted bugs are found", "[emulator]") {
-  std::uint64_t first = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  std::uint64_t first = test::fresh_seed();
   int planted = 0, at_once = 0;
   for (const Subject& s : subjects())
     for (const Mutation& m : s.mutations) {

@@ -1,5 +1,6 @@
 // Programs compiled by another compiler, where there is one: their results equal those of the host.
 #include "machine.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/jit/emulator/emulator.h>
@@ -72,8 +73,7 @@ template <class F> void on_each(F f) {
     WARN("skipped: there is no nvcc");
     return;
   }
-  std::uint64_t seed = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) seed = std::strtoull(text, nullptr, 10);
+  std::uint64_t seed = test::fresh_seed();
   for (const char* arch : {"sm_80", "sm_90a", "sm_80 -G"}) {
     CAPTURE(seed, arch);
     std::mt19937_64 random(seed);

@@ -1,6 +1,7 @@
 // Arithmetic on halves and bytes of a register: .s16x2, .u16x2 and the SIMD video instructions.
 #include "hopper.h"
 #include "one_instruction.h"
+#include "test_seed.h"
 
 #include <algorithm>
 #include <kiln/dsl/error.h>
@@ -90,7 +91,7 @@ void refused(const std::string& text, const std::string& why) {
 } // namespace
 
 TEST_CASE("video instructions on halves and bytes", "[emulator]") {
-  const U seed = test::test_seed();
+  const U seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::string all;
@@ -153,7 +154,7 @@ TEST_CASE("video instructions that do not exist", "[emulator]") {
 }
 
 TEST_CASE("add, min and max of packed halves", "[emulator]") {
-  const U seed = test::test_seed();
+  const U seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (const std::string op : {"add", "min", "max", "min.relu", "max.relu"})

@@ -1,5 +1,6 @@
 // Malformed PTX is refused with its line; it never crashes or hangs.
 #include "small_kernel.h"
+#include "test_seed.h"
 
 #include <cstdlib>
 #include <kiln/dsl/error.h>
@@ -85,8 +86,7 @@ TEST_CASE("wrong launches are refused", "[emulator]") {
 }
 
 TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
-  std::uint64_t seed = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) seed = std::strtoull(text, nullptr, 10);
+  std::uint64_t seed = test::fresh_seed();
   int count = 400;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = 100 * std::atoi(text);
   std::mt19937_64 random(seed);

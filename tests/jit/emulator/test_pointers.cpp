@@ -1,6 +1,7 @@
 // Accesses through pointers and gathers of neighbours, which go by vectors where they are aligned, and packed
 // atomics: as PTX on the emulated GPU.
 #include "kiln_kernel.h"
+#include "test_seed.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -15,11 +16,6 @@ using namespace kiln;
 namespace {
 
 KILN_DIM(BN);
-
-std::uint64_t seed_of_test() {
-  const char* text = std::getenv("KILN_TEST_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : std::random_device()();
-}
 
 struct Run {
   const ir::Kernel& recorded;
@@ -50,7 +46,7 @@ template <class T> std::span<std::byte> bytes(std::vector<T>& v) {
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 template <class T> void check_copy(const std::string& wide) {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   auto copy = record("copy", [](raw::Ptr<const T> in, raw::Ptr<T> out, Scalar<std::int64_t> n) {
     auto i = program_id(0) * BN + arange(BN);
@@ -82,7 +78,7 @@ template <class T> void check_copy(const std::string& wide) {
 
 // Several programs add a row each, of which a part is wanted; then one program that looks at what was there.
 template <class T> void check_atomic_add(const char* name, const std::string& arch, bool is_native) {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   auto add = record("add", [](raw::Ptr<const T> in, raw::Ptr<T> sums, Scalar<std::int64_t> n) {
     auto i = arange(BN);
@@ -149,7 +145,7 @@ TEST_CASE("emulated: f16 and bf16 atomic sums, two at a time where they are alig
 }
 
 TEST_CASE("emulated: a gather of neighbours, part of them outside", "[emulator]") {
-  const std::uint64_t seed = seed_of_test();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   auto shift = record("shift", [](View<const float, 2> x, View<float, 1> y, Scalar<std::int64_t> row,
                                   Scalar<std::int64_t> by) {

@@ -1,5 +1,6 @@
 // The PTX of random kernels, run on the emulated GPU, does what the interpreter does with their tile IR.
 #include "kiln_kernel.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -46,8 +47,7 @@ void compare(std::uint64_t seed, const char* arch, int warps, LayoutClass layout
 } // namespace
 
 TEST_CASE("the emulated GPU agrees with the interpreter on random kernels", "[emulator]") {
-  std::uint64_t first = std::random_device()(), count = 6;
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  std::uint64_t first = test::fresh_seed(), count = 6;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + count; ++seed)
     for (const char* arch : {"sm_80", "sm_90a"})

@@ -1,5 +1,6 @@
 // Every floating-point instruction that rounds, in every rounding and with every modifier, against MPFR.
 #include "one_instruction.h"
+#include "test_seed.h"
 
 #include <algorithm>
 #include <cmath>
@@ -220,7 +221,7 @@ std::vector<std::vector<U>> integer_operands(std::mt19937_64& random, int width)
 } // namespace
 
 TEST_CASE("emulated arithmetic equals MPFR's in every rounding", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   INFO("seed " << seed);
   for (const Mode& mode : all_modes) {
@@ -248,7 +249,7 @@ TEST_CASE("emulated arithmetic equals MPFR's in every rounding", "[emulator]") {
 }
 
 TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   INFO("seed " << seed);
   for (const Mode& mode : all_modes) {
@@ -295,7 +296,7 @@ TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
 }
 
 TEST_CASE("emulated rounding to integers, as floats and as integers, equals MPFR's", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   INFO("seed " << seed);
   for (const auto& [name, mode] :
@@ -344,7 +345,7 @@ TEST_CASE("emulated rounding to integers, as floats and as integers, equals MPFR
 }
 
 TEST_CASE("emulated conversions from integers equal MPFR's and exact integers", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   INFO("seed " << seed);
   for (const std::string from : integers) {
@@ -383,7 +384,7 @@ TEST_CASE("emulated conversions from integers equal MPFR's and exact integers", 
 }
 
 TEST_CASE("emulated approximations are as near to MPFR's values as PTX promises", "[emulator]") {
-  const std::uint64_t seed = test::test_seed();
+  const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
   INFO("seed " << seed);
   struct Case {

@@ -2,6 +2,7 @@
 #include "hopper.h"
 #include "one_instruction.h"
 #include "small_kernel.h"
+#include "test_seed.h"
 
 #include <kiln/dsl/error.h>
 
@@ -74,7 +75,7 @@ std::vector<std::uint64_t> some(std::mt19937_64& random) {
 } // namespace
 
 TEST_CASE("st.async stores into the other block and counts on its mbarrier", "[emulator]") {
-  const std::uint64_t seed = test_seed();
+  const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto before = some(random);
@@ -120,7 +121,7 @@ TEST_CASE("st.async stores into the other block and counts on its mbarrier", "[e
 }
 
 TEST_CASE("red.async updates the other block's memory", "[emulator]") {
-  const std::uint64_t seed = test_seed();
+  const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto before = some(random);

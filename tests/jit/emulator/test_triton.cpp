@@ -1,6 +1,7 @@
 // PTX that Triton wrote for kernels in triton/kernels.py: it runs clean under all checks and computes what it
 // should.
 #include "machine.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/dsl/dtype.h>
@@ -99,8 +100,7 @@ private:
 
 // For each architecture a kernel was compiled for, under a fresh seed.
 template <class F> void on_each(const std::string& kernel, F f) {
-  std::uint64_t seed = std::random_device()();
-  if (const char* text = std::getenv("KILN_TEST_SEED")) seed = std::strtoull(text, nullptr, 10);
+  std::uint64_t seed = test::fresh_seed();
   for (const char* arch : {"sm_80", "sm_89", "sm_90"}) {
     if (!std::ifstream(KILN_TESTS_DIR "/jit/emulator/triton/ptx/" + kernel + "." + arch + ".ptx")) continue;
     CAPTURE(kernel, arch, seed);

@@ -1,5 +1,7 @@
 // Random kernels become PTX that ptxas takes, or are refused by name; LLVM never gives up.
 
+#include "test_seed.h"
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <dsl/random_kernel.h>
@@ -13,8 +15,7 @@
 using namespace kiln;
 
 TEST_CASE("random kernels become PTX for every architecture") {
-  std::uint64_t first = std::random_device()(), count = 10;
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  std::uint64_t first = test::fresh_seed(), count = 10;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   const char* archs[] = {"sm_80", "sm_90a", "sm_100a"};
   for (std::uint64_t seed = first; seed < first + count; ++seed) {

@@ -1,5 +1,6 @@
 // Kernels as the GPU back end lowers them, executed thread by thread, agree with the interpreter.
 #include "simulated_device.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <dsl/random_arguments.h>
@@ -42,8 +43,7 @@ void compare(std::uint64_t seed, int warps, LayoutClass layout) {
 
 TEST_CASE("simulated GPU threads agree with the interpreter on random kernels") {
   if (!test::simulates) return; // TSan does not follow fibers
-  std::uint64_t first = std::random_device()(), count = 8;
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
+  std::uint64_t first = test::fresh_seed(), count = 8;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + count; ++seed)
     for (int warps : {1, seed % 2 ? 4 : 2})

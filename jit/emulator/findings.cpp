@@ -1,0 +1,117 @@
+// What is said when something is wrong: where, and that the budget is spent.
+#include "block.h"
+
+namespace kiln::emulator {
+namespace {
+
+std::string triple(const std::array<std::uint32_t, 3>& v) {
+  return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
+}
+
+constexpr const char* budget_options =
+    "--budget of kiln emulate, instruction_budget of Options and EmulatorOptions";
+
+} // namespace
+
+// What a block's start counts in the budget, about as many instructions as it takes the time of.
+std::uint64_t Execution::start_of_block() const {
+  return 32 * std::uint64_t(launch.block[0]) * launch.block[1] * launch.block[2] / warp_size + 32;
+}
+
+std::string Execution::waiting_blocks() const {
+  if (not_started_ == 0) return "";
+  return "; " + std::to_string(not_started_) + " blocks have not started, as " + std::to_string(together_) +
+         " run" + (together_ == 1 ? "s" : "") +
+         " at a time: if this waits for one of them, let more be resident (resident_blocks, or kiln emulate "
+         "--resident)";
+}
+
+void Execution::out_of_budget(const Warp& w, const Instruction& i, int lane) {
+  found(Fault::Budget, w, i, lane,
+        "is where the launch was after " + std::to_string(options.instruction_budget) +
+            " instructions of warps, its budget; if it is no endless loop, raise that (" + budget_options +
+            "). A block's start counts as " + std::to_string(start_of_block()) + waiting_blocks());
+  report.finished = false;
+  stopped = true;
+}
+
+// Whether the blocks' starts alone are more than the budget.
+bool Execution::too_many_blocks(std::uint64_t blocks) {
+  const std::uint64_t each = start_of_block();
+  if (blocks <= options.instruction_budget / each) return false;
+  Finding f;
+  f.fault = Fault::Budget;
+  f.kernel = program.kernel;
+  f.message = program.module + ": " + name_of(f.fault) + ": a grid of " + std::to_string(blocks) +
+              " blocks, each of whose starts counts as " + std::to_string(each) +
+              " instructions of warps, is more than the budget of " +
+              std::to_string(options.instruction_budget) + "; launch fewer blocks, or raise it (" +
+              budget_options + "); kernel " + program.kernel;
+  report.findings.push_back(std::move(f));
+  report.finished = false;
+  stopped = true;
+  return true;
+}
+
+// "user.cu:32", or "user.cu:32, by intrinsics.hpp:440" for what was inlined there.
+std::string Execution::source(const Instruction& i) const {
+  if (i.location < 0 || static_cast<std::size_t>(i.location) >= program.locations.size()) return "";
+  auto name = [&](const ptx::Location& l) {
+    auto file = program.files.find(l.file);
+    return file == program.files.end() || l.line <= 0 ? "" : file->second + ":" + std::to_string(l.line);
+  };
+  const ptx::Location& here = program.locations[static_cast<std::size_t>(i.location)];
+  const std::string inner = name(here);
+  const ptx::Location* outermost = &here;
+  while (outermost->inlined_at >= 0) // an earlier one each time
+    outermost = &program.locations[static_cast<std::size_t>(outermost->inlined_at)];
+  const std::string outer = name(*outermost);
+  if (outermost == &here || outer.empty() || inner.empty()) return outer.empty() ? inner : outer;
+  return outer + ", by " + inner.substr(inner.rfind('/') + 1);
+}
+
+std::string Execution::opcode(const Instruction& i) const {
+  for (const auto& f : program.functions)
+    if (&i >= f->code.data() && &i < f->code.data() + f->code.size())
+      return f->opcodes[static_cast<std::size_t>(&i - f->code.data())];
+  return "";
+}
+
+std::string Execution::place(const Instruction& i) const {
+  std::string text = program.module + ":" + std::to_string(i.line);
+  if (std::string s = source(i); !s.empty()) text += " (" + s + ")";
+  return text;
+}
+
+void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane, const std::string& what,
+                      std::uint64_t times, std::optional<OtherAccess> other) {
+  auto [known, fresh] = known_.try_emplace({&i, fault, other ? other->ptx_line : 0}, report.findings.size());
+  if (!fresh && known->second < report.findings.size()) {
+    report.findings[known->second].times += times;
+    return;
+  }
+  if (report.findings.size() >= options.most_reports) {
+    report.left_out += times;
+    return;
+  }
+  Finding f;
+  f.fault = fault;
+  f.kernel = program.kernel;
+  f.ptx_line = i.line;
+  f.source = source(i);
+  f.block = w.block.index;
+  f.thread = {w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]};
+  f.times = times;
+  // An assertion is the program's own: that it ends in a call says nothing.
+  f.message = place(i) + ": " + name_of(fault) + ": " + (fault == Fault::Assertion ? "" : opcode(i) + " ") +
+              what + "; kernel " + program.kernel + ", block " + triple(f.block) + ", thread " +
+              triple(f.thread);
+  f.other = std::move(other);
+  report.findings.push_back(std::move(f));
+  if (options.stop_at_first) {
+    report.finished = false;
+    stopped = true;
+  }
+}
+
+} // namespace kiln::emulator
