@@ -32,6 +32,7 @@ public:
       }
       a &= ~window_mask;
     }
+    global_ = space == Space::Global || space == Space::Const;
     if (a & (align_ - 1))
       return fault(Fault::Misaligned, l, "where a multiple of " + std::to_string(align_) + " is needed");
     switch (space) {
@@ -47,9 +48,11 @@ public:
 
 private:
   void fault(Fault f, int l, const std::string& where) {
-    w_.execution.found(f, w_, i_, l,
-                       std::string(verb(kind_)) + " " + std::to_string(bytes_) + " bytes at " +
-                           hexadecimal(to_.address[l]) + ", " + where);
+    w_.execution.found(
+        f, w_, i_, l,
+        std::string(verb(kind_)) + " " + std::to_string(bytes_) + " bytes at " +
+            hexadecimal(global_ ? w_.execution.allocations.shown(to_.address[l]) : to_.address[l]) + ", " +
+            where);
   }
 
   void accept(int l, std::uint8_t* host, Region* region, std::uint8_t* shadow) {
@@ -155,6 +158,7 @@ private:
   Warp& w_;
   const Instruction& i_;
   std::uint32_t bytes_, align_;
+  bool global_ = false;
   AccessKind kind_;
   Located& to_;
   As as_;

@@ -130,7 +130,13 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
     for (auto& w : b->warps) {
       for (Fragment& f : w->fragments()) {
         const Instruction& i = f.frame->function->code[f.at];
-        if (!first) first = w.get(), where = &i, lane = std::countr_zero(f.lanes);
+        if (!first) {
+          first = w.get();
+          const auto& test = w->failed_test(); // says more than the branch that they happen to be at
+          const bool tests = f.state == Fragment::State::Ready && test.instruction;
+          where = tests ? test.instruction : &i;
+          lane = tests ? test.lane : std::countr_zero(f.lanes);
+        }
         const bool partial =
             f.state == Fragment::State::AtCollective && f.members == 0 && f.lanes != w->alive();
         const bool spins =
@@ -180,9 +186,6 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
   for (auto& b : blocks)
     b->disagreements();
   report.finished = false;
-  if (first)
-    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
-          "is never passed, nobody can go on: " + text);
   for (auto& b : blocks)
     for (auto& w : b->warps)
       if (const auto& t = w->failed_test(); t.instruction && !w->done())
@@ -191,6 +194,9 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
                 "waits for an mbarrier at which all have arrived, and " +
                     (s.bytes > 0 ? std::to_string(s.bytes) + " of the bytes it expects never come"
                                  : std::to_string(-s.bytes) + " bytes came that it does not expect"));
+  if (first)
+    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
+          "is never passed, nobody can go on: " + text);
   stopped = true;
 }
 

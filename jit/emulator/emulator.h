@@ -14,16 +14,18 @@
 // reconverges structured code, and a fragment that runs for long while others could is set aside, so that
 // lanes may wait for each other in loops (independent thread scheduling). Warp-wide instructions (shfl, vote,
 // mma...) wait for their members, who may come by different instructions; `.aligned` ones for all living
-// lanes at one place. bar.sync collects warps in the block (block.h).
+// lanes at one place (partings.h says who may have exited before). bar.sync collects warps in the block
+// (block.h).
 //
 // Interleavings. A generator seeded by `Options::seed` picks the next warp and how long it runs, and when
 // asynchronous effects happen; the same seed gives the same run. Even seeds mostly have long turns, which are
 // quick; odd ones have short ones, which find more. When nobody can go on, the report says who
 // waits where.
 //
-// Memory (memory.h). Device addresses are host addresses; the emulator knows every allocation, so each access
-// is checked for bounds, life and alignment. Shared and local memory have windows of generic addresses. With
-// `Checks::uninitialised`, every byte has a shadow that tells whether it was written.
+// Memory (memory.h). Device addresses are host addresses, and reports show others, the same in every run; the
+// emulator knows every allocation, so each access is checked for bounds, life and alignment. Shared and local
+// memory have windows of generic addresses. With `Checks::uninitialised`, every byte has a shadow that tells
+// whether it was written.
 //
 // A kernel that reads %envreg1 or 2, the address of the grid's workspace, as grid.sync() of cooperative
 // groups does, has all its blocks resident together, as in a cooperative launch.

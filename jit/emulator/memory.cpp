@@ -5,6 +5,8 @@
 #include <cstring>
 #include <kiln/dsl/error.h>
 #include <new>
+#include <sys/mman.h>
+#include <utility>
 
 namespace kiln::emulator {
 std::string hexadecimal(std::uint64_t v) {
@@ -15,36 +17,90 @@ std::string hexadecimal(std::uint64_t v) {
 
 namespace {
 
-constexpr std::uint64_t guard = 1024;                          // unused bytes on both sides of an allocation
-constexpr std::uint64_t remembered = std::uint64_t(256) << 20; // bytes of freed memory that stay unused
+constexpr std::uint64_t guard = 1024;                           // unused bytes on both sides of an allocation
+constexpr std::uint64_t arena_bytes = std::uint64_t(64) << 30;  // of addresses; memory when it is touched
+constexpr std::uint64_t most_of_arena = std::uint64_t(1) << 30; // for one allocation; others are the host's
+constexpr std::uint64_t shown_bytes = std::uint64_t(1) << 40;   // of reports' addresses, for each
+constexpr std::uint64_t remembered = std::uint64_t(256) << 20;  // bytes of freed memory that stay unused
+
+// The memory behind addresses of the arena that are not used again.
+void give_back(std::uint64_t base, std::uint64_t bytes) {
+  constexpr std::uint64_t page = 65536; // or less
+  const std::uint64_t from = (base + page - 1) / page * page, to = (base + bytes) / page * page;
+  if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+}
 
 std::string called(const Region& r) {
   return (r.kind == Region::Kind::Constant || r.kind == Region::Kind::Global
               ? (r.name.empty() ? "an allocation" : r.name)
               : r.name) +
-         " (" + std::to_string(r.bytes) + " bytes at " + hexadecimal(r.base) + ")";
+         " (" + std::to_string(r.bytes) + " bytes at " + hexadecimal(r.shown) + ")";
 }
 
 } // namespace
+
+Allocations::Allocations() {
+  void* at =
+      mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return; // all are the host's then
+  arena_ = reinterpret_cast<std::uint64_t>(at);
+  arena_next_ = arena_ + arena_bytes / 2;
+}
+
+Allocations::~Allocations() {
+  if (arena_) munmap(reinterpret_cast<void*>(arena_), arena_bytes);
+}
+
+std::uint8_t* Allocations::from_arena(std::uint64_t bytes) {
+  if (!arena_ || bytes > most_of_arena || bytes > arena_ + arena_bytes - arena_next_) return nullptr;
+  return reinterpret_cast<std::uint8_t*>(std::exchange(arena_next_, arena_next_ + bytes));
+}
+
+std::uint64_t Allocations::next_shown(std::uint64_t base) {
+  constexpr std::uint64_t most = std::uint64_t(1) << 15; // then they come again: windows are at 1 << 56
+  return (made_++ % most + 1) * shown_bytes + base % 16;
+}
+
+std::uint64_t Allocations::shown(std::uint64_t address) const {
+  const auto after = regions_.upper_bound(address);
+  const Region* closest = nullptr;
+  std::uint64_t distance = shown_bytes / 2;
+  const bool in_arena = address - arena_ < arena_bytes;
+  const auto beside = [&](const Region& r) { return (r.base - arena_ < arena_bytes) == in_arena; };
+  if (after != regions_.end() && after->first - address < distance && beside(*after->second)) {
+    closest = after->second.get();
+    distance = after->first - address;
+  }
+  if (after != regions_.begin()) {
+    const Region& before = *std::prev(after)->second;
+    const std::uint64_t offset = address - before.base;
+    if (offset < before.bytes || (offset - before.bytes < distance && beside(before))) closest = &before;
+  }
+  return closest ? closest->shown + (address - closest->base) : address;
+}
 
 Region& Allocations::allocate(std::uint64_t bytes, std::string name, bool shadowed) {
   if (bytes > std::uint64_t(1) << 40)
     throw UserError("an allocation of " + std::to_string(bytes) +
                     " bytes on the emulated GPU: it has less than 1 TiB");
   auto r = std::make_unique<Region>();
+  std::uint64_t raw = 0;
   try {
-    r->storage.reset(new std::uint8_t[bytes + 2 * guard + 1024]);
+    const std::uint64_t all = bytes + 2 * guard + 1024;
+    raw = reinterpret_cast<std::uint64_t>(from_arena(all));
+    if (!raw) r->storage.reset(new std::uint8_t[all]);
+    if (!raw) raw = reinterpret_cast<std::uint64_t>(r->storage.get());
     if (shadowed) r->shadow.assign(bytes, 0);
   } catch (const std::bad_alloc&) {
     throw UserError("an allocation of " + std::to_string(bytes) +
                     " bytes on the emulated GPU: the host has no memory for it");
   }
-  const std::uint64_t raw = reinterpret_cast<std::uint64_t>(r->storage.get());
   r->base = (raw + guard + 1023) / 1024 * 1024;
   r->data = reinterpret_cast<std::uint8_t*>(r->base);
   r->bytes = bytes;
   r->name = std::move(name);
   r->owned = true;
+  r->shown = next_shown(r->base);
   const std::uint64_t base = r->base;
   regions_[base] = std::move(r);
   last_ = nullptr;
@@ -63,6 +119,7 @@ void Allocations::free(std::uint64_t address) {
   while (freed_bytes_ > remembered) {
     auto oldest = regions_.find(freed_.front());
     freed_bytes_ -= oldest->second->bytes;
+    if (const Region& r = *oldest->second; !r.storage) give_back(r.base, r.bytes);
     regions_.erase(oldest);
     freed_.erase(freed_.begin());
   }
@@ -85,6 +142,7 @@ Region& Allocations::share(void* host, std::uint64_t bytes, std::string name, bo
   r->bytes = bytes;
   r->name = std::move(name);
   r->writable = writable;
+  r->shown = next_shown(base);
   last_ = nullptr;
   auto& slot = regions_[base];
   slot = std::move(r);

@@ -27,6 +27,7 @@ struct Region {
   enum class Kind : std::uint8_t { Global, Constant, Shared, Local, Param };
   Kind kind = Kind::Global;
   std::uint64_t base = 0, bytes = 0; // as addressed
+  std::uint64_t shown = 0;           // the base in reports
   std::uint8_t* data = nullptr;
   std::vector<std::uint8_t> shadow; // 1 for each byte that was written; empty: all were
   // How many asynchronous copies have not landed yet in each 4 bytes of shared memory; empty: none ever.
@@ -48,6 +49,10 @@ struct Region {
 // Allocations by address. Freed ones stay known, and their memory unused, until a lot was freed.
 class Allocations {
 public:
+  Allocations();
+  ~Allocations();
+  Allocations(const Allocations&) = delete;
+  Allocations& operator=(const Allocations&) = delete;
   Region& allocate(std::uint64_t bytes, std::string name, bool shadowed);
   void free(std::uint64_t address);
   Region& share(void* host, std::uint64_t bytes, std::string name, bool writable);
@@ -62,12 +67,21 @@ public:
   }
   // "4 bytes past the end of allocation x (128 bytes at 0x...)"
   std::string describe(std::uint64_t address, std::uint64_t bytes);
+  // An address as reports name it: the same in every run, as if the n-th allocation started at n << 40.
+  // Addresses close to no allocation are shown as they are.
+  std::uint64_t shown(std::uint64_t address) const;
 
 private:
+  std::uint64_t next_shown(std::uint64_t base);
+  std::uint8_t* from_arena(std::uint64_t bytes); // null if there is no room
+
+  // Addresses of our own, so that allocations lie the same way in every run; used from the middle on, and
+  // only once.
+  std::uint64_t arena_ = 0, arena_next_ = 0;
   Region* find(std::uint64_t address, std::uint64_t bytes);
   std::map<std::uint64_t, std::unique_ptr<Region>> regions_;
   std::vector<std::uint64_t> freed_;
-  std::uint64_t freed_bytes_ = 0;
+  std::uint64_t freed_bytes_ = 0, made_ = 0;
   std::atomic<Region*> last_{nullptr}; // alive; found by any of the threads that run blocks
 };
 

@@ -96,7 +96,12 @@ void Warp::run(std::uint64_t quantum) {
     frame_ = f.frame;
     registers_ = frame_->registers;
     const std::uint64_t slice = fragments_.empty() ? quantum : std::min<std::uint64_t>(quantum, patience + 1);
+    parted_ = !fragments_.empty();
+    events_ = execution.events;
+    const Mask here = f.lanes, living = alive_;
     const std::uint64_t used = execute(f, slice, stop);
+    if (parted_ && execution.events - events_ > (living != alive_))
+      partings_.act(here); // exits are events too
     if (f.lanes) {
       if (f.state == Fragment::State::Ready)
         place(f);
@@ -156,6 +161,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
+        part(m, other.lanes, i);
         f.at = i.target;
         f.lanes = m;
         place(other);
@@ -178,6 +184,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
           continue;
         }
         place({f.frame, targets[which[l]], Mask(1) << l});
+        part(Mask(1) << l, f.lanes & ~(Mask(1) << l), i);
       }
       f.lanes = rest;
       ++f.at;
@@ -212,6 +219,8 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       }
       f.lanes &= ~m;
       ++f.at;
+      part(m, f.lanes, i);
+      if (m != alive_) partings_.leave(m, i);
       exit_lanes(m);
       return n;
     case Step::Collective:
@@ -231,6 +240,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
                             " lanes have exited");
       if (m == f.lanes && (aligned ? m == alive_ : i.step == Step::Barrier)) {
         if (i.step == Step::Barrier) {
+          if (aligned) check_all_here(i, m);
           arrive(f, i, m);
           if (f.state != Fragment::State::Ready) return n;
           continue;
@@ -245,6 +255,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
+        part(m, other.lanes, i);
         f.lanes = m;
         place(other);
         if (!aligned && i.step == Step::Barrier) {
@@ -355,6 +366,24 @@ void Warp::exit_lanes(Mask lanes) {
     frame->lanes &= ~lanes;
   if (execution.probe) execution.probe->lanes_exited(*this, lanes);
   block.open_barriers();
+}
+
+// Lanes that were together go different ways from now on.
+void Warp::part(Mask some, Mask others, const Instruction& at) {
+  if (parted_ && execution.events != events_) partings_.act(some | others);
+  events_ = execution.events;
+  partings_.part(some, others, at);
+}
+
+// Who is not here has exited; that may be all right.
+void Warp::check_all_here(const Instruction& barrier, Mask here) {
+  if (here != all_)
+    if (const Mask skipped = partings_.skipped(barrier, here, all_ & ~here))
+      execution.found(Fault::BarrierDivergence, *this, barrier, first(here),
+                      "takes all lanes of a warp, and only " + hexadecimal(here) +
+                          " have come: " + partings_.tell(skipped, here),
+                      static_cast<std::uint64_t>(std::popcount(here)));
+  partings_.pass(barrier, here);
 }
 
 // An instruction other than wgmma uses registers that wgmma use too.

@@ -1,6 +1,7 @@
 // A warp: 32 lanes, their frames of registers, and the fragments they split into.
 #pragma once
 
+#include "partings.h"
 #include "program.h"
 
 #include <memory>
@@ -125,6 +126,8 @@ public:
   std::uint32_t registers_per_thread = 0;
   std::uint32_t cluster_phase[warp_size] = {}; // in which a lane arrived at the cluster's barrier
   Mask at_cluster = 0;                         // lanes that have arrived there in the phase that goes on
+  Mask before_wait = 0;                        // lanes that have arrived there and not waited since
+  int arrived_line = 0;                        // where the last of them did
 
 private:
   bool select();
@@ -145,6 +148,8 @@ private:
   Frame* push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes);
   void collect_frames();
   void place(const Fragment& f); // add, joining one at the same place
+  void part(Mask some, Mask others, const Instruction& at);
+  void check_all_here(const Instruction& barrier, Mask lanes); // of an .aligned barrier
 
   std::uint8_t* registers_ = nullptr;
   Frame* frame_ = nullptr;
@@ -152,6 +157,9 @@ private:
   bool ready_ = true, yielded_ = false;
   FailedTest failed_test_;
   std::vector<Fragment> fragments_;
+  Partings partings_;
+  bool parted_ = false;      // others were elsewhere when this turn of a fragment began
+  std::uint64_t events_ = 0; // of the execution, then or when its lanes parted
   std::size_t current_ = 0;
   std::uint64_t turn_ = 0; // instructions since the current fragment was chosen while others were ready
   std::vector<std::unique_ptr<Frame>> frames_;

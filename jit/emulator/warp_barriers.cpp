@@ -16,17 +16,30 @@ int first(Mask m) { return std::countr_zero(m); }
 void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   Block& leader = *block.cluster.front();
   Probe* probe = execution.probe;
+  auto told = [&](Mask lanes, const std::string& what) {
+    if (lanes)
+      execution.found(Fault::BarrierDivergence, *this, i, first(lanes), what,
+                      static_cast<std::uint64_t>(std::popcount(lanes)));
+  };
   if (i.mode == 5) {
+    told(m & before_wait,
+         "arrives again at the cluster's barrier, without barrier.cluster.wait behind line " +
+             std::to_string(arrived_line) + ", where it arrived before");
+    before_wait |= m;
+    arrived_line = i.line;
     if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
     for (Mask rest = m; rest; rest &= rest - 1)
       cluster_phase[first(rest)] = leader.cluster_phase;
     ++execution.events;
-    leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m));
+    leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m & ~at_cluster));
     at_cluster |= m;
     ++f.at;
     block.open_barriers();
     return;
   }
+  told(m & ~before_wait,
+       "waits at the cluster's barrier, where it has not arrived since it last waited there");
+  before_wait &= ~m;
   if (cluster_phase[first(m)] != leader.cluster_phase) {
     if (probe) probe->cluster_waited(*this, i, m);
     ++f.at;

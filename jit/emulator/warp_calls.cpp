@@ -126,6 +126,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
                   caller->params.data() + l * from + arguments[callee.returns.size() + k],
                   callee.params[k].bytes);
     }
+  part(m, f.lanes & ~m, i);
   if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
   f.frame = frame;
   f.lanes = m;
@@ -137,7 +138,10 @@ void Warp::leave(Fragment& f, Mask m) {
   Frame* caller = frame.caller;
   f.lanes &= ~m;
   ++f.at;
+  const Instruction& here = frame.function->code[f.at - 1];
+  part(m, f.lanes, here);
   if (!caller) {
+    if (m != alive_) partings_.leave(m, here);
     exit_lanes(m);
     return;
   }
@@ -175,6 +179,7 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     for (Mask rest = m; rest; rest &= rest - 1)
       if (address[first(rest)] == target) group |= rest & (~rest + 1);
     m &= ~group;
+    part(group, m | f.lanes, i);
     const auto found = execution.program.by_address.find(target ^ code_window);
     const Function* callee = found == execution.program.by_address.end()
                                  ? nullptr

@@ -56,6 +56,17 @@ expect 0 '^_Z3addPfS_fi: x \(\.u64, 8 bytes\), ' add.ptx --list
 expect 0 'nothing was found' add.ptx --kernel pair --args hex:000000000000000000000000
 expect 0 'argument 1.1: i32\[3\]: 5, 0, 0;' add.ptx --kernel member --block 1 --args '{buffer:i32:3:zeros,u8:1,i32:5}'
 expect 1 'the structure does not end with }' add.ptx --kernel member --args '{i32:3'
+# The same command prints the same, addresses included.
+for way in "" --json; do
+  for n in 1 2; do
+    "$kiln" emulate "${good[@]}" $way --args buffer:f32:100 buffer:f32:400:unwritten f32:2 i32:500 >same$n.txt 2>&1
+  done
+  if ! grep -q 'out of bounds' same1.txt || ! cmp -s same1.txt same2.txt; then
+    echo "kiln emulate $way: two runs differ, or found nothing:"
+    diff same1.txt same2.txt
+    failures=$((failures + 1))
+  fi
+done
 # Tensor maps: a box of 8 rows of 32 bytes each, as a parameter and by its address; clusters.
 cat >box.ptx <<'END'
 .version 8.5

@@ -35,6 +35,14 @@ ClockPtr Clock::with(const ClockPtr& c, std::uint32_t block, Slots slots) {
   return made;
 }
 
+ClockPtr Clock::narrowed(const ClockPtr& c) {
+  if (!c) return c;
+  auto already = std::make_shared<Clock>(), now = std::make_shared<Clock>();
+  for (const auto& [block, slots] : c->known_)
+    (block & narrowly ? already : now)->known_.emplace_back(block | narrowly, slots);
+  return join(now, already);
+}
+
 ClockPtr Clock::join(const ClockPtr& a, const ClockPtr& b) {
   if (!b || a == b) return a;
   if (!a) return b;

@@ -20,6 +20,10 @@ namespace kiln::emulator {
 using Slots = std::vector<std::uint32_t>; // missing ones are 0
 inline constexpr std::uint32_t slots_of_warp = 2 * warp_size;
 
+// In a clock, instead of a block's number: what is known of that block through an mbarrier whose arrival or
+// wait had the scope of a block only, where they are in two.
+inline constexpr std::uint32_t narrowly = std::uint32_t(1) << 31;
+
 class Clock;
 using ClockPtr = std::shared_ptr<const Clock>; // null: nothing is known
 
@@ -36,6 +40,7 @@ public:
   }
   // `c` with the slots of a block replaced.
   static ClockPtr with(const ClockPtr& c, std::uint32_t block, Slots slots);
+  static ClockPtr narrowed(const ClockPtr& c); // all of it known narrowly
   static ClockPtr join(const ClockPtr& a, const ClockPtr& b);
 
 private:

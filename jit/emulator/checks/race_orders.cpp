@@ -187,7 +187,11 @@ void RaceChecker::mbarrier(Warp& w, const Instruction&, const MbarrierEvent& e) 
     if (!phase || e.use == MbarrierUse::Initialised) phase = std::make_unique<Phase>();
     if (e.use == MbarrierUse::Arrived) {
       if (!e.relaxed) {
-        phase->arriving.join(release(w, lanes));
+        Knowledge k = release(w, lanes);
+        const Region& own = w.block.shared;
+        const bool far = host < own.data || host >= own.data + own.bytes;
+        if (far && e.scope == Scope::Cta) k.seen = Clock::narrowed(k.seen);
+        (far ? phase->far_arriving : phase->arriving).join(k);
       } else if (p.any_fences()) {
         for (Mask rest = lanes; rest; rest &= rest - 1) {
           Knowledge k;
@@ -196,12 +200,15 @@ void RaceChecker::mbarrier(Warp& w, const Instruction&, const MbarrierEvent& e) 
         }
       }
     } else if (e.use == MbarrierUse::Passed) {
+      Knowledge far = phase->far_done;
+      if (e.scope == Scope::Cta) far.seen = Clock::narrowed(far.seen);
+      far.join(phase->done);
       for (Mask rest = lanes; rest; rest &= rest - 1) {
         const int l = std::countr_zero(rest);
         if (!e.relaxed)
-          p.acquire(l, phase->done);
-        else if (!phase->done.empty())
-          p.read_later(l, level_of(e.scope), phase->done);
+          p.acquire(l, far);
+        else if (!far.empty())
+          p.read_later(l, level_of(e.scope), far);
       }
     }
   }
@@ -212,6 +219,8 @@ void RaceChecker::mbarrier_phase_ended(std::uint8_t* host) {
   if (!phase) phase = std::make_unique<Phase>();
   phase->done.join(phase->arriving);
   phase->arriving = {};
+  phase->far_done.join(phase->far_arriving);
+  phase->far_arriving = {};
 }
 
 // --- Asynchronous operations
@@ -355,8 +364,11 @@ void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
   if (cluster_size_ == 1 && s.uses.empty()) return;
   s.at_exit.join(release(w, lanes));
   if (!w.block.done()) return;
+  const auto known = [&](std::uint32_t block, std::uint32_t slot, std::uint32_t stamp) {
+    return s.at_exit.seen->knows(block, slot, stamp) || s.at_exit.seen->knows(block | narrowly, slot, stamp);
+  };
   for (const auto& u : s.uses)
-    if (!s.at_exit.seen->knows(u.block, u.slot, u.stamp))
+    if (!known(u.block, u.slot, u.stamp))
       execution_.found(
           Fault::Unfinished, *u.warp, *u.instruction, u.lane,
           "uses shared memory, and no thread of the block has seen that it is over when they are done, "
@@ -364,7 +376,7 @@ void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
   for (const auto& v : s.visits) {
     const int l = std::countr_zero(v.touch.lanes);
     const std::uint32_t slot = v.touch.unit * slots_of_warp + static_cast<std::uint32_t>(l);
-    if (!s.at_exit.seen->knows(v.touch.block, slot, v.touch.stamp))
+    if (!known(v.touch.block, slot, v.touch.stamp))
       execution_.found(
           Fault::UseAfterFree, *v.warp, *v.instruction, l,
           "works in the shared memory of another block, which may have ended before: nothing keeps it "

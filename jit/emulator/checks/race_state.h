@@ -49,6 +49,7 @@ struct RaceChecker::SyncWord {
 
 struct RaceChecker::Phase {
   Knowledge arriving, done;
+  Knowledge far_arriving, far_done; // of threads of other blocks than the mbarrier's
 };
 
 struct RaceChecker::Aloft {

@@ -140,15 +140,26 @@ void RaceChecker::touch(Shadow& shadow, std::uint64_t address, std::uint64_t byt
   }
 }
 
-bool RaceChecker::ordered(const Touch& before, const Actor& by) const {
+// A plain read of what another block plainly wrote, which takes the cluster's scope.
+bool RaceChecker::takes_wide_scope(const Touch& before, const Actor& by) {
+  constexpr int others = Touch::Copy | Touch::Borrowed | Touch::AsyncProxy;
+  return before.block != by.as.block && before.writes() && !by.as.writes() && !before.strong() &&
+         !by.as.strong() && !((before.flags | by.as.flags) & others);
+}
+
+bool RaceChecker::ordered(const Touch& before, const Actor& by, bool also_narrowly) const {
+  auto lane_knows = [&](int lane, std::uint32_t slot) {
+    return by.past.knows(lane, before.block, slot, before.stamp) ||
+           (also_narrowly && by.past.knows(lane, before.block | narrowly, slot, before.stamp));
+  };
   auto knows = [&](std::uint32_t slot) {
-    if (by.past.knows(by.lane, before.block, slot, before.stamp)) return true;
+    if (lane_knows(by.lane, slot)) return true;
     if (before.flags & Touch::Init)
       if (const ClockPtr& made = by.past.made(by.lane); made && made->knows(before.block, slot, before.stamp))
         return true;
     if (by.program == bit(by.lane) || by.past.alike()) return false;
     for (Mask rest = by.program; rest; rest &= rest - 1)
-      if (by.past.knows(std::countr_zero(rest), before.block, slot, before.stamp)) return true;
+      if (lane_knows(std::countr_zero(rest), slot)) return true;
     return false;
   };
   if (before.flags & Touch::Borrowed)
@@ -316,8 +327,7 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
     if (const Mask others = before.lanes & ~by.program) told.lanes = others;
   OtherAccess other = describe(told);
   const bool shared = by.in_shared;
-  char where[64];
-  std::snprintf(where, sizeof where, "0x%llx", static_cast<unsigned long long>(address));
+  const std::string where = hexadecimal(shared ? address : execution_.allocations.shown(address));
   std::string what = std::string(asynchronous ? "asynchronously " : "") +
                      (by.as.writes() ? "writes " : "reads ") + (shared ? "shared memory at " : "") + where;
   if (!shared) what += ", " + execution_.allocations.describe(address, 1) + ",";
@@ -333,6 +343,9 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
     what += " by the async proxy, without a fence.proxy.async behind " + them;
   else
     what += " and nothing orders it with " + them;
+  if (takes_wide_scope(before, by) && ordered(before, by, true))
+    what += " (by an mbarrier whose arrival and wait, of two blocks, need .release.cluster and "
+            ".acquire.cluster, and by default have the scope of a block)";
   const auto guesses = [](const Touch& read, const Touch& update) {
     return !read.writes() && !read.strong() && update.writes() && update.strong() &&
            !((read.flags | update.flags) & (Touch::Copy | Touch::Borrowed));

@@ -4,7 +4,9 @@
 // What orders. A lane's program order. Barriers of the block (also bar.arrive), of the cluster (unless
 // .relaxed), of the warp; warp-wide instructions like shfl.sync order their members too, as programs rely on
 // (the manual promises it of bar.warp.sync only). mbarriers: arrivals release, a passed wait acquires, what
-// has landed is seen by who passes. Atomics, loads and stores that acquire and release, and fences around
+// has landed is seen by who passes. Between blocks of a cluster both must have its scope for a plain read of
+// what was plainly written; that memory is free again, programs let others know by the scope of the block,
+// which is the default. Atomics, loads and stores that acquire and release, and fences around
 // relaxed or volatile ones, by the rules of PTX: scopes of both sides must include the other; atomics carry
 // a release on, a store ends it. A fence whose thread then meets others at a barrier serves these too
 // ("all threads fence, bar.sync, thread 0 sets a flag" is what CUDA programs do). Nothing but those orders
@@ -78,7 +80,11 @@ private:
 
   void touch(Shadow& shadow, std::uint64_t address, std::uint64_t bytes, const Actor& by);
   void touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, std::uint32_t bytes, const Actor& by);
-  bool ordered(const Touch& before, const Actor& by) const;
+  static bool takes_wide_scope(const Touch& before, const Actor& by);
+  bool ordered(const Touch& before, const Actor& by) const {
+    return ordered(before, by, cluster_size_ > 1 && !takes_wide_scope(before, by));
+  }
+  bool ordered(const Touch& before, const Actor& by, bool also_narrowly) const;
   bool proxied(const Touch& before, const Actor& by, bool global) const;
   bool same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes, const Actor& by) const;
   void race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault);

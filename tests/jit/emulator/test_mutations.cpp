@@ -251,6 +251,14 @@ const std::map<std::string, Reference>& references() {
           }
           return out;
         }}},
+      {"handover",
+       {false,
+        [](const Words& in) {
+          Words out;
+          for (std::size_t k = 0; k < in.size(); ++k)
+            out.push_back(in[k ^ 64]);
+          return out;
+        }}},
       {"product",
        {false,
         [](const Words& in) {
