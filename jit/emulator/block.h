@@ -116,10 +116,12 @@ private:
                 std::uint64_t instructions);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
   std::uint64_t start_of_block() const;
+  void repeated(const Warp& warp, const Instruction& i, int lane);
   bool too_many_blocks(std::uint64_t blocks);
   std::string waiting_blocks() const; // "; 7 blocks have not started..."
 
   std::uint64_t starts_ = 0;                     // of blocks, in instructions of the budget
+  std::uint64_t repeats_ = 0;                    // findings at places told before
   std::uint64_t not_started_ = 0, together_ = 1; // blocks
 
   std::uint64_t seen_events_ = 0, quiet_ = 0, hurry_ = 1;

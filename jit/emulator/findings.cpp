@@ -8,6 +8,8 @@ std::string triple(const std::array<std::uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
 }
 
+constexpr std::uint64_t most_repeats = 1 << 21;
+
 constexpr const char* budget_options =
     "--budget of kiln emulate, instruction_budget of Options and EmulatorOptions";
 
@@ -16,6 +18,19 @@ constexpr const char* budget_options =
 // What a block's start counts in the budget, about as many instructions as it takes the time of.
 std::uint64_t Execution::start_of_block() const {
   return 32 * std::uint64_t(launch.block[0]) * launch.block[1] * launch.block[2] / warp_size + 32;
+}
+
+// A finding that adds nothing to the report, and took far longer than an instruction without: an endless loop
+// of them ends before the budget does. A large grid may have many for each thread.
+void Execution::repeated(const Warp& w, const Instruction& i, int lane) {
+  const auto &g = launch.grid, &b = launch.block;
+  const std::uint64_t threads = std::uint64_t(g[0]) * g[1] * g[2] * b[0] * b[1] * b[2];
+  if (++repeats_ < most_repeats || repeats_ - most_repeats < 64 * threads || stopped) return;
+  report.finished = false;
+  stopped = true;
+  found(Fault::Budget, w, i, lane,
+        "is where the launch was after " + std::to_string(repeats_) +
+            " more findings at places that were told, which looks endless");
 }
 
 std::string Execution::waiting_blocks() const {
@@ -88,11 +103,11 @@ void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane
   auto [known, fresh] = known_.try_emplace({&i, fault, other ? other->ptx_line : 0}, report.findings.size());
   if (!fresh && known->second < report.findings.size()) {
     report.findings[known->second].times += times;
-    return;
+    return repeated(w, i, lane);
   }
   if (report.findings.size() >= options.most_reports) {
     report.left_out += times;
-    return;
+    return repeated(w, i, lane);
   }
   Finding f;
   f.fault = fault;

@@ -4,6 +4,7 @@
 #include "../transfer.h"
 #include "decoder.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -138,8 +139,11 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       continue;
     }
     }
-    if (s.bytes > 0xfffff || s.bytes < -0xfffff)
+    const bool counts = op == Expect || op == ArriveExpect || op == DropExpect || op == Complete;
+    if (counts && (s.bytes > State::most_bytes || s.bytes < -State::most_bytes)) {
       fault("has " + std::to_string(s.bytes) + " bytes under way; 1048575 are possible");
+      s.bytes = std::clamp(s.bytes, -State::most_bytes - 1, State::most_bytes + 1); // what bits there are for
+    }
     word = s.word();
     std::memcpy(at.host[l], &word, 8);
     ++w.execution.events;

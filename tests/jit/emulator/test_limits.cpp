@@ -41,6 +41,22 @@ TEST_CASE("the starts of blocks count in the budget", "[emulator]") {
   }
 }
 
+TEST_CASE("an endless loop of faults ends before the budget does", "[emulator]") {
+  const auto start = std::chrono::steady_clock::now();
+  const auto r = run_small("mov.u64 %x1, 0; LOOP: st.global.u32 [%x1], %r1; add.u64 %x1, %x1, 4; and.b64 "
+                           "%x1, %x1, 255; add.u32 %r1, %r1, 1; bra LOOP;",
+                           32)
+                     .report;
+  INFO(r.text());
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30)); // with sanitizers; else 2
+  REQUIRE(r.findings.size() == 2);
+  CHECK(r.findings[0].fault == Fault::OutOfBounds);
+  CHECK(r.findings[1].fault == Fault::Budget);
+  CHECK_THAT(r.findings[1].message, Catch::Contains("after 2099200 more findings at places that were told"));
+  CHECK_FALSE(r.finished);
+  CHECK(r.warp_instructions < 1'000'000);
+}
+
 TEST_CASE("who waits for a block that has not started is told to let more be resident", "[emulator]") {
   const std::string body = R"(
       ld.param.u64 %x1, [in]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1; @%p1 bra RAISE;

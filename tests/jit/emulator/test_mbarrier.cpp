@@ -70,6 +70,46 @@ TEST_CASE("an mbarrier counts bytes, states and drops", "[emulator]") {
   CHECK(fault.findings[0].message.find("nothing initialised it") != std::string::npos);
 }
 
+TEST_CASE("bytes that never come are told before the deadlock they make, which names the wait",
+          "[emulator]") {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const auto r = run_small(R"(
+.shared .align 8 .b64 bar; mov.u32 %r1, bar; setp.ne.u32 %p1, %r0, 0; @%p1 bra MADE;
+mbarrier.init.shared.b64 [%r1], 1;
+mbarrier.arrive.expect_tx.shared.b64 %x1, [%r1], 64;
+MADE: bar.sync 0;
+WAIT:
+mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;
+@!%p2 bra WAIT;)",
+                             64, {.seed = seed})
+                       .report;
+    INFO(r.text());
+    REQUIRE(r.findings.size() == 2);
+    CHECK(r.findings[0].fault == emulator::Fault::ByteCount);
+    CHECK(r.findings[1].fault == emulator::Fault::Deadlock);
+    CHECK(r.findings[1].ptx_line == r.findings[0].ptx_line);
+    CHECK(r.findings[1].message.find("mbarrier.try_wait.parity.shared.b64 is never passed") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("bytes that are too many for an mbarrier are told where they are expected, and not again",
+          "[emulator]") {
+  const auto r = run_small(R"(
+.shared .align 8 .b64 bar; mov.u32 %r1, bar; mbarrier.init.shared.b64 [%r1], 3;
+mbarrier.expect_tx.relaxed.cta.shared.b64 [%r1], 4000000000;
+mbarrier.arrive.shared.b64 %x1, [%r1];
+mbarrier.arrive.shared.b64 %x1, [%r1];)",
+                           1)
+                     .report;
+  INFO(r.text());
+  REQUIRE(!r.findings.empty());
+  for (const auto& f : r.findings)
+    CHECK(f.message.find("mbarrier.arrive") == std::string::npos);
+  CHECK(r.findings[0].message.find("has 4000000000 bytes under way; 1048575 are possible") !=
+        std::string::npos);
+}
+
 TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") {
   const std::string text = R"(
 .version 9.0
