@@ -1,196 +1,214 @@
-// Kiln's ops beside the peers and the limits of this machine, interleaved in one process: A B A B ...,
-// medians.
+// Kiln on the CPU beside OpenBLAS, BLIS, oneDNN and PyTorch, where they are, and beside the limits of this
+// machine: benchmarks/README.md explains the table.
 //
-//   build/bin/bench_peers [--json FILE] [--only NAME] [--rounds N]
+//   build/bin/bench_peers [--threads 1,2] [--only GROUP,...] [--quick] [--json FILE]
 //
-// `ratio` is the peer's time divided by Kiln's: 1 is as fast, more is faster. For what is limited by memory
-// the peer is the best of several copy loops that move the same number of bytes.
-#include "openblas.h"
-#include "report.h"
-#include "samples/machine_limits.h"
-#include "samples/support.h"
+// Libraries read how many threads to use when they are loaded, so this program runs itself once for each
+// number of threads, and puts the rows together.
+#include "numbers.h"
+#include "peers/blas.h"
+#include "peers/suite.h"
+#include "peers/table.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <kiln/ops/dims.h>
 
-#include <functional>
-#include <thread>
-
-using namespace kiln;
-using benchmarks::median;
-using benchmarks::Row;
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sched.h>
+#include <spawn.h>
+#include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
-struct Contender {
-  std::string name;
-  std::function<void()> run;
+using namespace benchmarks;
+using nlohmann::ordered_json;
+
+constexpr const char* part_variable = "KILN_BENCH_PEERS_PART"; // where the parts of this run write their rows
+
+struct Options {
+  SuiteOptions suite;
+  std::vector<int> threads;
+  std::string json;
 };
 
-// The median seconds of each, in turns. A pause lets the threads of the one before go to sleep; then the
-// contender runs for a while untimed, which wakes its own and brings the cores back to the clock that they
-// have in a running program.
-std::vector<double> race(const std::vector<Contender>& contenders, int rounds) {
-  std::vector<std::vector<double>> times(contenders.size());
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(25));
-      using Clock = std::chrono::steady_clock;
-      auto warm = Clock::now() + std::chrono::milliseconds(20);
-      do
-        contenders[i].run();
-      while (Clock::now() < warm);
-      auto begin = Clock::now();
-      contenders[i].run();
-      times[i].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    }
-  std::vector<double> medians;
-  for (auto& t : times)
-    medians.push_back(median(t));
-  return medians;
+int cpu_count() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
-struct Benchmark {
-  int rounds = 9;
-  int threads = Device::cpu().properties().num_threads;
-  samples::MachineLimits limits;
-  Stream stream;
+// The object's members, those of a list on a line each.
+bool write_file(const std::string& path, const ordered_json& json) {
+  std::ofstream out(path);
+  const char* before = "{";
+  for (const auto& [key, value] : json.items()) {
+    out << before << "\n  " << ordered_json(key).dump() << ": ";
+    before = ",";
+    if (!value.is_array()) {
+      out << value.dump();
+      continue;
+    }
+    for (std::size_t i = 0; i < value.size(); ++i)
+      out << (i ? ",\n    " : "[\n    ") << value[i].dump();
+    out << (value.empty() ? "[]" : "\n  ]");
+  }
+  out << "\n}\n";
+  out.close();
+  return !out.fail();
+}
+
+// One number of threads: all rows, written to `path`. Returns the exit code.
+int run_part(const SuiteOptions& options, const std::string& path) {
+  Suite suite(options);
+  matmul_rows(suite);
+  row_kernel_rows(suite);
+  chain_rows(suite);
+  attention_rows(suite);
+  launch_rows(suite);
+  compile_rows(suite);
+  suite.measure_limits_again();
+  const auto& cpu = kiln::Device::cpu().properties();
+  ordered_json peers, rows = ordered_json::array();
+  for (const auto& [name, description] : suite.peer_descriptions())
+    peers[name] = description;
+  for (const Row& row : suite.rows())
+    rows.push_back(to_json(row));
+  ordered_json part = {{"cpu", cpu.name},
+                       {"isa", cpu.isa},
+                       {"threads", suite.threads()},
+                       {"copy_gbs", suite.limits().copy_gbs},
+                       {"fma_gflops", suite.limits().fma_gflops},
+                       {"peers", peers},
+                       {"wrong_results", suite.wrong()},
+                       {"rows", rows}};
+  if (write_file(path, part)) return 0;
+  fmt::print(stderr, "{} cannot be written\n", path);
+  return 1;
+}
+
+// What a library reads from the environment when it starts. Variables that tune a peer, or hold it back,
+// would make it another one on every machine: they go.
+void set_threads(int threads) {
+  for (const char* name : {"KILN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"})
+    setenv(name, std::to_string(threads).c_str(), 1);
+}
+void clear_environment() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable; ++variable) {
+    std::string_view name(*variable, std::strcspn(*variable, "="));
+    for (std::string_view prefix : {"OPENBLAS_", "GOTO_", "BLIS_", "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_",
+                                    "ONEDNN_", "ATEN_", "TORCH_"})
+      if (name.substr(0, prefix.size()) == prefix) names.emplace_back(name);
+  }
+  for (const std::string& name : names)
+    unsetenv(name.c_str());
+}
+
+// Where install_pytorch.sh puts it: beside the folder of this program.
+void find_python() {
+  std::error_code error;
+  auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  auto python = program.parent_path().parent_path() / "pytorch" / "bin" / "python";
+  if (!error && std::filesystem::exists(python, error)) setenv("KILN_PYTHON", python.c_str(), 0);
+}
+
+// Runs this program again, with the same arguments, for its rows on as many threads. Null if it failed.
+ordered_json rows_on(int threads, char** argv) {
+  auto path =
+      std::filesystem::temp_directory_path() / fmt::format("kiln-bench-peers-{}-{}.json", getpid(), threads);
+  set_threads(threads);
+  setenv(part_variable, path.c_str(), 1);
+  pid_t child = 0;
+  int status = 1;
+  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, environ) == 0) waitpid(child, &status, 0);
+  ordered_json part;
+  if (status == 0) part = ordered_json::parse(std::ifstream(path), nullptr, false);
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  return part.is_object() ? part : ordered_json();
+}
+
+int run_all(const Options& options, char** argv) {
+  clear_environment();
+  Blas::prepare_environment();
+  find_python();
+  ordered_json all = {{"machines", ordered_json::array()}};
   std::vector<Row> rows;
-
-  // Races `run` against copy loops between arrays of as many elements, shared by the same threads.
-  void against_copy(const std::string& name, std::int64_t elements, const std::function<void()>& run) {
-    using namespace samples::limits;
-    auto from = samples::random({elements}), to = samples::poisoned({elements});
-    auto copy = [&](Copy function) { return [&, function] { copy_all(function, to, from); }; };
-    std::vector<Contender> all = {{"Kiln", run}, {"copy", copy(copy_plain)}, {"memcpy", copy(copy_memcpy)}};
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx")) all.push_back({"streaming copy", copy(copy_streaming)});
-    if (__builtin_cpu_supports("avx512f")) all.push_back({"wide streaming copy", copy(copy_streaming_wide)});
-#endif
-    auto seconds = race(all, rounds);
-    auto best =
-        static_cast<std::size_t>(std::min_element(seconds.begin() + 1, seconds.end()) - seconds.begin());
-    double bytes = 2.0 * 4 * static_cast<double>(elements);
-    rows.push_back({name, all[best].name, seconds[0], seconds[best], bytes / seconds[0] * 1e-9, "GB/s",
-                    seconds[best] / seconds[0]});
-  }
-
-  void assign_expression() {
-    auto x = samples::random({8192, 8192}), out = samples::poisoned({8192, 8192});
-    against_copy("assign of 5 operations, 64 Mi floats", x.size(), [&] {
-      assign(stream, out, relu(x * 1.5f + 0.25f) * 0.5f - 1.0f);
-      stream.synchronize();
-    });
-  }
-  void softmax() {
-    auto x = samples::random({4096, 4096}), out = samples::poisoned({4096, 4096});
-    against_copy("softmax 4096 x 4096", x.size(), [&] {
-      ops::softmax(stream, x, out);
-      stream.synchronize();
-    });
-  }
-  void layernorm() {
-    auto x = samples::random({4096, 4096}), out = samples::poisoned({4096, 4096});
-    auto gamma = samples::random({4096}), beta = samples::random({4096});
-    against_copy("layernorm 4096 x 4096", x.size(), [&] {
-      ops::layernorm(stream, x, gamma, beta, out);
-      stream.synchronize();
-    });
-  }
-
-  void matmul(const benchmarks::OpenBlas& blas, std::int64_t m, std::int64_t n, std::int64_t k) {
-    auto a = samples::random({m, k}), b = samples::random({k, n});
-    auto c = samples::poisoned({m, n}), expected = samples::poisoned({m, n});
-    std::vector<Contender> all = {{"Kiln", [&] {
-                                     ops::matmul(stream, a, b, c);
-                                     stream.synchronize();
-                                   }}};
-    if (blas)
-      all.push_back({fmt::format("OpenBLAS {}", blas.core_name()), [&] {
-                       blas.multiply(static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), a.data(),
-                                     b.data(), expected.data());
-                     }});
-    auto seconds = race(all, rounds);
-    double rate = 2.0 * static_cast<double>(m * n) * static_cast<double>(k) / seconds[0] * 1e-9;
-    rows.push_back({fmt::format("matmul f32 {} x {} x {}", m, n, k), blas ? all[1].name : "", seconds[0],
-                    blas ? seconds[1] : 0, rate, "GFLOP/s", rate / limits.fma_gflops});
-  }
-
-  // How long kernels take from the lambda to code that runs. A number that no kernel had before keeps them
-  // out of every cache.
-  template <class Make> double compile_seconds(int times, Make make) {
-    std::mt19937_64 random(std::random_device{}());
-    std::vector<double> all;
-    for (int i = 0; i < times; ++i) {
-      auto salt = static_cast<float>(random() >> 40);
-      auto begin = std::chrono::steady_clock::now();
-      make(salt);
-      all.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  int wrong = 0;
+  for (int threads : options.threads) {
+    fmt::print(stderr, "on {} of {} CPUs\n", threads, cpu_count());
+    ordered_json part = rows_on(threads, argv);
+    if (part.is_null()) {
+      fmt::print(stderr, "the run with threads: {} failed\n", threads);
+      return 1;
     }
-    return median(all);
+    wrong += part["wrong_results"].get<int>();
+    for (const auto& row : part["rows"])
+      rows.push_back(row_from_json(row));
+    part.erase("rows");
+    all["machines"].push_back(part);
   }
-  void compile_times() {
-    for (std::int64_t elements = 64; elements <= (1 << 20); elements *= 4) {
-      double seconds = compile_seconds(5, [&](float salt) {
-        auto k = kernel("row", [salt](View<const float, 2> x, View<float, 2> y) {
-          auto [row] = program_tile(x, ops::BM);
-          auto col = offset(ops::BN, 0);
-          Tile e = exp(x.tile(row, col).load() * salt);
-          y.tile(row, col).store(e / sum(e, ops::BN, keep));
-        });
-        k.warm_up(Device::cpu(), {ops::BM = 8, ops::BN = elements / 8});
-      });
-      rows.push_back(
-          {fmt::format("compile a kernel of {} tile elements", elements), "", seconds, 0, 0, "", 0});
-    }
-    double seconds = compile_seconds(7, [](float salt) {
-      auto k = kernel("matmul", [salt](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
-        auto [m, n] = program_tile(c, ops::BM, ops::BN);
-        auto sum = for_range(ops::BK, a.cols(), zeros<float>(ops::BM, ops::BN), [&](auto k, auto sum) {
-          return sum + dot(a.tile(m, k).load(), b.tile(k, n).load());
-        });
-        c.tile(m, n).store(relu(sum) + salt);
-      });
-      k.warm_up(Device::cpu(), {ops::BM = 256, ops::BN = 256, ops::BK = 512});
-    });
-    rows.push_back({"compile the matmul kernel", "", seconds, 0, 0, "", 0});
+
+  for (const auto& m : all["machines"]) {
+    fmt::print("{}, threads: {}; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s\n", m["cpu"].get<std::string>(),
+               m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>());
+    for (const auto& [name, description] : m["peers"].items())
+      fmt::print("  {:<9} {}\n", name, description.get<std::string>());
   }
-};
+  print_rows(rows);
+  auto means = summarise(rows);
+  print_summary(means);
+
+  all["means"] = ordered_json::array(), all["rows"] = ordered_json::array();
+  for (const Mean& mean : means)
+    all["means"].push_back(to_json(mean));
+  for (const Row& row : rows)
+    all["rows"].push_back(to_json(row));
+  if (!options.json.empty() && !write_file(options.json, all)) {
+    fmt::print(stderr, "{} cannot be written\n", options.json);
+    return 1;
+  }
+  if (wrong) fmt::print(stderr, "{} results are wrong, see above\n", wrong);
+  return wrong ? 1 : 0;
+}
 
 } // namespace
 
 int main(int argc, char** argv) {
-  std::string json, only;
-  Benchmark b;
-  CLI::App app("Kiln's ops beside peers and the limits of this machine.");
-  app.add_option("--json", json, "write the table to this file as JSON");
-  app.add_option("--only", only, "assign, softmax, layernorm, matmul or compile");
-  app.add_option("--rounds", b.rounds, "how often each contender runs")->check(CLI::PositiveNumber);
+  Options options;
+  std::vector<std::string> groups, peers = all_peers;
+  bool quick = false, tiny = false;
+  CLI::App app("Kiln on the CPU beside peers and the limits of this machine; see benchmarks/README.md.");
+  app.add_option("--threads", options.threads, "numbers of threads, one after the other (default: 1,2)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--only", groups, "only these groups of rows")
+      ->delimiter(',')
+      ->check(CLI::IsMember(all_groups));
+  auto known = all_peers;
+  known.push_back("none");
+  app.add_option("--peers", peers, "only these peers, or none")->delimiter(',')->check(CLI::IsMember(known));
+  app.add_option("--rounds", options.suite.race.rounds,
+                 "turns of each contender (default: 3 to 9, by their length)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--quick", quick, "some rows of each group, fewer rounds");
+  app.add_flag("--tiny", tiny, "rows that take no time, to see that everything works");
+  app.add_option("--json", options.json, "write all rows to this file as JSON");
   CLI11_PARSE(app, argc, argv);
-  auto wanted = [&](const char* name) { return only.empty() || only == name; };
 
-  benchmarks::OpenBlas blas(b.threads);
-  b.limits = samples::measure_limits();
-  std::string blas_name =
-      blas ? fmt::format("{}, {} threads", blas.core_name(), blas.threads()) : "not found";
-  fmt::print("{}, {} threads; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s; OpenBLAS: {}\n",
-             Device::cpu().properties().name, b.threads, b.limits.copy_gbs, b.limits.fma_gflops, blas_name);
-  if (wanted("assign")) b.assign_expression();
-  if (wanted("softmax")) b.softmax();
-  if (wanted("layernorm")) b.layernorm();
-  if (wanted("matmul"))
-    for (std::int64_t n : {256, 512, 1000, 2048})
-      b.matmul(blas, n, n, n);
-  if (wanted("compile")) b.compile_times();
-  benchmarks::print_table(b.rows);
-  const auto& cpu = Device::cpu().properties();
-  nlohmann::ordered_json machine = {
-      {"cpu", cpu.name},       {"threads", b.threads},          {"isa", cpu.isa},
-      {"openblas", blas_name}, {"copy_gbs", b.limits.copy_gbs}, {"fma_gflops", b.limits.fma_gflops}};
-  if (!json.empty() && !benchmarks::write_json(json, machine, b.rows)) {
-    fmt::print(stderr, "{} cannot be written\n", json);
-    return 1;
+  options.suite.groups = {groups.begin(), groups.end()};
+  options.suite.peers = {peers.begin(), peers.end()};
+  if (quick) options.suite.selection = Selection::quick, options.suite.race.seconds = 0.7;
+  if (tiny) {
+    options.suite.selection = Selection::tiny;
+    options.suite.race = {.rounds = 1, .pause = 0, .warm = 0, .measure = 0};
   }
-  return 0;
+  if (options.threads.empty())
+    options.threads = cpu_count() > 1 ? std::vector<int>{1, 2} : std::vector<int>{1};
+  if (const char* path = std::getenv(part_variable)) return run_part(options.suite, path);
+  return run_all(options, argv);
 }

@@ -1,4 +1,5 @@
-// PyTorch and Triton, in a Python beside this process: see gpu_peers.py for what is said.
+// PyTorch and Triton, in a Python beside this process: see gpu_peers.py and peers/cpu_peers.py for what is
+// said.
 #pragma once
 
 #include <nlohmann/json.hpp>

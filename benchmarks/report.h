@@ -1,10 +1,11 @@
 // The rows of a comparison with peers: medians, one table, and the same as JSON.
 #pragma once
 
+#include "numbers.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -18,18 +19,6 @@ struct Row {
   std::string unit;
   double limit_share = 0; // 0: not compared
 };
-
-inline double median(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
-// "12.3 us": three digits or so, whatever the size.
-inline std::string time_text(double seconds) {
-  if (seconds < 1e-6) return fmt::format("{:.0f} ns", seconds * 1e9);
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  return fmt::format("{:.2f} ms", seconds * 1e3);
-}
 
 inline void print_table(const std::vector<Row>& rows) {
   fmt::print("\n{:<42} {:>10} {:>18} {:>32} {:>6} {:>10}\n", "", "Kiln", "", "peer", "ratio", "of limit");

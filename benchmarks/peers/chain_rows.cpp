@@ -1,0 +1,55 @@
+// Elementwise expressions over arrays that the caches do not hold.
+#include "copies.h"
+#include "data.h"
+#include "suite.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+
+namespace benchmarks {
+
+void chain_rows(Suite& suite) {
+  using namespace kiln;
+  if (!suite.wanted("chain")) return;
+  const std::int64_t rows = suite.tiny() ? 64 : 8192, columns = suite.tiny() ? 1024 : 4096;
+  auto x = random<float>({rows * columns}), y = poisoned<float>({rows * columns});
+  auto xs = x.view().reshape({rows, columns}), ys = y.view().reshape({rows, columns});
+  struct Expression {
+    const char* name;
+    const char* in_pytorch;
+    std::function<void()> launch;
+    double (*reference)(double);
+  };
+  const Expression expressions[] = {
+      {"chain of 5 operations", "chain",
+       [&] { assign(suite.stream, y, relu(x * 1.5f + 0.25f) * 0.5f - 1.0f); },
+       [](double v) { return std::max(v * 1.5 + 0.25, 0.0) * 0.5 - 1.0; }},
+      {"gelu", "gelu", [&] { kiln::ops::activation(suite.stream, xs, ys, kiln::ops::Activation::gelu); },
+       [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }},
+  };
+  for (const Expression& e : expressions) {
+    auto run = [&] {
+      e.launch();
+      suite.stream.synchronize();
+    };
+    y.fill(NAN);
+    run();
+    Error error;
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      error.add(y.data()[i], e.reference(x.data()[i]));
+
+    Row row;
+    row.group = "chain", row.mean = "elementwise", row.dtype = "f32", row.error = error.relative();
+    row.name = fmt::format("{}, {} floats", e.name, x.size());
+    suite.check(row, "Kiln", row.error, 1e-6);
+    std::vector<Contender> contenders{{.name = "Kiln", .run = run}};
+    suite.add_pytorch(contenders, fmt::format("{} f32 {} {}", e.in_pytorch, rows, columns));
+    add_copies(contenders, y, x);
+    auto count = static_cast<double>(x.size());
+    suite.run(row, contenders, {.amount = 8 * count, .unit = "GB/s", .limit = "copy", .elements = count});
+  }
+}
+
+} // namespace benchmarks

@@ -1,0 +1,28 @@
+// Copy loops as the limit of what only moves memory.
+#pragma once
+
+#include "race.h"
+
+#include <samples/machine_limits.h>
+
+namespace benchmarks {
+
+// Copies from one array to the other in pieces that Kiln's own threads share: by loops whose stores go
+// through the caches ("copy": each line of the target is read first), and past them ("streaming copy").
+inline void add_copies(std::vector<Contender>& contenders, kiln::Tensor<float, 1>& to,
+                       const kiln::Tensor<float, 1>& from) {
+  using namespace samples::limits;
+  auto add = [&](const char* name, Copy copy) {
+    contenders.push_back(
+        {.name = name, .run = [&to, &from, copy] { copy_all(copy, to, from); }, .role = Role::limit});
+  };
+  add("copy", copy_plain);
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f"))
+    add("streaming copy", copy_streaming_wide);
+  else if (__builtin_cpu_supports("avx"))
+    add("streaming copy", copy_streaming);
+#endif
+}
+
+} // namespace benchmarks

@@ -1,0 +1,124 @@
+"""PyTorch on the CPU for bench_peers, which runs this and talks with it over pipes.
+
+First it prints {"torch": VERSION}, null if it is missing. Then it answers each line
+"torch WORK DTYPE NUMBER..." with the seconds of one run, the median of some after a warm-up, or with "none".
+OMP_NUM_THREADS says how many threads PyTorch uses. Its results go to memory that it has had before, as a program
+that calls it in a loop has it: memory fresh from the system would cost it several times the work.
+"""
+import ctypes
+import json
+import os
+import statistics
+import sys
+import time
+
+os.environ.setdefault("OMP_PROC_BIND", "true")  # threads stay where they are, as those of the other contenders
+try:
+    libc = ctypes.CDLL(None)
+    libc.mallopt(-4, 0)   # M_MMAP_MAX: large blocks come from the heap too,
+    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: which keeps what is freed
+except AttributeError:  # another C library
+    pass
+try:
+    import torch
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+except (ImportError, OSError) as e:
+    if not isinstance(e, ModuleNotFoundError):
+        print(f"PyTorch is here but cannot be loaded: {e}", file=sys.stderr)
+    torch = None
+
+kept = {}  # the operands of the last product: several heights follow for the same weights
+
+
+def random(shape, dtype):
+    if dtype == "i8":
+        return torch.randint(-64, 64, shape, dtype=torch.int8)
+    return (torch.rand(shape) * 2 - 1).to({"f32": torch.float32, "bf16": torch.bfloat16}[dtype])
+
+
+def matmul(dtype, m, n, k, transposed_a, transposed_b):
+    def operand(rows, columns, transposed):
+        return random((columns, rows), dtype).t() if transposed else random((rows, columns), dtype)
+    key = (dtype, n, k, transposed_b)
+    if key not in kept:
+        kept.clear()
+        kept[key] = operand(k, n, transposed_b)
+    a, b = operand(m, k, transposed_a), kept[key]
+    if dtype == "i8":
+        return lambda: torch._int_mm(a, b)
+    out = torch.empty((m, n), dtype=a.dtype)
+    return lambda: torch.matmul(a, b, out=out)
+
+
+def make(work, dtype, numbers):
+    """A function without arguments that does the work once."""
+    functional = torch.nn.functional
+    if work == "matmul":
+        return matmul(dtype, *numbers)
+    kept.clear()
+    if work == "attention":
+        heads, tokens, width, causal = numbers
+        q, k, v = (random((1, heads, tokens, width), dtype) for _ in range(3))
+        return lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
+    x = random(tuple(numbers), dtype)
+    columns = numbers[-1]
+    out = torch.empty_like(x)
+    gamma, beta = random((columns,), dtype), random((columns,), dtype)
+    if work == "softmax":
+        return lambda: torch.softmax(x, 1, out=out)
+    if work == "layernorm":
+        return lambda: functional.layer_norm(x, (columns,), gamma, beta)
+    if work == "rmsnorm":
+        return lambda: functional.rms_norm(x, (columns,), gamma, 1e-5)
+    if work == "chain":
+        def chain():
+            torch.mul(x, 1.5, out=out)
+            out.add_(0.25).relu_().mul_(0.5).sub_(1.0)
+        return chain
+    if work == "gelu":
+        return lambda: functional.gelu(x)
+    raise ValueError(f"there is no work '{work}'")
+
+
+def seconds(run, warm=0.02, measure=0.004):
+    """The same turn as race.cpp takes of the contenders in its own process."""
+    def timed(times):
+        begin = time.perf_counter()
+        for _ in range(times):
+            run()
+        return (time.perf_counter() - begin) / times
+    begin = time.perf_counter()
+    once = timed(1)
+    if once >= 0.1:
+        return once
+    while time.perf_counter() - begin < warm:
+        once = timed(1)
+    batch = max(1, round(50e-6 / max(once, 1e-9)))
+    times = []
+    begin = time.perf_counter()
+    while not times or time.perf_counter() - begin < measure:
+        times.append(timed(batch))
+    return statistics.median(times)
+
+
+def main():
+    print(json.dumps({"torch": torch and torch.__version__}), flush=True)
+    if torch is None:
+        return
+    torch.set_grad_enabled(False)
+    made = (None, None)  # the last request and its function
+    for line in sys.stdin:
+        request = line.split()
+        try:
+            if made[0] != request:
+                made = (request, None)  # its memory is given back first
+                made = (request, make(request[1], request[2], [int(n) for n in request[3:]]))
+                made[1]()  # the first call makes what later ones keep
+            print(seconds(made[1]) if made[1] else "none", flush=True)
+        except Exception as e:  # a peer that fails is left out; the table goes on
+            print(f"PyTorch, {line.strip()}: {e}", file=sys.stderr)
+            made = (request, None)
+            print("none", flush=True)
+
+
+main()

@@ -1,0 +1,73 @@
+// Operands: fresh random ones, and results that are poisoned until a kernel has written them.
+#pragma once
+
+#include <kiln/kiln.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+namespace benchmarks {
+
+template <class T> const char* dtype_name() {
+  return std::is_same_v<T, float> ? "f32" : std::is_same_v<T, kiln::bf16> ? "bf16" : "i8";
+}
+
+// Uniform in [-1, 1), or whole numbers from -64 to 63, which no CPU's 8-bit products saturate on.
+template <class T, int Rank> kiln::Tensor<T, Rank> random(const kiln::Extent (&extents)[Rank]) {
+  static std::uint64_t state = std::random_device{}() | 1u;
+  auto t = kiln::Tensor<T, Rank>::empty(extents);
+  for (T& x : t) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    if constexpr (std::is_integral_v<T>)
+      x = static_cast<T>(static_cast<std::int64_t>(state >> 57) - 64);
+    else
+      x = T(static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f);
+  }
+  return t;
+}
+
+// NaN, or of integers the least, which no product here reaches.
+template <class T> T poison() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::min();
+  else
+    return T(NAN);
+}
+template <class T, int Rank> kiln::Tensor<T, Rank> poisoned(const kiln::Extent (&extents)[Rank]) {
+  auto t = kiln::Tensor<T, Rank>::empty(extents);
+  t.fill(poison<T>());
+  return t;
+}
+
+template <class T> double number(T x) {
+  if constexpr (std::is_same_v<T, kiln::bf16>)
+    return static_cast<double>(float(x));
+  else
+    return static_cast<double>(x);
+}
+
+// The relative error of a result: sqrt(sum of squared differences / sum of squares). NaN stays NaN.
+class Error {
+public:
+  void add(double actual, double expected) {
+    difference_ += (actual - expected) * (actual - expected);
+    size_ += expected * expected;
+  }
+  double relative() const { return difference_ == 0 ? 0 : std::sqrt(difference_ / size_); }
+
+private:
+  double difference_ = 0, size_ = 0;
+};
+
+// About `count` indices of n, spread at random, the first and the last among them.
+inline std::vector<std::int64_t> some_indices(std::int64_t n, std::int64_t count) {
+  static std::mt19937_64 random{std::random_device{}()};
+  std::vector<std::int64_t> indices{0, n - 1};
+  for (std::int64_t i = 2; i < count; ++i)
+    indices.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)));
+  return indices;
+}
+
+} // namespace benchmarks

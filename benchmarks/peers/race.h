@@ -1,0 +1,57 @@
+// Contenders in one process, in turns: A B C A B C ..., medians, with the care that fair numbers need.
+//
+//   Race race(rounds);
+//   auto seconds = race({{"Kiln", run}, {"OpenBLAS", other}});
+//
+// A turn begins with a pause, so that the threads of the one before go to sleep (OpenBLAS's and libgomp's
+// spin for a while after a call and would take the CPU from the next); then the contender runs untimed for a
+// while, which wakes its own threads and brings the cores back to their clock. What follows is timed in
+// batches long enough for the clock; their median is the turn's number, and the median of all turns the
+// result.
+#pragma once
+
+#include "row.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace benchmarks {
+
+struct Contender {
+  std::string name;
+  std::function<void()> run = {};
+  Role role = Role::peer;
+  bool starts_threads = false;          // on each call, which must not inherit that this thread is pinned
+  std::function<double()> outside = {}; // instead of run: the seconds of one turn in another process
+};
+
+struct RaceOptions {
+  int rounds = 0;         // 0: as many as fit into the seconds, from 3 to 9
+  double seconds = 2;     // for all contenders of a row
+  double pause = 0.025;   // before a turn
+  double warm = 0.020;    // untimed
+  double measure = 0.004; // timed; a call that takes longer is timed once
+};
+
+// The median seconds of each; 0 for those that do not do this.
+std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options);
+
+// Where threads run: the caller on the first CPU of the process's mask, others where they are told.
+// An unpinned thread that the system wakes on the caller's CPU shares it for milliseconds while another CPU
+// idles, which makes two-threaded numbers bimodal; it happens to every library.
+class Placement {
+public:
+  Placement();
+  // Pins the threads that were started since the last call to CPUs of their own, the caller's left out.
+  void pin_new_threads();
+  // Counts the threads that are there as not ours to pin.
+  void leave_present_threads();
+  static void pin_caller();
+  static void unpin_caller();
+
+private:
+  std::vector<int> known_;
+};
+
+} // namespace benchmarks

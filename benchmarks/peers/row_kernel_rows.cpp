@@ -1,0 +1,133 @@
+// Softmax and norms over the rows of matrices that the caches hold, and of such that they do not.
+#include "copies.h"
+#include "data.h"
+#include "suite.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+
+namespace benchmarks {
+namespace {
+
+using kiln::Tensor;
+using kiln::TensorView;
+
+constexpr double eps = 1e-5;
+
+struct Operands {
+  TensorView<const float, 2> x;
+  TensorView<const float, 1> gamma, beta;
+  TensorView<float, 2> y;
+};
+
+struct RowKernel {
+  const char* name;
+  void (*run)(kiln::Stream&, const Operands&);
+  void (*reference)(const Operands&, std::int64_t row, std::vector<double>& out);
+};
+
+void softmax_of(const Operands& o, std::int64_t row, std::vector<double>& out) {
+  double top = -INFINITY, sum = 0;
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    top = std::max(top, double{o.x(row, j)});
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    sum += out[static_cast<std::size_t>(j)] = std::exp(o.x(row, j) - top);
+  for (double& e : out)
+    e /= sum;
+}
+
+// (x - mean) / sqrt(mean of (x - mean)^2 + eps)
+void normalise(const Operands& o, std::int64_t row, double mean, std::vector<double>& out) {
+  double squares = 0, n = static_cast<double>(o.x.cols());
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    squares += (o.x(row, j) - mean) * (o.x(row, j) - mean);
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    out[static_cast<std::size_t>(j)] = (o.x(row, j) - mean) / std::sqrt(squares / n + eps) * o.gamma(j);
+}
+void layernorm_of(const Operands& o, std::int64_t row, std::vector<double>& out) {
+  double sum = 0;
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    sum += o.x(row, j);
+  normalise(o, row, sum / static_cast<double>(o.x.cols()), out);
+  for (std::int64_t j = 0; j < o.x.cols(); ++j)
+    out[static_cast<std::size_t>(j)] += o.beta(j);
+}
+void rmsnorm_of(const Operands& o, std::int64_t row, std::vector<double>& out) { normalise(o, row, 0, out); }
+
+const RowKernel row_kernels[] = {
+    {"softmax", [](kiln::Stream& s, const Operands& o) { kiln::ops::softmax(s, o.x, o.y); }, softmax_of},
+    {"layernorm",
+     [](kiln::Stream& s, const Operands& o) {
+       kiln::ops::layernorm(s, o.x, o.gamma, o.beta, o.y, {.eps = eps});
+     },
+     layernorm_of},
+    {"rmsnorm",
+     [](kiln::Stream& s, const Operands& o) { kiln::ops::rmsnorm(s, o.x, o.gamma, o.y, {.eps = eps}); },
+     rmsnorm_of},
+};
+
+double error_of(const RowKernel& kernel, const Operands& o) {
+  Error error;
+  std::vector<double> expected(static_cast<std::size_t>(o.x.cols()));
+  for (std::int64_t row : some_indices(o.x.rows(), 20)) {
+    kernel.reference(o, row, expected);
+    for (std::int64_t j = 0; j < o.x.cols(); ++j)
+      error.add(o.y(row, j), expected[static_cast<std::size_t>(j)]);
+  }
+  return error.relative();
+}
+
+// One row of the table: `elements` in rows of `columns`.
+void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int64_t columns, bool cached) {
+  std::int64_t rows = std::max<std::int64_t>(1, elements / columns);
+  elements = rows * columns;
+  auto x = random<float>({elements}), y = poisoned<float>({elements});
+  auto gamma = random<float>({columns}), beta = random<float>({columns});
+  Operands o{x.view().reshape({rows, columns}), gamma, beta, y.view().reshape({rows, columns})};
+  auto work = [&] {
+    kernel.run(suite.stream, o);
+    suite.stream.synchronize();
+  };
+  work();
+
+  Row row;
+  row.group = kernel.name, row.dtype = "f32";
+  row.name = fmt::format("{} {} x {}, {}", kernel.name, rows, columns, cached ? "in cache" : "from memory");
+  row.mean = fmt::format("{}, {}", kernel.name, cached ? "in cache" : "from memory");
+  row.error = error_of(kernel, o);
+  suite.check(row, "Kiln", row.error, 1e-5);
+
+  std::vector<Contender> contenders{{.name = "Kiln", .run = work}};
+  suite.add_pytorch(contenders, fmt::format("{} f32 {} {}", kernel.name, rows, columns));
+  double count = static_cast<double>(elements);
+  if (cached) {
+    suite.run(row, contenders, {.elements = count});
+  } else {
+    add_copies(contenders, y, x);
+    suite.run(row, contenders, {.amount = 8 * count, .unit = "GB/s", .limit = "copy", .elements = count});
+  }
+}
+
+} // namespace
+
+void row_kernel_rows(Suite& suite) {
+  constexpr std::int64_t floats_in_cache = 1 << 16, floats_in_memory = 1 << 25; // 256 KiB and 128 MiB
+  for (const RowKernel& kernel : row_kernels) {
+    if (!suite.wanted(kernel.name)) continue;
+    if (suite.tiny()) {
+      run(suite, kernel, 1 << 12, 100, true);
+      run(suite, kernel, 1 << 16, 1 << 12, false);
+      continue;
+    }
+    auto widths = suite.full() ? std::vector<std::int64_t>{128, 1024, 4096, 32768, 131072}
+                               : std::vector<std::int64_t>{1024, 32768};
+    for (std::int64_t columns : widths)
+      if (columns <= floats_in_cache) run(suite, kernel, floats_in_cache, columns, true);
+    for (std::int64_t columns : widths)
+      run(suite, kernel, floats_in_memory, columns, false);
+  }
+}
+
+} // namespace benchmarks

@@ -1,0 +1,101 @@
+// Opens the peers, places their threads, and runs one row after the other.
+#include "suite.h"
+
+#include "../numbers.h"
+
+#include <cmath>
+#include <csignal>
+
+namespace benchmarks {
+
+Suite::Suite(const SuiteOptions& options)
+    : options_(options), threads_(kiln::Device::cpu().properties().num_threads) {
+  limits_ = samples::measure_limits(copied_bytes()); // starts Kiln's threads, which place themselves
+  auto wanted_peer = [&](const char* name) { return options.peers.count(name) != 0; };
+  if (wanted_peer("pytorch")) {
+    std::signal(SIGPIPE, SIG_IGN); // a Python that dies is a peer less
+    python_ = std::make_unique<PythonPeers>(KILN_BENCHMARKS_DIR "/peers/cpu_peers.py");
+  }
+
+  // Each peer's threads start with its first product, and are pinned then.
+  constexpr std::int64_t n = 256;
+  std::vector<float> a(n * n), b(n * n), c(n * n);
+  auto place = [&](const std::function<void()>& multiply) {
+    if (multiply) multiply();
+    placement_.pin_new_threads();
+  };
+  placement_.leave_present_threads();
+  if (wanted_peer("openblas")) open_blas = Blas::open_blas(threads_);
+  if (open_blas) place([&] { open_blas.multiply({n, n, n}, a.data(), b.data(), c.data()); });
+  if (wanted_peer("blis")) blis = Blas::blis(threads_);
+  if (blis) place([&] { blis.multiply({n, n, n}, a.data(), b.data(), c.data()); });
+  onednn = wanted_peer("onednn") && !onednn_description().empty();
+  if (onednn)
+    place(onednn_matmul({kiln::DType::F32, n, n, n, false, false, a.data(), b.data(), c.data()},
+                        Weights::as_they_are));
+  Placement::pin_caller();
+}
+
+std::int64_t Suite::copied_bytes() const { return std::int64_t{tiny() ? 1 : 192} << 20; }
+
+void Suite::measure_limits_again() {
+  Placement::unpin_caller(); // the threads that measure inherit where it may run
+  auto now = samples::measure_limits(copied_bytes());
+  Placement::pin_caller();
+  limits_.copy_gbs = std::max(limits_.copy_gbs, now.copy_gbs);
+  limits_.fma_gflops = std::max(limits_.fma_gflops, now.fma_gflops);
+}
+
+std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() const {
+  auto torch = python_ ? python_->versions() : std::map<std::string, std::string>{};
+  auto describe = [&](const std::string& name, const std::string& found) {
+    return std::pair{name, !found.empty()                    ? found
+                           : options_.peers.count(name) == 0 ? std::string("not asked for")
+                                                             : std::string("not here")};
+  };
+  return {describe("openblas", open_blas ? open_blas.description() : ""),
+          describe("blis", blis ? blis.description() : ""),
+          describe("onednn", onednn ? onednn_description() : ""),
+          describe("pytorch", torch.count("torch")
+                                  ? fmt::format("PyTorch {}, threads: {}", torch["torch"], threads_)
+                                  : "")};
+}
+
+void Suite::add_pytorch(std::vector<Contender>& contenders, const std::string& request) {
+  if (!python_ || python_->versions().count("torch") == 0) return;
+  contenders.push_back({.name = "PyTorch", .run = {}, .outside = [this, line = "torch " + request] {
+                          return python_->seconds(line);
+                        }});
+}
+
+void Suite::run(Row row, const std::vector<Contender>& contenders, const Work& work) {
+  auto seconds = race(contenders, options_.race);
+  row.seconds = seconds[0];
+  row.rate = work.amount / seconds[0] * 1e-9, row.unit = work.unit;
+  if (work.elements > 0) row.element_ns = seconds[0] * threads_ / work.elements * 1e9;
+  row.limit = work.limit;
+  row.limit_share = work.least_seconds / seconds[0];
+  for (std::size_t i = 1; i < contenders.size(); ++i) {
+    if (seconds[i] <= 0) continue;
+    row.others.push_back({contenders[i].name, contenders[i].role, seconds[i]});
+    if (contenders[i].role == Role::limit && contenders[i].name == work.limit)
+      row.limit_share = seconds[i] / seconds[0];
+  }
+  keep(std::move(row));
+}
+
+void Suite::keep(Row row) {
+  row.threads = threads_;
+  fmt::print(stderr, "  {} {} on {}: {}{}\n", row.name, row.dtype, row.threads, time_text(row.seconds),
+             row.ratio() > 0 ? fmt::format(", {:.2f} of {}", row.ratio(), row.best_peer()->name) : "");
+  rows_.push_back(std::move(row));
+}
+
+void Suite::check(const Row& row, const std::string& who, double error, double bound) {
+  if (error <= bound) return; // false for NaN
+  fmt::print(stderr, "{} {}: {}'s result is wrong: its relative error is {:.2g}, at most {:.2g} is right\n",
+             row.name, row.dtype, who, error, bound);
+  ++wrong_;
+}
+
+} // namespace benchmarks

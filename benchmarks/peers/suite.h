@@ -1,0 +1,96 @@
+// What all rows of bench_peers need: the options, the peers, the machine's limits, and the race.
+#pragma once
+
+#include "../python_peers.h"
+#include "blas.h"
+#include "onednn.h"
+#include "race.h"
+#include "row.h"
+
+#include <kiln/kiln.h>
+#include <samples/machine_limits.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace benchmarks {
+
+enum class Selection : std::uint8_t { full, quick, tiny }; // tiny: only to see that everything works
+
+struct SuiteOptions {
+  Selection selection = Selection::full;
+  std::set<std::string> groups; // none: all
+  std::set<std::string> peers;
+  RaceOptions race;
+};
+
+inline const std::vector<std::string> all_peers = {"openblas", "blis", "onednn", "pytorch"};
+inline const std::vector<std::string> all_groups = {"matmul", "llama",     "transposed", "bf16",
+                                                    "int8",   "softmax",   "layernorm",  "rmsnorm",
+                                                    "chain",  "attention", "launch",     "compile"};
+
+// What one run does, and the least seconds that it can take; 0: not known, or what a contender of the role
+// limit took.
+struct Work {
+  double amount = 0;
+  std::string unit = "GFLOP/s"; // of amount * 1e-9 a second
+  std::string limit = {};
+  double least_seconds = 0;
+  double elements = 0; // for the time that a core takes for each; 0: of no interest
+};
+
+class Suite {
+public:
+  explicit Suite(const SuiteOptions& options);
+
+  bool full() const { return options_.selection == Selection::full; }
+  bool tiny() const { return options_.selection == Selection::tiny; }
+  bool wanted(const std::string& group) const {
+    return options_.groups.empty() || options_.groups.count(group) != 0;
+  }
+  // The peers, each a line of the table's head; those that are absent say so.
+  std::vector<std::pair<std::string, std::string>> peer_descriptions() const;
+  const samples::MachineLimits& limits() const { return limits_; }
+  // Once more; the better of both holds.
+  void measure_limits_again();
+
+  // Adds "PyTorch", whose time comes from its own process, if that is there.
+  void add_pytorch(std::vector<Contender>& contenders, const std::string& request);
+
+  // Runs Kiln (the first contender) and the others in turns, and keeps the row with their times.
+  void run(Row row, const std::vector<Contender>& contenders, const Work& work);
+  // A row that needs no race.
+  void keep(Row row);
+  // Counts a result that is further off than its bound (or NaN) as a failure of the program, and says so.
+  void check(const Row& row, const std::string& who, double error, double bound);
+
+  int threads() const { return threads_; }
+  const std::vector<Row>& rows() const { return rows_; }
+  int wrong() const { return wrong_; }
+
+  kiln::Stream stream;
+  Blas open_blas, blis;
+  bool onednn = false;
+
+private:
+  std::int64_t copied_bytes() const;
+  SuiteOptions options_;
+  int threads_;
+  Placement placement_;
+  std::unique_ptr<PythonPeers> python_;
+  samples::MachineLimits limits_;
+  std::vector<Row> rows_;
+  int wrong_ = 0;
+};
+
+// The rows, one function for each kind; each looks at wanted().
+void matmul_rows(Suite& suite);
+void row_kernel_rows(Suite& suite);
+void chain_rows(Suite& suite);
+void attention_rows(Suite& suite);
+void launch_rows(Suite& suite);
+void compile_rows(Suite& suite);
+
+} // namespace benchmarks
