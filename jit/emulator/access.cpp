@@ -1,6 +1,7 @@
 // Where the lanes of an access lead, after all checks.
 #include "access.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -55,23 +56,37 @@ private:
             where);
   }
 
+  bool all_written(const std::uint8_t* shadow) const {
+    constexpr std::uint64_t ones = 0x0101010101010101;
+    std::uint64_t v[2];
+    switch (bytes_) {
+    case 4: return std::memcmp(shadow, &ones, 4) == 0;
+    case 8: return std::memcmp(shadow, &ones, 8) == 0;
+    case 16: std::memcpy(v, shadow, 16); return v[0] == ones && v[1] == ones;
+    default: return std::all_of(shadow, shadow + bytes_, [](std::uint8_t b) { return b == 1; });
+    }
+  }
+  void unwritten(int l, Region* region, const std::uint8_t* shadow) {
+    if (i_.copied) {
+      to_.unwritten |= Mask(1) << l;
+      return;
+    }
+    for (std::uint32_t b = 0; b < bytes_; ++b)
+      if (shadow[b] != 1 && (b >= 32 || i_.used_bytes >> b & 1))
+        return fault(Fault::Uninitialised, l,
+                     "which nothing wrote" + (b ? " from byte " + std::to_string(b) + " on" : std::string()) +
+                         ": " +
+                         (region->kind == Region::Kind::Global
+                              ? w_.execution.allocations.describe(to_.address[l], bytes_)
+                              : region->name));
+  }
+
   void accept(int l, std::uint8_t* host, Region* region, std::uint8_t* shadow) {
     to_.host[l] = host;
     to_.region[l] = region;
     to_.lanes |= Mask(1) << l;
     if (!shadow) return;
-    if (kind_ != AccessKind::Write) {
-      for (std::uint32_t b = 0; b < bytes_; ++b)
-        if (!shadow[b] && (b >= 32 || i_.used_bytes >> b & 1)) {
-          fault(Fault::Uninitialised, l,
-                "which nothing wrote" + (b ? " from byte " + std::to_string(b) + " on" : std::string()) +
-                    ": " +
-                    (region->kind == Region::Kind::Global
-                         ? w_.execution.allocations.describe(to_.address[l], bytes_)
-                         : region->name));
-          break;
-        }
-    }
+    if (kind_ != AccessKind::Write && !all_written(shadow)) unwritten(l, region, shadow);
     if (kind_ != AccessKind::Read) std::memset(shadow, 1, bytes_);
   }
 
@@ -152,7 +167,9 @@ private:
     if (a >= stride || bytes_ > stride - a)
       return fault(Fault::OutOfBounds, l,
                    "and the function has " + std::to_string(stride) + " bytes of parameters");
-    accept(l, w_.frame()->params.data() + static_cast<std::uint64_t>(l) * stride + a, &region, nullptr);
+    const std::uint64_t at = static_cast<std::uint64_t>(l) * stride + a;
+    auto& shadow = w_.frame()->param_shadow;
+    accept(l, w_.frame()->params.data() + at, &region, shadow.empty() ? nullptr : shadow.data() + at);
   }
 
   Warp& w_;
@@ -210,7 +227,7 @@ void addresses(const Warp& w, const Instruction& i, Mask lanes, std::uint64_t* t
 
 void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_t bytes, std::uint32_t align,
             AccessKind kind, Located& to, As as, const std::uint8_t* data) {
-  to.lanes = 0;
+  to.lanes = to.unwritten = 0;
   const bool quick = (space == Space::Global || space == Space::Generic ||
                       (space == Space::Const && kind == AccessKind::Read)) &&
                      within_one(w, lanes, bytes, align, kind, to);

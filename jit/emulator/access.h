@@ -6,7 +6,8 @@
 namespace kiln::emulator {
 
 struct Located {
-  Mask lanes = 0; // that may access
+  Mask lanes = 0;     // that may access
+  Mask unwritten = 0; // of them, that read bytes nothing wrote and were not told (Instruction::copied)
   std::uint8_t* host[warp_size];
   Region* region[warp_size];
   std::uint64_t address[warp_size];

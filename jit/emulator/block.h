@@ -89,6 +89,7 @@ public:
   std::mt19937_64 random;
   std::uint64_t budget;
   bool stopped = false; // nothing more is to run
+  Origins origins;      // of bytes in memory that were copied unwritten
   std::uint64_t flights_issued = 0;
   std::map<std::uint64_t, std::uint64_t>
       made_maps;            // tensor maps in global memory that the kernel changed, and how often

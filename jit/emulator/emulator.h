@@ -25,7 +25,8 @@
 // Memory (memory.h). Device addresses are host addresses, and reports show others, the same in every run; the
 // emulator knows every allocation, so each access is checked for bounds, life and alignment. Shared and local
 // memory have windows of generic addresses. With `Checks::uninitialised`, every byte has a shadow that tells
-// whether it was written.
+// whether it was written; registers have one only where they hold what nothing wrote, which is told when
+// something uses it (unwritten.h).
 //
 // A kernel that reads %envreg1 or 2, the address of the grid's workspace, as grid.sync() of cooperative
 // groups does, has all its blocks resident together, as in a cooperative launch.
@@ -80,7 +81,7 @@ private:
 
 // What is looked for. Bounds, alignment, life of allocations, barriers and mbarriers always are.
 struct Checks {
-  bool uninitialised = false; // reads of memory nothing wrote
+  bool uninitialised = false; // uses of memory nothing wrote (unwritten.h)
   bool races = false;         // by vector clocks (checks/races.h)
 
   static Checks all() { return {true, true}; }

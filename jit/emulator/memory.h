@@ -29,7 +29,8 @@ struct Region {
   std::uint64_t base = 0, bytes = 0; // as addressed
   std::uint64_t shown = 0;           // the base in reports
   std::uint8_t* data = nullptr;
-  std::vector<std::uint8_t> shadow; // 1 for each byte that was written; empty: all were
+  // 1 for each byte that was written, or 0, or copied_unwritten (unwritten.h); empty: all were.
+  std::vector<std::uint8_t> shadow;
   // How many asynchronous copies have not landed yet in each 4 bytes of shared memory; empty: none ever.
   static constexpr std::uint64_t granule = 4;
   std::vector<std::uint16_t> landing;

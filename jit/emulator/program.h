@@ -84,6 +84,7 @@ struct Instruction {
   std::uint8_t mode = 0, mode2 = 0;          // what the handler makes of them
   bool non_coherent = false;                 // a load that takes memory for unchanging (.nc)
   bool speculative = false;                  // a plain load for a compare-and-swap (decode/speculation.h)
+  bool copied = false;                       // ld and cp.async: not told at once of bytes nothing wrote
   bool watched = false;                      // it uses registers of a wgmma: see Function::touches
   std::uint32_t target = 0;                  // of a branch; a function; an index
   std::uint32_t extra = 0;                   // in Function::extras: further registers
@@ -109,6 +110,45 @@ struct RegisterTouch {
   std::string name;
 };
 
+// How bits of an instruction's sources come to be bits of its results, for unwritten.h. Its sources are a,
+// from Select on also b, from Lop3 on also c.
+enum class Copies : std::uint8_t {
+  Nothing, // it uses all its sources
+  Load,
+  Store,
+  Shuffle,
+  Pack,
+  Unpack,
+  Move,
+  Extend,
+  ShiftLeft,
+  ShiftRight,
+  Extract,
+  Select,
+  And,
+  Or,
+  Xor,
+  FunnelLeft,
+  FunnelRight,
+  Permute,
+  Insert,
+  Lop3
+};
+struct OperandUse {
+  std::uint32_t reg;
+  bool writes;
+};
+struct Copying {
+  Copies how = Copies::Nothing;
+  std::uint8_t bits = 32;                    // of the result
+  std::uint8_t from_bits = 32, to_bits = 32; // of Extend
+  bool extends = false;                      // the sign; a funnel: .clamp
+  bool extends_source = false;
+  bool read = true;                      // the value of a load, by anything
+  std::uint8_t before = 0, after = 0;    // bytes that other loads read beside this one
+  std::uint32_t first_use = 0, uses = 0; // in Function::uses: registers, without predicates
+};
+
 struct Function {
   std::string name;
   std::size_t first = 0; // of its instructions among all of the program
@@ -125,7 +165,9 @@ struct Function {
   std::vector<Param> returns, params;
   std::vector<std::string> opcodes;   // of each instruction, for reports
   std::vector<RegisterTouch> touches; // by instruction
-  bool multiplies = false;            // it has wgmma
+  std::vector<Copying> copying;       // of each instruction
+  std::vector<OperandUse> uses;
+  bool multiplies = false; // it has wgmma
 };
 
 // An entry, and all that it calls.

@@ -124,6 +124,10 @@ void Transfer::read(Mask lanes) {
   bool changed = false;
   for (const Piece& p : pieces) {
     if (lanes >> p.lane & 1) {
+      if (p.from_shadow) {
+        written_.resize(total);
+        std::memcpy(written_.data() + n, p.from_shadow, p.bytes);
+      }
       if (p.from) {
         std::memcpy(data_.data() + n, p.from, p.bytes);
         if (!before_.empty()) changed |= std::memcmp(before_.data() + old, p.from, p.bytes) != 0;
@@ -166,6 +170,8 @@ void Transfer::land(Block& from, Mask lanes) {
       else
         std::memcpy(p.to, data_.data() + n, p.bytes);
       if (p.shadow) std::memset(p.shadow, 1, p.bytes);
+      if (p.shadow && p.from_shadow)
+        land_unwritten(from.execution, *instruction, p.from, p.to, written_.data() + n, p.shadow, p.bytes);
       if (marked_)
         for (auto g = static_cast<std::uint64_t>(p.to - destination->data) / Region::granule;
              g <= static_cast<std::uint64_t>(p.to + p.bytes - 1 - destination->data) / Region::granule; ++g)

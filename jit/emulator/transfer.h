@@ -21,6 +21,7 @@ struct Transfer : Flight {
     std::uint32_t bytes;
     std::uint8_t* shadow; // of `to`, or null
     int lane;
+    const std::uint8_t* from_shadow = nullptr; // of what has not been written throughout
   };
   std::vector<Piece> pieces;
   std::uint32_t fill = 0;
@@ -34,8 +35,8 @@ struct Transfer : Flight {
   Region* destination = nullptr;
 
   void add(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes, std::uint8_t* shadow,
-           int lane = 0) {
-    pieces.push_back({to, from, bytes, shadow, lane});
+           int lane = 0, const std::uint8_t* from_shadow = nullptr) {
+    pieces.push_back({to, from, bytes, shadow, lane, from_shadow});
   }
   void poison() override;
   void read(Mask lanes) override;
@@ -44,6 +45,7 @@ struct Transfer : Flight {
 
 private:
   std::vector<std::uint8_t> data_, before_;
+  std::vector<std::uint8_t> written_; // shadows of the pieces that have from_shadow
   bool changed_ = false, marked_ = false;
 };
 

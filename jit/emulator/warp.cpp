@@ -72,7 +72,7 @@ bool Warp::select() {
 }
 
 void Warp::run(std::uint64_t quantum) {
-  yielded_ = false;
+  yielded_ = interrupted_ = false;
   while (quantum && alive_ && !execution.stopped && !yielded_) {
     if (!select()) {
       ready_ = false;
@@ -130,6 +130,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
   Tally* tallies = execution.tallies.data() + f.frame->function->first;
   std::uint64_t n = 0;
   const bool alone = fragments_.empty();
+  bool marked = f.frame->unwritten != nullptr;
   while (n < budget) {
     if (f.at == stop) return n;
     const Instruction& i = code[f.at];
@@ -144,10 +145,18 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
     ++tally.warps;
     tally.lanes += lanes;
     if (i.watched && m) touch_registers(f, i, m);
+    if (marked && m) [[unlikely]] {
+      follow_unwritten(*this, *f.frame, i, m);
+      marked = f.frame->unwritten != nullptr;
+    }
     if (i.step == Step::Plain) {
       if (m) i.run(*this, i, m);
       ++f.at;
-      if (yielded_) return n;
+      if (interrupted_) [[unlikely]] {
+        if (yielded_) return n;
+        interrupted_ = false;
+        marked = f.frame->unwritten != nullptr;
+      }
       continue;
     }
     switch (i.step) {
@@ -249,6 +258,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         i.collective(*this, &all, 1);
         ++f.at;
         if (yielded_) return n;
+        marked = f.frame->unwritten != nullptr;
         continue;
       }
       if (m != f.lanes) { // lanes whose guard does not hold pass
@@ -290,6 +300,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         }
         f.lanes = through;
         ++f.at;
+        marked = f.frame->unwritten != nullptr;
         if (through == m && !yielded_ && alone && fragments_.empty()) continue;
         return n;
       }

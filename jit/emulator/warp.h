@@ -2,7 +2,7 @@
 #pragma once
 
 #include "partings.h"
-#include "program.h"
+#include "unwritten.h"
 
 #include <memory>
 #include <optional>
@@ -31,11 +31,13 @@ struct Frame {
   std::uint64_t local_base = 0;
   std::unique_ptr<std::array<std::uint64_t, warp_size>> stack; // where each lane's free local memory starts
   std::uint8_t* registers = nullptr;
-  std::vector<std::uint8_t> params; // .param variables, 32 lanes after each other
+  std::vector<std::uint8_t> params;       // .param variables, 32 lanes after each other
+  std::vector<std::uint8_t> param_shadow; // as Region::shadow; empty: all were written
   std::unique_ptr<std::uint8_t[]> storage;
-  Mask carry = 0;                     // CC.CF
-  std::vector<RegisterWatch> watches; // of each 64 bytes of registers, in functions with wgmma
-  int in_flight = 0;                  // wgmma under way with these registers
+  std::unique_ptr<Unwritten> unwritten; // while any register is marked
+  Mask carry = 0;                       // CC.CF
+  std::vector<RegisterWatch> watches;   // of each 64 bytes of registers, in functions with wgmma
+  int in_flight = 0;                    // wgmma under way with these registers
   RegisterWatch& watch(std::uint32_t reg) { return watches[reg / 64]; }
 };
 
@@ -102,12 +104,14 @@ public:
   bool restore_stack(int lane, std::uint64_t to);
   std::uint64_t local_bytes() const { return local_.size() / warp_size; }
   std::vector<std::uint8_t>& local_shadow() { return local_shadow_; }
+  Origins local_origins; // by offset in local_data()
   std::uint8_t* local_data() { return local_.data(); }
 
   // A fragment's barrier opened: it goes on behind it.
   void release(Fragment& f);
   void refresh(); // after fragments changed from outside
-  void yield() { yielded_ = true; }
+  void yield() { yielded_ = interrupted_ = true; }
+  void marked() { interrupted_ = true; }    // its frame has marks (unwritten.h)
   bool yielded() const { return yielded_; } // in its last turn
   bool repeats();                           // it comes back to the state it was in: runs it for a while
   struct FailedTest {
@@ -154,7 +158,7 @@ private:
   std::uint8_t* registers_ = nullptr;
   Frame* frame_ = nullptr;
   Mask all_, alive_; // at first, and now
-  bool ready_ = true, yielded_ = false;
+  bool ready_ = true, yielded_ = false, interrupted_ = false;
   FailedTest failed_test_;
   std::vector<Fragment> fragments_;
   Partings partings_;

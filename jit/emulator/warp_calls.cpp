@@ -122,9 +122,10 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   for (std::size_t k = 0; k < callee.params.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
       const auto l = static_cast<std::uint64_t>(first(rest));
-      std::memcpy(frame->params.data() + l * to + callee.params[k].offset,
-                  caller->params.data() + l * from + arguments[callee.returns.size() + k],
-                  callee.params[k].bytes);
+      const std::uint64_t there = l * to + callee.params[k].offset,
+                          here = l * from + arguments[callee.returns.size() + k];
+      std::memcpy(frame->params.data() + there, caller->params.data() + here, callee.params[k].bytes);
+      pass_unwritten(execution, *caller, here, *frame, there, callee.params[k].bytes);
     }
   part(m, f.lanes & ~m, i);
   if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
@@ -151,9 +152,10 @@ void Warp::leave(Fragment& f, Mask m) {
   for (std::size_t k = 0; k < frame.function->returns.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
       const auto l = static_cast<std::uint64_t>(first(rest));
-      std::memcpy(caller->params.data() + l * to + arguments[k],
-                  frame.params.data() + l * from + frame.function->returns[k].offset,
+      const std::uint64_t there = l * to + arguments[k], here = l * from + frame.function->returns[k].offset;
+      std::memcpy(caller->params.data() + there, frame.params.data() + here,
                   frame.function->returns[k].bytes);
+      pass_unwritten(execution, frame, here, *caller, there, frame.function->returns[k].bytes);
     }
   frame.lanes &= ~m;
   place({caller, frame.return_to, m});

@@ -37,7 +37,7 @@ void copy(Warp& w, const Instruction& i, Mask m) {
   locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, As::Copied);
   // Only what is copied must exist; lanes of one size at a time.
   Mask left = to.lanes;
-  Mask ready = 0;
+  Mask ready = 0, unwritten = 0;
   while (left) {
     const std::uint32_t bytes = wanted[std::countr_zero(left)];
     Mask group = 0;
@@ -52,6 +52,7 @@ void copy(Warp& w, const Instruction& i, Mask m) {
     locate(w, i, group, ptx::Space::Global, bytes, bytes == i.count ? i.count : 1, AccessKind::Read, from,
            As::Copied);
     ready |= from.lanes;
+    unwritten |= tell_unwritten(w, i, from, bytes);
   }
   while (ready) { // a flight for the lanes of each group, mostly one
     const std::uint32_t group = w.copy_group[std::countr_zero(ready)];
@@ -72,7 +73,10 @@ void copy(Warp& w, const Instruction& i, Mask m) {
           shared.shadow.empty() ? nullptr : shared.shadow.data() + (to.host[l] - shared.data);
       const std::uint32_t n = wanted[l];
       if (n) {
-        f->add(to.host[l], from.host[l], n, shadow, l);
+        const Region& source_region = *from.region[l];
+        f->add(to.host[l], from.host[l], n, shadow, l,
+               unwritten >> l & 1 ? source_region.shadow.data() + (from.host[l] - source_region.data)
+                                  : nullptr);
         f->ranges.push_back({AccessKind::Read, from.host[l], n, from.region[l], nullptr, l});
       }
       if (n < i.count) f->add(to.host[l] + n, nullptr, i.count - n, shadow ? shadow + n : nullptr, l);
@@ -133,6 +137,7 @@ void cp(Decoder& d) {
   if (!bytes || (*bytes != 4 && *bytes != 8 && *bytes != 16) || (cache == "cg" && *bytes != 16))
     d.fail("cp.async copies 4, 8 or 16 bytes, and .cg 16");
   Instruction i = d.plain(copy);
+  i.copied = true;
   const Address to = d.address(d.operand(0)), from = d.address(d.operand(1));
   if (to.offset != static_cast<std::int32_t>(to.offset) ||
       from.offset != static_cast<std::int32_t>(from.offset))

@@ -1,5 +1,6 @@
 // Decodes the statements of one function: their opcodes, modifiers and labels.
 #include "decoder.h"
+#include "copies.h"
 #include "speculation.h"
 
 #include <algorithm>
@@ -92,6 +93,7 @@ void Decoder::run() {
   for (const ptx::Statement& s : source_.body) {
     statement_ = &s;
     touched_.clear();
+    uses_.clear();
     first_.push_back(static_cast<std::uint32_t>(to_.code.size()));
     modifiers_.clear();
     std::string_view rest = s.opcode;
@@ -104,6 +106,7 @@ void Decoder::run() {
     if (known == opcodes().end()) fail("the instruction " + quoted(root_) + " is not known to the emulator");
     kind_ = known->second->kind;
     known->second->decode(*this);
+    note_uses();
     if (root_ != "wgmma" && to_.code.size() > first_.back())
       for (RegisterTouch& t : touched_) {
         t.instruction = static_cast<std::uint32_t>(to_.code.size()) - 1;
@@ -122,6 +125,8 @@ void Decoder::run() {
   last.line = statement_ ? statement_->line : source_.line;
   to_.code.push_back(last);
   to_.opcodes.emplace_back("ret");
+  to_.copying.resize(to_.code.size());
+  follow_copies(source_, first_, to_);
   for (const Patch& p : patches_) {
     auto at = find_label(p.label, p.scope);
     if (!at)
@@ -138,6 +143,16 @@ void Decoder::run() {
     load.speculative = true;
     load.scope = to_.code[first_[g.swap + 1] - 1].scope;
   }
+}
+
+void Decoder::note_uses() {
+  if (to_.code.size() == first_.back()) return;
+  to_.copying.resize(to_.code.size());
+  Copying& c = to_.copying.back();
+  c = copying_of(*statement_);
+  c.first_use = static_cast<std::uint32_t>(to_.uses.size());
+  c.uses = static_cast<std::uint32_t>(uses_.size());
+  to_.uses.insert(to_.uses.end(), uses_.begin(), uses_.end());
 }
 
 void Decoder::watch_registers(std::span<const std::uint32_t> registers) {

@@ -163,6 +163,7 @@ private:
   };
   std::optional<Found> find_register(std::string_view name);
   void keep_touches(); // of watched registers only
+  void note_uses();    // of the statement at hand, by its last instruction
   const ptx::Variable* find_variable(std::string_view name) const;
   std::optional<std::size_t> find_label(std::string_view name, int scope) const;
   std::uint32_t place_register(int bits);
@@ -187,6 +188,7 @@ private:
   std::vector<std::uint32_t> first_;   // instruction of each statement
   std::vector<RegisterTouch> touched_; // by the statement at hand, if the function has wgmma
   std::vector<bool> watched_;          // by register / 64
+  std::vector<OperandUse> uses_;       // of the statement at hand
   struct Patch {
     std::size_t instruction;
     std::string_view label;

@@ -14,6 +14,8 @@ template <class M, class R> void load(Warp& w, const Instruction& i, Mask m) {
   addresses(w, i, m, at.address);
   locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
          static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Read, at);
+  if (at.unwritten) [[unlikely]]
+    load_unwritten(w, i, at, sizeof(M), std::is_signed_v<M>);
   const std::uint32_t* registers = w.extras(i);
   for (std::uint32_t k = 0; k < i.count; ++k) {
     R* d = w.reg<R>(registers[k]);
@@ -59,6 +61,8 @@ template <class M, class R> void store(Warp& w, const Instruction& i, Mask m) {
       std::memcpy(at.host[l] + k * sizeof(M), &v, sizeof(M));
     }
   }
+  if (w.frame()->unwritten) [[unlikely]]
+    store_unwritten(w, i, at, sizeof(M));
 }
 
 using U128 = unsigned __int128;

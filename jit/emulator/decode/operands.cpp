@@ -216,6 +216,7 @@ std::uint32_t Decoder::source(const Operand& o, Type type, bool exact) {
     if (have == bits || (!exact && have > bits && bits > 1)) {
       if (o.offset) fail("a register plus a number is an operand of addresses only");
       if (to_.multiplies && have == 32) touched_.push_back({0, r->at, false, std::string(o.name)});
+      if (have > 1) uses_.push_back({r->at, false});
       return r->at;
     }
     fail("the register " + std::string(o.name) + " has " + std::to_string(have) + " bits, and " +
@@ -264,6 +265,7 @@ std::uint32_t Decoder::destination(const Operand& o, int bits, bool exact) {
     fail("the register " + std::string(o.name) + " has " + std::to_string(have) + " bits, and " +
          quoted(statement_->opcode) + " writes " + std::to_string(bits));
   if (to_.multiplies && have == 32) touched_.push_back({0, r->at, true, std::string(o.name)});
+  if (have > 1) uses_.push_back({r->at, true});
   return r->at;
 }
 
@@ -297,6 +299,7 @@ Address Decoder::address(const Operand& o) {
            " bits");
     a.reg = r->at;
     a.offset = base.offset;
+    uses_.push_back({r->at, false});
     return a;
   }
   if (auto s = symbol(base)) return *s;

@@ -31,8 +31,11 @@ void shuffle(Warp& w, const Participant* p, int n) {
   std::uint32_t value[warp_size] = {};
   each_lane(p, n, [&](const Participant& x, int l) { value[l] = x.reg<std::uint32_t>(x.instruction->a)[l]; });
   const Mask present = together(p, n);
+  int source[warp_size] = {};
+  bool unwritten = false;
   each_lane(p, n, [&](const Participant& x, int l) {
     const Instruction& i = *x.instruction;
+    unwritten |= x.frame->unwritten != nullptr;
     const std::uint32_t b = x.reg<std::uint32_t>(i.b)[l] & 31, c = x.reg<std::uint32_t>(i.c)[l];
     const int clamp = static_cast<int>(c & 31), segment = static_cast<int>(c >> 8 & 31);
     const int highest = (l & segment) | (clamp & ~segment), lowest = l & segment;
@@ -62,8 +65,10 @@ void shuffle(Warp& w, const Participant* p, int n) {
                         "reads lane " + std::to_string(from) +
                             ", which does not take part: the result is undefined");
     x.reg<std::uint32_t>(i.d)[l] = value[from];
+    source[l] = from;
     if (i.extra != no_register) set_bit(*x.reg<Mask>(i.extra), l, inside);
   });
+  if (unwritten) shuffle_unwritten(p, n, source);
 }
 
 void shfl(Decoder& d) {

@@ -159,7 +159,9 @@ private:
               Fault::OutOfBounds);
         return false;
       }
-      if (!shared.shadow.empty()) unwritten |= std::memchr(shared.shadow.data() + offset, 0, 16) != nullptr;
+      if (!shared.shadow.empty())
+        for (int b = 0; b < 16; ++b)
+          unwritten |= shared.shadow[offset + static_cast<std::size_t>(b)] != 1;
       if (!shared.landing.empty())
         for (std::uint64_t g = offset / Region::granule; g <= (offset + 15) / Region::granule; ++g)
           landing |= shared.landing[g] != 0;

@@ -53,9 +53,7 @@ struct Machine : test::Machine {
           emulator::Options o;
           o.arch = arch.substr(0, arch.find(' '));
           o.seed = seed;
-          o.checks.races = true;
-          o.checks.uninitialised =
-              arch.find("-G") == std::string::npos; // which copies padding through local memory
+          o.checks = emulator::Checks::all();
           return o;
         }()),
         module(programs(arch)), optimised(arch.find("-G") == std::string::npos) {}
