@@ -71,7 +71,7 @@ void print_row(const Row& r, const std::vector<std::string>& columns) {
 std::vector<Mean> summarise(const std::vector<Row>& rows) {
   std::vector<std::pair<std::string, int>> order;
   std::map<std::pair<std::string, int>, std::vector<const Row*>> parts;
-  std::map<std::tuple<std::string, std::string>, double> alone; // seconds on one thread
+  std::map<std::pair<std::string, std::string>, double> alone; // seconds on one thread
   for (const Row& r : rows) {
     if (r.threads == 1) alone[{r.name, r.dtype}] = r.seconds;
     if (r.mean.empty()) continue;
@@ -81,12 +81,16 @@ std::vector<Mean> summarise(const std::vector<Row>& rows) {
   }
   std::vector<Mean> means;
   for (const auto& key : order) {
-    means.push_back(mean_of(key.first, key.second, parts[key]));
+    Mean mean = mean_of(key.first, key.second, parts[key]);
     GeometricMean speedup;
     for (const Row* r : parts[key])
-      if (auto one = alone.find({r->name, r->dtype}); r->threads > 1 && one != alone.end())
-        speedup.add(one->second / r->seconds);
-    means.back().speedup = speedup.value();
+      if (auto one = alone.find({r->name, r->dtype}); r->threads > 1 && one != alone.end()) {
+        double x = one->second / r->seconds;
+        speedup.add(x);
+        mean.worst_speedup = mean.worst_speedup == 0 ? x : std::min(mean.worst_speedup, x);
+      }
+    mean.speedup = speedup.value();
+    means.push_back(std::move(mean));
   }
   std::stable_sort(means.begin(), means.end(), [&](const Mean& a, const Mean& b) {
     auto first = [&](const Mean& m) {
@@ -123,14 +127,15 @@ void print_rows(const std::vector<Row>& rows) {
 
 void print_summary(const std::vector<Mean>& means) {
   if (means.empty()) return;
-  fmt::print("\n{:<34} {:>2} {:>5} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>8}\n", "geometric means", "on",
-             "rows", "ratio", "least", "< 0.95", "of limit", "least", ">= 0.97", "speedup");
+  fmt::print("\n{:<34} {:>2} {:>4} {:>7} {:>5} {:>6} {:>9} {:>5} {:>7} {:>8} {:>5}\n", "geometric means",
+             "on", "rows", "ratio", "least", "< 0.95", "of limit", "least", ">= 0.97", "speedup", "least");
   auto number = [](double x) { return x > 0 ? fmt::format("{:.2f}", x) : ""; };
   for (const Mean& m : means)
-    fmt::print("{:<34} {:>2} {:>5} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>8}  {}\n", m.name, m.threads,
+    fmt::print("{:<34} {:>2} {:>4} {:>7} {:>5} {:>6} {:>9} {:>5} {:>7} {:>8} {:>5}  {}\n", m.name, m.threads,
                m.rows, number(m.ratio), number(m.worst_ratio), m.compared ? fmt::format("{}", m.behind) : "",
                number(m.share), number(m.worst_share), m.share > 0 ? fmt::format("{}", m.reached) : "",
-               number(m.speedup), m.compared > 1 ? "least: " + m.worst_name : "");
+               number(m.speedup), number(m.worst_speedup),
+               m.compared > 1 ? "least ratio: " + m.worst_name : "");
 }
 
 nlohmann::ordered_json to_json(const Mean& m) {
@@ -146,7 +151,8 @@ nlohmann::ordered_json to_json(const Mean& m) {
           {"limit_share", m.share},
           {"worst_limit_share", m.worst_share},
           {"reached_097", m.reached},
-          {"speedup", m.speedup}};
+          {"speedup", m.speedup},
+          {"worst_speedup", m.worst_speedup}};
 }
 
 } // namespace benchmarks

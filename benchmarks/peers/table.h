@@ -17,10 +17,10 @@ struct Mean {
   double ratio = 0, worst_ratio = 0; // to the best peer at each row: geometric mean, and the least
   std::string worst_name = {};
   std::string limit = {};
-  double share = 0, worst_share = 0; // of the limit, likewise
-  int reached = 0;                   // rows at 0.97 of it or more
-  int behind = 0;                    // rows below 0.95 of the best peer that have not reached the limit
-  double speedup = 0;                // over one thread, geometric mean; 0: not measured
+  double share = 0, worst_share = 0;     // of the limit, likewise
+  int reached = 0;                       // rows at 0.97 of it or more
+  int behind = 0;                        // rows below 0.95 of the best peer that have not reached the limit
+  double speedup = 0, worst_speedup = 0; // over one thread: geometric mean, and the least; 0: not measured
 };
 
 std::vector<Mean> summarise(const std::vector<Row>& rows);
