@@ -163,6 +163,10 @@ struct Function {
     std::uint64_t offset = 0, bytes = 0;
   };
   std::vector<Param> returns, params;
+  struct StackCopy { // of a parameter whose address is taken: that is one of local memory
+    std::uint64_t from = 0, to = 0, bytes = 0;
+  };
+  std::vector<StackCopy> stack_copies;
   std::vector<std::string> opcodes;   // of each instruction, for reports
   std::vector<RegisterTouch> touches; // by instruction
   std::vector<Copying> copying;       // of each instruction

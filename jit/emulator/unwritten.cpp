@@ -325,7 +325,7 @@ void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint3
         const auto [origins, key] = kept_at(w, at, l, k * bytes + b);
         if (const auto known = origins->find(key); known != origins->end()) {
           origin = known->second;
-          origin.padding |= here.padding;
+          if (here.kind != Region::Kind::Param) origin.padding = here.padding; // calls pass them in pieces
         }
       }
       if (extends) v = extended(v, 8 * bytes, 128);

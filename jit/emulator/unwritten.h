@@ -39,7 +39,7 @@ struct Origin {
   std::uint64_t address = 0;
   std::uint8_t bytes = 0, first = 0; // of the load, and the first of them that nothing wrote
   Region::Kind kind = Region::Kind::Global;
-  bool padding = false; // beside bytes that were written
+  bool padding = false; // beside bytes that were written, where it was loaded last
 };
 // Of bytes that were copied, by address / 4.
 using Origins = std::unordered_map<std::uint64_t, Origin>;

@@ -141,6 +141,7 @@ private:
   void call(Fragment& f, const Instruction& i, const Function& callee, Mask lanes);
   void call_indirectly(Fragment& f, const Instruction& i, Mask lanes);
   void grow_local(std::uint64_t bytes);
+  void copy_to_stack(const Frame& f, const Function::StackCopy& c, int lane);
   void forget_local(int lane, std::uint64_t offset, std::uint64_t bytes);
   void leave(Fragment& f, Mask lanes);
   void wait_at(Fragment& f, int barrier);

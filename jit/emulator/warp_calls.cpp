@@ -78,6 +78,22 @@ void Warp::forget_local(int lane, std::uint64_t offset, std::uint64_t bytes) {
   }
 }
 
+// A parameter of a lane whose address the function takes.
+void Warp::copy_to_stack(const Frame& f, const Function::StackCopy& c, int lane) {
+  const std::uint64_t from = static_cast<std::uint64_t>(lane) * f.function->param_bytes + c.from;
+  for (std::uint64_t b = 0; b < c.bytes; ++b) {
+    std::uint8_t* to = local(lane, f.local_base + c.to + b);
+    *to = f.params[from + b];
+    if (local_shadow_.empty()) continue;
+    const auto at = static_cast<std::uint64_t>(to - local_.data());
+    local_shadow_[at] = f.param_shadow.empty() ? 1 : f.param_shadow[from + b];
+    if (local_shadow_[at] != copied_unwritten) continue;
+    const auto known =
+        execution.origins.find(reinterpret_cast<std::uintptr_t>(f.params.data() + from + b) / 4);
+    if (known != execution.origins.end()) local_origins[at / 4] = known->second;
+  }
+}
+
 std::uint64_t Warp::stack(int lane) const {
   return frame_->stack ? (*frame_->stack)[static_cast<std::size_t>(lane)] : stack_start(*frame_);
 }
@@ -128,6 +144,9 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
       pass_unwritten(execution, *caller, here, *frame, there, callee.params[k].bytes);
     }
   part(m, f.lanes & ~m, i);
+  for (const Function::StackCopy& c : callee.stack_copies)
+    for (Mask rest = m; rest; rest &= rest - 1)
+      copy_to_stack(*frame, c, first(rest));
   if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
   f.frame = frame;
   f.lanes = m;

@@ -170,6 +170,8 @@ private:
   std::optional<std::uint32_t> special(std::string_view name, int& bits);
   // The value of a variable's or function's name as an operand.
   std::optional<Address> symbol(const Operand& o);
+  // The address of a function's parameter, if that is what it names.
+  std::optional<Address> parameter_address(const Operand& o);
   void layout_params();
 
   ProgramBuilder& builder_;

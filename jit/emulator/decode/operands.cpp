@@ -180,6 +180,25 @@ std::optional<Address> Decoder::symbol(const Operand& o) {
   return a;
 }
 
+// mov of the parameter of a function (not of a kernel): it is copied into local memory when called.
+std::optional<Address> Decoder::parameter_address(const Operand& o) {
+  const ptx::Variable* v = find_variable(o.name);
+  if (source_.entry || !v || v < source_.params.data() || v >= source_.params.data() + source_.params.size())
+    return std::nullopt;
+  auto [at, fresh] = local_.try_emplace(v, 0);
+  if (fresh) {
+    const std::uint64_t align = std::min<std::uint64_t>(v->align, 32);
+    at->second = (to_.local_bytes + align - 1) / align * align;
+    to_.local_bytes = at->second + v->bytes;
+    to_.stack_copies.push_back({params_.at(v), at->second, v->bytes});
+  }
+  Address a;
+  a.offset = o.offset;
+  a.space = Space::Local;
+  a.reg = constant(at->second, 64, true);
+  return a;
+}
+
 std::optional<std::uint32_t> Decoder::special(std::string_view name, int& bits) {
   const SpecialRegister* s = special_register(name);
   if (!s) return std::nullopt;
@@ -237,7 +256,9 @@ std::uint32_t Decoder::source(const Operand& o, Type type, bool exact) {
     emit_hidden(i);
     return i.d;
   }
-  if (auto a = symbol(o)) {
+  auto a = parameter_address(o);
+  if (!a) a = symbol(o);
+  if (a) {
     if (bits != 64 && bits != 32) fail("an address has 32 or 64 bits");
     Instruction i;
     i.run = bits == 64 ? add_offset64 : add_offset32;

@@ -161,3 +161,40 @@ DONE: ld.local.u32 %v2, [%y0]; st.param.b32 [r], %v2; ret; }
       CHECK(run.out[t] == t);
   }
 }
+
+TEST_CASE("the address of a function's parameter is one of local memory", "[emulator]") {
+  // Two words, of which the function changes one by its address; recursion has a copy for each call.
+  const std::string function = R"(
+.func (.param .b32 r) picked(.param .align 8 .b8 pair[16], .param .b32 depth)
+{
+  .reg .b32 %v<8>; .reg .b64 %a<4>; .reg .pred %p;
+  mov.b64 %a0, pair; ld.param.b32 %v0, [depth]; and.b32 %v1, %v0, 1; mad.wide.u32 %a1, %v1, 4, %a0;
+  ld.local.b32 %v2, [%a1]; add.u32 %v2, %v2, 10; st.local.b32 [%a1], %v2;
+  cvta.local.u64 %a2, %a0; ld.v2.b32 {%v3, %v4}, [%a2];
+  setp.eq.u32 %p, %v0, 0; @%p bra DONE;
+  { .param .align 8 .b8 next[16]; .param .b32 less; .param .b32 got;
+    st.param.v2.b32 [next], {%v3, %v4}; sub.u32 %v0, %v0, 1; st.param.b32 [less], %v0;
+    call (got), picked, (next, less); ld.param.b32 %v5, [got]; }
+  ld.local.v2.b32 {%v3, %v4}, [%a0]; add.u32 %v3, %v3, %v5;
+DONE:
+  mad.lo.u32 %v3, %v4, 1000, %v3; st.param.b32 [r], %v3; ret;
+}
+)";
+  const std::string body = R"(
+{ .param .align 8 .b8 pair[16]; .param .b32 depth; .param .b32 got;
+  add.u32 %r1, %r0, 1; st.param.v2.b32 [pair], {%r0, %r1}; and.b32 %r2, %r0, 3; st.param.b32 [depth], %r2;
+  call (got), picked, (pair, depth); ld.param.b32 %r9, [got]; }
+st.global.b32 [%x0], %r9;)";
+  hopper_module(small_module(body, function));
+  const auto run = run_small(body, 64, {.checks = emulator::Checks::all()}, function);
+  INFO(run.report.text());
+  REQUIRE(run.report.ok());
+  for (std::uint32_t t = 0; t < 64; ++t) {
+    std::uint32_t pair[2] = {t, t + 1}, sum = 0;
+    for (std::uint32_t depth = (t & 3) + 1; depth-- > 0;) {
+      pair[depth & 1] += 10;
+      sum += pair[0] + 1000 * pair[1];
+    }
+    CHECK(run.out[t] == sum);
+  }
+}

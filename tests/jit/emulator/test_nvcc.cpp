@@ -412,3 +412,43 @@ TEST_CASE("nvcc: atomics made of compare-and-swaps are no races, as long as nobo
     }
   });
 }
+
+TEST_CASE("nvcc: padding is copied, and what is missed is told", "[emulator]") {
+  on_each([](Machine& m, std::mt19937_64& random) {
+    std::vector<float> x(64);
+    for (float& v : x)
+      v = static_cast<float>(random() % 1000000);
+    auto dx = m.upload(x, "x"), best = m.room<float>(6, "best");
+    m.run("best", 1, 64, {dx, best});
+    const auto found = m.download<float>(best, 6);
+    CHECK(found[0] == *std::max_element(x.begin(), x.end()));
+    CHECK(found[2] == *std::max_element(x.begin(), x.begin() + 32));
+    CHECK(found[4] == *std::max_element(x.begin() + 32, x.end()));
+
+    auto kept = m.room<char>(32 * 160, "kept"), copied = m.room<char>(32 * 160, "copied"),
+         out = m.room<float>(32, "out");
+    m.run("nested", 1, 32, {kept, copied, out});
+    const auto sums = m.download<float>(out, 32);
+    for (std::uint32_t t = 0; t < 32; ++t)
+      CHECK(sums[t] == static_cast<float>(4 * (31 - (t ^ 1)) + 8 + ((t ^ 1) == 7)));
+
+    auto from = m.room<float>(128, "from"), to = m.room<float>(128, "to");
+    m.run("grouped_copy", 1, 64, {from, to});
+    const auto reversed = m.download<float>(to, 128);
+    for (std::size_t t = 0; t < 64; ++t)
+      CHECK(reversed[2 * t] == static_cast<float>(63 - t));
+
+    auto missed = m.room<float>(128, "missed");
+    const std::uint64_t words[] = {missed};
+    const auto report = m.gpu.launch(m.module, "missed", {.block = {64}}, words);
+    INFO(report.text());
+    REQUIRE(report.findings.size() == 2);
+    for (const auto& f : report.findings) {
+      CHECK(f.fault == emulator::Fault::Uninitialised);
+      CHECK(f.times == 1);
+      CHECK(f.message.find("programs.cu:") != std::string::npos);
+    }
+    CHECK(report.findings[0].thread[0] == 4);
+    CHECK(report.findings[1].thread[0] == 6);
+  });
+}

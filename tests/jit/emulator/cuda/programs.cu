@@ -330,3 +330,89 @@ extern "C" __global__ void swaps_and_tells(int* word, int* guesses) { // what it
   } while (assumed != old);
   guesses[blockIdx.x * blockDim.x + threadIdx.x] = guess;
 }
+
+// Structures with padding, which is copied with them.
+struct Best {
+  float value;
+  char index;
+};
+extern "C" __global__ void best(const float* x, Best* out) { // by shared memory, and by shuffles
+  __shared__ Best s[64];
+  const int t = threadIdx.x;
+  Best m;
+  m.value = x[t];
+  m.index = (char)t;
+  s[t] = m;
+  __syncthreads();
+  for (int k = 32; k; k >>= 1) {
+    if (t < k) {
+      Best a = s[t], b = s[t + k];
+      s[t] = a.value > b.value ? a : b;
+    }
+    __syncthreads();
+  }
+  auto tile = cg::tiled_partition<32>(cg::this_thread_block());
+  m = cg::reduce(tile, m, [](Best a, Best b) { return a.value > b.value ? a : b; });
+  if (t % 32 == 0) out[1 + t / 32] = m;
+  if (t == 0) out[0] = s[0];
+}
+struct Wide {
+  double d;
+  char c;
+};
+struct __align__(16) Three {
+  float x, y, z;
+};
+struct Nested {
+  Wide w;
+  Three t;
+  char c;
+  short many[50];
+};
+__device__ __noinline__ Nested changed(Nested n, int t) {
+  n.many[t % 50] += 1;
+  return n;
+}
+extern "C" __global__ void nested(Nested* kept, Nested* copied, float* out) {
+  __shared__ Nested s[32];
+  const int t = threadIdx.x;
+  Nested n;
+  n.w.d = t;
+  n.w.c = (char)t;
+  n.t.x = n.t.y = n.t.z = (float)t;
+  n.c = 1;
+  for (int i = 0; i < 50; ++i)
+    n.many[i] = (short)i;
+  s[t] = n;
+  __syncwarp();
+  n = changed(s[31 - t], t);
+  kept[t] = n;
+  __syncwarp();
+  copied[t] = kept[t ^ 1];
+  Three three = copied[t].t;
+  out[t] = (float)copied[t].w.d + three.x + three.y + three.z + copied[t].c + copied[t].many[7];
+}
+extern "C" __global__ void grouped_copy(Best* kept, Best* copied) { // cooperative groups' memcpy_async
+  __shared__ Best s[64];
+  auto block = cg::this_thread_block();
+  Best b;
+  b.value = threadIdx.x;
+  b.index = 3;
+  kept[threadIdx.x] = b;
+  block.sync();
+  cg::memcpy_async(block, s, kept, sizeof(Best) * 64);
+  cg::wait(block);
+  copied[threadIdx.x] = s[63 - threadIdx.x];
+}
+extern "C" __global__ void missed(float* out) { // an element that nobody wrote, and its padding's neighbour
+  __shared__ float s[64];
+  __shared__ Best b[64];
+  const int t = threadIdx.x;
+  if (t != 5) s[t] = t;
+  if (t != 7) b[t].value = t;
+  b[t].index = 1;
+  __syncthreads();
+  out[t] = s[t ^ 1];
+  Best x = b[t ^ 1];
+  out[64 + t] = x.value;
+}
