@@ -7,14 +7,17 @@ namespace kiln::cpu {
 
 // One per worker and launch. `arguments` is laid out as dsl/ir/arguments.h says.
 struct LaunchContext {
-  std::int64_t grid[8];      // programs along each axis, 1 beyond the grid's rank
-  char* scratch;             // this worker's scratch: scratch_bytes, aligned to 64
-  std::int64_t* stop;        // set nonzero by a failed assert: programs not yet started do not run
-  void* launch;              // the runtime's own, for the hooks
+  std::int64_t grid[8]; // programs along each axis, 1 beyond the grid's rank
+  std::int64_t
+      group[8];       // programs of a group along each axis; 1 but where the kernel's MacroTile allows more
+  char* scratch;      // this worker's scratch: scratch_bytes, aligned to 64
+  std::int64_t* stop; // set nonzero by a failed assert: programs not yet started do not run
+  void* launch;       // the runtime's own, for the hooks
   std::int64_t stream_bytes; // a launch that writes at least this many bytes bypasses the cache
 };
 
-// Runs programs [begin, end) in row-major order of the grid.
+// Runs groups [begin, end) in row-major order of the grid of groups. There are cdiv(grid[i], group[i]) along
+// axis i; where all groups are of one program, these are programs.
 using EntryPoint = void (*)(const std::uint64_t* arguments, const LaunchContext* context, std::int64_t begin,
                             std::int64_t end);
 

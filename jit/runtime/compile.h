@@ -4,6 +4,7 @@
 #include <kiln/dsl/ir/expectations.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/engine.h>
+#include <kiln/jit/cpu/product_loop.h>
 #include <kiln/jit/runtime/cost.h>
 #include <kiln/jit/runtime/device.h>
 
@@ -34,6 +35,7 @@ struct CompiledKernel {
   // On the CPU:
   std::shared_ptr<cpu::LoadedCode> code;
   std::int64_t scratch_bytes = 0; // per worker
+  cpu::MacroTile macro;           // how programs are grouped
   // On a CUDA device:
   std::shared_ptr<const cuda::KernelCode> cuda;
   // On an emulated device:

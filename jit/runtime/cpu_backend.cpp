@@ -62,6 +62,7 @@ private:
   void link(std::span<const char> object, CompiledKernel& into) const {
     // Debuggers and profilers show this name: variants of a kernel differ in it.
     std::string config = c_.config.to_string();
+    into.macro = cpu::macro_tile(*c_.lowered);
     into.code = cpu::load_object(object, c_.lowered->name + (config.empty() ? "" : "[" + config + "]"));
   }
 

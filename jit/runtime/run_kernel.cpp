@@ -14,7 +14,7 @@ namespace kiln::detail {
 
 namespace {
 
-// Programs are handed to threads in portions of about this length.
+// Groups of programs are handed to threads in portions of about this length.
 constexpr double portion_ns = 5000;
 
 // What is larger than the outermost cache has left it before anybody reads it.
@@ -39,7 +39,7 @@ void fail(SharedLaunch& launch, std::exception_ptr error) {
   std::atomic_ref(launch.state.stop).store(1, std::memory_order_relaxed);
 }
 
-void run_programs(void* shared, std::int64_t begin, std::int64_t end, int) noexcept {
+void run_groups(void* shared, std::int64_t begin, std::int64_t end, int) noexcept {
   auto& launch = *static_cast<SharedLaunch*>(shared);
   if (std::atomic_ref(launch.state.stop).load(std::memory_order_relaxed)) return;
   cpu::LaunchContext context = launch.context;
@@ -65,19 +65,26 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   launch.context.stop = &launch.state.stop;
   launch.context.launch = &launch.state;
   launch.context.stream_bytes = stream_bytes();
-  std::int64_t programs = 1;
   std::fill(std::begin(launch.context.grid), std::end(launch.context.grid), 1);
+  std::int64_t programs = 1;
   for (int i = 0; i < rank; ++i)
     programs *= launch.context.grid[i] = grid[i];
-  double ns = code.cost.program_ns(launch.arguments);
-  if (programs == 1 || ns * static_cast<double>(programs) < inline_ns) {
-    run_programs(&launch, 0, programs, 0);
+  const double ns = code.cost.program_ns(launch.arguments);
+  auto& pool = ThreadPool::shared();
+  const bool here = programs == 1 || ns * static_cast<double>(programs) < inline_ns;
+  const auto group = cpu::choose_group(code.macro, launch.context.grid, here ? 1 : pool.size());
+  std::copy(group.begin(), group.end(), launch.context.group);
+  std::int64_t groups = 1;
+  for (int i = 0; i < rank; ++i)
+    groups *= (grid[i] + group[static_cast<std::size_t>(i)] - 1) / group[static_cast<std::size_t>(i)];
+  if (here) {
+    run_groups(&launch, 0, groups, 0);
   } else {
-    // The pool's own choice, unless programs are so short that handing them out would cost more.
-    auto& pool = ThreadPool::shared();
-    std::int64_t fair = std::max<std::int64_t>(1, programs / (32 * std::int64_t{pool.size()}));
-    auto portion = static_cast<std::int64_t>(std::min(portion_ns / std::max(ns, 1.0), 1e6));
-    pool.parallel_for(programs, run_programs, &launch, std::max(fair, portion));
+    // The pool's own choice, unless groups are so short that handing them out would cost more.
+    const double group_ns = ns * static_cast<double>(programs) / static_cast<double>(groups);
+    std::int64_t fair = std::max<std::int64_t>(1, groups / (32 * std::int64_t{pool.size()}));
+    auto portion = static_cast<std::int64_t>(std::min(portion_ns / std::max(group_ns, 1.0), 1e6));
+    pool.parallel_for(groups, run_groups, &launch, std::max(fair, portion));
   }
   if (launch.state.error) std::rethrow_exception(launch.state.error);
 }

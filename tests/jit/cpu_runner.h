@@ -9,6 +9,7 @@
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/engine.h>
 #include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/cpu/product_loop.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ struct CpuKernel {
   std::unique_ptr<ir::Kernel> lowered;
   std::shared_ptr<cpu::LoadedCode> code;
   std::int64_t scratch_bytes = 0;
+  cpu::MacroTile macro;
 
   CpuKernel(const ir::Kernel& recorded, const Config& config, std::vector<LayoutClass> layouts = {},
             cpu::CompileOptions options = {}, const cpu::Target& target = cpu::host_target()) {
@@ -33,14 +35,15 @@ struct CpuKernel {
     auto object = cpu::compile(*lowered, target, options);
     if (std::getenv("KILN_TEST_SHOW")) std::fputs(object.llvm_after.c_str(), stderr);
     scratch_bytes = object.scratch_bytes;
+    macro = cpu::macro_tile(*lowered);
     code = cpu::load_object(object.object, lowered->name);
   }
 
-  // All programs on this thread, `chunk` in a call; throws what an assert reported. Scratch starts out full
-  // of `poison`, which nothing may depend on. Stores bypass the cache where they may, unless `stream_bytes`
-  // is larger.
+  // All programs on this thread, grouped as for `threads`, `chunk` groups in a call; throws what an assert
+  // reported. Scratch starts out full of `poison`, which nothing may depend on. Stores bypass the cache where
+  // they may, unless `stream_bytes` is larger.
   void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid, unsigned char poison = 0xCD,
-           std::int64_t chunk = std::int64_t{1} << 40, std::int64_t stream_bytes = 0) const {
+           std::int64_t chunk = std::int64_t{1} << 40, std::int64_t stream_bytes = 0, int threads = 1) const {
     cpu::LaunchContext context{};
     context.stream_bytes = stream_bytes;
     cpu::LaunchState state;
@@ -49,7 +52,11 @@ struct CpuKernel {
     for (auto& g : context.grid)
       g = 1;
     for (std::size_t i = 0; i < grid.size(); ++i)
-      context.grid[i] = grid[i], programs *= grid[i];
+      context.grid[i] = grid[i];
+    const auto group = cpu::choose_group(macro, context.grid, threads);
+    std::copy(group.begin(), group.end(), context.group);
+    for (std::size_t i = 0; i < grid.size(); ++i)
+      programs *= (grid[i] + group[i] - 1) / group[i];
     auto bytes = static_cast<std::size_t>((scratch_bytes + 127) / 64 * 64);
     std::unique_ptr<char, decltype(&std::free)> scratch(static_cast<char*>(std::aligned_alloc(64, bytes)),
                                                         &std::free);

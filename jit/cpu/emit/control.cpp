@@ -142,6 +142,7 @@ void KernelEmitter::forward_dots(const ir::Region& region, int first_arg) {
 }
 
 void KernelEmitter::emit_for(const ir::Op& op) {
+  if (auto product = product_loop(op, plan_, naturals_)) return emit_product_loop(*product);
   flush();
   const ir::Region& region = *op.region();
   enter_carried(op, 3, region);

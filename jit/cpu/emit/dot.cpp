@@ -8,6 +8,54 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
+KernelEmitter::Matrix KernelEmitter::buffer_matrix(const Buffer& buffer) {
+  Matrix m;
+  m.pointer = buffer.pointer;
+  for (std::size_t a = 0; a < buffer.extents.size(); ++a) {
+    m.strides.push_back(b_.getInt64(static_cast<std::uint64_t>(buffer.strides[a])));
+    m.valid.push_back(b_.getInt64(static_cast<std::uint64_t>(buffer.extents[a])));
+  }
+  if (buffer.strides.back() == 1) m.known = DotStrides::UnitInner;
+  return m;
+}
+
+// The memory that a plain load of a view reads, of which `extents` are wanted along the axes of its tile: so
+// much as lies inside the view, if no offset is negative. Axis i of the matrix is axis order[i] of the tile.
+KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& load, const std::vector<std::size_t>& order,
+                                                 const Values& extents) {
+  ViewFacts& view = facts(load.operand(0));
+  const int last = load.operand(0)->type.view_rank - 1;
+  const bool unit = load.operand(0)->type.layout != LayoutClass::Any;
+  const auto& axes = load.integers("axes");
+  auto offsets = load.view_offsets();
+  auto stride_of = [&](std::size_t axis) -> Value* {
+    return unit && static_cast<int>(axis) == last ? b_.getInt64(1) : view.strides[axis];
+  };
+  Matrix m;
+  Value* start = b_.getInt64(0);
+  Value* dropped_outside = b_.getFalse();
+  for (std::size_t a = 0; a < offsets.size(); ++a) {
+    Value* offset = scalar(offsets[a]);
+    start = b_.CreateAdd(start, b_.CreateMul(offset, stride_of(a)));
+    if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) == axes.end())
+      dropped_outside = b_.CreateOr(dropped_outside, b_.CreateICmpUGE(offset, view.extents[a]));
+  }
+  m.pointer = b_.CreateGEP(memory_type(context_, load.result()->type.dtype), view.data, start);
+  for (std::size_t t : order) {
+    auto axis = static_cast<std::size_t>(axes[t]);
+    m.strides.push_back(stride_of(axis));
+    Value* room = b_.CreateSub(view.extents[axis], scalar(offsets[axis]));
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, extents[t]);
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
+    m.valid.push_back(b_.CreateSelect(dropped_outside, b_.getInt64(0), room));
+  }
+  const bool contiguous = unit && axes.back() == last;
+  if (contiguous && order.back() == axes.size() - 1) m.known = DotStrides::UnitInner;
+  if (contiguous && order.size() >= 2 && order[order.size() - 2] == axes.size() - 1)
+    m.known = DotStrides::UnitOuter;
+  return m;
+}
+
 // The memory behind a dot's operand. A plain load of a view is used in place, with the extents that lie
 // inside the view; anything else, and offsets before the view's start, is put into scratch first.
 KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
@@ -22,59 +70,27 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
       a = static_cast<std::size_t>(permutation[a]);
     source = source->def->operand(0);
   }
-  auto in_buffer = [&](const Buffer& buffer) {
-    Matrix m;
-    m.pointer = buffer.pointer;
-    for (std::size_t a = 0; a < buffer.extents.size(); ++a) {
-      m.strides.push_back(b_.getInt64(static_cast<std::uint64_t>(buffer.strides[a])));
-      m.valid.push_back(b_.getInt64(static_cast<std::uint64_t>(buffer.extents[a])));
-    }
-    if (buffer.strides.back() == 1) m.known = DotStrides::UnitInner;
-    return m;
-  };
   bool plain = source->def && source->def->is(Opcode::ViewLoad) && !plan_.has_buffer(source) &&
                !source->def->mask() && !source->def->other();
-  if (!plain) return in_buffer(materialize(v));
+  if (!plain) return buffer_matrix(materialize(v));
 
   const ir::Op& load = *source->def;
-  ViewFacts& view = facts(load.operand(0));
-  int last = load.operand(0)->type.view_rank - 1;
-  bool unit = load.operand(0)->type.layout != LayoutClass::Any;
   const auto& axes = load.integers("axes");
-  auto offsets = load.view_offsets();
-  auto extents = extents_of(source->type);
-  Matrix m;
-  Value* start = b_.getInt64(0);
-  Value* before = b_.getFalse();
-  Value* dropped_outside = b_.getFalse();
-  for (std::size_t a = 0; a < offsets.size(); ++a) {
-    Value* offset = scalar(offsets[a]);
-    Value* stride = unit && static_cast<int>(a) == last ? b_.getInt64(1) : view.strides[a];
-    start = b_.CreateAdd(start, b_.CreateMul(offset, stride));
-    if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) == axes.end())
-      dropped_outside = b_.CreateOr(dropped_outside, b_.CreateICmpUGE(offset, view.extents[a]));
-    else
-      before = b_.CreateOr(before, b_.CreateICmpSLT(offset, b_.getInt64(0)));
-  }
-  m.pointer = b_.CreateGEP(memory_type(context_, v->type.dtype), view.data, start);
-  std::vector<Value*> strides, valid;
-  for (std::size_t t = 0; t < axes.size(); ++t) {
-    auto axis = static_cast<std::size_t>(axes[t]);
-    strides.push_back(unit && axes[t] == last ? b_.getInt64(1) : view.strides[axis]);
-    Value* room = b_.CreateSub(view.extents[axis], scalar(offsets[axis]));
-    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room,
-                                    b_.getInt64(static_cast<std::uint64_t>(extents[t])));
-    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
-    valid.push_back(b_.CreateSelect(dropped_outside, b_.getInt64(0), room));
-  }
-  for (std::size_t a : order)
-    m.strides.push_back(strides[a]), m.valid.push_back(valid[a]);
-  if (unit && axes.back() == last && order.back() == axes.size() - 1) m.known = DotStrides::UnitInner;
-  if (unit && axes.back() == last && order.size() >= 2 && order[order.size() - 2] == axes.size() - 1)
-    m.known = DotStrides::UnitOuter;
+  Values extents;
+  for (std::int64_t extent : extents_of(source->type))
+    extents.push_back(b_.getInt64(static_cast<std::uint64_t>(extent)));
+  Matrix m = view_matrix(load, order, extents);
 
   // A tile that begins before the view has its first elements outside, which strides cannot express.
-  if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(before); constant && constant->isZero()) return m;
+  Value* before = nullptr;
+  auto offsets = load.view_offsets();
+  for (std::int64_t axis : axes) {
+    const ir::Value* offset = offsets[static_cast<std::size_t>(axis)];
+    if (naturals_.count(offset)) continue;
+    Value* negative = b_.CreateICmpSLT(scalar(offset), b_.getInt64(0));
+    before = before ? b_.CreateOr(before, negative) : negative;
+  }
+  if (!before) return m;
   Buffer copy = make_buffer(source->type);
   emit_if(b_, before, [&] {
     Root root{Root::Kind::Fill, source};
@@ -85,8 +101,7 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     m.strides[i] = b_.CreateSelect(before, b_.getInt64(static_cast<std::uint64_t>(copy.strides[order[i]])),
                                    m.strides[i]);
-    m.valid[i] =
-        b_.CreateSelect(before, b_.getInt64(static_cast<std::uint64_t>(extents[order[i]])), m.valid[i]);
+    m.valid[i] = b_.CreateSelect(before, extents[order[i]], m.valid[i]);
   }
   return m;
 }
@@ -94,10 +109,8 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
 void KernelEmitter::emit_dot(const ir::Op& op) {
   flush();
   locate(op);
-  const ir::Value *a = op.operand(0), *bv = op.operand(1);
-  auto a_extents = extents_of(a->type), b_extents = extents_of(bv->type);
-  std::size_t rank = a_extents.size(), batch = rank - 2;
-  DType accumulator_dtype = dot_accumulator(a->type.dtype, bv->type.dtype);
+  const ir::Value *a = op.operand(0), *b = op.operand(1);
+  DType accumulator_dtype = dot_accumulator(a->type.dtype, b->type.dtype);
   const ir::Value* result = op.result();
   bool converts = result->type.dtype != accumulator_dtype;
 
@@ -110,42 +123,47 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   if (in_place) buffers_[result] = c;
   const ir::Value* initial = op.num_operands() == 3 ? op.operand(2) : nullptr;
 
-  Matrix ma = operand_matrix(a), mb = operand_matrix(bv);
+  Matrix ma = operand_matrix(a), mb = operand_matrix(b);
   if (initial && !(in_place && initial == carried) && !converts) {
     Root root{Root::Kind::Fill, initial};
     root.buffer = c;
     emit_nest({root}, c.extents);
   }
   locate(op);
-  bool accumulate = initial && !converts;
+  multiply(dot_shape(op), ma, mb, {c, constants(c.extents), initial && !converts});
+  if (converts) add_converted(op, c);
+}
+
+DotShape KernelEmitter::dot_shape(const ir::Op& dot) {
+  auto a = extents_of(dot.operand(0)->type), b = extents_of(dot.operand(1)->type);
+  return {.a = dot.operand(0)->type.dtype,
+          .b = dot.operand(1)->type.dtype,
+          .m = a[a.size() - 2],
+          .n = b.back(),
+          .k = a.back()};
+}
+
+Values KernelEmitter::constants(const std::vector<std::int64_t>& numbers) {
+  Values values;
+  for (std::int64_t n : numbers)
+    values.push_back(b_.getInt64(static_cast<std::uint64_t>(n)));
+  return values;
+}
+
+void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {
+  const std::size_t batch = ma.strides.size() - 2;
+  const Buffer& c = sums.buffer;
   auto smallest = [&](Value* x, Value* y) {
     return x == y ? x : b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
   };
   Value *m = ma.valid[batch], *n = mb.valid[batch + 1], *k = smallest(ma.valid[batch + 1], mb.valid[batch]);
-  std::int64_t full_m = a_extents[batch], full_n = b_extents[batch + 1];
-  if (!accumulate) {
-    // Rows and columns that lie outside the operands' views are zero.
-    Value* partial = b_.CreateOr(b_.CreateICmpNE(m, b_.getInt64(static_cast<std::uint64_t>(full_m))),
-                                 b_.CreateICmpNE(n, b_.getInt64(static_cast<std::uint64_t>(full_n))));
+  if (!sums.accumulate) {
+    Value* missing = b_.getFalse();
     for (std::size_t i = 0; i < batch; ++i)
-      partial = b_.CreateOr(partial, b_.CreateICmpNE(smallest(ma.valid[i], mb.valid[i]),
-                                                     b_.getInt64(static_cast<std::uint64_t>(a_extents[i]))));
-    std::int64_t elements = c.strides.empty() ? 1 : c.strides[0] * c.extents[0];
-    auto* folded = llvm::dyn_cast<llvm::ConstantInt>(partial);
-    if (!folded || !folded->isZero())
-      emit_if(b_, partial, [&] {
-        b_.CreateMemSet(c.pointer, b_.getInt8(0),
-                        static_cast<std::uint64_t>(elements * size_of(accumulator_dtype)),
-                        llvm::MaybeAlign(64));
-      });
+      missing = b_.CreateOr(missing, b_.CreateICmpNE(smallest(ma.valid[i], mb.valid[i]), sums.extents[i]));
+    zero_missing(m, n, missing, sums);
   }
-  DotShape shape{.a = a->type.dtype,
-                 .b = bv->type.dtype,
-                 .m = full_m,
-                 .n = full_n,
-                 .k = a_extents[batch + 1],
-                 .a_strides = ma.known,
-                 .b_strides = mb.known};
+  shape.a_strides = ma.known, shape.b_strides = mb.known;
   Buffer scratch = make_buffer(DType::U8, false, {dot_scratch_bytes(shape, dot_target_)});
   DotContext context{b_, shape, dot_target_};
   auto product = [&](Value* pa, Value* pb, Value* pc) {
@@ -155,7 +173,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
     operands.c = pc;
     operands.c_row_stride = b_.getInt64(static_cast<std::uint64_t>(c.strides[batch]));
     operands.m = m, operands.n = n, operands.k = k;
-    operands.accumulate = b_.getInt1(accumulate);
+    operands.accumulate = b_.getInt1(sums.accumulate);
     operands.scratch = scratch.pointer;
     emit_dot_accumulate(context, operands);
   };
@@ -163,16 +181,46 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
     if (i == batch) return product(pa, pb, pc);
     emit_loop(b_, b_.getInt64(0), smallest(ma.valid[i], mb.valid[i]), b_.getInt64(1), {},
               [&](Value* at, const Values&, llvm::Instruction*) -> Values {
-                self(self, i + 1,
-                     b_.CreateGEP(memory_type(context_, a->type.dtype), pa, b_.CreateMul(at, ma.strides[i])),
-                     b_.CreateGEP(memory_type(context_, bv->type.dtype), pb, b_.CreateMul(at, mb.strides[i])),
-                     b_.CreateGEP(memory_type(context_, accumulator_dtype), pc,
-                                  b_.CreateMul(at, b_.getInt64(static_cast<std::uint64_t>(c.strides[i])))));
+                auto next = [&](Value* pointer, DType t, Value* stride) {
+                  return b_.CreateGEP(memory_type(context_, t), pointer, b_.CreateMul(at, stride));
+                };
+                self(self, i + 1, next(pa, shape.a, ma.strides[i]), next(pb, shape.b, mb.strides[i]),
+                     next(pc, c.dtype, b_.getInt64(static_cast<std::uint64_t>(c.strides[i]))));
                 return {};
               });
   };
   batches(batches, 0, ma.pointer, mb.pointer, c.pointer);
-  if (converts) add_converted(op, c);
+}
+
+// Rows and columns that lie outside the operands' views are zero: those from m and n on, and all where
+// matrices of a batch are missing.
+void KernelEmitter::zero_missing(Value* m, Value* n, Value* missing_batch, const Sums& sums) {
+  const Buffer& c = sums.buffer;
+  const std::size_t batch = c.extents.size() - 2;
+  Value *rows = sums.extents[batch], *columns = sums.extents[batch + 1];
+  Value *short_m = b_.CreateICmpSLT(m, rows), *short_n = b_.CreateICmpSLT(n, columns);
+  Value* partial = b_.CreateOr(missing_batch, b_.CreateOr(short_m, short_n));
+  if (auto* folded = llvm::dyn_cast<llvm::ConstantInt>(partial); folded && folded->isZero()) return;
+  const auto size = static_cast<std::uint64_t>(size_of(c.dtype));
+  auto zero = [&](Value* row, Value* column, Value* elements) {
+    Value* at =
+        b_.CreateAdd(b_.CreateMul(row, b_.getInt64(static_cast<std::uint64_t>(c.strides[batch]))), column);
+    b_.CreateMemSet(b_.CreateGEP(memory_type(context_, c.dtype), c.pointer, at), b_.getInt8(0),
+                    b_.CreateMul(elements, b_.getInt64(size)), llvm::MaybeAlign(size));
+  };
+  Value* none = b_.getInt64(0);
+  emit_if(b_, partial, [&] {
+    if (batch) return zero(none, none, b_.getInt64(static_cast<std::uint64_t>(c.strides[0] * c.extents[0])));
+    Value* stride = b_.getInt64(static_cast<std::uint64_t>(c.strides[0]));
+    emit_if(b_, short_m, [&] { zero(m, none, b_.CreateMul(b_.CreateSub(rows, m), stride)); });
+    emit_if(b_, short_n, [&] {
+      emit_loop(b_, none, m, b_.getInt64(1), {},
+                [&](Value* row, const Values&, llvm::Instruction*) -> Values {
+                  zero(row, n, b_.CreateSub(columns, n));
+                  return {};
+                });
+    });
+  });
 }
 
 // result = cast(sums) + initial, element by element.

@@ -15,7 +15,8 @@ using llvm::Value;
 KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const Target& target,
                              const NumberOptions& numbers, const DotTarget& dot, const EmitOptions& options)
     : module_(module), context_(module.getContext()), kernel_(kernel), target_(target), numbers_(numbers),
-      dot_target_(dot), options_(options), plan_(kernel), b_(module.getContext()),
+      dot_target_(dot), options_(options), plan_(kernel), naturals_(passes::natural_numbers(kernel)),
+      macro_(macro_product(kernel, plan_, naturals_)), b_(module.getContext()),
       layout_(ir::ArgumentLayout::of(kernel)) {
   ir::walk(kernel.body, [&](const ir::Op& op) {
     for (const ir::Value* v : op.operands)
@@ -58,18 +59,23 @@ void KernelEmitter::emit_entry() {
     if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
       rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);
   });
-  for (int axis = 0; axis < rank; ++axis)
-    grid_.push_back(b_.CreateLoad(
-        i64,
-        b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_,
-                                      offsetof(LaunchContext, grid) + 8 * static_cast<std::size_t>(axis)),
-        "grid"));
+  auto of_context = [&](std::size_t field, int axis, const char* name) {
+    const std::size_t at = field + 8 * static_cast<std::size_t>(axis);
+    return b_.CreateLoad(i64, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_, at), name);
+  };
+  for (int axis = 0; axis < rank; ++axis) {
+    grid_.push_back(of_context(offsetof(LaunchContext, grid), axis, "grid"));
+    if (macro_) group_.size.push_back(of_context(offsetof(LaunchContext, group), axis, "group"));
+  }
 
   prepare_deferral();
   b_.SetInsertPoint(start);
   emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
-            [&](Value* program, const Values&, llvm::Instruction*) -> Values {
-              emit_program(program);
+            [&](Value* number, const Values&, llvm::Instruction*) -> Values {
+              if (macro_)
+                emit_group(number);
+              else
+                emit_program(number, coordinates_of(number, grid_));
               return {};
             });
   finish_deferral();
@@ -107,15 +113,19 @@ void KernelEmitter::load_parameters() {
 }
 
 // Row-major: the last axis varies fastest.
-void KernelEmitter::emit_program(Value* program) {
-  program_ = program;
-  choose_scratch();
-  coordinates_.assign(grid_.size(), nullptr);
-  Value* rest = program;
-  for (std::size_t axis = grid_.size(); axis-- > 0;) {
-    coordinates_[axis] = axis == 0 ? rest : b_.CreateURem(rest, grid_[axis]);
-    if (axis != 0) rest = b_.CreateUDiv(rest, grid_[axis]);
+Values KernelEmitter::coordinates_of(Value* number, const Values& grid) {
+  Values coordinates(grid.size());
+  for (std::size_t axis = grid.size(); axis-- > 0;) {
+    coordinates[axis] = axis == 0 ? number : b_.CreateURem(number, grid[axis]);
+    if (axis != 0) number = b_.CreateUDiv(number, grid[axis]);
   }
+  return coordinates;
+}
+
+void KernelEmitter::emit_program(Value* program, Values coordinates) {
+  program_ = program;
+  coordinates_ = std::move(coordinates);
+  choose_scratch();
   emit_region(kernel_.body);
 }
 

@@ -11,6 +11,7 @@
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
 #include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/product_loop.h>
 #include <kiln/jit/cpu/target.h>
 #include <kiln/jit/emit/elementwise.h>
 #include <kiln/jit/emit/line_info.h>
@@ -48,7 +49,8 @@ private:
   // kernel_emitter.cpp: entry, regions and scalars
   void emit_entry();
   void load_parameters();
-  void emit_program(llvm::Value* program);
+  Values coordinates_of(llvm::Value* number, const Values& grid);
+  void emit_program(llvm::Value* program, Values coordinates);
   void emit_region(const ir::Region& region); // all but the terminator
   void emit_op(const ir::Op& op);
   void emit_scalar(const ir::Op& op);
@@ -190,6 +192,27 @@ private:
     DotStrides known = DotStrides::Any;
   };
   Matrix operand_matrix(const ir::Value* v);
+  Matrix buffer_matrix(const Buffer& buffer);
+  Matrix view_matrix(const ir::Op& load, const std::vector<std::size_t>& order, const Values& extents);
+  struct Sums { // where the products go
+    const Buffer& buffer;
+    Values extents; // of what is asked for: zero where the operands lack elements
+    bool accumulate;
+  };
+  DotShape dot_shape(const ir::Op& dot);
+  Values constants(const std::vector<std::int64_t>& numbers);
+  void multiply(DotShape shape, const Matrix& a, const Matrix& b, const Sums& sums);
+  void zero_missing(llvm::Value* m, llvm::Value* n, llvm::Value* missing_batch, const Sums& sums);
+
+  // product.cpp: loops over K, and products that programs share
+  void emit_product_loop(const ProductLoop& product);
+  void emit_in_chunks(const ProductLoop& product, llvm::Value* begin, llvm::Value* depth, const Buffer& sums);
+  llvm::Value* product_depth(const ProductLoop& product);
+  void enter_product(const ProductLoop& product, llvm::Value* index);
+  Matrix plain_matrix(const ProductOperand& operand, std::size_t k_axis, llvm::Value* depth,
+                      llvm::Value* other_extent = nullptr);
+  void emit_group(llvm::Value* group);
+  void emit_shared_product(const Values& first, llvm::Value* rows, llvm::Value* columns);
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,
@@ -206,6 +229,8 @@ private:
   DotTarget dot_target_;
   EmitOptions options_;
   Plan plan_;
+  passes::NaturalNumbers naturals_; // scalars that are never negative
+  std::optional<MacroProduct> macro_;
   IRBuilder b_;
   ir::ArgumentLayout layout_;
 
@@ -215,6 +240,11 @@ private:
   llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's; this program's
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;
+  struct Group { // of programs that share a product
+    Values size; // along each axis of the grid, at most
+    Buffer sums; // of all of them
+    Buffer part; // of this program
+  } group_;
   std::int64_t scratch_bytes_ = 0;
   bool streams_ = false; // some store may bypass the cache
 

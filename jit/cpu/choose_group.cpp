@@ -1,0 +1,59 @@
+// How many programs share a product.
+#include <kiln/jit/cpu/product_loop.h>
+
+#include <algorithm>
+
+namespace kiln::cpu {
+
+namespace {
+
+std::int64_t blocks(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
+
+// From many to few: powers of two below the most, and equal parts of the grid.
+struct Candidates {
+  std::array<std::int64_t, 16> values{};
+  std::size_t count = 0;
+
+  Candidates(std::int64_t grid, std::int64_t most) {
+    most = std::min(most, grid);
+    const std::int64_t parts = blocks(grid, most);
+    for (std::int64_t p : {parts, parts + 1, 2 * parts, 4 * parts})
+      add(blocks(grid, p));
+    for (std::int64_t value = most; value >= 1 && count < values.size(); value /= 2)
+      add(value);
+  }
+  void add(std::int64_t value) {
+    if (value >= 1 && std::find(values.begin(), values.begin() + count, value) == values.begin() + count)
+      values[count++] = value;
+  }
+};
+
+} // namespace
+
+// A group costs its elements, and what does not shrink with them: packing its columns of B is amortised over
+// its rows, and reading its rows of A over its columns. 1 + 14 / rows + 2 / columns follows what was measured
+// for tiles of 64 to 512 rows of a product of 2048 cubed. The busiest thread's groups are counted.
+std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64_t* grid, int threads) {
+  std::array<std::int64_t, 8> group;
+  group.fill(1);
+  if (!tile.grouped()) return group;
+  const std::int64_t grid_m = tile.m_axis >= 0 ? grid[tile.m_axis] : 1;
+  const std::int64_t grid_n = tile.n_axis >= 0 ? grid[tile.n_axis] : 1;
+  const Candidates ms(grid_m, tile.most_m), ns(grid_n, tile.most_n);
+  double best = 0;
+  std::int64_t best_m = 1, best_n = 1;
+  for (std::size_t i = 0; i < ms.count; ++i)
+    for (std::size_t j = 0; j < ns.count; ++j) {
+      const std::int64_t gm = ms.values[i], gn = ns.values[j];
+      const auto rows = static_cast<double>(gm * tile.tile_m);
+      const auto columns = static_cast<double>(gn * tile.tile_n);
+      const auto rounds = static_cast<double>(blocks(blocks(grid_m, gm) * blocks(grid_n, gn), threads));
+      const double cost = rounds * rows * columns * (1 + 14 / rows + 2 / columns);
+      if (best == 0 || cost < best) best = cost, best_m = gm, best_n = gn;
+    }
+  if (tile.m_axis >= 0) group[static_cast<std::size_t>(tile.m_axis)] = best_m;
+  if (tile.n_axis >= 0) group[static_cast<std::size_t>(tile.n_axis)] = best_n;
+  return group;
+}
+
+} // namespace kiln::cpu

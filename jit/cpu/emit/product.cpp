@@ -1,0 +1,205 @@
+// Loops over K as one product, and the products that a group of programs shares (product_loop.h).
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <algorithm>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+// Where operands are computed first, as many steps of K at a time as the product packs (dot/plan.cpp).
+constexpr std::int64_t gathered_depth = 512;
+constexpr std::int64_t unknown_depth = std::int64_t{1} << 40;
+
+} // namespace
+
+// K of the whole loop: a last step that is begun is done, as far as the views reach.
+Value* KernelEmitter::product_depth(const ProductLoop& product) {
+  Value *begin = scalar(product.loop->operand(0)), *end = scalar(product.loop->operand(1));
+  Value* step = b_.getInt64(static_cast<std::uint64_t>(product.step));
+  Value* length = b_.CreateSub(end, begin);
+  Value* steps = b_.CreateAdd(b_.CreateUDiv(b_.CreateSub(length, b_.getInt64(1)), step), b_.getInt64(1));
+  return b_.CreateSelect(b_.CreateICmpSGT(end, begin), b_.CreateMul(steps, step), b_.getInt64(0));
+}
+
+// The loop's scalars, where its index has this value.
+void KernelEmitter::enter_product(const ProductLoop& product, Value* index) {
+  const ir::Region& body = *product.loop->region();
+  scalars_[body.args[0].get()] = index;
+  for (const auto& op : body.ops)
+    if (op->num_results() == 1 && op->result()->type.is_scalar()) emit_scalar(*op);
+}
+
+// `depth` of a plain operand along K (axis `k_axis` of the operand), from the index that the loop has now,
+// and `other_extent` along the other axis of a matrix, or its tile's.
+KernelEmitter::Matrix KernelEmitter::plain_matrix(const ProductOperand& operand, std::size_t k_axis,
+                                                  Value* depth, Value* other_extent) {
+  Values extents = constants(extents_of(operand.load->result()->type));
+  extents[operand.order[k_axis]] = depth;
+  if (other_extent) extents[operand.order[1 - k_axis]] = other_extent;
+  return view_matrix(*operand.load, operand.order, extents);
+}
+
+void KernelEmitter::emit_product_loop(const ProductLoop& product) {
+  flush();
+  const ir::Op& loop = *product.loop;
+  if (macro_ && macro_->product.loop == &loop) {
+    buffers_[loop.result()] = group_.part;
+    return;
+  }
+  Buffer sums = own_buffer(loop.region()->args[1].get());
+  buffers_[loop.result()] = sums;
+  const bool plain = product.a.load && product.b.load;
+  auto zero = passes::constant_of(loop.operand(3));
+  const bool accumulate = !plain || !zero || *zero != 0;
+  if (accumulate) {
+    Root root{Root::Kind::Fill, loop.operand(3)};
+    root.buffer = sums;
+    emit_nest({root}, sums.extents);
+  }
+  locate(*product.dot);
+  Value *begin = scalar(loop.operand(0)), *depth = product_depth(product);
+  if (!plain) return emit_in_chunks(product, begin, depth, sums);
+  enter_product(product, begin);
+  DotShape shape = dot_shape(*product.dot);
+  shape.k = unknown_depth;
+  const std::size_t rank = sums.extents.size();
+  multiply(shape, plain_matrix(product.a, rank - 1, depth), plain_matrix(product.b, rank - 2, depth),
+           {sums, constants(sums.extents), accumulate});
+}
+
+// Of operands that are computed, some steps of K are put side by side in scratch, then multiplied at once.
+void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Value* depth,
+                                   const Buffer& sums) {
+  const std::int64_t chunk = std::max<std::int64_t>(1, gathered_depth / product.step) * product.step;
+  auto gathered = [&](const ProductOperand& operand, std::size_t k_axis) {
+    auto extents = extents_of(operand.value->type);
+    extents[k_axis] = chunk;
+    return make_buffer(operand.value->type.dtype, false, extents);
+  };
+  Buffer a, b;
+  if (!product.a.load) a = gathered(product.a, 1);
+  if (!product.b.load) b = gathered(product.b, 0);
+  auto fill = [&](const ProductOperand& operand, const Buffer& whole, std::size_t k_axis, Value* at) {
+    Root root{Root::Kind::Fill, operand.value};
+    root.buffer = whole;
+    root.buffer.extents = extents_of(operand.value->type);
+    Value* offset = b_.CreateMul(at, b_.getInt64(static_cast<std::uint64_t>(whole.strides[k_axis])));
+    root.buffer.pointer = b_.CreateGEP(memory_type(context_, whole.dtype), whole.pointer, offset);
+    emit_nest({root}, root.buffer.extents);
+  };
+  const ir::Region& body = *product.loop->region();
+  DotShape shape = dot_shape(*product.dot);
+  shape.k = chunk;
+  Value *step = b_.getInt64(static_cast<std::uint64_t>(product.step)), *none = b_.getInt64(0);
+  emit_loop(b_, none, depth, b_.getInt64(static_cast<std::uint64_t>(chunk)), {},
+            [&](Value* k, const Values&, llvm::Instruction*) -> Values {
+              Value* here = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(depth, k),
+                                                     b_.getInt64(static_cast<std::uint64_t>(chunk)));
+              emit_loop(b_, none, here, step, {},
+                        [&](Value* at, const Values&, llvm::Instruction*) -> Values {
+                          scalars_[body.args[0].get()] = b_.CreateAdd(begin, b_.CreateAdd(k, at));
+                          for (const auto& op : body.ops)
+                            if (!op->is(Opcode::Dot) && !op->is(Opcode::Yield)) emit_op(*op);
+                          flush();
+                          if (!product.a.load) fill(product.a, a, 1, at);
+                          if (!product.b.load) fill(product.b, b, 0, at);
+                          return {};
+                        });
+              enter_product(product, b_.CreateAdd(begin, k));
+              locate(*product.dot);
+              auto matrix = [&](const ProductOperand& operand, const Buffer& whole, std::size_t k_axis) {
+                if (operand.load) return plain_matrix(operand, k_axis, here);
+                Matrix m = buffer_matrix(whole);
+                m.valid[k_axis] = here;
+                return m;
+              };
+              multiply(shape, matrix(product.a, a, 1), matrix(product.b, b, 0),
+                       {sums, constants(sums.extents), true});
+              return {};
+            });
+}
+
+// One product for all programs of a group, then each of them.
+void KernelEmitter::emit_group(Value* number) {
+  const MacroTile& tile = macro_->tile;
+  const std::size_t rank = grid_.size();
+  auto grouped = [&](std::size_t axis) {
+    return static_cast<int>(axis) == tile.m_axis || static_cast<int>(axis) == tile.n_axis;
+  };
+  Value *one = b_.getInt64(1), *none = b_.getInt64(0);
+  Values groups;
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    groups.push_back(grouped(axis)
+                         ? b_.CreateUDiv(b_.CreateAdd(grid_[axis], b_.CreateSub(group_.size[axis], one)),
+                                         group_.size[axis])
+                         : grid_[axis]);
+  Values first = coordinates_of(number, groups);
+  Value *count_m = one, *count_n = one;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (!grouped(axis)) continue;
+    first[axis] = b_.CreateMul(first[axis], group_.size[axis]);
+    Value* count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, group_.size[axis],
+                                            b_.CreateSub(grid_[axis], first[axis]));
+    (static_cast<int>(axis) == tile.m_axis ? count_m : count_n) = count;
+  }
+  Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)),
+        *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
+  emit_shared_product(first, b_.CreateMul(count_m, tile_m), b_.CreateMul(count_n, tile_n));
+
+  group_.part = group_.sums;
+  group_.part.extents = {tile.tile_m, tile.tile_n};
+  auto program = [&](Value* m, Value* n) {
+    Values at = first;
+    if (tile.m_axis >= 0)
+      at[static_cast<std::size_t>(tile.m_axis)] =
+          b_.CreateAdd(first[static_cast<std::size_t>(tile.m_axis)], m);
+    if (tile.n_axis >= 0)
+      at[static_cast<std::size_t>(tile.n_axis)] =
+          b_.CreateAdd(first[static_cast<std::size_t>(tile.n_axis)], n);
+    Value* linear = none;
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      linear = b_.CreateAdd(b_.CreateMul(linear, grid_[axis]), at[axis]);
+    Value* row = b_.CreateMul(b_.CreateMul(m, tile_m),
+                              b_.getInt64(static_cast<std::uint64_t>(group_.sums.strides[0])));
+    group_.part.pointer = b_.CreateGEP(memory_type(context_, group_.sums.dtype), group_.sums.pointer,
+                                       b_.CreateAdd(row, b_.CreateMul(n, tile_n)));
+    emit_program(linear, at);
+  };
+  emit_loop(b_, none, count_m, one, {}, [&](Value* m, const Values&, llvm::Instruction*) -> Values {
+    emit_loop(b_, none, count_n, one, {}, [&](Value* n, const Values&, llvm::Instruction*) -> Values {
+      program(m, n);
+      return {};
+    });
+    return {};
+  });
+}
+
+// The sums of `rows` x `columns` that begin where the program at `first` has its tile.
+void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value* columns) {
+  const ProductLoop& product = macro_->product;
+  const MacroTile& tile = macro_->tile;
+  coordinates_ = first;
+  for (const ir::Op* op : macro_->scalars)
+    emit_scalar(*op);
+  if (!group_.sums.pointer) {
+    // What reads whole vectors of the last row may reach beyond it.
+    const std::int64_t n = tile.tile_n * tile.most_n;
+    group_.sums = make_buffer(product.dot->result()->type.dtype, false, {tile.tile_m * tile.most_m + 1, n});
+    group_.sums.extents[0] -= 1;
+  }
+  locate(*product.dot);
+  Value* depth = product_depth(product);
+  enter_product(product, scalar(product.loop->operand(0)));
+  DotShape shape = dot_shape(*product.dot);
+  shape.m = group_.sums.extents[0], shape.n = group_.sums.extents[1], shape.k = unknown_depth;
+  multiply(shape, plain_matrix(product.a, 1, depth, rows), plain_matrix(product.b, 0, depth, columns),
+           {group_.sums, {rows, columns}, false});
+}
+
+} // namespace kiln::cpu

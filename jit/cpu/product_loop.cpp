@@ -1,0 +1,260 @@
+// The conditions, one by one.
+#include <kiln/jit/cpu/product_loop.h>
+
+#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <algorithm>
+#include <bit>
+#include <unordered_set>
+
+namespace kiln::cpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Region;
+using ir::Value;
+
+namespace {
+
+// The values that a region itself computes, its arguments too.
+class Scope {
+public:
+  explicit Scope(const Region& region) {
+    for (const auto& arg : region.args)
+      values_.insert(arg.get());
+    for (const auto& op : region.ops)
+      for (const auto& result : op->results)
+        values_.insert(result.get());
+  }
+  bool has(const Value* v) const { return values_.count(v) != 0; }
+
+private:
+  std::unordered_set<const Value*> values_;
+};
+
+// Whether `v` is the loop's index, or that plus what does not change in the loop.
+bool steps_with(const Value* v, const Value* index, const Scope& body) {
+  if (v == index) return true;
+  if (!v->def || !v->def->is(Opcode::Add)) return false;
+  const Value *x = v->def->operand(0), *y = v->def->operand(1);
+  return (x == index && !body.has(y)) || (y == index && !body.has(x));
+}
+
+// Finds the operand's plain load; where it has none, or one that cannot be followed along K, it is computed.
+void follow(ProductOperand& operand, std::size_t k_axis, const Value* index, const Scope& body,
+            const Plan& plan, const passes::NaturalNumbers& naturals) {
+  for (std::size_t a = 0; a < operand.value->type.shape.size(); ++a)
+    operand.order.push_back(a);
+  const Value* source = operand.value;
+  while (source->def && source->def->is(Opcode::Permute) && body.has(source)) {
+    const auto& permutation = source->def->integers("order");
+    for (std::size_t& a : operand.order)
+      a = static_cast<std::size_t>(permutation[a]);
+    source = source->def->operand(0);
+  }
+  const Op* load = source->def;
+  if (!body.has(source) || !load || !load->is(Opcode::ViewLoad) || load->mask() || load->other() ||
+      plan.has_buffer(source))
+    return;
+  const auto& axes = load->integers("axes");
+  const auto k = static_cast<std::size_t>(axes[operand.order[k_axis]]);
+  auto offsets = load->view_offsets();
+  for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+    if (axis == k ? !steps_with(offsets[axis], index, body) : body.has(offsets[axis])) return;
+    if (!naturals.count(offsets[axis])) return;
+  }
+  operand.load = load;
+  operand.k = k;
+}
+
+bool is_zero(const Value* v) {
+  auto cell = passes::constant_of(v);
+  return cell && *cell == 0;
+}
+
+// Whether `v` is program_id(axis) * tile; gives the axis.
+std::optional<int> program_offset(const Value* v, std::int64_t tile) {
+  const Op* op = v->def;
+  if (!op) return std::nullopt;
+  if (tile != 1) {
+    if (!op->is(Opcode::Mul)) return std::nullopt;
+    const Value *x = op->operand(0), *y = op->operand(1);
+    if (passes::constant_of(x)) std::swap(x, y);
+    auto cell = passes::constant_of(y);
+    if (!cell || static_cast<std::int64_t>(*cell) != tile) return std::nullopt;
+    op = x->def;
+  }
+  if (!op || !op->is(Opcode::ProgramId)) return std::nullopt;
+  return static_cast<int>(op->integer("axis"));
+}
+
+// What scalars are made of: the operations, and the axes of the grid among them.
+class Slice {
+public:
+  explicit Slice(const Scope& body) : body_(body) {}
+
+  // False for what is not plain scalar arithmetic of the kernel's body.
+  bool add(const Value* v) {
+    if (!body_.has(v) || !v->type.is_scalar()) return false;
+    const Op* op = v->def;
+    if (!op || !ops_.insert(op).second) return true;
+    if (op->info().effect != ir::Effect::Pure || op->num_results() != 1 ||
+        op->info().cls == ir::OpClass::Control)
+      return false;
+    if (op->is(Opcode::ProgramId)) axes_ |= 1U << op->integer("axis");
+    return std::all_of(op->operands.begin(), op->operands.end(),
+                       [&](const Value* x) { return x->type.is_view() || add(x); });
+  }
+  unsigned axes() const { return axes_; }
+  const std::unordered_set<const Op*>& ops() const { return ops_; }
+
+private:
+  const Scope& body_;
+  std::unordered_set<const Op*> ops_;
+  unsigned axes_ = 0;
+};
+
+// A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
+// sums stay in a 1 MiB cache.
+constexpr std::int64_t most_rows = 1024, most_columns = 128;
+
+class MacroFinder {
+public:
+  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals)
+      : kernel_(kernel), plan_(plan), naturals_(naturals) {}
+
+  std::optional<MacroProduct> find() {
+    for (const auto& op : kernel_.body.ops) {
+      if (op->is(Opcode::For)) {
+        if (auto product = product_loop(*op, plan_, naturals_)) return group(*product);
+      }
+      bool writes = op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite;
+      for (const auto& region : op->regions)
+        ir::walk(*region, [&](const Op& inner) {
+          writes |= inner.info().effect == ir::Effect::Write || inner.info().effect == ir::Effect::ReadWrite;
+        });
+      if (writes) break;
+    }
+    return std::nullopt;
+  }
+
+private:
+  std::optional<MacroProduct> group(const ProductLoop& product) {
+    const ProductOperand &a = product.a, &b = product.b;
+    if (!a.load || !b.load || a.order.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
+    MacroProduct macro{product, {}, {}};
+    macro.tile.tile_m = product.dot->result()->type.shape[0].value();
+    macro.tile.tile_n = product.dot->result()->type.shape[1].value();
+    const std::size_t m = axis_of(a, 0), n = axis_of(b, 1);
+    macro.tile.m_axis = program_offset(a.load->view_offsets()[m], macro.tile.tile_m).value_or(-1);
+    macro.tile.n_axis = program_offset(b.load->view_offsets()[n], macro.tile.tile_n).value_or(-1);
+    if (macro.tile.m_axis == macro.tile.n_axis) return std::nullopt;
+
+    const Scope body(kernel_.body), loop(*product.loop->region());
+    Slice common(body), rows(body), columns(body);
+    bool plain = common.add(product.loop->operand(0)) && common.add(product.loop->operand(1));
+    plain &= add_offsets(a, m, loop, common, rows) && add_offsets(b, n, loop, common, columns);
+    if (!plain) return std::nullopt;
+    auto depends = [](const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; };
+    if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
+    if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
+    if (macro.tile.m_axis >= 0) macro.tile.most_m = std::max<std::int64_t>(1, most_rows / macro.tile.tile_m);
+    if (macro.tile.n_axis >= 0)
+      macro.tile.most_n = std::max<std::int64_t>(1, most_columns / macro.tile.tile_n);
+    if (!macro.tile.grouped()) return std::nullopt;
+    for (const auto& op : kernel_.body.ops)
+      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
+        macro.scalars.push_back(op.get());
+    return macro;
+  }
+
+  // The view axis that axis `i` of a plain operand runs along.
+  static std::size_t axis_of(const ProductOperand& operand, std::size_t i) {
+    return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
+  }
+
+  // All offsets but that along `own` are the same for a whole group.
+  static bool add_offsets(const ProductOperand& operand, std::size_t own, const Scope& loop, Slice& common,
+                          Slice& mine) {
+    auto offsets = operand.load->view_offsets();
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      const Value* offset = offsets[axis];
+      if (loop.has(offset)) { // the index, or the index and something from outside
+        if (!offset->def) continue;
+        for (const Value* part : offset->def->operands)
+          if (!loop.has(part) && !common.add(part)) return false;
+      } else if (!(axis == own ? mine : common).add(offset)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const ir::Kernel& kernel_;
+  const Plan& plan_;
+  const passes::NaturalNumbers& naturals_;
+};
+
+} // namespace
+
+std::optional<ProductLoop> product_loop(const Op& loop, const Plan& plan,
+                                        const passes::NaturalNumbers& naturals) {
+  const Region& body = *loop.region();
+  if (loop.num_results() != 1 || !loop.result()->type.is_tile() || body.args.size() != 2) return std::nullopt;
+  const Value* carried = body.args[1].get();
+  ProductLoop product;
+  product.loop = &loop;
+  auto step = passes::constant_of(loop.operand(2));
+  if (!step) return std::nullopt;
+  product.step = static_cast<std::int64_t>(*step);
+  for (const auto& op : body.ops) {
+    if (op->is(Opcode::Yield)) continue;
+    if (!op->regions.empty() || op->num_results() != 1 ||
+        (op->info().effect != ir::Effect::Pure && op->info().effect != ir::Effect::Read))
+      return std::nullopt;
+    if (op->is(Opcode::Dot)) {
+      if (product.dot) return std::nullopt;
+      product.dot = op.get();
+    } else if (std::find(op->operands.begin(), op->operands.end(), carried) != op->operands.end()) {
+      return std::nullopt;
+    }
+  }
+  const Op* dot = product.dot;
+  if (!dot || dot->num_operands() != 3 || dot->operand(2) != carried || dot->operand(0) == carried ||
+      dot->operand(1) == carried || body.terminator()->operand(0) != dot->result())
+    return std::nullopt;
+  if (dot->result()->type.dtype != dot_accumulator(dot->operand(0)->type.dtype, dot->operand(1)->type.dtype))
+    return std::nullopt;
+  for (const auto& op : body.ops) // nothing but the yield uses the sum
+    if (op->operands.end() != std::find(op->operands.begin(), op->operands.end(), dot->result()) &&
+        !op->is(Opcode::Yield))
+      return std::nullopt;
+  const std::size_t rank = dot->result()->type.shape.size();
+  if (dot->operand(0)->type.shape.back().value() != product.step || product.step <= 0) return std::nullopt;
+  product.a.value = dot->operand(0);
+  product.b.value = dot->operand(1);
+  const Scope scope(body);
+  follow(product.a, rank - 1, body.args[0].get(), scope, plan, naturals);
+  follow(product.b, rank - 2, body.args[0].get(), scope, plan, naturals);
+  // What is computed is written in whole vectors, which must not reach into a neighbour that is done.
+  const bool computed = !product.a.load || !product.b.load;
+  const auto unit = std::min<std::uint64_t>(64, std::bit_ceil(static_cast<std::uint64_t>(product.step)));
+  if (computed && (rank != 2 || static_cast<std::uint64_t>(product.step) % unit != 0)) return std::nullopt;
+  return product;
+}
+
+std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
+                                          const passes::NaturalNumbers& naturals) {
+  return MacroFinder(bound, plan, naturals).find();
+}
+
+MacroTile macro_tile(const ir::Kernel& bound) {
+  bool dots = false;
+  ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
+  if (!dots) return {};
+  auto macro = macro_product(bound, Plan(bound), passes::natural_numbers(bound));
+  return macro ? macro->tile : MacroTile();
+}
+
+} // namespace kiln::cpu
