@@ -44,7 +44,12 @@ struct Microkernel {
     const auto halves = static_cast<unsigned>(plan.lanes) * 2;
     switch (plan.panel) {
     case PanelKind::F32:
-    case PanelKind::F64: return b.CreateIntrinsic(llvm::Intrinsic::fmuladd, {c_vector}, {x, y, sum});
+    case PanelKind::F64: {
+      // Not fmuladd, which a target machine that must not contract makes two instructions.
+      const bool fused = plan.target.isa != DotIsa::Generic || !plan.target.x86;
+      return fused ? b.CreateIntrinsic(llvm::Intrinsic::fma, {c_vector}, {x, y, sum})
+                   : b.CreateFAdd(b.CreateFMul(x, y), sum);
+    }
     case PanelKind::I16Pairs: {
       if (!plan.target.x86) return b.CreateAdd(sum, i16_pair_products(x, y));
       llvm::Type* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), halves);
