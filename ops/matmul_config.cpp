@@ -34,7 +34,7 @@ Config cpu_config(Device device, DType dtype, std::int64_t m, std::int64_t n, st
   std::int64_t widest = dtype == DType::F64 ? 256 : 512; // the sums of a tile stay within 512 KiB
   std::int64_t best_m = 64, best_n = 64;
   double best_cost = 0;
-  for (std::int64_t bm : {8, 16, 32, 64, 96, 128, 192, 256, 384, 512}) {
+  for (std::int64_t bm : {1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512}) {
     if (bm > widest) break;
     for (std::int64_t bn : {64, 128, 256}) {
       std::int64_t rounds = blocks(blocks(m, bm) * blocks(n, bn), threads);

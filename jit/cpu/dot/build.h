@@ -37,6 +37,21 @@ void emit_for(Builder& b, llvm::Value* begin, llvm::Value* end, std::int64_t ste
   emit_for(b, begin, end, static_cast<llvm::Value*>(b.getInt64(step)), std::forward<Body>(body));
 }
 
+// `for (i = begin; i < end; i += body(i))`, signed; `begin` is below `end`, and steps are positive.
+template <class Body> void emit_steps(Builder& b, llvm::Value* begin, llvm::Value* end, Body&& body) {
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::BasicBlock* loop = new_block(b, "steps");
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2);
+  i->addIncoming(begin, before);
+  llvm::Value* next = b.CreateNSWAdd(i, body(static_cast<llvm::Value*>(i)));
+  i->addIncoming(next, b.GetInsertBlock());
+  llvm::BasicBlock* after = new_block(b, "after");
+  b.CreateCondBr(b.CreateICmpSLT(next, end), loop, after);
+  b.SetInsertPoint(after);
+}
+
 template <class Then, class Else>
 void emit_if_else(Builder& b, llvm::Value* condition, Then&& then_body, Else&& else_body) {
   llvm::BasicBlock* then_block = new_block(b, "then");

@@ -83,7 +83,7 @@ llvm::Type* memory_type(Builder& b, DType t) {
 llvm::Type* panel_element_type(Builder& b, PanelKind panel) {
   if (panel == PanelKind::F32) return b.getFloatTy();
   if (panel == PanelKind::F64) return b.getDoubleTy();
-  return b.getInt16Ty();
+  return panel == PanelKind::I8Quads ? b.getInt8Ty() : b.getInt16Ty();
 }
 
 llvm::Value* to_panel(Builder& b, llvm::Value* value, DType from, PanelKind panel, const DotTarget& target) {
@@ -96,7 +96,8 @@ llvm::Value* to_panel(Builder& b, llvm::Value* value, DType from, PanelKind pane
     llvm::Type* i16 = shaped(b.getInt16Ty(), value);
     return from == DType::I8 ? b.CreateSExt(value, i16) : b.CreateZExt(value, i16);
   }
-  case PanelKind::Bf16Pairs: return value;
+  case PanelKind::Bf16Pairs:
+  case PanelKind::I8Quads: return value;
   }
   internal_error("unknown panel kind");
 }

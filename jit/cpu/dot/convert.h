@@ -9,7 +9,7 @@ namespace kiln::cpu::dot {
 // The type an element is loaded as: its float or integer type, or plain bits for 16- and 8-bit floats.
 llvm::Type* memory_type(Builder& b, DType t);
 
-// The type of one packed element: float, double, or i16 (a half of a pair).
+// The type of one packed element: float, double, or a part of a group: i16, i8.
 llvm::Type* panel_element_type(Builder& b, PanelKind panel);
 
 // `value` (scalar or vector of memory_type) as panel elements. Exact: every source value is representable.

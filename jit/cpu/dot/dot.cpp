@@ -23,6 +23,7 @@ struct LoopNest {
   llvm::Function* micro;
   llvm::Function* pack_a;
   llvm::Function* pack_b;
+  llvm::Function* corrections = nullptr;
   llvm::Type *a_memory, *b_memory, *c_element;
   Value *a, *a_row_stride, *a_column_stride, *b_pointer, *b_row_stride, *b_column_stride;
   Value *c, *c_row_stride, *m, *n, *k, *accumulate, *scratch;
@@ -58,14 +59,17 @@ struct LoopNest {
 
   // Any type of the element's size: only addresses are computed here.
   llvm::Type* element(DType t) { return b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
-  llvm::Type* packed_a_element() { return plan.pairs() ? b.getInt16Ty() : c_element; }
+  llvm::Type* panel_part() {
+    return plan.group() > 1 ? b.getIntNTy(32U / static_cast<unsigned>(plan.group())) : c_element;
+  }
 
   Value* at(llvm::Type* type, Value* base, Value* row, Value* row_step, Value* column, Value* column_step) {
     return b.CreateGEP(type, base, b.CreateAdd(b.CreateMul(row, row_step), b.CreateMul(column, column_step)));
   }
-  // Panel elements of the microkernel: pairs count once.
+  // What the microkernel counts: groups, a short one too.
   Value* steps_of(Value* depth) {
-    return plan.pairs() ? b.CreateLShr(b.CreateAdd(depth, b.getInt64(1)), 1) : depth;
+    const int group = plan.group();
+    return group > 1 ? b.CreateUDiv(b.CreateAdd(depth, b.getInt64(group - 1)), b.getInt64(group)) : depth;
   }
 
   // i1: B is read in place.
@@ -77,6 +81,7 @@ struct LoopNest {
     return b.CreateAnd(small, b.CreateICmpEQ(b_column_stride, b.getInt64(1)));
   }
 
+  // i1: A's rows are read in place, at least where their groups are whole.
   Value* a_in_place() {
     if (plan.a_converts()) return b.getFalse();
     return b.CreateICmpEQ(a_column_stride, b.getInt64(1));
@@ -104,17 +109,30 @@ struct LoopNest {
     });
   }
 
+  // K of the chunk that begins at k0. Groups of A are read in place only if they are whole, so that what is
+  // left of a short one makes a chunk of its own.
+  Value* depth_of_chunk(Value* k0) {
+    Value* depth = smin(b, b.getInt64(plan.k_chunk), b.CreateSub(k, k0));
+    if (plan.group() == 1) return depth;
+    Value* whole = b.CreateAnd(depth, b.getInt64(~std::uint64_t(plan.group() - 1)));
+    return b.CreateSelect(b.CreateICmpEQ(whole, b.getInt64(0)), depth, whole);
+  }
+
   void chunks_of_k() {
     Value* in_place_a = a_in_place();
     Value* in_place_b = b_in_place();
-    // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
-    Value* m_chunk = b.CreateSelect(in_place_a, m, b.getInt64(plan.m_chunk));
-    emit_for(b, b.getInt64(0), k, plan.k_chunk, [&](Value* k0) {
-      Value* depth = smin(b, b.getInt64(plan.k_chunk), b.CreateSub(k, k0));
+    emit_steps(b, b.getInt64(0), k, [&](Value* k0) {
+      Value* depth = depth_of_chunk(k0);
+      Value* direct_a = in_place_a;
+      if (plan.group() > 1 && !plan.a_converts())
+        direct_a = b.CreateAnd(in_place_a,
+                               b.CreateICmpEQ(b.CreateURem(depth, b.getInt64(plan.group())), b.getInt64(0)));
+      // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
+      Value* m_chunk = b.CreateSelect(direct_a, m, b.getInt64(plan.m_chunk));
       Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
       emit_for(b, b.getInt64(0), m, m_chunk, [&](Value* i0) {
         Value* height = smin(b, m_chunk, b.CreateSub(m, i0));
-        const Panel rows = rows_of_a(in_place_a, i0, height, k0, depth);
+        const Panel rows = rows_of_a(direct_a, i0, height, k0, depth);
         emit_for(b, b.getInt64(0), n, plan.nr() * plan.slivers, [&](Value* group) {
           Value* group_end = smin(b, n, b.CreateAdd(group, b.getInt64(plan.nr() * plan.slivers)));
           pack_slivers(in_place_b, k0, depth, group, group_end);
@@ -122,10 +140,12 @@ struct LoopNest {
             Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
             const Panel sliver = sliver_of_b(in_place_b, k0, group, j, width);
             Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
-            register_tiles(rows, sliver, c_tile, height, width, steps_of(depth), adds);
+            register_tiles(rows, sliver, c_tile, height, width, steps_of(depth), adds,
+                           corrections_of(group, j));
           });
         });
       });
+      return depth;
     });
   }
 
@@ -158,18 +178,19 @@ struct LoopNest {
       Value* packed =
           b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.packed_a_offset));
       Value* stride = b.getInt64(plan.packed_a_row_stride);
-      // An odd last k of a pair kind gets a zero partner.
-      Value* padded = plan.pairs() ? b.CreateShl(steps_of(depth), 1) : depth;
+      // A short last group gets zeros.
+      Value* padded = b.CreateMul(steps_of(depth), b.getInt64(plan.group()));
       b.CreateCall(pack_a, {packed, stride, first, a_row_stride, a_column_stride, height, depth, padded});
-      return {packed, b.getInt64(plan.pairs() ? plan.packed_a_row_stride / 2 : plan.packed_a_row_stride)};
+      return {packed, stride};
     });
   }
 
   // Where a group keeps the sliver that begins at column j, from row k of the chunk.
   Value* packed_sliver(Value* group, Value* j, Value* row) {
-    Value* element = b.CreateAdd(b.CreateMul(b.CreateSub(j, group), b.getInt64(plan.k_chunk)),
-                                 b.CreateMul(row, b.getInt64(plan.nr())));
-    return b.CreateGEP(packed_a_element(), scratch, element);
+    Value* element =
+        b.CreateAdd(b.CreateMul(b.CreateSub(j, group), b.getInt64(plan.k_chunk)),
+                    b.CreateMul(row, b.getInt64(plan.nr()))); // row of the source: groups fill their rows
+    return b.CreateGEP(panel_part(), scratch, element);
   }
 
   // A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
@@ -189,6 +210,19 @@ struct LoopNest {
                               width, nr});
       });
     });
+    if (plan.shifts_a())
+      emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
+        b.CreateCall(corrections,
+                     {corrections_of(group, j), packed_sliver(group, j, b.getInt64(0)), steps_of(depth)});
+      });
+  }
+
+  // Where a sliver's sums begin; made when it is packed.
+  Value* corrections_of(Value* group, Value* j) {
+    if (!plan.shifts_a()) return llvm::PoisonValue::get(b.getPtrTy());
+    Value* all =
+        b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.corrections_offset));
+    return b.CreateGEP(b.getInt32Ty(), all, b.CreateSub(j, group));
   }
 
   Panel sliver_of_b(Value* in_place, Value* k0, Value* group, Value* j, Value* width) {
@@ -200,14 +234,13 @@ struct LoopNest {
   }
 
   void register_tiles(Panel rows, Panel sliver, Value* c_tile, Value* height, Value* width, Value* steps,
-                      Value* adds) {
-    llvm::Type* a_step = plan.pairs() ? b.getInt32Ty() : packed_a_element();
+                      Value* adds, Value* corrections) {
     emit_for(b, b.getInt64(0), height, plan.mr, [&](Value* i) {
       Value* tile_rows = smin(b, b.getInt64(plan.mr), b.CreateSub(height, i));
-      Value* a_rows = b.CreateGEP(a_step, rows.pointer, b.CreateMul(i, rows.row_stride));
+      Value* a_rows = b.CreateGEP(panel_part(), rows.pointer, b.CreateMul(i, rows.row_stride));
       Value* c_rows = b.CreateGEP(c_element, c_tile, b.CreateMul(i, c_row_stride));
       b.CreateCall(micro, {a_rows, rows.row_stride, sliver.pointer, sliver.row_stride, c_rows, c_row_stride,
-                           tile_rows, width, steps, adds});
+                           tile_rows, width, steps, adds, corrections});
     });
   }
 };
@@ -225,8 +258,9 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                    nest.micro = microkernel(b, plan);
                    PackSpec spec{shape.b,         plan.panel, PackOrder::Elements,
                                  shape.b_strides, plan.lanes, plan.target};
-                   if (plan.pairs()) spec.order = PackOrder::RowPairs;
+                   if (plan.group() > 1) spec.order = PackOrder::RowGroups;
                    nest.pack_b = pack_routine(b, spec);
+                   if (plan.shifts_a()) nest.corrections = corrections_routine(b, plan);
                    nest.pack_a = nullptr;
                    if (plan.may_pack_a()) {
                      spec.from = shape.a;

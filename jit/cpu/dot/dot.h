@@ -11,7 +11,8 @@
 //
 // On AVX-512 the register tile is 6 x 64 for f32 (24 accumulators, 4 vectors of B, 1 broadcast). Elements
 // that are not of the accumulator's type are converted while packing: 16- and 8-bit floats to f32; i8 and u8
-// to pairs of i16, which the multiply-add-pairs instruction sums exactly into i32.
+// to pairs of i16, which the multiply-add-pairs instruction sums exactly into i32. CPUs with dot products of
+// bf16 pairs or of four bytes multiply those as they are.
 //
 // Usage, with `builder` inside the caller's function:
 //
@@ -40,14 +41,14 @@ namespace kiln::cpu {
 
 enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512 };
 
-// What the code may use. `bf16_dot` computes bf16 x bf16 with the CPU's own dot product, at twice the speed;
-// that instruction flushes denormals to zero and rounds differently, so it is never chosen by `dot_target`.
+// What the code may use. `bf16_dot` is the dot product of pairs of bf16, at twice the speed of f32; it takes
+// denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of four bytes.
 struct DotTarget {
   DotIsa isa = DotIsa::Generic;
   bool x86 = false;
   bool f16c = false;
-  bool has_bf16_dot = false;
   bool bf16_dot = false;
+  bool vnni = false;
 };
 DotTarget dot_target(const llvm::TargetMachine& machine);
 

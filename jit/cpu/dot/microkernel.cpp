@@ -9,12 +9,23 @@ namespace {
 
 using llvm::Value;
 
+constexpr std::int64_t skinny_rows_ahead = 24;
+
+// sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
+Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
+  llvm::Type* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), static_cast<unsigned>(plan.lanes) * 4);
+  Value *with_sign = b.CreateBitCast(of_b, bytes), *without = b.CreateBitCast(of_a, bytes);
+  if (plan.shape.b == DType::U8) std::swap(with_sign, without);
+  return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpbusd_512, {}, {sum, without, with_sign});
+}
+
 struct Microkernel {
   Builder& b;
   const Plan& plan;
   llvm::Type* c_element;
   llvm::Type* c_vector;
-  llvm::Type* ab_element; // what one step of k reads from A: an element, or a pair as i32
+  llvm::Type* ab_element; // what one step reads from A: an element, or a group as i32
+  llvm::Type* a_part;     // what A's row stride counts: a part of a group
   llvm::Type* ab_vector;
   llvm::Align c_align;
   llvm::Align ab_align;
@@ -23,11 +34,12 @@ struct Microkernel {
     c_element = plan.accumulator == DType::F64   ? b.getDoubleTy()
                 : plan.accumulator == DType::F32 ? b.getFloatTy()
                                                  : static_cast<llvm::Type*>(b.getInt32Ty());
-    ab_element = plan.pairs() ? b.getInt32Ty() : c_element;
+    ab_element = plan.group() > 1 ? b.getInt32Ty() : c_element;
     c_vector = llvm::FixedVectorType::get(c_element, static_cast<unsigned>(plan.lanes));
+    a_part = plan.group() > 1 ? b.getIntNTy(32U / static_cast<unsigned>(plan.group())) : ab_element;
     ab_vector = llvm::FixedVectorType::get(ab_element, static_cast<unsigned>(plan.lanes));
     c_align = llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator)));
-    ab_align = c_align;
+    ab_align = plan.group() > 1 ? llvm::Align(static_cast<std::uint64_t>(4 / plan.group())) : c_align;
   }
 
   bool float_accumulator() const { return plan.accumulator != DType::I32; }
@@ -59,6 +71,7 @@ struct Microkernel {
       return b.CreateAdd(sum,
                          b.CreateIntrinsic(id, {}, {b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)}));
     }
+    case PanelKind::I8Quads: return byte_products(b, plan, x, y, sum);
     case PanelKind::Bf16Pairs: {
       llvm::Type* pairs = llvm::FixedVectorType::get(b.getBFloatTy(), halves);
       return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
@@ -75,7 +88,7 @@ struct Microkernel {
   void build(llvm::Function* f) {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
-    Value *k = f->getArg(8), *accumulate = f->getArg(9);
+    Value *k = f->getArg(8), *accumulate = f->getArg(9), *corrections = f->getArg(10);
     const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
     const auto lanes = static_cast<unsigned>(plan.lanes);
 
@@ -87,7 +100,12 @@ struct Microkernel {
     llvm::SmallVector<Value*, 8> row_pointers;
     Value* last_row = b.CreateSub(m, b.getInt64(1));
     for (unsigned r = 0; r < rows; ++r)
-      row_pointers.push_back(row_of(a, ab_element, a_stride, smin(b, b.getInt64(r), last_row)));
+      row_pointers.push_back(row_of(a, a_part, a_stride, smin(b, b.getInt64(r), last_row)));
+
+    llvm::SmallVector<Value*, 8> start(vectors, llvm::Constant::getNullValue(c_vector));
+    for (unsigned v = 0; plan.shifts_a() && v < vectors; ++v)
+      start[v] =
+          b.CreateAlignedLoad(c_vector, b.CreateConstGEP1_64(c_element, corrections, v * lanes), c_align);
 
     llvm::BasicBlock* entry = b.GetInsertBlock();
     llvm::BasicBlock* loop = new_block(b, "k.loop");
@@ -98,11 +116,12 @@ struct Microkernel {
     llvm::SmallVector<llvm::PHINode*, 32> sums;
     for (unsigned i = 0; i < rows * vectors; ++i) {
       sums.push_back(b.CreatePHI(c_vector, 2));
-      sums.back()->addIncoming(llvm::Constant::getNullValue(c_vector), entry);
+      sums.back()->addIncoming(start[i % vectors], entry);
     }
     step->addIncoming(b.getInt64(0), entry);
     b_row->addIncoming(panel, entry);
 
+    if (plan.skinny) prefetch_rows_ahead(b_row, b_stride);
     llvm::SmallVector<Value*, 8> b_vectors;
     for (unsigned v = 0; v < vectors; ++v)
       b_vectors.push_back(
@@ -110,6 +129,7 @@ struct Microkernel {
     llvm::SmallVector<Value*, 32> next_sums;
     for (unsigned r = 0; r < rows; ++r) {
       Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], step), ab_align);
+      if (plan.shifts_a()) x = b.CreateXor(x, b.getInt32(0x80808080));
       Value* splat = b.CreateVectorSplat(lanes, x);
       for (unsigned v = 0; v < vectors; ++v)
         next_sums.push_back(multiply_add(splat, b_vectors[v], sums[r * vectors + v]));
@@ -137,6 +157,16 @@ struct Microkernel {
           store_ragged(c, c_stride, spill, m, n, accumulate);
         });
     b.CreateRetVoid();
+  }
+
+  // B comes from memory, its rows in place pages apart, where the hardware does not prefetch. An address past
+  // the end is harmless.
+  void prefetch_rows_ahead(Value* b_row, Value* b_stride) {
+    Value* ahead = b.CreateGEP(ab_element, b_row, b.CreateMul(b_stride, b.getInt64(skinny_rows_ahead)));
+    for (int v = 0; v < plan.vectors; ++v)
+      b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                        {b.CreateConstGEP1_64(ab_element, ahead, static_cast<std::uint64_t>(v * plan.lanes)),
+                         b.getInt32(0), b.getInt32(3), b.getInt32(1)});
   }
 
   void store_whole(Value* c, Value* c_stride, llvm::ArrayRef<Value*> sums, bool accumulate) {
@@ -200,8 +230,37 @@ struct Microkernel {
 llvm::Function* microkernel(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, "kiln.dot.micro." + plan.tile_name(),
-                 {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
+                 {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
                  [&](llvm::Function* f) { Microkernel(b, plan).build(f); });
+}
+
+// A signed A is multiplied as A + 128, an unsigned one as A - 128.
+llvm::Function* corrections_routine(Builder& b, const Plan& plan) {
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  return routine(b, "kiln.dot.corrections." + plan.tile_name(), {ptr, ptr, i64}, [&](llvm::Function* f) {
+    auto* vector = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(plan.lanes));
+    auto address = [&](Value* base, int v) {
+      return b.CreateConstGEP1_64(b.getInt32Ty(), base, static_cast<std::uint64_t>(v * plan.lanes));
+    };
+    const llvm::Align align(4);
+    Value* ones = b.CreateVectorSplat(static_cast<unsigned>(plan.lanes), b.getInt32(0x01010101));
+    for (int v = 0; v < plan.vectors; ++v)
+      b.CreateAlignedStore(llvm::Constant::getNullValue(vector), address(f->getArg(0), v), align);
+    emit_for(b, b.getInt64(0), f->getArg(2), 1, [&](Value* step) {
+      Value* row = b.CreateGEP(b.getInt32Ty(), f->getArg(1), b.CreateMul(step, b.getInt64(plan.nr())));
+      for (int v = 0; v < plan.vectors; ++v) {
+        Value* sum = b.CreateAlignedLoad(vector, address(f->getArg(0), v), align);
+        Value* bytes = b.CreateAlignedLoad(vector, address(row, v), align);
+        b.CreateAlignedStore(byte_products(b, plan, ones, bytes, sum), address(f->getArg(0), v), align);
+      }
+    });
+    for (int v = 0; v < plan.vectors; ++v) {
+      Value* sum = b.CreateShl(b.CreateAlignedLoad(vector, address(f->getArg(0), v), align), 7);
+      b.CreateAlignedStore(plan.shape.a == DType::I8 ? b.CreateNeg(sum) : sum, address(f->getArg(0), v),
+                           align);
+    }
+    b.CreateRetVoid();
+  });
 }
 
 } // namespace kiln::cpu::dot

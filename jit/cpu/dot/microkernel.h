@@ -7,9 +7,14 @@
 namespace kiln::cpu::dot {
 
 // void(ptr a, i64 a_row_stride, ptr b, i64 b_row_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k, i1
-// accumulate) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. Strides of a and b count panel elements (pairs for
-// pair kinds, as k does), columns of a and b are contiguous. Row p of b must be readable for all NR columns.
-// Rows of a beyond m and columns of c beyond n are not touched.
+// accumulate, ptr corrections) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. k counts groups where the panel has
+// such, and so does the stride of b; that of a counts elements. Columns of a and b are contiguous. Row p of b
+// must be readable for all NR columns. Rows of a beyond m and columns of c beyond n are not touched. Where
+// the plan shifts A, `corrections` are i32 [NR], the sums to begin with.
 llvm::Function* microkernel(Builder& b, const Plan& plan);
+
+// void(ptr corrections, ptr panel, i64 k) for a plan that shifts A: what the sums of a packed sliver of k
+// groups begin with, -128 or +128 times the sums of its columns.
+llvm::Function* corrections_routine(Builder& b, const Plan& plan);
 
 } // namespace kiln::cpu::dot

@@ -13,17 +13,18 @@ constexpr int rows_ahead = 16;
 struct Packer {
   Builder& b;
   const PackSpec& spec;
-  bool pairs;
+  int group; // rows of the source in one packed row
   llvm::Type* from;
-  llvm::Type* to; // one packed element: f32, f64, i16, or i32 holding a pair
+  llvm::Type* to; // one packed element: f32, f64, i16, i8, or i32 holding a group
   llvm::Align from_align;
   llvm::Align to_align;
   Value *packed, *packed_stride, *source, *row_stride, *column_stride, *rows, *columns, *padded;
 
   Packer(Builder& builder, const PackSpec& s, llvm::Function* f) : b(builder), spec(s) {
-    pairs = spec.order == PackOrder::RowPairs;
+    const bool groups = spec.order == PackOrder::RowGroups;
+    group = !groups ? 1 : spec.panel == PanelKind::I8Quads ? 4 : 2;
     from = memory_type(b, spec.from);
-    to = pairs ? b.getInt32Ty() : panel_element_type(b, spec.panel);
+    to = groups ? b.getInt32Ty() : panel_element_type(b, spec.panel);
     from_align = llvm::Align(static_cast<std::uint64_t>(size_of(spec.from)));
     to_align = llvm::Align(to->getPrimitiveSizeInBits() / 8);
     packed = f->getArg(0), packed_stride = f->getArg(1), source = f->getArg(2), row_stride = f->getArg(3);
@@ -45,22 +46,24 @@ struct Packer {
     return b.CreateAnd(count, b.getInt64(~std::uint64_t(spec.lanes - 1)));
   }
 
-  // Two i16 values, or vectors of them, as i32 pairs; the first is the lower half.
-  Value* pair(Value* first, Value* second) {
-    llvm::Type* wide = b.getInt32Ty();
-    if (auto* v = llvm::dyn_cast<llvm::FixedVectorType>(first->getType()))
-      wide = llvm::FixedVectorType::get(wide, v->getNumElements());
-    return b.CreateOr(b.CreateZExt(first, wide), b.CreateShl(b.CreateZExt(second, wide), 16));
-  }
-
   // Row r of the packed block begins at this row of the source.
-  Value* source_row(Value* r) { return pairs ? b.CreateShl(r, 1) : r; }
+  Value* source_row(Value* r) { return group > 1 ? b.CreateMul(r, b.getInt64(group)) : r; }
 
+  // Of a group, the first row is the lowest part of each element.
   template <class Load> Value* packed_value(Value* r, Value* c, Load&& load) {
     Value* first = source_row(r);
     Value* value = convert(load(source_at(first, c)));
-    if (!pairs) return value;
-    return pair(value, convert(load(source_at(b.CreateAdd(first, b.getInt64(1)), c))));
+    if (group == 1) return value;
+    llvm::Type* wide = b.getInt32Ty();
+    if (auto* v = llvm::dyn_cast<llvm::FixedVectorType>(value->getType()))
+      wide = llvm::FixedVectorType::get(wide, v->getNumElements());
+    value = b.CreateZExt(value, wide);
+    for (int i = 1; i < group; ++i) {
+      Value* next = convert(load(source_at(b.CreateAdd(first, b.getInt64(i)), c)));
+      value = b.CreateOr(value,
+                         b.CreateShl(b.CreateZExt(next, wide), static_cast<std::uint64_t>(i * 32 / group)));
+    }
+    return value;
   }
 
   // Rows of a big matrix are pages apart, where the hardware does not prefetch. An address past the end is
@@ -96,15 +99,19 @@ struct Packer {
     });
   }
 
-  // An odd row count leaves a last row whose partner is zero.
-  void last_odd_row(Value* whole_rows) {
-    emit_if(b, b.CreateTrunc(rows, b.getInt1Ty()), [&] {
-      emit_for(b, zero(), columns, 1, [&](Value* c) {
-        Value* x = b.CreateAlignedLoad(from, source_at(b.CreateSub(rows, b.getInt64(1)), c), from_align);
-        b.CreateAlignedStore(b.CreateZExt(convert(x), to), packed_at(whole_rows, c), to_align);
-      });
-      emit_for(b, columns, padded, 1, [&](Value* c) {
-        b.CreateAlignedStore(llvm::Constant::getNullValue(to), packed_at(whole_rows, c), to_align);
+  // Rows that do not fill a group: what is missing is zero.
+  void last_rows(Value* whole_rows) {
+    Value* left = b.CreateAnd(rows, b.getInt64(group - 1));
+    emit_if(b, b.CreateICmpSGT(left, zero()), [&] {
+      b.CreateMemSet(packed_at(whole_rows, zero()), b.getInt8(0), b.CreateShl(padded, 2), llvm::Align(4));
+      emit_for(b, zero(), left, 1, [&](Value* i) {
+        emit_for(b, zero(), columns, 1, [&](Value* c) {
+          Value* x = convert(
+              b.CreateAlignedLoad(from, source_at(b.CreateAdd(source_row(whole_rows), i), c), from_align));
+          Value* part = b.CreateAdd(b.CreateMul(c, b.getInt64(group)), i);
+          b.CreateAlignedStore(x, b.CreateGEP(x->getType(), packed_at(whole_rows, zero()), part),
+                               llvm::Align(1));
+        });
       });
     });
   }
@@ -161,10 +168,10 @@ struct Packer {
 
   // `lanes` packed values down column c, from a source whose columns are contiguous.
   Value* load_column(Value* r, Value* c) {
-    const auto count = static_cast<unsigned>(pairs ? spec.lanes * 2 : spec.lanes);
+    const auto count = static_cast<unsigned>(spec.lanes * group);
     Value* address = source_at(source_row(r), c);
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
-    return pairs ? b.CreateBitCast(v, vector_of(to)) : v;
+    return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
 
   void copy_transposed(Value* whole_rows, Value* whole_columns) {
@@ -192,7 +199,7 @@ struct Packer {
   }
 
   void build() {
-    Value* row_count = pairs ? b.CreateLShr(rows, 1) : rows;
+    Value* row_count = group > 1 ? b.CreateUDiv(rows, b.getInt64(group)) : rows;
     switch (spec.strides) {
     case DotStrides::UnitInner:
       column_stride = b.getInt64(1);
@@ -209,16 +216,16 @@ struct Packer {
       break;
     }
     zero_padding(row_count);
-    if (pairs) last_odd_row(row_count);
+    if (group > 1) last_rows(row_count);
     b.CreateRetVoid();
   }
 };
 
 std::string routine_name(const PackSpec& spec) {
-  static const char* const panels[] = {"f32", "f64", "i16", "bf16"};
+  static const char* const panels[] = {"f32", "f64", "i16", "bf16", "i8"};
   std::string name = "kiln.dot.pack." + std::string(kiln::name(spec.from)) + ".";
   name += panels[static_cast<int>(spec.panel)];
-  name += spec.order == PackOrder::RowPairs ? ".rowpairs." : ".";
+  name += spec.order == PackOrder::RowGroups ? ".rowgroups." : ".";
   return name + strides_name(spec.strides) + "." + std::to_string(spec.lanes) + "." + isa_name(spec.target);
 }
 

@@ -7,8 +7,9 @@
 namespace kiln::cpu::dot {
 
 enum class PackOrder : std::uint8_t {
-  Elements, // packed[r][c] = source[r][c]
-  RowPairs, // packed[r][c] = {source[2r][c], source[2r+1][c]} in 32 bits; a missing last row is zero
+  Elements,  // packed[r][c] = source[r][c]
+  RowGroups, // packed[r][c] = {source[g r][c], source[g r + 1][c], ...} in 32 bits; missing last rows are
+             // zero
 };
 
 struct PackSpec {

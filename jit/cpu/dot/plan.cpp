@@ -34,7 +34,8 @@ DotTarget dot_target(const llvm::TargetMachine& machine) {
   else if (subtarget.checkFeatures("+avx2,+fma"))
     target.isa = DotIsa::Avx2;
   target.f16c = subtarget.checkFeatures("+f16c");
-  target.has_bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
+  target.bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
+  target.vnni = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512vnni");
   return target;
 }
 
@@ -60,22 +61,23 @@ struct RegisterTile {
 // fma.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
   const bool many_registers = isa == DotIsa::Avx512;
-  if (m == 1) return {many_registers ? 8 : 4, 1};
-  if (m == 2) return {many_registers ? 8 : 4, 2};
+  if (m <= 2) return {many_registers ? 8 : 4, static_cast<int>(m)};
+  if (m <= 4 && many_registers && vectors_of_n >= 6) return {6, static_cast<int>(m)};
   if (many_registers) return vectors_of_n >= 4 ? RegisterTile{4, 6} : RegisterTile{3, 8};
   if (isa == DotIsa::Avx2) return vectors_of_n >= 2 ? RegisterTile{2, 6} : RegisterTile{1, 8};
   return {2, 4};
 }
 
 PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& target) {
-  if (accumulator == DType::I32) return PanelKind::I16Pairs;
+  if (accumulator == DType::I32) return target.vnni ? PanelKind::I8Quads : PanelKind::I16Pairs;
   if (accumulator == DType::F64) return PanelKind::F64;
   const bool both_bf16 = a == DType::BF16 && b == DType::BF16;
-  return both_bf16 && target.bf16_dot && target.has_bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
+  return both_bf16 && target.bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
 }
 
 int vector_bytes(DotIsa isa) { return isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16; }
 
+constexpr std::int64_t skinny_rows = 32;
 constexpr std::int64_t largest_k_chunk = 512; // flat between 256 and 1024
 constexpr std::int64_t most_slivers = 2;      // 128 columns: 1 and 4 slivers are 3 % slower on 2048 x 2048
 constexpr std::int64_t largest_m_chunk = 480; // a packed chunk of A stays in a 1 MiB L2
@@ -96,13 +98,18 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   const RegisterTile tile = register_tile(target.isa, m, vectors_of_n);
   plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
   plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
+  plan.skinny = m <= skinny_rows;
 
-  // Rounded so that the last odd k has room for its zero partner.
-  plan.k_chunk = round_up(std::min(k, largest_k_chunk), 2);
+  // Rounded so that a last group that is short has room for its zeros.
+  plan.k_chunk = round_up(std::min(k, largest_k_chunk), 4);
   plan.m_chunk = std::min(m, largest_m_chunk); // a multiple of 6 and of 8 when it is a chunk
-  const std::int64_t panel_element = plan.pairs() ? 2 : size_of(plan.accumulator);
+  const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
   plan.slivers = std::min(most_slivers, (n - 1) / plan.nr() + 1);
   plan.packed_a_offset = round_up(plan.slivers * plan.k_chunk * plan.nr() * panel_element, 64);
+  if (plan.shifts_a()) {
+    plan.corrections_offset = plan.packed_a_offset;
+    plan.packed_a_offset += round_up(plan.slivers * plan.nr() * 4, 64);
+  }
   plan.scratch_bytes = plan.packed_a_offset;
   if (plan.may_pack_a()) {
     // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
@@ -123,9 +130,12 @@ const char* strides_name(DotStrides strides) {
 }
 
 std::string Plan::tile_name() const {
-  static const char* const panels[] = {"f32", "f64", "i16pairs", "bf16pairs"};
-  return std::string(panels[static_cast<int>(panel)]) + "." + std::to_string(mr) + "x" +
-         std::to_string(nr()) + "." + isa_name(target);
+  static const char* const panels[] = {"f32", "f64", "i16pairs", "bf16pairs", "i8quads"};
+  std::string kind = panels[static_cast<int>(panel)];
+  if (panel == PanelKind::I8Quads)
+    kind += std::string(shape.a == DType::U8 ? ".u8" : ".i8") + (shape.b == DType::U8 ? ".u8" : ".i8");
+  return kind + "." + std::to_string(mr) + "x" + std::to_string(nr()) + "." + isa_name(target) +
+         (skinny ? ".skinny" : "");
 }
 
 } // namespace dot

@@ -6,34 +6,45 @@
 
 namespace kiln::cpu::dot {
 
-// What one multiply-add consumes. Pair kinds hold two consecutive k in 32 bits.
-enum class PanelKind : std::uint8_t { F32, F64, I16Pairs, Bf16Pairs };
+// What one multiply-add consumes: an element, or so many consecutive k as fill 32 bits.
+enum class PanelKind : std::uint8_t { F32, F64, I16Pairs, Bf16Pairs, I8Quads };
 
 struct Plan {
   DotShape shape;
   DotTarget target;
   DType accumulator = DType::F32;
   PanelKind panel = PanelKind::F32;
-  int lanes = 0;   // accumulator elements in a vector
-  int vectors = 0; // vectors in a row of the register tile
-  int mr = 0;      // rows of the register tile
+  int lanes = 0;       // accumulator elements in a vector
+  int vectors = 0;     // vectors in a row of the register tile
+  int mr = 0;          // rows of the register tile
+  bool skinny = false; // so few rows that reading B takes longer than multiplying
   std::int64_t k_chunk = 0;
   std::int64_t slivers = 0;             // slivers of B packed at a time
   std::int64_t m_chunk = 0;             // rows of A packed at a time
   std::int64_t packed_a_row_stride = 0; // in elements of A's panel (i16 for pair kinds)
   std::int64_t packed_a_offset = 0;     // bytes into the scratch
+  std::int64_t corrections_offset = 0;  // likewise: where shifts_a(), i32 [nr] for each sliver
   std::int64_t scratch_bytes = 0;
 
   int nr() const { return lanes * vectors; }
-  bool pairs() const { return panel == PanelKind::I16Pairs || panel == PanelKind::Bf16Pairs; }
-  // The conversion happens while packing, so such operands are always packed.
-  bool a_converts() const { return pairs() || shape.a != accumulator; }
-  bool b_converts() const { return pairs() || shape.b != accumulator; }
-  bool may_pack_a() const { return a_converts() || shape.a_strides != DotStrides::UnitInner; }
+  // Consecutive k that one multiply-add consumes.
+  int group() const { return panel == PanelKind::I8Quads ? 4 : grouped_by_two() ? 2 : 1; }
+  // Operands whose conversion happens while packing are always packed. B's groups are interleaved then too;
+  // those of A are neighbours in its rows, so that A is read in place, but for a last group that is short.
+  bool a_converts() const { return panel == PanelKind::I16Pairs || (group() == 1 && shape.a != accumulator); }
+  bool b_converts() const { return group() > 1 || shape.b != accumulator; }
+  bool may_pack_a() const { return a_converts() || group() > 1 || shape.a_strides != DotStrides::UnitInner; }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
+
+  // The byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or taken
+  // from each element of A, and what that adds to the sums, 128 times the sums of B's columns, is made good.
+  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b; }
 
   // Name of a routine: what it is, and everything its code depends on.
   std::string tile_name() const;
+
+private:
+  bool grouped_by_two() const { return panel == PanelKind::I16Pairs || panel == PanelKind::Bf16Pairs; }
 };
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);

@@ -14,6 +14,7 @@ namespace {
 
 // Where operands are computed first, as many steps of K at a time as the product packs (dot/plan.cpp).
 constexpr std::int64_t gathered_depth = 512;
+constexpr std::int64_t few_rows = 32;
 constexpr std::int64_t unknown_depth = std::int64_t{1} << 40;
 
 } // namespace
@@ -196,10 +197,17 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
   locate(*product.dot);
   Value* depth = product_depth(product);
   enter_product(product, scalar(product.loop->operand(0)));
-  DotShape shape = dot_shape(*product.dot);
-  shape.m = group_.sums.extents[0], shape.n = group_.sums.extents[1], shape.k = unknown_depth;
-  multiply(shape, plain_matrix(product.a, 1, depth, rows), plain_matrix(product.b, 0, depth, columns),
-           {group_.sums, {rows, columns}, false});
+  const Matrix a = plain_matrix(product.a, 1, depth, rows), b = plain_matrix(product.b, 0, depth, columns);
+  auto of_rows = [&](std::int64_t most) {
+    DotShape shape = dot_shape(*product.dot);
+    shape.m = most, shape.n = group_.sums.extents[1], shape.k = unknown_depth;
+    multiply(shape, a, b, {group_.sums, {rows, columns}, false});
+  };
+  // Tiles of few rows come in launches of few rows, and in launches of many.
+  if (tile.tile_m > few_rows) return of_rows(group_.sums.extents[0]);
+  emit_if_else(
+      b_, b_.CreateICmpSLE(a.valid[0], b_.getInt64(static_cast<std::uint64_t>(tile.tile_m))),
+      [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
 }
 
 } // namespace kiln::cpu
