@@ -1,0 +1,196 @@
+// Products in loops over K, as users write them: whatever the tile sizes, and however many programs a back
+// end computes together.
+#include "ops/strided.h"
+
+using namespace kiln;
+using namespace kiln::test;
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BK);
+
+namespace {
+
+struct Sizes {
+  std::int64_t m, n, k;
+  Config config;
+
+  explicit Sizes(Random& random) {
+    auto one_of = [&](std::initializer_list<std::int64_t> values) {
+      return values.begin()[random.integer(0, static_cast<std::int64_t>(values.size()) - 1)];
+    };
+    m = random.integer(1, 130), n = random.integer(1, 150), k = one_of({0, 1, 2, 31, 64, 130, 512, 513, 601});
+    config = {BM = one_of({1, 2, 5, 8, 16, 32, 48, 64}), BN = one_of({8, 16, 24, 32, 64, 128}),
+              BK = one_of({1, 8, 16, 24, 32, 64, 128})};
+  }
+  std::string text() const {
+    return std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k) + ", " +
+           config.to_string();
+  }
+};
+
+template <class A, class B>
+double product(const A& a, const B& b, std::int64_t i, std::int64_t j, std::int64_t k) {
+  double s = 0;
+  for (std::int64_t p = 0; p < k; ++p)
+    s += a(i, p) * b(p, j);
+  return s;
+}
+
+// Small integers: every sum of products is exact in every order.
+auto small(Random& random) { return integers(random, -4, 4); }
+
+} // namespace
+
+TEMPLATE_TEST_CASE("a product of any sizes and tiles is exact where its sums are", "", float, double, bf16,
+                   f16, std::int8_t, std::uint8_t) {
+  using T = TestType;
+  using A = std::conditional_t<std::is_integral_v<T>, std::int32_t,
+                               std::conditional_t<std::is_same_v<T, double>, double, float>>;
+  const auto multiply = kernel("product", [](View<const T, 2> a, View<const T, 2> b, View<A, 2> c) {
+    auto [m, n] = program_tile(c, BM, BN);
+    c.tile(m, n).store(for_range(BK, a.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
+      return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
+    }));
+  });
+  const auto transposed = kernel("transposed", [](View<const T, 2> a, View<const T, 2> b, View<A, 2> c) {
+    auto [m, n] = program_tile(c, BM, BN);
+    c.tile(m, n).store(for_range(BK, a.rows(), zeros<A>(BM, BN), [&](auto k, auto sum) {
+      return dot(trans(a.tile(k, m).load()), trans(b.tile(n, k).load()), sum);
+    }));
+  });
+  Random random;
+  KILN_SEED(random);
+  const int low = std::is_unsigned_v<T> ? 0 : -4;
+  for (int round = 0; round < 4; ++round) {
+    const Sizes s(random);
+    INFO(s.text());
+    Strided<T, 2> a(random, {s.m, s.k}, integers(random, low, 4)),
+        b(random, {s.k, s.n}, integers(random, low, 4));
+    Strided<A, 2> c(random, {s.m, s.n}), again(random, {s.m, s.n});
+    const Run run{false};
+    run(multiply, s.config, a.view, b.view, c.view);
+    c.check(0, [&](auto i, auto j) { return product(a, b, i, j, s.k); });
+    run(transposed, s.config, a.view.transpose(), b.view.transpose(), again.view);
+    again.check(0, [&](auto i, auto j) { return c(i, j); });
+  }
+}
+
+TEMPLATE_TEST_CASE("operands that are computed step by step", "", float, bf16) {
+  using T = TestType;
+  const auto multiply =
+      kernel("dequantise", [](View<const T, 2> x, View<const std::int8_t, 2> w, View<const float, 1> scales,
+                              View<const float, 1> rows, View<float, 2> y) {
+        auto [m, n] = program_tile(y, BM, BN);
+        Tile scale = scales.tile(n).load();
+        y.tile(m, n).store(for_range(BK, x.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          Tile weights = cast<float>(w.tile(k, n).load()) * scale;
+          Tile scaled = cast<float>(x.tile(m, k).load()) * expand<1>(rows.tile(m).load());
+          return dot(scaled, weights, sum);
+        }));
+      });
+  const auto half = kernel("half", [](View<const T, 2> x, View<const std::int8_t, 2> w, View<float, 2> y) {
+    auto [m, n] = program_tile(y, BM, BN);
+    y.tile(m, n).store(for_range(BK, x.cols(), full(1.0f, BM, BN), [&](auto k, auto sum) {
+      return dot(x.tile(m, k).load(), cast<T>(w.tile(k, n).load()), sum);
+    }));
+  });
+  Random random;
+  KILN_SEED(random);
+  for (int round = 0; round < 4; ++round) {
+    const Sizes s(random);
+    INFO(s.text());
+    Strided<T, 2> x(random, {s.m, s.k}, small(random));
+    Strided<std::int8_t, 2> w(random, {s.k, s.n}, small(random));
+    Strided<float, 1> scales(random, {s.n}, small(random)), rows(random, {s.m}, small(random));
+    Strided<float, 2> y(random, {s.m, s.n}), z(random, {s.m, s.n});
+    const Run run{false};
+    run(multiply, s.config, x.view, w.view, scales.view, rows.view, y.view);
+    y.check(0, [&](auto i, auto j) { return rows(i) * scales(j) * product(x, w, i, j, s.k); });
+    run(half, s.config, x.view, w.view, z.view);
+    z.check(0, [&](auto i, auto j) { return 1 + product(x, w, i, j, s.k); });
+  }
+}
+
+TEST_CASE("loops over a part of K, sums that go on, and epilogues that look at the whole tile") {
+  const auto part = kernel("part", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
+                                      View<float, 2> most, Scalar<std::int64_t> first) {
+    auto [m, n] = program_tile(c, BM, BN);
+    auto start = max(first, 0);
+    Tile before = c.tile(m, n).load();
+    Tile total = for_range(BK, max(a.cols() - start, 0), before, [&](auto k, auto sum) {
+      return dot(a.tile(m, k + start).load(), b.tile(k + start, n).load(), sum);
+    });
+    c.tile(m, n).store(total);
+    Tile inside = expand<1>(m + arange(BM) < c.rows()) & expand<0>(n + arange(BN) < c.cols());
+    Scalar<std::int64_t> i = m / BM, j = n / BN;
+    most.at(i, j).store(max(where(inside, total, -1e30f)));
+  });
+  Random random;
+  KILN_SEED(random);
+  for (int round = 0; round < 4; ++round) {
+    const Sizes s(random);
+    INFO(s.text());
+    const std::int64_t bm = *s.config.get("BM"), bn = *s.config.get("BN"),
+                       first = random.integer(-3, s.k + 2);
+    Strided<float, 2> a(random, {s.m, s.k}, small(random)), b(random, {s.k, s.n}, small(random)),
+        c(random, {s.m, s.n}, [](auto i, auto j) { return static_cast<double>((i + 2 * j) % 5); }),
+        most(random, {(s.m + bm - 1) / bm, (s.n + bn - 1) / bn});
+    Run{false}(part, s.config, a.view, b.view, c.view, most.view, first);
+    c.check(0, [&](auto i, auto j) {
+      double sum = static_cast<double>((i + 2 * j) % 5);
+      for (std::int64_t k = std::max<std::int64_t>(first, 0); k < s.k; ++k)
+        sum += a(i, k) * b(k, j);
+      return sum;
+    });
+    most.check(0, [&](auto i, auto j) {
+      double largest = -1e30;
+      for (std::int64_t r = i * bm; r < std::min(s.m, (i + 1) * bm); ++r)
+        for (std::int64_t q = j * bn; q < std::min(s.n, (j + 1) * bn); ++q)
+          largest = std::max(largest, c(r, q));
+      return largest;
+    });
+  }
+}
+
+TEST_CASE("products of a batch, and of programs that a grid of the launch numbers") {
+  const auto batched =
+      kernel("batched", [](View<const float, 3> a, View<const float, 3> b, View<float, 3> c) {
+        auto [i, m, n] = program_tile(c, 1_c, BM, BN);
+        c.tile(i, m, n).store(for_range(BK, a.extent(2), zeros<float>(1_c, BM, BN), [&](auto k, auto sum) {
+          return dot(a.tile(i, m, k).load(), b.tile(i, k, n).load(), sum);
+        }));
+      });
+  // Neighbouring programs go down a column of tiles, then to the next.
+  const auto numbered =
+      kernel("numbered", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+        Scalar<std::int64_t> down = cdiv(c.rows(), BM);
+        auto m = program_id(0) % down * BM;
+        auto n = program_id(0) / down * BN;
+        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
+        }));
+      });
+  Random random;
+  KILN_SEED(random);
+  for (int round = 0; round < 3; ++round) {
+    const Sizes s(random);
+    INFO(s.text());
+    Strided<float, 3> a(random, {3, s.m, s.k}, small(random)), b(random, {3, s.k, s.n}, small(random)),
+        c(random, {3, s.m, s.n});
+    Run{false}(batched, s.config, a.view, b.view, c.view);
+    c.check(0, [&](auto i, auto r, auto q) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < s.k; ++k)
+        sum += a(i, r, k) * b(i, k, q);
+      return sum;
+    });
+    Strided<float, 2> x(random, {s.m, s.k}, small(random)), y(random, {s.k, s.n}, small(random)),
+        z(random, {s.m, s.n});
+    const std::int64_t bm = *s.config.get("BM"), bn = *s.config.get("BN");
+    const Grid grid{((s.m + bm - 1) / bm) * ((s.n + bn - 1) / bn)};
+    on_test_device([&](Stream& stream, auto... v) { numbered.launch(stream, s.config, grid, v...); }, x.view,
+                   y.view, z.view);
+    z.check(0, [&](auto i, auto j) { return product(x, y, i, j, s.k); });
+  }
+}
