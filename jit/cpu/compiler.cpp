@@ -1,60 +1,16 @@
-// Emits, optimises with a short list of cheap passes, and assembles. The emitter writes code in its final
-// form, so the O3 pipeline would only double the time (it unrolls the loops around the edges).
+// Emits, takes the routines out that are compiled by themselves, and generates code.
 #include <kiln/jit/cpu/compiler.h>
 
+#include <kiln/jit/cpu/code_generation.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/routines.h>
 
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/Passes/PassBuilder.h>
-#include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
 namespace kiln::cpu {
-
-namespace {
-
-constexpr const char* pass_list =
-    "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,dse)";
-
-std::string text_of(const llvm::Module& module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module.print(stream, nullptr);
-  return text;
-}
-
-void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  if (llvm::Error error = builder.parsePassPipeline(passes, pass_list))
-    internal_error(llvm::toString(std::move(error)));
-  passes.run(module, modules);
-}
-
-llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& machine,
-                                    llvm::CodeGenFileType kind) {
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, kind))
-    internal_error("LLVM cannot write this kind of file");
-  passes.run(module);
-  return bytes;
-}
-
-} // namespace
 
 CompiledObject compile(const ir::Kernel& kernel, const Target& target, const CompileOptions& options) {
   CompiledObject result;
@@ -75,6 +31,7 @@ CompiledObject compile(const ir::Kernel& kernel, const Target& target, const Com
   if (llvm::verifyModule(module, &stream))
     internal_error("kernel " + kernel.name + " lowered to invalid LLVM IR: " + problems + "\n" +
                    text_of(module));
+  if (options.share_routines) result.routines = take_routines(module, *machine, target);
   optimize(module, *machine);
   if (options.keep_llvm) result.llvm_after = text_of(module);
   if (options.keep_assembly) {

@@ -14,12 +14,16 @@ struct CompileOptions {
   bool line_info = false; // DWARF lines
   bool keep_llvm = false; // fill CompiledObject::llvm_before and llvm_after
   bool keep_assembly = false;
+  // The routines of products become objects of their own (routines.h). Not with the four options above, which
+  // look into code: then the kernel is one module and one object.
+  bool share_routines = false;
   // Columns of the narrowest row whose last store may run within the next program (emit/deferral.cpp).
   std::int64_t deferred_columns = 1024;
 };
 
 struct CompiledObject {
   std::vector<char> object;                      // ELF, relocatable
+  std::vector<std::vector<char>> routines;       // likewise: those it calls
   std::int64_t scratch_bytes = 0;                // per worker
   std::string llvm_before, llvm_after, assembly; // text, if asked for
 };

@@ -76,7 +76,8 @@ llvm::orc::LLJIT& process_jit() {
 
 } // namespace
 
-std::shared_ptr<LoadedCode> load_object(std::span<const char> object, const std::string& name) {
+std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> objects,
+                                         const std::string& name) {
   static std::atomic<std::uint64_t> count{0};
   llvm::orc::LLJIT& jit = process_jit();
   std::string library_name = name + "." + std::to_string(count.fetch_add(1));
@@ -86,12 +87,19 @@ std::shared_ptr<LoadedCode> load_object(std::span<const char> object, const std:
   library.addToLinkOrder(jit.getMainJITDylib()); // the hooks, and through it the process's symbols
   std::shared_ptr<LoadedCode> code(new LoadedCode);
   code->library_ = &library;
-  auto buffer =
-      llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), library_name);
-  if (auto error = jit.addObjectFile(library, std::move(buffer)))
-    fail("cannot load kernel " + name, std::move(error));
-  code->entry_ = take("cannot link kernel " + name, jit.lookup(library, entry_name)).toPtr<EntryPoint>();
-  if (options().perf) add_to_perf_map(object, code->entry_, name);
+  for (std::span<const char> object : objects) {
+    auto buffer =
+        llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), library_name);
+    if (auto error = jit.addObjectFile(library, std::move(buffer)))
+      fail("cannot load kernel " + name, std::move(error));
+  }
+  auto find = [&](const std::string& symbol) {
+    return take("cannot link kernel " + name, jit.lookup(library, symbol));
+  };
+  code->entry_ = find(entry_name).toPtr<EntryPoint>();
+  if (options().perf)
+    for (std::span<const char> object : objects)
+      add_to_perf_map(object, [&](const std::string& symbol) { return find(symbol).getValue(); }, name);
   return code;
 }
 

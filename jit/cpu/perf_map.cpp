@@ -4,6 +4,7 @@
 // opened without following links, since anyone may write to /tmp.
 #include <kiln/jit/cpu/perf_map.h>
 
+#include <kiln/jit/cpu/abi.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <llvm/Object/ELFObjectFile.h>
@@ -27,7 +28,7 @@ struct Function {
   std::string name;
 };
 
-// The functions of the entry point's section, the entry point first; empty if it cannot be found.
+// The functions of an object, which are in one section, an exported one first; empty if there is none.
 std::vector<Function> functions_of(std::span<const char> object) {
   auto file = llvm::object::ObjectFile::createELFObjectFile(
       llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel"));
@@ -36,22 +37,27 @@ std::vector<Function> functions_of(std::span<const char> object) {
     return {};
   }
   std::vector<Function> functions;
+  bool found = false;
   for (const llvm::object::ELFSymbolRef symbol :
        llvm::cast<llvm::object::ELFObjectFileBase>(**file).symbols()) {
     auto type = symbol.getType();
     auto name = symbol.getName();
     auto address = symbol.getAddress();
-    if (!type || !name || !address) {
+    auto flags = symbol.getFlags();
+    if (!type || !name || !address || !flags) {
       llvm::consumeError(type.takeError());
       llvm::consumeError(name.takeError());
       llvm::consumeError(address.takeError());
+      llvm::consumeError(flags.takeError());
       continue;
     }
     if (*type != llvm::object::SymbolRef::ST_Function) continue;
     functions.push_back({*address, symbol.getSize(), name->str()});
-    if (*name == entry_name) std::swap(functions.front(), functions.back());
+    const bool exported = (*flags & llvm::object::SymbolRef::SF_Global) != 0;
+    if (exported && !found) std::swap(functions.front(), functions.back());
+    found = found || exported;
   }
-  if (!functions.empty() && functions.front().name != entry_name) functions.clear();
+  if (!found) functions.clear();
   return functions;
 }
 
@@ -80,16 +86,19 @@ std::string one_line(std::string text) {
 
 } // namespace
 
-void add_to_perf_map(std::span<const char> object, EntryPoint entry, const std::string& name) {
+void add_to_perf_map(std::span<const char> object,
+                     const std::function<std::uint64_t(const std::string&)>& address_of,
+                     const std::string& name) {
   std::vector<Function> functions = functions_of(object);
+  if (functions.empty()) return;
+  const std::uint64_t base = address_of(functions.front().name) - functions.front().address;
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   FILE* file = map_of_process();
   if (!file) return;
   for (const Function& f : functions) {
-    std::uint64_t address = reinterpret_cast<std::uint64_t>(entry) + (f.address - functions.front().address);
     std::string suffix = f.name == entry_name ? "" : ":" + f.name;
-    std::fprintf(file, "%" PRIx64 " %" PRIx64 " kiln::%s\n", address, f.size,
+    std::fprintf(file, "%" PRIx64 " %" PRIx64 " kiln::%s\n", base + f.address, f.size,
                  one_line(name + suffix).c_str());
   }
   std::fflush(file);
