@@ -118,6 +118,10 @@ private:
 // A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
 // sums stay in a 1 MiB cache.
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
+// Of an A that has to be packed too, each element for all columns of the group.
+constexpr std::int64_t most_packed_rows = 960, most_packed_columns = 1024;
+// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
+constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
 
 class MacroFinder {
 public:
@@ -159,14 +163,26 @@ private:
     auto depends = [](const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; };
     if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
-    if (macro.tile.m_axis >= 0) macro.tile.most_m = std::max<std::int64_t>(1, most_rows / macro.tile.tile_m);
-    if (macro.tile.n_axis >= 0)
-      macro.tile.most_n = std::max<std::int64_t>(1, most_columns / macro.tile.tile_n);
+    std::int64_t most_m = most_rows, most_n = most_columns;
+    if (packs(a)) most_m = most_packed_rows, most_n = most_packed_columns;
+    if (macro.tile.tile_m <= few_rows) most_m = most_few_rows, most_n = most_few_columns;
+    if (macro.tile.m_axis >= 0) macro.tile.most_m = std::max<std::int64_t>(1, most_m / macro.tile.tile_m);
+    if (macro.tile.n_axis >= 0) macro.tile.most_n = std::max<std::int64_t>(1, most_n / macro.tile.tile_n);
     if (!macro.tile.grouped()) return std::nullopt;
     for (const auto& op : kernel_.body.ops)
       if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
         macro.scalars.push_back(op.get());
     return macro;
+  }
+
+  // Whether A's rows are not read in place: they are not contiguous, or their elements are converted.
+  static bool packs(const ProductOperand& a) {
+    const ir::Type& view = a.load->operand(0)->type;
+    const auto& axes = a.load->integers("axes");
+    const bool rows = a.order[1] == 1 && axes[1] == view.view_rank - 1 && view.layout != LayoutClass::Any;
+    const bool known = a.value->type.dtype == DType::F32 || a.value->type.dtype == DType::F64 ||
+                       a.value->type.dtype == DType::BF16 || is_integer(a.value->type.dtype);
+    return !rows || !known;
   }
 
   // The view axis that axis `i` of a plain operand runs along.

@@ -1,6 +1,7 @@
 // Emits the loop nest around the microkernel, and the call to it.
 #include <algorithm>
 #include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/pack.h>
 
@@ -16,14 +17,16 @@ using llvm::Value;
 constexpr std::int64_t in_place_span_bytes = 1 << 19;
 constexpr std::int64_t in_place_rows = 32;
 constexpr std::int64_t rows_packed_together = 32;
+constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
 
 struct LoopNest {
   Builder& b;
   const Plan& plan;
   llvm::Function* micro;
-  llvm::Function* pack_a;
+  llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr;
   llvm::Function* pack_b;
   llvm::Function* corrections = nullptr;
+  llvm::Function *outer = nullptr, *inner = nullptr, *pack_wide_a = nullptr; // for few rows
   llvm::Type *a_memory, *b_memory, *c_element;
   Value *a, *a_row_stride, *a_column_stride, *b_pointer, *b_row_stride, *b_column_stride;
   Value *c, *c_row_stride, *m, *n, *k, *accumulate, *scratch;
@@ -56,6 +59,14 @@ struct LoopNest {
     Value* pointer;
     Value* row_stride;
   };
+  // Rows of A: element (i, k) is at (i / panel_rows) * panel_stride + (i % panel_rows) * row_stride + k *
+  // step.
+  struct Rows {
+    Value *pointer, *row_stride, *step, *panel_stride;
+  };
+  Rows plain_rows(Value* pointer, Value* row_stride) {
+    return {pointer, row_stride, b.getInt64(1), b.CreateMul(row_stride, b.getInt64(panel_rows))};
+  }
 
   // Any type of the element's size: only addresses are computed here.
   llvm::Type* element(DType t) { return b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
@@ -94,11 +105,56 @@ struct LoopNest {
     b.CreateCondBr(empty, done, check_k);
     b.SetInsertPoint(check_k);
     emit_if_else(
-        b, b.CreateICmpSGT(k, b.getInt64(0)), [&] { chunks_of_k(); },
+        b, b.CreateICmpSGT(k, b.getInt64(0)), [&] { products(); },
         [&] { emit_if(b, b.CreateNot(accumulate), [&] { zero_c(); }); });
     b.CreateBr(done);
     b.SetInsertPoint(done);
     b.CreateRetVoid();
+  }
+
+  // Few rows have ways of their own, by how B lies in memory.
+  void products() {
+    if (!outer && !inner) return chunks_of_k();
+    Value* one = b.getInt64(1);
+    auto at_most = [&](std::int64_t rows) {
+      return b.CreateICmpSLE(m, b.getInt64(static_cast<std::uint64_t>(rows)));
+    };
+    auto by_rows = [&] {
+      if (!outer) return chunks_of_k();
+      Value* wanted = b.CreateAnd(b.CreateICmpEQ(b_column_stride, one), at_most(most_outer_rows));
+      emit_if_else(b, wanted, [&] { outer_chunks(); }, [&] { chunks_of_k(); });
+    };
+    if (!inner) return by_rows();
+    Value* lines = b.CreateAnd(b.CreateICmpEQ(b_row_stride, one), b.CreateICmpEQ(a_column_stride, one));
+    Value* deep = b.CreateICmpSGE(k, b.getInt64(least_inner_depth));
+    Value* wanted = b.CreateAnd(b.CreateAnd(lines, deep), at_most(most_inner_rows));
+    emit_if_else(
+        b, wanted,
+        [&] {
+          b.CreateCall(inner,
+                       {a, a_row_stride, b_pointer, b_column_stride, c, c_row_stride, m, n, k, accumulate});
+        },
+        by_rows);
+  }
+
+  void outer_chunks() {
+    const bool converts = plan.shape.a != plan.accumulator;
+    Value* in_place = converts ? b.getFalse() : b.CreateICmpEQ(a_column_stride, b.getInt64(1));
+    emit_for(b, b.getInt64(0), k, plan.k_chunk, [&](Value* k0) {
+      Value* depth = smin(b, b.getInt64(plan.k_chunk), b.CreateSub(k, k0));
+      Value* first = at(a_memory, a, b.getInt64(0), a_row_stride, k0, a_column_stride);
+      const Panel rows = in_place_or_packed(in_place, {first, a_row_stride}, [&]() -> Panel {
+        Value* packed =
+            b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.wide_a_offset));
+        Value* stride = b.getInt64(plan.wide_a_row_stride);
+        b.CreateCall(pack_wide_a, {packed, stride, first, a_row_stride, a_column_stride, m, depth, depth});
+        return {packed, stride};
+      });
+      Value* of_b = at(b_memory, b_pointer, k0, b_row_stride, b.getInt64(0), b_column_stride);
+      Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
+      b.CreateCall(outer,
+                   {rows.pointer, rows.row_stride, of_b, b_row_stride, c, c_row_stride, m, n, depth, adds});
+    });
   }
 
   void zero_c() {
@@ -132,7 +188,7 @@ struct LoopNest {
       Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
       emit_for(b, b.getInt64(0), m, m_chunk, [&](Value* i0) {
         Value* height = smin(b, m_chunk, b.CreateSub(m, i0));
-        const Panel rows = rows_of_a(direct_a, i0, height, k0, depth);
+        const Rows rows = rows_of_a(direct_a, i0, height, k0, depth);
         emit_for(b, b.getInt64(0), n, plan.nr() * plan.slivers, [&](Value* group) {
           Value* group_end = smin(b, n, b.CreateAdd(group, b.getInt64(plan.nr() * plan.slivers)));
           pack_slivers(in_place_b, k0, depth, group, group_end);
@@ -172,17 +228,60 @@ struct LoopNest {
     return {pointer, merge(direct.row_stride, made.row_stride)};
   }
 
-  Panel rows_of_a(Value* in_place, Value* i0, Value* height, Value* k0, Value* depth) {
+  Rows rows_of_a(Value* in_place, Value* i0, Value* height, Value* k0, Value* depth) {
     Value* first = at(a_memory, a, i0, a_row_stride, k0, a_column_stride);
-    return in_place_or_packed(in_place, {first, a_row_stride}, [&]() -> Panel {
-      Value* packed =
-          b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.packed_a_offset));
+    Value* scratch_a =
+        b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.packed_a_offset));
+    auto packed_rows = [&]() -> Rows {
       Value* stride = b.getInt64(plan.packed_a_row_stride);
       // A short last group gets zeros.
       Value* padded = b.CreateMul(steps_of(depth), b.getInt64(plan.group()));
-      b.CreateCall(pack_a, {packed, stride, first, a_row_stride, a_column_stride, height, depth, padded});
-      return {packed, stride};
-    });
+      b.CreateCall(pack_a, {scratch_a, stride, first, a_row_stride, a_column_stride, height, depth, padded});
+      return plain_rows(scratch_a, stride);
+    };
+    auto panels = [&]() -> Rows {
+      Value *rows = b.getInt64(panel_rows), *stride = b.getInt64(panel_rows * plan.k_chunk);
+      // Some k at a time for all panels: neighbouring rows share pages, columns do not.
+      emit_for(b, b.getInt64(0), depth, rows_packed_together, [&](Value* k) {
+        Value* count = smin(b, b.getInt64(rows_packed_together), b.CreateSub(depth, k));
+        Value* source_k = b.CreateGEP(a_memory, first, b.CreateMul(k, a_column_stride));
+        Value* panel_k = b.CreateGEP(panel_part(), scratch_a, b.CreateMul(k, rows));
+        emit_for(b, b.getInt64(0), height, panel_rows, [&](Value* i) {
+          Value* width = smin(b, rows, b.CreateSub(height, i));
+          Value* panel = b.CreateGEP(panel_part(), panel_k, b.CreateMul(i, b.getInt64(plan.k_chunk)));
+          Value* source = b.CreateGEP(a_memory, source_k, b.CreateMul(i, a_row_stride));
+          b.CreateCall(pack_a_panel,
+                       {panel, rows, source, a_column_stride, b.getInt64(1), count, width, width});
+        });
+      });
+      return {scratch_a, b.getInt64(plan.group()), rows, stride};
+    };
+    auto packed = [&] {
+      if (!pack_a_panel) return packed_rows();
+      if (!pack_a) return panels();
+      return either(b.CreateICmpEQ(a_row_stride, b.getInt64(1)), panels, packed_rows);
+    };
+    return either(in_place, [&] { return plain_rows(first, a_row_stride); }, packed);
+  }
+
+  // What one of two ways to rows of A gives.
+  template <class Then, class Else> Rows either(Value* condition, Then&& one, Else&& other) {
+    if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return known->isOne() ? one() : other();
+    Rows x{}, y{};
+    llvm::BasicBlock *after_one = nullptr, *after_other = nullptr;
+    emit_if_else(
+        b, condition, [&] { x = one(), after_one = b.GetInsertBlock(); },
+        [&] { y = other(), after_other = b.GetInsertBlock(); });
+    auto merge = [&](Value* v, Value* w) -> Value* {
+      if (v == w) return v;
+      llvm::PHINode* phi = b.CreatePHI(v->getType(), 2);
+      phi->addIncoming(v, after_one);
+      phi->addIncoming(w, after_other);
+      return phi;
+    };
+    Value *pointer = merge(x.pointer, y.pointer), *row_stride = merge(x.row_stride, y.row_stride);
+    Value* step = merge(x.step, y.step);
+    return {pointer, row_stride, step, merge(x.panel_stride, y.panel_stride)};
   }
 
   // Where a group keeps the sliver that begins at column j, from row k of the chunk.
@@ -200,8 +299,11 @@ struct LoopNest {
     Value* whole = b.CreateMul(b.CreateSDiv(b.CreateSub(group_end, group), b.getInt64(plan.nr())),
                                b.getInt64(plan.nr()));
     Value* first = b.CreateSelect(in_place, b.CreateAdd(group, whole), group);
-    emit_for(b, b.getInt64(0), depth, rows_packed_together, [&](Value* row) {
-      Value* rows = smin(b, b.getInt64(rows_packed_together), b.CreateSub(depth, row));
+    // Contiguous columns are read to their end instead.
+    Value* together =
+        b.CreateSelect(b.CreateICmpEQ(b_row_stride, b.getInt64(1)), depth, b.getInt64(rows_packed_together));
+    emit_for(b, b.getInt64(0), depth, together, [&](Value* row) {
+      Value* rows = smin(b, together, b.CreateSub(depth, row));
       emit_for(b, first, group_end, plan.nr(), [&](Value* j) {
         Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
         Value* source = at(b_memory, b_pointer, b.CreateAdd(k0, row), b_row_stride, j, b_column_stride);
@@ -233,14 +335,16 @@ struct LoopNest {
     return {b.CreateSelect(direct, source, packed), b.CreateSelect(direct, b_row_stride, nr)};
   }
 
-  void register_tiles(Panel rows, Panel sliver, Value* c_tile, Value* height, Value* width, Value* steps,
+  void register_tiles(Rows rows, Panel sliver, Value* c_tile, Value* height, Value* width, Value* steps,
                       Value* adds, Value* corrections) {
     emit_for(b, b.getInt64(0), height, plan.mr, [&](Value* i) {
       Value* tile_rows = smin(b, b.getInt64(plan.mr), b.CreateSub(height, i));
-      Value* a_rows = b.CreateGEP(panel_part(), rows.pointer, b.CreateMul(i, rows.row_stride));
+      Value* panel = b.CreateMul(b.CreateUDiv(i, b.getInt64(panel_rows)), rows.panel_stride);
+      Value* in_panel = b.CreateMul(b.CreateURem(i, b.getInt64(panel_rows)), rows.row_stride);
+      Value* a_rows = b.CreateGEP(panel_part(), rows.pointer, b.CreateAdd(panel, in_panel));
       Value* c_rows = b.CreateGEP(c_element, c_tile, b.CreateMul(i, c_row_stride));
       b.CreateCall(micro, {a_rows, rows.row_stride, sliver.pointer, sliver.row_stride, c_rows, c_row_stride,
-                           tile_rows, width, steps, adds, corrections});
+                           tile_rows, width, steps, adds, corrections, rows.step});
     });
   }
 };
@@ -261,12 +365,25 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                    if (plan.group() > 1) spec.order = PackOrder::RowGroups;
                    nest.pack_b = pack_routine(b, spec);
                    if (plan.shifts_a()) nest.corrections = corrections_routine(b, plan);
-                   nest.pack_a = nullptr;
-                   if (plan.may_pack_a()) {
-                     spec.from = shape.a;
+                   spec.from = shape.a;
+                   if (shape.a_strides != DotStrides::UnitInner) {
+                     spec.strides = DotStrides::UnitInner; // of the transposed matrix
+                     nest.pack_a_panel = pack_routine(b, spec);
+                   }
+                   if (plan.may_pack_a() && shape.a_strides != DotStrides::UnitOuter) {
                      spec.order = PackOrder::Elements;
                      spec.strides = shape.a_strides;
+                     spec.transposes = false;
                      nest.pack_a = pack_routine(b, spec);
+                   }
+                   if (inner_products_possible(plan)) nest.inner = inner_products(b, plan);
+                   if (outer_products_possible(plan)) {
+                     nest.outer = outer_products(b, plan);
+                     spec.order = PackOrder::Elements;
+                     spec.strides = shape.a_strides;
+                     spec.transposes = false;
+                     spec.panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
+                     nest.pack_wide_a = pack_routine(b, spec);
                    }
                    nest.build();
                  });

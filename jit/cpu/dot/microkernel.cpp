@@ -31,9 +31,7 @@ struct Microkernel {
   llvm::Align ab_align;
 
   Microkernel(Builder& builder, const Plan& p) : b(builder), plan(p) {
-    c_element = plan.accumulator == DType::F64   ? b.getDoubleTy()
-                : plan.accumulator == DType::F32 ? b.getFloatTy()
-                                                 : static_cast<llvm::Type*>(b.getInt32Ty());
+    c_element = accumulator_type(b, plan);
     ab_element = plan.group() > 1 ? b.getInt32Ty() : c_element;
     c_vector = llvm::FixedVectorType::get(c_element, static_cast<unsigned>(plan.lanes));
     a_part = plan.group() > 1 ? b.getIntNTy(32U / static_cast<unsigned>(plan.group())) : ab_element;
@@ -56,12 +54,7 @@ struct Microkernel {
     const auto halves = static_cast<unsigned>(plan.lanes) * 2;
     switch (plan.panel) {
     case PanelKind::F32:
-    case PanelKind::F64: {
-      // Not fmuladd, which a target machine that must not contract makes two instructions.
-      const bool fused = plan.target.isa != DotIsa::Generic || !plan.target.x86;
-      return fused ? b.CreateIntrinsic(llvm::Intrinsic::fma, {c_vector}, {x, y, sum})
-                   : b.CreateFAdd(b.CreateFMul(x, y), sum);
-    }
+    case PanelKind::F64: return fused_multiply_add(b, plan, x, y, sum);
     case PanelKind::I16Pairs: {
       if (!plan.target.x86) return b.CreateAdd(sum, i16_pair_products(x, y));
       llvm::Type* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), halves);
@@ -88,7 +81,8 @@ struct Microkernel {
   void build(llvm::Function* f) {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
-    Value *k = f->getArg(8), *accumulate = f->getArg(9), *corrections = f->getArg(10);
+    Value *k = f->getArg(8), *accumulate = f->getArg(9), *corrections = f->getArg(10),
+          *a_step = f->getArg(11);
     const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
     const auto lanes = static_cast<unsigned>(plan.lanes);
 
@@ -112,6 +106,7 @@ struct Microkernel {
     b.CreateBr(loop);
     b.SetInsertPoint(loop);
     llvm::PHINode* step = b.CreatePHI(b.getInt64Ty(), 2);
+    llvm::PHINode* a_at = b.CreatePHI(b.getInt64Ty(), 2);
     llvm::PHINode* b_row = b.CreatePHI(b.getPtrTy(), 2);
     llvm::SmallVector<llvm::PHINode*, 32> sums;
     for (unsigned i = 0; i < rows * vectors; ++i) {
@@ -119,6 +114,7 @@ struct Microkernel {
       sums.back()->addIncoming(start[i % vectors], entry);
     }
     step->addIncoming(b.getInt64(0), entry);
+    a_at->addIncoming(b.getInt64(0), entry);
     b_row->addIncoming(panel, entry);
 
     if (plan.skinny) prefetch_rows_ahead(b_row, b_stride);
@@ -128,7 +124,7 @@ struct Microkernel {
           b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(ab_element, b_row, v * lanes), ab_align));
     llvm::SmallVector<Value*, 32> next_sums;
     for (unsigned r = 0; r < rows; ++r) {
-      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], step), ab_align);
+      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], a_at), ab_align);
       if (plan.shifts_a()) x = b.CreateXor(x, b.getInt32(0x80808080));
       Value* splat = b.CreateVectorSplat(lanes, x);
       for (unsigned v = 0; v < vectors; ++v)
@@ -138,6 +134,7 @@ struct Microkernel {
       sums[i]->addIncoming(next_sums[i], loop);
     Value* next_step = b.CreateNUWAdd(step, b.getInt64(1));
     step->addIncoming(next_step, loop);
+    a_at->addIncoming(b.CreateNSWAdd(a_at, a_step), loop);
     b_row->addIncoming(b.CreateGEP(ab_element, b_row, b_stride), loop);
     llvm::BasicBlock* done = new_block(b, "k.done");
     b.CreateCondBr(b.CreateICmpULT(next_step, k), loop, done);
@@ -227,10 +224,22 @@ struct Microkernel {
 
 } // namespace
 
+llvm::Type* accumulator_type(Builder& b, const Plan& plan) {
+  if (plan.accumulator == DType::F64) return b.getDoubleTy();
+  return plan.accumulator == DType::F32 ? b.getFloatTy() : static_cast<llvm::Type*>(b.getInt32Ty());
+}
+
+// Not fmuladd, which a target machine that must not contract makes two instructions.
+Value* fused_multiply_add(Builder& b, const Plan& plan, Value* x, Value* y, Value* sum) {
+  const bool fused = plan.target.isa != DotIsa::Generic || !plan.target.x86;
+  return fused ? b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sum})
+               : b.CreateFAdd(b.CreateFMul(x, y), sum);
+}
+
 llvm::Function* microkernel(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, "kiln.dot.micro." + plan.tile_name(),
-                 {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
+                 {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, i64},
                  [&](llvm::Function* f) { Microkernel(b, plan).build(f); });
 }
 

@@ -19,6 +19,7 @@ struct PackSpec {
   DotStrides strides = DotStrides::Any;
   int lanes = 0;
   DotTarget target;
+  bool transposes = true; // contiguous columns are transposed by vectors
 };
 
 // void(ptr packed, i64 packed_row_stride, ptr source, i64 row_stride, i64 column_stride, i64 rows, i64

@@ -1,6 +1,7 @@
 // Chooses the register tile and the chunk sizes for a product.
 #include <algorithm>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/plan.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Target/TargetMachine.h>
@@ -78,9 +79,10 @@ PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& targe
 int vector_bytes(DotIsa isa) { return isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16; }
 
 constexpr std::int64_t skinny_rows = 32;
+constexpr std::int64_t packed_k_chunk = 256; // where A is packed as well, so that both stay in the second cache
 constexpr std::int64_t largest_k_chunk = 512; // flat between 256 and 1024
 constexpr std::int64_t most_slivers = 2;      // 128 columns: 1 and 4 slivers are 3 % slower on 2048 x 2048
-constexpr std::int64_t largest_m_chunk = 480; // a packed chunk of A stays in a 1 MiB L2
+constexpr std::int64_t largest_m_chunk = 960; // a packed chunk of A stays in a 1 MiB L2
 
 } // namespace
 
@@ -101,7 +103,8 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.skinny = m <= skinny_rows;
 
   // Rounded so that a last group that is short has room for its zeros.
-  plan.k_chunk = round_up(std::min(k, largest_k_chunk), 4);
+  const bool packs_a = plan.a_converts() || shape.a_strides != DotStrides::UnitInner;
+  plan.k_chunk = round_up(std::min(k, packs_a ? packed_k_chunk : largest_k_chunk), 4);
   plan.m_chunk = std::min(m, largest_m_chunk); // a multiple of 6 and of 8 when it is a chunk
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
   plan.slivers = std::min(most_slivers, (n - 1) / plan.nr() + 1);
@@ -114,7 +117,15 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   if (plan.may_pack_a()) {
     // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
     plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
-    plan.scratch_bytes += plan.m_chunk * plan.packed_a_row_stride * panel_element;
+    plan.scratch_bytes +=
+        std::max(plan.m_chunk * plan.packed_a_row_stride, round_up(plan.m_chunk, panel_rows) * plan.k_chunk) *
+        panel_element;
+  }
+  if (outer_products_possible(plan)) {
+    plan.wide_a_offset = round_up(plan.scratch_bytes, 64);
+    plan.wide_a_row_stride = plan.k_chunk + 16;
+    plan.scratch_bytes = plan.wide_a_offset +
+                         std::min(m, most_outer_rows) * plan.wide_a_row_stride * size_of(plan.accumulator);
   }
   return plan;
 }

@@ -24,6 +24,8 @@ struct Plan {
   std::int64_t packed_a_row_stride = 0; // in elements of A's panel (i16 for pair kinds)
   std::int64_t packed_a_offset = 0;     // bytes into the scratch
   std::int64_t corrections_offset = 0;  // likewise: where shifts_a(), i32 [nr] for each sliver
+  std::int64_t wide_a_offset = 0;       // likewise: rows of A as accumulator elements, for few_rows.h
+  std::int64_t wide_a_row_stride = 0;   // in such elements
   std::int64_t scratch_bytes = 0;
 
   int nr() const { return lanes * vectors; }
@@ -46,6 +48,10 @@ struct Plan {
 private:
   bool grouped_by_two() const { return panel == PanelKind::I16Pairs || panel == PanelKind::Bf16Pairs; }
 };
+
+// Rows of A whose columns are contiguous are packed by so many, a multiple of every register tile's rows but
+// 5 and 7, which come alone: [k][panel_rows].
+inline constexpr std::int64_t panel_rows = 48;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 

@@ -190,9 +190,11 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
     emit_scalar(*op);
   if (!group_.sums.pointer) {
     // What reads whole vectors of the last row may reach beyond it.
-    const std::int64_t n = tile.tile_n * tile.most_n;
-    group_.sums = make_buffer(product.dot->result()->type.dtype, false, {tile.tile_m * tile.most_m + 1, n});
-    group_.sums.extents[0] -= 1;
+    // Rows a power of two apart would share the sets of the cache with each other and with B's.
+    const std::int64_t n = tile.tile_n * tile.most_n, between_rows = 64;
+    group_.sums = make_buffer(product.dot->result()->type.dtype, false,
+                              {tile.tile_m * tile.most_m + 1, n + between_rows});
+    group_.sums.extents = {tile.tile_m * tile.most_m, n};
   }
   locate(*product.dot);
   Value* depth = product_depth(product);
@@ -204,7 +206,7 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
     multiply(shape, a, b, {group_.sums, {rows, columns}, false});
   };
   // Tiles of few rows come in launches of few rows, and in launches of many.
-  if (tile.tile_m > few_rows) return of_rows(group_.sums.extents[0]);
+  if (tile.tile_m > few_rows || group_.sums.extents[0] == tile.tile_m) return of_rows(group_.sums.extents[0]);
   emit_if_else(
       b_, b_.CreateICmpSLE(a.valid[0], b_.getInt64(static_cast<std::uint64_t>(tile.tile_m))),
       [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });

@@ -1,0 +1,255 @@
+// Emits both kinds.
+#include <kiln/jit/cpu/dot/few_rows.h>
+
+#include <kiln/jit/cpu/dot/convert.h>
+#include <kiln/jit/cpu/dot/microkernel.h>
+
+namespace kiln::cpu::dot {
+
+namespace {
+
+using llvm::Value;
+
+constexpr int deep = 8;            // k at a time
+constexpr int wide = 2;            // vectors of columns at a time
+constexpr std::int64_t run = 1024; // columns whose sums, of 8 rows, stay in the first cache
+constexpr int inner_columns = 4;   // with as many rows: 16 sums, 8 loads a step
+constexpr std::int64_t most_inner = 4;
+
+struct FewRows {
+  Builder& b;
+  const Plan& plan;
+  llvm::Type* c_element;
+  llvm::Type* c_vector;
+  llvm::Align c_align;
+  Value *a, *a_stride, *b_pointer, *b_stride, *c, *c_stride, *m, *n, *k, *accumulate;
+
+  FewRows(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
+    c_element = accumulator_type(b, plan);
+    c_vector = vector_of(c_element);
+    c_align = llvm::Align(static_cast<std::uint64_t>(size_of(plan.accumulator)));
+    Value** const arguments[] = {&a,        &a_stride, &b_pointer, &b_stride, &c,
+                                 &c_stride, &m,        &n,         &k,        &accumulate};
+    unsigned index = 0;
+    for (Value** argument : arguments)
+      *argument = f->getArg(index++);
+  }
+
+  Value* number(std::int64_t x) { return b.getInt64(static_cast<std::uint64_t>(x)); }
+  llvm::Type* vector_of(llvm::Type* element) {
+    return llvm::FixedVectorType::get(element, static_cast<unsigned>(plan.lanes));
+  }
+  Value* at(llvm::Type* element, Value* base, Value* row, Value* stride, Value* column) {
+    return b.CreateGEP(element, base, b.CreateAdd(b.CreateMul(row, stride), column));
+  }
+  llvm::Align align_of(DType t) { return llvm::Align(static_cast<std::uint64_t>(size_of(t))); }
+
+  // A vector of elements in memory as accumulator elements; of those under the mask, if there is one.
+  Value* load(DType from, Value* address, Value* mask) {
+    llvm::Type* type = vector_of(memory_type(b, from));
+    Value* bits = mask ? static_cast<Value*>(b.CreateMaskedLoad(type, address, align_of(from), mask,
+                                                                llvm::Constant::getNullValue(type)))
+                       : b.CreateAlignedLoad(type, address, align_of(from));
+    const PanelKind panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
+    return to_panel(b, bits, from, panel, plan.target);
+  }
+  Value* fused(Value* x, Value* y, Value* sum) { return fused_multiply_add(b, plan, x, y, sum); }
+
+  // --- Rows of B contiguous ---
+
+  // C[:, j : j + vectors] += A[:, k0 : k0 + depth] * B: `depth` rows of B stay in registers for all rows of
+  // A.
+  void outer_step(Value* k0, int depth, Value* j, int vectors, Value* mask) {
+    llvm::Type* element = memory_type(b, plan.shape.b);
+    llvm::SmallVector<Value*, 16> of_b;
+    for (int p = 0; p < depth; ++p) {
+      Value* row = at(element, b_pointer, b.CreateAdd(k0, number(p)), b_stride, j);
+      for (int v = 0; v < vectors; ++v)
+        of_b.push_back(load(plan.shape.b,
+                            b.CreateConstGEP1_64(element, row, static_cast<std::uint64_t>(v * plan.lanes)),
+                            mask));
+    }
+    emit_for(b, number(0), m, 1, [&](Value* r) {
+      Value* c_row = at(c_element, c, r, c_stride, j);
+      Value* a_row = at(c_element, a, r, a_stride, k0);
+      llvm::SmallVector<Value*, 4> sums, places;
+      for (int v = 0; v < vectors; ++v) {
+        places.push_back(b.CreateConstGEP1_64(c_element, c_row, static_cast<std::uint64_t>(v * plan.lanes)));
+        sums.push_back(mask ? static_cast<Value*>(b.CreateMaskedLoad(c_vector, places.back(), c_align, mask,
+                                                                     llvm::Constant::getNullValue(c_vector)))
+                            : b.CreateAlignedLoad(c_vector, places.back(), c_align));
+      }
+      for (int p = 0; p < depth; ++p) {
+        Value* x = b.CreateAlignedLoad(
+            c_element, b.CreateConstGEP1_64(c_element, a_row, static_cast<std::uint64_t>(p)), c_align);
+        Value* splat = b.CreateVectorSplat(static_cast<unsigned>(plan.lanes), x);
+        for (int v = 0; v < vectors; ++v) {
+          auto i = static_cast<std::size_t>(v);
+          sums[i] = fused(splat, of_b[static_cast<std::size_t>(p * vectors + v)], sums[i]);
+        }
+      }
+      for (int v = 0; v < vectors; ++v) {
+        auto i = static_cast<std::size_t>(v);
+        if (mask)
+          b.CreateMaskedStore(sums[i], places[i], c_align, mask);
+        else
+          b.CreateAlignedStore(sums[i], places[i], c_align);
+      }
+    });
+  }
+
+  void outer_columns(Value* k0, int depth, Value* begin, Value* end) {
+    const std::int64_t step = static_cast<std::int64_t>(plan.lanes) * wide;
+    Value* whole = b.CreateAdd(begin, b.CreateAnd(b.CreateSub(end, begin), number(-step)));
+    emit_for(b, begin, whole, step, [&](Value* j) { outer_step(k0, depth, j, wide, nullptr); });
+    emit_for(b, whole, end, plan.lanes,
+             [&](Value* j) { outer_step(k0, depth, j, 1, lanes_below(b, b.CreateSub(end, j), plan.lanes)); });
+  }
+
+  void outer() {
+    emit_if(b, b.CreateNot(accumulate), [&] {
+      emit_for(b, number(0), m, 1, [&](Value* r) {
+        b.CreateMemSet(at(c_element, c, r, c_stride, number(0)), b.getInt8(0),
+                       b.CreateMul(n, number(size_of(plan.accumulator))), c_align);
+      });
+    });
+    Value* whole = b.CreateAnd(k, number(-deep));
+    emit_for(b, number(0), n, run, [&](Value* begin) {
+      Value* end = smin(b, n, b.CreateAdd(begin, number(run)));
+      emit_for(b, number(0), whole, deep, [&](Value* k0) { outer_columns(k0, deep, begin, end); });
+      emit_for(b, whole, k, 1, [&](Value* k0) { outer_columns(k0, 1, begin, end); });
+    });
+    b.CreateRetVoid();
+  }
+
+  // --- Columns of B contiguous ---
+
+  // The rows of A or the columns of B of a tile; what is missing repeats the last, and is not stored.
+  llvm::SmallVector<Value*, 4> lines(DType t, Value* base, Value* stride, Value* first, Value* count,
+                                     std::int64_t most) {
+    llvm::SmallVector<Value*, 4> pointers;
+    for (std::int64_t i = 0; i < most; ++i) {
+      Value* line = smin(b, b.CreateAdd(first, number(i)), b.CreateSub(count, number(1)));
+      pointers.push_back(b.CreateGEP(memory_type(b, t), base, b.CreateMul(line, stride)));
+    }
+    return pointers;
+  }
+
+  llvm::SmallVector<Value*, 16> inner_step(llvm::ArrayRef<Value*> of_a, llvm::ArrayRef<Value*> of_b, Value* p,
+                                           llvm::ArrayRef<Value*> sums, Value* mask) {
+    auto loaded = [&](DType t, Value* line) {
+      return load(t, b.CreateGEP(memory_type(b, t), line, p), mask);
+    };
+    llvm::SmallVector<Value*, 4> x;
+    for (Value* line : of_a)
+      x.push_back(loaded(plan.shape.a, line));
+    llvm::SmallVector<Value*, 16> next(sums.size());
+    for (std::size_t j = 0; j < of_b.size(); ++j) {
+      Value* y = loaded(plan.shape.b, of_b[j]);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        next[i * of_b.size() + j] = fused(x[i], y, sums[i * of_b.size() + j]);
+    }
+    return next;
+  }
+
+  // A loop over whole vectors of k and a masked last one, with the sums in registers.
+  llvm::SmallVector<Value*, 16> inner_sums(llvm::ArrayRef<Value*> of_a, llvm::ArrayRef<Value*> of_b) {
+    Value* whole = b.CreateAnd(k, number(-plan.lanes));
+    llvm::SmallVector<Value*, 16> sums(of_a.size() * of_b.size(), llvm::Constant::getNullValue(c_vector));
+    auto loop = [&](Value* begin, Value* end, bool masked) {
+      llvm::BasicBlock *before = b.GetInsertBlock(), *body = new_block(b, "k.loop"),
+                       *after = new_block(b, "k.done");
+      b.CreateCondBr(b.CreateICmpSLT(begin, end), body, after);
+      b.SetInsertPoint(body);
+      llvm::PHINode* p = b.CreatePHI(b.getInt64Ty(), 2);
+      p->addIncoming(begin, before);
+      llvm::SmallVector<Value*, 16> phis;
+      for (Value* s : sums) {
+        llvm::PHINode* phi = b.CreatePHI(c_vector, 2);
+        phi->addIncoming(s, before);
+        phis.push_back(phi);
+      }
+      Value* mask = masked ? lanes_below(b, b.CreateSub(end, p), plan.lanes) : nullptr;
+      auto next = inner_step(of_a, of_b, p, phis, mask);
+      Value* following = b.CreateNSWAdd(p, number(plan.lanes));
+      p->addIncoming(following, b.GetInsertBlock());
+      for (std::size_t i = 0; i < phis.size(); ++i)
+        llvm::cast<llvm::PHINode>(phis[i])->addIncoming(next[i], b.GetInsertBlock());
+      llvm::BasicBlock* last = b.GetInsertBlock();
+      b.CreateCondBr(b.CreateICmpSLT(following, end), body, after);
+      b.SetInsertPoint(after);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        llvm::PHINode* phi = b.CreatePHI(c_vector, 2);
+        phi->addIncoming(sums[i], before);
+        phi->addIncoming(next[i], last);
+        sums[i] = phi;
+      }
+    };
+    loop(number(0), whole, false);
+    loop(whole, k, true);
+    return sums;
+  }
+
+  void inner() {
+    const std::int64_t rows = std::min<std::int64_t>(most_inner, std::max<std::int64_t>(plan.shape.m, 1));
+    emit_for(b, number(0), n, inner_columns, [&](Value* j) {
+      auto of_b = lines(plan.shape.b, b_pointer, b_stride, j, n, inner_columns);
+      emit_for(b, number(0), m, rows, [&](Value* i) {
+        auto of_a = lines(plan.shape.a, a, a_stride, i, m, rows);
+        auto sums = inner_sums(of_a, of_b);
+        for (std::size_t r = 0; r < of_a.size(); ++r)
+          for (std::size_t q = 0; q < of_b.size(); ++q) {
+            llvm::FastMathFlags any_order;
+            any_order.setAllowReassoc();
+            auto* sum =
+                b.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(c_element), sums[r * of_b.size() + q]);
+            llvm::cast<llvm::Instruction>(sum)->setFastMathFlags(any_order);
+            Value *row = b.CreateAdd(i, number(static_cast<std::int64_t>(r))),
+                  *column = b.CreateAdd(j, number(static_cast<std::int64_t>(q)));
+            Value* inside = b.CreateAnd(b.CreateICmpSLT(row, m), b.CreateICmpSLT(column, n));
+            emit_if(b, inside, [&] {
+              Value* place = at(c_element, c, row, c_stride, column);
+              Value* old = b.CreateAlignedLoad(c_element, place, c_align);
+              old = b.CreateSelect(accumulate, old, llvm::ConstantFP::getNegativeZero(c_element));
+              b.CreateAlignedStore(b.CreateFAdd(old, sum), place, c_align);
+            });
+          }
+      });
+    });
+    b.CreateRetVoid();
+  }
+};
+
+llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind, void (FewRows::*emit)()) {
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  const std::string name = std::string("kiln.dot.") + kind + "." + std::string(kiln::name(plan.shape.a)) +
+                           "." + std::string(kiln::name(plan.shape.b)) + "." +
+                           std::to_string(std::min(plan.shape.m, most_inner)) + "." + isa_name(plan.target);
+  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
+                 [&](llvm::Function* f) {
+                   FewRows few(b, plan, f);
+                   (few.*emit)();
+                 });
+}
+
+} // namespace
+
+bool outer_products_possible(const Plan& plan) {
+  return plan.skinny && is_float(plan.accumulator) && plan.target.isa != DotIsa::Generic &&
+         plan.shape.b_strides != DotStrides::UnitOuter;
+}
+
+bool inner_products_possible(const Plan& plan) {
+  return plan.skinny && is_float(plan.accumulator) && plan.target.isa != DotIsa::Generic &&
+         plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
+}
+
+llvm::Function* outer_products(Builder& b, const Plan& plan) {
+  return few_rows_routine(b, plan, "outer", &FewRows::outer);
+}
+
+llvm::Function* inner_products(Builder& b, const Plan& plan) {
+  return few_rows_routine(b, plan, "inner", &FewRows::inner);
+}
+
+} // namespace kiln::cpu::dot

@@ -1,0 +1,32 @@
+// Products with few rows of A, which take as long as reading B takes.
+//
+// Packing B would cost more than the product. What counts is to read it once, in long runs, in the order in
+// which it lies in memory:
+//
+//   rows of B contiguous:     C[r, :] += A[r, k] * B[k, :], eight k at a time, C in the first cache
+//   columns of B contiguous:  C[r, n] = sum over k of A[r, k] * B[k, n], a vector of k at a time
+//
+// Elements are converted as they are loaded, which costs nothing while memory is the limit.
+#pragma once
+
+#include <kiln/jit/cpu/dot/build.h>
+#include <kiln/jit/cpu/dot/plan.h>
+
+namespace kiln::cpu::dot {
+
+// Rows of A up to which this is quicker than packing. Beyond 8 rows of contiguous B, C's loads and stores
+// take longer than reading B; inner products never have them.
+inline constexpr std::int64_t most_outer_rows = 4, most_inner_rows = 32;
+
+// Whether the plan's products may be made that way. The outer kind wants A as accumulator elements.
+bool outer_products_possible(const Plan& plan);
+bool inner_products_possible(const Plan& plan);
+
+// void(ptr a, i64 a_row_stride, ptr b, i64 b_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k, i1
+// accumulate), all extents at least 1.
+// Outer: a holds accumulator elements, and b_stride is that of B's rows.
+// Inner: a holds elements as in memory, and b_stride is that of B's columns.
+llvm::Function* outer_products(Builder& b, const Plan& plan);
+llvm::Function* inner_products(Builder& b, const Plan& plan);
+
+} // namespace kiln::cpu::dot
