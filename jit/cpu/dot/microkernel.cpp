@@ -50,6 +50,21 @@ struct Microkernel {
     return b.CreateAdd(b.CreateMul(low(x), low(y)), b.CreateMul(high(x), high(y)));
   }
 
+  // 0x80 in every byte. LLVM knows no value of what is not called constant: where it does, it flips one
+  // scalar and broadcasts that on the ports that multiply, in place of a broadcast that is a load.
+  Value* signs() {
+    llvm::Module& module = *b.GetInsertBlock()->getModule();
+    llvm::GlobalVariable* global = module.getNamedGlobal("kiln.dot.signs");
+    if (!global) {
+      llvm::Constant* all = llvm::ConstantVector::getSplat(
+          llvm::ElementCount::getFixed(static_cast<unsigned>(plan.lanes)), b.getInt32(0x80808080));
+      global = new llvm::GlobalVariable(module, all->getType(), /*isConstant=*/false,
+                                        llvm::GlobalValue::InternalLinkage, all, "kiln.dot.signs");
+      global->setAlignment(llvm::Align(64));
+    }
+    return b.CreateAlignedLoad(global->getValueType(), global, llvm::Align(64));
+  }
+
   Value* multiply_add(Value* x, Value* y, Value* sum) {
     const auto halves = static_cast<unsigned>(plan.lanes) * 2;
     switch (plan.panel) {
@@ -101,6 +116,8 @@ struct Microkernel {
       start[v] =
           b.CreateAlignedLoad(c_vector, b.CreateConstGEP1_64(c_element, corrections, v * lanes), c_align);
 
+    Value* shift = plan.shifts_a() ? signs() : nullptr;
+
     llvm::BasicBlock* entry = b.GetInsertBlock();
     llvm::BasicBlock* loop = new_block(b, "k.loop");
     b.CreateBr(loop);
@@ -125,8 +142,8 @@ struct Microkernel {
     llvm::SmallVector<Value*, 32> next_sums;
     for (unsigned r = 0; r < rows; ++r) {
       Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], a_at), ab_align);
-      if (plan.shifts_a()) x = b.CreateXor(x, b.getInt32(0x80808080));
       Value* splat = b.CreateVectorSplat(lanes, x);
+      if (plan.shifts_a()) splat = b.CreateXor(splat, shift);
       for (unsigned v = 0; v < vectors; ++v)
         next_sums.push_back(multiply_add(splat, b_vectors[v], sums[r * vectors + v]));
     }
