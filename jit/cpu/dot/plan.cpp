@@ -79,7 +79,8 @@ PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& targe
 int vector_bytes(DotIsa isa) { return isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16; }
 
 constexpr std::int64_t skinny_rows = 32;
-constexpr std::int64_t packed_k_chunk = 256; // where A is packed as well, so that both stay in the second cache
+constexpr std::int64_t packed_k_chunk =
+    256; // where A is packed as well, so that both stay in the second cache
 constexpr std::int64_t largest_k_chunk = 512; // flat between 256 and 1024
 constexpr std::int64_t most_slivers = 2;      // 128 columns: 1 and 4 slivers are 3 % slower on 2048 x 2048
 constexpr std::int64_t largest_m_chunk = 960; // a packed chunk of A stays in a 1 MiB L2
