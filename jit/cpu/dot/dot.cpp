@@ -324,7 +324,8 @@ struct LoopNest {
     if (!plan.shifts_a()) return llvm::PoisonValue::get(b.getPtrTy());
     Value* all =
         b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.corrections_offset));
-    return b.CreateGEP(b.getInt32Ty(), all, b.CreateSub(j, group));
+    Value* sliver = b.CreateUDiv(b.CreateSub(j, group), b.getInt64(plan.nr()));
+    return b.CreateGEP(b.getInt32Ty(), all, b.CreateMul(sliver, b.getInt64(plan.nr() + plan.lanes)));
   }
 
   Panel sliver_of_b(Value* in_place, Value* k0, Value* group, Value* j, Value* width) {

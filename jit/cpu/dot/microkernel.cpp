@@ -50,21 +50,6 @@ struct Microkernel {
     return b.CreateAdd(b.CreateMul(low(x), low(y)), b.CreateMul(high(x), high(y)));
   }
 
-  // 0x80 in every byte. LLVM knows no value of what is not called constant: where it does, it flips one
-  // scalar and broadcasts that on the ports that multiply, in place of a broadcast that is a load.
-  Value* signs() {
-    llvm::Module& module = *b.GetInsertBlock()->getModule();
-    llvm::GlobalVariable* global = module.getNamedGlobal("kiln.dot.signs");
-    if (!global) {
-      llvm::Constant* all = llvm::ConstantVector::getSplat(
-          llvm::ElementCount::getFixed(static_cast<unsigned>(plan.lanes)), b.getInt32(0x80808080));
-      global = new llvm::GlobalVariable(module, all->getType(), /*isConstant=*/false,
-                                        llvm::GlobalValue::InternalLinkage, all, "kiln.dot.signs");
-      global->setAlignment(llvm::Align(64));
-    }
-    return b.CreateAlignedLoad(global->getValueType(), global, llvm::Align(64));
-  }
-
   Value* multiply_add(Value* x, Value* y, Value* sum) {
     const auto halves = static_cast<unsigned>(plan.lanes) * 2;
     switch (plan.panel) {
@@ -116,7 +101,12 @@ struct Microkernel {
       start[v] =
           b.CreateAlignedLoad(c_vector, b.CreateConstGEP1_64(c_element, corrections, v * lanes), c_align);
 
-    Value* shift = plan.shifts_a() ? signs() : nullptr;
+    // 0x80 in every byte, as a value that LLVM does not know: it would flip one scalar and broadcast that on
+    // the ports that multiply, in place of a broadcast that is a load.
+    Value* signs = nullptr;
+    if (plan.shifts_a())
+      signs = b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(c_element, corrections, vectors * lanes),
+                                  c_align);
 
     llvm::BasicBlock* entry = b.GetInsertBlock();
     llvm::BasicBlock* loop = new_block(b, "k.loop");
@@ -143,7 +133,7 @@ struct Microkernel {
     for (unsigned r = 0; r < rows; ++r) {
       Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], a_at), ab_align);
       Value* splat = b.CreateVectorSplat(lanes, x);
-      if (plan.shifts_a()) splat = b.CreateXor(splat, shift);
+      if (plan.shifts_a()) splat = b.CreateXor(splat, signs);
       for (unsigned v = 0; v < vectors; ++v)
         next_sums.push_back(multiply_add(splat, b_vectors[v], sums[r * vectors + v]));
     }
@@ -280,6 +270,8 @@ llvm::Function* corrections_routine(Builder& b, const Plan& plan) {
         b.CreateAlignedStore(byte_products(b, plan, ones, bytes, sum), address(f->getArg(0), v), align);
       }
     });
+    Value* signs = b.CreateVectorSplat(static_cast<unsigned>(plan.lanes), b.getInt32(0x80808080));
+    b.CreateAlignedStore(signs, address(f->getArg(0), plan.vectors), align);
     for (int v = 0; v < plan.vectors; ++v) {
       Value* sum = b.CreateShl(b.CreateAlignedLoad(vector, address(f->getArg(0), v), align), 7);
       b.CreateAlignedStore(plan.shape.a == DType::I8 ? b.CreateNeg(sum) : sum, address(f->getArg(0), v),

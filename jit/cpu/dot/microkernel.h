@@ -10,8 +10,8 @@ namespace kiln::cpu::dot {
 // accumulate, ptr corrections, i64 a_step) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. k counts groups where the
 // panel has such, and so do the stride of b and a_step, the distance of columns of a; a's row stride counts
 // elements. Columns of b are contiguous. Row p of b must be readable for all NR columns. Rows of a beyond m
-// and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are i32 [NR], the sums to
-// begin with.
+// and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are what the
+// routine below makes.
 llvm::Function* microkernel(Builder& b, const Plan& plan);
 
 // x * y + sum in one rounding where the target has such an instruction, on vectors of accumulator elements.
@@ -19,8 +19,9 @@ llvm::Value* fused_multiply_add(Builder& b, const Plan& plan, llvm::Value* x, ll
                                 llvm::Value* sum);
 llvm::Type* accumulator_type(Builder& b, const Plan& plan);
 
-// void(ptr corrections, ptr panel, i64 k) for a plan that shifts A: what the sums of a packed sliver of k
-// groups begin with, -128 or +128 times the sums of its columns.
+// void(ptr corrections, ptr panel, i64 k) for a plan that shifts A: i32 [NR + lanes], what the sums of a
+// packed sliver of k groups begin with (-128 or +128 times the sums of its columns), and a vector of 0x80 in
+// every byte.
 llvm::Function* corrections_routine(Builder& b, const Plan& plan);
 
 } // namespace kiln::cpu::dot

@@ -112,7 +112,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.packed_a_offset = round_up(plan.slivers * plan.k_chunk * plan.nr() * panel_element, 64);
   if (plan.shifts_a()) {
     plan.corrections_offset = plan.packed_a_offset;
-    plan.packed_a_offset += round_up(plan.slivers * plan.nr() * 4, 64);
+    plan.packed_a_offset += round_up(plan.slivers * (plan.nr() + plan.lanes) * 4, 64);
   }
   plan.scratch_bytes = plan.packed_a_offset;
   if (plan.may_pack_a()) {

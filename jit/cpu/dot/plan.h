@@ -23,7 +23,7 @@ struct Plan {
   std::int64_t m_chunk = 0;             // rows of A packed at a time
   std::int64_t packed_a_row_stride = 0; // in elements of A's panel (i16 for pair kinds)
   std::int64_t packed_a_offset = 0;     // bytes into the scratch
-  std::int64_t corrections_offset = 0;  // likewise: where shifts_a(), i32 [nr] for each sliver
+  std::int64_t corrections_offset = 0;  // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
   std::int64_t wide_a_offset = 0;       // likewise: rows of A as accumulator elements, for few_rows.h
   std::int64_t wide_a_row_stride = 0;   // in such elements
   std::int64_t scratch_bytes = 0;
