@@ -31,7 +31,8 @@ CompiledObject compile(const ir::Kernel& kernel, const Target& target, const Com
   if (llvm::verifyModule(module, &stream))
     internal_error("kernel " + kernel.name + " lowered to invalid LLVM IR: " + problems + "\n" +
                    text_of(module));
-  if (options.share_routines) result.routines = take_routines(module, *machine, target);
+  RoutineObjects routines;
+  if (options.share_routines) routines = take_routines(module, target);
   optimize(module, *machine);
   if (options.keep_llvm) result.llvm_after = text_of(module);
   if (options.keep_assembly) {
@@ -41,6 +42,7 @@ CompiledObject compile(const ir::Kernel& kernel, const Target& target, const Com
   }
   auto object = generate(module, *machine, llvm::CodeGenFileType::ObjectFile);
   result.object.assign(object.begin(), object.end());
+  result.routines = wait_for(routines);
   return result;
 }
 

@@ -1,15 +1,20 @@
 // Finds routines by their names, clones each into a module of its own, and keeps the objects.
 #include <kiln/jit/cpu/routines.h>
 
+#include <kiln/dsl/error.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cpu/code_generation.h>
 
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/Bitcode/BitcodeWriter.h>
+#include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
+#include <atomic>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
 
 namespace kiln::cpu {
@@ -17,95 +22,121 @@ namespace kiln::cpu {
 namespace {
 
 using Object = std::vector<char>;
+using FutureObject = std::shared_future<Object>;
 
 // A program has a few dozen of them, of 2 to 10 KB; one that tunes may see more.
 constexpr std::size_t most_kept = 512;
 
 struct Kept {
   std::mutex mutex;
-  std::unordered_map<cache::Key, Object> objects;
-  RoutineStatistics statistics;
+  std::unordered_map<cache::Key, FutureObject> objects;
+  std::atomic<std::int64_t> compiled = 0, reused = 0, loaded = 0;
 };
 Kept& kept() {
   static auto* k = new Kept; // never destroyed: kernels may compile while the process exits
   return *k;
 }
 
-void keep(const cache::Key& key, const Object& object) {
-  if (kept().objects.size() >= most_kept) kept().objects.clear();
-  kept().objects.emplace(key, object);
-}
+// Without a thread to be had, whoever waits first compiles.
+constexpr auto by_thread = std::launch::async | std::launch::deferred;
 
-std::optional<Object> find(const cache::Key& key) {
-  {
-    std::lock_guard lock(kept().mutex);
-    if (auto it = kept().objects.find(key); it != kept().objects.end()) {
-      ++kept().statistics.reused;
-      return it->second;
-    }
-  }
-  auto object = cache::DiskCache::standard().load(key);
-  if (!object) return {};
-  std::lock_guard lock(kept().mutex);
-  keep(key, *object);
-  ++kept().statistics.loaded;
-  return object;
-}
+// A routine as LLVM's bitcode, which can go to another thread.
+struct Source {
+  std::string name;
+  std::string bitcode;
+};
 
-void add(const cache::Key& key, const Object& object, const std::string& name, const Target& target) {
-  {
-    std::lock_guard lock(kept().mutex);
-    keep(key, object);
-    ++kept().statistics.compiled;
-  }
-  cache::DiskCache::standard().store(key, object, {.kernel = name, .config = "", .target = target.cpu});
-}
-
-// A module with one routine, which depends on nothing else of the module it was in: its text is its identity.
-std::unique_ptr<llvm::Module> alone(const llvm::Function& routine) {
+// It depends on nothing else of the module it was in, so that its text is its identity.
+Source source_of(const llvm::Function& routine) {
   llvm::ValueToValueMapTy values;
   auto module = llvm::CloneModule(*routine.getParent(), values,
                                   [&](const llvm::GlobalValue* v) { return v == &routine; });
-  module->setModuleIdentifier(routine.getName());
-  module->setSourceFileName(routine.getName());
+  Source source{routine.getName().str(), {}};
+  module->setModuleIdentifier(source.name);
+  module->setSourceFileName(source.name);
   for (llvm::Function& f : llvm::make_early_inc_range(*module))
     if (f.isDeclaration() && f.use_empty()) f.eraseFromParent();
   for (llvm::GlobalVariable& v : llvm::make_early_inc_range(module->globals()))
     if (v.use_empty()) v.eraseFromParent();
-  module->getFunction(routine.getName())->setLinkage(llvm::Function::ExternalLinkage);
-  return module;
+  module->getFunction(source.name)->setLinkage(llvm::Function::ExternalLinkage);
+  llvm::raw_string_ostream stream(source.bitcode);
+  llvm::WriteBitcodeToFile(*module, stream);
+  return source;
 }
 
-Object object_of(const llvm::Function& routine, llvm::TargetMachine& machine, const Target& target) {
-  auto module = alone(routine);
-  const cache::Key key =
-      cache::KeyBuilder::versioned().add("routine").add(text_of(*module)).add(target.key()).key();
-  if (auto object = find(key)) return *object;
-  optimize(*module, machine);
-  auto bytes = generate(*module, machine, llvm::CodeGenFileType::ObjectFile);
-  Object object(bytes.begin(), bytes.end());
-  add(key, object, routine.getName().str(), target);
+Object compile(const Source& source, const Target& target) {
+  llvm::LLVMContext context;
+  auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(source.bitcode, source.name), context);
+  if (!module) internal_error(source.name + ": " + llvm::toString(module.takeError()));
+  auto machine = make_target_machine(target);
+  optimize(**module, *machine);
+  auto bytes = generate(**module, *machine, llvm::CodeGenFileType::ObjectFile);
+  return {bytes.begin(), bytes.end()};
+}
+
+Object load_or_compile(const cache::Key& key, const Source& source, const Target& target) {
+  auto& disk = cache::DiskCache::standard();
+  if (auto object = disk.load(key)) {
+    ++kept().loaded;
+    return *object;
+  }
+  Object object = compile(source, target);
+  ++kept().compiled;
+  disk.store(key, object, {.kernel = source.name, .config = "", .target = target.cpu});
+  return object;
+}
+
+// Kernels that are compiled at the same time wait for the same object.
+FutureObject find_or_start(const cache::Key& key, Source source, const Target& target) {
+  std::lock_guard lock(kept().mutex);
+  auto& objects = kept().objects;
+  if (auto it = objects.find(key); it != objects.end()) {
+    ++kept().reused;
+    return it->second;
+  }
+  FutureObject object = std::async(by_thread, [key, source = std::move(source), target] {
+                          return load_or_compile(key, source, target);
+                        }).share();
+  if (objects.size() >= most_kept) objects.clear();
+  objects.emplace(key, object);
   return object;
 }
 
 } // namespace
 
-std::vector<std::vector<char>> take_routines(llvm::Module& module, llvm::TargetMachine& machine,
-                                             const Target& target) {
-  std::vector<Object> objects;
+RoutineObjects take_routines(llvm::Module& module, const Target& target) {
+  std::vector<llvm::Function*> routines;
   for (llvm::Function& f : module)
-    if (!f.isDeclaration() && f.getName().starts_with(routine_prefix))
-      objects.push_back(object_of(f, machine, target));
-  for (llvm::Function& f : module)
-    if (f.getName().starts_with(routine_prefix))
-      f.deleteBody(), f.setLinkage(llvm::Function::ExternalLinkage);
+    if (!f.isDeclaration() && f.getName().starts_with(routine_prefix)) routines.push_back(&f);
+  RoutineObjects objects;
+  for (llvm::Function* f : routines) {
+    Source source = source_of(*f);
+    const cache::Key key =
+        cache::KeyBuilder::versioned().add("routine").add(source.bitcode).add(target.key()).key();
+    objects.emplace_back(key, find_or_start(key, std::move(source), target));
+  }
+  for (llvm::Function* f : routines) {
+    f->deleteBody();
+    f->setLinkage(llvm::Function::ExternalLinkage);
+  }
   return objects;
 }
 
-RoutineStatistics routine_statistics() {
-  std::lock_guard lock(kept().mutex);
-  return kept().statistics;
+std::vector<std::vector<char>> wait_for(const RoutineObjects& routines) {
+  std::vector<Object> objects;
+  for (const auto& [key, object] : routines) {
+    try {
+      objects.push_back(object.get());
+    } catch (...) { // the next kernel tries again
+      std::lock_guard lock(kept().mutex);
+      kept().objects.erase(key);
+      throw;
+    }
+  }
+  return objects;
 }
+
+RoutineStatistics routine_statistics() { return {kept().compiled, kept().reused, kept().loaded}; }
 
 void forget_routines() {
   std::lock_guard lock(kept().mutex);
