@@ -15,6 +15,7 @@ namespace kiln::cpu {
 CompiledObject compile(const ir::Kernel& kernel, const Target& target, const CompileOptions& options) {
   CompiledObject result;
   llvm::LLVMContext context;
+  context.setDiscardValueNames(!options.keep_llvm); // nobody else reads them, and they take time
   llvm::Module module(kernel.name, context);
   std::unique_ptr<llvm::TargetMachine> machine = make_target_machine(target);
   module.setTargetTriple(machine->getTargetTriple());

@@ -58,6 +58,7 @@ Source source_of(const llvm::Function& routine) {
     if (f.isDeclaration() && f.use_empty()) f.eraseFromParent();
   for (llvm::GlobalVariable& v : llvm::make_early_inc_range(module->globals()))
     if (v.use_empty()) v.eraseFromParent();
+  internal_check(module->global_empty(), "a routine uses a global of its kernel");
   module->getFunction(source.name)->setLinkage(llvm::Function::ExternalLinkage);
   llvm::raw_string_ostream stream(source.bitcode);
   llvm::WriteBitcodeToFile(*module, stream);
