@@ -19,10 +19,15 @@ constexpr std::int64_t in_place_rows = 32;
 constexpr std::int64_t rows_packed_together = 32;
 constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
 
+// Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
+int narrow_rows(const Plan& plan) {
+  return static_cast<int>(std::min<std::int64_t>(8, std::max<std::int64_t>(plan.shape.m, 1)));
+}
+
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function* micro;
+  llvm::Function *micro, *narrow = nullptr;
   llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr;
   llvm::Function* pack_b;
   llvm::Function* corrections = nullptr;
@@ -196,8 +201,8 @@ struct LoopNest {
             Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
             const Panel sliver = sliver_of_b(in_place_b, k0, group, j, width);
             Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
-            register_tiles(rows, sliver, c_tile, height, width, steps_of(depth), adds,
-                           corrections_of(group, j));
+            register_tiles(rows, {sliver, c_tile, width, corrections_of(group, j)}, height, steps_of(depth),
+                           adds);
           });
         });
       });
@@ -336,16 +341,40 @@ struct LoopNest {
     return {b.CreateSelect(direct, source, packed), b.CreateSelect(direct, b_row_stride, nr)};
   }
 
-  void register_tiles(Rows rows, Panel sliver, Value* c_tile, Value* height, Value* width, Value* steps,
-                      Value* adds, Value* corrections) {
-    emit_for(b, b.getInt64(0), height, plan.mr, [&](Value* i) {
-      Value* tile_rows = smin(b, b.getInt64(plan.mr), b.CreateSub(height, i));
+  struct Sliver {
+    Panel panel;
+    Value *c_tile, *width, *corrections;
+  };
+
+  // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
+  void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
+    if (!narrow) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
+    const std::int64_t few = std::int64_t{plan.lanes} * (plan.vectors / 2);
+    emit_if_else(
+        b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(few))),
+        [&] {
+          emit_for(b, b.getInt64(0), sliver.width, plan.lanes, [&](Value* v) {
+            llvm::Type* element = plan.group() > 1 ? b.getInt32Ty() : c_element;
+            const Panel panel{b.CreateGEP(element, sliver.panel.pointer, v), sliver.panel.row_stride};
+            Value* width = smin(b, b.getInt64(plan.lanes), b.CreateSub(sliver.width, v));
+            const Sliver part{panel, b.CreateGEP(c_element, sliver.c_tile, v), width, sliver.corrections};
+            register_tiles(narrow, narrow_rows(plan), rows, part, height, steps, adds);
+          });
+        },
+        [&] { register_tiles(micro, plan.mr, rows, sliver, height, steps, adds); });
+  }
+
+  void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* height,
+                      Value* steps, Value* adds) {
+    emit_for(b, b.getInt64(0), height, mr, [&](Value* i) {
+      Value* tile_rows = smin(b, b.getInt64(mr), b.CreateSub(height, i));
       Value* panel = b.CreateMul(b.CreateUDiv(i, b.getInt64(panel_rows)), rows.panel_stride);
       Value* in_panel = b.CreateMul(b.CreateURem(i, b.getInt64(panel_rows)), rows.row_stride);
       Value* a_rows = b.CreateGEP(panel_part(), rows.pointer, b.CreateAdd(panel, in_panel));
-      Value* c_rows = b.CreateGEP(c_element, c_tile, b.CreateMul(i, c_row_stride));
-      b.CreateCall(micro, {a_rows, rows.row_stride, sliver.pointer, sliver.row_stride, c_rows, c_row_stride,
-                           tile_rows, width, steps, adds, corrections, rows.step});
+      Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, c_row_stride));
+      b.CreateCall(kernel,
+                   {a_rows, rows.row_stride, sliver.panel.pointer, sliver.panel.row_stride, c_rows,
+                    c_row_stride, tile_rows, sliver.width, steps, adds, sliver.corrections, rows.step});
     });
   }
 };
@@ -361,6 +390,12 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                  [&](llvm::Function* f) {
                    LoopNest nest(b, plan, f);
                    nest.micro = microkernel(b, plan);
+                   if (plan.vectors > 2 && !plan.shifts_a()) {
+                     Plan column = plan;
+                     column.vectors = 1;
+                     column.mr = narrow_rows(plan);
+                     nest.narrow = microkernel(b, column);
+                   }
                    PackSpec spec{shape.b,         plan.panel, PackOrder::Elements,
                                  shape.b_strides, plan.lanes, plan.target};
                    if (plan.group() > 1) spec.order = PackOrder::RowGroups;
