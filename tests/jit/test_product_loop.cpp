@@ -1,0 +1,131 @@
+// Which loops are products, and how programs are grouped.
+#include <kiln/dsl/ir/parser.h>
+#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+using namespace kiln;
+using namespace kiln::cpu;
+
+namespace {
+
+// c = a b by tiles of 16 x 32 x 8; the texts stand for what each test changes.
+struct Text {
+  std::string m = "%pm", n = "%pn", init = "0.0", before = {}, within = {}, yielded = "%d", extra = {};
+};
+std::unique_ptr<ir::Kernel> lowered(const Text& t) {
+  std::string text =
+      R"(kernel @k(%a: view<const f32, 2>, %b: view<const f32, 2>, %c: view<f32, 2>) grid [(c, 0, 16), (c, 1, 32)] {
+  %x = program_id {axis = 0} : i64
+  %y = program_id {axis = 1} : i64
+  %sixteen = constant {value = 16} : i64
+  %thirtytwo = constant {value = 32} : i64
+  %pm = mul %x, %sixteen : i64
+  %pn = mul %y, %thirtytwo : i64
+  %zero = constant {value = 0} : i64
+  %k = view_extent %a {axis = 1} : i64
+  %step = constant {value = 8} : i64
+  %i = constant {value = )" +
+      t.init + R"(} : f32
+  %start = splat %i : tile<16 x 32 x f32>
+)" + t.before +
+      R"(
+  %sum = for %zero, %k, %step, %start : tile<16 x 32 x f32> {
+    (%at: i64, %acc: tile<16 x 32 x f32>)
+    %ta = view_load %a, )" +
+      t.m + R"(, %at {axes = [0, 1]} : tile<16 x 8 x f32>
+    %tb = view_load %b, %at, )" +
+      t.n + R"( {axes = [0, 1]} : tile<8 x 32 x f32>
+)" + t.within +
+      R"(
+    %d = dot %ta, %tb, %acc {precision = "ieee"} : tile<16 x 32 x f32>
+)" + t.extra +
+      R"(
+    yield )" +
+      t.yielded + R"(
+  }
+  view_store %c, %sum, %pm, %pn {axes = [0, 1]}
+}
+)";
+  return passes::lower_generic(*ir::parse(text), {});
+}
+
+const ir::Op& loop_of(const ir::Kernel& kernel) {
+  const ir::Op* found = nullptr;
+  for (const auto& op : kernel.body.ops)
+    if (op->is(ir::Opcode::For)) found = op.get();
+  REQUIRE(found);
+  return *found;
+}
+std::optional<ProductLoop> product_of(const ir::Kernel& kernel) {
+  return product_loop(loop_of(kernel), Plan(kernel), passes::natural_numbers(kernel));
+}
+
+} // namespace
+
+TEST_CASE("a loop that only accumulates a dot is a product, and its programs form groups") {
+  auto kernel = lowered({});
+  auto product = product_of(*kernel);
+  REQUIRE(product);
+  CHECK(product->a.load);
+  CHECK(product->b.load);
+  CHECK(product->step == 8);
+  const MacroTile tile = macro_tile(*kernel);
+  CHECK(tile.m_axis == 0);
+  CHECK(tile.n_axis == 1);
+  CHECK(tile.tile_m == 16);
+  CHECK(tile.tile_n == 32);
+  CHECK(tile.grouped());
+}
+
+TEST_CASE("loops that do more are no products") {
+  CHECK_FALSE(
+      product_of(*lowered({.yielded = "%twice", .extra = "    %twice = add %d, %d : tile<16 x 32 x f32>"})));
+  CHECK_FALSE(product_of(*lowered({.extra = "    view_store %c, %d, %pm, %at {axes = [0, 1]}"})));
+}
+
+TEST_CASE("programs are grouped only where their operands differ in the plain way") {
+  // Sums that start elsewhere, rows that depend on both coordinates, memory that is written before.
+  CHECK(product_of(*lowered({.init = "1.0"})));
+  CHECK_FALSE(macro_tile(*lowered({.init = "1.0"})).grouped());
+  const Text both{.m = "%both", .before = "  %both = add %pm, %pn : i64"};
+  CHECK(product_of(*lowered(both)));
+  CHECK(macro_tile(*lowered(both)).m_axis == -1);
+  const Text writes{.before = "  view_store %c, %start, %pm, %pn {axes = [0, 1]}"};
+  CHECK_FALSE(macro_tile(*lowered(writes)).grouped());
+}
+
+TEST_CASE("offsets that may be negative are computed as they always were") {
+  const Text shifted{.m = "%less", .before = "  %less = sub %pm, %sixteen : i64"};
+  auto kernel = lowered(shifted);
+  auto product = product_of(*kernel);
+  REQUIRE(product);
+  CHECK_FALSE(product->a.load);
+  CHECK_FALSE(macro_tile(*kernel).grouped());
+}
+
+TEST_CASE("groups cover the grid, stay within their limits and leave no thread without work") {
+  const MacroTile tile{.m_axis = 0, .n_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 2};
+  for (std::int64_t m : {1, 2, 3, 16, 17, 33, 100})
+    for (std::int64_t n : {1, 2, 5, 64})
+      for (int threads : {1, 2, 8}) {
+        CAPTURE(m, n, threads);
+        const std::int64_t grid[8] = {m, n, 1, 1, 1, 1, 1, 1};
+        const auto group = choose_group(tile, grid, threads);
+        CHECK(group[0] >= 1);
+        CHECK(group[1] >= 1);
+        CHECK(group[0] <= tile.most_m);
+        CHECK(group[1] <= tile.most_n);
+        CHECK(std::all_of(group.begin() + 2, group.end(), [](std::int64_t g) { return g == 1; }));
+        const std::int64_t groups = ((m + group[0] - 1) / group[0]) * ((n + group[1] - 1) / group[1]);
+        CHECK(groups >= std::min<std::int64_t>(threads, m * n) / 2);
+      }
+  const std::int64_t even[8] = {16, 16, 1, 1, 1, 1, 1, 1};
+  const auto group = choose_group(tile, even, 2);
+  const std::int64_t groups = (16 / group[0]) * (16 / group[1]);
+  CHECK(groups % 2 == 0); // two threads get equal shares
+  CHECK(group[0] * tile.tile_m >= 512);
+}
