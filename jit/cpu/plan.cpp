@@ -1,6 +1,8 @@
 // The planner: numbers the operations, then decides from the last tile to the first.
 #include <kiln/jit/cpu/plan.h>
 
+#include <kiln/jit/cpu/extent_check.h>
+
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -59,6 +61,12 @@ int own_cost(const Op& op) {
   return is_float(t) && size_of(t) < 4 ? 4 : 1;
 }
 
+// A broadcast that repeats one element along the last axis.
+bool along_rows(const Op& op) {
+  return op.is(Opcode::Broadcast) && op.operand(0)->type.shape.back().is_one() &&
+         !op.result()->type.shape.back().is_one();
+}
+
 } // namespace
 
 class Planner {
@@ -102,6 +110,8 @@ private:
       }
       for (const auto& r : op->results) {
         int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
+        // Vector loops end where it would fail, and what is one element of every row is computed before them.
+        if (extent_check(*op) || along_rows(*op)) cost = 0;
         if (r->type.is_tile() && (is_root(*op) || cost > longest_chain || depth > deepest_chain)) {
           plan_.buffers_.insert(r.get());
           cost = 1;

@@ -49,6 +49,16 @@ public:
     auto power = [&](int exponent) { return llvm::ConstantFP::get(x->getType(), std::ldexp(1.0, exponent)); };
 
     Value* word = b_.CreateBitCast(x, word_type);
+    if (format == DType::BF16 && !is_double) {
+      // f32's first half: a carry out of the significand is right for the exponent, up to infinity, and only
+      // a NaN could carry further.
+      Value* last = b_.CreateAnd(b_.CreateLShr(word, constant(16)), constant(1));
+      Value* rounded = b_.CreateAdd(b_.CreateAdd(word, constant(0x7fff)), last);
+      Value* nan =
+          b_.CreateOr(b_.CreateAnd(word, constant(0x80000000)), constant(std::uint64_t{f.nan} << 16));
+      Value* chosen = b_.CreateSelect(b_.CreateFCmpUNO(x, x), nan, rounded);
+      return b_.CreateTrunc(b_.CreateLShr(chosen, constant(16)), int_type(16));
+    }
     Value* sign = b_.CreateAnd(word, constant(std::uint64_t{1} << (width - 1)));
     Value* magnitude = b_.CreateXor(word, sign);
     const int drop = mantissa - f.mantissa_bits;

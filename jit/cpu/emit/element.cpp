@@ -119,6 +119,10 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     Value* mask = view_access(nest, op, at).mask;
     return mask ? mask : b_.getTrue();
   }
+  case Opcode::Lt:
+  case Opcode::Gt:
+    if (holds_in_fast_half(nest, op, at)) return b_.getTrue();
+    break;
   default: break;
   }
   internal_check(ir::is_elementwise(op.code),

@@ -100,7 +100,9 @@ private:
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
-  llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent);
+  bool holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent,
+                           bool natural);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
   void prefetch_next(Nest& nest, const ir::Op& load, const Access& access);
@@ -158,6 +160,7 @@ private:
   Accumulators initial_accumulators(Nest& nest);
   void accumulate(Nest& nest, const Root& root, const Indices& at, Accumulator& accumulator);
   Accumulator merge(Nest& nest, const Root& root, const Accumulator& a, const Accumulator& b);
+  bool folds_whole_registers(const llvm::Value* values, const ir::Op& op) const;
   void finish_reduction(Nest& nest, const Root& root, Accumulator accumulator, const Indices& at);
   void emit_scan(const ir::Op& op);
 

@@ -1,5 +1,6 @@
 // Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/extent_check.h>
 
 namespace kiln::cpu {
 
@@ -18,8 +19,10 @@ Value* KernelEmitter::mask_and(Value* a, Value* b) {
   return b_.CreateAnd(a, b);
 }
 
-// Which lanes have 0 <= offset + index < extent; a scalar for a uniform index.
-Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset, Value* extent) {
+// Which lanes have 0 <= offset + index < extent; a scalar for a uniform index. `natural`: the offset is not
+// negative.
+Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset, Value* extent,
+                                  bool natural) {
   Value* position = b_.CreateAdd(offset, index.base);
   if (index.uniform())
     return b_.CreateICmpULT(position, extent); // unsigned: a negative position is too large
@@ -36,8 +39,29 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
     return widen(b_, b_.CreateTrunc(v, b_.getInt32Ty()), nest.lanes);
   };
   Value* lane = b_.CreateTrunc(lane_numbers(b_, nest.lanes), lanes_type(b_.getInt32Ty(), nest.lanes));
+  if (natural) { // a negative position has left 64 bits
+    Value* zero = b_.getInt64(0);
+    Value* room = b_.CreateSelect(b_.CreateICmpSLT(position, zero), zero, b_.CreateSub(extent, position));
+    return b_.CreateICmpSLT(lane, clamp(room));
+  }
   return b_.CreateAnd(b_.CreateICmpSGE(lane, clamp(b_.CreateNeg(position))),
                       b_.CreateICmpSLT(lane, clamp(b_.CreateSub(extent, position))));
+}
+
+// Whether `op` compares column numbers with an extent and so holds in all of the fast half, which is made to
+// end before it does not.
+bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
+  const auto check = extent_check(op);
+  if (!check || nest.guarded || !at[0].linear || !at[0].direct) return false;
+  Value* first = b_.getInt64(static_cast<std::uint64_t>(check->start));
+  Value* offset = check->offset ? scalar(check->offset) : nullptr;
+  Value* extent = scalar(check->extent);
+  IRBuilder::InsertPointGuard keep(b_);
+  b_.SetInsertPoint(nest.limit_point);
+  if (offset) first = b_.CreateAdd(offset, first);
+  // No extent is negative, so a difference that leaves 64 bits is, and the fast half is empty.
+  nest.limits.push_back(b_.CreateSub(extent, first));
+  return true;
 }
 
 KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, const Indices& at,
@@ -90,7 +114,9 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
           proved = true;
         }
       }
-      if (!proved) access.mask = mask_and(access.mask, lane_bounds(nest, index, offset, v.extents[axis]));
+      if (!proved)
+        access.mask = mask_and(access.mask, lane_bounds(nest, index, offset, v.extents[axis],
+                                                        naturals_.count(offsets[axis]) != 0));
     }
     Value* stride = a == last && type.layout != LayoutClass::Any ? b_.getInt64(1) : v.strides[axis];
     position = b_.CreateAdd(position, b_.CreateMul(b_.CreateAdd(offset, index.base), stride));

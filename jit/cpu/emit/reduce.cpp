@@ -70,11 +70,30 @@ Accumulator KernelEmitter::merge(Nest&, const Root& root, const Accumulator& a, 
   return result;
 }
 
+// The greater and the smaller float are one instruction for a whole AVX-512 register and three for a part of
+// one.
+bool KernelEmitter::folds_whole_registers(const Value* values, const ir::Op& op) const {
+  const auto simple = simple_combine(op);
+  const DType t = op.operand(0)->type.dtype;
+  if ((simple != Opcode::Min && simple != Opcode::Max) || !is_float(t) || !numbers_.math.avx512) return false;
+  return lanes_of(values) == (t == DType::F64 ? 8 : 16);
+}
+
 // Folds the lanes if the vector axis was reduced, rounds narrow sums, and puts the result where it belongs.
 void KernelEmitter::finish_reduction(Nest& nest, const Root& root, Accumulator running, const Indices& at) {
   const ir::Op& op = *root.op;
   int lanes = nest.lanes;
-  if (nest.reduced_axis < 0) {
+  if (nest.reduced_axis < 0 && folds_whole_registers(running.values[0], op)) {
+    for (; lanes > 1; lanes /= 2) {
+      llvm::SmallVector<int, 32> high(static_cast<std::size_t>(nest.lanes), llvm::PoisonMaskElem);
+      for (int i = 0; i < lanes / 2; ++i)
+        high[static_cast<std::size_t>(i)] = i + lanes / 2;
+      Accumulator upper;
+      upper.values.push_back(b_.CreateShuffleVector(running.values[0], high));
+      running = merge(nest, root, running, upper);
+    }
+    running.values[0] = b_.CreateExtractElement(running.values[0], std::uint64_t{0});
+  } else if (nest.reduced_axis < 0) {
     for (; lanes > 1; lanes /= 2) {
       llvm::SmallVector<int, 32> low, high;
       for (int i = 0; i < lanes / 2; ++i)

@@ -214,13 +214,16 @@ Accumulators KernelEmitter::VectorLevel::chain(int k) const {
 }
 
 Accumulators KernelEmitter::VectorLevel::merged_chains() {
-  Accumulators total = chain(0);
-  for (int k = 1; k < nest_.unroll; ++k) {
-    const Accumulators other = chain(k);
-    each_reduction(
-        [&](const Root& root, std::size_t r) { total[r] = e_.merge(nest_, root, total[r], other[r]); });
-  }
-  return total;
+  std::vector<Accumulators> chains;
+  for (int k = 0; k < nest_.unroll; ++k)
+    chains.push_back(chain(k));
+  for (; chains.size() > 1; chains.resize(chains.size() / 2)) // a power of two
+    for (std::size_t k = 0; k < chains.size() / 2; ++k) {
+      const Accumulators left = chains[2 * k], right = chains[2 * k + 1];
+      each_reduction(
+          [&](const Root& root, std::size_t r) { chains[k][r] = e_.merge(nest_, root, left[r], right[r]); });
+    }
+  return chains[0];
 }
 
 void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
