@@ -2,7 +2,7 @@
 //
 // Stores past the cache leave a core only as fast as memory takes them, and while they do nothing else
 // happens; reading and computing then wait in turn. A row kernel that ends in such a store (softmax, a norm)
-// therefore keeps its last tile: the whole vectors of the row are written in strips between the iterations of
+// that has its last tile in scratch therefore keeps it: the whole vectors of the row are written in strips between the iterations of
 // the next program's costliest loop. On two Zen 5 cores softmax of 4096 x 4096 floats went from 0.78 to 0.88
 // of copying.
 //
@@ -42,6 +42,12 @@ const ir::Op* KernelEmitter::deferrable_store() const {
   const ir::Type& view = last->operand(0)->type;
   const auto& axes = last->integers("axes");
   if (view.layout == LayoutClass::Any || axes.empty() || axes.back() != view.view_rank - 1) return nullptr;
+  // A row that is read again while it is stored would be fetched late: on a Zen 5 core layernorm of rows of
+  // 4096 floats from memory takes 0.20 ns an element with deferral and 0.16 without, rmsnorm 0.24 and 0.18.
+  std::vector<LazyRead> reads;
+  lazy_reads(last->stored_value(), true, reads);
+  for (const LazyRead& read : reads)
+    if (read.op->operand(0)->type.is_view() && read.op->operand(0)->type.view_rank > 1) return nullptr;
   bool atomics = false;
   ir::walk(kernel_.body, [&](const ir::Op& op) { atomics |= op.info().effect == ir::Effect::ReadWrite; });
   auto extents = extents_of(last->stored_value()->type);
