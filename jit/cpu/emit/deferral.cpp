@@ -1,10 +1,10 @@
 // The last store of a program, carried out while the next program computes.
 //
 // Stores past the cache leave a core only as fast as memory takes them, and while they do nothing else
-// happens; reading and computing then wait in turn. A row kernel that ends in such a store (softmax, a norm)
-// that has its last tile in scratch therefore keeps it: the whole vectors of the row are written in strips between the iterations of
-// the next program's costliest loop. On two Zen 5 cores softmax of 4096 x 4096 floats went from 0.78 to 0.88
-// of copying.
+// happens; reading and computing then wait in turn. A row kernel that ends in such a store of a tile that
+// lies in scratch (softmax) therefore keeps it: the whole vectors of the row are written in strips between
+// the iterations of the next program's costliest loop. On two Zen 5 cores softmax of 4096 x 4096 floats went
+// from 0.78 to 0.88 of copying.
 //
 // The loop that stores is built once, as the body of a function that is never called, and copied to the three
 // places that need it: into that costliest loop; before the next row is kept; and after the last program.
