@@ -1,0 +1,190 @@
+// What a process may be given: one thread, more threads than CPUs, CPUs taken away, no memory, a fork. Each
+// case is this program again, because the number of threads is settled once.
+#include "error_test.h"
+#include "test_seed.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace kiln;
+using namespace kiln::test;
+
+namespace {
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized =
+    true; // neither allows a limit on the address space, TSan no threads in a forked child
+#elif defined(__has_feature)
+constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool sanitized = false;
+#endif
+
+// A product and a row reduction of fresh random data on all threads; whether both are right.
+bool work() {
+  std::mt19937_64 random(fresh_seed());
+  std::uniform_int_distribution<int> digit(-3, 3);
+  const std::int64_t m = 201, n = 130, k = 77;
+  std::vector<float> a(m * k), b(k * n), c(m * n, NAN), rows(m * n);
+  for (auto* values : {&a, &b})
+    for (float& v : *values)
+      v = static_cast<float>(digit(random));
+  Stream stream;
+  ops::matmul(stream, TensorView(a, {m, k}), TensorView(b, {k, n}), TensorView(c, {m, n}));
+  ops::softmax(stream, TensorView(c, {m, n}), TensorView(rows, {m, n}));
+  stream.synchronize();
+  for (std::int64_t i = 0; i < m; ++i) {
+    double total = 0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      float sum = 0; // of small integers: exact in any order
+      for (std::int64_t l = 0; l < k; ++l)
+        sum += a[i * k + l] * b[l * n + j];
+      if (c[i * n + j] != sum) return false;
+      total += rows[i * n + j];
+    }
+    if (!(std::fabs(total - 1) < 1e-5)) return false;
+  }
+  return true;
+}
+
+// All threads there are may run on one CPU only, as `taskset -a` does it.
+bool shrink_affinity() {
+  cpu_set_t old, one;
+  if (sched_getaffinity(0, sizeof old, &old) != 0) return false;
+  CPU_ZERO(&one);
+  for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && CPU_COUNT(&one) == 0; --cpu)
+    if (CPU_ISSET(cpu, &old)) CPU_SET(cpu, &one);
+  DIR* tasks = opendir("/proc/self/task");
+  if (!tasks) return false;
+  bool done = true;
+  while (const dirent* entry = readdir(tasks))
+    if (const int id = std::atoi(entry->d_name)) done &= sched_setaffinity(id, sizeof one, &one) == 0;
+  closedir(tasks);
+  return done;
+}
+
+bool works_while_cpus_are_taken() { return work() && shrink_affinity() && work() && work(); }
+
+bool works_after_fork() {
+  if (!work()) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(work() ? 0 : 1);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0 && work();
+}
+
+std::int64_t address_space() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t pages = 0;
+  file >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Without room for its scratch a kernel fails with the size, and works again when there is room.
+bool scratch_is_refused() {
+  const auto running = kernel("running_sums", [](View<const float, 2> x, View<float, 2> y) {
+    auto [i, j] = program_tile(x, BM, BN);
+    y.tile(i, j).store(cumsum(x.tile(i, j).load(), BN));
+  });
+  const Config config = {BM = 4096, BN = 8192}; // 128 MiB
+  std::vector<float> x(64 * 64, 1), y(64 * 64);
+  auto launch = [&] {
+    Stream stream;
+    running.launch(stream, config, TensorView(x, {64, 64}), TensorView(y, {64, 64}));
+    stream.synchronize();
+  };
+  running.warm_up(Device::cpu(), config, {LayoutClass::Aligned, LayoutClass::Aligned});
+  running.warm_up(Device::cpu(), config, {LayoutClass::Unit, LayoutClass::Unit});
+  if (!work()) return false; // threads have started
+  rlimit limit{}, old{};
+  getrlimit(RLIMIT_AS, &old);
+  limit.rlim_cur = static_cast<rlim_t>(address_space() + (64 << 20)), limit.rlim_max = old.rlim_max;
+  setrlimit(RLIMIT_AS, &limit);
+  const std::string error = error_of(launch);
+  setrlimit(RLIMIT_AS, &old);
+  std::fprintf(stderr, "%s\n", error.c_str());
+  const std::string start = "kernel \"running_sums\": no memory for the ",
+                    end = " bytes of scratch that a thread needs; use smaller tiles or fewer threads";
+  if (error.rfind(start, 0) != 0 || error.size() < start.size() + end.size() ||
+      error.compare(error.size() - end.size(), end.size(), end) != 0)
+    return false;
+  if (std::atoll(error.c_str() + start.size()) < 4096ll * 8192 * 4) return false;
+  launch();
+  return y[63] == 64;
+}
+
+constexpr const char* variable = "KILN_TEST_PROCESS_LIMITS";
+
+struct Case {
+  const char* name;
+  bool (*run)();
+};
+constexpr Case cases[] = {{"work", work},
+                          {"affinity", works_while_cpus_are_taken},
+                          {"fork", works_after_fork},
+                          {"scratch", scratch_is_refused}};
+
+// The exit status of this program with that case and environment.
+int run_case(const char* name, const char* threads) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv(variable, name, 1);
+    if (threads) setenv("KILN_NUM_THREADS", threads, 1);
+    alarm(120);
+    execl("/proc/self/exe", "api_tests", "process limits: the case of the environment", nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return status;
+}
+
+} // namespace
+
+TEST_CASE("process limits: the case of the environment", "[.]") {
+  const char* name = std::getenv(variable);
+  REQUIRE(name);
+  for (const Case& c : cases)
+    if (std::string(c.name) == name) REQUIRE(c.run());
+}
+
+TEST_CASE("kernels run on one thread, and on many more than there are CPUs") {
+  for (const char* threads : {"1", "2", "7", "64"}) {
+    CAPTURE(threads);
+    CHECK(run_case("work", threads) == 0);
+  }
+}
+
+TEST_CASE("kernels run on when the process loses CPUs") {
+  CHECK(run_case("affinity", nullptr) == 0);
+  CHECK(run_case("affinity", "5") == 0);
+}
+
+TEST_CASE("kernels run in the child of a fork, and still in its parent") {
+  if (sanitized) return;
+  for (const char* threads : {"1", "3"})
+    CHECK(run_case("fork", threads) == 0);
+}
+
+TEST_CASE("a kernel without memory for its scratch fails with the size") {
+  if (sanitized) return;
+  for (const char* threads : {"1", "3"})
+    CHECK(run_case("scratch", threads) == 0);
+}
