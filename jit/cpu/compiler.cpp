@@ -21,9 +21,9 @@ CompiledObject compile(const ir::Kernel& kernel, const Target& target, const Com
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
 
-  KernelEmitter emitter(module, kernel, target,
-                        NumberOptions{math_options(*machine), convert_options(*machine)},
-                        dot_target(*machine), {options.debug, options.line_info, options.deferred_columns});
+  KernelEmitter emitter(
+      module, kernel, target, NumberOptions{math_options(*machine), convert_options(*machine)},
+      dot_target(*machine, target.sve_bytes), {options.debug, options.line_info, options.deferred_columns});
   emitter.run();
   result.scratch_bytes = emitter.scratch_bytes();
   if (options.keep_llvm) result.llvm_before = text_of(module);

@@ -39,9 +39,14 @@ const llvm::Target* lookup(const llvm::Triple& triple) {
 
 llvm::Triple host_triple() { return llvm::Triple(llvm::sys::getProcessTriple()); }
 
-std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const std::string& cpu, const std::string& features) {
-  llvm::Triple triple = host_triple();
-  return std::unique_ptr<llvm::MCSubtargetInfo>(lookup(triple)->createMCSubtargetInfo(triple, cpu, features));
+llvm::Triple triple_of(const Target& target) {
+  return target.triple.empty() ? host_triple() : llvm::Triple(target.triple);
+}
+
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Target& target) {
+  llvm::Triple triple = triple_of(target);
+  return std::unique_ptr<llvm::MCSubtargetInfo>(
+      lookup(triple)->createMCSubtargetInfo(triple, target.cpu, target.features));
 }
 
 bool has(const llvm::MCSubtargetInfo& info, std::string_view feature) {
@@ -50,7 +55,7 @@ bool has(const llvm::MCSubtargetInfo& info, std::string_view feature) {
 
 // LLVM ends the process when asked for 64-bit code on an i386.
 bool runs_64_bit_code(const llvm::MCSubtargetInfo& info) {
-  return !host_triple().isX86() || has(info, "64bit");
+  return !info.getTargetTriple().isX86() || has(info, "64bit");
 }
 
 // These give instructions to operating systems and to intrinsics that Kiln does not call; virtual machines
@@ -79,18 +84,35 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// A CPU of this triple, with that CPU's own features.
+Target bare_target(const std::string& cpu, const std::string& triple) {
+  Target target;
+  target.triple = triple, target.cpu = cpu;
+  return target;
+}
+
 // The names of the CPUs that `choose` likes.
-template <class F> std::string cpu_names(F&& choose) {
+template <class F> std::string cpu_names(const std::string& triple, F&& choose) {
   std::vector<std::string> names;
-  for (const auto& cpu : subtarget("", "")->getAllProcessorDescriptions())
-    if (runs_64_bit_code(*subtarget(cpu.Key, "")) && choose(cpu.Key)) names.push_back(cpu.Key);
+  for (const auto& cpu : subtarget(bare_target("", triple))->getAllProcessorDescriptions()) {
+    const Target target = bare_target(cpu.Key, triple);
+    if (runs_64_bit_code(*subtarget(target)) && choose(target)) names.push_back(cpu.Key);
+  }
   return joined(names);
 }
 
+// The length of SVE registers is a CPU's own, and none of LLVM's features. Of other CPUs than these it is 16
+// bytes, where NEON's instructions do the same.
+int sve_bytes(const std::string& cpu) { return cpu == "a64fx" ? 64 : cpu == "neoverse-v1" ? 32 : 0; }
+
 void derive(Target& target) {
-  auto info = subtarget(target.cpu, target.features);
+  auto info = subtarget(target);
   auto has = [&](const char* feature) { return cpu::has(*info, feature); };
-  if (!host_triple().isX86()) return;
+  if (info->getTargetTriple().isAArch64()) {
+    if (has("sve")) target.sve_bytes = sve_bytes(target.cpu);
+    target.vector_bytes = std::max(16, target.sve_bytes);
+  }
+  if (!info->getTargetTriple().isX86()) return;
   target.avx2 = has("avx2");
   target.fma = has("fma");
   target.f16c = has("f16c");
@@ -114,13 +136,10 @@ Target find_host() {
   if (!wanted || !*wanted || host.cpu == wanted) return host;
   Target chosen = named_target(wanted);
   if (auto missing = missing_features(chosen, host); !missing.empty())
-    throw UserError("KILN_CPU=" + std::string(wanted) + " has instructions that this CPU (" + host.cpu +
-                    ") lacks: " + joined(missing) + "; unset KILN_CPU or choose among " +
-                    cpu_names([&](const char* cpu) {
-                      Target other;
-                      other.cpu = cpu;
-                      return missing_features(other, host).empty();
-                    }));
+    throw UserError(
+        "KILN_CPU=" + std::string(wanted) + " has instructions that this CPU (" + host.cpu +
+        ") lacks: " + joined(missing) + "; unset KILN_CPU or choose among " +
+        cpu_names("", [&](const Target& other) { return missing_features(other, host).empty(); }));
   return chosen;
 }
 
@@ -131,20 +150,19 @@ const Target& host_target() {
   return *host;
 }
 
-Target named_target(const std::string& cpu) {
+Target named_target(const std::string& cpu, const std::string& triple) {
+  Target target = bare_target(cpu, triple);
   auto refuse = [&](const std::string& what) {
-    throw UserError(what + "; choose among " + cpu_names([](const char*) { return true; }));
+    throw UserError(what + "; choose among " + cpu_names(triple, [](const Target&) { return true; }));
   };
-  if (!subtarget("", "")->isCPUStringValid(cpu)) refuse("LLVM knows no CPU named " + cpu);
-  if (!runs_64_bit_code(*subtarget(cpu, ""))) refuse("the CPU " + cpu + " does not run 64-bit code");
-  Target target;
-  target.cpu = cpu;
+  if (!subtarget(bare_target("", triple))->isCPUStringValid(cpu)) refuse("LLVM knows no CPU named " + cpu);
+  if (!runs_64_bit_code(*subtarget(target))) refuse("the CPU " + cpu + " does not run 64-bit code");
   derive(target);
   return target;
 }
 
 std::vector<std::string> missing_features(const Target& wanted, const Target& present) {
-  auto need = subtarget(wanted.cpu, wanted.features), have = subtarget(present.cpu, present.features);
+  auto need = subtarget(wanted), have = subtarget(present);
   std::vector<std::string> missing;
   for (const std::string& feature : instruction_features())
     if (has(*need, feature) && !has(*have, feature)) missing.push_back(feature);
@@ -152,7 +170,7 @@ std::vector<std::string> missing_features(const Target& wanted, const Target& pr
 }
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
-  llvm::Triple triple = host_triple();
+  llvm::Triple triple = triple_of(target);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c is two roundings unless the kernel says fma
   std::unique_ptr<llvm::TargetMachine> machine(lookup(triple)->createTargetMachine(

@@ -12,20 +12,25 @@ class TargetMachine;
 namespace kiln::cpu {
 
 struct Target {
+  std::string triple;    // LLVM's, where it is not the host's: "aarch64-linux-gnu"
   std::string cpu;       // LLVM's name, as in "znver5"
   std::string features;  // "+avx2,-avx512f,..."
   int vector_bytes = 16; // of one register
+  int sve_bytes = 0; // AArch64: of one SVE register, where code is to use those; it runs at this length alone
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
 
   bool operator==(const Target&) const = default;
-  std::string key() const { return cpu + ":" + features; }
+  std::string key() const {
+    return triple + cpu + ":" + features + (sve_bytes ? ":sve" + std::to_string(sve_bytes) : "");
+  }
 };
 
 // The host's, found once; UserError if KILN_CPU names a CPU that is unknown or has what the host lacks.
 const Target& host_target();
 // A target by LLVM's CPU name with that CPU's own features; for looking at code, not for running it.
-// UserError if LLVM has no such CPU, or it runs no 64-bit code.
-Target named_target(const std::string& cpu);
+// UserError if LLVM has no such CPU, or it runs no 64-bit code. Another architecture than the host's needs a
+// triple and a program with that code generator of LLVM, initialised; Kiln's library has the host's alone.
+Target named_target(const std::string& cpu, const std::string& triple = "");
 // What code for `wanted` may use that `present` lacks, in LLVM's names ("avx512fp16").
 std::vector<std::string> missing_features(const Target& wanted, const Target& present);
 

@@ -160,7 +160,10 @@ int run_case(const char* name, const char* threads) {
 
 TEST_CASE("process limits: the case of the environment", "[.]") {
   const char* name = std::getenv(variable);
-  REQUIRE(name);
+  if (!name) {
+    WARN("skipped: started by the cases below");
+    return;
+  }
   for (const Case& c : cases)
     if (std::string(c.name) == name) REQUIRE(c.run());
 }

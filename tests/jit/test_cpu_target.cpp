@@ -69,7 +69,7 @@ TEST_CASE("code for every CPU that a refusal lists can be generated") {
 }
 
 TEST_CASE("what a CPU lacks of another's instructions is found, beyond vector widths") {
-  auto named = cpu::named_target;
+  auto named = [](const char* cpu) { return cpu::named_target(cpu); };
   CHECK(lacks(named("sapphirerapids"), named("icelake-server"), "avx512fp16"));
   CHECK(lacks(named("sapphirerapids"), named("icelake-server"), "amx-tile"));
   CHECK(lacks(named("graniterapids"), named("sapphirerapids"), "amx-fp16"));

@@ -102,8 +102,8 @@ llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm
   function->addFnAttr(llvm::Attribute::MustProgress);
   for (const char* inherited : {"target-cpu", "target-features", "prefer-vector-width", "frame-pointer"})
     if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
-  if (asking->hasFnAttribute(llvm::Attribute::UWTable))
-    function->addFnAttr(asking->getFnAttribute(llvm::Attribute::UWTable));
+  for (llvm::Attribute::AttrKind inherited : {llvm::Attribute::UWTable, llvm::Attribute::VScaleRange})
+    if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
   // Neither the caller's source line nor its fast-math flags belong in here.
   Builder::InsertPointGuard insert_point(b);
   Builder::FastMathFlagGuard flags(b);

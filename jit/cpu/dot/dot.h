@@ -39,18 +39,27 @@ class TargetMachine;
 
 namespace kiln::cpu {
 
-enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512 };
+enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512, Neon, Sve };
 
 // What the code may use. `bf16_dot` is the dot product of pairs of bf16, at twice the speed of f32; it takes
-// denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of four bytes.
+// denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of four bytes, on AArch64 of
+// one signedness unless `i8mm`.
 struct DotTarget {
   DotIsa isa = DotIsa::Generic;
   bool x86 = false;
   bool f16c = false;
   bool bf16_dot = false;
   bool vnni = false;
+  bool i8mm = false;
+  int sve_bytes = 0; // of a register of Sve, 32 or 64
+
+  bool has_masks() const { return isa == DotIsa::Avx2 || isa == DotIsa::Avx512 || isa == DotIsa::Sve; }
+  int vector_bytes() const {
+    return isa == DotIsa::Sve ? sve_bytes : isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16;
+  }
 };
-DotTarget dot_target(const llvm::TargetMachine& machine);
+// `sve_bytes` is how long AArch64's SVE registers are if code is to use those, or 0.
+DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes = 0);
 
 // What is known of a matrix's strides when the code is emitted. Less known means more code.
 enum class DotStrides : std::uint8_t {

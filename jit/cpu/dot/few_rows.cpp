@@ -235,12 +235,12 @@ llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind,
 } // namespace
 
 bool outer_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.isa != DotIsa::Generic &&
+  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
          plan.shape.b_strides != DotStrides::UnitOuter;
 }
 
 bool inner_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.isa != DotIsa::Generic &&
+  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
          plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
 }
 

@@ -1,6 +1,7 @@
 // Emits the microkernel: a K loop whose accumulators are phis, then the store of a whole or a ragged tile.
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 namespace kiln::cpu::dot {
@@ -15,7 +16,15 @@ constexpr std::int64_t skinny_rows_ahead = 24;
 Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
   llvm::Type* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), static_cast<unsigned>(plan.lanes) * 4);
   Value *with_sign = b.CreateBitCast(of_b, bytes), *without = b.CreateBitCast(of_a, bytes);
+  if (!plan.target.x86 && plan.shape.a == plan.shape.b) {
+    const auto id =
+        plan.shape.a == DType::I8 ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
+    return b.CreateIntrinsic(id, {sum->getType(), bytes}, {sum, without, with_sign});
+  }
   if (plan.shape.b == DType::U8) std::swap(with_sign, without);
+  if (!plan.target.x86)
+    return b.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_usdot, {sum->getType(), bytes},
+                             {sum, without, with_sign});
   return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpbusd_512, {}, {sum, without, with_sign});
 }
 
@@ -187,7 +196,7 @@ struct Microkernel {
   }
 
   void store_ragged(Value* c, Value* c_stride, Value* spill, Value* m, Value* n, Value* accumulate) {
-    const bool masked = plan.target.isa != DotIsa::Generic;
+    const bool masked = plan.target.has_masks();
     llvm::SmallVector<Value*, 8> masks;
     for (int v = 0; masked && v < plan.vectors; ++v)
       masks.push_back(lanes_below(b, b.CreateSub(n, b.getInt64(v * plan.lanes)), plan.lanes));

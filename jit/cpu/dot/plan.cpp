@@ -25,8 +25,14 @@ DType dot_accumulator(DType a, DType b) {
   return a == DType::F64 || b == DType::F64 ? DType::F64 : DType::F32;
 }
 
-DotTarget dot_target(const llvm::TargetMachine& machine) {
+DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
   DotTarget target;
+  if (machine.getTargetTriple().isAArch64()) {
+    target.isa = sve_bytes > 16 ? DotIsa::Sve : DotIsa::Neon;
+    target.sve_bytes = sve_bytes;
+    target.vnni = machine.getMCSubtargetInfo()->checkFeatures("+dotprod");
+    target.i8mm = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
+  }
   if (!machine.getTargetTriple().isX86()) return target;
   const llvm::MCSubtargetInfo& subtarget = *machine.getMCSubtargetInfo();
   target.x86 = true;
@@ -61,7 +67,7 @@ struct RegisterTile {
 // 8 would need more address registers than there are. Few rows take more vectors, to hide the latency of the
 // fma.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
-  const bool many_registers = isa == DotIsa::Avx512;
+  const bool many_registers = isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve; // 32
   if (m <= 2) return {many_registers ? 8 : 4, static_cast<int>(m)};
   if (m <= 4 && many_registers && vectors_of_n >= 6) return {6, static_cast<int>(m)};
   if (many_registers) return vectors_of_n >= 4 ? RegisterTile{4, 6} : RegisterTile{3, 8};
@@ -70,13 +76,14 @@ RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n
 }
 
 PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& target) {
-  if (accumulator == DType::I32) return target.vnni ? PanelKind::I8Quads : PanelKind::I16Pairs;
+  if (accumulator == DType::I32) {
+    const bool quads = target.vnni && (target.x86 || target.i8mm || a == b);
+    return quads ? PanelKind::I8Quads : PanelKind::I16Pairs;
+  }
   if (accumulator == DType::F64) return PanelKind::F64;
   const bool both_bf16 = a == DType::BF16 && b == DType::BF16;
   return both_bf16 && target.bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
 }
-
-int vector_bytes(DotIsa isa) { return isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16; }
 
 constexpr std::int64_t skinny_rows = 32;
 constexpr std::int64_t packed_k_chunk =
@@ -92,13 +99,17 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.shape = shape;
   plan.target = target;
   plan.accumulator = dot_accumulator(shape.a, shape.b);
+  if (plan.accumulator == DType::I32 && target.isa == DotIsa::Sve)
+    plan.target.isa = DotIsa::Neon; // as wide as sdot is
   plan.panel = panel_kind(shape.a, shape.b, plan.accumulator, target);
-  plan.lanes = vector_bytes(target.isa) / size_of(plan.accumulator);
+  plan.lanes = plan.target.vector_bytes() / size_of(plan.accumulator);
 
   const std::int64_t m = std::max<std::int64_t>(shape.m, 1), n = std::max<std::int64_t>(shape.n, 1);
   const std::int64_t k = std::max<std::int64_t>(shape.k, 1);
   const std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
-  const RegisterTile tile = register_tile(target.isa, m, vectors_of_n);
+  RegisterTile tile = register_tile(plan.target.isa, m, vectors_of_n);
+  if (plan.panel == PanelKind::I16Pairs && !target.x86)
+    tile = {2, std::min(tile.mr, 6)}; // each half takes registers
   plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
   plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
   plan.skinny = m <= skinny_rows;
@@ -134,6 +145,8 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
 std::string isa_name(const DotTarget& target) {
   if (target.isa == DotIsa::Avx512) return "avx512";
   if (target.isa == DotIsa::Avx2) return "avx2";
+  if (target.isa == DotIsa::Sve) return "sve" + std::to_string(target.sve_bytes * 8);
+  if (target.isa == DotIsa::Neon) return "neon";
   return target.x86 ? "x86" : "generic";
 }
 

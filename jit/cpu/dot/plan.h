@@ -38,9 +38,10 @@ struct Plan {
   bool may_pack_a() const { return a_converts() || group() > 1 || shape.a_strides != DotStrides::UnitInner; }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
-  // The byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or taken
-  // from each element of A, and what that adds to the sums, 128 times the sums of B's columns, is made good.
-  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b; }
+  // x86's byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or
+  // taken from each element of A, and what that adds to the sums, 128 times the sums of B's columns, is made
+  // good.
+  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b && target.x86; }
 
   // Name of a routine: what it is, and everything its code depends on.
   std::string tile_name() const;

@@ -38,6 +38,9 @@ void KernelEmitter::emit_entry() {
   if (!target_.features.empty()) function_->addFnAttr("target-features", target_.features);
   function_->addFnAttr("prefer-vector-width", std::to_string(target_.vector_bytes * 8));
   function_->addFnAttr("min-legal-vector-width", std::to_string(target_.vector_bytes * 8));
+  if (const auto units =
+          static_cast<unsigned>(target_.sve_bytes / 16)) // vectors of that length are SVE's then
+    function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, units, units));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   function_->addFnAttr(llvm::Attribute::getWithUWTableKind(
       context_, llvm::UWTableKind::Default)); // for profilers and debuggers
@@ -79,8 +82,8 @@ void KernelEmitter::emit_entry() {
               return {};
             });
   finish_deferral();
-  // Stores past the cache are not ordered with what tells other threads that these programs are done.
-  if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
+  // x86's stores past the cache are not ordered with what tells other threads that these programs are done.
+  if (streams_ && dot_target_.x86) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();
 }
 
