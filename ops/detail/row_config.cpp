@@ -20,8 +20,9 @@ std::int64_t next_width(std::int64_t n) {
 // Heuristic: a row is kept in one tile up to 512 KiB, where its second and third use still find it in the
 // caches; a longer one is read again in parts of 16 KiB, and softmax then computes its exponentials twice (on
 // a Zen 5 core, ns an element whole and in parts: rows of 32768 floats in the cache 0.14 and 0.19, from
-// memory 0.21 and 0.25; of 131072 from memory 0.23 and 0.26, in the cache the same). Short rows share a program, up to 64 KiB: on a Zen 5
-// core softmax of 64 x 4096 floats took 44 us with one row a program, 41 with two and 36 with four.
+// memory 0.21 and 0.25; of 131072 from memory 0.23 and 0.26, in the cache the same). Short rows share a
+// program, up to 64 KiB: on a Zen 5 core softmax of 64 x 4096 floats took 44 us with one row a program, 41
+// with two and 36 with four.
 RowConfig cpu_row_config(std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
   constexpr std::int64_t whole_bytes = 512 << 10, part_bytes = 16 << 10;
   // One row of 16 KiB a program measured best (4096 x 4096 f32, 2 cores: 48 GB/s, 4 rows 45): the next
