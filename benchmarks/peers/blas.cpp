@@ -12,11 +12,11 @@ namespace benchmarks {
 
 void Blas::open(const char* first, const char* second) {
   for (const char* name : {first, second})
-    if (!library_) library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library_) sgemm_ = find<decltype(sgemm_)>("cblas_sgemm");
+    if (!handle_) handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle_) sgemm_ = find<decltype(sgemm_)>("cblas_sgemm");
 }
 
-template <class F> F Blas::find(const char* name) const { return reinterpret_cast<F>(dlsym(library_, name)); }
+template <class F> F Blas::find(const char* name) const { return reinterpret_cast<F>(dlsym(handle_, name)); }
 
 void Blas::prepare_environment() {
   setenv("OPENBLAS_THREAD_TIMEOUT", "20", 1); // spin for 2^20 cycles after a call, not 2^26
@@ -26,14 +26,14 @@ void Blas::prepare_environment() {
   // BLIS takes a number, which differs between versions.
   Blas blis;
   blis.open("libblis.so.4", "libblis.so");
-  if (!blis.library_) return;
+  if (!blis.handle_) return;
   if (auto name = blis.find<const char* (*)(int)>("bli_arch_string"))
     for (int i = 0; i < 64 && name(i) && std::string_view(name(i)) != "generic"; ++i)
       if (std::string_view(name(i)) == "skx") {
         setenv("BLIS_ARCH_TYPE", std::to_string(i).c_str(), 1);
         break;
       }
-  dlclose(blis.library_);
+  dlclose(blis.handle_);
 #endif
 }
 

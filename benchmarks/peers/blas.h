@@ -30,7 +30,7 @@ public:
 private:
   void open(const char* first, const char* second);
   template <class F> F find(const char* name) const;
-  void* library_ = nullptr;
+  void* handle_ = nullptr;
   void (*sgemm_)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*,
                  int) = nullptr;
   bool starts_threads_ = false;

@@ -3,12 +3,16 @@
 
 #include <kiln/kiln.h>
 
+#include "samples/support.h"
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
 
 namespace benchmarks {
+
+using samples::Error;
 
 template <class T> const char* dtype_name() {
   return std::is_same_v<T, float> ? "f32" : std::is_same_v<T, kiln::bf16> ? "bf16" : "i8";
@@ -47,19 +51,6 @@ template <class T> double number(T x) {
   else
     return static_cast<double>(x);
 }
-
-// The relative error of a result: sqrt(sum of squared differences / sum of squares). NaN stays NaN.
-class Error {
-public:
-  void add(double actual, double expected) {
-    difference_ += (actual - expected) * (actual - expected);
-    size_ += expected * expected;
-  }
-  double relative() const { return difference_ == 0 ? 0 : std::sqrt(difference_ / size_); }
-
-private:
-  double difference_ = 0, size_ = 0;
-};
 
 // About `count` indices of n, spread at random, the first and the last among them.
 inline std::vector<std::int64_t> some_indices(std::int64_t n, std::int64_t count) {

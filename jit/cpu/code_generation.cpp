@@ -2,10 +2,10 @@
 #include <kiln/jit/cpu/code_generation.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/emit/run_passes.h>
 
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
@@ -26,20 +26,7 @@ std::string text_of(const llvm::Module& module) {
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  if (llvm::Error error = builder.parsePassPipeline(passes, pass_list))
-    internal_error(llvm::toString(std::move(error)));
-  passes.run(module, modules);
+  emit::run_passes(module, machine, pass_list);
 }
 
 llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& machine,

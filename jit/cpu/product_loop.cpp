@@ -65,7 +65,6 @@ void follow(ProductOperand& operand, std::size_t k_axis, const Value* index, con
     if (!naturals.count(offsets[axis])) return;
   }
   operand.load = load;
-  operand.k = k;
 }
 
 bool is_zero(const Value* v) {

@@ -27,7 +27,6 @@ struct ProductOperand {
   const ir::Value* value = nullptr; // the dot's operand
   const ir::Op* load = nullptr;     // the plain load that it is, but for transpositions; null: it is computed
   std::vector<std::size_t> order;   // which axis of the load's tile is axis i of the operand
-  std::size_t k = 0;                // the load's view axis that K runs along
 };
 
 struct ProductLoop {

@@ -94,12 +94,13 @@ Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* 
   return loop;
 }
 
+// Where the two ways meet comes last, whatever blocks they add.
 template <class Then, class Else>
 void emit_if_else(IRBuilder& b, llvm::Value* condition, Then&& then, Else&& otherwise) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
   auto* taken = llvm::BasicBlock::Create(b.getContext(), "then", function);
   auto* other = llvm::BasicBlock::Create(b.getContext(), "else", function);
-  auto* join = llvm::BasicBlock::Create(b.getContext(), "join", function);
+  auto* join = llvm::BasicBlock::Create(b.getContext(), "join");
   b.CreateCondBr(condition, taken, other);
   b.SetInsertPoint(taken);
   then();
@@ -107,18 +108,12 @@ void emit_if_else(IRBuilder& b, llvm::Value* condition, Then&& then, Else&& othe
   b.SetInsertPoint(other);
   otherwise();
   b.CreateBr(join);
+  join->insertInto(function);
   b.SetInsertPoint(join);
 }
 
 template <class Then> void emit_if(IRBuilder& b, llvm::Value* condition, Then&& then) {
-  llvm::Function* function = b.GetInsertBlock()->getParent();
-  auto* taken = llvm::BasicBlock::Create(b.getContext(), "then", function);
-  auto* join = llvm::BasicBlock::Create(b.getContext(), "join", function);
-  b.CreateCondBr(condition, taken, join);
-  b.SetInsertPoint(taken);
-  then();
-  b.CreateBr(join);
-  b.SetInsertPoint(join);
+  emit_if_else(b, condition, std::forward<Then>(then), [] {});
 }
 
 } // namespace kiln::emit

@@ -2,6 +2,7 @@
 #include <kiln/jit/gpu/compiler.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/emit/run_passes.h>
 #include <kiln/jit/gpu/legality.h>
 #include <kiln/jit/gpu/ptx_machine.h>
 #include <kiln/jit/gpu/register_need.h>
@@ -9,7 +10,6 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -97,27 +97,14 @@ Hoisting hoisting_of(const ir::Kernel& kernel) {
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine, Hoisting hoisting) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine); // without the machine jump threading breaks warp-wide operations
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
   // Speculated out of a loop, what only a tile at an edge asks for fills a thread's registers. But without it
   // ptxas does worse where products follow each other: attention {BM=128,BN=64,D=128} by 8 warps spills 36 to
   // 76 bytes, and 4 to 12 with.
   const std::string licm = hoisting == Hoisting::Speculative ? "licm" : "licm<no-allowspeculation>";
-  if (llvm::Error error = builder.parsePassPipeline(
-          passes,
-          "always-inline,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(" +
-              licm + "),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)"))
-    internal_error(llvm::toString(std::move(error)));
-  passes.run(module, modules);
+  emit::run_passes(
+      module, machine,
+      "always-inline,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(" + licm +
+          "),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg)");
 }
 
 } // namespace

@@ -30,7 +30,7 @@ void Arguments::require_equal(const ir::Kernel& kernel, const Bytes& expected, c
     auto parameter = static_cast<std::size_t>(at - layout.first_word.begin());
     DType t = kernel.body.args[parameter]->type.dtype;
     INFO("parameter " << parameter);
-    REQUIRE(difference(t, found[i], expected[i], tolerance_of(t)) == "");
+    REQUIRE(difference(t, found[i], expected[i], tolerance_of(t), regions_[i].term) == "");
   }
 }
 

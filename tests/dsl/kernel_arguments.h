@@ -34,6 +34,12 @@ public:
       words_.push_back(static_cast<std::uint64_t>(s));
     return *this;
   }
+  // The elements of the last view are sums of terms up to so large, which may cancel: two executions may
+  // then differ by what the terms allow.
+  Arguments& sums_terms_of(double size) {
+    regions_.back().term = size;
+    return *this;
+  }
   // `elements` says how much lies there.
   template <class T> Arguments& pointer(T* data, std::int64_t elements = 1) {
     add_pointer(data, 0, elements);
@@ -57,6 +63,7 @@ private:
     std::size_t word;
     std::byte* begin;
     std::size_t bytes;
+    double term = 0; // of the sums that are its elements
   };
   using Bytes = std::vector<std::vector<std::byte>>;
 
@@ -64,7 +71,7 @@ private:
     auto* begin = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(data)) +
                   low * static_cast<std::int64_t>(sizeof(T));
     std::size_t bytes = high > low ? static_cast<std::size_t>(high - low) * sizeof(T) : 0;
-    regions_.push_back({words_.size(), begin, bytes});
+    regions_.push_back({words_.size(), begin, bytes, 0});
     words_.push_back(reinterpret_cast<std::uintptr_t>(data));
   }
   Bytes contents() const;

@@ -25,12 +25,12 @@ inline double tolerance_of(DType t) {
 }
 
 // "" if both hold the same elements; the tolerance is relative to the larger of the two and, because sums
-// cancel, to a hundredth of the largest finite element.
+// cancel, to the size of their terms, if it is known, or else to a hundredth of the largest finite element.
 inline std::string difference(DType t, std::span<const std::byte> found, std::span<const std::byte> expected,
-                              double tolerance) {
+                              double tolerance, double term = 0) {
   auto size = static_cast<std::size_t>(size_of(t));
-  long double largest = 0;
-  if (is_float(t))
+  long double largest = 100 * static_cast<long double>(term);
+  if (is_float(t) && term == 0)
     for (std::size_t at = 0; at + size <= expected.size(); at += size)
       if (long double v = std::fabs(ir::float_of(t, ir::load_cell(t, expected.data() + at)));
           std::isfinite(v))

@@ -158,6 +158,7 @@ int run_case(const char* name, const char* threads) {
 
 } // namespace
 
+// Hidden: the cases below start it, each in a process of its own whose limits and threads it may change.
 TEST_CASE("process limits: the case of the environment", "[.]") {
   const char* name = std::getenv(variable);
   if (!name) {

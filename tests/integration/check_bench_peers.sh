@@ -6,7 +6,7 @@
 set -eu
 program=$1 readme=$2 work=$3
 fail() { echo "check_bench_peers: $1"; exit 1; }
-python=$(command -v python3) || { echo "skipped: there is no python3"; exit 77; }
+python=$(command -v python3) || { echo "skipped: there is no python3 to read the JSON with"; exit 77; }
 mkdir -p "$work" && cd "$work"
 export KILN_CACHE_DIR=$work/cache KILN_PYTHON=false # PyTorch takes seconds to load
 

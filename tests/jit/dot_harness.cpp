@@ -1,11 +1,11 @@
 // Builds a module with one product in it, runs the short list of passes, and links it with LLJIT.
 #include "dot_harness.h"
 #include <ctime>
+#include <kiln/jit/cpu/code_generation.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
@@ -57,24 +57,6 @@ void build(llvm::Module& module, const cpu::DotShape& shape, const cpu::DotTarge
   if (llvm::verifyModule(module, &stream)) throw std::runtime_error(problems);
 }
 
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder passes(&machine);
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(sccs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, sccs, modules);
-  llvm::ModulePassManager pipeline;
-  llvm::cantFail(passes.parsePassPipeline(
-      pipeline,
-      "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse)"));
-  pipeline.run(module, modules);
-}
-
 } // namespace
 
 bool host_runs(const std::string& cpu) {
@@ -107,7 +89,7 @@ CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
   build(*module, shape, target);
   build_ms = milliseconds() - start;
   start = milliseconds();
-  optimise(*module, *machine);
+  cpu::optimize(*module, *machine);
   optimise_ms = milliseconds() - start;
 
   jit_ = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());

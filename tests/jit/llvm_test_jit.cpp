@@ -1,11 +1,12 @@
 // The JIT of tests that build LLVM IR by hand.
 #include <jit/llvm_test_jit.h>
 
+#include <kiln/jit/emit/run_passes.h>
+
 #include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
@@ -61,21 +62,8 @@ void TestJit::add(const std::function<void(llvm::Module&)>& build) {
   if (llvm::verifyModule(*module, &report_stream))
     throw std::runtime_error("the module is broken: " + report);
 
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder passes(target_machine_.get());
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(graphs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, graphs, modules);
-  llvm::ModulePassManager pipeline;
-  if (auto error = passes.parsePassPipeline(
-          pipeline, "function(early-cse,simplifycfg,instcombine<no-verify-fixpoint>,early-cse)"))
-    throw std::runtime_error(llvm::toString(std::move(error)));
-  pipeline.run(*module, modules);
+  emit::run_passes(*module, *target_machine_,
+                   "function(early-cse,simplifycfg,instcombine<no-verify-fixpoint>,early-cse)");
 
   llvm::SmallString<0> assembly;
   llvm::raw_svector_ostream assembly_stream(assembly);

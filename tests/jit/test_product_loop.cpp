@@ -14,7 +14,7 @@ namespace {
 
 // c = a b by tiles of 16 x 32 x 8; the texts stand for what each test changes.
 struct Text {
-  std::string m = "%pm", n = "%pn", init = "0.0", before = {}, within = {}, yielded = "%d", extra = {};
+  std::string m = "%pm", n = "%pn", init = "0.0", before = {}, yielded = "%d", extra = {};
 };
 std::unique_ptr<ir::Kernel> lowered(const Text& t) {
   std::string text =
@@ -39,8 +39,6 @@ std::unique_ptr<ir::Kernel> lowered(const Text& t) {
       t.m + R"(, %at {axes = [0, 1]} : tile<16 x 8 x f32>
     %tb = view_load %b, %at, )" +
       t.n + R"( {axes = [0, 1]} : tile<8 x 32 x f32>
-)" + t.within +
-      R"(
     %d = dot %ta, %tb, %acc {precision = "ieee"} : tile<16 x 32 x f32>
 )" + t.extra +
       R"(

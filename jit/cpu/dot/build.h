@@ -1,7 +1,7 @@
-// Small helpers for writing structured LLVM IR: counted loops, branches, and internal functions found by
-// name.
+// Small helpers for writing structured LLVM IR: counted loops, and internal functions found by name.
 #pragma once
 
+#include <kiln/jit/emit/lanes.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <string>
@@ -52,25 +52,8 @@ template <class Body> void emit_steps(Builder& b, llvm::Value* begin, llvm::Valu
   b.SetInsertPoint(after);
 }
 
-template <class Then, class Else>
-void emit_if_else(Builder& b, llvm::Value* condition, Then&& then_body, Else&& else_body) {
-  llvm::BasicBlock* then_block = new_block(b, "then");
-  llvm::BasicBlock* else_block = new_block(b, "else");
-  llvm::BasicBlock* join = llvm::BasicBlock::Create(b.getContext(), "join");
-  b.CreateCondBr(condition, then_block, else_block);
-  b.SetInsertPoint(then_block);
-  then_body();
-  b.CreateBr(join);
-  b.SetInsertPoint(else_block);
-  else_body();
-  b.CreateBr(join);
-  join->insertInto(b.GetInsertBlock()->getParent());
-  b.SetInsertPoint(join);
-}
-
-template <class Then> void emit_if(Builder& b, llvm::Value* condition, Then&& then_body) {
-  emit_if_else(b, condition, std::forward<Then>(then_body), [] {});
-}
+using emit::emit_if;
+using emit::emit_if_else;
 
 inline llvm::Value* smin(Builder& b, llvm::Value* x, llvm::Value* y) {
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);

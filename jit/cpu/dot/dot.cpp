@@ -148,13 +148,14 @@ struct LoopNest {
     emit_for(b, b.getInt64(0), k, plan.k_chunk, [&](Value* k0) {
       Value* depth = smin(b, b.getInt64(plan.k_chunk), b.CreateSub(k, k0));
       Value* first = at(a_memory, a, b.getInt64(0), a_row_stride, k0, a_column_stride);
-      const Panel rows = in_place_or_packed(in_place, {first, a_row_stride}, [&]() -> Panel {
-        Value* packed =
+      auto packed = [&]() -> Rows {
+        Value* panel =
             b.CreateConstGEP1_64(b.getInt8Ty(), scratch, static_cast<std::uint64_t>(plan.wide_a_offset));
         Value* stride = b.getInt64(plan.wide_a_row_stride);
-        b.CreateCall(pack_wide_a, {packed, stride, first, a_row_stride, a_column_stride, m, depth, depth});
-        return {packed, stride};
-      });
+        b.CreateCall(pack_wide_a, {panel, stride, first, a_row_stride, a_column_stride, m, depth, depth});
+        return plain_rows(panel, stride);
+      };
+      const Rows rows = either(in_place, [&] { return plain_rows(first, a_row_stride); }, packed);
       Value* of_b = at(b_memory, b_pointer, k0, b_row_stride, b.getInt64(0), b_column_stride);
       Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
       b.CreateCall(outer,
@@ -208,29 +209,6 @@ struct LoopNest {
       });
       return depth;
     });
-  }
-
-  // Calls `packed()` unless `in_place` holds; either way the result is a panel the microkernel can read.
-  template <class Pack> Panel in_place_or_packed(Value* in_place, Panel direct, Pack&& packed) {
-    if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(in_place)) return known->isOne() ? direct : packed();
-    llvm::BasicBlock* before = b.GetInsertBlock();
-    llvm::BasicBlock* pack = new_block(b, "pack");
-    llvm::BasicBlock* join = llvm::BasicBlock::Create(b.getContext(), "panel");
-    b.CreateCondBr(in_place, join, pack);
-    b.SetInsertPoint(pack);
-    const Panel made = packed();
-    llvm::BasicBlock* after = b.GetInsertBlock();
-    b.CreateBr(join);
-    join->insertInto(b.GetInsertBlock()->getParent());
-    b.SetInsertPoint(join);
-    auto merge = [&](Value* x, Value* y) -> Value* {
-      llvm::PHINode* phi = b.CreatePHI(x->getType(), 2);
-      phi->addIncoming(x, before);
-      phi->addIncoming(y, after);
-      return phi;
-    };
-    Value* pointer = merge(direct.pointer, made.pointer);
-    return {pointer, merge(direct.row_stride, made.row_stride)};
   }
 
   Rows rows_of_a(Value* in_place, Value* i0, Value* height, Value* k0, Value* depth) {

@@ -1,0 +1,28 @@
+#include <kiln/jit/emit/run_passes.h>
+
+#include <kiln/dsl/error.h>
+
+#include <llvm/IR/Module.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Target/TargetMachine.h>
+
+namespace kiln::emit {
+
+void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::string& passes) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager pipeline;
+  if (llvm::Error error = builder.parsePassPipeline(pipeline, passes))
+    internal_error(llvm::toString(std::move(error)));
+  pipeline.run(module, modules);
+}
+
+} // namespace kiln::emit
