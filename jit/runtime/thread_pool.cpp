@@ -1,9 +1,11 @@
 // Hands out chunks of loops to pinned workers.
 //
-// A call claims one of a few job slots, publishes it, and works through its chunks; workers join a job by
-// counting themselves into its state word and leave when no chunk is left. The owner closes the job to
-// newcomers, waits for the count to reach zero and frees the slot. A caller that finds no free slot runs
-// alone. Workers sleep on `epoch`, which every publication raises.
+// A call claims one of a few job slots, divides its loop into a share for each thread, publishes it, and
+// works through the chunks of its own share, then of the others'. A thread so meets the same part of a loop
+// again when the loop is run again, and finds it in its cache; what a late or slow thread leaves, the others
+// take. Workers join a job by counting themselves into its state word and leave when no chunk is left. The
+// owner closes the job to newcomers, waits for the count to reach zero and frees the slot. A caller that
+// finds no free slot runs alone. Workers sleep on `epoch`, which every publication raises.
 #include <kiln/jit/runtime/thread_pool.h>
 
 #include <kiln/jit/runtime/cpu_info.h>
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <sched.h>
@@ -29,7 +32,7 @@ constexpr std::chrono::microseconds finish_spin{50};
 constexpr std::chrono::microseconds trade_interval{200};
 constexpr int chunks_per_thread = 32;
 constexpr int max_jobs = 16;
-// Bounds how far `next` runs past n, so that it cannot wrap.
+// Bounds how far `next` runs past its end, so that it cannot wrap.
 constexpr std::int64_t max_grain = std::int64_t{1} << 48;
 
 // The state word of a job: two flags and the number of workers inside.
@@ -37,21 +40,43 @@ constexpr std::uint32_t job_open = 1;
 constexpr std::uint32_t owner_sleeps = 2;
 constexpr std::uint32_t one_worker = 4;
 
+struct alignas(64) Share {
+  std::atomic<std::int64_t> next{0};
+  std::int64_t end = 0;
+};
+
 struct alignas(64) Job {
   std::atomic<std::uint32_t> state{0};
   ParallelFn fn = nullptr;
   void* context = nullptr;
-  std::int64_t n = 0;
   std::int64_t grain = 1;
-  alignas(64) std::atomic<std::int64_t> next{0};
+  int shares = 1;
+  std::unique_ptr<Share[]> share; // room for as many as the pool has threads
 
-  // Runs chunks until none is left.
-  void run(int worker) noexcept {
-    while (next.load(std::memory_order_relaxed) < n) {
-      std::int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= n) return;
-      fn(context, begin, std::min(n, begin + grain), worker);
+  void divide(std::int64_t n, int threads) {
+    shares = static_cast<int>(std::min<std::int64_t>(threads, (n - 1) / grain + 1));
+    const std::int64_t each = n / shares, more = n % shares;
+    std::int64_t begin = 0;
+    for (int i = 0; i < shares; ++i) {
+      share[i].next.store(begin, std::memory_order_relaxed);
+      begin += each + (i < more ? 1 : 0);
+      share[i].end = begin;
     }
+  }
+
+  // Runs chunks until none is left, the worker's own share first; whether there was any.
+  bool run(int worker) noexcept {
+    bool any = false;
+    for (int i = 0; i < shares; ++i) {
+      Share& s = share[(worker + i) % shares];
+      while (s.next.load(std::memory_order_relaxed) < s.end) {
+        std::int64_t begin = s.next.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= s.end) break;
+        any = true;
+        fn(context, begin, std::min(s.end, begin + grain), worker);
+      }
+    }
+    return any;
   }
 
   bool join() {
@@ -93,6 +118,8 @@ struct ThreadPool::State final : ForkAware {
 
   State(int threads, Pinning pinning) : size(std::max(1, threads)), pinned(pinning == Pinning::On) {
     workers.resize(static_cast<std::size_t>(size - 1));
+    for (Job& job : jobs)
+      job.share = std::make_unique<Share[]>(static_cast<std::size_t>(size));
   }
 
   ~State() {
@@ -190,8 +217,7 @@ bool ThreadPool::State::help_with_jobs(int worker) {
   for (std::uint32_t left = claimed.load(std::memory_order_acquire); left; left &= left - 1) {
     Job& job = jobs[std::countr_zero(left)];
     if (!job.join()) continue;
-    helped |= job.next.load(std::memory_order_relaxed) < job.n;
-    job.run(worker);
+    helped |= job.run(worker);
     job.leave();
   }
   return helped;
@@ -245,9 +271,8 @@ void ThreadPool::parallel_for(std::int64_t n, ParallelFn fn, void* context, std:
   Job& job = s.jobs[std::countr_zero(bit)];
   job.fn = fn;
   job.context = context;
-  job.n = n;
   job.grain = grain;
-  job.next.store(0, std::memory_order_relaxed);
+  job.divide(n, s.size);
   job.state.store(job_open, std::memory_order_release);
   s.epoch.fetch_add(1, std::memory_order_seq_cst);
   if (std::uint32_t asleep = s.sleepers.load(std::memory_order_seq_cst)) {
