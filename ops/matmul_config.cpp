@@ -36,7 +36,7 @@ Config cpu_config(Device device, DType dtype, std::int64_t m, std::int64_t n, st
   double best_cost = 0;
   for (std::int64_t bm : {1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512}) {
     if (bm > widest) break;
-    for (std::int64_t bn : {64, 128, 256}) {
+    for (std::int64_t bn : {64, 128}) {
       std::int64_t rounds = blocks(blocks(m, bm) * blocks(n, bn), threads);
       // The last row and column of tiles do only the work that is inside.
       double rows = static_cast<double>(std::min(bm, round_up(std::max<std::int64_t>(m, 1), 8)));

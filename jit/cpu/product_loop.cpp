@@ -91,11 +91,11 @@ std::optional<int> program_offset(const Value* v, std::int64_t tile) {
 // What scalars are made of: the operations, and the axes of the grid among them.
 class Slice {
 public:
-  explicit Slice(const Scope& body) : body_(body) {}
+  explicit Slice(const Scope& body) : body_(&body) {}
 
   // False for what is not plain scalar arithmetic of the kernel's body.
   bool add(const Value* v) {
-    if (!body_.has(v) || !v->type.is_scalar()) return false;
+    if (!body_->has(v) || !v->type.is_scalar()) return false;
     const Op* op = v->def;
     if (!op || !ops_.insert(op).second) return true;
     if (op->info().effect != ir::Effect::Pure || op->num_results() != 1 ||
@@ -109,16 +109,16 @@ public:
   const std::unordered_set<const Op*>& ops() const { return ops_; }
 
 private:
-  const Scope& body_;
+  const Scope* body_;
   std::unordered_set<const Op*> ops_;
   unsigned axes_ = 0;
 };
 
 // A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
-// sums stay in a 1 MiB cache.
+// sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
 // Of an A that has to be packed too, each element for all columns of the group.
-constexpr std::int64_t most_packed_rows = 960, most_packed_columns = 1024;
+constexpr std::int64_t most_packed_columns = 1024;
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
 constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
 
@@ -146,7 +146,7 @@ private:
   std::optional<MacroProduct> group(const ProductLoop& product) {
     const ProductOperand &a = product.a, &b = product.b;
     if (!a.load || !b.load || a.order.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
-    MacroProduct macro{product, {}, {}};
+    MacroProduct macro{product, {}, {}, nullptr};
     macro.tile.tile_m = product.dot->result()->type.shape[0].value();
     macro.tile.tile_n = product.dot->result()->type.shape[1].value();
     const std::size_t m = axis_of(a, 0), n = axis_of(b, 1);
@@ -159,11 +159,10 @@ private:
     bool plain = common.add(product.loop->operand(0)) && common.add(product.loop->operand(1));
     plain &= add_offsets(a, m, loop, common, rows) && add_offsets(b, n, loop, common, columns);
     if (!plain) return std::nullopt;
-    auto depends = [](const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; };
     if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
-    std::int64_t most_m = most_rows, most_n = most_columns;
-    if (packs(a)) most_m = most_packed_rows, most_n = most_packed_columns;
+    macro.store = only_store(macro, body, common);
+    std::int64_t most_m = most_rows, most_n = packs(a) ? most_packed_columns : most_columns;
     if (macro.tile.tile_m <= few_rows) most_m = most_few_rows, most_n = most_few_columns;
     if (macro.tile.m_axis >= 0) macro.tile.most_m = std::max<std::int64_t>(1, most_m / macro.tile.tile_m);
     if (macro.tile.n_axis >= 0) macro.tile.most_n = std::max<std::int64_t>(1, most_n / macro.tile.tile_n);
@@ -173,6 +172,45 @@ private:
         macro.scalars.push_back(op.get());
     return macro;
   }
+
+  // The store, whose offsets are added to what is `common`.
+  const Op* only_store(const MacroProduct& macro, const Scope& body, Slice& common) const {
+    const Op* store = nullptr;
+    for (const auto& op : kernel_.body.ops) {
+      if (op.get() == macro.product.loop || op->is(Opcode::Expects)) continue;
+      if (op->is(Opcode::ViewStore) && !store) {
+        store = op.get();
+      } else if (!op->regions.empty() ||
+                 (op->info().effect != ir::Effect::Pure && op->info().effect != ir::Effect::Read)) {
+        return nullptr;
+      }
+    }
+    if (!store || store->mask() || store->stored_value() != macro.product.loop->result()) return nullptr;
+    const ir::Type& view = store->operand(0)->type;
+    const auto& axes = store->integers("axes");
+    if (view.dtype != store->stored_value()->type.dtype || view.layout == LayoutClass::Any ||
+        axes[1] != view.view_rank - 1)
+      return nullptr;
+    Slice all = common;
+    auto offsets = store->view_offsets();
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      const Value* offset = offsets[axis];
+      if (!naturals_.count(offset)) return nullptr;
+      const bool rows = static_cast<std::int64_t>(axis) == axes[0];
+      const bool columns = static_cast<std::int64_t>(axis) == axes[1];
+      const int grouped = rows ? macro.tile.m_axis : columns ? macro.tile.n_axis : -1;
+      Slice own(body);
+      if (!own.add(offset) || !all.add(offset)) return nullptr;
+      const std::int64_t tile = rows ? macro.tile.tile_m : macro.tile.tile_n;
+      if (grouped >= 0 ? program_offset(offset, tile) != grouped
+                       : depends(own, macro.tile.m_axis) || depends(own, macro.tile.n_axis))
+        return nullptr;
+    }
+    common = all;
+    return store;
+  }
+
+  static bool depends(const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; }
 
   // Whether A's rows are not read in place: they are not contiguous, or their elements are converted.
   static bool packs(const ProductOperand& a) {

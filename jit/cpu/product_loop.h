@@ -62,12 +62,15 @@ struct MacroProduct {
   ProductLoop product;
   MacroTile tile;
   std::vector<const ir::Op*> scalars; // what the product depends on, in order
+  const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
 };
 
 // Conditions, beyond those of the loop:
 //   1. It stands in the kernel's body, its operands are matrices and plain, and its sums start as zero.
 //   2. Nothing writes memory before it.
 //   3. A's row offset is program_id(x) * BM and nothing else depends on it; so for B's columns and y.
+// The store is the kernel's only effect, plain, of rows that are contiguous if the view's are, and to the
+// sums' own place in the grid: as a group they are then one rectangle of its view.
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
                                           const passes::NaturalNumbers& naturals);
 MacroTile macro_tile(const ir::Kernel& bound); // as the emitter of that kernel finds it

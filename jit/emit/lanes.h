@@ -112,8 +112,17 @@ void emit_if_else(IRBuilder& b, llvm::Value* condition, Then&& then, Else&& othe
   b.SetInsertPoint(join);
 }
 
+// The block it branches from is a predecessor of where the ways meet, for PHI nodes.
 template <class Then> void emit_if(IRBuilder& b, llvm::Value* condition, Then&& then) {
-  emit_if_else(b, condition, std::forward<Then>(then), [] {});
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  auto* taken = llvm::BasicBlock::Create(b.getContext(), "then", function);
+  auto* join = llvm::BasicBlock::Create(b.getContext(), "join");
+  b.CreateCondBr(condition, taken, join);
+  b.SetInsertPoint(taken);
+  then();
+  b.CreateBr(join);
+  join->insertInto(function);
+  b.SetInsertPoint(join);
 }
 
 } // namespace kiln::emit

@@ -14,11 +14,12 @@ namespace {
 
 // c = a b by tiles of 16 x 32 x 8; the texts stand for what each test changes.
 struct Text {
-  std::string m = "%pm", n = "%pn", init = "0.0", before = {}, yielded = "%d", extra = {};
+  std::string m = "%pm", n = "%pn", init = "0.0", before = {}, yielded = "%d", extra = {},
+              to = "f32, 2, unit", after = "  view_store %c, %sum, %pm, %pn {axes = [0, 1]}";
 };
 std::unique_ptr<ir::Kernel> lowered(const Text& t) {
-  std::string text =
-      R"(kernel @k(%a: view<const f32, 2>, %b: view<const f32, 2>, %c: view<f32, 2>) grid [(c, 0, 16), (c, 1, 32)] {
+  std::string text = R"(kernel @k(%a: view<const f32, 2>, %b: view<const f32, 2>, %c: view<)" + t.to +
+                     R"(>) grid [(c, 0, 16), (c, 1, 32)] {
   %x = program_id {axis = 0} : i64
   %y = program_id {axis = 1} : i64
   %sixteen = constant {value = 16} : i64
@@ -29,23 +30,24 @@ std::unique_ptr<ir::Kernel> lowered(const Text& t) {
   %k = view_extent %a {axis = 1} : i64
   %step = constant {value = 8} : i64
   %i = constant {value = )" +
-      t.init + R"(} : f32
+                     t.init + R"(} : f32
   %start = splat %i : tile<16 x 32 x f32>
 )" + t.before +
-      R"(
+                     R"(
   %sum = for %zero, %k, %step, %start : tile<16 x 32 x f32> {
     (%at: i64, %acc: tile<16 x 32 x f32>)
     %ta = view_load %a, )" +
-      t.m + R"(, %at {axes = [0, 1]} : tile<16 x 8 x f32>
+                     t.m + R"(, %at {axes = [0, 1]} : tile<16 x 8 x f32>
     %tb = view_load %b, %at, )" +
-      t.n + R"( {axes = [0, 1]} : tile<8 x 32 x f32>
+                     t.n + R"( {axes = [0, 1]} : tile<8 x 32 x f32>
     %d = dot %ta, %tb, %acc {precision = "ieee"} : tile<16 x 32 x f32>
 )" + t.extra +
-      R"(
-    yield )" +
-      t.yielded + R"(
+                     R"(
+    yield )" + t.yielded +
+                     R"(
   }
-  view_store %c, %sum, %pm, %pn {axes = [0, 1]}
+)" + t.after +
+                     R"(
 }
 )";
   return passes::lower_generic(*ir::parse(text), {});
@@ -94,6 +96,29 @@ TEST_CASE("programs are grouped only where their operands differ in the plain wa
   CHECK(macro_tile(*lowered(both)).m_axis == -1);
   const Text writes{.before = "  view_store %c, %start, %pm, %pn {axes = [0, 1]}"};
   CHECK_FALSE(macro_tile(*lowered(writes)).grouped());
+}
+
+TEST_CASE("what a group only stores, to its own place, is stored by the product") {
+  auto stored = [](const Text& t) {
+    auto kernel = lowered(t);
+    auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel));
+    REQUIRE(macro);
+    return macro->store != nullptr;
+  };
+  CHECK(stored({}));
+  CHECK_FALSE(stored({.to = "f32, 2"})); // rows that may not be contiguous
+  CHECK_FALSE(stored({.to = "f32, 2, unit>, %e: view<f32, 2",
+                      .after = "  view_store %c, %sum, %pm, %pn {axes = [0, 1]}\n"
+                               "  view_store %e, %sum, %pm, %pn {axes = [0, 1]}"}));
+  CHECK_FALSE(stored({.after = "  %twice = add %sum, %sum : tile<16 x 32 x f32>\n"
+                               "  view_store %c, %twice, %pm, %pn {axes = [0, 1]}"}));
+  CHECK_FALSE(stored({.after = "  %there = add %pm, %pn : i64\n"
+                               "  view_store %c, %sum, %there, %pn {axes = [0, 1]}"}));
+  CHECK_FALSE(stored({.after = "  view_store %c, %sum, %pm, %zero {axes = [0, 1]}"}));
+  CHECK_FALSE(stored({.after = "  %less = sub %pm, %sixteen : i64\n"
+                               "  view_store %c, %sum, %less, %pn {axes = [0, 1]}"}));
+  CHECK_FALSE(stored({.to = "f32, 2, unit>, %mask: tile<16 x 32 x bool",
+                      .after = "  view_store %c, %sum, %pm, %pn, %mask {axes = [0, 1], has_mask = 1}"}));
 }
 
 TEST_CASE("offsets that may be negative are computed as they always were") {

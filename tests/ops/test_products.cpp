@@ -21,7 +21,7 @@ struct Sizes {
     };
     const bool quick = test_device().is_cpu(); // emulated GPUs are not
     m = random.integer(1, quick ? 130 : 40), n = random.integer(1, quick ? 150 : 50);
-    k = quick ? one_of({0, 1, 2, 31, 64, 130, 512, 513, 601}) : one_of({0, 1, 2, 31, 64, 70});
+    k = quick ? one_of({0, 1, 2, 31, 64, 130, 513, 601, 1024, 1029}) : one_of({0, 1, 2, 31, 64, 70});
     config = {BM = one_of({1, 2, 5, 8, 16, 32, 48, 64}), BN = one_of({8, 16, 24, 32, 64, 128}),
               BK = one_of({1, 8, 16, 24, 32, 64, 128})};
   }
@@ -152,6 +152,48 @@ TEST_CASE("loops over a part of K, sums that go on, and epilogues that look at t
           largest = std::max(largest, c(r, q));
       return largest;
     });
+  }
+}
+
+TEST_CASE("sums stored as they are, to views of other extents and over their operands") {
+  const auto multiply =
+      kernel("product", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+        auto [m, n] = program_tile(c, BM, BN);
+        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
+        }));
+      });
+  Random random;
+  KILN_SEED(random);
+  for (int round = 0; round < 4; ++round) {
+    const Sizes s(random);
+    INFO(s.text());
+    Strided<float, 2> a(random, {s.m, s.k}, small(random)), b(random, {s.k, s.n}, small(random));
+    const std::int64_t rows = random.integer(1, 2 * s.m), columns = random.integer(1, 2 * s.n);
+    INFO("stored to " << rows << " x " << columns);
+    Strided<float, 2> c(random, {rows, columns});
+    Run{false}(multiply, s.config, a.view, b.view, c.view);
+    c.check(0, [&](auto i, auto j) { return i < s.m && j < s.n ? product(a, b, i, j, s.k) : 0.0; });
+  }
+  // One program reads its operands whole before it stores, over the first of them or across both.
+  for (const std::int64_t offset : {0, 1, 700, 1024, 1500}) {
+    INFO("c begins at " << offset);
+    std::vector<float> memory(3 * 1024);
+    for (float& x : memory)
+      x = static_cast<float>(random.integer(-4, 4));
+    const std::vector<float> before = memory;
+    auto at = [&](std::int64_t first) { return TensorView<float, 2>(memory.data() + first, {32, 32}); };
+    TensorView<const float, 2> a = at(0), b = at(1024);
+    Stream stream;
+    multiply.launch(stream, {BM = 32, BN = 32, BK = 8}, a, b, at(offset));
+    stream.synchronize();
+    for (std::int64_t i = 0; i < 32; ++i)
+      for (std::int64_t j = 0; j < 32; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < 32; ++k)
+          sum += before[i * 32 + k] * before[1024 + k * 32 + j];
+        REQUIRE(memory[offset + i * 32 + j] == sum);
+      }
   }
 }
 

@@ -17,7 +17,12 @@ using llvm::Value;
 constexpr std::int64_t in_place_span_bytes = 1 << 19;
 constexpr std::int64_t in_place_rows = 32;
 constexpr std::int64_t rows_packed_together = 32;
+constexpr std::int64_t crowded_stride_bytes = 512;
 constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
+
+// Where K and M are divided. Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
+constexpr std::int64_t k_unit = 4;
+constexpr int wide_rows = 8;
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
 int narrow_rows(const Plan& plan) {
@@ -27,7 +32,7 @@ int narrow_rows(const Plan& plan) {
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function *micro, *narrow = nullptr;
+  llvm::Function *micro, *narrow = nullptr, *wide = nullptr; // the whole tile, a vector of it, all but one
   llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr;
   llvm::Function* pack_b;
   llvm::Function* corrections = nullptr;
@@ -97,10 +102,24 @@ struct LoopNest {
     return b.CreateAnd(small, b.CreateICmpEQ(b_column_stride, b.getInt64(1)));
   }
 
-  // i1: A's rows are read in place, at least where their groups are whole.
+  // i1: A is read in place, at least where its groups are whole: its rows, or columns, so long as these do
+  // not share a few sets of the caches.
   Value* a_in_place() {
     if (plan.a_converts()) return b.getFalse();
-    return b.CreateICmpEQ(a_column_stride, b.getInt64(1));
+    Value* rows = b.CreateICmpEQ(a_column_stride, b.getInt64(1));
+    if (plan.group() > 1 || plan.shape.a_strides == DotStrides::UnitInner) return rows;
+    Value* bytes = b.CreateMul(a_column_stride, b.getInt64(size_of(plan.shape.a)));
+    Value* spread = b.CreateICmpNE(b.CreateAnd(bytes, b.getInt64(crowded_stride_bytes - 1)), b.getInt64(0));
+    return b.CreateOr(rows, b.CreateAnd(b.CreateICmpEQ(a_row_stride, b.getInt64(1)), spread));
+  }
+
+  // The extent of equal parts of `whole`, none above `most`: a multiple of `unit`, of which `most` is one.
+  Value* equal_parts(Value* whole, Value* most, std::int64_t unit) {
+    auto blocks = [&](Value* x, Value* size) {
+      return b.CreateUDiv(b.CreateAdd(x, b.CreateSub(size, b.getInt64(1))), size);
+    };
+    Value* units = b.getInt64(unit);
+    return b.CreateMul(blocks(blocks(whole, blocks(whole, most)), units), units);
   }
 
   void build() {
@@ -173,8 +192,8 @@ struct LoopNest {
 
   // K of the chunk that begins at k0. Groups of A are read in place only if they are whole, so that what is
   // left of a short one makes a chunk of its own.
-  Value* depth_of_chunk(Value* k0) {
-    Value* depth = smin(b, b.getInt64(plan.k_chunk), b.CreateSub(k, k0));
+  Value* depth_of_chunk(Value* k0, Value* most) {
+    Value* depth = smin(b, most, b.CreateSub(k, k0));
     if (plan.group() == 1) return depth;
     Value* whole = b.CreateAnd(depth, b.getInt64(~std::uint64_t(plan.group() - 1)));
     return b.CreateSelect(b.CreateICmpEQ(whole, b.getInt64(0)), depth, whole);
@@ -183,14 +202,17 @@ struct LoopNest {
   void chunks_of_k() {
     Value* in_place_a = a_in_place();
     Value* in_place_b = b_in_place();
+    Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
+    Value* k_chunk = equal_parts(k, most, k_unit);
+    Value* rows_packed = equal_parts(m, b.getInt64(plan.m_chunk), panel_rows);
     emit_steps(b, b.getInt64(0), k, [&](Value* k0) {
-      Value* depth = depth_of_chunk(k0);
+      Value* depth = depth_of_chunk(k0, k_chunk);
       Value* direct_a = in_place_a;
       if (plan.group() > 1 && !plan.a_converts())
         direct_a = b.CreateAnd(in_place_a,
                                b.CreateICmpEQ(b.CreateURem(depth, b.getInt64(plan.group())), b.getInt64(0)));
       // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
-      Value* m_chunk = b.CreateSelect(direct_a, m, b.getInt64(plan.m_chunk));
+      Value* m_chunk = b.CreateSelect(direct_a, m, rows_packed);
       Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
       emit_for(b, b.getInt64(0), m, m_chunk, [&](Value* i0) {
         Value* height = smin(b, m_chunk, b.CreateSub(m, i0));
@@ -223,7 +245,7 @@ struct LoopNest {
       return plain_rows(scratch_a, stride);
     };
     auto panels = [&]() -> Rows {
-      Value *rows = b.getInt64(panel_rows), *stride = b.getInt64(panel_rows * plan.k_chunk);
+      Value *rows = b.getInt64(panel_rows), *stride = b.getInt64(panel_rows * plan.packed_k_chunk);
       // Some k at a time for all panels: neighbouring rows share pages, columns do not.
       emit_for(b, b.getInt64(0), depth, rows_packed_together, [&](Value* k) {
         Value* count = smin(b, b.getInt64(rows_packed_together), b.CreateSub(depth, k));
@@ -231,7 +253,7 @@ struct LoopNest {
         Value* panel_k = b.CreateGEP(panel_part(), scratch_a, b.CreateMul(k, rows));
         emit_for(b, b.getInt64(0), height, panel_rows, [&](Value* i) {
           Value* width = smin(b, rows, b.CreateSub(height, i));
-          Value* panel = b.CreateGEP(panel_part(), panel_k, b.CreateMul(i, b.getInt64(plan.k_chunk)));
+          Value* panel = b.CreateGEP(panel_part(), panel_k, b.CreateMul(i, b.getInt64(plan.packed_k_chunk)));
           Value* source = b.CreateGEP(a_memory, source_k, b.CreateMul(i, a_row_stride));
           b.CreateCall(pack_a_panel,
                        {panel, rows, source, a_column_stride, b.getInt64(1), count, width, width});
@@ -244,7 +266,12 @@ struct LoopNest {
       if (!pack_a) return panels();
       return either(b.CreateICmpEQ(a_row_stride, b.getInt64(1)), panels, packed_rows);
     };
-    return either(in_place, [&] { return plain_rows(first, a_row_stride); }, packed);
+    auto plain = [&] {
+      Rows rows = plain_rows(first, a_row_stride);
+      if (plan.group() == 1) rows.step = a_column_stride;
+      return rows;
+    };
+    return either(in_place, plain, packed);
   }
 
   // What one of two ways to rows of A gives.
@@ -339,7 +366,14 @@ struct LoopNest {
             register_tiles(narrow, narrow_rows(plan), rows, part, height, steps, adds);
           });
         },
-        [&] { register_tiles(micro, plan.mr, rows, sliver, height, steps, adds); });
+        [&] {
+          if (!wide) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
+          const std::int64_t without_one = std::int64_t{plan.lanes} * (plan.vectors - 1);
+          emit_if_else(
+              b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(without_one))),
+              [&] { register_tiles(wide, wide_rows, rows, sliver, height, steps, adds); },
+              [&] { register_tiles(micro, plan.mr, rows, sliver, height, steps, adds); });
+        });
   }
 
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* height,
@@ -373,6 +407,11 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                      column.vectors = 1;
                      column.mr = narrow_rows(plan);
                      nest.narrow = microkernel(b, column);
+                     if (plan.vectors == 4 && !plan.skinny) {
+                       column.vectors = 3;
+                       column.mr = wide_rows;
+                       nest.wide = microkernel(b, column);
+                     }
                    }
                    PackSpec spec{shape.b,         plan.panel, PackOrder::Elements,
                                  shape.b_strides, plan.lanes, plan.target};

@@ -10,7 +10,7 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t skinny_rows_ahead = 24;
+constexpr std::int64_t skinny_rows_ahead = 24, line_bytes = 64;
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
 Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
@@ -87,6 +87,81 @@ struct Microkernel {
     return b.CreateGEP(element, base, b.CreateMul(row, stride));
   }
 
+  // Where the K loop is.
+  struct State {
+    Value *step, *a_at, *b_row; // a_at: from each row's start, in what a step reads
+    llvm::SmallVector<Value*, 32> sums;
+  };
+
+  // `do state = body(state) while (state.step < end)`.
+  template <class Body> State loop(const State& from, const char* name, Body&& body, Value* end) {
+    llvm::BasicBlock *before = b.GetInsertBlock(), *inside = new_block(b, name);
+    b.CreateBr(inside);
+    b.SetInsertPoint(inside);
+    auto phi = [&](Value* start) -> Value* {
+      llvm::PHINode* phi = b.CreatePHI(start->getType(), 2);
+      phi->addIncoming(start, before);
+      return phi;
+    };
+    State at{phi(from.step), phi(from.a_at), phi(from.b_row), {}};
+    for (Value* sum : from.sums)
+      at.sums.push_back(phi(sum));
+    const State next = body(at);
+    auto continues = [&](Value* phi, Value* value) {
+      llvm::cast<llvm::PHINode>(phi)->addIncoming(value, b.GetInsertBlock());
+    };
+    continues(at.step, next.step);
+    continues(at.a_at, next.a_at);
+    continues(at.b_row, next.b_row);
+    for (std::size_t i = 0; i < at.sums.size(); ++i)
+      continues(at.sums[i], next.sums[i]);
+    Value* more = b.CreateICmpULT(next.step, end);
+    llvm::BasicBlock* done = new_block(b, "k.done");
+    b.CreateCondBr(more, inside, done);
+    b.SetInsertPoint(done);
+    return next;
+  }
+
+  static llvm::SmallVector<Value*, 32> repeated(llvm::ArrayRef<Value*> row, unsigned times) {
+    llvm::SmallVector<Value*, 32> all;
+    for (unsigned i = 0; i < times; ++i)
+      all.append(row.begin(), row.end());
+    return all;
+  }
+
+  // The sums and one step's products.
+  llvm::SmallVector<Value*, 32> add_products(const State& at, llvm::ArrayRef<Value*> row_pointers,
+                                             Value* signs) {
+    const auto vectors = static_cast<unsigned>(plan.vectors), lanes = static_cast<unsigned>(plan.lanes);
+    llvm::SmallVector<Value*, 8> b_vectors;
+    for (unsigned v = 0; v < vectors; ++v)
+      b_vectors.push_back(
+          b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(ab_element, at.b_row, v * lanes), ab_align));
+    llvm::SmallVector<Value*, 32> sums;
+    for (Value* row : row_pointers) {
+      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row, at.a_at), ab_align);
+      Value* splat = b.CreateVectorSplat(lanes, x);
+      if (plan.shifts_a()) splat = b.CreateXor(splat, signs);
+      for (unsigned v = 0; v < vectors; ++v)
+        sums.push_back(multiply_add(splat, b_vectors[v], at.sums[sums.size()]));
+    }
+    return sums;
+  }
+
+  // An address past the end is harmless.
+  void prefetch(Value* address) {
+    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                      {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+  }
+
+  void prefetch_tile(Value* c, Value* c_stride) {
+    for (int r = 0; r < plan.mr; ++r) {
+      Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
+      for (int v = 0; v < plan.vectors; ++v)
+        prefetch(b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(v * plan.lanes)));
+    }
+  }
+
   void build(llvm::Function* f) {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
@@ -117,44 +192,39 @@ struct Microkernel {
       signs = b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(c_element, corrections, vectors * lanes),
                                   c_align);
 
-    llvm::BasicBlock* entry = b.GetInsertBlock();
-    llvm::BasicBlock* loop = new_block(b, "k.loop");
-    b.CreateBr(loop);
-    b.SetInsertPoint(loop);
-    llvm::PHINode* step = b.CreatePHI(b.getInt64Ty(), 2);
-    llvm::PHINode* a_at = b.CreatePHI(b.getInt64Ty(), 2);
-    llvm::PHINode* b_row = b.CreatePHI(b.getPtrTy(), 2);
-    llvm::SmallVector<llvm::PHINode*, 32> sums;
-    for (unsigned i = 0; i < rows * vectors; ++i) {
-      sums.push_back(b.CreatePHI(c_vector, 2));
-      sums.back()->addIncoming(start[i % vectors], entry);
+    const State first{b.getInt64(0), b.getInt64(0), panel, repeated(start, rows)};
+    auto one_step = [&](const State& at) {
+      if (plan.skinny) prefetch_rows_ahead(at.b_row, b_stride);
+      State next;
+      next.step = b.CreateNUWAdd(at.step, b.getInt64(1));
+      next.a_at = b.CreateNSWAdd(at.a_at, a_step);
+      next.sums = add_products(at, row_pointers, signs);
+      next.b_row = b.CreateGEP(ab_element, at.b_row, b_stride);
+      return next;
+    };
+    auto to_the_end = [&](const State& from, Value* end) {
+      return loop(from, "k.loop", [&](const State& at) { return one_step(at); }, end);
+    };
+    State last;
+    if (plan.skinny) {
+      last = to_the_end(first, k);
+    } else {
+      prefetch_tile(c, c_stride);
+      // A line of each of the next tile's rows, for as many steps as use one up.
+      const std::int64_t steps =
+          line_bytes / static_cast<std::int64_t>(ab_element->getScalarSizeInBits() / 8);
+      Value* next_rows = row_of(a, a_part, a_stride, b.getInt64(rows));
+      last = loop(
+          first, "k.line",
+          [&](const State& at) {
+            for (unsigned r = 0; r < rows; ++r)
+              prefetch(b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.a_at));
+            Value* end = b.CreateAdd(at.step, b.getInt64(static_cast<std::uint64_t>(steps)));
+            return to_the_end(at, b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, k));
+          },
+          k);
     }
-    step->addIncoming(b.getInt64(0), entry);
-    a_at->addIncoming(b.getInt64(0), entry);
-    b_row->addIncoming(panel, entry);
-
-    if (plan.skinny) prefetch_rows_ahead(b_row, b_stride);
-    llvm::SmallVector<Value*, 8> b_vectors;
-    for (unsigned v = 0; v < vectors; ++v)
-      b_vectors.push_back(
-          b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(ab_element, b_row, v * lanes), ab_align));
-    llvm::SmallVector<Value*, 32> next_sums;
-    for (unsigned r = 0; r < rows; ++r) {
-      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row_pointers[r], a_at), ab_align);
-      Value* splat = b.CreateVectorSplat(lanes, x);
-      if (plan.shifts_a()) splat = b.CreateXor(splat, signs);
-      for (unsigned v = 0; v < vectors; ++v)
-        next_sums.push_back(multiply_add(splat, b_vectors[v], sums[r * vectors + v]));
-    }
-    for (unsigned i = 0; i < rows * vectors; ++i)
-      sums[i]->addIncoming(next_sums[i], loop);
-    Value* next_step = b.CreateNUWAdd(step, b.getInt64(1));
-    step->addIncoming(next_step, loop);
-    a_at->addIncoming(b.CreateNSWAdd(a_at, a_step), loop);
-    b_row->addIncoming(b.CreateGEP(ab_element, b_row, b_stride), loop);
-    llvm::BasicBlock* done = new_block(b, "k.done");
-    b.CreateCondBr(b.CreateICmpULT(next_step, k), loop, done);
-    b.SetInsertPoint(done);
+    const llvm::SmallVector<Value*, 32>& next_sums = last.sums;
 
     Value* whole = b.CreateAnd(b.CreateICmpEQ(m, b.getInt64(rows)), b.CreateICmpEQ(n, b.getInt64(plan.nr())));
     emit_if_else(
@@ -172,14 +242,11 @@ struct Microkernel {
     b.CreateRetVoid();
   }
 
-  // B comes from memory, its rows in place pages apart, where the hardware does not prefetch. An address past
-  // the end is harmless.
+  // B comes from memory, its rows in place pages apart, where the hardware does not prefetch.
   void prefetch_rows_ahead(Value* b_row, Value* b_stride) {
     Value* ahead = b.CreateGEP(ab_element, b_row, b.CreateMul(b_stride, b.getInt64(skinny_rows_ahead)));
     for (int v = 0; v < plan.vectors; ++v)
-      b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                        {b.CreateConstGEP1_64(ab_element, ahead, static_cast<std::uint64_t>(v * plan.lanes)),
-                         b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+      prefetch(b.CreateConstGEP1_64(ab_element, ahead, static_cast<std::uint64_t>(v * plan.lanes)));
   }
 
   void store_whole(Value* c, Value* c_stride, llvm::ArrayRef<Value*> sums, bool accumulate) {

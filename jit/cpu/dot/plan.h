@@ -14,18 +14,18 @@ struct Plan {
   DotTarget target;
   DType accumulator = DType::F32;
   PanelKind panel = PanelKind::F32;
-  int lanes = 0;       // accumulator elements in a vector
-  int vectors = 0;     // vectors in a row of the register tile
-  int mr = 0;          // rows of the register tile
-  bool skinny = false; // so few rows that reading B takes longer than multiplying
-  std::int64_t k_chunk = 0;
-  std::int64_t slivers = 0;             // slivers of B packed at a time
-  std::int64_t m_chunk = 0;             // rows of A packed at a time
-  std::int64_t packed_a_row_stride = 0; // in elements of A's panel (i16 for pair kinds)
-  std::int64_t packed_a_offset = 0;     // bytes into the scratch
-  std::int64_t corrections_offset = 0;  // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
-  std::int64_t wide_a_offset = 0;       // likewise: rows of A as accumulator elements, for few_rows.h
-  std::int64_t wide_a_row_stride = 0;   // in such elements
+  int lanes = 0;                                // accumulator elements in a vector
+  int vectors = 0;                              // vectors in a row of the register tile
+  int mr = 0;                                   // rows of the register tile
+  bool skinny = false;                          // so few rows that reading B takes longer than multiplying
+  std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
+  std::int64_t slivers = 0;                     // slivers of B packed at a time
+  std::int64_t m_chunk = 0;                     // rows of A packed at a time, at most
+  std::int64_t packed_a_row_stride = 0;         // in elements of A's panel (i16 for pair kinds)
+  std::int64_t packed_a_offset = 0;             // bytes into the scratch
+  std::int64_t corrections_offset = 0; // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
+  std::int64_t wide_a_offset = 0;      // likewise: rows of A as accumulator elements, for few_rows.h
+  std::int64_t wide_a_row_stride = 0;  // in such elements
   std::int64_t scratch_bytes = 0;
 
   int nr() const { return lanes * vectors; }

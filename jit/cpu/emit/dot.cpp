@@ -19,15 +19,16 @@ KernelEmitter::Matrix KernelEmitter::buffer_matrix(const Buffer& buffer) {
   return m;
 }
 
-// The memory that a plain load of a view reads, of which `extents` are wanted along the axes of its tile: so
-// much as lies inside the view, if no offset is negative. Axis i of the matrix is axis order[i] of the tile.
-KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& load, const std::vector<std::size_t>& order,
+// The memory that a plain load or store of a view accesses, of which `extents` are wanted along the axes of
+// its tile: so much as lies inside the view, if no offset is negative. Axis i of the matrix is axis order[i]
+// of the tile.
+KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std::vector<std::size_t>& order,
                                                  const Values& extents) {
-  ViewFacts& view = facts(load.operand(0));
-  const int last = load.operand(0)->type.view_rank - 1;
-  const bool unit = load.operand(0)->type.layout != LayoutClass::Any;
-  const auto& axes = load.integers("axes");
-  auto offsets = load.view_offsets();
+  ViewFacts& view = facts(access.operand(0));
+  const int last = access.operand(0)->type.view_rank - 1;
+  const bool unit = access.operand(0)->type.layout != LayoutClass::Any;
+  const auto& axes = access.integers("axes");
+  auto offsets = access.view_offsets();
   auto stride_of = [&](std::size_t axis) -> Value* {
     return unit && static_cast<int>(axis) == last ? b_.getInt64(1) : view.strides[axis];
   };
@@ -40,7 +41,7 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& load, const std::
     if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) == axes.end())
       dropped_outside = b_.CreateOr(dropped_outside, b_.CreateICmpUGE(offset, view.extents[a]));
   }
-  m.pointer = b_.CreateGEP(memory_type(context_, load.result()->type.dtype), view.data, start);
+  m.pointer = b_.CreateGEP(memory_type(context_, access.operand(0)->type.dtype), view.data, start);
   for (std::size_t t : order) {
     auto axis = static_cast<std::size_t>(axes[t]);
     m.strides.push_back(stride_of(axis));
@@ -130,7 +131,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
     emit_nest({root}, c.extents);
   }
   locate(op);
-  multiply(dot_shape(op), ma, mb, {c, constants(c.extents), initial && !converts});
+  multiply(dot_shape(op), ma, mb, sums_in(c, initial && !converts));
   if (converts) add_converted(op, c);
 }
 
@@ -150,9 +151,12 @@ Values KernelEmitter::constants(const std::vector<std::int64_t>& numbers) {
   return values;
 }
 
+KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate) {
+  return {buffer.pointer, buffer.dtype, constants(buffer.strides), constants(buffer.extents), accumulate};
+}
+
 void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {
   const std::size_t batch = ma.strides.size() - 2;
-  const Buffer& c = sums.buffer;
   auto smallest = [&](Value* x, Value* y) {
     return x == y ? x : b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
   };
@@ -171,7 +175,7 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
     operands.a = {pa, ma.strides[batch], ma.strides[batch + 1]};
     operands.b = {pb, mb.strides[batch], mb.strides[batch + 1]};
     operands.c = pc;
-    operands.c_row_stride = b_.getInt64(static_cast<std::uint64_t>(c.strides[batch]));
+    operands.c_row_stride = sums.strides[batch];
     operands.m = m, operands.n = n, operands.k = k;
     operands.accumulate = b_.getInt1(sums.accumulate);
     operands.scratch = scratch.pointer;
@@ -185,41 +189,39 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
                   return b_.CreateGEP(memory_type(context_, t), pointer, b_.CreateMul(at, stride));
                 };
                 self(self, i + 1, next(pa, shape.a, ma.strides[i]), next(pb, shape.b, mb.strides[i]),
-                     next(pc, c.dtype, b_.getInt64(static_cast<std::uint64_t>(c.strides[i]))));
+                     next(pc, sums.dtype, sums.strides[i]));
                 return {};
               });
   };
-  batches(batches, 0, ma.pointer, mb.pointer, c.pointer);
+  batches(batches, 0, ma.pointer, mb.pointer, sums.pointer);
 }
 
 // Rows and columns that lie outside the operands' views are zero: those from m and n on, and all where
 // matrices of a batch are missing.
 void KernelEmitter::zero_missing(Value* m, Value* n, Value* missing_batch, const Sums& sums) {
-  const Buffer& c = sums.buffer;
-  const std::size_t batch = c.extents.size() - 2;
+  const std::size_t batch = sums.extents.size() - 2;
   Value *rows = sums.extents[batch], *columns = sums.extents[batch + 1];
   Value *short_m = b_.CreateICmpSLT(m, rows), *short_n = b_.CreateICmpSLT(n, columns);
   Value* partial = b_.CreateOr(missing_batch, b_.CreateOr(short_m, short_n));
   if (auto* folded = llvm::dyn_cast<llvm::ConstantInt>(partial); folded && folded->isZero()) return;
-  const auto size = static_cast<std::uint64_t>(size_of(c.dtype));
+  const auto size = static_cast<std::uint64_t>(size_of(sums.dtype));
   auto zero = [&](Value* row, Value* column, Value* elements) {
-    Value* at =
-        b_.CreateAdd(b_.CreateMul(row, b_.getInt64(static_cast<std::uint64_t>(c.strides[batch]))), column);
-    b_.CreateMemSet(b_.CreateGEP(memory_type(context_, c.dtype), c.pointer, at), b_.getInt8(0),
+    Value* at = b_.CreateAdd(b_.CreateMul(row, sums.strides[batch]), column);
+    b_.CreateMemSet(b_.CreateGEP(memory_type(context_, sums.dtype), sums.pointer, at), b_.getInt8(0),
                     b_.CreateMul(elements, b_.getInt64(size)), llvm::MaybeAlign(size));
+  };
+  auto zero_rows = [&](Value* begin, Value* end, Value* column) {
+    emit_loop(b_, begin, end, b_.getInt64(1), {},
+              [&](Value* row, const Values&, llvm::Instruction*) -> Values {
+                zero(row, column, b_.CreateSub(columns, column));
+                return {};
+              });
   };
   Value* none = b_.getInt64(0);
   emit_if(b_, partial, [&] {
-    if (batch) return zero(none, none, b_.getInt64(static_cast<std::uint64_t>(c.strides[0] * c.extents[0])));
-    Value* stride = b_.getInt64(static_cast<std::uint64_t>(c.strides[0]));
-    emit_if(b_, short_m, [&] { zero(m, none, b_.CreateMul(b_.CreateSub(rows, m), stride)); });
-    emit_if(b_, short_n, [&] {
-      emit_loop(b_, none, m, b_.getInt64(1), {},
-                [&](Value* row, const Values&, llvm::Instruction*) -> Values {
-                  zero(row, n, b_.CreateSub(columns, n));
-                  return {};
-                });
-    });
+    if (batch) return zero(none, none, b_.CreateMul(sums.strides[0], sums.extents[0]));
+    emit_if(b_, short_m, [&] { zero_rows(m, rows, none); });
+    emit_if(b_, short_n, [&] { zero_rows(none, m, n); });
   });
 }
 

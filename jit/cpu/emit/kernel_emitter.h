@@ -198,10 +198,13 @@ private:
   Matrix buffer_matrix(const Buffer& buffer);
   Matrix view_matrix(const ir::Op& load, const std::vector<std::size_t>& order, const Values& extents);
   struct Sums { // where the products go
-    const Buffer& buffer;
+    llvm::Value* pointer;
+    DType dtype;
+    Values strides; // the last is 1
     Values extents; // of what is asked for: zero where the operands lack elements
     bool accumulate;
   };
+  Sums sums_in(const Buffer& buffer, bool accumulate);
   DotShape dot_shape(const ir::Op& dot);
   Values constants(const std::vector<std::int64_t>& numbers);
   void multiply(DotShape shape, const Matrix& a, const Matrix& b, const Sums& sums);
@@ -216,6 +219,7 @@ private:
                       llvm::Value* other_extent = nullptr);
   void emit_group(llvm::Value* group);
   void emit_shared_product(const Values& first, llvm::Value* rows, llvm::Value* columns);
+  llvm::Value* stores_sums();
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,
@@ -243,10 +247,11 @@ private:
   llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's; this program's
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;
-  struct Group { // of programs that share a product
-    Values size; // along each axis of the grid, at most
-    Buffer sums; // of all of them
-    Buffer part; // of this program
+  struct Group {                   // of programs that share a product
+    Values size;                   // along each axis of the grid, at most
+    Buffer sums;                   // of all of them
+    Buffer part;                   // of this program
+    llvm::Value* stored = nullptr; // i1: the sums go to the view that they are stored to
   } group_;
   std::int64_t scratch_bytes_ = 0;
   bool streams_ = false; // some store may bypass the cache

@@ -71,7 +71,7 @@ void KernelEmitter::emit_product_loop(const ProductLoop& product) {
   shape.k = unknown_depth;
   const std::size_t rank = sums.extents.size();
   multiply(shape, plain_matrix(product.a, rank - 1, depth), plain_matrix(product.b, rank - 2, depth),
-           {sums, constants(sums.extents), accumulate});
+           sums_in(sums, accumulate));
 }
 
 // Of operands that are computed, some steps of K are put side by side in scratch, then multiplied at once.
@@ -120,8 +120,7 @@ void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Val
                 m.valid[k_axis] = here;
                 return m;
               };
-              multiply(shape, matrix(product.a, a, 1), matrix(product.b, b, 0),
-                       {sums, constants(sums.extents), true});
+              multiply(shape, matrix(product.a, a, 1), matrix(product.b, b, 0), sums_in(sums, true));
               return {};
             });
 }
@@ -172,6 +171,7 @@ void KernelEmitter::emit_group(Value* number) {
                                        b_.CreateAdd(row, b_.CreateMul(n, tile_n)));
     emit_program(linear, at);
   };
+  if (group_.stored) count_m = b_.CreateSelect(group_.stored, none, count_m);
   emit_loop(b_, none, count_m, one, {}, [&](Value* m, const Values&, llvm::Instruction*) -> Values {
     emit_loop(b_, none, count_n, one, {}, [&](Value* n, const Values&, llvm::Instruction*) -> Values {
       program(m, n);
@@ -191,25 +191,47 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
   if (!group_.sums.pointer) {
     // What reads whole vectors of the last row may reach beyond it.
     // Rows a power of two apart would share the sets of the cache with each other and with B's.
-    const std::int64_t n = tile.tile_n * tile.most_n, between_rows = 64;
+    const std::int64_t n = tile.tile_n * tile.most_n, between_rows = 16;
     group_.sums = make_buffer(product.dot->result()->type.dtype, false,
                               {tile.tile_m * tile.most_m + 1, n + between_rows});
     group_.sums.extents = {tile.tile_m * tile.most_m, n};
   }
   locate(*product.dot);
+  Sums sums{group_.sums.pointer, group_.sums.dtype, constants(group_.sums.strides), {rows, columns}, false};
+  if (group_.stored = stores_sums(); group_.stored) {
+    const Matrix c = view_matrix(*macro_->store, {0, 1}, {rows, columns});
+    auto there = [&](Value* of_view, Value*& otherwise) {
+      otherwise = b_.CreateSelect(group_.stored, of_view, otherwise);
+    };
+    there(c.pointer, sums.pointer);
+    there(c.strides[0], sums.strides[0]);
+    there(c.valid[0], sums.extents[0]);
+    there(c.valid[1], sums.extents[1]);
+  }
   Value* depth = product_depth(product);
   enter_product(product, scalar(product.loop->operand(0)));
-  const Matrix a = plain_matrix(product.a, 1, depth, rows), b = plain_matrix(product.b, 0, depth, columns);
+  const Matrix a = plain_matrix(product.a, 1, depth, sums.extents[0]),
+               b = plain_matrix(product.b, 0, depth, sums.extents[1]);
   auto of_rows = [&](std::int64_t most) {
     DotShape shape = dot_shape(*product.dot);
     shape.m = most, shape.n = group_.sums.extents[1], shape.k = unknown_depth;
-    multiply(shape, a, b, {group_.sums, {rows, columns}, false});
+    multiply(shape, a, b, sums);
   };
   // Tiles of few rows come in launches of few rows, and in launches of many.
   if (tile.tile_m > few_rows || group_.sums.extents[0] == tile.tile_m) return of_rows(group_.sums.extents[0]);
   emit_if_else(
       b_, b_.CreateICmpSLE(a.valid[0], b_.getInt64(static_cast<std::uint64_t>(tile.tile_m))),
       [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
+}
+
+// i1: the sums, which other programs' reads must not see half done, may be added up where they are stored.
+Value* KernelEmitter::stores_sums() {
+  const ir::Op* store = macro_->store;
+  if (!store || options_.debug) return nullptr;
+  const ir::Value* view = store->operand(0);
+  Value* apart = b_.CreateAnd(disjoint(view, macro_->product.a.load->operand(0)),
+                              disjoint(view, macro_->product.b.load->operand(0)));
+  return b_.CreateAnd(apart, distinct_elements(view));
 }
 
 } // namespace kiln::cpu
