@@ -16,6 +16,8 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace kiln::cpu {
 
@@ -121,13 +123,27 @@ void derive(Target& target) {
   target.vector_bytes = target.avx512 ? 64 : target.avx2 ? 32 : 16;
 }
 
+// Linux gives a process AMX's tile registers only if it asks; threads to come have them too.
+bool asks_for_tiles() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
 Target find_host() {
   initialize_llvm();
   Target host;
   host.cpu = llvm::sys::getHostCPUName().str();
   std::vector<std::string> features;
-  for (const auto& f : llvm::sys::getHostCPUFeatures())
-    features.push_back((f.second ? "+" : "-") + f.first().str());
+  const auto found = llvm::sys::getHostCPUFeatures();
+  const bool tiles = found.lookup("amx-tile") && asks_for_tiles();
+  for (const auto& f : found) {
+    const bool usable = f.second && (tiles || !f.first().starts_with("amx-"));
+    features.push_back((usable ? "+" : "-") + f.first().str());
+  }
   std::sort(features.begin(), features.end()); // the text is part of cache keys
   for (const std::string& f : features)
     host.features += (host.features.empty() ? "" : ",") + f;

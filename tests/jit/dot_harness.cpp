@@ -1,7 +1,9 @@
 // Builds a module with one product in it, runs the short list of passes, and links it with LLJIT.
 #include "dot_harness.h"
+#include "tile_emulation.h"
 #include <ctime>
 #include <kiln/jit/cpu/code_generation.h>
+#include <kiln/jit/cpu/target.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
 #include <llvm/IR/Verifier.h>
@@ -25,6 +27,7 @@ double milliseconds() {
 llvm::orc::JITTargetMachineBuilder machine_builder(const std::string& cpu) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
+  cpu::host_target(); // asks the system for tile registers where there are any
   auto builder = llvm::cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
   if (cpu != "host") {
     builder.setCPU(cpu);
@@ -73,7 +76,7 @@ bool host_runs(const std::string& cpu) {
 }
 
 CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
-                         const std::function<void(cpu::DotTarget&)>& adjust) {
+                         const std::function<void(cpu::DotTarget&)>& adjust, Tiles tiles) {
   auto builder = machine_builder(cpu);
   builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
   auto machine = llvm::cantFail(builder.createTargetMachine());
@@ -87,12 +90,15 @@ CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
   module->setTargetTriple(machine->getTargetTriple());
   double start = milliseconds();
   build(*module, shape, target);
+  const bool emulates = tiles == Tiles::Emulated;
+  if (emulates) emulate_tiles(*module);
   build_ms = milliseconds() - start;
   start = milliseconds();
   cpu::optimize(*module, *machine);
   optimise_ms = milliseconds() - start;
 
   jit_ = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
+  if (emulates) define_tile_functions(*jit_);
   llvm::cantFail(jit_->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
   start = milliseconds();
   run = llvm::cantFail(jit_->lookup("product")).toPtr<DotFunction>();

@@ -18,11 +18,13 @@ using DotFunction = void (*)(const void* a, std::int64_t a_row_stride, std::int6
                              std::int64_t c_row_stride, std::int64_t m, std::int64_t n, std::int64_t k,
                              bool accumulate, void* scratch);
 
+enum class Tiles { Hardware, Emulated }; // who executes AMX's instructions
+
 class CompiledDot {
 public:
   // `cpu` is an LLVM processor name, or "host"; `adjust` may change what the code is allowed to use.
   CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
-              const std::function<void(cpu::DotTarget&)>& adjust = {});
+              const std::function<void(cpu::DotTarget&)>& adjust = {}, Tiles tiles = Tiles::Hardware);
   ~CompiledDot();
   CompiledDot(const CompiledDot&) = delete;
   CompiledDot& operator=(const CompiledDot&) = delete;

@@ -1,6 +1,7 @@
 // Products emitted for every element type, stride and instruction set, against double precision.
 #include "dot_harness.h"
 #include "test_seed.h"
+#include "tile_emulation.h"
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -400,6 +401,40 @@ TEST_CASE("dot without dot products of bf16 and of bytes agrees as well") {
                           [](cpu::DotTarget& target) { target.bf16_dot = target.vnni = false; });
     for (int i = 0; i < 20; ++i)
       check_product(dot, shape, {up_to(50, random), up_to(130, random), up_to(77, random)}, random);
+  }
+}
+
+TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  struct Types {
+    DType a, b;
+  };
+  for (auto [x, y] :
+       {Types{DType::BF16, DType::BF16}, Types{DType::I8, DType::I8}, Types{DType::I8, DType::U8},
+        Types{DType::U8, DType::I8}, Types{DType::U8, DType::U8}}) {
+    CAPTURE(name(x), name(y));
+    for (DotStrides a_strides : {DotStrides::UnitInner, DotStrides::Any}) {
+      const DotShape shape{x, y, 150, 200, 1200, a_strides};
+      const CompiledDot dot(
+          shape, "host",
+          [](cpu::DotTarget& target) {
+            target.amx_bf16 = target.bf16_dot;
+            target.amx_int8 = target.vnni;
+          },
+          test::Tiles::Emulated);
+      if (!dot.target.amx_bf16 || !dot.target.amx_int8) {
+        WARN("skipped: this CPU has no dot products of bf16 and of bytes, which compute what tiles leave");
+        return;
+      }
+      const std::int64_t before = test::emulated_tile_products();
+      check_product(dot, shape, {64, 96, 256}, random);
+      if (a_strides == DotStrides::UnitInner)
+        CHECK(test::emulated_tile_products() - before == (64 / 16) * (96 / 16) * (256 * size_of(x) / 64));
+      for (int i = 0; i < 8; ++i)
+        check_product(dot, shape, {up_to(150, random), up_to(200, random), up_to(300, random)}, random);
+    }
   }
 }
 

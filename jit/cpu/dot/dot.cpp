@@ -4,6 +4,7 @@
 #include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/pack.h>
+#include <kiln/jit/cpu/dot/tiles.h>
 
 namespace kiln::cpu {
 
@@ -36,6 +37,7 @@ struct LoopNest {
   llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr;
   llvm::Function* pack_b;
   llvm::Function* corrections = nullptr;
+  llvm::Function* tiles = nullptr;
   llvm::Function *outer = nullptr, *inner = nullptr, *pack_wide_a = nullptr; // for few rows
   llvm::Type *a_memory, *b_memory, *c_element;
   Value *a, *a_row_stride, *a_column_stride, *b_pointer, *b_row_stride, *b_column_stride;
@@ -129,7 +131,12 @@ struct LoopNest {
     b.CreateCondBr(empty, done, check_k);
     b.SetInsertPoint(check_k);
     emit_if_else(
-        b, b.CreateICmpSGT(k, b.getInt64(0)), [&] { products(); },
+        b, b.CreateICmpSGT(k, b.getInt64(0)),
+        [&] {
+          if (tiles) emit_configure_tiles(b);
+          products();
+          if (tiles) emit_release_tiles(b);
+        },
         [&] { emit_if(b, b.CreateNot(accumulate), [&] { zero_c(); }); });
     b.CreateBr(done);
     b.SetInsertPoint(done);
@@ -190,13 +197,17 @@ struct LoopNest {
     });
   }
 
-  // K of the chunk that begins at k0. Groups of A are read in place only if they are whole, so that what is
-  // left of a short one makes a chunk of its own.
+  // K of the chunk that begins at k0. Groups of A are read in place only if they are whole, and tiles
+  // multiplied, so that what is left of either makes a chunk of its own.
   Value* depth_of_chunk(Value* k0, Value* most) {
     Value* depth = smin(b, most, b.CreateSub(k, k0));
+    auto whole = [&](int unit, Value* otherwise) {
+      Value* units = b.CreateAnd(depth, b.getInt64(~std::uint64_t(unit - 1)));
+      return b.CreateSelect(b.CreateICmpEQ(units, b.getInt64(0)), otherwise, units);
+    };
     if (plan.group() == 1) return depth;
-    Value* whole = b.CreateAnd(depth, b.getInt64(~std::uint64_t(plan.group() - 1)));
-    return b.CreateSelect(b.CreateICmpEQ(whole, b.getInt64(0)), depth, whole);
+    Value* groups = whole(plan.group(), depth);
+    return tiles ? whole(plan.group() * tile_rows, groups) : groups;
   }
 
   void chunks_of_k() {
@@ -224,8 +235,7 @@ struct LoopNest {
             Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
             const Panel sliver = sliver_of_b(in_place_b, k0, group, j, width);
             Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
-            register_tiles(rows, {sliver, c_tile, width, corrections_of(group, j)}, height, steps_of(depth),
-                           adds);
+            sums_of(rows, {sliver, c_tile, width, corrections_of(group, j)}, height, steps_of(depth), adds);
           });
         });
       });
@@ -351,6 +361,35 @@ struct LoopNest {
     Value *c_tile, *width, *corrections;
   };
 
+  // Tile registers take what rows of A fill them, if K does.
+  void sums_of(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
+    if (!tiles) return register_tiles(rows, sliver, height, steps, adds);
+    Value* fills = b.CreateAnd(b.CreateICmpEQ(b.CreateAnd(steps, b.getInt64(tile_rows - 1)), b.getInt64(0)),
+                               b.CreateICmpEQ(rows.step, b.getInt64(1)));
+    Value* whole = b.CreateSelect(fills, b.CreateAnd(height, b.getInt64(-tiles_extent)), b.getInt64(0));
+    emit_for(b, b.getInt64(0), whole, tiles_extent, [&](Value* i) {
+      Value* a_rows = row_of(rows, i);
+      Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, c_row_stride));
+      emit_for(b, b.getInt64(0), sliver.width, tiles_extent, [&](Value* j) {
+        Value* width = smin(b, b.getInt64(tiles_extent), b.CreateSub(sliver.width, j));
+        b.CreateCall(tiles, {a_rows, rows.row_stride, b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j),
+                             sliver.panel.row_stride, b.CreateGEP(c_element, c_rows, j), c_row_stride, width,
+                             steps, adds});
+      });
+    });
+    Rows left = rows;
+    left.pointer = row_of(rows, whole);
+    Sliver below = sliver;
+    below.c_tile = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(whole, c_row_stride));
+    register_tiles(left, below, b.CreateSub(height, whole), steps, adds);
+  }
+
+  Value* row_of(const Rows& rows, Value* i) {
+    Value* panel = b.CreateMul(b.CreateUDiv(i, b.getInt64(panel_rows)), rows.panel_stride);
+    Value* in_panel = b.CreateMul(b.CreateURem(i, b.getInt64(panel_rows)), rows.row_stride);
+    return b.CreateGEP(panel_part(), rows.pointer, b.CreateAdd(panel, in_panel));
+  }
+
   // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
   void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
     if (!narrow) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
@@ -380,12 +419,9 @@ struct LoopNest {
                       Value* steps, Value* adds) {
     emit_for(b, b.getInt64(0), height, mr, [&](Value* i) {
       Value* tile_rows = smin(b, b.getInt64(mr), b.CreateSub(height, i));
-      Value* panel = b.CreateMul(b.CreateUDiv(i, b.getInt64(panel_rows)), rows.panel_stride);
-      Value* in_panel = b.CreateMul(b.CreateURem(i, b.getInt64(panel_rows)), rows.row_stride);
-      Value* a_rows = b.CreateGEP(panel_part(), rows.pointer, b.CreateAdd(panel, in_panel));
       Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, c_row_stride));
       b.CreateCall(kernel,
-                   {a_rows, rows.row_stride, sliver.panel.pointer, sliver.panel.row_stride, c_rows,
+                   {row_of(rows, i), rows.row_stride, sliver.panel.pointer, sliver.panel.row_stride, c_rows,
                     c_row_stride, tile_rows, sliver.width, steps, adds, sliver.corrections, rows.step});
     });
   }
@@ -395,13 +431,14 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
   const DotShape& shape = plan.shape;
   std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
-                     plan.tile_name() + "." + std::to_string(plan.k_chunk) + "." +
-                     std::to_string(plan.m_chunk);
+                     plan.tile_name() + (multiplies_tiles(plan) ? ".tiles." : ".") +
+                     std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk);
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, name, {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
                  [&](llvm::Function* f) {
                    LoopNest nest(b, plan, f);
                    nest.micro = microkernel(b, plan);
+                   if (multiplies_tiles(plan)) nest.tiles = tiles_routine(b, plan);
                    if (plan.vectors > 2 && !plan.shifts_a()) {
                      Plan column = plan;
                      column.vectors = 1;

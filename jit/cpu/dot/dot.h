@@ -43,7 +43,7 @@ enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512, Neon, Sve };
 
 // What the code may use. `bf16_dot` is the dot product of pairs of bf16, at twice the speed of f32; it takes
 // denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of four bytes, on AArch64 of
-// one signedness unless `i8mm`.
+// one signedness unless `i8mm`. AMX does both on tiles.
 struct DotTarget {
   DotIsa isa = DotIsa::Generic;
   bool x86 = false;
@@ -51,6 +51,7 @@ struct DotTarget {
   bool bf16_dot = false;
   bool vnni = false;
   bool i8mm = false;
+  bool amx_bf16 = false, amx_int8 = false;
   int sve_bytes = 0; // of a register of Sve, 32 or 64
 
   bool has_masks() const { return isa == DotIsa::Avx2 || isa == DotIsa::Avx512 || isa == DotIsa::Sve; }

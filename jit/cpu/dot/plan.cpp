@@ -43,6 +43,8 @@ DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
   target.f16c = subtarget.checkFeatures("+f16c");
   target.bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
   target.vnni = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512vnni");
+  target.amx_bf16 = target.bf16_dot && subtarget.checkFeatures("+amx-tile,+amx-bf16");
+  target.amx_int8 = target.vnni && subtarget.checkFeatures("+amx-tile,+amx-int8");
   return target;
 }
 

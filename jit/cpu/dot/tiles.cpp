@@ -1,0 +1,145 @@
+#include <kiln/jit/cpu/dot/tiles.h>
+
+#include <kiln/jit/cpu/dot/microkernel.h>
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace kiln::cpu::dot {
+
+namespace {
+
+using llvm::Value;
+
+constexpr std::int64_t row_bytes = 64;
+constexpr int sums = 0, of_a = 4, of_b = 6; // the registers: 2 x 2 of C, 2 of A, 2 of B
+
+struct Tiles {
+  Builder& b;
+  const Plan& plan;
+  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes
+  Value *n, *steps, *accumulate;
+
+  Tiles(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
+    Value** const arguments[] = {&a, &a_stride, &b_panel, &b_stride, &c, &c_stride, &n, &steps, &accumulate};
+    unsigned index = 0;
+    for (Value** argument : arguments)
+      *argument = f->getArg(index++);
+    a_stride = b.CreateMul(a_stride, b.getInt64(static_cast<std::uint64_t>(4 / plan.group())));
+    b_stride = b.CreateMul(b_stride, b.getInt64(4));
+    c_stride = b.CreateMul(c_stride, b.getInt64(4));
+  }
+
+  void tile_operation(llvm::Intrinsic::ID id, int tile) { b.CreateIntrinsic(id, {}, {number(tile)}); }
+  void tile_memory(llvm::Intrinsic::ID id, int tile, Value* address, Value* stride) {
+    b.CreateIntrinsic(id, {}, {number(tile), address, stride});
+  }
+  llvm::ConstantInt* number(int tile) { return b.getInt8(static_cast<std::uint8_t>(tile)); }
+  Value* bytes_on(Value* pointer, Value* bytes) { return b.CreateGEP(b.getInt8Ty(), pointer, bytes); }
+  // Tile (i, j) of C, or of what stands for it.
+  Value* part(Value* pointer, Value* stride, int i, int j) {
+    Value* down = b.CreateMul(stride, b.getInt64(static_cast<std::uint64_t>(i * tile_rows)));
+    return bytes_on(pointer, b.CreateAdd(down, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))));
+  }
+  template <class Each> void each_sum(Each&& each) {
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 2; ++j)
+        each(sums + 2 * i + j, i, j);
+  }
+
+  llvm::Intrinsic::ID products() const {
+    if (plan.panel == PanelKind::Bf16Pairs) return llvm::Intrinsic::x86_tdpbf16ps;
+    const bool signed_a = plan.shape.a == DType::I8, signed_b = plan.shape.b == DType::I8;
+    if (signed_a) return signed_b ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbsud;
+    return signed_b ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbuud;
+  }
+
+  void build() {
+    auto* buffer = b.CreateAlloca(b.getInt8Ty(), b.getInt64(tiles_extent * 2 * row_bytes));
+    buffer->setAlignment(llvm::Align(64));
+    Value* whole = b.CreateICmpEQ(n, b.getInt64(tiles_extent));
+    emit_if_else(
+        b, b.CreateAnd(whole, accumulate),
+        [&] {
+          each_sum([&](int tile, int i, int j) {
+            tile_memory(llvm::Intrinsic::x86_tileloadd64, tile, part(c, c_stride, i, j), c_stride);
+          });
+        },
+        [&] { each_sum([&](int tile, int, int) { tile_operation(llvm::Intrinsic::x86_tilezero, tile); }); });
+    emit_for(b, b.getInt64(0), steps, tile_rows, [&](Value* step) {
+      Value* a_at = bytes_on(a, b.CreateMul(step, b.getInt64(4)));
+      Value* b_at = bytes_on(b_panel, b.CreateMul(step, b_stride));
+      for (int i = 0; i < 2; ++i) {
+        tile_memory(llvm::Intrinsic::x86_tileloadd64, of_a + i, part(a_at, a_stride, i, 0), a_stride);
+        tile_memory(llvm::Intrinsic::x86_tileloadd64, of_b + i, part(b_at, b_stride, 0, i), b_stride);
+      }
+      each_sum([&](int tile, int i, int j) {
+        b.CreateIntrinsic(products(), {}, {number(tile), number(of_a + i), number(of_b + j)});
+      });
+    });
+    Value* place = b.CreateSelect(whole, c, buffer);
+    Value* stride = b.CreateSelect(whole, c_stride, b.getInt64(2 * row_bytes));
+    each_sum([&](int tile, int i, int j) {
+      tile_memory(llvm::Intrinsic::x86_tilestored64, tile, part(place, stride, i, j), stride);
+    });
+    emit_if(b, b.CreateNot(whole), [&] { store_columns(buffer); });
+    b.CreateRetVoid();
+  }
+
+  void store_columns(Value* buffer) {
+    auto* vector = llvm::FixedVectorType::get(accumulator_type(b, plan), static_cast<unsigned>(plan.lanes));
+    const llvm::Align align(4);
+    Value* none = llvm::Constant::getNullValue(vector);
+    emit_for(b, b.getInt64(0), b.getInt64(tiles_extent), 1, [&](Value* row) {
+      for (int v = 0; v < 2; ++v) {
+        Value* column = b.getInt64(static_cast<std::uint64_t>(v * row_bytes));
+        Value* mask = lanes_below(b, b.CreateSub(n, b.getInt64(static_cast<std::uint64_t>(v * plan.lanes))),
+                                  plan.lanes);
+        Value* from = bytes_on(buffer, b.CreateAdd(b.CreateMul(row, b.getInt64(2 * row_bytes)), column));
+        Value* to = bytes_on(c, b.CreateAdd(b.CreateMul(row, c_stride), column));
+        Value* sum = b.CreateAlignedLoad(vector, from, align);
+        Value* old = b.CreateMaskedLoad(
+            vector, to, align,
+            b.CreateSelect(accumulate, mask, llvm::Constant::getNullValue(mask->getType())), none);
+        Value* added = plan.accumulator == DType::I32 ? b.CreateAdd(old, sum) : b.CreateFAdd(old, sum);
+        b.CreateMaskedStore(b.CreateSelect(accumulate, added, sum), to, align, mask);
+      }
+    });
+  }
+};
+
+} // namespace
+
+bool multiplies_tiles(const Plan& plan) {
+  const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
+                   : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
+                                                      : false;
+  return can && !plan.skinny && plan.lanes == tile_rows && plan.nr() % tiles_extent == 0;
+}
+
+// Palette 1; all eight registers have 16 rows of 64 bytes.
+void emit_configure_tiles(Builder& b) {
+  constexpr std::uint64_t bytes = 64, at_columns = 16, at_rows = 48;
+  auto* config = b.CreateAlloca(b.getInt8Ty(), b.getInt64(bytes));
+  config->setAlignment(llvm::Align(64));
+  b.CreateMemSet(config, b.getInt8(0), bytes, llvm::Align(64));
+  b.CreateStore(b.getInt8(1), config);
+  for (std::uint64_t tile = 0; tile < 8; ++tile) {
+    b.CreateStore(b.getInt16(row_bytes), b.CreateConstGEP1_64(b.getInt8Ty(), config, at_columns + 2 * tile));
+    b.CreateStore(b.getInt8(tile_rows), b.CreateConstGEP1_64(b.getInt8Ty(), config, at_rows + tile));
+  }
+  b.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, llvm::ArrayRef<llvm::Type*>(), {config});
+}
+
+void emit_release_tiles(Builder& b) {
+  b.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, llvm::ArrayRef<llvm::Type*>(), {});
+}
+
+llvm::Function* tiles_routine(Builder& b, const Plan& plan) {
+  llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
+  const std::string name =
+      "kiln.dot.tiles." + std::string(kiln::name(plan.shape.a)) + "." + std::string(kiln::name(plan.shape.b));
+  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, b.getInt1Ty()},
+                 [&](llvm::Function* f) { Tiles(b, plan, f).build(); });
+}
+
+} // namespace kiln::cpu::dot
