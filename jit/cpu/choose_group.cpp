@@ -45,6 +45,7 @@ std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64
   for (std::size_t i = 0; i < ms.count; ++i)
     for (std::size_t j = 0; j < ns.count; ++j) {
       const std::int64_t gm = ms.values[i], gn = ns.values[j];
+      if (gm * gn > tile.most_programs) continue;
       const auto rows = static_cast<double>(gm * tile.tile_m);
       const auto columns = static_cast<double>(gn * tile.tile_n);
       const auto rounds = static_cast<double>(blocks(blocks(grid_m, gm) * blocks(grid_n, gn), threads));

@@ -119,7 +119,8 @@ private:
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
 // Of an A that has to be packed too, each element for all columns of the group.
 constexpr std::int64_t most_packed_columns = 1024;
-// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
+// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs. For others
+// groups are tall all the same if their sums need no scratch, whose shape is fixed.
 constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
 
 class MacroFinder {
@@ -163,9 +164,13 @@ private:
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
     macro.store = only_store(macro, body, common);
     std::int64_t most_m = most_rows, most_n = packs(a) ? most_packed_columns : most_columns;
-    if (macro.tile.tile_m <= few_rows) most_m = most_few_rows, most_n = most_few_columns;
+    const bool few = macro.tile.tile_m <= few_rows;
+    const std::int64_t most_elements = few ? most_rows * most_columns : most_m * most_n;
+    if (few) most_m = macro.store ? most_rows : most_few_rows, most_n = most_few_columns;
     if (macro.tile.m_axis >= 0) macro.tile.most_m = std::max<std::int64_t>(1, most_m / macro.tile.tile_m);
     if (macro.tile.n_axis >= 0) macro.tile.most_n = std::max<std::int64_t>(1, most_n / macro.tile.tile_n);
+    macro.tile.most_programs =
+        std::max<std::int64_t>(1, most_elements / (macro.tile.tile_m * macro.tile.tile_n));
     if (!macro.tile.grouped()) return std::nullopt;
     for (const auto& op : kernel_.body.ops)
       if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))

@@ -50,7 +50,8 @@ std::optional<ProductLoop> product_loop(const ir::Op& loop, const Plan& plan,
 struct MacroTile {
   int m_axis = -1, n_axis = -1;
   std::int64_t tile_m = 0, tile_n = 0; // of one program
-  std::int64_t most_m = 1, most_n = 1; // programs of a group
+  std::int64_t most_m = 1, most_n = 1; // programs of a group, along each axis
+  std::int64_t most_programs = 1;      // and of a whole group
   bool grouped() const { return most_m * most_n > 1; }
 };
 

@@ -131,7 +131,8 @@ TEST_CASE("offsets that may be negative are computed as they always were") {
 }
 
 TEST_CASE("groups cover the grid, stay within their limits and leave no thread without work") {
-  const MacroTile tile{.m_axis = 0, .n_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 2};
+  const MacroTile tile{
+      .m_axis = 0, .n_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 2, .most_programs = 32};
   for (std::int64_t m : {1, 2, 3, 16, 17, 33, 100})
     for (std::int64_t n : {1, 2, 5, 64})
       for (int threads : {1, 2, 8}) {
@@ -142,6 +143,7 @@ TEST_CASE("groups cover the grid, stay within their limits and leave no thread w
         CHECK(group[1] >= 1);
         CHECK(group[0] <= tile.most_m);
         CHECK(group[1] <= tile.most_n);
+        CHECK(group[0] * group[1] <= tile.most_programs);
         CHECK(std::all_of(group.begin() + 2, group.end(), [](std::int64_t g) { return g == 1; }));
         const std::int64_t groups = ((m + group[0] - 1) / group[0]) * ((n + group[1] - 1) / group[1]);
         CHECK(groups >= std::min<std::int64_t>(threads, m * n) / 2);
