@@ -147,7 +147,7 @@ private:
   std::optional<MacroProduct> group(const ProductLoop& product) {
     const ProductOperand &a = product.a, &b = product.b;
     if (!a.load || !b.load || a.order.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
-    MacroProduct macro{product, {}, {}, nullptr};
+    MacroProduct macro{product, {}, {}, nullptr, 0};
     macro.tile.tile_m = product.dot->result()->type.shape[0].value();
     macro.tile.tile_n = product.dot->result()->type.shape[1].value();
     const std::size_t m = axis_of(a, 0), n = axis_of(b, 1);
@@ -163,6 +163,7 @@ private:
     if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
     macro.store = only_store(macro, body, common);
+    if (macro.store) macro.apart = axes_apart(*macro.store);
     std::int64_t most_m = most_rows, most_n = packs(a) ? most_packed_columns : most_columns;
     const bool few = macro.tile.tile_m <= few_rows;
     const std::int64_t most_elements = few ? most_rows * most_columns : most_m * most_n;
@@ -213,6 +214,20 @@ private:
     }
     common = all;
     return store;
+  }
+
+  // The axes of the grid along which an offset of the store steps over its whole tile.
+  static unsigned axes_apart(const Op& store) {
+    const auto& axes = store.integers("axes");
+    const auto offsets = store.view_offsets();
+    unsigned apart = 0;
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      std::int64_t extent = 1;
+      for (std::size_t t = 0; t < axes.size(); ++t)
+        if (axes[t] == static_cast<std::int64_t>(axis)) extent = store.stored_value()->type.shape[t].value();
+      if (auto grid_axis = program_offset(offsets[axis], extent)) apart |= 1U << *grid_axis;
+    }
+    return apart;
   }
 
   static bool depends(const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; }

@@ -64,6 +64,7 @@ struct MacroProduct {
   MacroTile tile;
   std::vector<const ir::Op*> scalars; // what the product depends on, in order
   const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
+  unsigned apart = 0; // bit x: programs that differ along axis x of the grid store to other places
 };
 
 // Conditions, beyond those of the loop:
@@ -71,7 +72,8 @@ struct MacroProduct {
 //   2. Nothing writes memory before it.
 //   3. A's row offset is program_id(x) * BM and nothing else depends on it; so for B's columns and y.
 // The store is the kernel's only effect, plain, of rows that are contiguous if the view's are, and to the
-// sums' own place in the grid: as a group they are then one rectangle of its view.
+// sums' own place in the grid: as a group they are then one rectangle of its view. Where programs that are
+// not `apart` run, they may store the same to one place at once, which must then be written once, and whole.
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
                                           const passes::NaturalNumbers& naturals);
 MacroTile macro_tile(const ir::Kernel& bound); // as the emitter of that kernel finds it

@@ -26,7 +26,8 @@
 // no lock. When all slots are taken, a launch waits for one.
 //
 // Thread-safe but for construction, moves and destruction. After fork() the child's streams are empty:
-// what was queued runs in the parent alone. Do not fork inside a command.
+// what was queued runs in the parent alone. Do not fork inside a command, nor while another thread launches
+// or compiles: the locks that it holds are never released in the child.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>

@@ -197,6 +197,55 @@ TEST_CASE("sums stored as they are, to views of other extents and over their ope
   }
 }
 
+TEST_CASE("programs that store the same sums to one place at once") {
+  // The last tile is moved back to fit, an axis of the grid is not used, tiles begin at half their rows.
+  const auto clamped =
+      kernel("clamped", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+        Scalar<std::int64_t> rows = dim_size(BM);
+        auto m = offset(BM, max(min(program_id(0) * rows, c.rows() - rows), 0));
+        auto n = program_id(1) * BN;
+        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
+        }));
+      });
+  const auto unused = kernel("unused", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+    auto m = program_id(1) * BM;
+    auto n = program_id(2) * BN;
+    c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+      return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
+    }));
+  });
+  const auto halves = kernel("halves", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+    Scalar<std::int64_t> half = dim_size(BM) / 2;
+    auto m = offset(BM, program_id(0) * half);
+    auto n = program_id(1) * BN;
+    c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+      return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
+    }));
+  });
+  Random random;
+  KILN_SEED(random);
+  const bool quick = test_device().is_cpu();
+  for (const std::int64_t bm : {4, 16}) {
+    const std::int64_t m = random.integer(bm + 1, 3 * bm), n = random.integer(17, 100), k = quick ? 1300 : 40;
+    const Config config{BM = bm, BN = 16, BK = 8};
+    const std::int64_t down = (m + bm - 1) / bm, across = (n + 15) / 16;
+    INFO(m << " x " << n << " x " << k << ", " << config.to_string());
+    Strided<float, 2> a(random, {m, k}, small(random)), b(random, {k, n}, small(random));
+    auto check = [&](const auto& multiply, Grid grid) {
+      for (int round = 0; round < (quick ? 20 : 1); ++round) {
+        Strided<float, 2> c(random, {m, n});
+        on_test_device([&](Stream& stream, auto... v) { multiply.launch(stream, config, grid, v...); },
+                       a.view, b.view, c.view);
+        c.check(0, [&](auto i, auto j) { return product(a, b, i, j, k); });
+      }
+    };
+    check(clamped, Grid{down, across});
+    check(unused, Grid{3, down, across});
+    check(halves, Grid{2 * down, across});
+  }
+}
+
 TEST_CASE("products of a batch, and of programs that a grid of the launch numbers") {
   const auto batched =
       kernel("batched", [](View<const float, 3> a, View<const float, 3> b, View<float, 3> c) {

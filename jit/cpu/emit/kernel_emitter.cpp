@@ -57,7 +57,7 @@ void KernelEmitter::emit_entry() {
       ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_, offsetof(LaunchContext, scratch)),
       "scratch");
   load_parameters();
-  int rank = static_cast<int>(kernel_.grid.size());
+  int rank = kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size()); // a launch's Grid has 3
   ir::walk(kernel_.body, [&](const ir::Op& op) {
     if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
       rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);

@@ -224,14 +224,22 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
       [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
 }
 
-// i1: the sums, which other programs' reads must not see half done, may be added up where they are stored.
+// i1: the sums, which nothing that other programs read or store must meet half done, may be added up where
+// they are stored.
 Value* KernelEmitter::stores_sums() {
   const ir::Op* store = macro_->store;
   if (!store || options_.debug) return nullptr;
   const ir::Value* view = store->operand(0);
-  Value* apart = b_.CreateAnd(disjoint(view, macro_->product.a.load->operand(0)),
-                              disjoint(view, macro_->product.b.load->operand(0)));
-  return b_.CreateAnd(apart, distinct_elements(view));
+  Value* from_a = disjoint(view, macro_->product.a.load->operand(0));
+  Value* from_b = disjoint(view, macro_->product.b.load->operand(0));
+  Value* distinct = distinct_elements(view);
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  Value* apart = b_.CreateAnd(b_.CreateAnd(from_a, from_b), distinct);
+  for (std::size_t axis = 0; axis < grid_.size(); ++axis)
+    if (!(macro_->apart >> axis & 1))
+      apart = b_.CreateAnd(apart, b_.CreateICmpSLE(grid_[axis], b_.getInt64(1)));
+  return apart;
 }
 
 } // namespace kiln::cpu
