@@ -4,6 +4,7 @@
 
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/VirtualFileSystem.h>
 #include <llvm/Target/TargetMachine.h>
 
 namespace kiln::emit {
@@ -13,7 +14,10 @@ void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::s
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  // The builder would ask LLVM for these itself. LLVM is not compiled with the thread sanitizer, which then
+  // does not see that whoever makes them first is done before another thread has them.
+  static const llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> files = llvm::vfs::getRealFileSystem();
+  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(), std::nullopt, nullptr, files);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
