@@ -39,6 +39,13 @@ double product(const A& a, const B& b, std::int64_t i, std::int64_t j, std::int6
   return s;
 }
 
+// The tile of a b at these rows and columns.
+template <class M, class N>
+auto sums(const View<const float, 2>& a, const View<const float, 2>& b, const M& m, const N& n) {
+  return for_range(BK, a.cols(), zeros<float>(BM, BN),
+                   [&](auto k, auto sum) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum); });
+}
+
 // Small integers: every sum of products is exact in every order.
 auto small(Random& random) { return integers(random, -4, 4); }
 
@@ -159,9 +166,7 @@ TEST_CASE("sums stored as they are, to views of other extents and over their ope
   const auto multiply =
       kernel("product", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
         auto [m, n] = program_tile(c, BM, BN);
-        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
-          return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
-        }));
+        c.tile(m, n).store(sums(a, b, m, n));
       });
   Random random;
   KILN_SEED(random);
@@ -204,24 +209,18 @@ TEST_CASE("programs that store the same sums to one place at once") {
         Scalar<std::int64_t> rows = dim_size(BM);
         auto m = offset(BM, max(min(program_id(0) * rows, c.rows() - rows), 0));
         auto n = program_id(1) * BN;
-        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
-          return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
-        }));
+        c.tile(m, n).store(sums(a, b, m, n));
       });
   const auto unused = kernel("unused", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
     auto m = program_id(1) * BM;
     auto n = program_id(2) * BN;
-    c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
-      return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
-    }));
+    c.tile(m, n).store(sums(a, b, m, n));
   });
   const auto halves = kernel("halves", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
     Scalar<std::int64_t> half = dim_size(BM) / 2;
     auto m = offset(BM, program_id(0) * half);
     auto n = program_id(1) * BN;
-    c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
-      return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
-    }));
+    c.tile(m, n).store(sums(a, b, m, n));
   });
   Random random;
   KILN_SEED(random);
@@ -260,9 +259,7 @@ TEST_CASE("products of a batch, and of programs that a grid of the launch number
         Scalar<std::int64_t> down = cdiv(c.rows(), BM);
         auto m = program_id(0) % down * BM;
         auto n = program_id(0) / down * BN;
-        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
-          return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
-        }));
+        c.tile(m, n).store(sums(a, b, m, n));
       });
   Random random;
   KILN_SEED(random);

@@ -23,7 +23,7 @@ constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up t
 
 // Where K and M are divided. Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
 constexpr std::int64_t k_unit = 4;
-constexpr int wide_rows = 8;
+constexpr int three_vector_rows = 8;
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
 int narrow_rows(const Plan& plan) {
@@ -33,7 +33,8 @@ int narrow_rows(const Plan& plan) {
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function *micro, *narrow = nullptr, *wide = nullptr; // the whole tile, a vector of it, all but one
+  llvm::Function *micro, *narrow = nullptr,
+                         *three_vectors = nullptr; // the whole tile, one vector of it, three
   llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr;
   llvm::Function* pack_b;
   llvm::Function* corrections = nullptr;
@@ -406,11 +407,11 @@ struct LoopNest {
           });
         },
         [&] {
-          if (!wide) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
+          if (!three_vectors) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
           const std::int64_t without_one = std::int64_t{plan.lanes} * (plan.vectors - 1);
           emit_if_else(
               b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(without_one))),
-              [&] { register_tiles(wide, wide_rows, rows, sliver, height, steps, adds); },
+              [&] { register_tiles(three_vectors, three_vector_rows, rows, sliver, height, steps, adds); },
               [&] { register_tiles(micro, plan.mr, rows, sliver, height, steps, adds); });
         });
   }
@@ -446,8 +447,8 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                      nest.narrow = microkernel(b, column);
                      if (plan.vectors == 4 && !plan.skinny) {
                        column.vectors = 3;
-                       column.mr = wide_rows;
-                       nest.wide = microkernel(b, column);
+                       column.mr = three_vector_rows;
+                       nest.three_vectors = microkernel(b, column);
                      }
                    }
                    PackSpec spec{shape.b,         plan.panel, PackOrder::Elements,
