@@ -222,6 +222,7 @@ public:
 
   const char* name() const { return detail::name_of(*handle_); }
   SourceLocation location() const { return detail::location_of(*handle_); } // where it was made
+  const detail::KernelHandle& handle() const { return handle_; }            // not for users
 
 private:
   template <class... A> static constexpr bool count_fits() {

@@ -1,0 +1,92 @@
+// The analytic model.
+#include <kiln/autotune/analytic/roofline.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::tune {
+
+namespace {
+
+double blocks(double x, double size) { return std::ceil(x / std::max(1.0, size)); }
+
+// Bytes a second at which a working set of so many bytes is read again.
+double rate_of(double bytes, const Machine& m) {
+  if (bytes <= m.private_cache_bytes) return m.private_cache;
+  return bytes <= m.last_cache_bytes ? m.last_cache : m.memory;
+}
+
+Estimate on_cpu(const Terms& t, const Machine& m) {
+  Estimate e;
+  const double threads = std::max(1, m.threads);
+  const double used = std::max(1.0, std::min(threads, t.shared_programs));
+  e.waste = t.busiest * threads / std::max(1.0, t.shared_programs);
+  e.waste = std::max(1.0, e.waste);
+  const double other = t.flops - t.dot_flops;
+  // A group's packing is amortised over its rows and columns (see choose_group).
+  double packing = 1;
+  if (t.dot_flops > 0 && t.rows > 0) packing = 1 + 14 / t.rows + 2 / std::max(1.0, t.columns);
+  e.compute = (t.dot_flops / m.dot_rate(t.dot_type) * packing + other / m.elementwise) * e.waste;
+  // The first touch of every byte comes from wherever all of them fit; the others from where a program's
+  // own do.
+  const double again = std::max(0.0, t.read + t.written - t.unique);
+  e.memory = t.unique / rate_of(t.unique, m) * (used < threads ? threads / used * 0.6 : 1);
+  e.cache = t.dot_flops > 0 ? 0 : again / rate_of(t.program_bytes * used, m) * e.waste;
+  if (t.scratch_bytes > 0 && t.dot_flops == 0)
+    e.cache +=
+        2 * t.scratch_bytes * t.programs / rate_of((t.scratch_bytes + t.program_bytes) * used, m) * e.waste;
+  e.programs = t.programs / threads * m.program * e.waste;
+  e.launch = m.launch;
+  const double overlapped = std::max({e.compute, e.memory, e.cache});
+  const double rest = e.compute + e.memory + e.cache - overlapped;
+  e.seconds = overlapped + 0.3 * rest + e.programs + e.launch;
+  return e;
+}
+
+Estimate on_gpu(const Terms& t, const Machine& m) {
+  Estimate e;
+  const double sms = std::max(1, m.threads);
+  const double warps = std::max(1.0, t.warps);
+  // Programs that share a multiprocessor, by registers, shared memory and warps.
+  double resident = std::min(32.0, std::floor(m.warps / warps));
+  const double registers = std::min(255.0, 24 + t.registers) * 32 * warps;
+  resident = std::min(resident, std::floor(m.registers / registers));
+  if (t.scratch_bytes > 0) resident = std::min(resident, std::floor(m.shared_bytes / t.scratch_bytes));
+  resident = std::max(1.0, resident);
+  const double waves = blocks(t.programs, sms * resident);
+  e.waste = std::max(1.0, waves * sms * resident / std::max(1.0, t.programs));
+  // Fewer warps than these do not hide the latency of arithmetic or memory.
+  const double occupancy = std::min(1.0, resident * warps / 16);
+  const double spill = t.registers > 230 ? 1 + (t.registers - 230) / 100 : 1;
+  double reuse = 1; // of what is loaded to shared memory for a dot
+  if (t.dot_flops > 0 && t.rows > 0) reuse = 1 + 24 / t.rows + 24 / std::max(1.0, t.columns);
+  const double other = t.flops - t.dot_flops;
+  e.compute = (t.dot_flops / m.dot_rate(t.dot_type) * reuse + other / m.elementwise) * e.waste * spill /
+              (0.5 + 0.5 * occupancy);
+  e.memory = t.unique / m.memory / (0.4 + 0.6 * occupancy);
+  e.cache = (t.read + t.written) / m.last_cache;
+  e.programs = waves * m.program;
+  e.launch = m.launch;
+  const double overlapped = std::max({e.compute, e.memory, e.cache});
+  e.seconds = overlapped + 0.2 * (e.compute + e.memory + e.cache - overlapped) + e.programs + e.launch;
+  return e;
+}
+
+} // namespace
+
+Estimate estimate(const Terms& t, const Machine& m, DeviceKind kind) {
+  Estimate e = kind == DeviceKind::Cpu ? on_cpu(t, m) : on_gpu(t, m);
+  const double flops = t.useful_flops > 0 ? t.useful_flops : t.flops;
+  const double share = t.flops > 0 ? flops / t.flops : 1;
+  const double arithmetic =
+      (t.dot_flops / m.dot_rate(t.dot_type) + (t.flops - t.dot_flops) / m.elementwise) * share;
+  e.bound = std::max(arithmetic, t.unique / rate_of(t.unique, m));
+  const double longest = std::max({e.compute, e.memory, e.cache, e.programs});
+  e.limit = longest == e.compute  ? "arithmetic"
+            : longest == e.memory ? "memory"
+            : longest == e.cache  ? "cache"
+                                  : "programs";
+  return e;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,177 @@
+// Counts terms on lowered IR.
+#include <kiln/autotune/analytic/terms.h>
+
+#include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/gpu/compiler.h>
+#include <kiln/jit/gpu/layout_plan.h>
+#include <kiln/jit/gpu/legality.h>
+#include <kiln/jit/passes/cost.h>
+#include <kiln/jit/passes/passes.h>
+#include <kiln/jit/runtime/compile.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::tune {
+
+namespace {
+
+double elements_of(const ir::Type& type) {
+  double n = 1;
+  for (const auto& extent : type.shape)
+    n *= static_cast<double>(extent.value());
+  return n;
+}
+double bytes_of(const ir::Type& type) { return elements_of(type) * type.element_bytes(); }
+
+// Flops of dots as a share of all, weighed as if every operation ran equally often as its loop.
+struct DotShare {
+  double dots = 0, all = 0;
+};
+
+void walk_tiles(const ir::Region& region, Terms& t, DotShare& share, double times) {
+  for (const auto& op : region.ops) {
+    // Loops over K dominate whatever stands outside of them.
+    const double inner = op->is(ir::Opcode::For) ? times * 64 : times;
+    for (const auto& nested : op->regions)
+      walk_tiles(*nested, t, share, inner);
+    for (const auto& result : op->results)
+      if (result->type.is_tile()) t.tile_bytes = std::max(t.tile_bytes, bytes_of(result->type));
+    if (op->is(ir::Opcode::Reduce)) t.row_like = true;
+    if (op->is(ir::Opcode::Dot)) {
+      const ir::Type &a = op->operand(0)->type, &sums = op->result()->type;
+      const double k = static_cast<double>(a.shape.back().value());
+      const double flops = 2 * elements_of(sums) * k * times;
+      share.dots += flops, share.all += flops;
+      t.dot_type = a.dtype;
+      t.rows = static_cast<double>(sums.shape[sums.shape.size() - 2].value());
+      t.columns = static_cast<double>(sums.shape.back().value());
+      t.depth = k;
+    } else if (op->num_results() == 1 && op->result()->type.is_tile() && is_float(op->result()->type.dtype) &&
+               op->info().effect == ir::Effect::Pure) {
+      share.all += elements_of(op->result()->type) * passes::flops_of(op->info().code) * times;
+    }
+  }
+}
+
+void share_products(const ir::Kernel& lowered, const std::vector<std::int64_t>& grid, Device device,
+                    Terms& t) {
+  const int threads = std::max(1, device.properties().num_threads);
+  t.shared_programs = t.programs;
+  const cpu::MacroTile macro = cpu::macro_tile(lowered);
+  if (macro.grouped() && !grid.empty()) {
+    const auto group = cpu::choose_group(macro, grid.data(), threads);
+    double groups = 1;
+    for (std::size_t axis = 0; axis < grid.size(); ++axis)
+      groups *= std::ceil(static_cast<double>(grid[axis]) / static_cast<double>(group[axis]));
+    t.shared_programs = std::max(1.0, groups);
+    if (macro.m_axis >= 0) t.rows *= static_cast<double>(group[static_cast<std::size_t>(macro.m_axis)]);
+    if (macro.n_axis >= 0) t.columns *= static_cast<double>(group[static_cast<std::size_t>(macro.n_axis)]);
+  }
+  t.busiest = std::ceil(t.shared_programs / threads);
+}
+
+double cpu_scratch(const ir::Kernel& lowered) {
+  const cpu::Plan plan(lowered);
+  double bytes = 0;
+  ir::walk(lowered.body, [&](const ir::Op& op) {
+    for (const auto& result : op.results)
+      if (result->type.is_tile() && plan.has_buffer(result.get())) bytes += bytes_of(result->type);
+  });
+  return bytes;
+}
+
+// Words a thread of what lives in layouts; not all of it at once, so that half is taken.
+double gpu_registers(const gpu::LayoutPlan& plan) {
+  double words = 0;
+  for (const auto& [value, layout] : plan.layouts)
+    words = std::max(words, elements_of(value->type) / (32.0 * plan.warps) * value->type.element_bytes() / 4);
+  return 2.5 * words;
+}
+
+std::string arch_of(Device device) {
+  const int sm = device.properties().sm;
+  return sm >= 100 ? "sm_100a" : sm >= 90 ? "sm_90a" : "sm_80";
+}
+
+float logarithm(double x) { return static_cast<float>(std::log2(std::max(x, 1e-3))); }
+
+} // namespace
+
+const std::array<const char*, Terms::column_count>& Terms::column_names() {
+  static const std::array<const char*, column_count> names = {
+      "log programs",  "log groups", "waste",         "log flops",        "log dot flops", "log traffic",
+      "log unique",    "log reuse",  "log a program", "log largest tile", "log scratch",   "log registers",
+      "log intensity", "log rows",   "log columns",   "log depth"};
+  return names;
+}
+
+std::array<float, Terms::column_count> Terms::columns_of() const {
+  const double traffic = read + written;
+  return {logarithm(programs),
+          logarithm(shared_programs),
+          logarithm(busiest * programs / std::max(1.0, shared_programs)),
+          logarithm(flops),
+          logarithm(dot_flops),
+          logarithm(traffic),
+          logarithm(unique),
+          logarithm(traffic / std::max(1.0, unique)),
+          logarithm(program_bytes),
+          logarithm(tile_bytes),
+          logarithm(scratch_bytes),
+          logarithm(registers),
+          logarithm(flops / std::max(1.0, traffic)),
+          logarithm(rows),
+          logarithm(columns),
+          logarithm(depth)};
+}
+
+Terms count_terms(const KernelCase& kernel, const Config& config, Device device) {
+  const Config used = config_for(device, config);
+  const auto lowered = passes::lower_generic(*kernel.recorded, {used, kernel.layouts});
+  Terms t;
+  if (!device.is_cpu()) {
+    const gpu::PtxOptions options = gpu::ptx_options(lowered->name, used);
+    gpu::check_legal(*lowered, arch_of(device));
+    const gpu::LayoutPlan plan = gpu::plan_layouts(*lowered, options.warps);
+    gpu::check_sizes(*lowered, plan);
+    t.registers = gpu_registers(plan);
+    t.warps = options.warps;
+  }
+  const passes::Cost cost = passes::cost_of(*lowered, {kernel.words, kernel.grid});
+  const double scale = cost.programs ? 1 : 0;
+  t.programs = std::max(1.0, cost.programs.value_or(1));
+  t.flops = cost.flops;
+  t.read = cost.read(), t.written = cost.written(), t.unique = cost.unique_bytes();
+  t.program_bytes = (t.read + t.written) / (scale > 0 ? t.programs : 1);
+  DotShare share;
+  walk_tiles(lowered->body, t, share, 1);
+  t.dot_flops = share.all > 0 ? t.flops * share.dots / share.all : 0;
+  if (device.is_cpu()) {
+    std::vector<std::int64_t> grid = kernel.grid;
+    const bool known = std::all_of(kernel.words.begin(), kernel.words.end(),
+                                   [](const auto& word) { return word.has_value(); });
+    if (grid.empty() && known) {
+      std::vector<std::uint64_t> words;
+      for (const auto& word : kernel.words)
+        words.push_back(*word);
+      grid = ir::grid_of(*lowered, words.data());
+    }
+    share_products(*lowered, grid, device, t);
+    t.scratch_bytes = cpu_scratch(*lowered);
+    if (t.scratch_bytes > static_cast<double>(device.limits().max_scratch_bytes))
+      throw UserError("the tiles of {" + used.to_string() + "} need " +
+                      std::to_string(static_cast<std::int64_t>(t.scratch_bytes)) +
+                      " bytes of scratch memory, and a program has at most " +
+                      std::to_string(device.limits().max_scratch_bytes) + "; choose smaller tiles");
+  } else {
+    t.shared_programs = t.programs;
+    // Two factors of a dot pass through shared memory.
+    if (t.depth > 0)
+      t.scratch_bytes = (t.rows + t.columns) * t.depth * static_cast<double>(size_of(t.dot_type));
+  }
+  return t;
+}
+
+} // namespace kiln::tune

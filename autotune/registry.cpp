@@ -1,0 +1,145 @@
+// Registered kernels, and tasks made of them.
+#include <kiln/autotune/registry.h>
+
+#include <kiln/jit/cli/example.h>
+#include <kiln/jit/cli/registry.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace kiln::tune {
+
+namespace {
+
+// Made when the first kernel registers, which may be before this file's own static objects.
+std::vector<TunableKernel>& registered() {
+  static std::vector<TunableKernel> kernels;
+  return kernels;
+}
+
+std::int64_t number(const std::string& text, const std::string& what) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    throw UserError("--shape: " + what + " is \"" + text + "\", which is not a number of at least 0");
+  return value;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+Problem default_problem(const TunableKernel& kernel) {
+  Problem problem;
+  for (const std::string& part : split(kernel.sizes, ',')) {
+    const std::size_t equals = part.find('=');
+    problem.sizes.emplace_back(part.substr(0, equals),
+                               number(part.substr(equals + 1), part.substr(0, equals)));
+  }
+  return problem;
+}
+
+std::string names_of(const Problem& problem) {
+  std::string names;
+  for (const auto& [name, value] : problem.sizes)
+    names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+void set_shape(Problem& problem, const TunableKernel& kernel, const std::string& shape) {
+  if (shape.find('=') == std::string::npos) {
+    const std::vector<std::string> parts = split(shape, 'x');
+    if (parts.size() != problem.sizes.size())
+      throw UserError("--shape " + shape + ": " + kernel.name + " has " +
+                      std::to_string(problem.sizes.size()) + " sizes: " + names_of(problem) +
+                      "; write all, separated by x, or NAME=SIZE");
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      problem.sizes[i].second = number(parts[i], problem.sizes[i].first);
+    return;
+  }
+  for (const std::string& part : split(shape, ',')) {
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    auto at = std::find_if(problem.sizes.begin(), problem.sizes.end(),
+                           [&](const auto& s) { return s.first == name; });
+    if (equals == std::string::npos || at == problem.sizes.end())
+      throw UserError("--shape " + shape + ": " + kernel.name + " has no size \"" + name + "\"; it has " +
+                      names_of(problem));
+    at->second = number(part.substr(equals + 1), name);
+  }
+}
+
+DType choose_dtype(const TunableKernel& kernel, const std::string& text) {
+  if (text.empty()) return kernel.dtypes.front();
+  std::string known;
+  for (DType dtype : kernel.dtypes) {
+    if (text == kiln::name(dtype)) return dtype;
+    known += (known.empty() ? "" : ", ") + std::string(kiln::name(dtype));
+  }
+  throw UserError("--dtype " + text + ": " + kernel.name + " has " + known);
+}
+
+} // namespace
+
+TunableRegistration::TunableRegistration(TunableKernel kernel) { registered().push_back(std::move(kernel)); }
+
+std::vector<const TunableKernel*> tunable_kernels() {
+  std::vector<const TunableKernel*> kernels;
+  for (const TunableKernel& kernel : registered())
+    kernels.push_back(&kernel);
+  std::sort(kernels.begin(), kernels.end(),
+            [](const auto* a, const auto* b) { return std::string_view(a->name) < b->name; });
+  return kernels;
+}
+
+const TunableKernel* find_tunable(std::string_view name) {
+  for (const TunableKernel& kernel : registered())
+    if (name == kernel.name) return &kernel;
+  return nullptr;
+}
+
+Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
+               Device device) {
+  Task task;
+  task.kernel = kernel.name;
+  task.device = device;
+  task.problem = default_problem(kernel);
+  if (!shape.empty()) set_shape(task.problem, kernel, shape);
+  const DType type = choose_dtype(kernel, dtype);
+  task.space = kernel.space(type, task.problem, device);
+  task.record = [record = kernel.record, type, problem = task.problem](const Config& config) {
+    return record(type, problem, config);
+  };
+  const std::vector<Point>& seeds = task.space.seeds();
+  if (seeds.empty())
+    throw UserError(std::string(kernel.name) + ": its space has no seed; give it a config that works");
+  const BoundSpace bound(task.space, task.problem, device);
+  const auto recorded = task.record(bound.config(seeds.front()));
+  std::vector<std::string> sizes;
+  for (const auto& [name, value] : task.problem.sizes)
+    sizes.push_back(name + "=" + std::to_string(value));
+  const cli::RegisteredKernel registered{.name = kernel.name,
+                                         .summary = kernel.summary,
+                                         .record = nullptr,
+                                         .sizes = kernel.sizes,
+                                         .parameters = kernel.parameters};
+  const cli::Example example = cli::make_example(*recorded, &registered, sizes);
+  if (!example.complete)
+    throw UserError(std::string(kernel.name) +
+                    ": its registration leaves a parameter without a size or a value");
+  task.layouts = example.layouts;
+  for (const auto& word : example.arguments.words)
+    task.words.push_back(*word);
+  task.problem.kind = std::string(kiln::name(type));
+  for (LayoutClass layout : task.layouts)
+    task.problem.kind += std::string(".") + cli::layout_text(layout);
+  return task;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,92 @@
+// The analytic model of a task.
+#include <kiln/autotune/task.h>
+
+#include <kiln/dsl/ir/printer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kiln::tune {
+
+namespace {
+
+// A recording that needs sizes throws without them, or comes out differently with others.
+bool reads_sizes(const Task& task, const BoundSpace& space) {
+  const std::vector<Point> seeds = space.seeds();
+  if (seeds.empty()) return true;
+  try {
+    return ir::print(*task.record({})) != ir::print(*task.record(space.config(seeds.front())));
+  } catch (const UserError&) {
+    return true;
+  }
+}
+
+} // namespace
+
+Prior::Prior(const Task& task, const BoundSpace& space, const Machine& machine)
+    : task_(task), space_(space), machine_(machine), reads_sizes_(reads_sizes(task, space)) {
+  case_.layouts = task.layouts;
+  case_.words.assign(task.words.begin(), task.words.end());
+  if (task.grid) case_.grid = {task.grid->x, task.grid->y, task.grid->z};
+  if (!reads_sizes_) case_.recorded = task.record({});
+}
+
+const Prior::Known& Prior::look_at(const Point& point) {
+  auto [at, is_new] = known_.try_emplace(point);
+  if (!is_new) return at->second;
+  const Config config = space_.config(point);
+  try {
+    if (reads_sizes_) case_.recorded = task_.record(config);
+    at->second.terms = count_terms(case_, config, task_.device);
+  } catch (const UserError& e) {
+    at->second.refusal = e.what();
+  }
+  return at->second;
+}
+
+const Terms* Prior::terms(const Point& point) {
+  const Known& known = look_at(point);
+  return known.terms ? &*known.terms : nullptr;
+}
+const std::string& Prior::refusal(const Point& point) { return look_at(point).refusal; }
+
+Estimate Prior::estimate(const Point& point) {
+  const Terms* t = terms(point);
+  return t ? tune::estimate(*t, machine_, task_.device.kind()) : Estimate{};
+}
+
+double Prior::operator()(const Point& point) {
+  return terms(point) ? estimate(point).seconds : std::numeric_limits<double>::infinity();
+}
+
+double Prior::bound() {
+  for (const Point& seed : space_.seeds())
+    if (terms(seed)) return estimate(seed).bound;
+  return 0;
+}
+
+std::vector<Point> Prior::best(BoundSpace& space, std::size_t count, std::size_t most) {
+  std::vector<Point> candidates;
+  if (const auto* all = space.points(most)) {
+    candidates = *all;
+  } else {
+    Random random(most);
+    for (std::size_t i = 0; i < most; ++i)
+      if (auto point = space.sample(random)) candidates.push_back(std::move(*point));
+    for (const Point& seed : space.seeds())
+      candidates.push_back(seed);
+  }
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (const double seconds = (*this)(candidates[i]); std::isfinite(seconds)) order.emplace_back(seconds, i);
+  std::sort(order.begin(), order.end());
+  std::vector<Point> best;
+  for (const auto& [seconds, i] : order) {
+    if (best.size() == count) break;
+    if (std::find(best.begin(), best.end(), candidates[i]) == best.end()) best.push_back(candidates[i]);
+  }
+  return best;
+}
+
+} // namespace kiln::tune

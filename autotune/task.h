@@ -1,0 +1,58 @@
+// One problem of one kernel on one device: all that tuning needs, whatever C++ types the kernel has.
+#pragma once
+
+#include <kiln/autotune/analytic/roofline.h>
+#include <kiln/autotune/space.h>
+#include <kiln/jit/runtime/kernel.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::tune {
+
+struct Task {
+  std::string kernel; // its name
+  std::function<std::shared_ptr<ir::Kernel>(const Config&)> record;
+  Space space;
+  Problem problem;
+  Device device;
+  std::vector<LayoutClass> layouts; // of each view
+  std::vector<std::uint64_t> words; // of the arguments (dsl/ir/arguments.h); addresses are not read
+  std::optional<Grid> grid;         // where the kernel defines none
+};
+
+// The analytic model of one task, which keeps what it counted. Thread-compatible.
+class Prior {
+public:
+  Prior(const Task& task, const BoundSpace& space, const Machine& machine);
+
+  // Seconds; infinite for what the compiler refuses.
+  double operator()(const Point& point);
+  // Null for what the compiler refuses.
+  const Terms* terms(const Point& point);
+  const std::string& refusal(const Point& point); // empty: it is legal
+  Estimate estimate(const Point& point);
+  // Seconds that no config beats; of the first legal seed, 0 if there is none.
+  double bound();
+  // The `count` members that it expects to be fastest, of all or of a sample of `most`, best first.
+  std::vector<Point> best(BoundSpace& space, std::size_t count, std::size_t most = 4096);
+
+private:
+  struct Known {
+    std::optional<Terms> terms;
+    std::string refusal;
+  };
+  const Known& look_at(const Point& point);
+
+  const Task& task_;
+  const BoundSpace& space_;
+  Machine machine_;
+  KernelCase case_;
+  bool reads_sizes_ = false; // while recording, so that each config is recorded anew
+  std::unordered_map<Point, Known, PointHash> known_;
+};
+
+} // namespace kiln::tune

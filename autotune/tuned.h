@@ -1,0 +1,146 @@
+// A kernel whose config comes from the tuner's database: one line makes any kernel tunable.
+//
+//   const auto gemm = tuned(matmul, space);                    // matmul: a kiln::Kernel; space: see space.h
+//   gemm.launch(stream, a, b, c);                              // with the best config that is known
+//   auto report = gemm.tune(stream, {.effort = tune::quick}, a, b, c); // searches one, and remembers it
+//
+// What is known comes from wisdom files that ship with the application, then from the database in the cache
+// folder, then from the analytic model, which measures nothing. A problem is what its sizes are, by default
+// the extents of all views; name them to give rules and reports better words and to bucket them:
+//
+//   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
+//                         .buckets = tune::Buckets::hybrid});
+//
+// The mode (mode.h) is KILN_TUNE's unless the options give one. The choice for a problem is made once and
+// then found in a table, in well under a microsecond. All functions are thread-safe and const.
+#pragma once
+
+#include <kiln/autotune/mode.h>
+#include <kiln/autotune/space.h>
+#include <kiln/autotune/tuner.h>
+#include <kiln/jit/runtime/kernel.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::tune {
+
+// One size of a problem: the extent of a view along an axis, or the value of an integer scalar.
+struct Size {
+  const char* name;
+  int parameter;
+  int axis = 0;
+};
+
+enum class Buckets : std::uint8_t {
+  exact, // every problem on its own
+  pow2,  // sizes rounded up to powers of two
+  hybrid // powers of two to 256, then steps of 256 to 2048, of 512 to 4096, then powers of two
+};
+
+struct TunedOptions {
+  std::vector<Size> key; // empty: the extents of all views
+  Buckets buckets = Buckets::exact;
+  std::optional<Mode> mode; // default: default_mode() at the first use
+  TuneOptions search;       // of the modes that search
+};
+
+// Where a config came from, for `why`.
+struct Picked {
+  Config config;
+  std::string source; // "seed", "analytic", "database", "wisdom FILE", "tuned"
+};
+
+namespace detail {
+
+class TunedCore {
+public:
+  TunedCore(kiln::detail::KernelHandle kernel, Space space, TunedOptions options, SourceLocation where);
+  ~TunedCore();
+  TunedCore(const TunedCore&) = delete;
+
+  // The words are those of a launch.
+  Picked pick(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid,
+              SourceLocation site) const;
+  Tuning tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
+              SourceLocation site) const;
+  void launch(Stream& stream, kiln::detail::Location site, const Grid* grid, std::uint64_t* words) const;
+  Picked pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const;
+  const kiln::detail::KernelHandle& kernel() const { return kernel_; }
+
+private:
+  struct State;
+  kiln::detail::KernelHandle kernel_;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace detail
+} // namespace kiln::tune
+
+namespace kiln {
+
+template <class... P> class TunedKernel {
+public:
+  TunedKernel(const Kernel<P...>& kernel, tune::Space space, tune::TunedOptions options, SourceLocation where)
+      : core_(std::make_shared<const tune::detail::TunedCore>(kernel.handle(), std::move(space),
+                                                              std::move(options), where)) {}
+
+  // Queues the kernel with the config for these arguments.
+  template <class... A> void launch(detail::StreamAt at, A&&... arguments) const {
+    with_words(
+        at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, nullptr, words); },
+        arguments...);
+  }
+  template <class... A> void launch(detail::StreamAt at, Grid grid, A&&... arguments) const {
+    with_words(
+        at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, &grid, words); },
+        arguments...);
+  }
+  // What launch would use; measures nothing, in mode `tune` either.
+  template <class... A> tune::Picked pick(detail::StreamAt at, A&&... arguments) const {
+    tune::Picked picked;
+    with_words(
+        at.site,
+        [&](std::uint64_t* words) {
+          picked = core_->pick(words, at.stream.device(), nullptr, SourceLocation(at.site));
+        },
+        arguments...);
+    return picked;
+  }
+  // Searches the space for these arguments' problem with processes of their own, and uses what it finds from
+  // now on. The arguments' memory is not touched. Takes as long as the options allow.
+  template <class... A>
+  tune::Tuning tune(detail::StreamAt at, const tune::TuneOptions& options, A&&... arguments) const {
+    std::optional<tune::Tuning> tuning;
+    with_words(
+        at.site,
+        [&](std::uint64_t* words) {
+          tuning.emplace(core_->tune(words, at.stream.device(), nullptr, options, SourceLocation(at.site)));
+        },
+        arguments...);
+    return std::move(*tuning);
+  }
+
+private:
+  template <class F, class... A> void with_words(detail::Location site, F&& use, A&&... arguments) const {
+    static_assert(sizeof...(A) == sizeof...(P), "the arguments are not as many as the kernel's parameters");
+    if constexpr (sizeof...(A) == sizeof...(P))
+      if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
+        detail::PackedArguments<P...> packed(*core_->kernel(), site, arguments...);
+        use(packed.words());
+      }
+  }
+
+  std::shared_ptr<const tune::detail::TunedCore> core_;
+};
+
+// UserError if the space has no seed.
+template <class... P>
+TunedKernel<P...> tuned(const Kernel<P...>& kernel, tune::Space space, tune::TunedOptions options = {},
+                        std::source_location here = std::source_location::current()) {
+  return {kernel, std::move(space), std::move(options), SourceLocation(here)};
+}
+
+} // namespace kiln
