@@ -1,0 +1,248 @@
+// Looks configs up in wisdom files and in the store.
+#include <kiln/autotune/records/database.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/log.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+namespace kiln::tune {
+namespace {
+
+constexpr double recheck_seconds = 2;
+// Segments beyond this are not read while a program waits for a config.
+constexpr std::uint64_t quick_bytes = 8 << 20;
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool same_tools(const Record& record, const RecordKey& key) {
+  const ToolVersions &a = record.key->tools, &b = key.tools;
+  const auto same = [](const std::string& x, const std::string& y) {
+    return x == y || x.empty() || y.empty();
+  };
+  return same(a.product, b.product) && same(a.driver, b.driver) && same(a.llvm, b.llvm) &&
+         same(a.ptxas, b.ptxas) && same(a.kiln, b.kiln);
+}
+
+std::string plural(std::size_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+} // namespace
+
+const char* name(Source source) {
+  switch (source) {
+  case Source::none: return "nothing";
+  case Source::user: return "the user's wisdom";
+  case Source::project: return "the program's wisdom";
+  case Source::cache: return "the tuning records";
+  }
+  return "nothing";
+}
+
+double distance(const RecordKey& from, const RecordKey& to) {
+  if (from.kernel != to.kernel || from.space != to.space) return std::numeric_limits<double>::infinity();
+  double squares = 0;
+  std::size_t matched = 0;
+  for (const auto& [name, size] : to.problem.sizes)
+    for (const auto& [other, other_size] : from.problem.sizes)
+      if (name == other) {
+        ++matched;
+        const double ratio = static_cast<double>(std::max<std::int64_t>(size, 1)) /
+                             static_cast<double>(std::max<std::int64_t>(other_size, 1));
+        squares += std::log2(ratio) * std::log2(ratio);
+      }
+  double sum = std::sqrt(squares);
+  sum += 8.0 * static_cast<double>(from.problem.sizes.size() + to.problem.sizes.size() - 2 * matched);
+  // Chosen, not measured: other silicon moves the best config less than a factor of 16 in one size does.
+  if (from.problem.kind != to.problem.kind) sum += 4;
+  if (from.silicon != to.silicon) sum += 4;
+  if (from.backend != to.backend) sum += 8;
+  if (from.ir != to.ir) sum += 2;
+  if (from.code_generation != to.code_generation) sum += 0.5;
+  return sum;
+}
+
+Database::Database(RecordStore& store) : store_(store) {}
+
+Database& Database::standard() {
+  static Database& database = *[] {
+    auto made = std::make_unique<Database>(RecordStore::standard());
+    const char* list = std::getenv("KILN_WISDOM");
+    for (std::string_view rest = list ? list : ""; !rest.empty();) {
+      const std::size_t end = rest.find(':');
+      const std::string path(rest.substr(0, end));
+      rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);
+      if (path.empty()) continue;
+      const Wisdom wisdom = read_wisdom_file(path);
+      if (!wisdom.problem.empty())
+        log_warning(fmt::format("{} of KILN_WISDOM is not used: {}", path, wisdom.problem));
+      else if (wisdom.bad || wisdom.future)
+        log_warning(fmt::format("{} of KILN_WISDOM: {} of {} skipped, {} of a later Kiln", path,
+                                plural(wisdom.bad + wisdom.future, "record"),
+                                wisdom.records.size() + wisdom.bad + wisdom.future, wisdom.future));
+      made->add_wisdom(wisdom.records, Source::user);
+    }
+    return made.release();
+  }();
+  return database;
+}
+
+cache::Key Database::family_of(const RecordKey& key) {
+  return cache::KeyBuilder().add(key.kernel).add(key.space.high).add(key.space.low).key();
+}
+
+void Database::add_wisdom(const Records& records, Source source) {
+  const std::unique_lock lock(mutex_);
+  const std::size_t tier = source == Source::user ? 0 : 1;
+  for (const auto& record : records) {
+    wisdom_[tier][record->key->id()].push_back(record);
+    families_[tier][family_of(*record->key)].push_back(record);
+  }
+}
+
+std::size_t Database::add_wisdom(const std::filesystem::path& path) {
+  const Wisdom wisdom = read_wisdom_file(path);
+  if (!wisdom.problem.empty())
+    throw UserError(
+        fmt::format("tune::add_wisdom: {}: {}; give a file that `kiln records export --wisdom` wrote",
+                    path.string(), wisdom.problem));
+  if (wisdom.bad || wisdom.future)
+    log_warning(fmt::format("{}: {} of {} skipped, {} of a later Kiln", path.string(),
+                            plural(wisdom.bad + wisdom.future, "record"),
+                            wisdom.records.size() + wisdom.bad + wisdom.future, wisdom.future));
+  add_wisdom(wisdom.records, Source::project);
+  return wisdom.records.size();
+}
+
+std::size_t add_wisdom(const std::filesystem::path& path) { return Database::standard().add_wisdom(path); }
+
+// What an interrupted tuning left: nobody confirmed it, but it was measured.
+std::shared_ptr<const Record> Database::from_segments(const RecordKey& key, const cache::Key& id) {
+  const Filter filter = Filter::of(key);
+  std::uint64_t bytes = 0;
+  for (const RecordStore::Segment& segment : store_.segments(filter)) {
+    std::uint64_t size = 0;
+    if (open_regular(*segment.folder, segment.name, &size)) bytes += size;
+  }
+  if (bytes == 0 || bytes > quick_bytes) return nullptr;
+  for (const auto& record : winners(store_.load(filter).records))
+    if (record->key->id() == id) return record;
+  return nullptr;
+}
+
+std::shared_ptr<const Record> Database::from_store(const RecordKey& key, const cache::Key& id) {
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto own = own_.find(id); own != own_.end()) return own->second;
+    if (const auto known = answers_.find(id); known != answers_.end())
+      if (known->second.record || seconds_now() - known->second.read_at < recheck_seconds)
+        return known->second.record;
+  }
+  std::shared_ptr<const Record> record = store_.best(key);
+  if (!record) record = from_segments(key, id);
+  const std::unique_lock lock(mutex_);
+  answers_[id] = {record, seconds_now()};
+  return record;
+}
+
+Lookup Database::find_best(const RecordKey& key) { return find_best(key, key.id()); }
+
+Lookup Database::find_best(const RecordKey& key, const cache::Key& id) {
+  Lookup best;
+  // True if this one ends the search.
+  const auto consider = [&](const std::shared_ptr<const Record>& record, Source source) {
+    const bool same = same_tools(*record, key);
+    if (!best.record || (same && !best.same_tools)) {
+      best.record = record;
+      best.source = source;
+      best.same_tools = same;
+      best.confirmed = source != Source::cache || record->confirmed;
+    }
+    return best.trusted();
+  };
+  {
+    const std::shared_lock lock(mutex_);
+    for (const Source source : {Source::user, Source::project})
+      if (const auto& tier = wisdom_[source == Source::user ? 0 : 1]; !tier.empty())
+        if (const auto found = tier.find(id); found != tier.end())
+          for (auto record = found->second.rbegin(); record != found->second.rend(); ++record)
+            if (consider(*record, source)) return best;
+  }
+  if (const auto record = from_store(key, id); record && consider(record, Source::cache)) return best;
+  best.neighbours = neighbours(key);
+  return best;
+}
+
+std::shared_ptr<const Database::Records> Database::stored_family(const RecordKey& key) {
+  const cache::Key family = family_of(key);
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto known = listings_.find(family);
+        known != listings_.end() && seconds_now() - known->second.read_at < recheck_seconds)
+      return known->second.records;
+  }
+  auto records = std::make_shared<const Records>(store_.bests(key.kernel, key.space));
+  const std::unique_lock lock(mutex_);
+  listings_[family] = {records, seconds_now()};
+  return records;
+}
+
+std::vector<Neighbour> Database::neighbours(const RecordKey& key, std::size_t most) {
+  const cache::Key id = key.id();
+  std::vector<Neighbour> list;
+  std::unordered_set<cache::Key> seen = {id};
+  const auto consider = [&](const std::shared_ptr<const Record>& record, Source source) {
+    const double far = distance(*record->key, key);
+    if (std::isfinite(far) && seen.insert(record->key->id()).second) list.push_back({record, far, source});
+  };
+  const auto stored = stored_family(key);
+  {
+    const std::shared_lock lock(mutex_);
+    const cache::Key family = family_of(key);
+    for (const Source source : {Source::user, Source::project})
+      if (const auto& tier = families_[source == Source::user ? 0 : 1]; !tier.empty())
+        if (const auto found = tier.find(family); found != tier.end())
+          for (const auto& record : found->second)
+            consider(record, source);
+    for (const auto& [own_id, record] : own_)
+      consider(record, Source::cache);
+  }
+  for (const auto& record : *stored)
+    consider(record, Source::cache);
+  std::stable_sort(list.begin(), list.end(), [](const Neighbour& a, const Neighbour& b) {
+    return std::pair(a.distance, std::string_view(a.record->config)) <
+           std::pair(b.distance, std::string_view(b.record->config));
+  });
+  if (list.size() > most) list.resize(most);
+  return list;
+}
+
+bool Database::publish(Record confirmed) {
+  confirmed.confirmed = true;
+  auto record = std::make_shared<const Record>(std::move(confirmed));
+  {
+    const std::unique_lock lock(mutex_);
+    own_[record->key->id()] = record;
+  }
+  return store_.publish_best(*record);
+}
+
+void Database::refresh() {
+  const std::unique_lock lock(mutex_);
+  answers_.clear();
+  listings_.clear();
+  own_.clear();
+}
+
+} // namespace kiln::tune
