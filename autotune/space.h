@@ -70,13 +70,14 @@ public:
 
 private:
   friend class BoundSpace;
-  Choice(const std::vector<Knob>& knobs, const Point& point, std::size_t known)
+  Choice(const std::vector<Knob>& knobs, const Point& point, std::uint64_t known)
       : knobs_(knobs), point_(point), known_(known) {}
   std::size_t index_of(std::string_view knob) const;
   const std::vector<Knob>& knobs_;
   const Point& point_;
-  std::size_t known_;              // the first so many knobs have a value
-  mutable std::uint64_t read_ = 0; // bit k: knob k was read
+  std::uint64_t known_;            // bit k: knob k has a value
+  mutable std::uint64_t read_ = 0; // bit k: knob k was read, before any that has no value yet
+  mutable int wants_ = -1;         // the first that was read and has no value yet
 };
 
 // A knob's name: a word, a dimension or an option.
@@ -103,7 +104,8 @@ public:
   Space& knob(Knob knob); // as it is
 
   // A rule with a name, by which reports say what it removed. It takes a Choice, and if it wants them the
-  // Problem and the Device; pure and fast, since it is asked for many points.
+  // Problem and the Device; pure and fast, since it is asked for many points. It must bear any values of the
+  // knobs, those too that another rule refuses.
   template <class F> Space& require(std::string name, F rule) {
     return add_rule(std::move(name), as_rule(std::move(rule)));
   }
@@ -118,6 +120,7 @@ public:
   // that it leaves out has its first value; UserError for a value that its knob lacks.
   Space& seed(std::initializer_list<std::pair<const char*, std::int64_t>> values);
   Space& seed(const Config& config);
+  Space& seed(Point point);
   // Nothing but these points: an exhaustive table's.
   Space& only(std::vector<Point> points);
 
@@ -168,10 +171,15 @@ public:
   Device device() const { return device_; }
 
   bool contains(const Point& point) const;
-  // The name of the first rule that refuses the point; empty if none does.
+  // The name of the first rule that refuses the point; empty if none does. What is no rule has names too:
+  // "not one of its values", "not in the list", "the compiler".
   std::string refused_by(const Point& point) const;
+  // Which rules leave little or nothing, as one line for messages: "\"fits\" refuses 93 % of all
+  // combinations".
+  std::string what_refuses() const;
 
-  // All members if there are at most `most`; nothing if there are more.
+  // All members if there are at most `most`, in the order of the knobs' values or of only(); nothing if there
+  // are more, or the rules (16 million questions) or the compiler (65536) would be asked too often.
   const std::vector<Point>* points(std::size_t most = 1u << 20);
   // How many members there are: exact where points() has them or they could be counted, else an estimate.
   double size(bool* exact = nullptr);
@@ -185,11 +193,14 @@ public:
 
   std::int64_t value(const Point& point, std::size_t knob) const { return knobs()[knob].values[point[knob]]; }
   Config config(const Point& point) const; // of all knobs whose values are numbers
+  // Of a config that has all these knobs, and maybe others; knobs of words have their first. Nothing if it
+  // lacks one, or has a value that the knob does not take.
   std::optional<Point> point(const Config& config) const;
   std::string text(const Point& point) const; // "BM=64,BN=64,order=swizzled"
 
+  struct Tree; // see space_tree.h
+
 private:
-  struct Tree;
   Space space_;
   Problem problem_;
   Device device_;

@@ -28,7 +28,8 @@ struct SearchResult {
   std::vector<Point> finalists;       // best first as the trials had them
   std::optional<Point> best;          // nothing: no trial was ok
   Measurement best_result;
-  std::string stopped_by; // "trials", "seconds", "patience", "chance", "exhausted", "interrupted"
+  std::string
+      stopped_by; // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"
   double seconds = 0, model_seconds = 0, measure_seconds = 0;
 };
 

@@ -1,0 +1,77 @@
+// Reads and writes whole files through zlib.
+#include "gzip_file.h"
+
+#include <kiln/dsl/error.h>
+
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <unistd.h>
+
+namespace kiln::tune {
+
+namespace {
+
+std::string system_error() { return std::strerror(errno); }
+
+} // namespace
+
+std::string read_gzip_file(const std::string& path) {
+  constexpr std::size_t most = 1u << 30;
+  errno = 0;
+  const gzFile file = gzopen(path.c_str(), "rb");
+  if (!file) throw UserError("cannot open " + path + ": " + system_error() + "; check the name");
+  std::string text;
+  std::string problem;
+  for (;;) {
+    constexpr unsigned step = 1u << 20;
+    const std::size_t size = text.size();
+    if (size > most) {
+      problem = "it holds more than a gigabyte of text";
+      break;
+    }
+    text.resize(size + step);
+    const int got = gzread(file, text.data() + size, step);
+    text.resize(size + static_cast<std::size_t>(got < 0 ? 0 : got));
+    if (got > 0) continue;
+    int code = Z_OK;
+    const char* message = gzerror(file, &code);
+    if (code == Z_ERRNO)
+      problem = system_error();
+    else if (code == Z_BUF_ERROR)
+      problem = "it is cut off";
+    else if (code < 0)
+      problem = std::string("it is damaged (") + message + ")";
+    break;
+  }
+  if (const int closed = gzclose_r(file); closed != Z_OK && problem.empty())
+    problem = closed == Z_BUF_ERROR ? "it is cut off" : "it could not be read to its end";
+  if (!problem.empty()) throw UserError("cannot read " + path + ": " + problem + "; get the file again");
+  return text;
+}
+
+void write_gzip_file(const std::string& path, const std::string& text) {
+  const std::string part = path + "." + std::to_string(getpid()) + ".part";
+  errno = 0;
+  const gzFile file = gzopen(part.c_str(), path.ends_with(".gz") ? "wb9" : "wbT");
+  bool ok = file != nullptr;
+  if (file) {
+    for (std::size_t at = 0; ok && at < text.size();) {
+      const unsigned step = static_cast<unsigned>(std::min<std::size_t>(text.size() - at, 1u << 20));
+      ok = gzwrite(file, text.data() + at, step) == static_cast<int>(step);
+      at += step;
+    }
+    ok = gzclose_w(file) == Z_OK && ok;
+  }
+  ok = ok && std::rename(part.c_str(), path.c_str()) == 0;
+  if (ok) return;
+  const std::string reason = errno ? system_error() : "the disk may be full";
+  std::remove(part.c_str());
+  throw UserError("cannot write " + path + ": " + reason + "; choose another folder");
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,143 @@
+// The loop of a search: asks a strategy, measures, decides when to stop, confirms the best.
+#include <kiln/autotune/search/search.h>
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+
+namespace kiln::tune {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Trials that were ok, fastest first; of equal ones the earlier.
+std::vector<const Trial*> ranking(const std::vector<Trial>& trials) {
+  std::vector<const Trial*> ok;
+  for (const Trial& t : trials)
+    if (t.result.ok()) ok.push_back(&t);
+  std::stable_sort(ok.begin(), ok.end(),
+                   [](const Trial* a, const Trial* b) { return a->result.seconds < b->result.seconds; });
+  return ok;
+}
+
+void confirm(SearchResult& result, Measurer& measurer, int finalists) {
+  const std::vector<const Trial*> ok = ranking(result.trials);
+  if (ok.empty()) return;
+  result.best = ok[0]->point;
+  result.best_result = ok[0]->result;
+  if (finalists < 1) return;
+  // The next ones where all that looked best fail when they are run again.
+  const auto step = static_cast<std::size_t>(finalists);
+  bool found = false;
+  for (std::size_t first = 0; first < ok.size() && !found; first += step) {
+    std::vector<Point> points;
+    for (std::size_t i = first; i < std::min(ok.size(), first + step); ++i)
+      points.push_back(ok[i]->point);
+    const std::vector<Measurement> again = measurer.confirm(points);
+    internal_check(again.size() == points.size(), "a measurer answered for another number of points");
+    result.finalists.insert(result.finalists.end(), points.begin(), points.end());
+    result.confirmed.insert(result.confirmed.end(), again.begin(), again.end());
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (again[i].ok() && (!found || again[i].seconds < result.best_result.seconds)) {
+        found = true;
+        result.best = points[i];
+        result.best_result = again[i];
+      }
+    if (std::any_of(again.begin(), again.end(),
+                    [](const Measurement& m) { return m.status == Status::device_lost; }))
+      break;
+  }
+  if (!found) result.best.reset();
+}
+
+} // namespace
+
+SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget, const Progress& progress) {
+  const Clock::time_point start = Clock::now();
+  SearchResult result;
+  std::unordered_set<Point, PointHash> seen;
+  double best = 0, gained_at = 0; // seconds; 0: none yet
+  int last_gain = 0, stale_batches = 0;
+  auto timed = [](double& seconds, auto&& work) {
+    const Clock::time_point begin = Clock::now();
+    auto value = work();
+    seconds += since(begin);
+    return value;
+  };
+
+  for (int batch = 0; result.stopped_by.empty(); ++batch) {
+    const std::size_t left = static_cast<std::size_t>(std::max(0, budget.trials)) - result.trials.size();
+    if (left == 0) {
+      result.stopped_by = "trials";
+      break;
+    }
+    const std::size_t most = std::min(left, std::max<std::size_t>(1, strategy.batch()));
+    std::vector<Proposal> proposals = timed(result.model_seconds, [&] { return strategy.propose(most); });
+    const bool at_its_end = proposals.empty();
+    std::erase_if(proposals, [&](const Proposal& p) { return !seen.insert(p.point).second; });
+    if (proposals.size() > most) {
+      for (std::size_t i = most; i < proposals.size(); ++i)
+        seen.erase(proposals[i].point);
+      proposals.resize(most);
+    }
+    if (proposals.empty()) {
+      constexpr int patience_with_repeats = 8;
+      if (at_its_end || ++stale_batches == patience_with_repeats) result.stopped_by = "exhausted";
+      continue;
+    }
+    stale_batches = 0;
+
+    std::vector<Point> points;
+    for (const Proposal& p : proposals)
+      points.push_back(p.point);
+    const std::vector<Measurement> measured =
+        timed(result.measure_seconds, [&] { return measurer.measure(points); });
+    internal_check(measured.size() == points.size(), "a measurer answered for another number of points");
+    const std::size_t first = result.trials.size();
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      result.trials.push_back({std::move(points[i]), measured[i], std::move(proposals[i].source),
+                               proposals[i].predicted, since(start), batch});
+      if (!measured[i].ok()) continue;
+      if (best == 0 || measured[i].seconds < best) {
+        best = measured[i].seconds;
+        result.best = result.trials.back().point;
+        result.best_result = measured[i];
+      }
+      if (gained_at == 0 || best < 0.99 * gained_at) {
+        gained_at = best;
+        last_gain = static_cast<int>(result.trials.size());
+      }
+    }
+    const std::span<const Trial> fresh(result.trials.data() + first, result.trials.size() - first);
+    const bool unlikely = timed(result.model_seconds, [&] {
+      strategy.observe(fresh);
+      return budget.chance > 0 && result.best && strategy.chance_of_better() < budget.chance;
+    });
+    result.seconds = since(start);
+
+    if (progress && !progress(result))
+      result.stopped_by = "interrupted";
+    else if (std::all_of(measured.begin(), measured.end(),
+                         [](const Measurement& m) { return m.status == Status::device_lost; }))
+      result.stopped_by = "device lost";
+    else if (budget.seconds > 0 && result.seconds >= budget.seconds)
+      result.stopped_by = "seconds";
+    else if (budget.patience > 0 && result.best &&
+             static_cast<int>(result.trials.size()) - last_gain >= budget.patience)
+      result.stopped_by = "patience";
+    else if (unlikely)
+      result.stopped_by = "chance";
+  }
+
+  if (result.stopped_by != "device lost")
+    timed(result.measure_seconds, [&] {
+      confirm(result, measurer, budget.confirm);
+      return 0;
+    });
+  result.seconds = since(start);
+  return result;
+}
+
+} // namespace kiln::tune

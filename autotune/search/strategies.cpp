@@ -1,0 +1,39 @@
+// The strategies by name.
+#include "baselines.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace kiln::tune {
+
+namespace {
+
+struct Entry {
+  const char* name;
+  std::unique_ptr<Strategy> (*make)(SearchContext context);
+};
+
+constexpr Entry entries[] = {
+    {"random", make_random},
+};
+
+} // namespace
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Entry& e : entries)
+    names.emplace_back(e.name);
+  return names;
+}
+
+std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchContext context) {
+  const auto at =
+      std::find_if(std::begin(entries), std::end(entries), [&](const Entry& e) { return name == e.name; });
+  if (at != std::end(entries)) return at->make(std::move(context));
+  std::string list;
+  for (const Entry& e : entries)
+    list += (list.empty() ? "" : ", ") + std::string(e.name);
+  throw UserError("there is no search strategy \"" + name + "\"; choose one of " + list);
+}
+
+} // namespace kiln::tune
