@@ -33,8 +33,10 @@ die() {
 # What the build and the tests need.
 required=(g++ cmake ninja-build ccache llvm-22-dev llvm-22 llvm-22-tools lld-22 libzstd-dev libz3-dev zlib1g-dev libxml2-dev
   catch2 libbenchmark-dev nlohmann-json3-dev libcli11-dev libfmt-dev libxxhash-dev libstb-dev libdlpack-dev libmpfr-dev python3-numpy)
-# The second compiler, the checks of form, and the libraries that benchmarks compare with.
-optional=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libopenblas-dev libopenblas0-pthread libblis4-openmp libdnnl-dev)
+# The second compiler, the checks of form, the libraries that benchmarks compare with, and a browser (64 MB to fetch) that the
+# tests look at the tuner's reports with.
+optional=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libopenblas-dev libopenblas0-pthread libblis4-openmp libdnnl-dev
+  chromium-headless-shell)
 
 # Prints those of the packages $@ that are not installed.
 missing() {

@@ -1,0 +1,101 @@
+// Puts the sections on the page, and says on <html> how that went: data-state is "ready" or "failed".
+
+const page = document.getElementById('page'), state = document.documentElement.dataset;
+state.errors = '0';
+function failed(where, error) {
+  state.errors = String(Number(state.errors) + 1);
+  state.lastError = where + ': ' + error;
+}
+addEventListener('error', event => failed('page', event.message));
+
+function tile(what, value, more, kind = '') {
+  return element('div', {class: 'tile'}, element('div', {class: 'what'}, what), element('div', {class: 'value ' + kind}, value), element('div', {class: 'more'}, more));
+}
+const stops = {trials: 'stopped at its number of trials', seconds: 'stopped at its time', patience: 'stopped: no more gain', chance: 'stopped: hardly anything better is left',
+  exhausted: 'everything was tried', interrupted: 'interrupted'};
+
+function head() {
+  const {best, work, references, time} = report;
+  const seconds_of = name => references.find(r => r.name === name)?.seconds;
+  page.append(element('header', {}, element('h1', {}, report.kernel || 'A tuning run'),
+    element('p', {class: 'problem'}, [report.problem, report.device].filter(Boolean).join('  ·  '))));
+  const tiles = element('div', {class: 'tiles'});
+  const timed = times.filter(is_number).length;
+  if (best) {
+    tiles.append(tile('best', format_time(best.seconds, 4), best.low && best.high ? '95 %: ' + format_time(best.low, 4) + ' to ' + format_time(best.high, 4) : ''));
+    const before = seconds_of('default'), bound = seconds_of('bound'), known = seconds_of('known best');
+    if (before) tiles.append(tile('against the default', '× ' + digits(before / best.seconds, 3), 'default: ' + format_time(before, 4), before > best.seconds * 1.02 ? 'good' : ''));
+    if (known) tiles.append(tile('of the known best', format_percent(known / best.seconds), 'known best: ' + format_time(known, 4)));
+    if (bound) tiles.append(tile('of the roofline', format_percent(bound / best.seconds), 'bound: ' + format_time(bound, 4)));
+    if (work.flops && best.seconds) tiles.append(tile('arithmetic', format_count(work.flops / best.seconds, 'FLOP/s'), work.bytes ? format_count(work.bytes / best.seconds, 'B/s') + ' of memory, each byte once' : ''));
+  } else {
+    tiles.append(tile('best', 'none', 'no config worked', 'bad'));
+  }
+  const size = report.space.size;
+  tiles.append(tile('trials', String(trial_count), [trial_count - timed ? trial_count - timed + ' failed' : '',
+    size ? 'of ' + (report.space.exact ? '' : 'about ') + format_whole(size) + ' configs' : ''].filter(Boolean).join(', ')));
+  if (time.seconds > 0) tiles.append(tile('search', format_time(time.seconds), stops[report.stopped] ?? report.stopped));
+  page.append(tiles);
+  if (!best) return;
+  const copy = element('button', {type: 'button', onclick: () => navigator.clipboard?.writeText(best.config).then(() => (copy.textContent = 'copied'), () => {})}, 'copy');
+  page.append(element('div', {class: 'winner'}, knobs.map((k, i) => element('span', {class: 'chip mono'}, k.name + '=', element('b', {}, k.labels[best.point[i]] ?? '?'))), copy));
+}
+
+const sections = [
+  ['Best so far', progress_section, ''],
+  ['The top ten', top_section, ''],
+  ['Trials, any way round', explore_section, ''],
+  ['What each knob does', knob_section, ''],
+  ['Predicted and measured', prediction_section, ''],
+  ['Why this one', why_section, 'left'],
+  ['Failures', failure_section, 'right'],
+  ['Where the time went', time_section, 'right'],
+  ['The machine and the run', machine_section, 'right'],
+  ['', trials_section, ''],
+];
+
+try {
+  head();
+} catch (error) {
+  failed('head', error);
+}
+const cards = element('div', {class: 'cards'}), left = element('div', {class: 'column'}), right = element('div', {class: 'column'});
+const places = {'': cards, left, right};
+page.append(cards);
+const draws = [];
+let drawn_sections = 0;
+for (const [title, section, place] of sections) {
+  const card = element('section', {class: 'card'}, title ? element('h2', {}, title) : null);
+  if (places[place] !== cards && !left.isConnected) cards.append(left, right);
+  places[place].append(card);
+  try {
+    const draw = trial_count || section !== explore_section ? section(card) : null;
+    if (draw) draws.push([title, draw]);
+    ++drawn_sections;
+  } catch (error) {
+    failed(title, error);
+    card.append(element('p', {class: 'bad'}, 'This part could not be drawn: ' + error));
+  }
+}
+page.append(element('footer', {}, 'Kiln ' + report.version + ', `kiln tune`'));
+
+// Charts are drawn for the width they have.
+function draw_all() {
+  for (const [title, draw] of draws)
+    try {
+      const points = draw();
+      if (draw === draws[0][1] && points !== undefined) state.points = String(points);
+    } catch (error) {
+      failed(title, error);
+    }
+  state.sections = String(drawn_sections);
+  state.state = state.errors === '0' ? 'ready' : 'failed';
+}
+draw_all();
+let pending = 0, width = innerWidth;
+addEventListener('resize', () => {
+  if (width === innerWidth) return;
+  width = innerWidth;
+  cancelAnimationFrame(pending);
+  pending = requestAnimationFrame(draw_all);
+});

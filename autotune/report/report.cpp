@@ -1,0 +1,81 @@
+// Puts the page together, and writes reports to files.
+#include <kiln/autotune/report/report.h>
+
+#include <kiln/autotune/report/page.h>
+#include <kiln/autotune/report/page_data.h>
+#include <kiln/autotune/report/text.h>
+#include <kiln/jit/cli/text.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace kiln::tune {
+
+namespace {
+
+// Replaces {{name}} where it stands once, so that no value is searched for others' names.
+std::string filled(std::string_view page,
+                   std::initializer_list<std::pair<std::string_view, std::string>> values) {
+  std::string out;
+  while (!page.empty()) {
+    const std::size_t open = page.find("{{");
+    out += page.substr(0, open);
+    if (open == std::string_view::npos) break;
+    const std::size_t close = page.find("}}", open);
+    const std::string_view name = page.substr(open + 2, close - open - 2);
+    for (const auto& [known, value] : values)
+      if (known == name) out += value;
+    page.remove_prefix(close + 2);
+  }
+  return out;
+}
+
+// What a reader without scripts sees.
+std::string summary(const ReportData& data) {
+  const SearchResult& s = data.search;
+  std::string text = std::to_string(s.trials.size()) + " trials in " + cli::time_text(s.seconds) + ". ";
+  if (!s.best) return text + "No config worked.";
+  return text + "Best: " + point_text(data.knobs, *s.best) + ", " + cli::time_text(s.best_result.seconds) +
+         " a launch, with 95 % confidence from " + cli::time_text(s.best_result.low) + " to " +
+         cli::time_text(s.best_result.high) + ".";
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const auto fail = [&](const std::string& at) {
+    const std::string why = std::strerror(errno);
+    if (at != path) ::unlink(at.c_str());
+    throw UserError("the report " + path + " cannot be written: " + why);
+  };
+  std::error_code ignored;
+  // What is no file, a pipe or a terminal, is written to as it is.
+  const bool direct =
+      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  const std::string at = direct ? path : path + ".new-" + std::to_string(::getpid());
+  std::FILE* file = std::fopen(at.c_str(), "wb");
+  if (!file) fail(path);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !written) fail(at);
+  if (!direct && std::rename(at.c_str(), path.c_str()) != 0) fail(at);
+}
+
+} // namespace
+
+std::string report_html(const ReportData& data) {
+  return filled(page_html, {{"title", html_text(data.kernel + " " + data.problem)},
+                            {"summary", html_text(summary(data))},
+                            {"style", page_css},
+                            {"data", script_json(page_data(data))},
+                            {"script", page_js}});
+}
+
+std::string report_html(const Tuning& tuning) { return report_html(report_data(tuning)); }
+
+void write_report(const ReportData& data, const std::string& path) {
+  write_file(path, path.ends_with(".csv") ? trials_csv(data) : report_html(data));
+}
+
+} // namespace kiln::tune
