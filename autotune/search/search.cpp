@@ -36,7 +36,8 @@ void confirm(SearchResult& result, Measurer& measurer, int finalists) {
     for (std::size_t i = first; i < std::min(ok.size(), first + step); ++i)
       points.push_back(ok[i]->point);
     const std::vector<Measurement> again = measurer.confirm(points);
-    internal_check(again.size() == points.size(), "a measurer answered for another number of points");
+    internal_check(again.size() <= points.size(), "a measurer answered for another number of points");
+    if (again.size() < points.size()) return; // interrupted: the trials decide
     result.finalists.insert(result.finalists.end(), points.begin(), points.end());
     result.confirmed.insert(result.confirmed.end(), again.begin(), again.end());
     for (std::size_t i = 0; i < points.size(); ++i)
@@ -94,7 +95,9 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       points.push_back(p.point);
     const std::vector<Measurement> measured =
         timed(result.measure_seconds, [&] { return measurer.measure(points); });
-    internal_check(measured.size() == points.size(), "a measurer answered for another number of points");
+    internal_check(measured.size() <= points.size(), "a measurer answered for another number of points");
+    const bool interrupted = measured.size() < points.size();
+    points.resize(measured.size());
     const std::size_t first = result.trials.size();
     for (std::size_t i = 0; i < points.size(); ++i) {
       result.trials.push_back({std::move(points[i]), measured[i], std::move(proposals[i].source),
@@ -117,7 +120,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     });
     result.seconds = since(start);
 
-    if (progress && !progress(result))
+    if ((progress && !progress(result)) || interrupted)
       result.stopped_by = "interrupted";
     else if (std::all_of(measured.begin(), measured.end(),
                          [](const Measurement& m) { return m.status == Status::device_lost; }))

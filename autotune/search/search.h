@@ -8,9 +8,10 @@ namespace kiln::tune {
 class Measurer {
 public:
   virtual ~Measurer() = default;
-  // One for each point, in order. Never throws for what a point does wrong.
+  // One for each point, in order. Never throws for what a point does wrong. Fewer where it was interrupted:
+  // those of the first points.
   virtual std::vector<Measurement> measure(std::span<const Point> points) = 0;
-  // The finalists again, interleaved and more exactly.
+  // The finalists again, interleaved and more exactly. None where it was interrupted.
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
 };
 

@@ -15,7 +15,7 @@ namespace {
 template <class T> std::vector<const T*> sorted(const detail::Registered<T>* first) {
   std::vector<const T*> all;
   for (auto* link = first; link; link = link->next)
-    all.push_back(&link->item);
+    if (*link->item.summary) all.push_back(&link->item);
   std::stable_sort(all.begin(), all.end(),
                    [](const T* a, const T* b) { return std::string_view(a->name) < b->name; });
   return all;

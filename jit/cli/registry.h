@@ -36,7 +36,7 @@ namespace cli {
 
 struct Command {
   const char* name;    // as typed: "tune"
-  const char* summary; // one line, for `kiln --help`
+  const char* summary; // one line, for `kiln --help`; empty: for Kiln itself to call, and not shown
   // argv[0] is the command's name. Returns the exit code: 0, 1 for a failure, 2 for wrong usage. A
   // kiln::Error that it throws is printed and gives 1.
   int (*run)(int argc, char** argv);
@@ -86,7 +86,7 @@ private:
   detail::Registered<RegisteredKernel> link_;
 };
 
-// All of them, sorted by name.
+// All that are shown, sorted by name.
 std::vector<const Command*> commands();
 std::vector<const RegisteredKernel*> kernels();
 const Command* find_command(std::string_view name);         // null if there is none

@@ -35,6 +35,7 @@ struct CompiledKernel {
   // On the CPU:
   std::shared_ptr<cpu::LoadedCode> code;
   std::int64_t scratch_bytes = 0; // per worker
+  std::int64_t code_bytes = 0;    // of the object files
   cpu::MacroTile macro;           // how programs are grouped
   // On a CUDA device:
   std::shared_ptr<const cuda::KernelCode> cuda;

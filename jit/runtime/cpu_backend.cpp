@@ -123,6 +123,9 @@ private:
     // Debuggers and profilers show this name: variants of a kernel differ in it.
     std::string config = c_.config.to_string();
     into.macro = cpu::macro_tile(*c_.lowered);
+    into.code_bytes = 0;
+    for (std::span<const char> object : objects)
+      into.code_bytes += static_cast<std::int64_t>(object.size());
     into.code = cpu::load_objects(objects, c_.lowered->name + (config.empty() ? "" : "[" + config + "]"));
   }
 

@@ -12,14 +12,28 @@ namespace kiln::detail {
 KernelCore::KernelCore(const Recipe& recipe, std::shared_ptr<const void> function, Location at)
     : name(intern(recipe.name)), where(at), location_(at), recipe_(recipe), function_(std::move(function)) {
   recipe_.name = name;
-  for (int i = 0; i < recipe.parameter_count; ++i) {
-    const ParameterInfo& info = recipe.parameters[i];
-    bool view = info.kind == ParameterInfo::Kind::View;
-    parameters_.push_back({info, words, view ? views_ : -1});
-    views_ += view;
-    raw_pointers_ |= info.kind == ParameterInfo::Kind::Pointer;
-    words += view ? 1 + 2 * info.rank : 1;
-  }
+  for (int i = 0; i < recipe.parameter_count; ++i)
+    add_parameter(recipe.parameters[i]);
+  check_views();
+}
+
+KernelCore::KernelCore(std::shared_ptr<const ir::Kernel> recorded,
+                       const std::vector<ParameterInfo>& parameters)
+    : name(intern(recorded->name)), recipe_{}, recorded_(std::move(recorded)) {
+  for (const ParameterInfo& info : parameters)
+    add_parameter(info);
+  check_views();
+}
+
+void KernelCore::add_parameter(const ParameterInfo& info) {
+  const bool view = info.kind == ParameterInfo::Kind::View;
+  parameters_.push_back({info, words, view ? views_ : -1});
+  views_ += view;
+  raw_pointers_ |= info.kind == ParameterInfo::Kind::Pointer;
+  words += view ? 1 + 2 * info.rank : 1;
+}
+
+void KernelCore::check_views() const {
   if (views_ > 32)
     throw UserError(where, "kernel \"" + std::string(name) + "\" has " + std::to_string(views_) +
                                " View parameters, and 32 is the limit; merge tensors or use raw::Ptr");
@@ -31,7 +45,7 @@ std::string KernelCore::title() const {
 }
 
 std::unique_ptr<ir::Kernel> KernelCore::record(const Config& config) const {
-  return record_recipe(recipe_, config, location_);
+  return recorded_ ? recorded_->clone() : record_recipe(recipe_, config, location_);
 }
 
 std::vector<LayoutClass> KernelCore::layouts_of(std::uint64_t bits) const {

@@ -16,6 +16,8 @@ namespace kiln::detail {
 class KernelCore {
 public:
   KernelCore(const Recipe& recipe, std::shared_ptr<const void> function, Location where);
+  // Of tile IR instead of a lambda; see ir_kernel.h.
+  KernelCore(std::shared_ptr<const ir::Kernel> recorded, const std::vector<ParameterInfo>& parameters);
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
@@ -67,6 +69,8 @@ private:
     bool is(const VariantKey& k) const { return k == VariantKey{config, layouts, device}; }
   };
 
+  void add_parameter(const ParameterInfo& info);
+  void check_views() const;
   const Variant& new_variant(const VariantKey& key);
   void check_each_memory(const std::uint64_t* words, Device device, SourceLocation site) const;
   void check_view(const Parameter& p, std::size_t index, const std::uint64_t* words,
@@ -79,6 +83,7 @@ private:
   Location location_;
   Recipe recipe_;
   std::shared_ptr<const void> function_;
+  std::shared_ptr<const ir::Kernel> recorded_; // instead of the recipe
   std::vector<Parameter> parameters_;
   int views_ = 0;
   bool raw_pointers_ = false; // among the parameters

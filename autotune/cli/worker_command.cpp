@@ -1,0 +1,35 @@
+// kiln tune-worker: for LiveMeasurer to start, and nobody else.
+#include <kiln/autotune/measure/worker.h>
+#include <kiln/jit/cli/registry.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <sys/socket.h>
+
+namespace kiln::cli {
+
+namespace {
+
+constexpr int worker_socket = 3;
+
+bool is_socket(int fd) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+int run_tune_worker(int argc, char** argv) {
+  if (argc != 3 || !is_socket(worker_socket)) {
+    std::fputs("kiln: tune-worker is started by the tuner alone; `kiln tune --help` tells how to tune\n",
+               stderr);
+    return 2;
+  }
+  return tune::run_worker(worker_socket, argv[2], std::atoi(argv[1]));
+}
+
+const CommandRegistration registration({"tune-worker", "", run_tune_worker});
+
+} // namespace
+
+} // namespace kiln::cli

@@ -1,0 +1,256 @@
+// Allocates, fills, guards and inspects arrays.
+#include <kiln/autotune/measure/arrays.h>
+
+#include <kiln/autotune/random.h>
+#include <kiln/dsl/error.h>
+#include <kiln/dsl/ir/semantics.h>
+#include <kiln/jit/runtime/copy.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <numbers>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace kiln::tune {
+
+namespace {
+
+constexpr unsigned char guard_byte = 0xC5;
+constexpr std::int64_t guard_bytes = 4096;
+constexpr std::int64_t alignment = 64;
+
+// Two of each dtype's bit patterns, that no sensible kernel writes.
+unsigned char poison_byte(DType t, Pattern pattern) {
+  if (t == DType::F8E4M3 || t == DType::F8E5M2) return pattern == Pattern::first ? 0xFF : 0x7F; // NaN
+  if (is_float(t)) return 0xFF;
+  return pattern == Pattern::first ? 0xA5 : 0x5A;
+}
+
+void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random) {
+  const std::int64_t size = size_of(t);
+  for (std::int64_t i = 0; i < count; ++i, to += size) {
+    if (!is_float(t)) {
+      const std::size_t n = t == DType::Bool ? 2 : 8;
+      ir::store_cell(t, to, ir::cell_of_integer(t, static_cast<std::int64_t>(random.below(n))));
+      continue;
+    }
+    // Twelve uniform numbers' sum is normal enough, and costs less than a logarithm; here four of 16 bits.
+    const std::uint64_t bits = random.bits();
+    const auto sum =
+        static_cast<double>((bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48));
+    const double value = (sum / 65536.0 - 2.0) * std::numbers::sqrt3;
+    if (t == DType::F32) {
+      const auto f = static_cast<float>(value);
+      std::memcpy(to, &f, sizeof f);
+    } else {
+      ir::store_cell(t, to, ir::cell_of_float(t, value));
+    }
+  }
+}
+
+void fill_range(unsigned char* to, std::int64_t count, DType t, const Fill& fill, Random& random) {
+  const auto n = static_cast<std::size_t>(std::max<std::int64_t>(0, fill.most - fill.least)) + 1;
+  for (std::int64_t i = 0; i < count; ++i, to += size_of(t)) {
+    const std::int64_t value = fill.least + static_cast<std::int64_t>(random.below(n));
+    ir::store_cell(t, to,
+                   is_float(t) ? ir::cell_of_float(t, static_cast<long double>(value))
+                               : ir::cell_of_integer(t, value));
+  }
+}
+
+bool all_guard(const unsigned char* bytes, std::int64_t count) {
+  return std::all_of(bytes, bytes + count, [](unsigned char b) { return b == guard_byte; });
+}
+
+} // namespace
+
+Array::Array(Device device, const Block& block, Surroundings surroundings)
+    : device_(device), bytes_(block.bytes) {
+  const std::int64_t offset = block.misalignment;
+  if (device.is_cpu() && surroundings == Surroundings::pages) {
+    const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+    // Its last byte is as near to the end of a page as its alignment lets it be.
+    const std::int64_t whole = (bytes_ + alignment + page) / page * page;
+    mapped_bytes_ = static_cast<std::size_t>(whole + 2 * page);
+    mapped_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped_ == MAP_FAILED) {
+      mapped_ = nullptr;
+      throw std::bad_alloc();
+    }
+    auto* first = static_cast<unsigned char*>(mapped_) + page;
+    if (mprotect(first, static_cast<std::size_t>(whole), PROT_READ | PROT_WRITE) != 0) {
+      munmap(mapped_, mapped_bytes_);
+      throw std::bad_alloc();
+    }
+    before_ = whole - bytes_;
+    const std::int64_t excess = ((before_ - offset) % alignment + alignment) % alignment;
+    before_ -= excess;
+    behind_ = excess;
+    data_ = first + before_;
+  } else if (device.is_cpu()) {
+    buffer_ = Buffer(device, offset + bytes_ + guard_bytes);
+    data_ = static_cast<unsigned char*>(buffer_.data()) + offset;
+    behind_ = guard_bytes;
+  } else if (device.is_emulated()) {
+    buffer_ = Buffer(device, offset + std::max<std::int64_t>(bytes_, 1));
+    data_ = static_cast<unsigned char*>(buffer_.data()) + offset;
+  } else {
+    buffer_ = Buffer(device, guard_bytes + offset + bytes_ + guard_bytes);
+    data_ = static_cast<unsigned char*>(buffer_.data()) + guard_bytes + offset;
+    before_ = behind_ = guard_bytes;
+  }
+  put_guards();
+}
+
+Array::Array(Array&& other) noexcept
+    : device_(other.device_), buffer_(std::move(other.buffer_)),
+      mapped_(std::exchange(other.mapped_, nullptr)), mapped_bytes_(other.mapped_bytes_), data_(other.data_),
+      bytes_(other.bytes_), before_(other.before_), behind_(other.behind_) {}
+
+Array::~Array() {
+  if (mapped_) munmap(mapped_, mapped_bytes_);
+}
+
+void Array::put_guards() {
+  if (device_.is_cpu()) {
+    std::memset(data_ - before_, guard_byte, static_cast<std::size_t>(before_));
+    std::memset(data_ + bytes_, guard_byte, static_cast<std::size_t>(behind_));
+    return;
+  }
+  Stream& stream = Stream::default_stream(device_);
+  if (before_) fill_bytes(stream, data_ - before_, guard_byte, before_);
+  if (behind_) fill_bytes(stream, data_ + bytes_, guard_byte, behind_);
+  stream.synchronize();
+}
+
+void Array::upload(Stream& stream, const unsigned char* from) const {
+  if (bytes_ == 0) return;
+  if (device_.is_cpu()) {
+    std::memcpy(data_, from, static_cast<std::size_t>(bytes_));
+    return;
+  }
+  copy(stream, data_, from, bytes_);
+  stream.synchronize();
+}
+
+void Array::download(Stream& stream, unsigned char* to) const {
+  if (bytes_ == 0) return;
+  if (device_.is_cpu()) {
+    std::memcpy(to, data_, static_cast<std::size_t>(bytes_));
+    return;
+  }
+  copy(stream, to, data_, bytes_);
+  stream.synchronize();
+}
+
+bool Array::intact(Stream& stream) const {
+  if (device_.is_cpu()) return all_guard(data_ - before_, before_) && all_guard(data_ + bytes_, behind_);
+  std::vector<unsigned char> around(static_cast<std::size_t>(before_ + behind_));
+  if (before_) copy(stream, around.data(), data_ - before_, before_);
+  if (behind_) copy(stream, around.data() + before_, data_ + bytes_, behind_);
+  stream.synchronize();
+  return all_guard(around.data(), before_ + behind_);
+}
+
+// --- Contents ----------------------------------------------------------------------------------------------
+
+std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
+  // Four lanes, so that it runs at the speed of memory; a change of one bit always shows.
+  std::uint64_t lanes[4] = {1, 2, 3, 4};
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32)
+    for (int lane = 0; lane < 4; ++lane) {
+      std::uint64_t word;
+      std::memcpy(&word, bytes + i + 8 * lane, 8);
+      lanes[lane] = (lanes[lane] ^ word) * 0x9E3779B97F4A7C15u;
+      lanes[lane] ^= lanes[lane] >> 29;
+    }
+  for (; i < count; ++i)
+    lanes[0] = (lanes[0] ^ bytes[i]) * 0x9E3779B97F4A7C15u;
+  std::uint64_t all = count;
+  for (std::uint64_t lane : lanes)
+    all = (all ^ lane) * 0xBF58476D1CE4E5B9u;
+  return all;
+}
+
+Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed) {
+  Contents contents;
+  for (const Block& block : plan.blocks)
+    contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& a = arguments[i];
+    const MemoryPlan::Place& place = plan.places[i];
+    if (place.block < 0 || !plan.blocks[static_cast<std::size_t>(place.block)].read) continue;
+    unsigned char* to = contents.blocks[static_cast<std::size_t>(place.block)].data() + place.begin;
+    Random random(seed + 0x1000 * (i + 1));
+    const std::int64_t count = place.bytes / size_of(a.dtype);
+    switch (a.fill.kind) {
+    case Fill::Kind::random: fill_random(to, count, a.dtype, random); break;
+    case Fill::Kind::range: fill_range(to, count, a.dtype, a.fill, random); break;
+    case Fill::Kind::bytes:
+      if (a.fill.bytes.size() != static_cast<std::size_t>(place.bytes))
+        throw UserError("argument " + std::to_string(i + 1) + " of the measured launch has " +
+                        std::to_string(place.bytes) + " bytes, and " + std::to_string(a.fill.bytes.size()) +
+                        " are given for it");
+      if (!a.fill.bytes.empty()) std::memcpy(to, a.fill.bytes.data(), a.fill.bytes.size());
+      break;
+    }
+  }
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+    contents.hashes.push_back(hash_of(contents.blocks[i].data(), contents.blocks[i].size()));
+  return contents;
+}
+
+void poison(std::vector<unsigned char>& bytes, DType dtype, Pattern pattern) {
+  std::fill(bytes.begin(), bytes.end(), poison_byte(dtype, pattern));
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  // Other NaNs: the sign bit is cleared (little endian: the last byte of an element).
+  if (is_float(dtype) && size > 1 && pattern == Pattern::second)
+    for (std::size_t i = size - 1; i < bytes.size(); i += size)
+      bytes[i] = 0x7F;
+}
+
+std::uint64_t Array::hash(Stream& stream) const {
+  if (device_.is_cpu()) return hash_of(data_, static_cast<std::size_t>(bytes_));
+  std::vector<unsigned char> now(static_cast<std::size_t>(bytes_));
+  download(stream, now.data());
+  return hash_of(now.data(), now.size());
+}
+
+ArraySet::ArraySet(Device device, const MemoryPlan& plan, const std::vector<Argument>& arguments,
+                   Surroundings surroundings)
+    : plan_(plan) {
+  std::vector<std::uint64_t> addresses;
+  for (const Block& block : plan.blocks) {
+    arrays_.emplace_back(device, block, surroundings);
+    addresses.push_back(arrays_.back().address());
+    restorable_ |= block.written && block.read;
+  }
+  words_ = plan.words(arguments, addresses);
+}
+
+void ArraySet::upload_inputs(Stream& stream, const Contents& contents) {
+  for (std::size_t i = 0; i < arrays_.size(); ++i)
+    if (plan_.blocks[i].read) arrays_[i].upload(stream, contents.blocks[i].data());
+}
+
+void ArraySet::restore(Stream& stream, const Contents& contents) {
+  for (std::size_t i = 0; i < arrays_.size(); ++i)
+    if (plan_.blocks[i].read && plan_.blocks[i].written) arrays_[i].upload(stream, contents.blocks[i].data());
+}
+
+std::string ArraySet::damage(Stream& stream, const Contents& contents) const {
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const std::string what = "array " + std::to_string(i + 1) + " of " + std::to_string(arrays_.size());
+    if (!arrays_[i].intact(stream)) return "it wrote outside of " + what;
+    if (plan_.blocks[i].written || arrays_[i].bytes() == 0) continue;
+    if (arrays_[i].hash(stream) != contents.hashes[i]) return "it changed its input, " + what;
+  }
+  return {};
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,183 @@
+// Lays out arguments in blocks, and reads from the IR what happens to each.
+#include <kiln/autotune/measure/memory_plan.h>
+
+#include <kiln/dsl/error.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace kiln::tune {
+
+namespace {
+
+using ir::Opcode;
+
+struct Range { // of an argument's bytes, from where its pointer points
+  std::int64_t low = 0, high = 0;
+};
+
+[[noreturn]] void refuse(std::size_t index, const std::string& what) {
+  throw UserError("argument " + std::to_string(index + 1) + " of the measured launch " + what);
+}
+
+Range range_of(const Argument& a, std::size_t index) {
+  if (a.kind == Argument::Kind::pointer) return {0, a.bytes};
+  if (a.kind == Argument::Kind::scalar) return {};
+  const std::int64_t size = size_of(a.dtype);
+  if (a.extents.size() != a.strides.size()) refuse(index, "has not one stride for each extent");
+  std::int64_t low = 0, high = 0;
+  for (std::size_t i = 0; i < a.extents.size(); ++i) {
+    if (a.extents[i] < 0) refuse(index, "has a negative extent");
+    if (a.extents[i] == 0) return {};
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(a.extents[i] - 1, a.strides[i], &reach) ||
+        __builtin_add_overflow(reach, reach < 0 ? low : high, reach < 0 ? &low : &high))
+      refuse(index, "reaches past 64-bit offsets");
+  }
+  Range bytes;
+  if (__builtin_mul_overflow(low, size, &bytes.low) || __builtin_mul_overflow(high + 1, size, &bytes.high))
+    refuse(index, "reaches past 64-bit offsets");
+  return bytes;
+}
+
+void check_parameter(const Argument& a, const ir::Type& type, std::size_t index) {
+  using Kind = Argument::Kind;
+  const Kind wanted = type.is_view() ? Kind::view : type.pointer ? Kind::pointer : Kind::scalar;
+  if (a.kind != wanted || a.dtype != type.dtype)
+    refuse(index, "is not what the kernel takes there: " + type.to_string());
+  if (wanted == Kind::view && a.extents.size() != static_cast<std::size_t>(type.view_rank))
+    refuse(index,
+           "has " + std::to_string(a.extents.size()) + " extents, and the kernel takes " + type.to_string());
+  if (wanted == Kind::pointer && a.bytes <= 0) refuse(index, "is a pointer to no bytes");
+}
+
+// Which parameters the kernel may read through.
+std::vector<bool> read_parameters(const ir::Kernel& kernel) {
+  const auto& parameters = kernel.body.args;
+  std::vector<bool> read(parameters.size());
+  bool pointers = false; // something reads through pointers, whosever they are
+  std::vector<bool> pointed(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    pointed[i] = parameters[i]->type.pointer;
+  ir::walk(kernel.body, [&](const ir::Op& op) {
+    pointers |= op.is(Opcode::Load) || op.is(Opcode::AtomicRmw) || op.is(Opcode::AtomicCas);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (op.operands.empty() || op.operands[0] != parameters[i].get()) continue;
+      if (op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather)) read[i] = true;
+      if (op.is(Opcode::ViewPtrs)) pointed[i] = true;
+    }
+  });
+  for (std::size_t i = 0; i < read.size(); ++i)
+    read[i] = read[i] || (pointers && pointed[i]);
+  return read;
+}
+
+double coarseness(DType t) {
+  switch (t) {
+  case DType::F64: return 1e-11;
+  case DType::F32: return 2e-5;
+  case DType::F16: return 4e-3;
+  case DType::BF16: return 2e-2;
+  case DType::F8E4M3: return 1e-1;
+  case DType::F8E5M2: return 2e-1;
+  default: return 0;
+  }
+}
+
+} // namespace
+
+std::int64_t MemoryPlan::bytes() const {
+  std::int64_t total = 0;
+  for (const Block& b : blocks)
+    total += b.bytes;
+  return total;
+}
+
+std::vector<std::uint64_t> MemoryPlan::words(const std::vector<Argument>& arguments,
+                                             const std::vector<std::uint64_t>& addresses) const {
+  std::vector<std::uint64_t> all;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& a = arguments[i];
+    if (places[i].block < 0) {
+      all.push_back(a.word);
+      continue;
+    }
+    all.push_back(addresses[static_cast<std::size_t>(places[i].block)] +
+                  static_cast<std::uint64_t>(places[i].data));
+    for (std::int64_t extent : a.extents)
+      all.push_back(static_cast<std::uint64_t>(extent));
+    for (std::int64_t stride : a.strides)
+      all.push_back(static_cast<std::uint64_t>(stride));
+  }
+  return all;
+}
+
+MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel& kernel) {
+  const auto& parameters = kernel.body.args;
+  if (arguments.size() != parameters.size())
+    throw UserError("the measured launch has " + std::to_string(arguments.size()) +
+                    " arguments, and kernel \"" + kernel.name + "\" takes " +
+                    std::to_string(parameters.size()));
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    check_parameter(arguments[i], parameters[i]->type, i);
+    ranges.push_back(range_of(arguments[i], i));
+  }
+  // By address: those that overlap the ones before are put into their block. Those without an address, and
+  // empty ones, have a block of their own.
+  std::vector<std::size_t> order(arguments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto lowest = [&](std::size_t i) {
+    return arguments[i].address + static_cast<std::uint64_t>(ranges[i].low);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool placed_a = arguments[a].address != 0, placed_b = arguments[b].address != 0;
+    return placed_a != placed_b ? placed_a : placed_a && lowest(a) < lowest(b);
+  });
+  const std::vector<bool> read = read_parameters(kernel);
+  MemoryPlan plan;
+  plan.places.resize(arguments.size());
+  std::uint64_t base = 0, end = 0; // of the block that is open, in the application
+  for (std::size_t i : order) {
+    const Argument& a = arguments[i];
+    if (a.kind == Argument::Kind::scalar) continue;
+    const std::int64_t bytes = ranges[i].high - ranges[i].low;
+    const bool placed = a.address != 0 && bytes > 0;
+    if (!placed || plan.blocks.empty() || lowest(i) >= end) {
+      base = placed ? lowest(i) : 0;
+      end = 0;
+      plan.blocks.push_back(
+          {.bytes = 0, .misalignment = static_cast<std::int64_t>(base % 64), .dtype = a.dtype});
+    }
+    Block& block = plan.blocks.back();
+    MemoryPlan::Place& place = plan.places[i];
+    place.block = static_cast<int>(plan.blocks.size()) - 1;
+    place.begin = placed ? static_cast<std::int64_t>(lowest(i) - base) : 0;
+    place.data = place.begin - ranges[i].low;
+    place.bytes = bytes;
+    block.bytes = std::max(block.bytes, place.begin + bytes);
+    if (placed) end = std::max(end, base + static_cast<std::uint64_t>(place.begin + bytes));
+    if (!a.readonly && !block.written) block.dtype = a.dtype;
+    block.written |= !a.readonly;
+    block.read |= a.readonly || read[i] || a.fill.kind != Fill::Kind::random;
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 46;
+  for (const Block& b : plan.blocks)
+    if (b.bytes > most)
+      throw UserError("the measured launch has an array of " + std::to_string(b.bytes) + " bytes");
+  return plan;
+}
+
+double tolerance_of(const ir::Kernel& kernel, DType output) {
+  if (!is_float(output)) return 0;
+  double coarsest = coarseness(output);
+  ir::walk(kernel.body, [&](const ir::Op& op) {
+    if (op.is(Opcode::Cast) && op.num_results() == 1)
+      coarsest = std::max(coarsest, coarseness(op.result()->type.dtype));
+    if (op.is(Opcode::Dot) && op.text("precision") == "tf32") coarsest = std::max(coarsest, 4e-3);
+    if (op.is(Opcode::Dot) && op.text("precision") == "bf16x3") coarsest = std::max(coarsest, 1e-4);
+  });
+  return coarsest;
+}
+
+} // namespace kiln::tune

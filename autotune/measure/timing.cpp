@@ -1,0 +1,217 @@
+// Samples, on the host's clock or the device's.
+#include <kiln/autotune/measure/timing.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/copy.h>
+#include <kiln/jit/runtime/event.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include <sys/resource.h>
+
+namespace kiln::tune {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+long involuntary_switches() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
+constexpr std::int64_t most_rotated = std::int64_t{512} << 20; // bytes of all sets
+constexpr int most_sets = 64;
+constexpr double clock_seconds = 50e-6; // a sample is at least as long, so that the clock's own cost is 0.1 %
+constexpr double graph_seconds = 50e-6; // kernels that are shorter are launched by a graph
+constexpr int most_launches = 1000;     // of one sample
+constexpr int screening = 3;            // samples
+constexpr int most_samples = 300;
+constexpr double narrow = 0.005; // half the width of an interval that is sure enough, of its median
+
+std::int64_t cache_bytes(Device device) {
+  const DeviceProperties& p = device.properties();
+  const std::int64_t last = std::max({p.l2_bytes, p.l3_bytes, std::int64_t{4} << 20});
+  return std::min(last, most_rotated / 2);
+}
+
+} // namespace
+
+int sets_for(const TimingPlan& plan, Device device, std::int64_t bytes_of_set) {
+  if (!plan.cold || device.is_emulated() || bytes_of_set <= 0) return 1;
+  const std::int64_t wanted = (2 * cache_bytes(device) + bytes_of_set - 1) / bytes_of_set + 1;
+  const std::int64_t room = std::max<std::int64_t>(1, most_rotated / bytes_of_set);
+  return static_cast<int>(std::clamp<std::int64_t>(std::min(wanted, room), 1, most_sets));
+}
+
+Timer::Timer(Stream& stream, std::vector<ArraySet>& sets, const Contents& contents, const TimingPlan& plan)
+    : stream_(stream), sets_(sets), contents_(contents), plan_(plan) {
+  const Device device = stream.device();
+  if (!plan.cold || device.is_emulated()) return;
+  std::int64_t bytes = 0;
+  for (ArraySet& set : sets)
+    for (const Array& array : set.arrays())
+      bytes += array.bytes();
+  if (bytes < 2 * cache_bytes(device)) flushed_.emplace(device, 2 * cache_bytes(device));
+}
+
+void Timer::flush_caches() {
+  if (!flushed_) return;
+  fill_bytes(stream_, flushed_->data(), 1, flushed_->size());
+  stream_.synchronize();
+}
+
+void Timer::launch(const Candidate& c) {
+  ArraySet& set = sets_[next_set_];
+  next_set_ = (next_set_ + 1) % sets_.size();
+  c.kernel->launch(stream_, c.config, c.grid ? &*c.grid : nullptr, set.words());
+}
+
+double Timer::on_host(const Candidate& c, int launches) {
+  const auto begin = Clock::now();
+  for (int i = 0; i < launches; ++i)
+    launch(c);
+  stream_.synchronize();
+  return seconds_since(begin) / launches;
+}
+
+cuda::Graph& Timer::graph_of(const Candidate& c, int launches) {
+  for (CapturedGraph& known : graphs_)
+    if (known.kernel == c.kernel && known.config == c.config && known.launches == launches)
+      return known.graph;
+  cuda::GraphCapture capture(stream_);
+  for (int i = 0; i < launches; ++i)
+    launch(c);
+  graphs_.push_back({c.kernel, c.config, launches, capture.end()});
+  graphs_.back().graph.launch(stream_); // the first launch of a graph uploads it
+  stream_.synchronize();
+  return graphs_.back().graph;
+}
+
+double Timer::on_cuda(const Candidate& c, int launches) {
+  // Short ones by a graph: the host could not launch them as fast as they run.
+  cuda::Graph* graph = launches > 1 ? &graph_of(c, launches) : nullptr;
+  Event begin, end;
+  begin.record(stream_);
+  if (graph)
+    graph->launch(stream_);
+  else
+    launch(c);
+  end.record(stream_);
+  stream_.synchronize();
+  return end.elapsed_ms(begin) * 1e-3 / launches;
+}
+
+Timer::Sample Timer::sample(const Candidate& c, int launches) {
+  // What a launch changes of its own input is given back; otherwise values may leave the range of numbers.
+  for (ArraySet& set : sets_)
+    if (set.restorable()) set.restore(stream_, contents_);
+  flush_caches();
+  const long before = involuntary_switches();
+  Sample s;
+  s.seconds = stream_.device().kind() == DeviceKind::Cuda ? on_cuda(c, launches) : on_host(c, launches);
+  if (plan_.noise > 0 && noise_.uniform() < plan_.noise) s.seconds *= 4;
+  s.disturbed = stream_.device().is_cpu() && involuntary_switches() != before;
+  return s;
+}
+
+int Timer::launches_of_sample(const Candidate& c) {
+  if (stream_.device().is_emulated()) return 1;
+  double& once = warm_up_seconds_;
+  once = on_host(c, 1);
+  if (stream_.device().is_cpu()) {
+    if (once < 10 * clock_seconds) once = std::min(once, on_host(c, 1));
+    if (flushed_) return 1;
+    return std::clamp(static_cast<int>(std::ceil(clock_seconds / std::max(once, 1e-9))), 1, most_launches);
+  }
+  once = std::min(once, on_cuda(c, 1));
+  if (once >= graph_seconds || flushed_) return 1;
+  return std::clamp(static_cast<int>(std::ceil(4 * graph_seconds / std::max(once, 1e-7))), 2, most_launches);
+}
+
+namespace {
+
+// What the samples of one candidate tell.
+struct Samples {
+  std::vector<double> seconds;
+  std::vector<bool> disturbed;
+
+  void add(const Timer::Sample& s) {
+    seconds.push_back(s.seconds);
+    disturbed.push_back(s.disturbed);
+  }
+  Timing timing(int launches) const {
+    const std::vector<double> calm = undisturbed(seconds, disturbed);
+    Timing t;
+    t.seconds = median_of(calm);
+    t.interval = median_interval(calm);
+    t.samples = static_cast<int>(seconds.size());
+    t.launches = launches * t.samples;
+    t.disturbed = static_cast<int>(std::count(disturbed.begin(), disturbed.end(), true));
+    return t;
+  }
+  double least() const { return *std::min_element(seconds.begin(), seconds.end()); }
+};
+
+bool decided(const Timing& t, double best) {
+  if (t.samples < 6) return false;
+  if (t.interval.high - t.interval.low <= 2 * narrow * t.seconds) return true;
+  return best > 0 && t.interval.low > best;
+}
+
+} // namespace
+
+Timing Timer::time(const Candidate& c, double best) {
+  const int launches = launches_of_sample(c);
+  Samples samples;
+  const auto begin = Clock::now();
+  for (int calm = 0; calm < screening && samples.seconds.size() < 3 * screening;) {
+    const Sample s = sample(c, launches);
+    samples.add(s);
+    calm += !s.disturbed;
+    // Of a long kernel that is far too slow, the launch before and this one say enough.
+    if (best > 0 && std::min(warm_up_seconds_, s.seconds) > std::max(4 * plan_.drop * best, 1e-3)) break;
+  }
+  if (best > 0 && samples.least() > plan_.drop * best) {
+    Timing t = samples.timing(launches);
+    t.dropped = true;
+    return t;
+  }
+  for (;;) {
+    const Timing t = samples.timing(launches);
+    const double spent = seconds_since(begin);
+    if (spent >= plan_.most_seconds || t.samples >= most_samples) return t;
+    if (spent >= plan_.least_seconds && decided(t, best)) return t;
+    samples.add(sample(c, launches));
+  }
+}
+
+std::vector<Timing> Timer::interleaved(const std::vector<Candidate>& candidates, double seconds) {
+  std::vector<int> launches;
+  for (const Candidate& c : candidates)
+    launches.push_back(launches_of_sample(c));
+  std::vector<Samples> samples(candidates.size());
+  const auto begin = Clock::now();
+  const double budget = seconds * static_cast<double>(candidates.size());
+  for (int round = 0; round < most_samples; ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const std::size_t which = round % 2 ? candidates.size() - 1 - i : i;
+      samples[which].add(sample(candidates[which], launches[which]));
+    }
+    if (round >= screening - 1 && seconds_since(begin) >= budget) break;
+  }
+  std::vector<Timing> timings;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    timings.push_back(samples[i].timing(launches[i]));
+  return timings;
+}
+
+} // namespace kiln::tune

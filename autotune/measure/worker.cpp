@@ -1,0 +1,201 @@
+// The loop of a worker, its limits, and how it notices that the tuner is gone.
+#include <kiln/autotune/measure/worker.h>
+
+#include <kiln/autotune/measure/trial_runner.h>
+#include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/version.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace kiln::tune {
+
+namespace {
+
+constexpr double answer_seconds = 60;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true; // shadow memory takes all addresses
+#else
+constexpr bool sanitized = false;
+#endif
+
+// --- The end of the tuner ----------------------------------------------------------------------------------
+
+std::atomic<int> tuner_id{0};
+
+// The parent's thread that started this process has ended; only if the whole process has, this one ends. The
+// watcher below does it first, if it can.
+void on_parent_signal(int) {
+  if (getppid() != tuner_id.load()) alarm(3);
+}
+
+// Only what a tuner made: see LiveMeasurer.
+void remove_folder(const std::filesystem::path& folder) {
+  if (!folder.filename().string().starts_with("kiln-tune-")) return;
+  std::error_code ignored;
+  for (int i = 0; i < 3 && std::filesystem::exists(folder, ignored); ++i) { // others may still write there
+    std::filesystem::remove_all(folder, ignored);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+[[noreturn]] void end_without_tuner(const std::filesystem::path& folder) {
+  remove_folder(folder);
+  kill(0, SIGKILL); // the group: what was started from here too
+  _exit(1);
+}
+
+// On a thread of its own, since the others may hang in a kernel.
+void watch(int socket, const std::filesystem::path& folder) {
+  for (;;) {
+    pollfd closed{socket, POLLRDHUP, 0};
+    if (poll(&closed, 1, -1) > 0 && closed.revents) end_without_tuner(folder);
+  }
+}
+
+// --- Limits ------------------------------------------------------------------------------------------------
+
+std::uint64_t address_space() {
+  std::ifstream in("/proc/self/statm");
+  std::uint64_t pages = 0;
+  in >> pages;
+  return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void limit(int resource, std::uint64_t most) {
+  rlimit now{};
+  if (getrlimit(static_cast<__rlimit_resource>(resource), &now) != 0) return;
+  now.rlim_cur = std::min<rlim_t>(most, now.rlim_max);
+  setrlimit(static_cast<__rlimit_resource>(resource), &now);
+}
+
+// What a candidate may take: the tuner's deadline comes first, and this if the tuner cannot keep it.
+void limit_trial(const Situation& situation, double seconds) {
+  constexpr std::uint64_t room = std::uint64_t{4} << 30;
+  const bool cuda = situation.device.kind() == DeviceKind::Cuda; // whose driver reserves addresses
+  if (!cuda && !sanitized) limit(RLIMIT_AS, address_space() + room);
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto threads = static_cast<double>(std::max(1, Device::cpu().properties().num_threads));
+  limit(RLIMIT_CPU, static_cast<std::uint64_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 10 +
+                        static_cast<std::uint64_t>(4 * seconds * threads));
+}
+
+// The thread that launches stays where it is; the pool's others are pinned already.
+void pin_here() {
+  if (thread_budget().limited_by_quota) return;
+  const int cpu = sched_getcpu();
+  if (cpu < 0) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+// --- The loop ----------------------------------------------------------------------------------------------
+
+class Worker {
+public:
+  explicit Worker(int socket) : socket_(socket) {}
+
+  void serve() {
+    send({{"hello", version()}, {"code", code_generation_version}, {"llvm", llvm_version()}});
+    while (auto request = receive_message(socket_))
+      send(answer(*request));
+  }
+
+private:
+  void send(const Message& message) {
+    if (!send_message(socket_, message, answer_seconds)) std::exit(1);
+  }
+
+  Message answer(const Message& request) {
+    try {
+      const auto what = request.at("do").get<std::string>();
+      if (what == "setup") return set_up(request);
+      limit_trial(situation_, request.value("seconds_allowed", 600.0));
+      if (what == "compile")
+        return on_candidate(request, [&](const LoadedCandidate& c) { return compile(c, situation_); });
+      if (what == "run")
+        return on_candidate(request, [&](const LoadedCandidate& c) {
+          return runner_->run(c, request.at("best"), [&] { send({{"stage", 0}}); });
+        });
+      if (what == "confirm") return confirm(request);
+      if (what == "interpret")
+        return {
+            {"checked", interpret_check(load_candidate(request.at("candidate"), situation_), situation_)}};
+      return {{"error", "a worker cannot \"" + what + "\""}};
+    } catch (const std::exception& e) {
+      return {{"error", e.what()}};
+    }
+  }
+
+  template <class F> Message on_candidate(const Message& request, const F& work) {
+    try {
+      return to_message(work(load_candidate(request.at("candidate"), situation_)));
+    } catch (...) { // of its text, or its config
+      return to_message(failure(Status::compile_error));
+    }
+  }
+
+  Message set_up(const Message& request) {
+    situation_ = {};
+    situation_.device = Device::parse(request.at("device").get<std::string>());
+    for (const Message& argument : request.at("arguments"))
+      situation_.arguments.push_back(argument_from(argument));
+    situation_.seed = request.at("seed");
+    situation_.tolerance = request.at("tolerance");
+    const Message& timing = request.at("timing");
+    situation_.timing = {.least_seconds = timing.at("least"),
+                         .most_seconds = timing.at("most"),
+                         .drop = timing.at("drop"),
+                         .cold = timing.at("cold")};
+    if (request.at("role") != "run") return {{"ready", true}};
+    if (request.value("fault", "") == "device") throw TargetError("an injected loss of the device");
+    runner_ = std::make_unique<TrialRunner>(situation_, load_candidate(request.at("reference"), situation_));
+    if (situation_.device.is_cpu()) pin_here();
+    return to_message(runner_->reference());
+  }
+
+  Message confirm(const Message& request) {
+    std::vector<LoadedCandidate> candidates;
+    for (const Message& c : request.at("candidates"))
+      candidates.push_back(load_candidate(c, situation_));
+    Message results = Message::array();
+    auto stage = [&](std::size_t number) { send({{"stage", number}}); };
+    for (const Measurement& m : runner_->confirm(candidates, request.at("seconds"), stage))
+      results.push_back(to_message(m));
+    return {{"results", std::move(results)}};
+  }
+
+  int socket_;
+  Situation situation_;
+  std::unique_ptr<TrialRunner> runner_;
+};
+
+} // namespace
+
+int run_worker(int socket, const char* folder, int parent) {
+  tuner_id = parent;
+  std::signal(SIGUSR1, on_parent_signal);
+  prctl(PR_SET_PDEATHSIG, SIGUSR1);
+  if (getppid() != parent) end_without_tuner(folder);
+  limit(RLIMIT_CORE, 0);
+  std::thread(watch, socket, std::filesystem::path(folder)).detach();
+  Worker(socket).serve();
+  end_without_tuner(folder);
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,143 @@
+// Describes launches.
+#include <kiln/autotune/measure/workload.h>
+
+#include <kiln/autotune/task.h>
+#include <kiln/dsl/error.h>
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/ir/semantics.h>
+#include <kiln/dsl/symbol.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kiln::tune {
+
+namespace {
+
+using detail::ParameterInfo;
+
+constexpr std::int64_t most_copied = std::int64_t{16} << 20;
+
+// The bytes of a view, where they are in order from its first element on.
+void copy_integers(Argument& a) {
+  std::int64_t low = 0, high = 0;
+  for (std::size_t i = 0; i < a.extents.size(); ++i) {
+    if (a.extents[i] <= 0) return;
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(a.extents[i] - 1, a.strides[i], &reach)) return;
+    (reach < 0 ? low : high) += reach;
+  }
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(high - low + 1, size_of(a.dtype), &bytes) || bytes > most_copied) return;
+  const auto* first = reinterpret_cast<const unsigned char*>(a.address) + low * size_of(a.dtype);
+  a.fill.kind = Fill::Kind::bytes;
+  a.fill.bytes.assign(first, first + bytes);
+}
+
+} // namespace
+
+std::vector<Argument> arguments_of(std::span<const ParameterInfo> parameters, const std::uint64_t* words,
+                                   std::span<const std::int64_t> pointer_bytes, Integers integers) {
+  std::vector<Argument> arguments;
+  std::size_t pointers = 0;
+  for (const ParameterInfo& p : parameters) {
+    Argument& a = arguments.emplace_back();
+    a.dtype = p.dtype;
+    a.readonly = p.readonly;
+    switch (p.kind) {
+    case ParameterInfo::Kind::Scalar:
+      a.kind = Argument::Kind::scalar;
+      a.word = *words++;
+      break;
+    case ParameterInfo::Kind::Pointer:
+      a.kind = Argument::Kind::pointer;
+      if (pointers == pointer_bytes.size())
+        throw UserError("argument " + std::to_string(arguments.size()) +
+                        " of the measured launch is a raw pointer; tell how many bytes are behind it");
+      a.bytes = pointer_bytes[pointers++];
+      a.address = *words++;
+      break;
+    case ParameterInfo::Kind::View: {
+      const auto rank = static_cast<std::size_t>(p.rank);
+      a.address = *words++;
+      a.extents.assign(words, words + rank);
+      a.strides.assign(words + rank, words + 2 * rank);
+      words += 2 * rank;
+      a.pinned = p.layout;
+      if (integers == Integers::copied && p.readonly && is_integer(p.dtype) && a.address) copy_integers(a);
+      break;
+    }
+    }
+  }
+  return arguments;
+}
+
+Argument tensor_argument(DType dtype, std::vector<std::int64_t> extents, bool readonly) {
+  Argument a;
+  a.dtype = dtype;
+  a.readonly = readonly;
+  a.strides.resize(extents.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = extents.size(); i-- > 0;) {
+    a.strides[i] = stride;
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(1, extents[i]), &stride))
+      throw UserError("a measured tensor has more elements than 64 bits count");
+  }
+  a.extents = std::move(extents);
+  return a;
+}
+
+Argument scalar_argument(DType dtype, double value) {
+  Argument a;
+  a.kind = Argument::Kind::scalar;
+  a.dtype = dtype;
+  a.word = is_float(dtype) ? ir::cell_of_float(dtype, value)
+                           : ir::cell_of_integer(dtype, static_cast<std::int64_t>(value));
+  const int bits = 8 * size_of(dtype);
+  if (bits < 64) a.word &= (std::uint64_t{1} << bits) - 1; // upper bytes are zero
+  return a;
+}
+
+Workload workload_of(const Task& task) {
+  Workload w;
+  w.ir = [record = task.record](const Config& config) { return ir::print(*record(config)); };
+  w.device = task.device;
+  if (task.grid) w.grid = [grid = *task.grid](const Config&) { return grid; };
+  const std::vector<Point> seeds = task.space.seeds();
+  Config any; // parameters are the same for every config
+  for (std::size_t i = 0; i < task.space.knobs().size(); ++i) {
+    const Knob& knob = task.space.knobs()[i];
+    if (knob.labels.empty()) any.set(intern(knob.name), knob.values[seeds.empty() ? 0 : seeds[0][i]]);
+  }
+  const std::shared_ptr<ir::Kernel> recorded = task.record(any);
+  const ir::ArgumentLayout layout = ir::ArgumentLayout::of(*recorded);
+  if (task.words.size() != static_cast<std::size_t>(layout.words))
+    throw UserError("kernel \"" + recorded->name + "\" takes " + std::to_string(layout.words) +
+                    " words of arguments, and the task has " + std::to_string(task.words.size()));
+  std::size_t view = 0;
+  for (std::size_t i = 0; i < recorded->body.args.size(); ++i) {
+    const ir::Type& type = recorded->body.args[i]->type;
+    const auto* words = task.words.data() + layout.first_word[i];
+    Argument& a = w.arguments.emplace_back();
+    a.dtype = type.dtype;
+    a.readonly = type.readonly;
+    if (type.is_view()) {
+      const auto rank = static_cast<std::size_t>(type.view_rank);
+      a.extents.assign(words + 1, words + 1 + rank);
+      a.strides.assign(words + 1 + rank, words + 1 + 2 * rank);
+      if (view < task.layouts.size()) a.pinned = static_cast<int>(task.layouts[view]);
+      ++view;
+    } else if (type.pointer) {
+      throw UserError(
+          "kernel \"" + recorded->name + "\": argument " + std::to_string(i + 1) +
+          " is a raw pointer, and nothing tells how much memory is behind it; tune a kernel of views");
+    } else {
+      a.kind = Argument::Kind::scalar;
+      a.word = *words;
+    }
+  }
+  return w;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,99 @@
+// What the tests of measuring share: kernels, their spaces, and what a process has open.
+#pragma once
+
+#include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/kiln.h>
+
+#include <catch2/catch.hpp>
+
+#include "test_seed.h"
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace kiln::test {
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BK);
+
+inline const auto& matmul() {
+  static const auto k =
+      kernel("measured_matmul", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+        auto [m, n] = program_tile(c, BM, BN);
+        c.tile(m, n).store(for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          return sum + dot(a.tile(m, k).load(), b.tile(k, n).load());
+        }));
+      });
+  return k;
+}
+
+// x = 2 x + 1, in place.
+inline const auto& update() {
+  static const auto k = kernel("measured_update", [](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    x.tile(i).store(x.tile(i).load() * 2 + 1);
+  });
+  return k;
+}
+
+template <class K> std::function<std::string(const Config&)> text_of(const K& k) {
+  return [&k](const Config& config) { return ir::print(*k.record(config)); };
+}
+
+inline tune::Workload matmul_workload(std::int64_t m, std::int64_t n, std::int64_t k,
+                                      Device device = Device::cpu()) {
+  tune::Workload w;
+  w.ir = text_of(matmul());
+  w.arguments = {tune::tensor_argument(DType::F32, {m, k}, true),
+                 tune::tensor_argument(DType::F32, {k, n}, true),
+                 tune::tensor_argument(DType::F32, {m, n}, false)};
+  w.device = device;
+  return w;
+}
+
+inline tune::Space matmul_space() {
+  tune::Space space;
+  space.pow2(BM, 8, 64).pow2(BN, 8, 64).pow2(BK, 8, 64).seed({{"BM", 32}, {"BN", 32}, {"BK", 32}});
+  return space;
+}
+
+// Quick, for problems that take microseconds.
+inline tune::MeasureOptions quick_options() {
+  tune::MeasureOptions o;
+  o.jobs = 2;
+  o.least_seconds = 0.005;
+  o.most_seconds = 0.05;
+  o.confirm_seconds = 0.05;
+  return o;
+}
+
+inline int open_descriptors() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+// Those of tuners, in the folder for temporary files.
+inline std::set<std::string> tuner_folders() {
+  std::set<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::temp_directory_path()))
+    if (entry.path().filename().string().starts_with("kiln-tune-")) found.insert(entry.path());
+  return found;
+}
+
+class Stopwatch {
+public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+} // namespace kiln::test

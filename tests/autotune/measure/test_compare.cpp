@@ -1,0 +1,103 @@
+// What counts as a right output.
+#include <kiln/autotune/measure/arrays.h>
+#include <kiln/autotune/measure/compare.h>
+
+#include <kiln/dsl/ir/semantics.h>
+
+#include <catch2/catch.hpp>
+
+#include "test_seed.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace kiln;
+using namespace kiln::tune;
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+Bytes floats(const std::vector<float>& values) {
+  Bytes bytes(values.size() * 4);
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+std::vector<float> random_values(std::size_t n) {
+  std::mt19937_64 random(test::fresh_seed());
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& v : values)
+    v = normal(random);
+  return values;
+}
+
+Bytes poison_of(std::size_t bytes, DType t, Pattern pattern) {
+  Bytes p(bytes);
+  poison(p, t, pattern);
+  return p;
+}
+
+} // namespace
+
+TEST_CASE("outputs within the tolerance are right, and others wrong, by norm and by element") {
+  std::vector<float> values = random_values(100'000);
+  values[77'777] = 0.1f;
+  const ReferenceOutput reference{DType::F32, floats(values), {}};
+  CHECK(compare(reference, floats(values), {}, 1e-5).kind == Verdict::Kind::right);
+  std::vector<float> close = values, apart = values, one = values;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    close[i] *= 1 + 5e-6f;
+    apart[i] *= 1 + 3e-5f;
+  }
+  one[77'777] += 3; // 1 % of the norm: the norm alone would let it pass
+  CHECK(compare(reference, floats(close), {}, 1e-5).kind == Verdict::Kind::right);
+  const Verdict v = compare(reference, floats(apart), {}, 1e-5);
+  CHECK(v.kind == Verdict::Kind::wrong);
+  CHECK_THAT(v.error, Catch::Contains("the relative error is 3"));
+  CHECK_THAT(compare(reference, floats(one), {}, 1.1e-2).error, Catch::StartsWith("element 77777 is "));
+}
+
+TEST_CASE("NaN, infinities and what is not written are told apart") {
+  const Bytes poisoned = poison_of(16, DType::F32, Pattern::first);
+  ReferenceOutput reference{DType::F32, floats({1, INFINITY, NAN, 0}), {false, false, false, true}};
+  std::memcpy(&reference.values[12], &poisoned[12], 4);
+  Bytes values = reference.values;
+  CHECK(compare(reference, values, poisoned, 1e-5).kind == Verdict::Kind::right);
+  auto with = [&](std::size_t i, float f) {
+    Bytes changed = values;
+    std::memcpy(&changed[4 * i], &f, 4);
+    return compare(reference, changed, poisoned, 1e-5);
+  };
+  CHECK(with(0, std::nanf("1")).kind == Verdict::Kind::not_a_number);
+  CHECK(with(1, -INFINITY).kind == Verdict::Kind::wrong);
+  CHECK(with(1, 3e38f).kind == Verdict::Kind::wrong);
+  CHECK(with(2, 5).kind == Verdict::Kind::wrong);
+  CHECK(with(3, 0).error == "element 3 is written, and the reference leaves it alone");
+  Bytes unwritten = values;
+  std::memcpy(unwritten.data(), poisoned.data(), 4);
+  const Verdict v = compare(reference, unwritten, poisoned, 1e-5);
+  CHECK(v.kind == Verdict::Kind::wrong);
+  CHECK(v.error == "element 0 is not written");
+}
+
+TEST_CASE("integers are compared exactly, and both poisons differ for every dtype") {
+  for (int t = 0; t < dtype_count; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    const auto size = static_cast<std::size_t>(size_of(dtype));
+    const Bytes first = poison_of(8 * size, dtype, Pattern::first),
+                second = poison_of(8 * size, dtype, Pattern::second);
+    INFO(name(dtype));
+    for (std::size_t i = 0; i < 8; ++i)
+      CHECK(std::memcmp(&first[i * size], &second[i * size], size) != 0);
+    if (!is_float(dtype)) continue;
+    CHECK(std::isnan(static_cast<double>(ir::float_of(dtype, ir::load_cell(dtype, first.data())))));
+    CHECK(std::isnan(static_cast<double>(ir::float_of(dtype, ir::load_cell(dtype, second.data())))));
+  }
+  ReferenceOutput reference{DType::I16, {1, 0, 2, 0, 3, 0}, {}};
+  CHECK(compare(reference, reference.values, {}, 0).kind == Verdict::Kind::right);
+  CHECK(compare(reference, Bytes{1, 0, 3, 0, 3, 0}, {}, 1).error ==
+        "element 1 is 3, and the reference has 2");
+}

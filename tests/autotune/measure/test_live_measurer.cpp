@@ -1,0 +1,175 @@
+// Measuring kernels in processes of their own, on the CPU and an emulated GPU.
+#include "measured.h"
+
+#include <csignal>
+#include <cstdlib>
+
+using namespace kiln;
+using namespace kiln::test;
+using namespace kiln::tune;
+
+namespace {
+
+std::vector<Point> points_of(BoundSpace& space, std::initializer_list<const char*> configs) {
+  std::vector<Point> points;
+  for (const char* text : configs)
+    points.push_back(*space.point(Config::parse(text)));
+  return points;
+}
+
+struct Env { // sets a variable while it lives
+  Env(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Env() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
+  const char* name_;
+  std::string old_;
+};
+
+} // namespace
+
+TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and nothing is left behind") {
+  const auto folders = tuner_folders();
+  const int descriptors = open_descriptors();
+  {
+    BoundSpace space(matmul_space(), {.sizes = {{"M", 100}, {"N", 130}, {"K", 70}}, .kind = "f32"},
+                     Device::cpu());
+    LiveMeasurer measurer(matmul_workload(100, 130, 70), space, Config::parse("BM=32,BN=32,BK=32"),
+                          quick_options());
+    measurer.start();
+    CHECK(measurer.fallback().ok());
+    CHECK(measurer.fallback().seconds > 0);
+    CHECK(measurer.checked() == "the whole problem");
+    const auto points = points_of(space, {"BM=32,BN=32,BK=32", "BM=8,BN=8,BK=8", "BM=64,BN=64,BK=64"});
+    const auto results = measurer.measure(points);
+    REQUIRE(results.size() == 3);
+    for (const Measurement& m : results) {
+      INFO(m.error);
+      REQUIRE(m.ok());
+      CHECK(m.seconds > 0);
+      CHECK(m.low <= m.seconds);
+      CHECK(m.seconds <= m.high);
+      CHECK(m.launches >= 3);
+      CHECK(m.relative > 0);
+      CHECK(m.compile_seconds > 0);
+      CHECK(m.run_seconds > 0);
+      CHECK(m.facts.at("code_bytes") > 0);
+      CHECK(m.facts.count("scratch_bytes") == 1);
+    }
+    const auto confirmed = measurer.confirm(points);
+    REQUIRE(confirmed.size() == 3);
+    for (const Measurement& m : confirmed)
+      CHECK(m.ok());
+    CHECK(measurer.totals().crashed == 0);
+  }
+  CHECK(open_descriptors() == descriptors);
+  CHECK(tuner_folders() == folders);
+}
+
+TEST_CASE("a kernel that updates in place is measured, and its output is checked") {
+  Space space;
+  space.pow2(BN, 1, 1024).seed({{"BN", 256}});
+  BoundSpace bound(space, {.sizes = {{"N", 5000}}, .kind = "f32"}, Device::cpu());
+  Workload w;
+  w.ir = text_of(update());
+  w.arguments = {tensor_argument(DType::F32, {5000}, false)};
+  LiveMeasurer measurer(w, bound, Config::parse("BN=256"), quick_options());
+  const auto results = measurer.measure(points_of(bound, {"BN=1", "BN=1024"}));
+  REQUIRE(results.size() == 2);
+  for (const Measurement& m : results) {
+    INFO(m.error);
+    CHECK(m.ok());
+  }
+  CHECK(results[0].seconds > 2 * results[1].seconds); // 1000 times as many programs
+  const auto confirmed = measurer.confirm(points_of(bound, {"BN=1", "BN=1024"}));
+  REQUIRE(confirmed.size() == 2);
+  CHECK(confirmed[0].seconds > 2 * confirmed[1].seconds);
+  CHECK(measurer.checked() == "the whole problem");
+}
+
+TEST_CASE("a config whose result is wrong, or that cannot be recorded, costs its trial alone") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
+                   Device::cpu());
+  const auto sums_less =
+      kernel("sums_less", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
+        auto [m, n] = program_tile(c, BM, BN);
+        c.tile(m, n).store(for_range(BK, a.cols() - 1, zeros<float>(BM, BN), [&](auto k, auto sum) {
+          return sum + dot(a.tile(m, k).load(), b.tile(k, n).load()) * 0.99f;
+        }));
+      });
+  Workload w = matmul_workload(64, 64, 64);
+  w.ir = [&](const Config& config) {
+    if (config.get("BM") == 8) throw UserError("no tiles of 8 rows");
+    return ir::print(config.get("BM") == 64 ? *sums_less.record(config) : *matmul().record(config));
+  };
+  LiveMeasurer measurer(w, space, Config::parse("BM=32,BN=32,BK=32"), quick_options());
+  const auto results =
+      measurer.measure(points_of(space, {"BM=8,BN=8,BK=8", "BM=64,BN=32,BK=32", "BM=16,BN=32,BK=32"}));
+  REQUIRE(results.size() == 3);
+  CHECK(results[0].status == Status::refused);
+  CHECK(results[0].error == "no tiles of 8 rows");
+  CHECK(results[1].status == Status::wrong_result);
+  CHECK_THAT(results[1].error, Catch::Contains("the reference has") || Catch::Contains("relative error"));
+  CHECK(results[2].ok());
+}
+
+TEST_CASE("a fallback that is not what the interpreter computes, or does not fit, is an error") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 32}, {"N", 32}, {"K", 32}}, .kind = "f32"},
+                   Device::cpu());
+  Workload w = matmul_workload(32, 32, 32);
+  SECTION("another dtype") {
+    w.arguments[1].dtype = DType::F64;
+    LiveMeasurer measurer(w, space, Config::parse("BM=32,BN=32,BK=32"), quick_options());
+    CHECK_THROWS_WITH(measurer.start(),
+                      Catch::Contains("argument 2") && Catch::Contains("view<const f32, 2"));
+  }
+  SECTION("a size that the kernel lacks") {
+    LiveMeasurer measurer(w, space, Config::parse("BM=32,BN=32"), quick_options());
+    CHECK_THROWS_WITH(measurer.start(), Catch::Contains("dimension BK has no size"));
+  }
+}
+
+TEST_CASE("a command that is not there, or of no use, is said to be") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 32}, {"N", 32}, {"K", 32}}, .kind = "f32"},
+                   Device::cpu());
+  LiveMeasurer measurer(matmul_workload(32, 32, 32), space, Config::parse("BM=32,BN=32,BK=32"),
+                        quick_options());
+  {
+    Env command("KILN_COMMAND", "/nowhere/kiln");
+    CHECK_THROWS_WITH(measurer.start(),
+                      Catch::StartsWith("KILN_COMMAND is /nowhere/kiln, which is no program"));
+  }
+  {
+    Env command("KILN_COMMAND", "/bin/false");
+    CHECK_THROWS_WITH(measurer.start(), Catch::Contains("/bin/false tune-worker does not start"));
+  }
+  measurer.start(); // and then it works
+  CHECK(measurer.fallback().ok());
+}
+
+TEST_CASE("an emulated GPU is measured as the CPU is") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 32}, {"N", 32}, {"K", 32}}, .kind = "f32"},
+                   Device::emulated("sm_80"));
+  LiveMeasurer measurer(matmul_workload(32, 32, 32, Device::emulated("sm_80")), space,
+                        Config::parse("BM=16,BN=16,BK=16"), quick_options());
+  const auto results = measurer.measure(points_of(space, {"BM=32,BN=32,BK=32", "BM=16,BN=32,BK=16"}));
+  REQUIRE(results.size() == 2);
+  for (const Measurement& m : results) {
+    INFO(m.error);
+    CHECK(m.ok());
+    CHECK(m.facts.count("shared_bytes") == 1);
+  }
+}
+
+TEST_CASE("cold arguments are measured too") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
+                   Device::cpu());
+  MeasureOptions options = quick_options();
+  options.cold_cache = true;
+  LiveMeasurer measurer(matmul_workload(64, 64, 64), space, Config::parse("BM=32,BN=32,BK=32"), options);
+  const auto results = measurer.measure(points_of(space, {"BM=64,BN=64,BK=64"}));
+  REQUIRE(results.size() == 1);
+  INFO(results[0].error);
+  CHECK(results[0].ok());
+}
