@@ -1,0 +1,94 @@
+// kiln doctor: what this machine has, what is wrong with it, and how to mend it.
+#include <kiln/autotune/cli/doctor.h>
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/registry.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace kiln::doctor {
+
+namespace {
+
+void add(Findings& findings, const std::string& topic, const std::function<Findings()>& check) {
+  try {
+    for (Finding& finding : check())
+      findings.push_back(std::move(finding));
+  } catch (const std::exception& error) {
+    findings.push_back({topic, Verdict::broken, error.what(), ""});
+  }
+}
+
+long count(const Findings& findings, Verdict verdict) {
+  return std::count_if(findings.begin(), findings.end(),
+                       [&](const Finding& f) { return f.verdict == verdict; });
+}
+
+void print_text(const Findings& findings) {
+  for (const Finding& f : findings) {
+    fmt::print("{:<8} {:<17} {}\n", name(f.verdict), f.topic, f.found);
+    if (!f.mend.empty()) fmt::print("{:<26} -> {}\n", "", f.mend);
+  }
+  const long broken = count(findings, Verdict::broken), warnings = count(findings, Verdict::warning);
+  if (broken + warnings == 0) return fmt::print("\nall is well\n");
+  fmt::print("\n{} broken, {} warning{}\n", broken, warnings, warnings == 1 ? "" : "s");
+}
+
+void print_json(const Findings& findings) {
+  auto checks = nlohmann::ordered_json::array();
+  for (const Finding& f : findings)
+    checks.push_back(
+        {{"topic", f.topic}, {"verdict", name(f.verdict)}, {"found", f.found}, {"mend", f.mend}});
+  const nlohmann::ordered_json json = {{"broken", count(findings, Verdict::broken)},
+                                       {"warnings", count(findings, Verdict::warning)},
+                                       {"checks", checks}};
+  // Paths and variables may hold any bytes.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+int run_doctor(int argc, char** argv) {
+  CLI::App app(
+      "Looks at this machine as Kiln sees it: what is wrong, and what to do about it. The exit code is 1 if "
+      "something is broken; warnings do not count.",
+      "kiln doctor");
+  bool json = false;
+  app.add_flag("--json", json, "print JSON");
+  if (auto code = cli::parse(app, argc, argv)) return *code;
+  const Findings findings = check_all();
+  json ? print_json(findings) : print_text(findings);
+  return count(findings, Verdict::broken) > 0;
+}
+
+const cli::CommandRegistration
+    registration({"doctor", "says what is wrong on this machine, and how to mend it", run_doctor});
+
+} // namespace
+
+const char* name(Verdict verdict) {
+  constexpr const char* names[] = {"ok", "warning", "broken"};
+  return names[static_cast<std::size_t>(verdict)];
+}
+
+Findings check_all() {
+  Findings findings;
+  add(findings, "environment", [] { return check_environment(variables_of_process()); });
+  add(findings, "cpu target", check_target);
+  if (findings.back().verdict != Verdict::broken) // else no kernel can be compiled, for the same reason
+    add(findings, "kernel on cpu", [] { return check_kernel(Device::cpu()); });
+  add(findings, "threads", check_threads);
+  add(findings, "governor", [] { return check_governor(); });
+  add(findings, "huge pages", [] { return check_huge_pages(); });
+  add(findings, "other load", [] { return check_load_now(); });
+  add(findings, "cuda", [] { return check_cuda(); });
+  for (int i = 0; i < Device::cuda_count(); ++i)
+    add(findings, fmt::format("kernel on cuda:{}", i), [&] { return check_kernel(Device::cuda(i)); });
+  add(findings, "ptxas", check_ptxas);
+  add(findings, "cache folder", check_cache);
+  add(findings, "tuner's folder", check_records);
+  return findings;
+}
+
+} // namespace kiln::doctor

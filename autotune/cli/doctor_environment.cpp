@@ -1,0 +1,113 @@
+// The variables that Kiln reads, and what is wrong with those that are set.
+#include <kiln/autotune/cli/doctor.h>
+
+#include <kiln/autotune/mode.h>
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cache/folder.h>
+#include <kiln/jit/cli/dispatch.h>
+#include <kiln/jit/runtime/options.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+extern char** environ;
+
+namespace kiln::doctor {
+
+namespace {
+
+constexpr std::array known_variables{
+    // jit/runtime/options.h
+    "KILN_DEBUG", "KILN_PERF", "KILN_KEEP", "KILN_KEEP_DIR", "KILN_LOG", "KILN_CACHE_DIR", "KILN_CACHE_LIMIT",
+    "KILN_NUM_THREADS", "KILN_COMPILE_POLICY", "KILN_CPU", "KILN_CUDA_LIBRARY", "KILN_EMULATE_CHECK",
+    "KILN_EMULATE_SEED", "KILN_EMULATE_THREADS", "KILN_PTXAS", "KILN_PTXAS_TIMEOUT",
+    // the tuner
+    "KILN_TUNE", "KILN_WISDOM", "KILN_COMMAND", "KILN_TUNING_SPACES",
+    // the C interface's users, and build.sh
+    "KILN_LIBRARY", "KILN_PYTHON", "KILN_BUILD_DIR", "KILN_JOBS"};
+// Those of tests, samples and benchmarks.
+constexpr std::array known_families{"KILN_TEST_", "KILN_SAMPLES_", "KILN_BENCH_"};
+
+const std::string* value_of(const Variables& variables, std::string_view name) {
+  for (const auto& [known, value] : variables)
+    if (known == name) return &value;
+  return nullptr;
+}
+
+// The options' own warnings. They end with what holds instead, which is all there is to say.
+void add_option_warnings(Findings& findings, const Variables& variables) {
+  auto lookup = [](const char* name, void* context) -> const char* {
+    const std::string* value = value_of(*static_cast<const Variables*>(context), name);
+    return value ? value->c_str() : nullptr;
+  };
+  const ParsedOptions parsed = parse_options(lookup, const_cast<Variables*>(&variables));
+  for (const std::string& warning : parsed.warnings) {
+    const std::size_t semicolon = warning.find("; ");
+    findings.push_back({"environment", Verdict::warning, warning.substr(0, semicolon),
+                        semicolon == std::string::npos ? "" : warning.substr(semicolon + 2)});
+  }
+}
+
+// Variables that other parts read, with their own parsers.
+void add_wrong_values(Findings& findings, const Variables& variables) {
+  const auto wrong = [&](const char* name, Verdict verdict, const char* mend) {
+    findings.push_back(
+        {"environment", verdict, fmt::format("{} is '{}'", name, *value_of(variables, name)), mend});
+  };
+  if (const auto* text = value_of(variables, "KILN_CACHE_LIMIT");
+      text && !text->empty() && !cache::parse_size(*text))
+    wrong("KILN_CACHE_LIMIT", Verdict::warning, "use a number of bytes, as 500M or 2G; taken as 2G");
+  if (const auto* text = value_of(variables, "KILN_COMPILE_POLICY");
+      text && !text->empty() && *text != "allow" && *text != "warn" && *text != "forbid")
+    wrong("KILN_COMPILE_POLICY", Verdict::warning, "use allow, warn or forbid; taken as allow");
+  if (const auto* text = value_of(variables, "KILN_TUNE"); text && !text->empty()) try {
+      tune::parse_mode(*text, "KILN_TUNE");
+    } catch (const UserError& error) {
+      findings.push_back({"environment", Verdict::broken, error.what(), "correct it, or unset KILN_TUNE"});
+    }
+}
+
+} // namespace
+
+Variables variables_of_process() {
+  Variables variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  std::sort(variables.begin(), variables.end());
+  return variables;
+}
+
+bool is_known_variable(std::string_view name) {
+  return std::find(known_variables.begin(), known_variables.end(), name) != known_variables.end() ||
+         std::any_of(known_families.begin(), known_families.end(),
+                     [&](std::string_view family) { return name.starts_with(family); });
+}
+
+Findings check_environment(const Variables& variables) {
+  Findings findings;
+  std::string set;
+  for (const auto& [name, value] : variables) {
+    if (!name.starts_with("KILN_")) continue;
+    if (is_known_variable(name)) {
+      set += (set.empty() ? "" : ", ") + name + (value.empty() ? " (empty)" : "");
+      continue;
+    }
+    const std::string meant = cli::nearest(name, {known_variables.begin(), known_variables.end()});
+    findings.push_back({"environment", Verdict::warning, name + " is set, and nothing reads it",
+                        meant.empty() ? "unset it" : "did you mean " + meant + "?"});
+  }
+  add_option_warnings(findings, variables);
+  add_wrong_values(findings, variables);
+  if (findings.empty())
+    findings.push_back(
+        {"environment", Verdict::ok, set.empty() ? "no variable of Kiln's is set" : set + " set", ""});
+  return findings;
+}
+
+} // namespace kiln::doctor
