@@ -11,10 +11,14 @@ namespace {
 struct Entry {
   const char* name;
   std::unique_ptr<Strategy> (*make)(SearchContext context);
+  bool siblings = false; // they make a difference to it
 };
 
 constexpr Entry entries[] = {
     {"random", make_random},
+    {"grid", make_grid},
+    {"annealing", make_annealing},
+    {"genetic", make_genetic},
 };
 
 } // namespace
@@ -24,6 +28,11 @@ std::vector<std::string> strategy_names() {
   for (const Entry& e : entries)
     names.emplace_back(e.name);
   return names;
+}
+
+bool uses_siblings(const std::string& name) {
+  return std::any_of(std::begin(entries), std::end(entries),
+                     [&](const Entry& e) { return name == e.name && e.siblings; });
 }
 
 std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchContext context) {

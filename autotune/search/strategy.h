@@ -53,5 +53,6 @@ public:
 // UserError that lists them for another name.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchContext context);
 std::vector<std::string> strategy_names();
+bool uses_siblings(const std::string& name); // whether SearchContext::siblings make a difference to it
 
 } // namespace kiln::tune

@@ -1,0 +1,48 @@
+// Every search strategy on recorded tables, where each point of a space was measured:
+//   build/bin/bench_replay tables/ [--strategy learned,random] [--seeds 50] [--json FILE]
+// Without a table it reads those of the folder that KILN_TUNING_SPACES names.
+#include <kiln/autotune/search/replay.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+using namespace kiln;
+
+int main(int argc, char** argv) {
+  tune::ReplayOptions options;
+  std::string json;
+  bool no_siblings = false;
+  CLI::App app("Replays searches on recorded tables", "bench_replay");
+  app.add_option("tables", options.files, "tables (T4 or Kiln's own), or folders of them");
+  app.add_option("--strategy", options.strategies, "strategies, separated by commas; default: all")
+      ->delimiter(',');
+  app.add_option("--seeds", options.seeds, "searches of each table")->capture_default_str();
+  app.add_option("--trials", options.trials, "of each search; a miss counts twice as many")
+      ->capture_default_str();
+  app.add_option("--noise", options.noise, "sigma of each measurement's log-normal error")
+      ->capture_default_str();
+  app.add_option("--sibling-records", options.sibling_records, "of other tables of the family")
+      ->capture_default_str();
+  app.add_flag("--no-siblings", no_siblings, "only searches that know nothing");
+  app.add_option("--jobs", options.jobs, "searches at once; 0: one for each CPU")->capture_default_str();
+  app.add_option("--json", json, "also write the results to this file");
+  CLI11_PARSE(app, argc, argv);
+  options.siblings = !no_siblings;
+  const char* folder = std::getenv("KILN_TUNING_SPACES");
+  if (options.files.empty() && folder && *folder) options.files.emplace_back(folder);
+  try {
+    const auto tables = tune::read_tables(options.files);
+    const auto replays = tune::replay(tables, options);
+    std::fputs(tune::replay_text(tables, replays, options).c_str(), stdout);
+    if (json.empty()) return 0;
+    std::ofstream file(json);
+    if (file << tune::replay_json(tables, replays, options) << std::flush) return 0;
+    std::fprintf(stderr, "bench_replay: cannot write %s\n", json.c_str());
+  } catch (const Error& e) {
+    std::fprintf(stderr, "bench_replay: %s\n", e.what());
+  }
+  return 1;
+}

@@ -1,0 +1,206 @@
+// The loop of a search: when it stops, what it never does twice, and whom it believes at the end.
+#include <kiln/autotune/search/table.h>
+
+#include "random_table.h"
+#include "test_seed.h"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+using namespace kiln;
+using namespace kiln::tune;
+
+namespace {
+
+// Points 0, 1, 2, ... of a space of one knob, each as often as `repeats` says.
+struct Counting final : Strategy {
+  std::uint16_t next = 0, last = 1000;
+  int repeats = 1;
+  double chance = 1;
+  std::size_t seen = 0;
+  const char* name() const override { return "counting"; }
+  std::size_t batch() const override { return 4; }
+  std::vector<Proposal> propose(std::size_t most) override {
+    std::vector<Proposal> batch;
+    for (; batch.size() < most && next < last; ++next)
+      for (int r = 0; r < repeats; ++r)
+        batch.push_back({{next}, "counting", 0});
+    return batch;
+  }
+  void observe(std::span<const Trial> trials) override { seen += trials.size(); }
+  double chance_of_better() override { return chance; }
+};
+
+// Answers by a function of the index.
+struct Function final : Measurer {
+  std::function<Measurement(std::uint16_t)> measured, confirmed;
+  explicit Function(Measurement (*f)(std::uint16_t)) : measured(f), confirmed(f) {}
+  std::vector<Measurement> measure(std::span<const Point> points) override { return each(points, measured); }
+  std::vector<Measurement> confirm(std::span<const Point> points) override { return each(points, confirmed); }
+  static std::vector<Measurement> each(std::span<const Point> points, auto& f) {
+    std::vector<Measurement> results;
+    for (const Point& p : points)
+      results.push_back(f(p[0]));
+    return results;
+  }
+};
+
+Measurement took(double seconds) {
+  Measurement m;
+  m.seconds = seconds;
+  return m;
+}
+Measurement failed(Status status) {
+  Measurement m;
+  m.status = status;
+  return m;
+}
+
+Budget trials(int n) {
+  Budget b;
+  b.trials = n;
+  b.seconds = 0;
+  return b;
+}
+
+} // namespace
+
+TEST_CASE("a search stops by trials and never goes over") {
+  Counting strategy;
+  Function measurer([](std::uint16_t i) { return took(100 - i); });
+  const SearchResult r = search(strategy, measurer, trials(10));
+  CHECK(r.stopped_by == "trials");
+  REQUIRE(r.trials.size() == 10);
+  CHECK(strategy.seen == 10);
+  CHECK(r.trials[9].batch == 2);
+  CHECK(r.best == Point{9});
+  CHECK(r.best_result.seconds == 91);
+  CHECK(r.finalists.size() == 8);
+  CHECK(r.finalists[0] == Point{9});
+  CHECK(r.confirmed.size() == 8);
+  CHECK(search(strategy, measurer, trials(0)).trials.empty());
+}
+
+TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it is told to") {
+  Function measurer([](std::uint16_t i) { return took(i < 5 ? 10.0 - i : 6 - 0.0001 * i); });
+  {
+    Counting strategy;
+    Budget b = trials(500);
+    b.patience = 30;
+    const SearchResult r = search(strategy, measurer, b);
+    CHECK(r.stopped_by == "patience");
+    CHECK(r.trials.size() == 36); // the first batch that ends 30 or more after trial 5
+    CHECK(r.best == Point{35});   // gains below 1 % do not count, but are kept
+  }
+  {
+    Counting strategy;
+    strategy.chance = 0.01;
+    CHECK(search(strategy, measurer, trials(500)).stopped_by == "chance");
+  }
+  {
+    Counting strategy;
+    strategy.last = 7;
+    const SearchResult r = search(strategy, measurer, trials(500));
+    CHECK(r.stopped_by == "exhausted");
+    CHECK(r.trials.size() == 7);
+  }
+  {
+    Counting strategy;
+    const SearchResult r = search(strategy, measurer, trials(500), [](const SearchResult& so_far) {
+      CHECK(so_far.best.has_value());
+      return so_far.trials.size() < 12;
+    });
+    CHECK(r.stopped_by == "interrupted");
+    CHECK(r.trials.size() == 12);
+    CHECK(r.best == Point{11});
+  }
+  {
+    Counting strategy;
+    Function slow([](std::uint16_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return took(1);
+    });
+    Budget b = trials(500);
+    b.seconds = 0.05;
+    b.confirm = 0;
+    const SearchResult r = search(strategy, slow, b);
+    CHECK(r.stopped_by == "seconds");
+    CHECK(r.seconds >= 0.05);
+    CHECK(r.trials.size() < 40);
+    CHECK(r.measure_seconds > 0.8 * r.seconds);
+  }
+  {
+    Counting strategy;
+    Function lost([](std::uint16_t i) { return i < 6 ? took(1) : failed(Status::device_lost); });
+    const SearchResult r = search(strategy, lost, trials(500));
+    CHECK(r.stopped_by == "device lost");
+    CHECK(r.trials.size() == 12);
+    CHECK(r.best == Point{0});
+    CHECK(r.finalists.empty());
+  }
+}
+
+TEST_CASE("a point that is proposed twice is measured once") {
+  Counting strategy;
+  strategy.repeats = 3;
+  int measured = 0;
+  Function measurer([](std::uint16_t) { return took(1); });
+  measurer.measured = [&](std::uint16_t) {
+    ++measured;
+    return took(1);
+  };
+  Budget b = trials(20);
+  b.confirm = 0;
+  const SearchResult r = search(strategy, measurer, b);
+  CHECK(measured == 20);
+  std::set<Point> points;
+  for (const Trial& t : r.trials)
+    points.insert(t.point);
+  CHECK(points.size() == 20);
+
+  struct Stuck final : Strategy {
+    const char* name() const override { return "stuck"; }
+    std::vector<Proposal> propose(std::size_t) override { return {{{0}, "again", 0}}; }
+    void observe(std::span<const Trial>) override {}
+  } stuck;
+  CHECK(search(stuck, measurer, b).stopped_by == "exhausted");
+}
+
+TEST_CASE("the winner is who wins when finalists are measured again") {
+  Counting strategy;
+  Function measurer([](std::uint16_t i) { return took(i == 3 ? 1 : 10 + i); }); // 3 was lucky
+  measurer.confirmed = [](std::uint16_t i) { return took(i == 3 ? 20 : 10 + i); };
+  SearchResult r = search(strategy, measurer, trials(40));
+  CHECK(r.finalists[0] == Point{3});
+  CHECK(r.best == Point{0});
+  CHECK(r.best_result.seconds == 10);
+
+  // All that looked best fail: the next ones are asked.
+  Counting again;
+  measurer.confirmed = [](std::uint16_t i) { return i < 9 ? failed(Status::wrong_result) : took(10 + i); };
+  r = search(again, measurer, trials(40));
+  CHECK(r.best == Point{9});
+  CHECK(r.finalists.size() == 16);
+
+  Counting last;
+  measurer.confirmed = [](std::uint16_t) { return failed(Status::crash); };
+  r = search(last, measurer, trials(40));
+  CHECK_FALSE(r.best.has_value());
+  CHECK(r.finalists.size() == 40);
+}
+
+TEST_CASE("where no trial works there is no winner, and failures count as trials") {
+  Counting strategy;
+  Function measurer([](std::uint16_t) { return failed(Status::compile_error); });
+  Budget b = trials(20);
+  b.patience = 4;
+  b.chance = 0.9;
+  strategy.chance = 0;
+  const SearchResult r = search(strategy, measurer, b);
+  CHECK(r.stopped_by == "trials");
+  CHECK_FALSE(r.best.has_value());
+  CHECK(r.finalists.empty());
+}
