@@ -139,6 +139,12 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
   task.problem.kind = std::string(kiln::name(type));
   for (LayoutClass layout : task.layouts)
     task.problem.kind += std::string(".") + cli::layout_text(layout);
+  task.for_problem = [&kernel, dtype, device](const Problem& problem) {
+    std::string sizes;
+    for (const auto& [name, value] : problem.sizes)
+      sizes += (sizes.empty() ? "" : ",") + name + "=" + std::to_string(value);
+    return make_task(kernel, dtype, sizes, device);
+  };
   return task;
 }
 

@@ -2,6 +2,7 @@
 #include <kiln/autotune/space.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace kiln::tune {
@@ -214,6 +215,43 @@ Space& Space::seed(Point point) {
   return *this;
 }
 
+Space& Space::seed_near(const Config& config) {
+  Point point(knobs_.size(), 0);
+  for (std::size_t k = 0; k < knobs_.size(); ++k) {
+    const auto wanted = config.get(knobs_[k].name);
+    if (!wanted) continue;
+    auto distance = [&](std::int64_t value) {
+      return std::abs(std::log2(static_cast<double>(std::max<std::int64_t>(value, 1))) -
+                      std::log2(static_cast<double>(std::max<std::int64_t>(*wanted, 1))));
+    };
+    const auto& values = knobs_[k].values;
+    const auto nearest = std::min_element(values.begin(), values.end(),
+                                          [&](auto a, auto b) { return distance(a) < distance(b); });
+    const auto exact = std::find(values.begin(), values.end(), *wanted);
+    point[k] = static_cast<std::uint16_t>((exact != values.end() ? exact : nearest) - values.begin());
+  }
+  seeds_.push_back(std::move(point));
+  return *this;
+}
+
+Space& Space::keeps_order(std::initializer_list<KnobName> names) {
+  for (const KnobName& name : names)
+    order_keepers_.push_back(seed_knob(knobs_, name.text));
+  return *this;
+}
+
+Space& Space::only_one_order() {
+  if (seeds_.empty())
+    throw UserError("tuning space: there is no seed whose order of additions others could keep; give it one");
+  for (std::size_t k = 0; k < knobs_.size(); ++k) {
+    if (std::find(order_keepers_.begin(), order_keepers_.end(), k) != order_keepers_.end()) continue;
+    const std::int64_t value = knobs_[k].values[seeds_.front()[k]];
+    require("the seed's order of additions: " + knobs_[k].name,
+            [name = knobs_[k].name, value](const Choice& c) { return c[name] == value; });
+  }
+  return *this;
+}
+
 Space& Space::only(std::vector<Point> points) {
   for (std::size_t i = 0; i < points.size(); ++i)
     if (!fits(knobs_, points[i]))
@@ -246,12 +284,6 @@ std::string Space::text() const {
   }
   for (const NamedRule& r : rules_)
     text += "rule " + r.name + "\n";
-  for (const Point& s : seeds_) {
-    text += "seed";
-    for (std::size_t k = 0; k < s.size(); ++k)
-      text += (k ? "," : " ") + knobs_[k].name + "=" + knobs_[k].text(s[k]);
-    text += "\n";
-  }
   if (only_) {
     std::uint64_t all = 0;
     for (const Point& p : *only_)

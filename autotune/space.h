@@ -66,6 +66,12 @@ class Choice {
 public:
   // UserError if the space has no knob of this name.
   std::int64_t operator[](std::string_view knob) const;
+  template <class D>
+    requires std::is_base_of_v<Dimension, D>
+  std::int64_t operator[](const D&) const {
+    return (*this)[std::string_view(D::dimension_name)];
+  }
+  std::int64_t operator[](const Option& option) const { return (*this)[std::string_view(option.name)]; }
   std::string_view label(std::string_view knob) const; // of a knob of words
 
 private:
@@ -121,12 +127,20 @@ public:
   Space& seed(std::initializer_list<std::pair<const char*, std::int64_t>> values);
   Space& seed(const Config& config);
   Space& seed(Point point);
+  // With the nearest value that each knob has; what is no knob is left out.
+  Space& seed_near(const Config& config);
   // Nothing but these points: an exhaustive table's.
   Space& only(std::vector<Point> points);
 
+  // Knobs that change no sum's order of additions, so that configs which differ in them alone give the same
+  // bits. Without it every knob may.
+  Space& keeps_order(std::initializer_list<KnobName> names);
+  // Only configs with the first seed's values for all other knobs. UserError if there is no seed.
+  Space& only_one_order();
+
   const std::vector<Knob>& knobs() const { return knobs_; }
   const std::vector<Point>& seeds() const { return seeds_; }
-  // Of knobs, values, seeds and the names of rules; what a rule computes is not in it, so that a rule which
+  // Of knobs, values and the names of rules, and so of all problems the same where those are; what a rule computes is not in it, so that a rule which
   // changes its meaning should change its name.
   std::string text() const;
 
@@ -153,6 +167,7 @@ private:
   std::vector<Knob> knobs_;
   std::vector<NamedRule> rules_;
   std::vector<Point> seeds_;
+  std::vector<std::size_t> order_keepers_; // knobs
   std::shared_ptr<const std::vector<Point>> only_;
 };
 

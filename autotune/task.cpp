@@ -1,8 +1,6 @@
 // The analytic model of a task.
 #include <kiln/autotune/task.h>
 
-#include <kiln/dsl/ir/printer.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,12 +9,10 @@ namespace kiln::tune {
 
 namespace {
 
-// A recording that needs sizes throws without them, or comes out differently with others.
-bool reads_sizes(const Task& task, const BoundSpace& space) {
-  const std::vector<Point> seeds = space.seeds();
-  if (seeds.empty()) return true;
+// A recording that needs sizes throws without them, or says that it is for those it was made with.
+bool reads_sizes(const Task& task) {
   try {
-    return ir::print(*task.record({})) != ir::print(*task.record(space.config(seeds.front())));
+    return task.record({})->config_specific;
   } catch (const UserError&) {
     return true;
   }
@@ -24,8 +20,24 @@ bool reads_sizes(const Task& task, const BoundSpace& space) {
 
 } // namespace
 
+BoundSpace Task::bound_space() const {
+  Space members = space;
+  if (deterministic) members.only_one_order();
+  return BoundSpace(std::move(members), problem, device);
+}
+
+std::shared_ptr<const ir::Kernel> Task::canonical() const {
+  try {
+    return record({});
+  } catch (const UserError&) { // it reads sizes
+    const BoundSpace bound = bound_space();
+    if (space.seeds().empty()) throw;
+    return record(bound.config(space.seeds().front()));
+  }
+}
+
 Prior::Prior(const Task& task, const BoundSpace& space, const Machine& machine)
-    : task_(task), space_(space), machine_(machine), reads_sizes_(reads_sizes(task, space)) {
+    : task_(task), space_(space), machine_(machine), reads_sizes_(reads_sizes(task)) {
   case_.layouts = task.layouts;
   case_.words.assign(task.words.begin(), task.words.end());
   if (task.grid) case_.grid = {task.grid->x, task.grid->y, task.grid->z};

@@ -18,10 +18,19 @@ struct Task {
   std::function<std::shared_ptr<ir::Kernel>(const Config&)> record;
   Space space;
   Problem problem;
+  Problem bucketed; // as records are kept; empty: as it is
   Device device;
   std::vector<LayoutClass> layouts; // of each view
-  std::vector<std::uint64_t> words; // of the arguments (dsl/ir/arguments.h); addresses are not read
+  std::vector<std::uint64_t> words; // of the arguments (dsl/ir/arguments.h)
+  bool live = false;                // their addresses are real, so that integers may be copied from there
   std::optional<Grid> grid;         // where the kernel defines none
+  // The same for another problem, if that can be made: what was measured there teaches.
+  std::function<Task(const Problem&)> for_problem;
+  bool deterministic = false; // only configs that add up in the seed's order
+
+  const Problem& recorded_problem() const { return bucketed.sizes.empty() ? problem : bucketed; }
+  BoundSpace bound_space() const;
+  std::shared_ptr<const ir::Kernel> canonical() const; // recorded without a config, or with the first seed
 };
 
 // The analytic model of one task, which keeps what it counted. Thread-compatible.

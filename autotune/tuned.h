@@ -9,13 +9,14 @@
 // the extents of all views; name them to give rules and reports better words and to bucket them:
 //
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
-//                         .buckets = tune::Buckets::hybrid});
+//                         .buckets = tune::Bucketing::hybrid()});
 //
 // The mode (mode.h) is KILN_TUNE's unless the options give one. The choice for a problem is made once and
 // then found in a table, in well under a microsecond. All functions are thread-safe and const.
 #pragma once
 
 #include <kiln/autotune/mode.h>
+#include <kiln/autotune/records/bucket.h>
 #include <kiln/autotune/space.h>
 #include <kiln/autotune/tuner.h>
 #include <kiln/jit/runtime/kernel.h>
@@ -34,24 +35,18 @@ struct Size {
   int axis = 0;
 };
 
-enum class Buckets : std::uint8_t {
-  exact, // every problem on its own
-  pow2,  // sizes rounded up to powers of two
-  hybrid // powers of two to 256, then steps of 256 to 2048, of 512 to 4096, then powers of two
-};
-
 struct TunedOptions {
-  std::vector<Size> key; // empty: the extents of all views
-  Buckets buckets = Buckets::exact;
-  std::optional<Mode> mode; // default: default_mode() at the first use
-  TuneOptions search;       // of the modes that search
+  std::vector<Size> key = {};             // empty: the extents of all views
+  Bucketing buckets = Bucketing::exact(); // which sizes share a config; default: none do
+  std::optional<Mode> mode = {};          // default: default_mode() at the first use
+  TuneOptions search = {};                // of the modes that search
 };
 
-// Where a config came from, for `why`.
-struct Picked {
-  Config config;
-  std::string source; // "seed", "analytic", "database", "wisdom FILE", "tuned"
-};
+// Configs that ship with an application: the best ones of this machine's database, of one kernel or of all,
+// written to a file; and such a file, from now on looked at before the database. Both return how many configs
+// it has, and throw UserError for a file that cannot be written, or read.
+std::size_t export_wisdom(const std::string& path, const std::string& kernel = {});
+std::size_t add_wisdom(const std::string& path);
 
 namespace detail {
 
@@ -62,18 +57,18 @@ public:
   TunedCore(const TunedCore&) = delete;
 
   // The words are those of a launch.
-  Picked pick(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid,
-              SourceLocation site) const;
-  Tuning tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
-              SourceLocation site) const;
   void launch(Stream& stream, kiln::detail::Location site, const Grid* grid, std::uint64_t* words) const;
   Picked pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const;
+  Tuning tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
+              SourceLocation site) const;
   const kiln::detail::KernelHandle& kernel() const { return kernel_; }
 
 private:
   struct State;
+  struct Chosen;
+  Chosen choose(std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const;
   kiln::detail::KernelHandle kernel_;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_; // which a search in the background keeps
 };
 
 } // namespace detail

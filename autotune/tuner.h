@@ -2,15 +2,20 @@
 // trial is recorded, and the confirmed winner becomes the database's config.
 #pragma once
 
-#include <kiln/autotune/analytic/machine.h>
-#include <kiln/autotune/search/search.h>
-#include <kiln/autotune/task.h>
+#include <kiln/autotune/mode.h>
+#include <kiln/autotune/search/result.h>
+#include <kiln/autotune/space.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace kiln::tune {
+
+struct Machine;
+struct Table;
+struct Task;
+class Prior;
 
 enum class Effort : std::uint8_t { quick, full, most };
 inline constexpr Effort quick = Effort::quick, full = Effort::full; // 32 trials or 20 s; 128 or 120 s
@@ -26,7 +31,7 @@ struct TuneOptions {
   bool cold = true;           // inputs come from memory, as after other work; else from the caches
   bool record = true;         // in the database
   bool deterministic = false; // only configs that add up in the seed's order
-  Progress progress;
+  Progress progress = {};
 };
 
 Budget budget_of(const TuneOptions& options);
@@ -35,7 +40,7 @@ struct Tuning {
   std::shared_ptr<const Task> task;
   std::shared_ptr<BoundSpace> space;
   std::shared_ptr<Prior> prior;
-  Machine machine;
+  std::shared_ptr<const Machine> machine;
   SearchResult search;
   std::string strategy;
   std::optional<Point> fallback, analytic; // the seed, and what the model chose without measuring
@@ -43,13 +48,30 @@ struct Tuning {
   std::size_t sibling_records = 0;
   int bad_records = 0; // lines of the database that could not be read
   double worker_seconds = 0;
+  std::string checked; // what of the fallback was compared with the interpreter
 
   bool found() const { return search.best.has_value(); }
   Config config() const; // the winner's; UserError if there is none, with what went wrong
   const Measurement* of(const Point& point) const; // null: not measured
 };
 
-// UserError if no config is legal, or none worked.
+// UserError if no seed is legal, or the first one does not run or computes what it should not.
 Tuning tune(const Task& task, const TuneOptions& options);
+
+// Without measuring: wisdom, the database, else the analytic model. `bucketed` is the problem that records
+// are kept under.
+struct Picked {
+  Config config;
+  std::string source; // "the user's wisdom", "the database", "the analytic model", "the seed", "tuned"
+  bool known = false; // from wisdom or the database
+  bool stale = false; // known, but found with other tools: to be confirmed
+};
+Picked pick(const Task& task, Mode mode);
+
+// Ends the tuning runs of this process, which keep what they have. For signal handlers.
+void interrupt_tuning() noexcept;
+
+// The run as a table, if every point was measured; else of those that were.
+Table table_of(const Tuning& tuning);
 
 } // namespace kiln::tune

@@ -1,6 +1,7 @@
 // Everything a user of Kiln includes.
 #pragma once
 
+#include <kiln/autotune/tuned.h>
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/language.h>
 #include <kiln/jit/runtime/assign.h>

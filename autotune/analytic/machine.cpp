@@ -1,6 +1,8 @@
 // Measures a device, and keeps what it found.
 #include <kiln/autotune/analytic/machine.h>
 
+#include <kiln/autotune/records/files.h>
+#include <kiln/autotune/records/key.h>
 #include <kiln/dsl/language.h>
 #include <kiln/jit/runtime/kernel.h>
 #include <kiln/jit/runtime/log.h>
@@ -196,25 +198,13 @@ Machine assumed_machine(Device device) {
   return m;
 }
 
-std::string silicon_key(Device device) {
-  const DeviceProperties& p = device.properties();
-  if (device.is_cpu()) {
-    std::string isa = p.isa.substr(p.isa.rfind(' ') + 1);
-    return fmt::format("cpu:{}:{}:{}K:{}K:{}K:{}t", p.cpu, isa, p.l1d_bytes >> 10, p.l2_bytes >> 10,
-                       p.l3_bytes >> 10, p.num_threads);
-  }
-  return fmt::format("{}:sm{}:{}sm:{}K:{}M:{}G", device.is_emulated() ? "emulated" : "cuda", p.sm,
-                     p.multiprocessors, p.shared_bytes >> 10, p.l2_bytes >> 20, p.memory_bytes >> 30);
-}
-
-Machine machine_of(Device device, const std::filesystem::path& folder) {
+Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure) {
   if (!device.is_cpu()) return assumed_machine(device);
-  std::string file = silicon_key(device);
-  std::replace(file.begin(), file.end(), ':', '-');
-  const std::filesystem::path path = folder / "devices" / (file + ".json");
-  if (auto known = read_machine(path, device)) return *known;
+  const std::filesystem::path path = folder / "dev" / (file_word(silicon_of(device.properties())) + ".json");
+  if (auto known = folder.empty() ? std::nullopt : read_machine(path, device)) return *known;
+  if (!may_measure) return assumed_machine(device);
   const Machine m = measure_cpu(device);
-  write_machine(path, m);
+  if (!folder.empty()) write_machine(path, m);
   return m;
 }
 

@@ -29,10 +29,8 @@ struct Machine {
 // From the device's attributes alone.
 Machine assumed_machine(Device device);
 // From `folder`, or measured now in about two seconds and written there; a folder that cannot be written is
-// no error. An emulated GPU is assumed.
-Machine machine_of(Device device, const std::filesystem::path& folder);
-// What tells one kind of device from another for the purposes of tuning, whatever it is called:
-// "cpu:znver5:avx512bf16:32K:1024K:16384K:2t", "cuda:sm90:132sm:227K:50M".
-std::string silicon_key(Device device);
+// no error. An emulated GPU is assumed, and so is a device that is not in the folder if nothing is to be
+// measured.
+Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure = true);
 
 } // namespace kiln::tune

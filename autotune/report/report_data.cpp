@@ -1,5 +1,7 @@
 // What a report shows of a tuning run on a device.
+#include <kiln/autotune/records/key.h>
 #include <kiln/autotune/report/report_data.h>
+#include <kiln/autotune/task.h>
 
 #include <kiln/autotune/tuner.h>
 #include <kiln/jit/cli/text.h>
@@ -135,8 +137,8 @@ ReportData report_data(const Tuning& tuning) {
     data.problem = tuning.task->problem.to_string();
     data.device = to_string(device) + ": " + device.properties().name;
     data.machine = device_lines(device);
-    add_machine(data.machine, tuning.machine);
-    data.machine.emplace_back("key", silicon_key(device));
+    if (tuning.machine) add_machine(data.machine, *tuning.machine);
+    data.machine.emplace_back("key", silicon_of(device.properties()));
   }
   data.machine.emplace_back("Kiln", fmt::format("{}, LLVM {}", version(), llvm_version()));
   data.machine.emplace_back("reported", now());

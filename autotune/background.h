@@ -1,0 +1,19 @@
+// Searches of the mode `online`: one at a time, in a thread of their own, with little of the machine.
+#pragma once
+
+#include <kiln/autotune/task.h>
+#include <kiln/autotune/tuner.h>
+
+#include <functional>
+
+namespace kiln::tune {
+
+// Queues a search of the task, which must not read its arguments' memory (live is ignored). `found` is called
+// from that thread with a config that was confirmed to be faster than the task's present one. A task that is
+// queued or was searched by this process is not searched again. Ends with the process, whose exit waits for
+// the processes that measure to be killed, not for the search.
+void search_in_background(Task task, TuneOptions options, std::function<void(const Config&)> found);
+// Until nothing is queued or running; for tests and for programs that end.
+void finish_background();
+
+} // namespace kiln::tune

@@ -1,0 +1,93 @@
+// Progress of tuning runs on a terminal.
+#include <kiln/autotune/cli/progress.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace kiln::tune {
+
+namespace {
+
+constexpr double seconds_a_line = 2; // where there is no terminal
+
+const Trial* best_of(const SearchResult& result) {
+  const Trial* best = nullptr;
+  for (const Trial& trial : result.trials)
+    if (trial.result.ok() && (!best || trial.result.seconds < best->result.seconds)) best = &trial;
+  return best;
+}
+
+// What is left if it goes on as it did, within the budget.
+double seconds_left(const SearchResult& r, const Budget& budget) {
+  double left = budget.seconds > 0 ? budget.seconds - r.seconds : INFINITY;
+  if (budget.trials > 0 && !r.trials.empty()) {
+    const double each = r.seconds / static_cast<double>(r.trials.size());
+    left = std::min(left, each * (budget.trials - static_cast<double>(r.trials.size())));
+  }
+  return std::max(0.0, left);
+}
+
+} // namespace
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  if (seconds < 1e-6) return fmt::format("{:.0f} ns", seconds * 1e9);
+  if (seconds < 1e-3) return fmt::format("{:.2f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string rate_text(double rate) {
+  return rate < 1e12 ? fmt::format("{:.0f} GFLOP/s", rate * 1e-9)
+                     : fmt::format("{:.1f} TFLOP/s", rate * 1e-12);
+}
+
+std::string failures_text(const SearchResult& result) {
+  std::map<Status, int> kinds;
+  for (const Trial& trial : result.trials)
+    if (!trial.result.ok()) ++kinds[trial.result.status];
+  std::string text;
+  for (const auto& [status, count] : kinds)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name(status));
+  return text;
+}
+
+ProgressLine::ProgressLine(std::string title, const Budget& budget, double flops, std::FILE* out)
+    : title_(std::move(title)), budget_(budget), flops_(flops), out_(out), terminal_(isatty(fileno(out))) {}
+
+std::string ProgressLine::text(const SearchResult& r, const BoundSpace& space, const Budget& budget,
+                               double bound, double flops) {
+  std::string text = fmt::format("[{:>3}/{}]", r.trials.size(), budget.trials);
+  if (const Trial* best = best_of(r)) {
+    text += fmt::format("  best {}", duration_text(best->result.seconds));
+    if (flops > 0) text += ", " + rate_text(flops / best->result.seconds);
+    if (bound > 0) text += fmt::format(", {:.0f} % of the bound", 100 * bound / best->result.seconds);
+    text += "  {" + space.text(best->point) + "}";
+  } else {
+    text += "  nothing worked yet";
+  }
+  if (const std::string failures = failures_text(r); !failures.empty()) text += "  failed: " + failures;
+  return text + fmt::format("  {:.0f} s, at most {:.0f} s left", r.seconds, seconds_left(r, budget));
+}
+
+void ProgressLine::show(const SearchResult& r, const BoundSpace& space, double bound) {
+  if (!terminal_ && r.seconds < shown_at_ + seconds_a_line) return;
+  shown_at_ = r.seconds;
+  const std::string line = title_ + "  " + text(r, space, budget_, bound, flops_);
+  if (terminal_) {
+    fmt::print(out_, "\r{:<{}}", line, width_);
+    width_ = line.size();
+  } else {
+    fmt::print(out_, "{}\n", line);
+  }
+  std::fflush(out_);
+}
+
+void ProgressLine::finish() {
+  if (terminal_ && width_ > 0) fmt::print(out_, "\n");
+  width_ = 0;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,36 @@
+// The line that a tuning run shows: best so far, its share of the analytic bound, time left, failures.
+#pragma once
+
+#include <kiln/autotune/search/search.h>
+#include <kiln/autotune/tuner.h>
+
+#include <cstdio>
+#include <string>
+
+namespace kiln::tune {
+
+class ProgressLine {
+public:
+  // Rewrites one line on a terminal, else prints one every few seconds.
+  ProgressLine(std::string title, const Budget& budget, double flops, std::FILE* out);
+  void show(const SearchResult& so_far, const BoundSpace& space, double bound);
+  void finish();
+  static std::string text(const SearchResult& so_far, const BoundSpace& space, const Budget& budget,
+                          double bound, double flops);
+
+private:
+  std::string title_;
+  Budget budget_;
+  double flops_;
+  std::FILE* out_;
+  bool terminal_;
+  double shown_at_ = -1e9;
+  std::size_t width_ = 0;
+};
+
+std::string duration_text(double seconds);    // "812 ns", "9.12 ms", "1.50 s"
+std::string rate_text(double flops_a_second); // "235 GFLOP/s"
+// "3 crash, 1 timeout"; empty: all were ok.
+std::string failures_text(const SearchResult& result);
+
+} // namespace kiln::tune

@@ -1,0 +1,198 @@
+// kiln tune: searches the configs of a kernel on a device.
+#include <kiln/autotune/cli/progress.h>
+#include <kiln/autotune/registry.h>
+#include <kiln/autotune/report/report.h>
+#include <kiln/autotune/search/table.h>
+#include <kiln/autotune/task.h>
+#include <kiln/autotune/tuner.h>
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/passes/cost.h>
+
+#include <algorithm>
+#include <csignal>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace kiln::tune {
+
+namespace {
+
+constexpr const char* description = "Searches the configs of a kernel for one problem on one device, and "
+                                    "keeps the best in the database, where\n"
+                                    "launches find it. Candidates are compiled and run by processes of their "
+                                    "own, and checked before they are\n"
+                                    "timed. Ctrl-C ends the search and keeps what was measured.\n\n"
+                                    "  kiln tune matmul --shape 512x4096x4096 --dtype bf16\n"
+                                    "  kiln tune softmax --shape M=8192 --trials 64 --report softmax.html\n"
+                                    "  kiln tune --plugin ./libmine.so mine --device cuda:0 --budget 60\n"
+                                    "  kiln tune --replay table.json.gz --strategy learned --seeds 50\n\n"
+                                    "`kiln tune --list` names the kernels.";
+
+struct Arguments {
+  std::string kernel, plugin, shape, dtype, device = "cpu", effort = "full";
+  bool list = false, json = false, warm = false, quiet = false;
+  std::string table; // write one
+  std::vector<std::string> reports;
+  TuneOptions options;
+};
+
+void open_plugin(const std::string& path) {
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return;
+  const char* why = dlerror();
+  throw UserError(
+      "--plugin " + path + ": " + (why ? why : "it cannot be opened") +
+      (path.find('/') == std::string::npos ? "; write ./" + path + " for a file of this folder" : ""));
+}
+
+Effort effort_of(const std::string& text) {
+  return text == "quick" ? Effort::quick : text == "full" ? Effort::full : Effort::most;
+}
+
+double flops_of(const Task& task, Prior& prior, const Point& point) {
+  const Terms* terms = prior.terms(point);
+  return terms ? terms->flops : 0;
+}
+
+nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
+  nlohmann::ordered_json json;
+  json["kernel"] = task.kernel;
+  json["problem"] = task.problem.to_string();
+  json["device"] = to_string(task.device);
+  json["strategy"] = t.strategy;
+  json["trials"] = t.search.trials.size();
+  json["seconds"] = t.search.seconds;
+  json["model_seconds"] = t.search.model_seconds;
+  json["stopped_by"] = t.search.stopped_by;
+  json["bound_seconds"] = t.bound;
+  std::map<std::string, int> kinds;
+  for (const Trial& trial : t.search.trials)
+    ++kinds[name(trial.result.status)];
+  json["outcomes"] = kinds;
+  auto config = [&](const std::optional<Point>& point) -> nlohmann::ordered_json {
+    if (!point) return nullptr;
+    nlohmann::ordered_json entry{{"config", t.space->text(*point)}};
+    if (const Measurement* m = t.of(*point); m && m->ok())
+      entry["seconds"] = m->seconds, entry["low"] = m->low, entry["high"] = m->high;
+    return entry;
+  };
+  json["best"] = config(t.search.best);
+  json["default"] = config(t.fallback);
+  json["analytic"] = config(t.analytic);
+  return json;
+}
+
+void print_summary(const Tuning& t, const Task& task) {
+  const auto& r = t.search;
+  fmt::print("{} {} on {}: {} trials in {:.1f} s, stopped by {}\n", task.kernel, task.problem.to_string(),
+             to_string(task.device), r.trials.size(), r.seconds, r.stopped_by);
+  if (const std::string failures = failures_text(r); !failures.empty())
+    fmt::print("  failed    {}\n", failures);
+  auto line = [&](const char* what, const std::optional<Point>& point) {
+    const Measurement* m = point ? t.of(*point) : nullptr;
+    if (!point) return;
+    if (!m || !m->ok()) {
+      fmt::print("  {:<9} {{{}}}  not measured\n", what, t.space->text(*point));
+      return;
+    }
+    const double flops = flops_of(task, *t.prior, *point);
+    fmt::print("  {:<9} {:>9}  [{}, {}]{}{}  {{{}}}\n", what, duration_text(m->seconds),
+               duration_text(m->low), duration_text(m->high),
+               flops > 0 ? "  " + rate_text(flops / m->seconds) : "",
+               t.bound > 0 ? fmt::format("  {:.0f} % of the bound", 100 * t.bound / m->seconds) : "",
+               t.space->text(*point));
+  };
+  line("best", r.best);
+  line("default", t.fallback);
+  line("analytic", t.analytic);
+  fmt::print("  checked   the default against the interpreter: {}; every other config against the default\n",
+             t.checked);
+}
+
+extern "C" void on_interrupt(int) { interrupt_tuning(); }
+
+// Ctrl-C ends the search, not the process, while this lives.
+class InterruptHandler {
+public:
+  InterruptHandler() {
+    struct sigaction action{};
+    action.sa_handler = on_interrupt;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptHandler() { sigaction(SIGINT, &before_, nullptr); }
+
+private:
+  struct sigaction before_{};
+};
+
+int run_tune(int argc, char** argv) {
+  CLI::App app(description, "kiln tune");
+  Arguments a;
+  app.add_option("KERNEL", a.kernel, "a kernel that --list names");
+  app.add_option("--plugin", a.plugin, "a shared library that registers the kernel");
+  app.add_option("--shape", a.shape, "the problem's sizes: 512x512x512, or M=512,N=512 over the defaults");
+  app.add_option("--dtype", a.dtype, "of the operands (default: the kernel's first)");
+  app.add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80")->capture_default_str();
+  app.add_option("--effort", a.effort, "quick: 32 trials or 20 s; full: 128 or 120 s; most: 512 or 15 min")
+      ->check(CLI::IsMember({"quick", "full", "most"}))
+      ->capture_default_str();
+  app.add_option("--trials", a.options.trials, "at most so many configs")->check(CLI::PositiveNumber);
+  app.add_option("--budget", a.options.seconds, "at most so many seconds")->check(CLI::PositiveNumber);
+  app.add_option("--jobs", a.options.jobs, "processes that compile (default: one a CPU)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--strategy", a.options.strategy, "how to search")
+      ->check(CLI::IsMember(strategy_names()))
+      ->capture_default_str();
+  app.add_option("--seed", a.options.seed, "of the search and the inputs")->capture_default_str();
+  app.add_flag("--warm", a.warm, "time with inputs in the caches (default: from memory)");
+  app.add_flag("--deterministic", a.options.deterministic, "only configs that add up in the default's order");
+  app.add_option("--table", a.table, "measure every config and write them as a table for --replay");
+  app.add_option("--report", a.reports, "write a report: FILE.html, or FILE.csv with the trials");
+  app.add_flag("--json", a.json, "print the outcome as JSON");
+  app.add_flag("--quiet", a.quiet, "no progress");
+  app.add_flag("--list", a.list, "the kernels that can be tuned");
+  if (auto code = cli::parse(app, argc, argv)) return *code;
+  if (!a.plugin.empty()) open_plugin(a.plugin);
+  if (a.list) {
+    for (const TunableKernel* kernel : tunable_kernels())
+      fmt::print("{:<12} {}  ({})\n", kernel->name, kernel->summary, kernel->sizes);
+    return 0;
+  }
+  if (a.kernel.empty()) throw UserError("name a kernel to tune; `kiln tune --list` has those that there are");
+  const TunableKernel* kernel = find_tunable(a.kernel);
+  if (!kernel)
+    throw UserError("there is no tunable kernel \"" + a.kernel +
+                    "\"; `kiln tune --list` has those that there are");
+  const Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));
+  a.options.effort = effort_of(a.effort);
+  a.options.cold = !a.warm;
+  if (!a.table.empty()) a.options.strategy = "grid", a.options.trials = 1 << 20, a.options.seconds = 1e6;
+
+  BoundSpace space(task.space, task.problem, task.device);
+  std::optional<ProgressLine> line;
+  if (!a.quiet) line.emplace(task.kernel, budget_of(a.options), 0, stderr);
+  a.options.progress = [&](const SearchResult& so_far) {
+    if (line) line->show(so_far, space, 0);
+    return true;
+  };
+  Tuning tuning;
+  {
+    InterruptHandler handler;
+    tuning = tune(task, a.options);
+  }
+  if (line) line->finish();
+  if (!a.table.empty()) write_table(table_of(tuning), a.table);
+  for (const std::string& file : a.reports)
+    write_report(report_data(tuning), file);
+  if (a.json)
+    fmt::print("{}\n", json_of(tuning, task).dump(2));
+  else
+    print_summary(tuning, task);
+  return tuning.found() ? 0 : 1;
+}
+
+const cli::CommandRegistration registration({"tune", "searches configs", run_tune});
+
+} // namespace
+} // namespace kiln::tune

@@ -1,0 +1,71 @@
+// Chooses a config without measuring.
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/task.h>
+#include <kiln/autotune/tuner.h>
+
+#include <algorithm>
+
+namespace kiln::tune {
+
+namespace {
+
+// The analytic model looks at so many configs of a launch that waits: about a tenth of a second.
+constexpr std::size_t most_looked_at = 256;
+
+Config seed_of(const Task& task, const BoundSpace& space) {
+  const std::vector<Point> seeds = space.seeds();
+  if (!seeds.empty()) return space.config(seeds.front());
+  if (task.space.seeds().empty())
+    throw UserError("kernel \"" + task.kernel +
+                    "\": its space has no seed; give it a config that works (Space::seed)");
+  return space.config(task.space.seeds().front());
+}
+
+Picked analytic(const Task& task, BoundSpace& space) {
+  Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder(), false));
+  const std::vector<Point> best = prior.best(space, 1, most_looked_at);
+  if (best.empty()) return {seed_of(task, space), "the seed"};
+  // What the model does not tell apart is left to the seed.
+  for (const Point& seed : space.seeds())
+    if (prior(seed) <= prior(best.front()) * 1.02) return {space.config(seed), "the seed"};
+  return {space.config(best.front()), "the analytic model"};
+}
+
+const char* words_of(Source source) {
+  return source == Source::user      ? "the user's wisdom"
+         : source == Source::project ? "the program's wisdom"
+                                     : "the database";
+}
+
+} // namespace
+
+Picked pick(const Task& task, Mode mode) {
+  BoundSpace space = task.bound_space();
+  if (mode == Mode::off) return {seed_of(task, space), "the seed"};
+  if (mode == Mode::analytic) return analytic(task, space);
+  const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  const Lookup found = Database::standard().find_best(key);
+  const bool allowed =
+      mode != Mode::pinned || found.source == Source::user || found.source == Source::project;
+  if (found && allowed) {
+    // A record of a space that has changed since names values that it may no longer have.
+    const auto point = point_of(task.space.knobs(), found.record->config);
+    if (point && space.contains(*point))
+      return {space.config(*point), words_of(found.source), true, !found.trusted()};
+  }
+  if (mode == Mode::pinned)
+    throw UserError("kernel \"" + task.kernel + "\" has no config for " +
+                    task.recorded_problem().to_string() + " on " + to_string(task.device) +
+                    " in a wisdom file, and the tuner's mode is pinned; tune it and add it "
+                    "to a file (kiln records export), or choose another mode (KILN_TUNE)");
+  for (const Neighbour& neighbour : found.neighbours) {
+    // One that is close is worth more than the model's opinion.
+    const auto point = point_of(task.space.knobs(), neighbour.record->config);
+    if (neighbour.distance <= 1 && point && space.contains(*point))
+      return {space.config(*point), std::string(words_of(neighbour.source)) + ", for " +
+                                        neighbour.record->key->problem.to_string()};
+  }
+  return analytic(task, space);
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,35 @@
+// What a search may spend, and what it found.
+#pragma once
+
+#include <kiln/autotune/trial.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::tune {
+
+struct Budget {
+  int trials = 128;
+  double seconds = 120; // 0: no limit
+  int patience = 0;     // trials without 1 % of gain; 0: no limit
+  double chance = 0.05; // stop when chance_of_better() falls below; 0: never
+  int confirm = 8;      // finalists; 0: none
+};
+
+struct SearchResult {
+  std::vector<Trial> trials;          // in the order measured
+  std::vector<Measurement> confirmed; // of `finalists`
+  std::vector<Point> finalists;       // best first as the trials had them
+  std::optional<Point> best;          // nothing: no trial was ok
+  Measurement best_result;
+  std::string
+      stopped_by; // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"
+  double seconds = 0, model_seconds = 0, measure_seconds = 0;
+};
+
+// After each batch; false ends the search, which keeps what it has.
+using Progress = std::function<bool(const SearchResult& so_far)>;
+
+} // namespace kiln::tune

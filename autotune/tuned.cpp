@@ -1,0 +1,221 @@
+// Chooses configs for launches, once for each problem.
+#include <kiln/autotune/tuned.h>
+
+#include <kiln/autotune/background.h>
+#include <kiln/autotune/task.h>
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/cli/example.h>
+#include <kiln/jit/runtime/kernel_core.h>
+
+#include <algorithm>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+namespace kiln::tune::detail {
+
+namespace {
+
+// Sizes, layout classes and device of a launch: what a choice is made for.
+using LaunchKey = std::vector<std::uint64_t>;
+struct LaunchKeyHash {
+  std::size_t operator()(const LaunchKey& key) const {
+    std::uint64_t h = key.size();
+    for (std::uint64_t word : key)
+      h = (h ^ word) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
+    return h;
+  }
+};
+
+// Choices that are kept; with more problems than these, the memory goes to those to come.
+constexpr std::size_t most_choices = 1 << 16;
+
+// To confirm what was found with other tools.
+constexpr int stale_trials = 8;
+
+std::string dtypes_of(const ir::Kernel& kernel) {
+  std::string text;
+  for (const auto& arg : kernel.body.args)
+    text += (text.empty() ? "" : ".") + std::string(kiln::name(arg->type.dtype));
+  return text;
+}
+
+} // namespace
+
+struct TunedCore::Chosen {
+  Picked picked;
+  Config launch; // what of its config the kernel takes
+};
+
+struct TunedCore::State {
+  State(kiln::detail::KernelHandle k, Space s, TunedOptions o, SourceLocation w)
+      : kernel(std::move(k)), space(std::move(s)), options(std::move(o)), where(w) {
+    if (space.seeds().empty())
+      throw UserError(where, std::string("tuned(") + kernel->name +
+                                 "): the space has no seed; give it a config that works "
+                                 "everywhere: space.seed({{\"BM\", 64}})");
+    mode = options.mode ? *options.mode : default_mode();
+    describe();
+  }
+
+  std::shared_ptr<ir::Kernel> record(const Config& config) const {
+    return kiln::detail::record(*kernel, config);
+  }
+
+  // Which words of a launch are the problem's sizes.
+  void describe() {
+    Task task;
+    task.space = space;
+    task.record = [this](const Config& config) { return record(config); };
+    const auto recorded = task.canonical();
+    const auto layout = ir::ArgumentLayout::of(*recorded);
+    const auto& args = recorded->body.args;
+    dtypes = dtypes_of(*recorded);
+    dimensions = recorded->dimensions();
+    reads_sizes = recorded->config_specific;
+    if (options.key.empty()) {
+      for (std::size_t p = 0; p < args.size(); ++p)
+        for (int axis = 0; args[p]->type.is_view() && axis < args[p]->type.view_rank; ++axis)
+          add_size("arg" + std::to_string(p) + "." + std::to_string(axis),
+                   layout.extent_word(static_cast<int>(p), axis));
+      return;
+    }
+    for (const Size& size : options.key) {
+      const auto p = static_cast<std::size_t>(size.parameter);
+      const bool there = size.parameter >= 0 && p < args.size();
+      const bool view = there && args[p]->type.is_view();
+      const bool scalar =
+          there && args[p]->type.is_scalar() && is_integer(args[p]->type.dtype) && !args[p]->type.pointer;
+      if (view ? size.axis < 0 || size.axis >= args[p]->type.view_rank : !scalar)
+        throw UserError(
+            where,
+            std::string("tuned(") + kernel->name + "): size \"" + size.name + "\" is axis " +
+                std::to_string(size.axis) + " of parameter " + std::to_string(size.parameter) +
+                ", which is neither an axis of a view nor an integer; parameters and axes count from 0");
+      add_size(size.name, view ? layout.extent_word(size.parameter, size.axis) : layout.first_word[p]);
+    }
+  }
+  void add_size(std::string name, int word) {
+    names.push_back(std::move(name));
+    size_words.push_back(word);
+  }
+
+  LaunchKey key_of(const std::uint64_t* words, std::uint64_t layouts, Device device) const {
+    LaunchKey key;
+    key.reserve(size_words.size() + 2);
+    for (int word : size_words)
+      key.push_back(words[word]);
+    key.push_back(layouts);
+    key.push_back(std::hash<Device>{}(device));
+    return key;
+  }
+
+  Task task_of(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const {
+    Task task;
+    task.kernel = kernel->name;
+    task.record = [handle = kernel](const Config& config) { return kiln::detail::record(*handle, config); };
+    task.space = space;
+    task.device = device;
+    task.layouts = kernel->layouts_of(layouts);
+    task.words.assign(words, words + kernel->words);
+    task.live = true;
+    if (grid) task.grid = *grid;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      task.problem.sizes.emplace_back(names[i], static_cast<std::int64_t>(words[size_words[i]]));
+    task.problem.kind = dtypes;
+    for (LayoutClass layout : task.layouts)
+      task.problem.kind += std::string(".") + cli::layout_text(layout);
+    task.bucketed = options.buckets.apply(task.problem);
+    task.deterministic = mode == Mode::deterministic || options.search.deterministic;
+    return task;
+  }
+
+  // What of a config is the kernel's: knobs may be the caller's own. A kernel that reads sizes while it is
+  // recorded may read any of them.
+  Config launch_config(const Config& config) const {
+    if (reads_sizes) return config;
+    Config own;
+    for (const Binding& b : config)
+      if (is_option(b.name) || std::find(dimensions.begin(), dimensions.end(), b.name) != dimensions.end())
+        own.set(b.name, b.value);
+    return own;
+  }
+
+  void keep(const LaunchKey& key, const Picked& picked) {
+    const std::unique_lock lock(mutex);
+    if (choices.size() >= most_choices) choices.clear();
+    choices.insert_or_assign(key, Chosen{picked, launch_config(picked.config)});
+  }
+  std::optional<Chosen> find(const LaunchKey& key) {
+    const std::shared_lock lock(mutex);
+    auto at = choices.find(key);
+    return at == choices.end() ? std::nullopt : std::optional(at->second);
+  }
+
+  const kiln::detail::KernelHandle kernel;
+  const Space space;
+  const TunedOptions options;
+  const SourceLocation where;
+  Mode mode;
+  std::vector<std::string> names; // of the sizes
+  std::vector<int> size_words;    // where they are among a launch's words
+  std::string dtypes;             // "f32.f32.f32"
+  std::vector<const char*> dimensions;
+  bool reads_sizes = false; // while it is recorded
+  std::shared_mutex mutex;  // guards choices
+  std::unordered_map<LaunchKey, Chosen, LaunchKeyHash> choices;
+};
+
+TunedCore::TunedCore(kiln::detail::KernelHandle kernel, Space space, TunedOptions options,
+                     SourceLocation where)
+    : kernel_(kernel),
+      state_(std::make_shared<State>(std::move(kernel), std::move(space), std::move(options), where)) {}
+TunedCore::~TunedCore() = default;
+
+TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts, Device device,
+                                    const Grid* grid) const {
+  State& state = *state_;
+  const LaunchKey key = state.key_of(words, layouts, device);
+  if (auto chosen = state.find(key)) return *std::move(chosen);
+  const Task task = state.task_of(words, layouts, device, grid);
+  const bool searches = state.mode == Mode::tune || state.mode == Mode::online;
+  const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode);
+  state.keep(key, picked);
+  if (state.mode == Mode::online && (!picked.known || picked.stale))
+    search_in_background(task, state.options.search, [state = state_, key](const Config& config) {
+      state->keep(key, {config, "tuned", true, false});
+    });
+  return *state.find(key);
+}
+
+Picked TunedCore::pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const {
+  const std::uint64_t layouts = kernel_->check_arguments(words, site);
+  return choose(words, layouts, device, grid).picked;
+}
+
+void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* grid,
+                       std::uint64_t* words) const {
+  const SourceLocation site(at);
+  const std::uint64_t layouts = kernel_->check_arguments(words, site);
+  Chosen chosen = choose(words, layouts, stream.device(), grid);
+  if (state_->mode == Mode::tune && (!chosen.picked.known || chosen.picked.stale)) {
+    stream.synchronize(); // what it still does would disturb the measurements
+    TuneOptions options = state_->options.search;
+    if (chosen.picked.stale && options.trials == 0) options.trials = stale_trials;
+    chosen.launch = state_->launch_config(tune(words, stream.device(), grid, options, site).config());
+  }
+  kiln::detail::launch(*kernel_, stream, at, chosen.launch, grid, words);
+}
+
+Tuning TunedCore::tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
+                       SourceLocation site) const {
+  const std::uint64_t layouts = kernel_->check_arguments(words, site);
+  Task task = state_->task_of(words, layouts, device, grid);
+  task.deterministic |= options.deterministic;
+  Tuning tuning = tune::tune(task, options);
+  if (tuning.found())
+    state_->keep(state_->key_of(words, layouts, device), {tuning.config(), "tuned", true, false});
+  return tuning;
+}
+
+} // namespace kiln::tune::detail

@@ -1,0 +1,322 @@
+// Tuning runs.
+#include <kiln/autotune/tuner.h>
+
+#include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/search/table.h>
+#include <kiln/autotune/task.h>
+#include <kiln/dsl/ir/printer.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+namespace kiln::tune {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What interrupt_tuning ends: the runs of this process.
+constexpr std::size_t most_runs = 16;
+std::array<std::atomic<LiveMeasurer*>, most_runs> running;
+
+// Enters a measurer there for as long as it lives; one run too many cannot be interrupted.
+class Running {
+public:
+  explicit Running(LiveMeasurer& measurer) {
+    for (auto& slot : running) {
+      LiveMeasurer* nobody = nullptr;
+      if (!slot.compare_exchange_strong(nobody, &measurer)) continue;
+      slot_ = &slot;
+      return;
+    }
+  }
+  ~Running() {
+    if (slot_) slot_->store(nullptr);
+  }
+  Running(const Running&) = delete;
+
+private:
+  std::atomic<LiveMeasurer*>* slot_ = nullptr;
+};
+
+// Spaces of more points are not looked at one by one by the analytic model: it takes a fraction of a
+// millisecond for each.
+constexpr std::size_t counted_points = 4096;
+
+kiln::detail::ParameterInfo parameter_of(const ir::Type& type) {
+  using Info = kiln::detail::ParameterInfo;
+  if (type.is_view()) {
+    const bool pinned = type.layout != LayoutClass::Any;
+    return {Info::Kind::View, type.dtype, type.readonly, type.view_rank,
+            pinned ? static_cast<int>(type.layout) : Info::not_pinned};
+  }
+  return {type.pointer ? Info::Kind::Pointer : Info::Kind::Scalar, type.dtype, type.readonly, 0, 0};
+}
+
+Workload workload_of(const Task& task, const ir::Kernel& recorded) {
+  Workload w;
+  w.ir = [record = task.record](const Config& config) { return ir::print(*record(config)); };
+  std::vector<kiln::detail::ParameterInfo> parameters;
+  for (const auto& arg : recorded.body.args)
+    parameters.push_back(parameter_of(arg->type));
+  w.arguments = arguments_of(parameters, task.words.data(), {},
+                             task.device.is_cpu() && task.live ? Integers::copied : Integers::random);
+  if (!task.live)
+    for (Argument& argument : w.arguments)
+      argument.address = 0;
+  if (task.grid) w.grid = [grid = *task.grid](const Config&) { return grid; };
+  w.device = task.device;
+  return w;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines)
+    text += (text.empty() ? "" : "; ") + line;
+  return text;
+}
+
+// Keeps the trials of a run, a batch at a time, so that whatever ends it loses none.
+class Recorder {
+public:
+  Recorder(const Task& task, const BoundSpace& space, bool wanted)
+      : key_(std::make_shared<RecordKey>(
+            make_key(*task.canonical(), task.space, task.recorded_problem(), task.device))),
+        problem_(task.problem), space_(space), wanted_(wanted) {}
+
+  const RecordKey& key() const { return *key_; }
+
+  void add_trials(const SearchResult& so_far) {
+    for (; wanted_ && added_ < so_far.trials.size(); ++added_) {
+      const Trial& trial = so_far.trials[added_];
+      Record record = record_of(trial.point, trial.result);
+      record.source = trial.source, record.predicted = trial.predicted,
+      record.trial = static_cast<int>(added_);
+      Database::standard().store().append(std::move(record));
+    }
+  }
+
+  // A search that was interrupted keeps its trials, and publishes nothing that was not confirmed.
+  void finish(const SearchResult& result) {
+    add_trials(result);
+    if (!wanted_) return;
+    for (std::size_t i = 0; i < result.finalists.size() && i < result.confirmed.size(); ++i) {
+      Record record = record_of(result.finalists[i], result.confirmed[i]);
+      record.confirmed = true, record.source = "confirmation";
+      if (result.best && result.finalists[i] == *result.best && record.result.ok())
+        Database::standard().publish(record);
+      Database::standard().store().append(std::move(record));
+    }
+  }
+
+private:
+  Record record_of(const Point& point, const Measurement& result) const {
+    Record record;
+    record.key = key_;
+    if (!(problem_ == key_->problem)) record.problem = problem_;
+    record.config = config_text(space_.knobs(), point);
+    record.result = result;
+    return record;
+  }
+
+  std::shared_ptr<const RecordKey> key_;
+  Problem problem_;
+  const BoundSpace& space_;
+  bool wanted_;
+  std::size_t added_ = 0;
+};
+
+// What did well for this question with other tools, and for others like it.
+std::vector<Point> favourites_of(const RecordKey& key, const BoundSpace& space) {
+  std::vector<Point> points;
+  auto add = [&](const Record& record) {
+    auto point = point_of(space.knobs(), record.config);
+    if (point && space.contains(*point) && std::find(points.begin(), points.end(), *point) == points.end())
+      points.push_back(std::move(*point));
+  };
+  Database& known = Database::standard();
+  if (const Lookup found = known.find_best(key)) add(*found.record);
+  for (const Neighbour& neighbour : known.neighbours(key))
+    add(*neighbour.record);
+  return points;
+}
+
+// Records of other problems, as the columns that this search learns from. The newest few hundred of each.
+std::vector<Sibling> siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
+  constexpr std::size_t most = 2000;
+  std::vector<Sibling> siblings;
+  if (!task.for_problem) return siblings;
+  Filter filter;
+  filter.kernel = task.kernel;
+  filter.space = hash_of(task.space);
+  filter.backend = backend_of(task.device);
+  std::map<std::string, std::vector<Record>> problems;
+  for (Record& record : Database::standard().store().load(filter).records)
+    if (!(record.measured_problem() == task.problem))
+      problems[record.measured_problem().to_string() + record.key->silicon].push_back(std::move(record));
+  int group = 0;
+  for (auto& [text, records] : problems) {
+    double best = INFINITY;
+    for (const Record& r : records)
+      if (r.result.ok() && r.result.seconds > 0) best = std::min(best, r.result.seconds);
+    if (!std::isfinite(best)) continue;
+    const Task other = task.for_problem(records.front().measured_problem());
+    const BoundSpace bound = other.bound_space();
+    Prior prior(other, bound, machine);
+    for (const Record& r : records) {
+      if (siblings.size() == most) return siblings;
+      const auto point = point_of(space.knobs(), r.config);
+      const Terms* terms = point ? prior.terms(*point) : nullptr;
+      if (!terms) continue;
+      const auto columns = terms->columns_of();
+      siblings.push_back({{columns.begin(), columns.end()},
+                          r.result.ok() ? std::log(r.result.seconds / best) : INFINITY,
+                          group});
+    }
+    ++group;
+  }
+  return siblings;
+}
+
+// The seeds that are legal, as configs, best known first.
+Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
+  std::vector<std::string> refusals;
+  for (const Point& seed : space.seeds()) {
+    if (prior.terms(seed)) return seed;
+    refusals.push_back("{" + space.text(seed) + "}: " + prior.refusal(seed));
+  }
+  if (space.space().seeds().empty())
+    throw UserError("tuning " + task.kernel +
+                    ": the space has no seed; give it a config that works (Space::seed)");
+  if (!refusals.empty())
+    throw UserError("tuning " + task.kernel + ": no seed is legal on " + to_string(task.device) + ": " +
+                    joined(refusals));
+  throw UserError("tuning " + task.kernel + " for " + task.problem.to_string() +
+                  ": no seed keeps the rules of the space (\"" +
+                  space.refused_by(space.space().seeds().front()) +
+                  "\" refuses the first); give it one that does");
+}
+
+} // namespace
+
+Budget budget_of(const TuneOptions& options) {
+  Budget budget;
+  budget.trials = options.effort == Effort::quick ? 32 : options.effort == Effort::full ? 128 : 512;
+  budget.seconds = options.effort == Effort::quick ? 20 : options.effort == Effort::full ? 120 : 900;
+  if (options.trials > 0) budget.trials = options.trials;
+  if (options.seconds > 0) budget.seconds = options.seconds;
+  budget.patience = std::max(24, budget.trials / 3);
+  budget.confirm = options.effort == Effort::quick ? 4 : 8;
+  return budget;
+}
+
+Config Tuning::config() const {
+  if (!search.best) {
+    std::map<std::string, int> kinds;
+    for (const Trial& trial : search.trials)
+      ++kinds[name(trial.result.status)];
+    std::string text;
+    for (const auto& [kind, count] : kinds)
+      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
+    throw UserError("tuning " + task->kernel + ": no config worked" +
+                    (text.empty() ? "" : " (" + text + ")"));
+  }
+  return space->config(*search.best);
+}
+
+const Measurement* Tuning::of(const Point& point) const {
+  for (std::size_t i = 0; i < search.finalists.size() && i < search.confirmed.size(); ++i)
+    if (search.finalists[i] == point) return &search.confirmed[i];
+  for (const Trial& trial : search.trials)
+    if (trial.point == point) return &trial.result;
+  return nullptr;
+}
+
+Tuning tune(const Task& given, const TuneOptions& options) {
+  const double begin = now();
+  Tuning tuning;
+  tuning.strategy = options.strategy;
+  tuning.task = std::make_shared<const Task>(given);
+  const Task& task = *tuning.task;
+  tuning.space = std::make_shared<BoundSpace>(task.bound_space());
+  BoundSpace& space = *tuning.space;
+  tuning.machine = std::make_shared<const Machine>(machine_of(task.device, RecordStore::standard_folder()));
+  tuning.prior = std::make_shared<Prior>(task, space, *tuning.machine);
+  Prior& prior = *tuning.prior;
+
+  Recorder records(task, space, options.record);
+  const Point fallback = known_good(space, prior, task);
+  tuning.fallback = fallback;
+  tuning.bound = prior.estimate(fallback).bound;
+  const bool counted = space.points(counted_points) != nullptr;
+  const std::vector<Point> expected = prior.best(space, 8, counted_points);
+  if (!expected.empty()) tuning.analytic = expected.front();
+
+  SearchContext context{space, options.seed, {}, {}, {}, {}, {}};
+  if (counted) {
+    context.prior = [&prior](const Point& point) { return prior(point); };
+    for (const char* name : Terms::column_names())
+      context.column_names.emplace_back(name);
+    context.columns = [&prior](const Point& point, std::span<float> out) {
+      const Terms* terms = prior.terms(point);
+      if (!terms) return std::fill(out.begin(), out.end(), std::nanf(""));
+      const auto columns = terms->columns_of();
+      std::copy(columns.begin(), columns.end(), out.begin());
+    };
+    context.siblings = siblings_of(task, space, *tuning.machine);
+  }
+  context.favourites = favourites_of(records.key(), space);
+  if (!counted) context.favourites.insert(context.favourites.end(), expected.begin(), expected.end());
+  tuning.sibling_records = context.siblings.size();
+  auto strategy = make_strategy(options.strategy, std::move(context));
+
+  MeasureOptions measure;
+  measure.jobs = options.jobs;
+  measure.cold_cache = options.cold;
+  measure.seed = options.seed;
+  LiveMeasurer measurer(workload_of(task, *task.record(space.config(fallback))), space,
+                        space.config(fallback), measure);
+  const Running entered(measurer);
+  measurer.start();
+  Budget budget = budget_of(options);
+  budget.seconds = std::max(1.0, budget.seconds - (now() - begin));
+  const Progress progress = [&](const SearchResult& so_far) {
+    records.add_trials(so_far);
+    return !measurer.interrupted() && (!options.progress || options.progress(so_far));
+  };
+  tuning.search = search(*strategy, measurer, budget, progress);
+  records.finish(tuning.search);
+  tuning.checked = measurer.checked();
+  tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
+  return tuning;
+}
+
+void interrupt_tuning() noexcept {
+  for (auto& slot : running)
+    if (LiveMeasurer* measurer = slot.load()) measurer->interrupt();
+}
+
+Table table_of(const Tuning& tuning) {
+  Table table;
+  table.family = tuning.task->kernel;
+  table.problem = tuning.task->problem;
+  table.device = tuning.task->device.properties().name;
+  table.name = table.family + " " + table.problem.to_string();
+  for (const Trial& trial : tuning.search.trials) {
+    table.points.push_back(trial.point);
+    table.results.push_back(*tuning.of(trial.point));
+  }
+  for (const Knob& knob : tuning.space->knobs())
+    table.space.knob(knob);
+  table.space.only(table.points);
+  if (tuning.fallback) table.space.seed(tuning.space->config(*tuning.fallback));
+  return table;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,168 @@
+// What `kiln tune` may choose of the ops' kernels.
+#include <kiln/autotune/registry.h>
+#include <kiln/dsl/ir/ir.h>
+#include <kiln/dsl/symbol.h>
+#include <kiln/ops/detail/row_config.h>
+#include <kiln/ops/dims.h>
+#include <kiln/ops/matmul.h>
+#include <kiln/ops/norm.h>
+#include <kiln/ops/softmax.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::ops {
+namespace {
+
+using tune::Choice;
+using tune::Problem;
+using tune::Space;
+
+std::int64_t pow2_above(std::int64_t x) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(x, 1))));
+}
+
+// --- Products ----------------------------------------------------------------------------------------------
+
+template <class T> std::shared_ptr<ir::Kernel> record_matmul(const Config& config) {
+  return matmul_kernel<T>().record(config);
+}
+std::shared_ptr<ir::Kernel> record_matmul_of(DType dtype, const Problem&, const Config& config) {
+  switch (dtype) {
+  case DType::F64: return record_matmul<double>(config);
+  case DType::BF16: return record_matmul<bf16>(config);
+  case DType::F16: return record_matmul<f16>(config);
+  default: return record_matmul<float>(config);
+  }
+}
+
+Space matmul_space(DType dtype, const Problem& p, Device device) {
+  const std::int64_t bytes = size_of(dtype);
+  Space space;
+  if (device.is_cpu()) {
+    space.oneof(BM, {1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512})
+        .oneof(BN, {16, 32, 64, 128, 256, 512})
+        .oneof(BK, {32, 64, 128, 256, 512})
+        .require("sums fit a cache", [bytes](const Choice& c) {
+          return c[BM] * c[BN] * std::max<std::int64_t>(bytes, 4) <= 1 << 20;
+        });
+  } else {
+    space.pow2(BM, 16, 256).pow2(BN, 16, 256).pow2(BK, 16, 128).oneof(num_warps, {1, 2, 4, 8});
+    space
+        .require("a thread holds at most 128 sums",
+                 [](const Choice& c) { return c[BM] * c[BN] <= 128 * 32 * c[num_warps]; })
+        .require("every warp has sums",
+                 [](const Choice& c) { return c[BM] * c[BN] >= 8 * 32 * c[num_warps]; })
+        .require("factors fit shared memory", [bytes](const Choice& c, const Problem&, Device d) {
+          return (c[BM] + c[BN]) * c[BK] * bytes <= d.limits().max_scratch_bytes;
+        });
+  }
+  space.require("tiles are not much larger than the matrices", [](const Choice& c, const Problem& p) {
+    return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 16 || c[BN] < 2 * p["N"]) &&
+           (c[BK] <= 32 || c[BK] < 2 * p["K"]);
+  });
+  // The first choice of ops::matmul, moved to the nearest values that the space has.
+  const Config usual = matmul_config(device, dtype, p["M"], p["N"], p["K"]);
+  space.seed_near(usual);
+  return space;
+}
+
+// --- Rows --------------------------------------------------------------------------------------------------
+
+// The knob `whole`: a row is one tile, or is walked over in parts. It chooses the kernel, not a dimension.
+constexpr const char* whole_name = "whole";
+
+Config without_whole(const Config& config) {
+  Config rest;
+  for (const Binding& b : config)
+    if (std::string_view(b.name) != whole_name) rest.set(b.name, b.value);
+  return rest;
+}
+
+// Records one of two kernels; the choice is part of the recording, as a size is that it read.
+template <class Whole, class Looped>
+std::shared_ptr<ir::Kernel> record_rows(const Config& config, const Whole& whole, const Looped& looped) {
+  const Config rest = without_whole(config);
+  auto kernel = config.get(whole_name).value_or(1) ? whole.record(rest) : looped.record(rest);
+  kernel->config_specific = true;
+  kernel->recorded_with = config;
+  return kernel;
+}
+
+Space row_space(DType dtype, const Problem& p, Device device) {
+  const std::int64_t columns = p["N"], bytes = dtype == DType::F64 ? 8 : 4, covers = pow2_above(columns);
+  Space space;
+  space.pow2(BM, 1, device.is_cpu() ? 64 : 16).pow2(BN, 16, 1 << 17);
+  space.oneof(whole_name, {0, 1});
+  if (!device.is_cpu()) space.oneof(num_warps, {1, 2, 4, 8, 16});
+  space
+      .require(
+          "a whole row is the least power of two that covers it",
+          [covers](const Choice& c) { return !c[whole_name] || c[BN] == std::max<std::int64_t>(16, covers); })
+      .require("a part is less than the row",
+               [columns](const Choice& c) { return c[whole_name] || c[BN] < columns; })
+      .require("parts are worth their loop",
+               [columns](const Choice& c) { return c[whole_name] || c[BN] >= 64; })
+      .require("there are so many rows",
+               [](const Choice& c, const Problem& p) { return c[BM] < 2 * p["M"] || c[BM] == 1; });
+  if (device.is_cpu())
+    space.require("a tile is at most 4 MiB",
+                  [bytes](const Choice& c) { return c[BM] * c[BN] * bytes <= 4 << 20; });
+  else
+    space.require("a thread holds at most 64 elements",
+                  [](const Choice& c) { return c[BM] * c[BN] <= 64 * 32 * c[num_warps]; });
+  const auto usual = detail::row_config(device, p["M"], columns, bytes);
+  Config seed = usual.config;
+  seed.set(intern(whole_name), usual.whole);
+  if (usual.whole) seed.set(intern("BN"), std::max<std::int64_t>(16, covers));
+  space.keeps_order({BM}).seed_near(seed);
+  return space;
+}
+
+std::shared_ptr<ir::Kernel> record_softmax_of(DType dtype, const Problem&, const Config& config) {
+  switch (dtype) {
+  case DType::F64: return record_rows(config, softmax_kernel<double>(), softmax_looped_kernel<double>());
+  case DType::BF16: return record_rows(config, softmax_kernel<bf16>(), softmax_looped_kernel<bf16>());
+  case DType::F16: return record_rows(config, softmax_kernel<f16>(), softmax_looped_kernel<f16>());
+  default: return record_rows(config, softmax_kernel<float>(), softmax_looped_kernel<float>());
+  }
+}
+std::shared_ptr<ir::Kernel> record_layernorm_of(DType dtype, const Problem&, const Config& config) {
+  switch (dtype) {
+  case DType::F64: return record_rows(config, layernorm_kernel<double>(), layernorm_looped_kernel<double>());
+  case DType::BF16: return record_rows(config, layernorm_kernel<bf16>(), layernorm_looped_kernel<bf16>());
+  case DType::F16: return record_rows(config, layernorm_kernel<f16>(), layernorm_looped_kernel<f16>());
+  default: return record_rows(config, layernorm_kernel<float>(), layernorm_looped_kernel<float>());
+  }
+}
+
+const tune::TunableRegistration registered_matmul({
+    .name = "matmul",
+    .summary = "c = a b",
+    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .record = record_matmul_of,
+    .space = matmul_space,
+    .sizes = "M=1024,N=1024,K=1024",
+    .parameters = "a=M,K b=K,N c=M,N",
+});
+const tune::TunableRegistration registered_softmax({
+    .name = "softmax",
+    .summary = "softmax of each row",
+    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .record = record_softmax_of,
+    .space = row_space,
+    .sizes = "M=4096,N=1024",
+    .parameters = "x=M,N y=M,N",
+});
+const tune::TunableRegistration registered_layernorm({
+    .name = "layernorm",
+    .summary = "layer normalisation of each row",
+    .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
+    .record = record_layernorm_of,
+    .space = row_space,
+    .sizes = "M=4096,N=1024",
+    .parameters = "x=M,N gamma=N beta=N y=M,N eps=0.00001",
+});
+
+} // namespace
+} // namespace kiln::ops

@@ -1,0 +1,196 @@
+// Kernels with configs from the tuner: modes, lookups, searches, wisdom files.
+#include "own_cache.h"
+#include "test_seed.h"
+
+#include <kiln/autotune/background.h>
+#include <kiln/autotune/tuned.h>
+#include <kiln/dsl/language.h>
+#include <kiln/jit/runtime/tensor.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+using namespace kiln;
+using Catch::Matchers::Contains;
+
+namespace {
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+
+using RowSums = Kernel<View<const float, 2>, View<float, 1>>;
+
+// A kernel of its own for each test, so that none finds another's records.
+RowSums row_sums(const char* name) {
+  return kernel(name, [](View<const float, 2> x, View<float, 1> out) {
+    expects(x.rows() == out.size(), "x's rows and out's size");
+    auto [m] = program_tile(out, BM);
+    auto total = for_range(BN, x.cols(), zeros<float>(BM),
+                           [&](auto n, auto total) { return total + sum(x.tile(m, n).load(), BN); });
+    out.tile(m).store(total);
+  });
+}
+
+tune::Space row_space() {
+  tune::Space space;
+  space.pow2(BM, 1, 32).pow2(BN, 16, 512).keeps_order({BM}).seed({{"BM", 4}, {"BN", 64}});
+  return space;
+}
+
+const std::vector<tune::Size> sizes = {{"M", 0, 0}, {"N", 0, 1}};
+
+tune::TunedOptions with_mode(tune::Mode mode) {
+  tune::TunedOptions options;
+  options.key = sizes;
+  options.mode = mode;
+  options.search.trials = 6;
+  options.search.seconds = 60;
+  options.search.strategy = "random";
+  return options;
+}
+
+struct Rows {
+  Tensor<float, 2> x;
+  Tensor<float, 1> out;
+  Rows(std::int64_t m, std::int64_t n)
+      : x(Tensor<float, 2>::empty({m, n})), out(Tensor<float, 1>::empty({m})) {
+    std::mt19937_64 random(kiln::test::fresh_seed());
+    for (float& v : x)
+      v = std::uniform_real_distribution<float>(-1, 1)(random);
+    out.fill(NAN);
+  }
+  void check() const {
+    const std::int64_t m = out.size(), n = x.size() / m;
+    for (std::int64_t i = 0; i < m; ++i) {
+      double sum = 0;
+      for (std::int64_t j = 0; j < n; ++j)
+        sum += double{x.data()[i * n + j]};
+      REQUIRE(std::abs(out.data()[i] - sum) <= 1e-4);
+    }
+  }
+};
+
+} // namespace
+
+TEST_CASE("without a search a tuned kernel uses its seed, or what the analytic model expects") {
+  const OwnCache cache;
+  const auto sums = row_sums("row sums by mode");
+  Rows rows(37, 301);
+  Stream stream;
+  const auto off = tuned(sums, row_space(), with_mode(tune::Mode::off));
+  CHECK(off.pick(stream, rows.x, rows.out).config.to_string() == "BM=4,BN=64");
+  for (tune::Mode mode :
+       {tune::Mode::off, tune::Mode::analytic, tune::Mode::cached, tune::Mode::deterministic}) {
+    CAPTURE(tune::name(mode));
+    const auto gemv = tuned(sums, row_space(), with_mode(mode));
+    const tune::Picked picked = gemv.pick(stream, rows.x, rows.out);
+    CHECK_FALSE(picked.known);
+    if (mode == tune::Mode::deterministic) CHECK(picked.config.get("BN") == 64);
+    rows.out.fill(NAN);
+    gemv.launch(stream, rows.x, rows.out);
+    stream.synchronize();
+    rows.check();
+  }
+  const auto pinned = tuned(sums, row_space(), with_mode(tune::Mode::pinned));
+  CHECK_THROWS_WITH(pinned.launch(stream, rows.x, rows.out),
+                    Contains("row sums by mode") && Contains("M=37,N=301") && Contains("pinned") &&
+                        Contains("records export"));
+}
+
+TEST_CASE("what a search finds is used by later processes, other buckets' sizes and wisdom files") {
+  const OwnCache cache;
+  const auto sums = row_sums("row sums, searched");
+  Rows rows(300, 1000), close(290, 990);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::cached);
+  options.buckets = tune::Bucketing::hybrid();
+  const auto first = tuned(sums, row_space(), options);
+  const tune::Tuning tuning = first.tune(stream, options.search, rows.x, rows.out);
+  REQUIRE(tuning.found());
+  CHECK(tuning.search.trials.size() >= 2);
+  CHECK(tuning.search.trials.front().source == "seed");
+  for (float v : rows.out)
+    REQUIRE(std::isnan(v)); // a search does not touch the arguments
+  CHECK(first.pick(stream, rows.x, rows.out).source == "tuned");
+
+  const auto second =
+      tuned(row_sums("row sums, searched"), row_space(), options); // as another process has it
+  const tune::Picked picked = second.pick(stream, close.x, close.out);
+  CHECK(picked.source == "the database");
+  CHECK(picked.known);
+  CHECK_FALSE(picked.stale);
+  CHECK(picked.config == tuning.config());
+  second.launch(stream, close.x, close.out);
+  stream.synchronize();
+  close.check();
+
+  const std::string file = (cache.path() / "wisdom.json").string();
+  CHECK(tune::export_wisdom(file, "row sums, searched") == 1);
+  CHECK(tune::add_wisdom(file) == 1);
+  options.mode = tune::Mode::pinned;
+  const auto pinned = tuned(row_sums("row sums, searched"), row_space(), options);
+  CHECK(pinned.pick(stream, rows.x, rows.out).source == "the program's wisdom");
+  CHECK(pinned.pick(stream, rows.x, rows.out).config == tuning.config());
+
+  // A space with another set of values is another question.
+  tune::Space other = row_space();
+  other.oneof("unroll", {1, 2});
+  CHECK_FALSE(tuned(sums, other, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out).known);
+}
+
+TEST_CASE("in mode tune a launch that finds nothing searches, and the next one does not") {
+  const OwnCache cache;
+  Rows rows(65, 129);
+  Stream stream;
+  const auto sums = tuned(row_sums("row sums, tuned at launch"), row_space(), with_mode(tune::Mode::tune));
+  sums.launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  rows.check();
+  const tune::Picked picked = sums.pick(stream, rows.x, rows.out);
+  CHECK(picked.source == "tuned");
+  sums.launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  CHECK(sums.pick(stream, rows.x, rows.out).config == picked.config);
+}
+
+TEST_CASE("in mode online launches go on while a search runs, and then use what it found") {
+  const OwnCache cache;
+  Rows rows(64, 2000);
+  Stream stream;
+  const auto sums = tuned(row_sums("row sums, tuned online"), row_space(), with_mode(tune::Mode::online));
+  sums.launch(stream, rows.x, rows.out);
+  CHECK_FALSE(sums.pick(stream, rows.x, rows.out).known);
+  for (int i = 0; i < 20; ++i)
+    sums.launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  rows.check();
+  tune::finish_background();
+  // The seed may have been the best; what counts is that the search was recorded.
+  const auto again = tuned(row_sums("row sums, tuned online"), row_space(), with_mode(tune::Mode::cached));
+  CHECK(again.pick(stream, rows.x, rows.out).known);
+}
+
+TEST_CASE("a deterministic search stays with the seed's order of additions") {
+  const OwnCache cache;
+  Rows rows(128, 700);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::deterministic);
+  const auto sums = tuned(row_sums("row sums, one order"), row_space(), options);
+  const tune::Tuning tuning = sums.tune(stream, options.search, rows.x, rows.out);
+  for (const tune::Trial& trial : tuning.search.trials)
+    CHECK(tuning.space->config(trial.point).get("BN") == 64);
+}
+
+TEST_CASE("a tuned kernel is refused at its place for a space or a key that cannot be") {
+  const auto sums = row_sums("row sums, refused");
+  tune::Space seedless;
+  seedless.pow2(BM, 1, 8).pow2(BN, 16, 64);
+  CHECK_THROWS_WITH(tuned(sums, seedless), Contains("test_tuned.cpp") && Contains("no seed"));
+  tune::TunedOptions options;
+  options.key = {{"M", 2, 0}};
+  CHECK_THROWS_WITH(tuned(sums, row_space(), options), Contains("\"M\"") && Contains("parameter 2"));
+  options.key = {{"M", 0, 2}};
+  CHECK_THROWS_WITH(tuned(sums, row_space(), options), Contains("axis 2 of parameter 0"));
+  CHECK_THROWS_WITH(tune::parse_mode("fast", "KILN_TUNE"), Contains("KILN_TUNE") && Contains("pinned"));
+}
