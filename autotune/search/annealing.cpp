@@ -14,21 +14,22 @@ namespace {
 
 class Annealing final : public Strategy {
 public:
-  explicit Annealing(SearchContext context)
-      : space_(context.space), random_(context.seed), unseen_(context.space), chains_(chain_count) {}
-  const char* name() const override { return "annealing"; }
-  std::size_t batch() const override { return chain_count; }
+  Annealing(SearchContext context, std::size_t chains)
+      : space_(context.space), random_(context.seed), unseen_(context.space), chains_(chains),
+        seeds_(context.space.seeds()) {}
+  const char* name() const override { return chains_.size() == 1 ? "annealing1" : "annealing"; }
+  std::size_t batch() const override { return chains_.size(); }
 
   std::vector<Proposal> propose(std::size_t most) override {
     std::vector<Proposal> batch;
     pending_.clear();
-    if (trials_ == 0)
-      for (const Point& s : space_.seeds())
-        if (batch.size() < most && batch.size() < chain_count && unseen_.take(s)) add(batch, s, "seed");
-    while (batch.size() < std::min<std::size_t>(most, chain_count)) {
-      const auto p = next(chains_[batch.size()]);
+    while (batch.size() < std::min(most, chains_.size())) {
+      const bool seed = next_seed_ < seeds_.size();
+      const auto p = seed ? std::optional(seeds_[next_seed_++]) : next(chains_[batch.size()]);
       if (!p) break;
-      add(batch, *p, "annealing");
+      if (seed && !unseen_.take(*p)) continue;
+      batch.push_back({*p, seed ? "seed" : "annealing", 0});
+      pending_.push_back(*p);
     }
     return batch;
   }
@@ -44,28 +45,18 @@ public:
       const double temperature = hot * std::pow(cooling, trials_);
       if (chain.point.empty() || cost <= chain.cost ||
           (std::isfinite(cost) && random_.uniform() < std::exp((chain.cost - cost) / temperature))) {
-        if (cost < chain.cost || chain.point.empty()) chain.rejected = 0;
         chain.point = trials[i].point;
         chain.cost = cost;
-      } else {
-        ++chain.rejected;
       }
     }
   }
 
 private:
-  static constexpr std::size_t chain_count = 4;
-  static constexpr double hot = 0.3, cooling = 0.98; // a trial
+  static constexpr double hot = 0.1, cooling = 0.96; // a trial
   struct Chain {
     Point point; // empty: it begins
     double cost = std::numeric_limits<double>::infinity();
-    int rejected = 0;
   };
-
-  void add(std::vector<Proposal>& batch, const Point& p, const char* source) {
-    batch.push_back({p, source, 0});
-    pending_.push_back(p);
-  }
 
   // An unseen neighbour; where all were seen, one of a random neighbour's, and at last a fresh start.
   std::optional<Point> next(Chain& chain) {
@@ -87,13 +78,18 @@ private:
   Unseen unseen_;
   std::vector<Chain> chains_;
   std::vector<Point> pending_; // of the chains in order
+  std::vector<Point> seeds_;
+  std::size_t next_seed_ = 0;
   int trials_ = 0;
 };
 
 } // namespace
 
 std::unique_ptr<Strategy> make_annealing(SearchContext context) {
-  return std::make_unique<Annealing>(std::move(context));
+  return std::make_unique<Annealing>(std::move(context), 8);
+}
+std::unique_ptr<Strategy> make_annealing1(SearchContext context) {
+  return std::make_unique<Annealing>(std::move(context), 1);
 }
 
 } // namespace kiln::tune

@@ -41,8 +41,8 @@ public:
   }
 
 private:
-  static constexpr std::size_t first_generation = 24, parents = 16;
-  static constexpr double mutation = 0.15; // of each knob
+  static constexpr std::size_t first_generation = 32, parents = 8;
+  static constexpr double mutation = 0.1; // of each knob
   struct Member {
     double seconds;
     Point point;

@@ -15,10 +15,8 @@ struct Entry {
 };
 
 constexpr Entry entries[] = {
-    {"random", make_random},
-    {"grid", make_grid},
-    {"annealing", make_annealing},
-    {"genetic", make_genetic},
+    {"random", make_random},         {"grid", make_grid},       {"annealing", make_annealing},
+    {"annealing1", make_annealing1}, {"genetic", make_genetic},
 };
 
 } // namespace

@@ -49,8 +49,8 @@ public:
   virtual double chance_of_better() { return 1; }
 };
 
-// "learned" (the default), "random", "grid", "annealing", "genetic", "autotvm", "helion", "helion8".
-// UserError that lists them for another name.
+// "learned" (the default), "random", "grid", "annealing", "annealing1", "genetic", "autotvm", "helion",
+// "helion8". UserError that lists them for another name.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchContext context);
 std::vector<std::string> strategy_names();
 bool uses_siblings(const std::string& name); // whether SearchContext::siblings make a difference to it
