@@ -111,6 +111,15 @@ void Database::add_wisdom(const Records& records, Source source) {
   }
 }
 
+Database::Records Database::wisdom() {
+  const std::shared_lock lock(mutex_);
+  Records all;
+  for (const auto& tier : wisdom_)
+    for (const auto& [id, records] : tier)
+      all.insert(all.end(), records.begin(), records.end());
+  return all;
+}
+
 std::size_t Database::add_wisdom(const std::filesystem::path& path) {
   const Wisdom wisdom = read_wisdom_file(path);
   if (!wisdom.problem.empty())

@@ -68,6 +68,7 @@ public:
   // have wrong is one warning.
   std::size_t add_wisdom(const std::filesystem::path& path);
   void add_wisdom(const std::vector<std::shared_ptr<const Record>>& records, Source source);
+  std::vector<std::shared_ptr<const Record>> wisdom(); // of all files
   // Forgets what it read from disk.
   void refresh();
 

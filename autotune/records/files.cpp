@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 
 #include <fcntl.h>
@@ -80,6 +81,37 @@ std::optional<std::string> read_file(const cache::Folder& folder, const std::str
   }
   bytes.resize(done);
   return bytes;
+}
+
+LinesRead for_each_line(const cache::Folder& folder, const std::string& name,
+                        const std::function<void(std::string_view)>& take, std::uint64_t offset, bool last,
+                        std::size_t most) {
+  LinesRead result;
+  result.next = offset;
+  const File file = open_regular(folder, name);
+  if (!file) return result;
+  result.opened = true;
+  std::vector<char> buffer(most);
+  std::size_t filled = 0; // the beginning of a line
+  for (std::uint64_t at = offset;;) {
+    const ssize_t n = pread(file.get(), buffer.data() + filled, most - filled, static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    at += static_cast<std::uint64_t>(n);
+    std::string_view rest(buffer.data(), filled + static_cast<std::size_t>(n));
+    for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1))
+      take(rest.substr(0, end));
+    if (rest.size() == most) {
+      take(rest);
+      rest = {};
+    }
+    result.next = at - rest.size();
+    filled = rest.size();
+    std::memmove(buffer.data(), rest.data(), filled);
+  }
+  result.torn = filled != 0;
+  if (result.torn && last) take({buffer.data(), filled});
+  return result;
 }
 
 int write_once(int file, std::string_view bytes, std::size_t& written) {

@@ -5,6 +5,7 @@
 #include <kiln/jit/cache/folder.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,17 @@ File open_regular(const cache::Folder& folder, const std::string& name, std::uin
 // Its bytes from `offset` on; nothing if there is no such file, it cannot be read, or has more than `most`.
 std::optional<std::string> read_file(const cache::Folder& folder, const std::string& name,
                                      std::uint64_t offset = 0, std::uint64_t most = UINT64_MAX);
+
+struct LinesRead {
+  bool opened = false;    // there is such a file
+  std::uint64_t next = 0; // the offset after the last newline
+  bool torn = false;      // bytes follow it
+};
+// Calls take(line) for each line from `offset` on, newline excluded, in pieces of at most `most` bytes: a
+// line that is longer comes in several. With `last`, also for what follows the last newline.
+LinesRead for_each_line(const cache::Folder& folder, const std::string& name,
+                        const std::function<void(std::string_view line)>& take, std::uint64_t offset = 0,
+                        bool last = false, std::size_t most = 1 << 20);
 
 // Appends with one write(2). 0 or the errno of what failed; `written` says how much of it is there.
 int write_once(int file, std::string_view bytes, std::size_t& written);

@@ -157,8 +157,11 @@ std::string open_json(const Record& record) {
   return out;
 }
 
-std::string crc_of(std::string_view text) {
-  return fmt::format("{:08x}", cache::checksum({std::span(text.data(), text.size())}).low & 0xffffffffu);
+cache::Key hash_of(std::string_view text) { return cache::checksum({std::span(text.data(), text.size())}); }
+
+void put_crc(char* digits, const cache::Key& hash) {
+  for (int i = 0; i < 8; ++i)
+    digits[i] = "0123456789abcdef"[hash.low >> (28 - 4 * i) & 15];
 }
 
 void read_sizes(JsonCursor& json, Problem& problem) {
@@ -263,27 +266,31 @@ std::string to_json(const Record& record) { return open_json(record) + '}'; }
 
 std::string to_line(const Record& record) {
   std::string line = open_json(record);
-  line += fmt::format("{}{}\"}}\n", crc_start, crc_of(line));
+  char crc[8];
+  put_crc(crc, hash_of(line));
+  ((line += crc_start).append(crc, sizeof crc)) += "\"}\n";
   if (line.size() > most_line_bytes) line.clear();
   return line;
 }
 
-LineState check_line(std::string_view line) {
+LineState check_line(std::string_view line, cache::Key* id) {
   constexpr std::string_view start = "{\"v\":";
   if (line.size() <= start.size() + crc_tail || line.size() > most_line_bytes || !line.starts_with(start))
     return LineState::bad;
   const std::string_view body = line.substr(0, line.size() - crc_tail);
   const std::string_view tail = line.substr(body.size());
   if (!tail.starts_with(crc_start) || !tail.ends_with("\"}")) return LineState::bad;
-  if (tail.substr(crc_start.size(), 8) != crc_of(body)) return LineState::bad;
+  const cache::Key hash = hash_of(body);
+  char crc[8];
+  put_crc(crc, hash);
+  if (tail.substr(crc_start.size(), 8) != std::string_view(crc, sizeof crc)) return LineState::bad;
   int version = 0;
   const char* digits = line.data() + start.size();
   const auto [end, error] = std::from_chars(digits, digits + 9, version);
   if (error != std::errc() || *end != ',' || version < 1) return LineState::bad;
+  if (id) *id = hash;
   return version > record_version ? LineState::future : LineState::good;
 }
-
-cache::Key line_id(std::string_view line) { return cache::checksum({std::span(line.data(), line.size())}); }
 
 bool LineReader::read_into(std::string_view line, Record& record) {
   JsonCursor json(line);

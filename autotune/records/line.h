@@ -25,10 +25,9 @@ std::string to_json(const Record& record);
 
 enum class LineState { good, future, bad };
 
-// `line` without its newline. Compares the checksum, reads no more than the version.
-LineState check_line(std::string_view line);
-// Equal lines have equal ids; what merging goes by.
-cache::Key line_id(std::string_view line);
+// `line` without its newline. Compares the checksum, reads no more than the version. Equal lines have equal
+// ids, and others differ: what merging goes by. A bad line has none.
+LineState check_line(std::string_view line, cache::Key* id = nullptr);
 
 // Reads lines that check_line found good; keeps the keys that it met, since they repeat. One thread at a
 // time.

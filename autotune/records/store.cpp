@@ -20,7 +20,6 @@ namespace {
 using cache::Folder;
 using cache::IfMissing;
 
-constexpr std::uint64_t most_segment_bytes = 1ull << 30; // that is read
 constexpr std::uint64_t full_segment_bytes = 64ull << 20;
 constexpr std::uint64_t most_best_bytes = most_line_bytes;
 
@@ -228,40 +227,42 @@ Loaded RecordStore::load(const Filter& filter, LoadCursor* since) {
   LoadCursor fresh;
   LoadCursor& cursor = since ? *since : fresh;
   LineReader reader;
-  for (const Segment& segment : segments(filter)) {
+  const std::vector<Segment> list = segments(filter);
+  std::uint64_t bytes = 0;
+  for (const Segment& segment : list) {
+    std::uint64_t size = 0;
+    if (open_regular(*segment.folder, segment.name, &size))
+      bytes += size - std::min(size, cursor.offsets[segment.label()]);
+  }
+  // Room for as many as there usually are, but no more than a file of garbage deserves.
+  const std::size_t expected = std::min<std::uint64_t>(bytes / 500, 1 << 20);
+  loaded.records.reserve(expected);
+  cursor.ids.reserve(cursor.ids.size() + expected);
+  for (const Segment& segment : list) {
     std::uint64_t& offset = cursor.offsets[segment.label()];
-    const std::optional<std::string> bytes =
-        read_file(*segment.folder, segment.name, offset, most_segment_bytes);
+    const LinesRead lines = for_each_line(
+        *segment.folder, segment.name,
+        [&](std::string_view line) {
+          cache::Key id;
+          const LineState state = check_line(line, &id);
+          if (state != LineState::good) {
+            ++(state == LineState::future ? loaded.counts.future : loaded.counts.bad);
+            return;
+          }
+          if (!cursor.ids.insert(id)) {
+            ++loaded.counts.duplicates;
+            return;
+          }
+          Record& record = loaded.records.emplace_back();
+          const bool read = reader.read_into(line, record);
+          if (!read) ++loaded.counts.bad;
+          if (!read || !filter.admits(*record.key)) loaded.records.pop_back();
+        },
+        offset);
     ++loaded.counts.segments;
-    if (!bytes) {
-      ++loaded.counts.bad;
-      continue;
-    }
-    if (loaded.records.empty()) loaded.records.reserve(bytes->size() / 500);
-    std::string_view rest = *bytes;
-    while (!rest.empty()) {
-      const std::size_t end = rest.find('\n');
-      if (end == rest.npos) {
-        ++loaded.counts.torn;
-        break;
-      }
-      const std::string_view line = rest.substr(0, end);
-      rest.remove_prefix(end + 1);
-      const LineState state = check_line(line);
-      if (state != LineState::good) {
-        ++(state == LineState::future ? loaded.counts.future : loaded.counts.bad);
-        continue;
-      }
-      if (!cursor.ids.insert(line_id(line)).second) {
-        ++loaded.counts.duplicates;
-        continue;
-      }
-      Record& record = loaded.records.emplace_back();
-      const bool read = reader.read_into(line, record);
-      if (!read) ++loaded.counts.bad;
-      if (!read || !filter.admits(*record.key)) loaded.records.pop_back();
-    }
-    offset += bytes->size() - rest.size();
+    if (!lines.opened) ++loaded.counts.bad;
+    loaded.counts.torn += lines.torn;
+    offset = lines.next;
   }
   loaded.counts.records = loaded.records.size();
   return loaded;

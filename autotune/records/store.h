@@ -18,6 +18,7 @@
 #pragma once
 
 #include <kiln/autotune/records/files.h>
+#include <kiln/autotune/records/id_set.h>
 #include <kiln/autotune/records/line.h>
 #include <kiln/jit/cache/folder.h>
 
@@ -27,7 +28,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 namespace kiln::tune {
@@ -61,7 +61,7 @@ struct Loaded {
 // Where a reader is: given to load() again, it gives only what came since.
 struct LoadCursor {
   std::map<std::string, std::uint64_t> offsets;
-  std::unordered_set<cache::Key> ids;
+  IdSet ids;
 };
 
 class RecordStore {

@@ -1,0 +1,500 @@
+// kiln records: what tuning measured, and which configs are used.
+#include <kiln/autotune/records/maintenance.h>
+#include <kiln/autotune/records/why.h>
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/read_input.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/text.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace kiln::cli {
+namespace {
+
+using namespace kiln::tune;
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string folder, kernel, what, file, shape, kind, device = "cpu";
+  std::vector<std::string> folders;
+  bool json = false, all = false, wisdom = false, stale = false, repair = false;
+  double older_than_days = -1;
+  std::int64_t keep = -1;
+
+  Filter filter() const {
+    Filter filter;
+    filter.kernel = kernel;
+    return filter;
+  }
+};
+
+// What files say must not steer the terminal.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
+std::string printable_lines(std::string text) {
+  for (char& c : text)
+    if (c != '\n') c = printable(std::string(1, c))[0];
+  return text;
+}
+
+void print_json(const Json& json) {
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string when(std::int64_t milliseconds) {
+  const std::time_t time = static_cast<std::time_t>(milliseconds / 1000);
+  std::tm parts;
+  char text[64];
+  if (!localtime_r(&time, &parts) || std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts) == 0)
+    return "?";
+  return text;
+}
+
+std::string plural(std::uint64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string short_id(const RecordKey& key) { return to_string(key.id()).substr(0, 12); }
+
+std::string skipped_text(const LoadCounts& counts) {
+  std::string text;
+  const auto add = [&](std::uint64_t count, const char* what) {
+    if (count) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plural(count, "line"), what);
+  };
+  add(counts.bad, "damaged");
+  add(counts.torn, "torn");
+  add(counts.future, "of a later Kiln");
+  return text;
+}
+
+// All that is known of one key.
+struct Question {
+  std::shared_ptr<const RecordKey> key;
+  std::vector<Record> records;
+  std::shared_ptr<const Record> best; // published, or the fastest
+  bool published = false;
+  std::size_t failed = 0;
+  std::int64_t newest = 0;
+};
+
+std::vector<Question> questions(RecordStore& store, const Filter& filter, LoadCounts& counts) {
+  std::map<cache::Key, Question> found;
+  Loaded loaded = store.load(filter);
+  counts = loaded.counts;
+  for (const auto& best : winners(loaded.records))
+    found[best->key->id()].best = best;
+  std::map<const RecordKey*, Question*> known;
+  for (Record& record : loaded.records) {
+    Question*& question = known[record.key.get()];
+    if (!question) question = &found[record.key->id()];
+    question->key = record.key;
+    question->failed += !record.result.ok();
+    question->newest = std::max(question->newest, record.time);
+    question->records.push_back(std::move(record));
+  }
+  for (const auto& best : store.bests(filter.kernel)) {
+    if (!filter.admits(*best->key)) continue;
+    Question& question = found[best->key->id()];
+    question.key = best->key;
+    question.best = best;
+    question.published = true;
+    question.newest = std::max(question.newest, best->time);
+  }
+  std::vector<Question> list;
+  for (auto& [id, question] : found)
+    list.push_back(std::move(question));
+  std::stable_sort(list.begin(), list.end(), [](const Question& a, const Question& b) {
+    return std::tie(a.key->kernel, b.newest) < std::tie(b.key->kernel, a.newest);
+  });
+  return list;
+}
+
+Json to_json_object(const RecordKey& key) {
+  Json sizes = Json::object();
+  for (const auto& [name, size] : key.problem.sizes)
+    sizes[name] = size;
+  return {{"id", to_string(key.id())},
+          {"kernel", key.kernel},
+          {"sizes", std::move(sizes)},
+          {"kind", key.problem.kind},
+          {"silicon", key.silicon},
+          {"backend", key.backend},
+          {"code_generation", key.code_generation},
+          {"product", key.tools.product}};
+}
+
+Json to_json_object(const Record& record) {
+  Json json = {{"config", record.config}, {"status", name(record.result.status)}};
+  if (record.result.ok())
+    json.update(
+        {{"seconds", record.result.seconds}, {"low", record.result.low}, {"high", record.result.high}});
+  else
+    json["error"] = record.result.error;
+  json.update({{"confirmed", record.confirmed}, {"source", record.source}, {"time", record.time}});
+  return json;
+}
+
+int list_records(RecordStore& store, const Arguments& a) {
+  LoadCounts counts;
+  const std::vector<Question> list = questions(store, a.filter(), counts);
+  if (a.json) {
+    Json rows = Json::array();
+    for (const Question& q : list) {
+      Json row = to_json_object(*q.key);
+      row.update({{"records", q.records.size()},
+                  {"failed", q.failed},
+                  {"newest", q.newest},
+                  {"published", q.published}});
+      if (q.best) row["best"] = to_json_object(*q.best);
+      rows.push_back(std::move(row));
+    }
+    print_json({{"folder", store.path().string()},
+                {"records", counts.records},
+                {"segments", counts.segments},
+                {"skipped", {{"damaged", counts.bad}, {"torn", counts.torn}, {"future", counts.future}}},
+                {"questions", std::move(rows)}});
+    return 0;
+  }
+  const std::string skipped = skipped_text(counts);
+  fmt::print("{}: {} of {}{}\n", store.path().string(), plural(counts.records, "record"),
+             plural(list.size(), "problem"), skipped.empty() ? "" : "; skipped " + skipped);
+  if (list.empty()) return 0;
+  std::size_t kernel_width = 6, problem_width = 7;
+  for (const Question& q : list) {
+    kernel_width = std::max(kernel_width, std::min<std::size_t>(q.key->kernel.size(), 30));
+    problem_width = std::max(problem_width, std::min<std::size_t>(text_of(q.key->problem).size(), 40));
+  }
+  fmt::print("{:<12}  {:<{}}  {:<{}}  {:<8}  {:>7}  {:>6}  {:>10}  {:<16}  {}\n", "key", "kernel",
+             kernel_width, "problem", problem_width, "back end", "records", "failed", "best", "newest",
+             "config");
+  for (const Question& q : list)
+    fmt::print("{:<12}  {:<{}}  {:<{}}  {:<8}  {:>7}  {:>6}  {:>10}  {:<16}  {}{}\n", short_id(*q.key),
+               printable(q.key->kernel), kernel_width, printable(text_of(q.key->problem)), problem_width,
+               printable(q.key->backend), q.records.size(), q.failed,
+               q.best ? time_text(q.best->result.seconds) : "-", when(q.newest),
+               q.best ? printable(q.best->config) : "-", q.best && !q.published ? " (not confirmed)" : "");
+  return 0;
+}
+
+void show_question(const Question& q, bool all) {
+  const RecordKey& k = *q.key;
+  fmt::print("{}  {} {}\n", to_string(k.id()), printable(k.kernel), printable(text_of(k.problem)));
+  fmt::print("  silicon   {} ({}), code generation {}\n", printable(k.silicon), printable(k.backend),
+             k.code_generation);
+  fmt::print("  tools     {}{}{}{}{}\n", printable(k.tools.product),
+             k.tools.kiln.empty() ? "" : ", kiln " + printable(k.tools.kiln),
+             k.tools.llvm.empty() ? "" : ", llvm " + printable(k.tools.llvm),
+             k.tools.ptxas.empty() ? "" : ", ptxas " + printable(k.tools.ptxas),
+             k.tools.driver.empty() ? "" : ", driver " + printable(k.tools.driver));
+  if (q.best)
+    fmt::print("  used      {} in {}{}\n", printable(q.best->config), time_text(q.best->result.seconds),
+               q.published ? "" : ", not confirmed");
+  std::map<std::string, std::size_t> failures;
+  std::vector<const Record*> ok;
+  for (const Record& record : q.records)
+    if (record.result.ok())
+      ok.push_back(&record);
+    else
+      ++failures[name(record.result.status)];
+  fmt::print("  records   {}", q.records.size());
+  for (const auto& [kind, count] : failures)
+    fmt::print(", {} {}", count, kind);
+  fmt::print("\n");
+  std::stable_sort(ok.begin(), ok.end(),
+                   [](const Record* a, const Record* b) { return a->result.seconds < b->result.seconds; });
+  const std::size_t most = all ? ok.size() : std::min<std::size_t>(ok.size(), 10);
+  for (std::size_t i = 0; i < most; ++i)
+    fmt::print("  {:>10}  {:<9} {:<10} {}\n", time_text(ok[i]->result.seconds),
+               ok[i]->confirmed ? "confirmed" : "", printable(ok[i]->source), printable(ok[i]->config));
+  if (most < ok.size()) fmt::print("  and {} slower; --all shows them\n", ok.size() - most);
+  if (all)
+    for (const Record& record : q.records)
+      if (!record.result.ok())
+        fmt::print("  {:>10}  {} {}\n", name(record.result.status), printable(record.config),
+                   printable(record.result.error));
+}
+
+int show_records(RecordStore& store, const Arguments& a) {
+  LoadCounts counts;
+  std::vector<Question> list = questions(store, {}, counts);
+  std::erase_if(list, [&](const Question& q) {
+    return q.key->kernel != a.what && !(a.what.size() >= 4 && to_string(q.key->id()).starts_with(a.what));
+  });
+  if (list.empty())
+    throw UserError(
+        fmt::format("kiln records show: no record is of a kernel or key {}; `kiln records list` lists "
+                    "what there is in {}",
+                    a.what, store.path().string()));
+  Json rows = Json::array();
+  for (const Question& q : list) {
+    if (!a.json) {
+      show_question(q, a.all);
+      continue;
+    }
+    Json row = to_json_object(*q.key);
+    if (q.best) row["best"] = to_json_object(*q.best);
+    row["records"] = Json::array();
+    for (const Record& record : q.records)
+      row["records"].push_back(to_json_object(record));
+    rows.push_back(std::move(row));
+  }
+  if (a.json) print_json(rows);
+  return 0;
+}
+
+int export_records(RecordStore& store, const Arguments& a) {
+  std::string text;
+  std::size_t count = 0;
+  if (a.wisdom) {
+    const auto best = export_winners(store, a.filter());
+    count = best.size();
+    text = wisdom_text(best);
+  } else {
+    text = export_lines(store, a.filter());
+    count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  if (a.file == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  }
+  std::ofstream file(a.file, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.flush();
+  if (!file)
+    throw UserError(fmt::format("kiln records export: {} cannot be written; give another file", a.file));
+  if (a.json)
+    print_json({{"file", a.file}, {"records", count}});
+  else
+    fmt::print("{}: {}\n", a.file, plural(count, a.wisdom ? "config" : "record"));
+  return 0;
+}
+
+int finish_merge(const MergeReport& report, const std::string& from, const Arguments& a) {
+  if (!report.problem.empty())
+    throw UserError(
+        fmt::format("kiln records {}: {}: {}; give what `kiln records export` wrote, or a folder of "
+                    "records",
+                    a.folders.empty() ? "import" : "merge", from, report.problem));
+  if (a.json)
+    print_json({{"from", from},
+                {"added", report.added},
+                {"known", report.known},
+                {"bests", report.bests},
+                {"damaged", report.bad},
+                {"future", report.future},
+                {"failed", report.failed}});
+  else
+    fmt::print("{}: {} added, {} known before, {} faster{}{}{}\n", from, plural(report.added, "record"),
+               report.known, plural(report.bests, "config"),
+               report.bad ? fmt::format(", {} damaged", report.bad) : "",
+               report.future ? fmt::format(", {} of a later Kiln", report.future) : "",
+               report.failed ? fmt::format(", {} not stored", report.failed) : "");
+  return report.failed || (report.bad && !report.added && !report.known) ? 1 : 0;
+}
+
+int merge_records(RecordStore& store, const Arguments& a) {
+  int code = 0;
+  for (const std::string& folder : a.folders)
+    code = std::max(code, finish_merge(merge(store, folder), folder, a));
+  return code;
+}
+
+int import_records(RecordStore& store, const Arguments& a) {
+  const std::string text = read_input(a.file, "give a file that `kiln records export` wrote");
+  return finish_merge(import_text(store, text), a.file, a);
+}
+
+int prune_records(RecordStore& store, const Arguments& a) {
+  PruneRules rules;
+  if (a.older_than_days >= 0) rules.older_than_days = a.older_than_days;
+  if (a.keep >= 0) rules.keep_newest = static_cast<std::size_t>(a.keep);
+  rules.stale_code_generation = a.stale;
+  const RewriteReport r = prune(store, rules);
+  if (a.json)
+    print_json({{"busy", r.busy},
+                {"removed", r.removed},
+                {"kept", r.kept},
+                {"duplicates", r.duplicates},
+                {"damaged", r.bad},
+                {"bests_removed", r.bests_removed},
+                {"segments_before", r.segments_before},
+                {"segments_after", r.segments_after},
+                {"segments_in_use", r.live},
+                {"failed", r.failed}});
+  else if (r.busy)
+    fmt::print("{}: another process rewrites it, or it cannot be locked; nothing was done\n",
+               store.path().string());
+  else
+    fmt::print("{}: removed {}, {} duplicates, {} damaged lines and {}; kept {} in {}{}{}\n",
+               store.path().string(), plural(r.removed, "record"), r.duplicates, r.bad,
+               plural(r.bests_removed, "best config"), r.kept, plural(r.segments_after, "file"),
+               r.live ? fmt::format(", {} of them in use", r.live) : "",
+               r.failed ? fmt::format("; {} could not be written", plural(r.failed, "folder")) : "");
+  return r.busy || r.failed ? 1 : 0;
+}
+
+int verify_records(RecordStore& store, const Arguments& a) {
+  const VerifyReport r = verify(store, a.repair ? Repair::yes : Repair::no);
+  const std::uint64_t wrong = r.damage.size() + r.leftovers;
+  if (a.json) {
+    Json damage = Json::array();
+    for (const Damage& d : r.damage)
+      damage.push_back({{"file", d.file}, {"line", d.line}, {"problem", d.problem}});
+    print_json({{"segments", r.segments},
+                {"good", r.good},
+                {"duplicates", r.duplicates},
+                {"future", r.future},
+                {"bests", r.bests},
+                {"leftovers", r.leftovers},
+                {"repaired", r.repaired},
+                {"damage", std::move(damage)}});
+  } else {
+    for (const Damage& d : r.damage)
+      fmt::print("{}:{}: {}\n", printable(d.file), d.line, d.problem);
+    fmt::print("{}: {} in {}, {}; {} duplicates, {} of a later Kiln, {} damaged, {} left over, {} repaired\n",
+               store.path().string(), plural(r.good, "record"), plural(r.segments, "file"),
+               plural(r.bests, "best config"), r.duplicates, r.future, r.damage.size(), r.leftovers,
+               r.repaired);
+  }
+  return r.repaired < wrong ? 1 : 0;
+}
+
+Problem parse_problem(const std::string& shape, const std::string& kind) {
+  Problem problem;
+  problem.kind = kind;
+  for (std::size_t at = 0; at < shape.size();) {
+    const std::size_t end = std::min(shape.find(',', at), shape.size());
+    const std::string item = shape.substr(at, end - at);
+    const std::size_t equals = item.find('=');
+    std::int64_t size = 0;
+    const char* digits = item.c_str() + equals + 1;
+    const auto [stop, error] = equals == item.npos
+                                   ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                                   : std::from_chars(digits, item.c_str() + item.size(), size);
+    if (error != std::errc() || stop != item.c_str() + item.size() || equals == 0)
+      throw UserError(fmt::format(
+          "kiln records why: --shape {}: \"{}\" is not NAME=SIZE; write M=512,N=512,K=512", shape, item));
+    problem.sizes.emplace_back(item.substr(0, equals), size);
+    at = end + 1;
+  }
+  return problem;
+}
+
+int why_record(RecordStore& store, const Arguments& a) {
+  Database database(store);
+  Database& known = a.folder.empty() ? Database::standard() : database;
+  const std::optional<RecordKey> key =
+      guess_key(known, a.what, parse_problem(a.shape, a.kind), Device::parse(a.device));
+  if (!key)
+    throw UserError(
+        fmt::format("kiln records why: no record is of a kernel {}{}; the analytic choice is used, and "
+                    "`kiln tune` makes records",
+                    a.what, a.kind.empty() ? "" : " for " + a.kind));
+  const Why found = why(known, *key);
+  if (!a.json) {
+    fmt::print("{}", printable_lines(text_of(found)));
+    return 0;
+  }
+  Json json = to_json_object(found.key);
+  json["verdict"] = found.verdict;
+  json["source"] = name(found.found.source);
+  json["trusted"] = found.found.trusted();
+  json["trials"] = found.trials;
+  json["configs"] = found.configs;
+  json["failures"] = found.failures;
+  json["tools_changed"] = found.tools_changed;
+  if (found.found.record) json["record"] = to_json_object(*found.found.record);
+  json["neighbours"] = Json::array();
+  for (const Neighbour& n : found.neighbours) {
+    Json neighbour = to_json_object(*n.record->key);
+    neighbour.update({{"distance", n.distance}, {"record", to_json_object(*n.record)}});
+    json["neighbours"].push_back(std::move(neighbour));
+  }
+  print_json(json);
+  return 0;
+}
+
+int run_records(int argc, char** argv) {
+  CLI::App app(
+      "Looks after what tuning measured ($KILN_CACHE_DIR/tune/v1, by default in $XDG_CACHE_HOME/kiln or "
+      "~/.cache/kiln) and tells which configs are used.",
+      "kiln records");
+  app.require_subcommand(1);
+  app.fallthrough();
+  Arguments a;
+  app.add_option("--folder", a.folder, "the records' folder, in place of the cache's");
+  app.add_flag("--json", a.json, "print JSON");
+  const auto with_kernel = [&](CLI::App* command) {
+    command->add_option("--kernel", a.kernel, "of this kernel alone");
+    return command;
+  };
+  CLI::App* list = with_kernel(app.add_subcommand("list", "list what was tuned, and what is used"));
+  CLI::App* show = app.add_subcommand("show", "show the records of a kernel or a key");
+  show->add_option("what", a.what, "a kernel's name, or the first digits of a key")->required();
+  show->add_flag("--all", a.all, "failures and slow configs too");
+  CLI::App* write = with_kernel(app.add_subcommand("export", "write records, or wisdom, to a file"));
+  write->add_option("file", a.file, "the file; - is the standard output")->required();
+  write->add_flag("--wisdom", a.wisdom, "only the configs that are used, as a wisdom file to ship");
+  CLI::App* read = app.add_subcommand("import", "read records or wisdom from a file");
+  read->add_option("file", a.file, "the file; - is the standard input")->required();
+  CLI::App* merge = app.add_subcommand("merge", "copy what other folders of records have");
+  merge->add_option("folder", a.folders, "record folders, or cache folders with one in them")->required();
+  CLI::App* prune = app.add_subcommand("prune", "remove old records, and put files together");
+  prune->add_option("--older-than", a.older_than_days, "remove records older than this many days")
+      ->check(CLI::NonNegativeNumber);
+  prune->add_option("--keep", a.keep, "of each problem keep the newest so many, and the fastest")
+      ->check(CLI::NonNegativeNumber);
+  prune->add_flag("--stale", a.stale, "remove records of another version of code generation");
+  CLI::App* verify = app.add_subcommand("verify", "compare every checksum");
+  verify->add_flag("--repair", a.repair, "remove what is damaged");
+  CLI::App* why = app.add_subcommand("why", "tell which config a problem gets, and why");
+  why->add_option("kernel", a.what, "the kernel's name")->required();
+  why->add_option("--shape", a.shape, "its sizes: M=512,N=512,K=512")->required();
+  why->add_option("--kind", a.kind, "dtypes and layouts: f32.nn; by default those of the newest record");
+  why->add_option("--device", a.device, "as Device::parse names it; default cpu");
+  if (argc > 1 && *argv[1] != '-' &&
+      app.get_subcommands([&](CLI::App* s) { return s->get_name() == argv[1]; }).empty()) {
+    fmt::print(stderr,
+               "kiln records: there is no subcommand \"{}\"; choose list, show, export, import, merge, "
+               "prune, verify "
+               "or why\n",
+               argv[1]);
+    return wrong_usage;
+  }
+  if (auto code = parse(app, argc, argv)) return *code;
+
+  RecordStore given(a.folder);
+  RecordStore& store = a.folder.empty() ? RecordStore::standard() : given;
+  if (store.path().empty())
+    throw UserError(
+        "kiln records: there is no folder for records; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME, or "
+        "give --folder");
+  if (*list) return list_records(store, a);
+  if (*show) return show_records(store, a);
+  if (*write) return export_records(store, a);
+  if (*read) return import_records(store, a);
+  if (*merge) return merge_records(store, a);
+  if (*prune) return prune_records(store, a);
+  if (*verify) return verify_records(store, a);
+  if (*why) return why_record(store, a);
+  return wrong_usage;
+}
+
+const CommandRegistration
+    registration({"records", "lists, exports, merges, prunes and explains tuning records", run_records});
+
+} // namespace
+} // namespace kiln::cli

@@ -1,0 +1,155 @@
+// Brings records from other stores and from files into a store, and writes them to files.
+#include <kiln/autotune/records/maintenance.h>
+
+#include <kiln/autotune/records/wisdom.h>
+
+#include <algorithm>
+
+namespace kiln::tune {
+namespace {
+
+// Of all lines that the store has, damaged ones left out.
+IdSet ids_of(RecordStore& store) {
+  IdSet ids;
+  for (const RecordStore::Segment& segment : store.segments())
+    for_each_line(*segment.folder, segment.name, [&](std::string_view line) {
+      cache::Key id;
+      if (check_line(line, &id) != LineState::bad) ids.insert(id);
+    });
+  return ids;
+}
+
+// The faster one stays: wherever stores are merged, and however often, they agree.
+void merge_best(RecordStore& store, const Record& record, MergeReport& report) {
+  const auto own = store.best(*record.key);
+  const auto rank = [](const Record& r) {
+    return std::tuple(!r.confirmed, r.result.seconds, r.time, std::string_view(r.config));
+  };
+  if (own && rank(*own) <= rank(record)) return;
+  ++(store.publish_best(record) ? report.bests : report.failed);
+}
+
+// One line, newline excluded. The folders are those it had elsewhere, or empty: those of its key.
+void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReader& reader,
+                std::string kernel_folder, std::string silicon_folder, MergeReport& report) {
+  cache::Key id;
+  const LineState state = check_line(line, &id);
+  if (state == LineState::bad) {
+    ++report.bad;
+    return;
+  }
+  if (state == LineState::future) {
+    ++report.future;
+    if (kernel_folder.empty()) return; // nobody knows where it belongs
+  }
+  if (ids.contains(id)) {
+    ++report.known;
+    return;
+  }
+  if (kernel_folder.empty()) {
+    const auto record = reader.read(line);
+    if (!record) {
+      ++report.bad;
+      return;
+    }
+    kernel_folder = RecordStore::kernel_folder_of(*record->key);
+    silicon_folder = RecordStore::silicon_folder_of(*record->key);
+  }
+  if (store.append_line(kernel_folder, silicon_folder, line)) {
+    ids.insert(id);
+    ++report.added;
+  } else {
+    ++report.failed;
+  }
+}
+
+} // namespace
+
+MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder) {
+  MergeReport report;
+  // A store, or the cache folder that it lies in.
+  std::error_code ignored;
+  const std::filesystem::path inner = other_folder / "tune" / "v1";
+  const bool outer = std::filesystem::is_directory(inner, ignored);
+  const cache::OpenFolder opened = cache::open_folder(outer ? inner : other_folder, cache::IfMissing::leave);
+  if (!opened.folder) {
+    report.problem = opened.problem.empty() ? "there is no such folder" : opened.problem;
+    return report;
+  }
+  if (!outer && !std::filesystem::is_directory(other_folder / "rec", ignored) &&
+      !std::filesystem::is_directory(other_folder / "best", ignored)) {
+    report.problem = "it holds no tuning records";
+    return report;
+  }
+  RecordStore other(outer ? inner : other_folder);
+  IdSet ids = ids_of(store);
+  LineReader reader;
+  for (const RecordStore::Segment& segment : other.segments()) {
+    const LinesRead lines = for_each_line(*segment.folder, segment.name, [&](std::string_view line) {
+      merge_line(store, line, ids, reader, segment.kernel_folder, segment.silicon_folder, report);
+    });
+    if (!lines.opened) ++report.bad;
+  }
+  for (const auto& best : other.bests())
+    merge_best(store, *best, report);
+  return report;
+}
+
+MergeReport import_text(RecordStore& store, std::string_view text) {
+  MergeReport report;
+  IdSet ids = ids_of(store);
+  LineReader reader;
+  if (looks_like_wisdom(text)) {
+    const Wisdom wisdom = read_wisdom(text);
+    report.problem = wisdom.problem;
+    report.bad = wisdom.bad, report.future = wisdom.future;
+    for (const auto& record : wisdom.records) {
+      std::string line = to_line(*record);
+      if (line.empty()) {
+        ++report.bad;
+        continue;
+      }
+      line.pop_back();
+      merge_line(store, line, ids, reader, {}, {}, report);
+      merge_best(store, *record, report);
+    }
+    return report;
+  }
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    if (!line.empty()) merge_line(store, line, ids, reader, {}, {}, report);
+    text = end == text.npos ? std::string_view() : text.substr(end + 1);
+  }
+  return report;
+}
+
+std::string export_lines(RecordStore& store, const Filter& filter) {
+  std::vector<std::pair<std::int64_t, std::string>> lines;
+  IdSet seen;
+  LineReader reader;
+  for (const RecordStore::Segment& segment : store.segments(filter))
+    for_each_line(*segment.folder, segment.name, [&](std::string_view line) {
+      cache::Key id;
+      if (check_line(line, &id) != LineState::good || !seen.insert(id)) return;
+      const auto record = reader.read(line);
+      if (record && filter.admits(*record->key)) lines.emplace_back(record->time, line);
+    });
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const auto& [time, line] : lines)
+    (text += line) += '\n';
+  return text;
+}
+
+std::vector<std::shared_ptr<const Record>> export_winners(RecordStore& store, const Filter& filter) {
+  std::vector<std::shared_ptr<const Record>> list;
+  IdSet known;
+  for (const auto& best : store.bests())
+    if (filter.admits(*best->key) && known.insert(best->key->id())) list.push_back(best);
+  for (const auto& best : winners(store.load(filter).records))
+    if (known.insert(best->key->id())) list.push_back(best);
+  return list;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,155 @@
+// kiln records, as it is typed.
+#include <catch2/catch.hpp>
+
+#include "records_support.h"
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/version.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+using namespace records_test;
+
+namespace {
+
+struct Output {
+  int code = -1;
+  std::string text;
+};
+
+// In a child whose output is a file.
+Output records(std::vector<std::string> arguments) {
+  const cli::Command* command = cli::find_command("records");
+  REQUIRE(command);
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "output";
+  arguments.insert(arguments.begin(), "records");
+  std::cout.flush(); // what the child would print again
+  std::fflush(nullptr);
+  const pid_t child = start([&] {
+    if (!std::freopen(path.c_str(), "w", stdout) || dup2(fileno(stdout), 2) < 0) return 98;
+    std::vector<char*> argv;
+    for (std::string& argument : arguments)
+      argv.push_back(argument.data());
+    int code = 1;
+    try {
+      code = command->run(static_cast<int>(argv.size()), argv.data());
+    } catch (const Error& error) {
+      std::printf("error: %s\n", error.what());
+    }
+    std::fflush(stdout);
+    return code;
+  });
+  const int code = exit_code_of(child);
+  return {code, read_bytes(path)};
+}
+
+bool has(const Output& output, const std::string& text) {
+  return output.text.find(text) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies and explains", "[records]") {
+  const TemporaryFolder folder;
+  const std::string a = (folder.path() / "a").string(), b = (folder.path() / "b").string();
+  const std::string file = (folder.path() / "records.jsonl").string(),
+                    wisdom = (folder.path() / "w.json").string();
+  const RecordKey key =
+      make_key("matmul", {1, 2}, {3, 4}, {{{"M", 512}, {"N", 512}}, "f32.nn"}, Device::cpu());
+  REQUIRE(exit_code_of(start([&] {
+            RecordStore store(a);
+            store.append(example_record(key, 2e-3, "BM=32,BN=32"));
+            Record failed = example_record(key, 0, "BM=999");
+            failed.result.status = Status::wrong_result;
+            failed.result.error = "off by\x1b[31m one";
+            store.append(failed);
+            Record best = example_record(key, 1e-3, "BM=64,BN=64");
+            best.confirmed = true;
+            store.append(best);
+            return store.publish_best(best) ? 0 : 1;
+          })) == 0);
+
+  Output out = records({"list", "--folder", a});
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
+  CHECK(has(out, "3 records of 1 problem"));
+  CHECK(has(out, "matmul"));
+  CHECK(has(out, "M=512,N=512 f32.nn"));
+  CHECK(has(out, "BM=64,BN=64"));
+  CHECK(has(records({"list", "--folder", b}), "0 records of 0 problems"));
+  out = records({"list", "--folder", a, "--json"});
+  const auto json = nlohmann::json::parse(out.text);
+  CHECK(json["records"] == 3);
+  CHECK(json["questions"][0]["failed"] == 1);
+  CHECK(json["questions"][0]["best"]["config"] == "BM=64,BN=64");
+  CHECK(records({"list", "--folder", a, "--kernel", "softmax"}).text.find("0 records") != std::string::npos);
+
+  out = records({"show", "matmul", "--all", "--folder", a});
+  CHECK(out.code == 0);
+  CHECK(has(out, "wrong result"));
+  CHECK_FALSE(has(out, "\x1b"));
+  CHECK(has(out, to_string(key.id())));
+  CHECK(records({"show", to_string(key.id()).substr(0, 8), "--folder", a}).code == 0);
+  out = records({"show", "softmax", "--folder", a});
+  CHECK(out.code == 1);
+  CHECK(has(out, "kiln records show: no record is of a kernel or key softmax"));
+
+  CHECK(has(records({"export", file, "--folder", a}), "3 records"));
+  CHECK(has(records({"import", file, "--folder", b}), "3 records added, 0 known before"));
+  CHECK(has(records({"import", file, "--folder", b}), "0 records added, 3 known before"));
+  CHECK(has(records({"export", wisdom, "--wisdom", "--folder", a}), "1 config"));
+  CHECK(read_wisdom_file(wisdom).records.size() == 1);
+  CHECK(records({"export", "-", "--folder", a}).text == read_bytes(file));
+  CHECK(records({"import", (folder.path() / "nothing").string(), "--folder", b}).code == 1);
+  write_bytes(folder.path() / "garbage", "garbage\n");
+  CHECK(records({"import", (folder.path() / "garbage").string(), "--folder", b}).code == 1);
+  CHECK(has(records({"merge", a, "--folder", b}), "0 records added, 3 known before, 1 config faster"));
+  CHECK(records({"merge", (folder.path() / "nowhere").string(), "--folder", b}).code == 1);
+
+  out = records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a});
+  CHECK(out.code == 0);
+  CHECK(has(out, "BM=64,BN=64 is used, from the tuning records: it was confirmed"));
+  CHECK(has(out, "3 trials of 3 configs, 1 wrong result"));
+  const auto why = nlohmann::json::parse(
+      records({"why", "matmul", "--shape", "M=500,N=500", "--folder", a, "--json"}).text);
+  CHECK(why["trusted"] == false);
+  CHECK(why["neighbours"].size() == 1);
+  CHECK(records({"why", "softmax", "--shape", "M=1", "--folder", a}).code == 1);
+  out = records({"why", "matmul", "--shape", "M=big", "--folder", a});
+  CHECK(out.code == 1);
+  CHECK(has(out, "\"M=big\" is not NAME=SIZE; write M=512,N=512,K=512"));
+
+  CHECK(records({"verify", "--folder", a}).code == 0);
+  const fs::path segment = files_of(a, ".jsonl").at(0);
+  write_bytes(segment, read_bytes(segment) + "torn");
+  out = records({"verify", "--folder", a});
+  CHECK(out.code == 1);
+  CHECK(has(out, "rec/matmul-"));
+  CHECK(has(out, ":4: torn, or no record"));
+  CHECK(records({"verify", "--repair", "--folder", a}).code == 0);
+  CHECK(records({"verify", "--folder", a}).code == 0);
+
+  CHECK(has(records({"prune", "--keep", "1", "--folder", a}),
+            "removed 2 records")); // the fastest is the newest
+  CHECK(has(records({"prune", "--keep", "1", "--folder", a}), "removed 0 records"));
+  CHECK(has(records({"prune", "--older-than", "1", "--folder", a}), "removed "));
+  CHECK(has(records({"list", "--folder", a}), "0 records of 0 problems"));
+  CHECK(records({"prune", "--older-than", "-1", "--folder", a}).code == 2);
+}
+
+TEST_CASE("kiln records says what is wrong with its arguments", "[records]") {
+  CHECK(records({}).code == 2);
+  CHECK(records({"lsit"}).code == 2);
+  CHECK(has(records({"lsit"}), "there is no subcommand \"lsit\"; choose list, show, export"));
+  CHECK(records({"show"}).code == 2);
+  CHECK(records({"list", "--frobnicate"}).code == 2);
+  const Output help = records({"--help"});
+  CHECK(help.code == 0);
+  for (const char* command : {"list", "show", "export", "import", "merge", "prune", "verify", "why"})
+    CHECK(has(help, std::string("  ") + command));
+}
