@@ -2,6 +2,7 @@
 #include <kiln/autotune/cli/progress.h>
 #include <kiln/autotune/registry.h>
 #include <kiln/autotune/report/report.h>
+#include <kiln/autotune/search/replay.h>
 #include <kiln/autotune/search/table.h>
 #include <kiln/autotune/task.h>
 #include <kiln/autotune/tuner.h>
@@ -34,7 +35,8 @@ struct Arguments {
   std::string kernel, plugin, shape, dtype, device = "cpu", effort = "full";
   bool list = false, json = false, warm = false, quiet = false;
   std::string table; // write one
-  std::vector<std::string> reports;
+  std::vector<std::string> reports, replayed;
+  ReplayOptions replay;
   TuneOptions options;
 };
 
@@ -151,6 +153,11 @@ int run_tune(int argc, char** argv) {
   app.add_option("--report", a.reports, "write a report: FILE.html, or FILE.csv with the trials");
   app.add_flag("--json", a.json, "print the outcome as JSON");
   app.add_flag("--quiet", a.quiet, "no progress");
+  app.add_option("--replay", a.replayed,
+                 "search these recorded tables, or those in these folders, instead of a device");
+  app.add_option("--seeds", a.replay.seeds, "of --replay: searches of each table")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_flag("--list", a.list, "the kernels that can be tuned");
   if (auto code = cli::parse(app, argc, argv)) return *code;
   if (!a.plugin.empty()) open_plugin(a.plugin);
@@ -158,6 +165,13 @@ int run_tune(int argc, char** argv) {
     for (const TunableKernel* kernel : tunable_kernels())
       fmt::print("{:<12} {}  ({})\n", kernel->name, kernel->summary, kernel->sizes);
     return 0;
+  }
+  if (!a.replayed.empty()) {
+    a.replay.files = a.replayed;
+    if (app.count("--strategy") > 0) a.replay.strategies = {a.options.strategy};
+    if (a.options.trials > 0) a.replay.trials = a.options.trials;
+    a.replay.json = a.json;
+    return run_replay(a.replay);
   }
   if (a.kernel.empty()) throw UserError("name a kernel to tune; `kiln tune --list` has those that there are");
   const TunableKernel* kernel = find_tunable(a.kernel);
