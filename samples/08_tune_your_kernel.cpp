@@ -46,6 +46,8 @@ struct Problem {
   Problem(std::int64_t m, std::int64_t k)
       : a(samples::random({m, k})), x(samples::random({k})), y(samples::poisoned({m})) {}
 
+  double bytes() const { return 4 * static_cast<double>(a.size()); }
+
   double error() const {
     samples::Error error;
     auto host_a = samples::on_host(a);
@@ -75,7 +77,8 @@ int search(Stream& stream, Problem& p, const std::string& wisdom) {
   std::printf("written to %s\n", wisdom.c_str());
   tuned_gemv.launch(stream, p.a, p.x, p.y); // compiles it here, for the cache
   stream.synchronize();
-  return samples::report("the tuned kernel", tuning.search.best_result.seconds, {}, p.error(), 1e-5);
+  return samples::report("the tuned kernel", tuning.search.best_result.seconds, {.bytes = p.bytes()},
+                         p.error(), 1e-5);
 }
 
 int reuse(Stream& stream, Problem& p, const char* wisdom) {
@@ -86,7 +89,7 @@ int reuse(Stream& stream, Problem& p, const char* wisdom) {
   std::printf("a second process: {%s}, from %s; %lld kernels compiled, nothing measured\n",
               picked.config.to_string().c_str(), picked.source.c_str(),
               static_cast<long long>(compile_statistics().compiled));
-  return samples::report("reused", seconds, {}, p.error(), 1e-5);
+  return samples::report("reused", seconds, {.bytes = p.bytes()}, p.error(), 1e-5);
 }
 
 int main(int argc, char** argv) {

@@ -1,8 +1,10 @@
 // What a report takes from a tuning run: the space, the analytic model, the machine.
 #include <catch2/catch.hpp>
 
+#include <kiln/autotune/analytic/machine.h>
 #include <kiln/autotune/registry.h>
 #include <kiln/autotune/report/report.h>
+#include <kiln/autotune/task.h>
 #include <kiln/autotune/tuner.h>
 #include <kiln/kiln.h>
 
@@ -52,8 +54,8 @@ TEST_CASE("a tuning's report knows its space, its rules, its model and its machi
   const auto task = std::make_shared<tune::Task>(tune::make_task(tunable, "f32", "M=100", Device::cpu()));
   tuning.task = task;
   tuning.space = std::make_shared<tune::BoundSpace>(task->space, task->problem, task->device);
-  tuning.machine = tune::assumed_machine(task->device);
-  tuning.prior = std::make_shared<tune::Prior>(*task, *tuning.space, tuning.machine);
+  tuning.machine = std::make_shared<const tune::Machine>(tune::assumed_machine(task->device));
+  tuning.prior = std::make_shared<tune::Prior>(*task, *tuning.space, *tuning.machine);
   tuning.fallback = tuning.space->seeds().at(0);
   tuning.bound = tuning.prior->bound();
   tune::Random random(seed);
