@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   CLI::App app("Replays searches on recorded tables", "bench_replay");
   app.add_option("tables", options.files, "tables (T4 or Kiln's own), or folders of them");
   app.add_option("--strategy", options.strategies, "strategies, separated by commas; default: all")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--seeds", options.seeds, "searches of each table")->capture_default_str();
   app.add_option("--trials", options.trials, "of each search; a miss counts twice as many")
       ->capture_default_str();

@@ -75,15 +75,20 @@ std::string ratios(const Summary& row, const std::vector<Summary>& rows) {
   return text;
 }
 
-std::string table_of(const std::vector<Summary>& rows) {
-  std::string text =
-      fmt::format("  {:<12} {:>6} {:>6} {:>6} {:>6}   {:>20} {:>9} {:>9}   {}\n", "strategy", "@32", "@64",
-                  "@128", "@256", "trials to 90/95/98 %", "p90 of 95", "model s", "over learned's");
-  for (const Summary& r : rows)
-    text += fmt::format("  {:<12} {:>6.3f} {:>6.3f} {:>6.3f} {:>6.3f}   {:>20} {:>9.0f} {:>9.3f}   {}\n",
-                        r.strategy, r.share[0], r.share[1], r.share[2], r.share[3],
+std::string table_of(const std::vector<Summary>& rows, int trials) {
+  std::string text = fmt::format("  {:<12}", "strategy");
+  for (const int mark : replay_marks)
+    text += fmt::format(" {:>6}", fmt::format("@{}", mark));
+  text += fmt::format("   {:>20} {:>9} {:>9}   {}\n", "trials to 90/95/98 %", "p90 of 95", "model s",
+                      rows.size() > 1 ? "over learned's" : "");
+  for (const Summary& r : rows) {
+    text += fmt::format("  {:<12}", r.strategy);
+    for (std::size_t m = 0; m < replay_marks.size(); ++m)
+      text += fmt::format(" {:>6}", replay_marks[m] > trials ? "-" : fmt::format("{:.3f}", r.share[m]));
+    text += fmt::format("   {:>20} {:>9.0f} {:>9.3f}   {}\n",
                         fmt::format("{:.0f} / {:.0f} / {:.0f}", r.trials[0], r.trials[1], r.trials[2]), r.p90,
-                        r.model_seconds, ratios(r, rows));
+                        r.model_seconds, rows.size() > 1 ? ratios(r, rows) : "");
+  }
   return text;
 }
 
@@ -145,7 +150,7 @@ std::string replay_text(const std::vector<Table>& tables, const std::vector<Repl
       text +=
           fmt::format("\n{}, {} of {}{}\n", title(kind), count, tables.size(),
                       siblings ? fmt::format(", with {} records of siblings", options.sibling_records) : "");
-      text += table_of(rows);
+      text += table_of(rows, options.trials);
     }
   }
   if (tables.size() > 1)
@@ -158,7 +163,7 @@ std::string replay_text(const std::vector<Table>& tables, const std::vector<Repl
           text += fmt::format("\n{} ({}){}\n", tables[t].name, word(kind),
                               siblings ? fmt::format(", with {} records of siblings", options.sibling_records)
                                        : "");
-          text += table_of(rows);
+          text += table_of(rows, options.trials);
         }
   return text;
 }
