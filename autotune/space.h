@@ -140,8 +140,8 @@ public:
 
   const std::vector<Knob>& knobs() const { return knobs_; }
   const std::vector<Point>& seeds() const { return seeds_; }
-  // Of knobs, values and the names of rules, and so of all problems the same where those are; what a rule computes is not in it, so that a rule which
-  // changes its meaning should change its name.
+  // Of knobs, values and the names of rules, and so of all problems the same where those are; what a rule
+  // computes is not in it, so that a rule which changes its meaning should change its name.
   std::string text() const;
 
 private:

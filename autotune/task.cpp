@@ -20,6 +20,11 @@ bool reads_sizes(const Task& task) {
 
 } // namespace
 
+bool is_empty(const Problem& problem) {
+  return std::any_of(problem.sizes.begin(), problem.sizes.end(),
+                     [](const auto& size) { return size.second == 0; });
+}
+
 BoundSpace Task::bound_space() const {
   Space members = space;
   if (deterministic) members.only_one_order();

@@ -33,6 +33,8 @@ struct Task {
   std::shared_ptr<const ir::Kernel> canonical() const; // recorded without a config, or with the first seed
 };
 
+bool is_empty(const Problem& problem); // a size is 0
+
 // The analytic model of one task, which keeps what it counted. Thread-compatible.
 class Prior {
 public:

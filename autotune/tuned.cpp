@@ -181,7 +181,7 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const bool searches = state.mode == Mode::tune || state.mode == Mode::online;
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode);
   state.keep(key, picked);
-  if (state.mode == Mode::online && (!picked.known || picked.stale))
+  if (state.mode == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
     search_in_background(task, state.options.search, [state = state_, key](const Config& config) {
       state->keep(key, {config, "tuned", true, false});
     });
@@ -198,7 +198,8 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
   const SourceLocation site(at);
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
   Chosen chosen = choose(words, layouts, stream.device(), grid);
-  if (state_->mode == Mode::tune && (!chosen.picked.known || chosen.picked.stale)) {
+  const bool wanted = state_->mode == Mode::tune && (!chosen.picked.known || chosen.picked.stale);
+  if (wanted && !is_empty(state_->task_of(words, layouts, stream.device(), grid).problem)) {
     stream.synchronize(); // what it still does would disturb the measurements
     TuneOptions options = state_->options.search;
     if (chosen.picked.stale && options.trials == 0) options.trials = stale_trials;

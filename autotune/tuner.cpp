@@ -240,6 +240,9 @@ const Measurement* Tuning::of(const Point& point) const {
 
 Tuning tune(const Task& given, const TuneOptions& options) {
   const double begin = now();
+  if (is_empty(given.problem))
+    throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
+                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
   Tuning tuning;
   tuning.strategy = options.strategy;
   tuning.task = std::make_shared<const Task>(given);

@@ -23,7 +23,7 @@ Space space(DType, const Problem& p, kiln::Device device) {
   space.pow2(QUERIES, 8, 512).pow2(KEYS, 16, 512).oneof(WIDTH, {p["D"]});
   if (!device.is_cpu()) space.oneof(kiln::num_warps, {1, 2, 4, 8});
   space.require("tiles are not much larger than the tokens", [](const Choice& c, const Problem& p) {
-    return c[QUERIES] < 2 * p["T"] && c[KEYS] < 2 * p["T"];
+    return (c[QUERIES] <= 128 || c[QUERIES] < 2 * p["T"]) && (c[KEYS] <= 64 || c[KEYS] < 2 * p["T"]);
   });
   space.keeps_order({QUERIES}).seed_near(attention_config(p["D"]));
   return space;

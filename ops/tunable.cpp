@@ -58,8 +58,8 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
         });
   }
   space.require("tiles are not much larger than the matrices", [](const Choice& c, const Problem& p) {
-    return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 16 || c[BN] < 2 * p["N"]) &&
-           (c[BK] <= 32 || c[BK] < 2 * p["K"]);
+    return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 64 || c[BN] < 2 * p["N"]) &&
+           (c[BK] <= 64 || c[BK] < 2 * p["K"]);
   });
   // The first choice of ops::matmul, moved to the nearest values that the space has.
   const Config usual = matmul_config(device, dtype, p["M"], p["N"], p["K"]);

@@ -29,6 +29,7 @@ run_program() {
 run_program 1
 run_program 2
 run_program 3
+run_program 4
 
 # The race that the README plants: what kiln emulate says of it, line for line but for the address and the folder, and
 # nothing once the barrier is there.

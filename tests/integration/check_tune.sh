@@ -1,0 +1,64 @@
+#!/bin/bash
+# kiln tune from a user's side: what it prints, what it keeps, what it says of mistakes.
+#   check_tune.sh KILN WORK_DIR PLUGIN
+set -u
+kiln=$1 work=$2 plugin=$3
+rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
+export KILN_CACHE_DIR=$work/cache
+failures=0
+
+# expect CODE PATTERN ARGUMENT...: runs kiln; its output must match.
+expect() {
+  local wanted=$1 pattern=$2 out code
+  shift 2
+  out=$("$kiln" "$@" 2>&1)
+  code=$?
+  if [ $code != "$wanted" ] || ! grep -qE -e "$pattern" <<<"$out"; then
+    echo "check_tune: kiln $* ended with $code, not $wanted, or does not print \"$pattern\":"
+    sed 's/^/    /' <<<"$out"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 '^matmul +c = a b' tune --list
+expect 0 '^attention ' tune --plugin "$plugin" --list
+expect 1 'name a kernel to tune' tune
+expect 1 'there is no tunable kernel "matmull"' tune matmull
+expect 1 '\-\-shape 3: matmul has 3 sizes: M, N, K' tune matmul --shape 3
+expect 1 'matmul has no size "Q"' tune matmul --shape Q=3
+expect 1 '\-\-dtype i8: matmul has f32, f64, bf16, f16' tune matmul --dtype i8
+expect 1 'a size is 0, so that there is nothing to measure' tune matmul --shape 0x5x5
+expect 1 'nothing.so' tune --plugin ./nothing.so x
+expect 2 'run `kiln tune --help`' tune matmul --trials none
+expect 2 '\-\-strategy' tune matmul --strategy luck
+
+expect 0 '^  best +[0-9.]+ (ns|us|ms)  \[.*\{BM=[0-9]+,BN=[0-9]+,whole=[01]\}' tune softmax --shape 100x300 --trials 8 --report run.html --report run.csv
+expect 0 'softmax' records list
+grep -q '^<!doctype html>' run.html || { echo "check_tune: run.html is no page"; failures=$((failures + 1)); }
+[ "$(wc -l <run.csv)" -ge 9 ] || { echo "check_tune: run.csv lacks trials"; failures=$((failures + 1)); }
+expect 0 '"stopped_by": ' tune softmax --shape M=100,N=300 --trials 4 --json --quiet
+expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
+expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
+expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
+
+# Every config of a small problem as a table, and searches on that.
+expect 0 '^  best +' tune softmax --shape 16x64 --table table.json.gz --warm
+expect 0 'learned' tune --replay table.json.gz --strategy learned --seeds 3
+expect 1 'nowhere' tune --replay nowhere.json
+
+# Ctrl-C keeps what was measured.
+"$kiln" tune matmul --shape 256x256x256 --effort most --quiet >interrupted 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+  sleep 0.2
+  grep -rqs '"M":256' "$KILN_CACHE_DIR/tune/v1/rec" && break
+done
+kill -INT $pid
+wait $pid
+code=$?
+if [ $code != 0 ] || ! grep -q 'stopped by interrupted' interrupted; then
+  echo "check_tune: an interrupted search ended with $code:"
+  sed 's/^/    /' interrupted
+  failures=$((failures + 1))
+fi
+[ $failures = 0 ] || { echo "check_tune: $failures failures"; exit 1; }
