@@ -327,14 +327,13 @@ bool Tree::draw_into(const Component& c, Point& point, Random& random) {
 
 std::optional<Point> Tree::draw(Random& random) {
   for (;;) {
+    if (grew_ && !counted()) count(); // a rule read what it never had before
     if (refused) return std::nullopt;
     Point point = unknown_;
-    grew_ = false;
     bool found = true;
     for (std::size_t i = 0; i < components.size() && found; ++i)
       found = draw_into(components[i], point, random);
     if (counted() || !grew_) return found ? std::optional(point) : std::nullopt;
-    count(); // a rule read what it never had before
   }
 }
 

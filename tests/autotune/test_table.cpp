@@ -130,6 +130,7 @@ TEST_CASE("Kiln's own tables are read back as they were written") {
       CHECK(again.device == table.device);
       CHECK(again.problem == table.problem);
       CHECK(again.space.text() == table.space.text());
+      CHECK(again.space.seeds() == table.space.seeds());
       CHECK(again.points == table.points);
       CHECK(again.results[0].facts == table.results[0].facts);
       CHECK(again.results[0].compile_seconds == 0.25);
