@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -104,7 +105,8 @@ private:
   struct Candidate {
     Message message; // ir, config, grid, fault
     Measurement result;
-    bool done = false; // nothing more is to be measured
+    bool compiled = false; // or failed
+    bool done = false;     // nothing more is to be measured
   };
   // What came of a request.
   struct Answer {
@@ -116,6 +118,7 @@ private:
   struct Compiler {
     std::unique_ptr<WorkerProcess> process;
     Candidate* job = nullptr;
+    bool setting_up = false;
     Clock::time_point begin, deadline;
   };
 
@@ -132,13 +135,15 @@ private:
   }
   Answer set_up_runner(double seconds);
   bool runner_ready();
+  void lose(const std::string& error);
   void compare_with_interpreter();
 
   // --- Candidates ---
   Candidate make_candidate(const Config& config, bool may_fail) const;
   std::string draw_fault();
   Measurement of_end(const Answer& answer, bool compiling) const;
-  void compile_all(std::vector<Candidate>& candidates);
+  // Calls `meanwhile` between any two things that it waits for.
+  void compile_all(std::vector<Candidate>& candidates, const std::function<void()>& meanwhile);
   void start_compiling(Compiler& compiler, Candidate& candidate);
   void finish_compiling(Compiler& compiler, Measurement result);
   void run(Candidate& candidate);
@@ -325,6 +330,7 @@ void LiveMeasurer::Impl::compare_with_interpreter() {
 
 // Starts the process that runs if there is none. False if the device is gone, or on interruption.
 bool LiveMeasurer::Impl::runner_ready() {
+  if (lost_) return false;
   constexpr int attempts = 3;
   std::string error;
   for (int i = 0; !runner_ && i < attempts; ++i) {
@@ -335,9 +341,13 @@ bool LiveMeasurer::Impl::runner_ready() {
   }
   if (runner_) return true;
   // The reference ran before; now it does not, in a fresh process.
+  lose(error);
+  return false;
+}
+
+void LiveMeasurer::Impl::lose(const std::string& error) {
   lost_ = true;
   lost_error_ = to_string(workload_.device) + " does not run the reference any more: " + one_line(error);
-  return false;
 }
 
 // --- Candidates --------------------------------------------------------------------------------------------
@@ -362,7 +372,7 @@ LiveMeasurer::Impl::Candidate LiveMeasurer::Impl::make_candidate(const Config& c
   } catch (const Error& e) { // while it is recorded
     if (!may_fail) throw;
     c.result = failed(Status::refused, one_line(e.what()));
-    c.done = true;
+    c.compiled = c.done = true;
   }
   return c;
 }
@@ -426,16 +436,18 @@ void LiveMeasurer::Impl::finish_compiling(Compiler& compiler, Measurement result
   if (result.ok()) compile_times_.push_back(result.compile_seconds);
   compiler.job->result = std::move(result);
   compiler.job->done = !compiler.job->result.ok();
+  compiler.job->compiled = true;
   compiler.job = nullptr;
 }
 
-void LiveMeasurer::Impl::compile_all(std::vector<Candidate>& candidates) {
+void LiveMeasurer::Impl::compile_all(std::vector<Candidate>& candidates,
+                                     const std::function<void()>& meanwhile) {
   auto next = candidates.begin();
   for (;;) {
     std::vector<WorkerProcess*> busy;
     Clock::time_point deadline = in(3600);
     for (Compiler& c : compilers_) {
-      while (!c.job && next != candidates.end()) {
+      while (!c.job && !lost_ && next != candidates.end()) {
         Candidate& candidate = *next++;
         if (!candidate.done) start_compiling(c, candidate);
       }
@@ -444,6 +456,7 @@ void LiveMeasurer::Impl::compile_all(std::vector<Candidate>& candidates) {
       deadline = std::min(deadline, c.deadline);
     }
     if (busy.empty()) return;
+    meanwhile();
     wait(busy, deadline);
     for (Compiler& c : compilers_) {
       if (!c.job) continue;
@@ -454,9 +467,17 @@ void LiveMeasurer::Impl::compile_all(std::vector<Candidate>& candidates) {
       }
       const bool alive = c.process->pump();
       while (auto message = c.process->next()) {
-        if (message->contains("hello") || message->contains("ready")) { // now it begins
+        if (message->contains("hello")) {
+          c.setting_up = true;
+        } else if (message->contains("ready")) { // now it begins
+          c.setting_up = false;
           c.begin = Clock::now();
           c.deadline = in(compile_limit());
+        } else if (c.setting_up) { // what worked in start() does not any more
+          lose(message->value("error", "it cannot be opened"));
+          finish_compiling(c, failed(Status::device_lost, lost_error_));
+          c.process.reset();
+          break;
         } else if (message->contains("status")) {
           finish_compiling(c, measurement_from(*message));
           break;
@@ -544,10 +565,21 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
     results.assign(points.size(), failed(Status::device_lost, lost_error_));
     return results;
   }
-  compile_all(candidates);
+  // On a GPU, what is compiled runs while others are being compiled. On the CPU they would disturb it.
+  const bool overlap = workload_.device.kind() == DeviceKind::Cuda;
+  auto first_waiting = candidates.begin();
+  compile_all(candidates, [&] {
+    while (first_waiting != candidates.end() && first_waiting->done)
+      ++first_waiting;
+    if (overlap && first_waiting != candidates.end() && first_waiting->compiled && !interrupted_)
+      run(*first_waiting);
+  });
   for (Candidate& c : candidates) {
-    if (interrupted_) break;
-    if (!c.done) run(c);
+    if (!c.done && !interrupted_) run(c);
+    if (!c.done && lost_) {
+      c.result = failed(Status::device_lost, lost_error_);
+      c.done = true;
+    }
     if (!c.done) break;
     results.push_back(c.result);
   }

@@ -46,7 +46,7 @@ struct MeasureOptions {
   double run_limit = 0;         // seconds; 0: by the size of the problem and the best so far, at least 5
   double first_limit = 120;     // seconds for the fallback, before anything is known
   bool check_reference = true;  // compare it with the interpreter
-  Faults faults;
+  Faults faults = {};
 };
 
 class LiveMeasurer final : public Measurer {

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -68,6 +70,20 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     p.push_back(text.data());
   p.push_back(nullptr);
   return p;
+}
+
+// The processes that it started and that run. None where the system does not tell.
+std::vector<pid_t> children_of(pid_t id) {
+  std::vector<pid_t> children;
+  std::error_code ignored;
+  const std::string tasks = "/proc/" + std::to_string(id) + "/task";
+  for (std::filesystem::directory_iterator task(tasks, ignored), end; !ignored && task != end;
+       task.increment(ignored)) {
+    std::ifstream in(task->path() / "children");
+    for (pid_t child; in >> child;)
+      children.push_back(child);
+  }
+  return children;
 }
 
 std::string last_line(const std::string& text) {
@@ -167,9 +183,12 @@ void WorkerProcess::reap() {
 
 void WorkerProcess::kill() {
   if (reaped_) return;
+  const std::vector<pid_t> children = children_of(id_);
   // The group, once the process has made it its own; before that it is only itself.
   ::kill(-id_, SIGKILL);
   ::kill(id_, SIGKILL);
+  for (pid_t child : children) // an assembler, which has a group of its own
+    if (::kill(-child, SIGKILL) != 0) ::kill(child, SIGKILL);
   reap();
 }
 

@@ -1,12 +1,8 @@
 // Describes launches.
 #include <kiln/autotune/measure/workload.h>
 
-#include <kiln/autotune/task.h>
 #include <kiln/dsl/error.h>
-#include <kiln/dsl/ir/arguments.h>
-#include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/semantics.h>
-#include <kiln/dsl/symbol.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +11,7 @@ namespace kiln::tune {
 
 namespace {
 
-using detail::ParameterInfo;
+using kiln::detail::ParameterInfo;
 
 constexpr std::int64_t most_copied = std::int64_t{16} << 20;
 
@@ -97,47 +93,6 @@ Argument scalar_argument(DType dtype, double value) {
   const int bits = 8 * size_of(dtype);
   if (bits < 64) a.word &= (std::uint64_t{1} << bits) - 1; // upper bytes are zero
   return a;
-}
-
-Workload workload_of(const Task& task) {
-  Workload w;
-  w.ir = [record = task.record](const Config& config) { return ir::print(*record(config)); };
-  w.device = task.device;
-  if (task.grid) w.grid = [grid = *task.grid](const Config&) { return grid; };
-  const std::vector<Point> seeds = task.space.seeds();
-  Config any; // parameters are the same for every config
-  for (std::size_t i = 0; i < task.space.knobs().size(); ++i) {
-    const Knob& knob = task.space.knobs()[i];
-    if (knob.labels.empty()) any.set(intern(knob.name), knob.values[seeds.empty() ? 0 : seeds[0][i]]);
-  }
-  const std::shared_ptr<ir::Kernel> recorded = task.record(any);
-  const ir::ArgumentLayout layout = ir::ArgumentLayout::of(*recorded);
-  if (task.words.size() != static_cast<std::size_t>(layout.words))
-    throw UserError("kernel \"" + recorded->name + "\" takes " + std::to_string(layout.words) +
-                    " words of arguments, and the task has " + std::to_string(task.words.size()));
-  std::size_t view = 0;
-  for (std::size_t i = 0; i < recorded->body.args.size(); ++i) {
-    const ir::Type& type = recorded->body.args[i]->type;
-    const auto* words = task.words.data() + layout.first_word[i];
-    Argument& a = w.arguments.emplace_back();
-    a.dtype = type.dtype;
-    a.readonly = type.readonly;
-    if (type.is_view()) {
-      const auto rank = static_cast<std::size_t>(type.view_rank);
-      a.extents.assign(words + 1, words + 1 + rank);
-      a.strides.assign(words + 1 + rank, words + 1 + 2 * rank);
-      if (view < task.layouts.size()) a.pinned = static_cast<int>(task.layouts[view]);
-      ++view;
-    } else if (type.pointer) {
-      throw UserError(
-          "kernel \"" + recorded->name + "\": argument " + std::to_string(i + 1) +
-          " is a raw pointer, and nothing tells how much memory is behind it; tune a kernel of views");
-    } else {
-      a.kind = Argument::Kind::scalar;
-      a.word = *words;
-    }
-  }
-  return w;
 }
 
 } // namespace kiln::tune

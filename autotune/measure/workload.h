@@ -13,8 +13,6 @@
 
 namespace kiln::tune {
 
-struct Task;
-
 // What memory holds before a launch reads it.
 struct Fill {
   enum class Kind : std::uint8_t {
@@ -47,7 +45,7 @@ struct Argument {
 // behind each raw pointer, in order; UserError if one is missing. Integers of the host's memory are copied,
 // up to 16 MiB each, because kernels may use them as indices; other memory is not read.
 enum class Integers : std::uint8_t { copied, random };
-std::vector<Argument> arguments_of(std::span<const detail::ParameterInfo> parameters,
+std::vector<Argument> arguments_of(std::span<const kiln::detail::ParameterInfo> parameters,
                                    const std::uint64_t* words, std::span<const std::int64_t> pointer_bytes,
                                    Integers integers);
 // Of contiguous tensors and numbers, for tools: row-major strides.
@@ -63,9 +61,5 @@ struct Workload {
   Device device;
   double flops = 0, bytes = 0; // of one launch, for reports; 0: not known
 };
-
-// A task's: its words give extents, strides and numbers; each view has memory of its own, and its code is
-// that of the task's layout class. Raw pointers are UserErrors, since nothing tells what is behind them.
-Workload workload_of(const Task& task);
 
 } // namespace kiln::tune

@@ -16,6 +16,15 @@
 
 namespace kiln::test {
 
+// A sanitizer reports a crash in its own way, and ends the process without a signal.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+inline constexpr bool sanitized = false;
+#endif
+
 KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BK);

@@ -1,0 +1,106 @@
+// Measuring on a CUDA device, which the fake driver plays in each process: by events and graphs, and when it
+// goes away. The fake's kernels write nothing, which is what every config's must then be.
+#include "cuda_test.h"
+
+#include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/dsl/ir/printer.h>
+
+#include <cstdlib>
+
+using namespace kiln;
+using namespace kiln::test;
+using namespace kiln::tune;
+
+namespace {
+
+KILN_DIM(BN);
+
+const auto doubles = kernel("measured_doubles", [](View<const float, 1> x, View<float, 1> out) {
+  auto [i] = program_tile(out, BN);
+  out.tile(i).store(x.tile(i).load() * 2);
+});
+
+struct FakeIn { // the settings of fakes in processes that start from now on
+  explicit FakeIn(const char* settings) { setenv("FAKE_CUDA", settings, 1); }
+  ~FakeIn() { unsetenv("FAKE_CUDA"); }
+};
+
+Workload workload() {
+  Workload w;
+  w.ir = [](const Config& config) { return ir::print(*doubles.record(config)); };
+  w.arguments = {tensor_argument(DType::F32, {5000}, true), tensor_argument(DType::F32, {5000}, false)};
+  w.device = Device::cuda(0);
+  return w;
+}
+
+BoundSpace space_of_tiles() {
+  Space space;
+  space.pow2(BN, 128, 1024).seed({{"BN", 128}});
+  return {space, {.sizes = {{"N", 5000}}, .kind = "f32"}, Device::cuda(0)};
+}
+
+MeasureOptions options() {
+  MeasureOptions o;
+  o.jobs = 2;
+  o.most_seconds = 0.05;
+  o.least_seconds = 0.01;
+  o.check_reference = false;
+  return o;
+}
+
+std::vector<Point> all_points(BoundSpace& space) { return *space.points(); }
+
+} // namespace
+
+TEST_CASE("configs are measured on a CUDA device by events, and short ones by graphs") {
+  for (const char* settings : {"kernel_ms=1", "kernel_ms=0"}) {
+    INFO(settings);
+    FakeIn fake(settings);
+    BoundSpace space = space_of_tiles();
+    LiveMeasurer measurer(workload(), space, Config::parse("BN=128"), options());
+    const auto results = measurer.measure(all_points(space));
+    REQUIRE(results.size() == 4);
+    for (const Measurement& m : results) {
+      INFO(m.error);
+      CHECK(m.ok());
+      CHECK(m.facts.count("registers") == 1);
+      CHECK(m.launches >= 3);
+      if (settings == std::string("kernel_ms=1")) CHECK(m.seconds >= 1e-3);
+    }
+    const auto confirmed = measurer.confirm(all_points(space));
+    REQUIRE(confirmed.size() == 4);
+    CHECK(confirmed[3].ok());
+  }
+}
+
+TEST_CASE("a CUDA device that goes away while a tuner measures is told for all that is left") {
+  BoundSpace space = space_of_tiles();
+  const std::vector<Point> points = all_points(space);
+  MeasureOptions with_crashes = options();
+  with_crashes.faults = {1, {"crash"}};
+  for (bool before_compiling : {false, true}) {
+    INFO(before_compiling);
+    LiveMeasurer measurer(workload(), space, Config::parse("BN=128"), with_crashes);
+    measurer.start();
+    if (!before_compiling) CHECK(measurer.measure(std::span(points).first(1))[0].status == Status::crash);
+    FakeIn gone("fail=cuInit:1:100");
+    const auto results = measurer.measure(points);
+    REQUIRE(results.size() == 4);
+    for (const Measurement& m : results) {
+      // What was running when it went; where it runs is another process than where it compiles.
+      if (&m == &results[0] && before_compiling && m.status == Status::crash) continue;
+      CHECK(m.status == Status::device_lost);
+      CHECK_THAT(m.error, Catch::StartsWith("cuda:0 does not run the reference any more: "));
+    }
+    CHECK(measurer.device_lost());
+  }
+}
+
+TEST_CASE("a fallback that fails on the device is an error that says how") {
+  FakeIn fake("kernel_result=700");
+  BoundSpace space = space_of_tiles();
+  LiveMeasurer measurer(workload(), space, Config::parse("BN=128"), options());
+  CHECK_THROWS_WITH(measurer.start(),
+                    Catch::StartsWith("the fallback config {BN=128} cannot be measured on cuda:0: ") &&
+                        Catch::Contains("CUDA_ERROR_ILLEGAL_ADDRESS"));
+}
