@@ -59,6 +59,7 @@ Findings check_kernel(Device device); // that a kernel compiles, runs and comput
 Findings check_folder(const std::string& topic, const std::string& what, const std::filesystem::path& folder);
 Findings check_cache();
 Findings check_records();
+Findings check_command(); // the program whose processes measure
 
 // All of them. A check that throws is a broken one.
 Findings check_all();

@@ -88,6 +88,7 @@ Findings check_all() {
   add(findings, "ptxas", check_ptxas);
   add(findings, "cache folder", check_cache);
   add(findings, "tuner's folder", check_records);
+  add(findings, "worker command", check_command);
   return findings;
 }
 

@@ -1,7 +1,9 @@
 // The folders that Kiln keeps things in, and the program that measures.
 #include <kiln/autotune/cli/doctor.h>
 
+#include <kiln/autotune/measure/find_command.h>
 #include <kiln/autotune/records/store.h>
+#include <kiln/dsl/error.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cache/folder.h>
 #include <kiln/jit/cli/text.h>
@@ -112,6 +114,15 @@ Findings check_records() {
                         fmt::format("{} lines cannot be read", counts.bad + counts.torn),
                         "kiln records verify names them; all others are used"});
   return findings;
+}
+
+Findings check_command() try {
+  return {{"worker command", Verdict::ok, tune::find_command(), ""}};
+} catch (const UserError& error) {
+  const std::string what = error.what();
+  return {
+      {"worker command", Verdict::broken, what.substr(0, what.rfind(';')),
+       "without it nothing can be tuned: install it beside the library, or set KILN_COMMAND to its path"}};
 }
 
 } // namespace kiln::doctor

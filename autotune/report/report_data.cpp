@@ -140,6 +140,7 @@ ReportData report_data(const Tuning& tuning) {
     if (tuning.machine) add_machine(data.machine, *tuning.machine);
     data.machine.emplace_back("key", silicon_of(device.properties()));
   }
+  if (!tuning.checked.empty()) data.machine.emplace_back("compared with the interpreter", tuning.checked);
   data.machine.emplace_back("Kiln", fmt::format("{}, LLVM {}", version(), llvm_version()));
   data.machine.emplace_back("reported", now());
   return data;

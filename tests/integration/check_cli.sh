@@ -28,7 +28,7 @@ expect 0 '^kiln [0-9]+\.[0-9]+' --version
 expect 0 '^target cpu .*-byte vectors' --version
 expect 2 '^usage: kiln'
 expect 2 'there is no command "explian"; did you mean explain\?' explian
-expect 2 'there is no command "frobnicate"; choose among cache, ' frobnicate
+expect 2 'there is no command "frobnicate"; choose among bench, cache, ' frobnicate
 expect 2 'there is no option --fast' --fast
 expect 2 '--load needs the name' --load
 expect 1 '--load ./nothing.so: .*nothing.so' --load ./nothing.so devices
@@ -40,6 +40,15 @@ expect 0 '"vector_bytes": [1-9]' devices --json
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
 expect 0 '^[[]' kernels --json
+
+expect 0 '^ok +kernel on cpu +compiles, runs' doctor
+KILN_CACH_DIR=/x expect 0 'did you mean KILN_CACHE_DIR' doctor
+KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 1 '^broken +cuda +no NVIDIA driver' doctor
+KILN_CPU=abacus expect 1 '"verdict": "broken"' doctor --json
+expect 0 '^matmul ' bench
+expect 0 '^  time +[0-9].* 95 %: ' bench matmul --shape 64x64x64 --seconds 0.05
+expect 0 '"seconds": [0-9]' bench matmul --shape M=64 --seconds 0.05 --json
+expect 1 'there is no tunable kernel "matmull"; did you mean matmul' bench matmull
 
 # What a library registers joins in.
 expect 0 '^  greet  +says hello' --load "$plugin" --help

@@ -37,7 +37,7 @@ function format_time(s, n = 3) {
 }
 const format_bytes = b => scaled(b, 1024, ['', 'Ki', 'Mi', 'Gi', 'Ti'], 'B', 3);
 const format_count = (x, unit = '') => scaled(x, 1000, ['', 'k', 'M', 'G', 'T', 'P'], unit, 3).trim();
-const format_percent = x => (is_number(x) ? digits(100 * x, x < 0.01 ? 2 : 3) + '\u00a0%' : 'not known');
+const format_percent = x => (!is_number(x) ? 'not known' : x > 0 && x < 1e-3 ? '< 0.1\u00a0%' : digits(100 * x, x < 0.01 ? 2 : 3) + '\u00a0%');
 const format_whole = n => (n < 1e7 ? Math.round(n).toLocaleString('en') : n.toExponential(1).replace('e+', ' × 10^'));
 
 // A value of a column, in words.

@@ -58,12 +58,12 @@ function choices_table() {
     return element('tr', {}, element('td', {class: 'left'}, e.column.name), element('td', {}, element('b', {}, value ?? '?')),
       element('td', {class: before === value ? 'same' : ''}, before ?? ''),
       element('td', {}, chosen && is_number(chosen.median) && medians.length > 1 ? '× ' + digits(chosen.median / Math.min(...medians), 3) : ''),
-      element('td', {}, others.length && report.best.seconds ? '× ' + digits(Math.min(...others) / report.best.seconds, 3) : 'not tried'));
+      element('td', {}, others.length && chosen && chosen.best ? '× ' + digits(Math.min(...others) / chosen.best, 3) : 'not tried'));
   });
   return element('div', {class: 'scroll'}, element('table', {},
     element('thead', {}, element('tr', {}, element('th', {class: 'left'}, 'knob'), element('th', {}, 'chosen'), element('th', {}, 'default'),
       element('th', {title: 'the median time of the trials with this value, over that of the best value'}, 'its median'),
-      element('th', {title: 'the best time with any other value, over the best time'}, 'best without it'))),
+      element('th', {title: 'the best trial with any other value, over the best with this one'}, 'best without it'))),
     element('tbody', {}, rows)));
 }
 
@@ -76,11 +76,13 @@ function why_section(card) {
       (e.limit ? ', limited by ' + e.limit : '') + (is_number(e.waste) && e.waste > 1.005 ? '; its busiest thread has ' + digits(e.waste, 3) + ' times an equal share' : '') +
       '. Parts overlap, so they do not add up.'));
     const rows = [];
-    for (const part of Object.keys(e.parts))
+    const most = Math.max(...estimates.flatMap(one => Object.values(one.parts)));
+    for (const part of Object.keys(e.parts)) {
+      if (!estimates.some(one => one.parts[part] > most / 200)) continue; // too small to see
       estimates.forEach((one, i) => {
-        if (!(one.parts[part] > 0)) return;
-        rows.push({name: i && e.parts[part] > 0 ? '' : part, value: one.parts[part], colour: category_colour(i), text: format_time(one.parts[part])});
+        rows.push({name: i ? '' : part, value: one.parts[part], colour: category_colour(i), text: format_time(one.parts[part])});
       });
+    }
     if (rows.length) card.append(meters(rows), legend(estimates.map((one, i) => [category_colour(i), one.name + (is_number(one.seconds) ? ', ' + format_time(one.seconds) + ' expected' : '')])));
   }
   if (contributions.length) {

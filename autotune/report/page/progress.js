@@ -77,7 +77,7 @@ function prediction_section(card) {
     return null;
   }
   card.append(element('p', {class: 'note'},
-    'On the diagonal the prediction is exact; for choosing what to try only the order counts. Kendall’s tau is 1 for the same order, 0 for none. ' +
+    'On the dashed line the prediction is exact; for choosing what to try only the order counts. Kendall’s tau is 1 for the same order, 0 for none. ' +
     'Recall: how many of the fastest eight are among the eight predicted fastest.'));
   const row = element('div', {class: 'row'});
   card.append(row);
@@ -89,11 +89,13 @@ function prediction_section(card) {
         (p.recall === null ? '' : ', top-' + p.of + ' recall ' + Math.round(p.recall * p.of) + ' of ' + p.of) + ', ' + p.trials + ' trials'), host));
     return () => {
       const known = trial_indices.filter(i => is_number(times[i]) && column.values[i] > 0);
-      const both = known.map(i => times[i]).concat(known.map(i => column.values[i]));
-      const axis = {values: both, log: Math.min(...both) > 0, format: t => format_time(t, 2), ticks: 5};
-      const f = frame(host, {height: 300, x: {...axis, title: 'predicted'}, y: {...axis, title: 'measured'}, right: 16});
-      const ends = [Math.min(...both), Math.max(...both)];
-      f.svg.append(element('path', {d: 'M' + f.sx.at(ends[0]) + ' ' + f.sy.at(ends[0]) + 'L' + f.sx.at(ends[1]) + ' ' + f.sy.at(ends[1]), stroke: 'var(--faint)', 'stroke-dasharray': '4 4'}));
+      const predicted = known.map(i => column.values[i]), measured = known.map(i => times[i]);
+      const axis = {log: true, format: t => format_time(t, 2), ticks: 5};
+      const f = frame(host, {height: 300, x: {...axis, values: predicted, title: 'predicted'}, y: {...axis, values: measured, title: 'measured'}, right: 16});
+      // Where both axes have the same time, as far as they do.
+      const ends = [Math.max(Math.min(...predicted), Math.min(...measured)), Math.min(Math.max(...predicted), Math.max(...measured))];
+      if (ends[0] < ends[1])
+        f.svg.append(element('path', {d: 'M' + f.sx.at(ends[0]) + ' ' + f.sy.at(ends[0]) + 'L' + f.sx.at(ends[1]) + ' ' + f.sy.at(ends[1]), stroke: 'var(--faint)', 'stroke-dasharray': '4 4'}));
       f.svg.append(element('text', {x: f.left + 6, y: f.top + 12}, 'measured'));
       for (const i of known) f.svg.append(dot(i, f.sx.at(column.values[i]), f.sy.at(times[i]), 'var(--c0)'));
       trial_tips(f.svg);

@@ -45,7 +45,8 @@ function top_section(card) {
   if (report.top.length === 0) return void card.append(element('p', {class: 'note'}, 'No config worked.'));
   const known = report.top.filter(r => r.low && r.high);
   const low = Math.min(...known.map(r => Math.min(r.low, r.seconds))), high = Math.max(...known.map(r => Math.max(r.high, r.seconds)));
-  const facts = [...new Set(report.top.flatMap(r => Object.keys(r.facts)))];
+  // Of the code; how measuring went is in the table of all trials.
+  const facts = [...new Set(report.top.flatMap(r => Object.keys(r.facts)))].filter(f => f !== 'disturbed' && f !== 'dropped');
   const {flops, bytes} = report.work;
   const best = report.top[0].seconds;
   const shown = knobs.filter(k => k.labels.length > 1);
