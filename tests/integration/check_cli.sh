@@ -41,6 +41,8 @@ expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
 expect 0 '^[[]' kernels --json
 
+# These launch kernels, which lie in a cache of their own.
+export KILN_CACHE_DIR=$work/launched
 expect 0 '^ok +kernel on cpu +compiles, runs' doctor
 KILN_CACH_DIR=/x expect 0 'did you mean KILN_CACHE_DIR' doctor
 KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 1 '^broken +cuda +no NVIDIA driver' doctor
@@ -49,6 +51,7 @@ expect 0 '^matmul ' bench
 expect 0 '^  time +[0-9].* 95 %: ' bench matmul --shape 64x64x64 --seconds 0.05
 expect 0 '"seconds": [0-9]' bench matmul --shape M=64 --seconds 0.05 --json
 expect 1 'there is no tunable kernel "matmull"; did you mean matmul' bench matmull
+export KILN_CACHE_DIR=$work/cache
 
 # What a library registers joins in.
 expect 0 '^  greet  +says hello' --load "$plugin" --help
