@@ -44,10 +44,9 @@ Picked pick(const Task& task, Mode mode) {
   if (mode == Mode::off) return {seed_of(task, space), "the seed"};
   if (mode == Mode::analytic) return analytic(task, space);
   const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
-  const Lookup found = Database::standard().find_best(key);
-  const bool allowed =
-      mode != Mode::pinned || found.source == Source::user || found.source == Source::project;
-  if (found && allowed) {
+  Database& known = Database::standard();
+  const Lookup found = mode == Mode::pinned ? known.find_wisdom(key) : known.find_best(key);
+  if (found) {
     // A record of a space that has changed since names values that it may no longer have.
     const auto point = point_of(task.space.knobs(), found.record->config);
     if (point && space.contains(*point))

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <fstream>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -116,9 +117,11 @@ std::vector<Question> questions(RecordStore& store, const Filter& filter, LoadCo
   std::vector<Question> list;
   for (auto& [id, question] : found)
     list.push_back(std::move(question));
-  std::stable_sort(list.begin(), list.end(), [](const Question& a, const Question& b) {
-    return std::tie(a.key->kernel, b.newest) < std::tie(b.key->kernel, a.newest);
-  });
+  const auto rank = [](const Question& q) {
+    return std::tuple(std::string_view(q.key->kernel), -q.newest, q.key->id());
+  };
+  std::sort(list.begin(), list.end(),
+            [&](const Question& a, const Question& b) { return rank(a) < rank(b); });
   return list;
 }
 
@@ -213,8 +216,9 @@ void show_question(const Question& q, bool all) {
   for (const auto& [kind, count] : failures)
     fmt::print(", {} {}", count, kind);
   fmt::print("\n");
-  std::stable_sort(ok.begin(), ok.end(),
-                   [](const Record* a, const Record* b) { return a->result.seconds < b->result.seconds; });
+  std::sort(ok.begin(), ok.end(), [](const Record* a, const Record* b) {
+    return std::pair(a->result.seconds, a) < std::pair(b->result.seconds, b);
+  });
   const std::size_t most = all ? ok.size() : std::min<std::size_t>(ok.size(), 10);
   for (std::size_t i = 0; i < most; ++i)
     fmt::print("  {:>10}  {:<9} {:<10} {}\n", time_text(ok[i]->result.seconds),

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <tuple>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -134,8 +135,6 @@ std::size_t Database::add_wisdom(const std::filesystem::path& path) {
   return wisdom.records.size();
 }
 
-std::size_t add_wisdom(const std::filesystem::path& path) { return Database::standard().add_wisdom(path); }
-
 // What an interrupted tuning left: nobody confirmed it, but it was measured.
 std::shared_ptr<const Record> Database::from_segments(const RecordKey& key, const cache::Key& id) {
   const Filter filter = Filter::of(key);
@@ -167,29 +166,42 @@ std::shared_ptr<const Record> Database::from_store(const RecordKey& key, const c
 
 Lookup Database::find_best(const RecordKey& key) { return find_best(key, key.id()); }
 
+namespace {
+
+// An answer found with the same tools comes before one that was not, and else the first one stays.
+void consider(Lookup& best, const std::shared_ptr<const Record>& record, Source source,
+              const RecordKey& key) {
+  const bool same = same_tools(*record, key);
+  if (best.record && (!same || best.same_tools)) return;
+  best.record = record;
+  best.source = source;
+  best.same_tools = same;
+  best.confirmed = source != Source::cache || record->confirmed;
+}
+
+} // namespace
+
+void Database::consider_wisdom(const RecordKey& key, const cache::Key& id, Lookup& best) {
+  const std::shared_lock lock(mutex_);
+  for (const Source source : {Source::user, Source::project})
+    if (const auto& tier = wisdom_[source == Source::user ? 0 : 1]; !tier.empty())
+      if (const auto found = tier.find(id); found != tier.end())
+        for (auto record = found->second.rbegin(); record != found->second.rend(); ++record)
+          consider(best, *record, source, key); // of several files the later one
+}
+
+Lookup Database::find_wisdom(const RecordKey& key) {
+  Lookup best;
+  consider_wisdom(key, key.id(), best);
+  return best;
+}
+
 Lookup Database::find_best(const RecordKey& key, const cache::Key& id) {
   Lookup best;
-  // True if this one ends the search.
-  const auto consider = [&](const std::shared_ptr<const Record>& record, Source source) {
-    const bool same = same_tools(*record, key);
-    if (!best.record || (same && !best.same_tools)) {
-      best.record = record;
-      best.source = source;
-      best.same_tools = same;
-      best.confirmed = source != Source::cache || record->confirmed;
-    }
-    return best.trusted();
-  };
-  {
-    const std::shared_lock lock(mutex_);
-    for (const Source source : {Source::user, Source::project})
-      if (const auto& tier = wisdom_[source == Source::user ? 0 : 1]; !tier.empty())
-        if (const auto found = tier.find(id); found != tier.end())
-          for (auto record = found->second.rbegin(); record != found->second.rend(); ++record)
-            if (consider(*record, source)) return best;
-  }
-  if (const auto record = from_store(key, id); record && consider(record, Source::cache)) return best;
-  best.neighbours = neighbours(key);
+  consider_wisdom(key, id, best);
+  if (best.trusted()) return best;
+  if (const auto record = from_store(key, id)) consider(best, record, Source::cache, key);
+  if (!best.trusted()) best.neighbours = neighbours(key);
   return best;
 }
 
@@ -229,10 +241,11 @@ std::vector<Neighbour> Database::neighbours(const RecordKey& key, std::size_t mo
   }
   for (const auto& record : *stored)
     consider(record, Source::cache);
-  std::stable_sort(list.begin(), list.end(), [](const Neighbour& a, const Neighbour& b) {
-    return std::pair(a.distance, std::string_view(a.record->config)) <
-           std::pair(b.distance, std::string_view(b.record->config));
-  });
+  const auto rank = [](const Neighbour& n) {
+    return std::tuple(n.distance, std::string_view(n.record->config), n.record->key->id());
+  };
+  std::sort(list.begin(), list.end(),
+            [&](const Neighbour& a, const Neighbour& b) { return rank(a) < rank(b); });
   if (list.size() > most) list.resize(most);
   return list;
 }

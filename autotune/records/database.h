@@ -59,6 +59,8 @@ public:
   Lookup find_best(const RecordKey& key);
   // The same where the caller keeps the key's id.
   Lookup find_best(const RecordKey& key, const cache::Key& id);
+  // What the files say, whatever the records on disk know better; no neighbours.
+  Lookup find_wisdom(const RecordKey& key);
   // Winners of other sizes, of other silicon, and of older code, for the same kernel and space.
   std::vector<Neighbour> neighbours(const RecordKey& key, std::size_t most = 4);
 
@@ -84,6 +86,7 @@ private:
     std::shared_ptr<const Records> records;
     double read_at = 0;
   };
+  void consider_wisdom(const RecordKey& key, const cache::Key& id, Lookup& best);
   static cache::Key family_of(const RecordKey& key);
   std::shared_ptr<const Record> from_store(const RecordKey& key, const cache::Key& id);
   std::shared_ptr<const Record> from_segments(const RecordKey& key, const cache::Key& id);
@@ -97,9 +100,6 @@ private:
   std::unordered_map<cache::Key, Listing> listings_;
   std::unordered_map<cache::Key, std::shared_ptr<const Record>> own_; // published by this process
 };
-
-// To Database::standard().
-std::size_t add_wisdom(const std::filesystem::path& path);
 
 // How far a recorded question is from another one; infinite if nothing carries over.
 double distance(const RecordKey& from, const RecordKey& to);

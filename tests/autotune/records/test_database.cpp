@@ -60,6 +60,8 @@ TEST_CASE("records of other tools are used but not trusted, and give way to ones
         std::vector<std::string>{"llvm 21.0.0, now 22.1.8"});
   database.publish(example_record(example_key(), 1e-3, "BM=4"));
   CHECK(database.find_best(example_key()).record->config == "BM=4");
+  CHECK(database.find_wisdom(example_key()).record->config == "BM=2"); // of the files alone
+  CHECK_FALSE(database.find_wisdom(example_key(1024)));
   CHECK(database.find_best(example_key()).trusted());
   CHECK(database.find_best(old).record->config == "BM=2");
   RecordKey silent = example_key();
