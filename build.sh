@@ -36,7 +36,7 @@ required=(g++ cmake ninja-build ccache llvm-22-dev llvm-22 llvm-22-tools lld-22 
 # The second compiler, the checks of form, the libraries that benchmarks compare with, and a browser (64 MB to fetch) that the
 # tests look at the tuner's reports with.
 optional=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libopenblas-dev libopenblas0-pthread libblis4-openmp libdnnl-dev
-  chromium-headless-shell)
+  chromium-headless-shell libxgboost-dev)
 
 # Prints those of the packages $@ that are not installed.
 missing() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln::tune {
@@ -32,7 +33,7 @@ enum class Objective : std::uint8_t {
 
 struct BoostOptions {
   Objective objective = Objective::squared;
-  int trees = 60, depth = 4, bins = 64;
+  int trees = 60, depth = 4, bins = 64; // at most 255 bins
   double learning_rate = 0.2, l2 = 1, least_gain = 0, least_weight = 1;
   double row_share = 1, column_share = 1; // of each tree; below 1 they are drawn by `seed`
   std::uint64_t seed = 0;
@@ -48,6 +49,8 @@ struct TrainingSet {
 
 class BoostedTrees {
 public:
+  // UserError for sizes that do not fit together, labels or margins that are not finite, and options out of
+  // range. Without rows, or with labels that are all alike, it predicts one value everywhere.
   static BoostedTrees train(const TrainingSet& set, const BoostOptions& options);
   // The sum of the trees, without a margin.
   double predict(std::span<const float> row) const;
@@ -62,13 +65,14 @@ private:
   struct Node {      // of a tree in preorder
     int column = -1; // -1: a leaf
     float threshold = 0;
-    int left = 0, right = 0; // from the trees' first node
+    int left = 0, right = 0; // their places in nodes_
     bool missing_left = true;
     float value = 0; // of a leaf, learning rate included; elsewhere what a leaf here would have
   };
+  friend class TreeGrower;
   std::size_t columns_ = 0;
   std::vector<Node> nodes_;
-  std::vector<int> roots_;
+  std::vector<int> roots_;    // the first tree is one leaf, where all predictions start
   std::vector<double> gains_; // of each column
 };
 

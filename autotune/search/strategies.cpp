@@ -1,6 +1,9 @@
 // The strategies by name.
 #include "baselines.h"
 
+#include <kiln/autotune/search/helion.h>
+#include <kiln/autotune/search/learned.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -15,8 +18,14 @@ struct Entry {
 };
 
 constexpr Entry entries[] = {
-    {"random", make_random},         {"grid", make_grid},       {"annealing", make_annealing},
-    {"annealing1", make_annealing1}, {"genetic", make_genetic},
+    {"learned", make_learned, true},
+    {"random", make_random},
+    {"grid", make_grid},
+    {"annealing", make_annealing},
+    {"annealing1", make_annealing1},
+    {"genetic", make_genetic},
+    {"helion", [](SearchContext c) { return make_helion(std::move(c), 0); }},
+    {"helion8", [](SearchContext c) { return make_helion(std::move(c), 8); }},
 };
 
 } // namespace
