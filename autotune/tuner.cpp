@@ -5,7 +5,7 @@
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/search/table.h>
 #include <kiln/autotune/task.h>
-#include <kiln/dsl/ir/printer.h>
+#include <kiln/autotune/task_workload.h>
 
 #include <algorithm>
 #include <array>
@@ -48,32 +48,6 @@ private:
 // Spaces of more points are not looked at one by one by the analytic model: it takes a fraction of a
 // millisecond for each.
 constexpr std::size_t counted_points = 4096;
-
-kiln::detail::ParameterInfo parameter_of(const ir::Type& type) {
-  using Info = kiln::detail::ParameterInfo;
-  if (type.is_view()) {
-    const bool pinned = type.layout != LayoutClass::Any;
-    return {Info::Kind::View, type.dtype, type.readonly, type.view_rank,
-            pinned ? static_cast<int>(type.layout) : Info::not_pinned};
-  }
-  return {type.pointer ? Info::Kind::Pointer : Info::Kind::Scalar, type.dtype, type.readonly, 0, 0};
-}
-
-Workload workload_of(const Task& task, const ir::Kernel& recorded) {
-  Workload w;
-  w.ir = [record = task.record](const Config& config) { return ir::print(*record(config)); };
-  std::vector<kiln::detail::ParameterInfo> parameters;
-  for (const auto& arg : recorded.body.args)
-    parameters.push_back(parameter_of(arg->type));
-  w.arguments = arguments_of(parameters, task.words.data(), {},
-                             task.device.is_cpu() && task.live ? Integers::copied : Integers::random);
-  if (!task.live)
-    for (Argument& argument : w.arguments)
-      argument.address = 0;
-  if (task.grid) w.grid = [grid = *task.grid](const Config&) { return grid; };
-  w.device = task.device;
-  return w;
-}
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
@@ -283,8 +257,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   measure.jobs = options.jobs;
   measure.cold_cache = options.cold;
   measure.seed = options.seed;
-  LiveMeasurer measurer(workload_of(task, *task.record(space.config(fallback))), space,
-                        space.config(fallback), measure);
+  LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
   const Running entered(measurer);
   measurer.start();
   Budget budget = budget_of(options);
