@@ -15,9 +15,13 @@ namespace kiln::tune {
 namespace {
 
 std::optional<Message> parsed(const char* begin, std::size_t count) {
-  Message message = Message::from_cbor(begin, begin + count, true, false);
-  if (message.is_discarded() || !message.is_object()) return std::nullopt;
-  return message;
+  try {
+    Message message = Message::from_cbor(begin, begin + count, true, false);
+    if (message.is_discarded() || !message.is_object()) return std::nullopt;
+    return message;
+  } catch (const Message::exception&) { // of sizes that are too large, allow_exceptions or not
+    return std::nullopt;
+  }
 }
 
 bool receive_all(int socket, char* to, std::size_t count) {
