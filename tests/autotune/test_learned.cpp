@@ -74,9 +74,7 @@ Run run(Strategy& strategy, BoundSpace& space, double size, int most) {
   return result;
 }
 
-SearchContext context_of(BoundSpace& space, std::uint64_t seed) {
-  return {space, seed, {}, {}, {}, {}, {}};
-}
+SearchContext context_of(BoundSpace& space, std::uint64_t seed) { return {space, seed, {}, {}, {}, {}, {}}; }
 
 template <class Make> double median_trials(Make&& make, double size, std::uint64_t seed, int runs = 11) {
   std::vector<int> trials;
