@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace kiln::tune {
 
@@ -137,21 +138,21 @@ std::string replay_text(const std::vector<Table>& tables, const std::vector<Repl
   text += "\n";
 
   for (const Difficulty kind : kinds) {
-    const auto count =
-        std::count_if(tables.begin(), tables.end(), [&](const Table& t) { return difficulty(t) == kind; });
-    if (count == 0) {
-      if (kind == Difficulty::listed) text += fmt::format("\n{}: none of these tables\n", title(kind));
-      continue;
-    }
+    bool any = false;
     for (const bool siblings : {false, true}) {
       const auto rows =
           summaries(tables, replays, [&](std::size_t t) { return difficulty(tables[t]) == kind; }, siblings);
       if (rows.empty()) continue;
+      any = true;
+      std::set<std::size_t> used;
+      for (const Replay& r : replays)
+        if (r.siblings == siblings && difficulty(tables[r.table]) == kind) used.insert(r.table);
       text +=
-          fmt::format("\n{}, {} of {}{}\n", title(kind), count, tables.size(),
+          fmt::format("\n{}, {} of {}{}\n", title(kind), used.size(), tables.size(),
                       siblings ? fmt::format(", with {} records of siblings", options.sibling_records) : "");
       text += table_of(rows, options.trials);
     }
+    if (!any && kind == Difficulty::listed) text += fmt::format("\n{}: none of these tables\n", title(kind));
   }
   if (tables.size() > 1)
     for (const Difficulty kind : kinds)
