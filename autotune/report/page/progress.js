@@ -91,12 +91,12 @@ function prediction_section(card) {
       const known = trial_indices.filter(i => is_number(times[i]) && column.values[i] > 0);
       const predicted = known.map(i => column.values[i]), measured = known.map(i => times[i]);
       const axis = {log: true, format: t => format_time(t, 2), ticks: 5};
-      const f = frame(host, {height: 300, x: {...axis, values: predicted, title: 'predicted'}, y: {...axis, values: measured, title: 'measured'}, right: 16});
+      const f = frame(host, {height: 310, top: 24, x: {...axis, values: predicted, title: 'predicted'}, y: {...axis, values: measured, title: 'measured'}, right: 16});
       // Where both axes have the same time, as far as they do.
       const ends = [Math.max(Math.min(...predicted), Math.min(...measured)), Math.min(Math.max(...predicted), Math.max(...measured))];
       if (ends[0] < ends[1])
         f.svg.append(element('path', {d: 'M' + f.sx.at(ends[0]) + ' ' + f.sy.at(ends[0]) + 'L' + f.sx.at(ends[1]) + ' ' + f.sy.at(ends[1]), stroke: 'var(--faint)', 'stroke-dasharray': '4 4'}));
-      f.svg.append(element('text', {x: f.left + 6, y: f.top + 12}, 'measured'));
+      f.svg.append(element('text', {x: f.left, y: 12}, 'measured'));
       for (const i of known) f.svg.append(dot(i, f.sx.at(column.values[i]), f.sy.at(times[i]), 'var(--c0)'));
       trial_tips(f.svg);
     };
