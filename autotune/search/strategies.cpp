@@ -24,6 +24,7 @@ constexpr Entry entries[] = {
     {"annealing", make_annealing},
     {"annealing1", make_annealing1},
     {"genetic", make_genetic},
+    {"autotvm", make_autotvm},
     {"helion", [](SearchContext c) { return make_helion(std::move(c), 0); }},
     {"helion8", [](SearchContext c) { return make_helion(std::move(c), 8); }},
 };
