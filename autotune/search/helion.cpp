@@ -126,9 +126,10 @@ private:
     for (Copy& copy : copies_) {
       std::vector<Point> candidates;
       for (Point& p : neighbours(copy.at))
-        if (unseen_.take(p)) candidates.push_back(std::move(p)); // those not chosen are not seen again
+        if (unseen_.contains(p) && generated_.insert(p).second) candidates.push_back(std::move(p));
       auto count = static_cast<std::size_t>(selected_share * static_cast<double>(candidates.size() + 1));
       for (std::size_t i : select(candidates, count)) {
+        unseen_.take(candidates[i]);
         copy.measured.push_back(candidates[i]);
         queue_.push_back({candidates[i], "model", 0});
       }
@@ -286,6 +287,7 @@ private:
   std::size_t batch_;
   Random random_;
   Unseen unseen_;
+  std::unordered_set<Point, PointHash> generated_; // as neighbours; those not chosen get no second chance
   Rows rows_;
   std::vector<double> times_;
   std::map<Point, double> known_;

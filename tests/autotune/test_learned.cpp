@@ -76,12 +76,12 @@ Run run(Strategy& strategy, BoundSpace& space, double size, int most) {
 
 SearchContext context_of(BoundSpace& space, std::uint64_t seed) { return {space, seed, {}, {}, {}, {}, {}}; }
 
-template <class Make> double median_trials(Make&& make, double size, std::uint64_t seed, int runs = 11) {
+template <class Make> double median_trials(Make&& make, double size, std::uint64_t seed, int runs = 7) {
   std::vector<int> trials;
   for (int i = 0; i < runs; ++i) {
     BoundSpace space(tiles(), {}, Device::cpu());
     SearchContext context = context_of(space, seed + static_cast<std::uint64_t>(i));
-    trials.push_back(run(*make(context), space, size, 192).trials);
+    trials.push_back(run(*make(context), space, size, 128).trials);
   }
   std::nth_element(trials.begin(), trials.begin() + runs / 2, trials.end());
   return trials[static_cast<std::size_t>(runs / 2)];
