@@ -71,6 +71,12 @@ struct Bf16 {
 float value_of(Bf16 x) { return x.value(); }
 template <class T> std::int32_t value_of(T x) { return x; }
 
+// Sums of bytes wrap around, as those of the instructions.
+float add(float sum, float product) { return sum + product; }
+std::int32_t add(std::int32_t sum, std::int32_t product) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) + static_cast<std::uint32_t>(product));
+}
+
 template <class A, class B, class Sum> void multiply(std::uint8_t to, std::uint8_t a, std::uint8_t b) {
   ++products;
   Tile& c = tile(to);
@@ -80,7 +86,8 @@ template <class A, class B, class Sum> void multiply(std::uint8_t to, std::uint8
       Sum sum = at<Sum>(c, m, n);
       for (int k = 0; k < tile(a).row_bytes / 4; ++k)
         for (int g = 0; g < group; ++g)
-          sum += value_of(at<A>(tile(a), m, k * group + g)) * value_of(at<B>(tile(b), k, n * group + g));
+          sum = add(sum,
+                    value_of(at<A>(tile(a), m, k * group + g)) * value_of(at<B>(tile(b), k, n * group + g)));
       std::memcpy(c.bytes[m] + n * 4, &sum, 4);
     }
 }
