@@ -13,7 +13,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   tsan    the quick tests under the thread sanitizer
   clang   the quick tests, built with clang 19
   bundle  build, and gather what a machine with an NVIDIA driver and nothing else needs to run Kiln's GPU tests,
-          samples and benchmarks: the folder build/bundle, of at most 60 MB, with the script run inside
+          samples and benchmarks: the folder build/bundle, of at most 63 MB, with the script run inside
   setup   only install what is missing
   help    this text
 

@@ -1,7 +1,6 @@
 // Everything a user of Kiln includes.
 #pragma once
 
-#include <kiln/autotune/tuned.h>
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/language.h>
 #include <kiln/jit/runtime/assign.h>
@@ -18,3 +17,6 @@
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>
+
+// Behind the language's own headers, whose paths compilers print in front of their errors.
+#include <kiln/autotune/tuned.h>
