@@ -211,8 +211,7 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
 Tuning TunedCore::tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
                        SourceLocation site) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
-  Task task = state_->task_of(words, layouts, device, grid);
-  task.deterministic |= options.deterministic;
+  const Task task = state_->task_of(words, layouts, device, grid);
   Tuning tuning = tune::tune(task, options);
   if (tuning.found())
     state_->keep(state_->key_of(words, layouts, device), {tuning.config(), "tuned", true, false});

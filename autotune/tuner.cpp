@@ -219,7 +219,9 @@ Tuning tune(const Task& given, const TuneOptions& options) {
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
   Tuning tuning;
   tuning.strategy = options.strategy;
-  tuning.task = std::make_shared<const Task>(given);
+  const auto own = std::make_shared<Task>(given);
+  own->deterministic |= options.deterministic;
+  tuning.task = own;
   const Task& task = *tuning.task;
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());
   BoundSpace& space = *tuning.space;

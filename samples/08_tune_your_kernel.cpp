@@ -84,7 +84,8 @@ int search(Stream& stream, Problem& p, const std::string& wisdom) {
 int reuse(Stream& stream, Problem& p, const char* wisdom) {
   tune::add_wisdom(wisdom);
   const tune::Picked picked = tuned_gemv.pick(stream, p.a, p.x, p.y);
-  set_compile_policy(CompilePolicy::forbid);
+  // With KILN_KEEP every kernel is compiled, for the files that it makes.
+  if (!std::getenv("KILN_KEEP")) set_compile_policy(CompilePolicy::forbid);
   const double seconds = samples::median_seconds(stream, [&] { tuned_gemv.launch(stream, p.a, p.x, p.y); });
   std::printf("a second process: {%s}, from %s; %lld kernels compiled, nothing measured\n",
               picked.config.to_string().c_str(), picked.source.c_str(),

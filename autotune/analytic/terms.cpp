@@ -1,6 +1,7 @@
 // Counts terms on lowered IR.
 #include <kiln/autotune/analytic/terms.h>
 
+#include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/cpu/plan.h>
 #include <kiln/jit/cpu/product_loop.h>
 #include <kiln/jit/gpu/compiler.h>
@@ -60,7 +61,8 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::int64_t>& 
   const int threads = std::max(1, device.properties().num_threads);
   t.shared_programs = t.programs;
   const cpu::MacroTile macro = cpu::macro_tile(lowered);
-  if (macro.grouped() && !grid.empty()) {
+  const bool runs = !grid.empty() && std::all_of(grid.begin(), grid.end(), [](auto n) { return n > 0; });
+  if (macro.grouped() && runs) {
     const auto group = cpu::choose_group(macro, grid.data(), threads);
     double groups = 1;
     for (std::size_t axis = 0; axis < grid.size(); ++axis)
@@ -88,6 +90,19 @@ double gpu_registers(const gpu::LayoutPlan& plan) {
   for (const auto& [value, layout] : plan.layouts)
     words = std::max(words, elements_of(value->type) / (32.0 * plan.warps) * value->type.element_bytes() / 4);
   return 2.5 * words;
+}
+
+// The share of the grid's tiles that lies inside of what they tile.
+double share_inside(const ir::Kernel& lowered, const std::vector<std::uint64_t>& words) {
+  const auto layout = ir::ArgumentLayout::of(lowered);
+  double inside = 1;
+  for (const ir::GridAxis& axis : lowered.grid) {
+    const auto extent =
+        static_cast<double>(words[static_cast<std::size_t>(layout.extent_word(axis.param, axis.axis))]);
+    const auto tile = static_cast<double>(axis.tile.value());
+    if (extent > 0) inside *= extent / (std::ceil(extent / tile) * tile);
+  }
+  return inside;
 }
 
 std::string arch_of(Device device) {
@@ -148,16 +163,16 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
   DotShare share;
   walk_tiles(lowered->body, t, share, 1);
   t.dot_flops = share.all > 0 ? t.flops * share.dots / share.all : 0;
+  std::vector<std::int64_t> grid = kernel.grid;
+  if (std::all_of(kernel.words.begin(), kernel.words.end(),
+                  [](const auto& word) { return word.has_value(); })) {
+    std::vector<std::uint64_t> words;
+    for (const auto& word : kernel.words)
+      words.push_back(*word);
+    if (grid.empty()) grid = ir::grid_of(*lowered, words.data());
+    t.useful_flops = t.flops * share_inside(*lowered, words);
+  }
   if (device.is_cpu()) {
-    std::vector<std::int64_t> grid = kernel.grid;
-    const bool known = std::all_of(kernel.words.begin(), kernel.words.end(),
-                                   [](const auto& word) { return word.has_value(); });
-    if (grid.empty() && known) {
-      std::vector<std::uint64_t> words;
-      for (const auto& word : kernel.words)
-        words.push_back(*word);
-      grid = ir::grid_of(*lowered, words.data());
-    }
     share_products(*lowered, grid, device, t);
     t.scratch_bytes = cpu_scratch(*lowered);
     if (t.scratch_bytes > static_cast<double>(device.limits().max_scratch_bytes))

@@ -1,5 +1,6 @@
 // kiln tune: searches the configs of a kernel on a device.
 #include <kiln/autotune/cli/progress.h>
+#include <kiln/autotune/records/store.h>
 #include <kiln/autotune/registry.h>
 #include <kiln/autotune/report/report.h>
 #include <kiln/autotune/search/replay.h>
@@ -52,9 +53,10 @@ Effort effort_of(const std::string& text) {
   return text == "quick" ? Effort::quick : text == "full" ? Effort::full : Effort::most;
 }
 
-double flops_of(const Task& task, Prior& prior, const Point& point) {
+double flops_of(Prior& prior, const Point& point) {
   const Terms* terms = prior.terms(point);
-  return terms ? terms->flops : 0;
+  if (!terms) return 0;
+  return terms->useful_flops > 0 ? terms->useful_flops : terms->flops;
 }
 
 nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
@@ -98,7 +100,7 @@ void print_summary(const Tuning& t, const Task& task) {
       fmt::print("  {:<9} {{{}}}  not measured\n", what, t.space->text(*point));
       return;
     }
-    const double flops = flops_of(task, *t.prior, *point);
+    const double flops = flops_of(*t.prior, *point);
     fmt::print("  {:<9} {:>9}  [{}, {}]{}{}  {{{}}}\n", what, duration_text(m->seconds),
                duration_text(m->low), duration_text(m->high),
                flops > 0 ? "  " + rate_text(flops / m->seconds) : "",
@@ -178,16 +180,24 @@ int run_tune(int argc, char** argv) {
   if (!kernel)
     throw UserError("there is no tunable kernel \"" + a.kernel +
                     "\"; `kiln tune --list` has those that there are");
-  const Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));
+  Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));
+  task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);
   a.options.cold = !a.warm;
   if (!a.table.empty()) a.options.strategy = "grid", a.options.trials = 1 << 20, a.options.seconds = 1e6;
 
-  BoundSpace space(task.space, task.problem, task.device);
+  const BoundSpace space = task.bound_space();
   std::optional<ProgressLine> line;
-  if (!a.quiet) line.emplace(task.kernel, budget_of(a.options), 0, stderr);
+  double bound = 0;
+  if (!a.quiet) {
+    Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder()));
+    const std::vector<Point> seeds = space.seeds();
+    bound = prior.bound();
+    line.emplace(task.kernel, budget_of(a.options), seeds.empty() ? 0 : flops_of(prior, seeds.front()),
+                 stderr);
+  }
   a.options.progress = [&](const SearchResult& so_far) {
-    if (line) line->show(so_far, space, 0);
+    if (line) line->show(so_far, space, bound);
     return true;
   };
   Tuning tuning;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Gathers what a machine with an NVIDIA driver and nothing else needs to test and time Kiln there:
 #   make_bundle.sh BUILD_DIR SOURCE_DIR BUNDLE_DIR
-# Says how large the folder is; more than 60 MB is an error.
+# Says how large the folder is; more than 63 MB is an error.
 set -eu
 build=$1 source=$2 bundle=$3
 limit=63000000

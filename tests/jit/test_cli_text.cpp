@@ -118,8 +118,9 @@ kernel @k(%arg0: view<const f32, 2>, %arg1: f32, %arg2: view<f16, 1>, %arg3: ptr
 
 namespace {
 int run_nothing(int, char**) { return 0; }
-const CommandRegistration second({"zz_second", "", run_nothing});
-const CommandRegistration first({"zz_first", "", run_nothing});
+const CommandRegistration second({"zz_second", "s", run_nothing});
+const CommandRegistration first({"zz_first", "s", run_nothing});
+const CommandRegistration hidden({"zz_hidden", "", run_nothing}); // for processes, not for people
 const KernelRegistration only({.name = "zz_only", .summary = "s", .record = nullptr});
 } // namespace
 
@@ -130,6 +131,8 @@ TEST_CASE("what is registered is found by name, in the order of names", "[cli]")
   CHECK(std::is_sorted(names.begin(), names.end()));
   CHECK(std::count(names.begin(), names.end(), "zz_first") == 1);
   CHECK(std::count(names.begin(), names.end(), "zz_second") == 1);
+  CHECK(std::count(names.begin(), names.end(), "zz_hidden") == 0);
+  CHECK(find_command("zz_hidden"));
   REQUIRE(find_command("zz_second"));
   CHECK(find_command("zz_second")->run == &run_nothing);
   REQUIRE(find_kernel("zz_only"));
