@@ -2,7 +2,7 @@
 # kiln tune from a user's side: what it prints, what it keeps, what it says of mistakes.
 #   check_tune.sh KILN WORK_DIR PLUGIN
 set -u
-kiln=$1 work=$2 plugin=$3
+kiln=$1 work=$2 plugin=$3 tables=$(realpath "$(dirname "$0")/../../benchmarks/tables")
 rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache
 failures=0
@@ -45,6 +45,8 @@ expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_8
 expect 0 '^  best +' tune softmax --shape 16x64 --table table.json.gz --warm
 expect 0 'learned' tune --replay table.json.gz --strategy learned --seeds 3
 expect 1 'nowhere' tune --replay nowhere.json
+# Those that were recorded once.
+expect 0 '^matmul M=512,N=512,K=512 ' tune --replay "$tables" --strategy learned --seeds 3
 
 # Ctrl-C keeps what was measured.
 "$kiln" tune matmul --shape 256x256x256 --effort most --quiet >interrupted 2>&1 &
