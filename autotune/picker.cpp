@@ -11,6 +11,8 @@ namespace {
 
 // The analytic model looks at so many configs of a launch that waits: about a tenth of a second.
 constexpr std::size_t most_looked_at = 256;
+// How much faster than the seed it must expect a config to be, to be believed unmeasured.
+constexpr double trusted_gain = 1.5;
 
 Config seed_of(const Task& task, const BoundSpace& space) {
   const std::vector<Point> seeds = space.seeds();
@@ -25,9 +27,10 @@ Picked analytic(const Task& task, BoundSpace& space) {
   Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder(), false));
   const std::vector<Point> best = prior.best(space, 1, most_looked_at);
   if (best.empty()) return {seed_of(task, space), "the seed"};
-  // What the model does not tell apart is left to the seed.
+  // A seed is known to work well, and the model is off by a third at times: on row kernels it prefers tiles
+  // that are too tall.
   for (const Point& seed : space.seeds())
-    if (prior(seed) <= prior(best.front()) * 1.02) return {space.config(seed), "the seed"};
+    if (prior(seed) <= prior(best.front()) * trusted_gain) return {space.config(seed), "the seed"};
   return {space.config(best.front()), "the analytic model"};
 }
 
