@@ -14,14 +14,6 @@ namespace kiln::tune {
 
 namespace {
 
-std::vector<std::optional<LayoutClass>> pinned_layouts(const std::vector<Argument>& arguments) {
-  std::vector<std::optional<LayoutClass>> pinned;
-  for (const Argument& a : arguments)
-    if (a.kind == Argument::Kind::view)
-      pinned.push_back(a.pinned >= 0 ? std::optional(static_cast<LayoutClass>(a.pinned)) : std::nullopt);
-  return pinned;
-}
-
 // `own`: what of the config is the kernel's.
 Terms terms_of(const Task& task, const Config& config, const Config& own) {
   KernelCase kernel;

@@ -90,14 +90,6 @@ void inject_into_output(const std::string& fault, std::vector<unsigned char>& by
 
 // ---------------------------------------------------------------------------------------------------------
 
-std::vector<std::optional<LayoutClass>> pinned_layouts(const std::vector<Argument>& arguments) {
-  std::vector<std::optional<LayoutClass>> pinned;
-  for (const Argument& a : arguments)
-    if (a.kind == Argument::Kind::view)
-      pinned.push_back(a.pinned >= 0 ? std::optional(static_cast<LayoutClass>(a.pinned)) : std::nullopt);
-  return pinned;
-}
-
 std::shared_ptr<const CompiledKernel> compiled(const LoadedCandidate& c, const Situation& s) {
   const MemoryPlan plan = plan_memory(s.arguments, c.kernel->recorded());
   return c.kernel->compile(s.device, c.config, imagined_words(plan, s.arguments));

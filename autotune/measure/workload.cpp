@@ -95,4 +95,12 @@ Argument scalar_argument(DType dtype, double value) {
   return a;
 }
 
+std::vector<std::optional<LayoutClass>> pinned_layouts(const std::vector<Argument>& arguments) {
+  std::vector<std::optional<LayoutClass>> pinned;
+  for (const Argument& a : arguments)
+    if (a.kind == Argument::Kind::view)
+      pinned.push_back(a.pinned >= 0 ? std::optional(static_cast<LayoutClass>(a.pinned)) : std::nullopt);
+  return pinned;
+}
+
 } // namespace kiln::tune

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ std::vector<Argument> arguments_of(std::span<const kiln::detail::ParameterInfo> 
 // Of contiguous tensors and numbers, for tools: row-major strides.
 Argument tensor_argument(DType dtype, std::vector<std::int64_t> extents, bool readonly);
 Argument scalar_argument(DType dtype, double value);
+
+// Of each view, as IrKernel takes them.
+std::vector<std::optional<LayoutClass>> pinned_layouts(const std::vector<Argument>& arguments);
 
 struct Workload {
   // The text of the kernel as recorded for a config (ir::print). Its UserErrors refuse the config.

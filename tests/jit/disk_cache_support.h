@@ -1,6 +1,8 @@
 // Temporary folders, recorded warnings and random payloads for the disk cache's tests.
 #pragma once
 
+#include "temporary_folder.h"
+
 #include <kiln/jit/cache/disk_cache.h>
 
 #include <cstdlib>
@@ -21,25 +23,7 @@ namespace disk_cache_test {
 namespace fs = std::filesystem;
 using namespace kiln::cache;
 
-// A private folder that is gone at the end of the test.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "kiln-cache-test-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed for " + pattern);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
-private:
-  fs::path path_;
-};
+using kiln::test::TemporaryFolder;
 
 // A cache that keeps its warnings for the test to look at.
 struct RecordingCache {

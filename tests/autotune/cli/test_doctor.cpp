@@ -150,7 +150,7 @@ TEST_CASE("a kernel computes what it should on the CPU and on an emulated GPU", 
 
 TEST_CASE("a GPU without a driver is broken, no GPU is not", "[doctor]") {
   if (Device::cuda_count() > 0) {
-    WARN("skipped: there is a GPU");
+    WARN("skipped: there is a GPU"); // this is of what the doctor says where there is none
     return;
   }
   Folder folder;

@@ -9,6 +9,7 @@ using namespace kiln;
 using namespace kiln::test;
 using namespace kiln::tune;
 
+// Hidden: it prints times, which gate nothing.
 TEST_CASE("what a trial of a matmul costs", "[.][trial_costs]") {
   Space space;
   space.pow2(BM, 16, 128).pow2(BN, 16, 128).pow2(BK, 16, 128).seed({{"BM", 64}, {"BN", 64}, {"BK", 64}});

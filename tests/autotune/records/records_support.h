@@ -3,6 +3,8 @@
 
 #include "test_seed.h"
 
+#include "temporary_folder.h"
+
 #include <kiln/autotune/records/database.h>
 #include <kiln/jit/runtime/log.h>
 
@@ -26,25 +28,7 @@ using namespace kiln;
 using namespace kiln::tune;
 using kiln::test::fresh_seed;
 
-// A private folder that is gone at the end of the test.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "kiln-records-test-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed for " + pattern);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
-private:
-  fs::path path_;
-};
+using kiln::test::TemporaryFolder;
 
 inline std::string read_bytes(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

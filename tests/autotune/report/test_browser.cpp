@@ -103,7 +103,7 @@ std::string with_script(std::string page, const std::string& script) {
 
 TEST_CASE("a browser draws the report of a run", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium");
+    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
     return;
   }
   const ReportData run = test::synthetic_run(1, 128);
@@ -122,7 +122,7 @@ TEST_CASE("a browser draws the report of a run", "[report][browser]") {
 
 TEST_CASE("in a browser, every column can be chosen and every trial tells its config", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium");
+    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
     return;
   }
   const std::string script = R"(
@@ -154,7 +154,7 @@ TEST_CASE("in a browser, every column can be chosen and every trial tells its co
 
 TEST_CASE("a browser takes hostile texts as texts", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium");
+    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
     return;
   }
   ReportData data = test::synthetic_run(2, 32);
@@ -176,7 +176,7 @@ TEST_CASE("a browser takes hostile texts as texts", "[report][browser]") {
 
 TEST_CASE("a browser draws what hardly is a run", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium");
+    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
     return;
   }
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
