@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <numbers>
 
@@ -59,6 +60,39 @@ void fill_range(unsigned char* to, std::int64_t count, DType t, const Fill& fill
     ir::store_cell(t, to,
                    is_float(t) ? ir::cell_of_float(t, static_cast<long double>(value))
                                : ir::cell_of_integer(t, value));
+  }
+}
+
+// A few of each kind: one NaN in a row of a product is a row of NaN.
+void sprinkle_special(unsigned char* to, std::int64_t count, DType t, Random& random) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr int of_each = 2;
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity})
+    for (int i = 0; i < of_each && count > 0; ++i)
+      ir::store_cell(
+          t, to + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(count))) * size_of(t),
+          ir::cell_of_float(t, value));
+}
+
+// The least normal number; what is smaller is subnormal.
+double least_normal(DType t) {
+  switch (t) {
+  case DType::F64: return 0x1p-1022;
+  case DType::F16: return 0x1p-14;
+  case DType::F8E4M3: return 0x1p-6;
+  case DType::F8E5M2: return 0x1p-14;
+  default: return 0x1p-126; // f32 and bf16
+  }
+}
+
+// Half of the elements are as they were.
+void sprinkle_tiny(unsigned char* to, std::int64_t count, DType t, Random& random) {
+  for (std::int64_t i = 0; i < count; ++i, to += size_of(t)) {
+    const std::uint64_t bits = random.bits();
+    if (bits & 1) continue;
+    const double sign = bits & 2 ? -1 : 1;
+    const double share = bits & 4 ? 0 : static_cast<double>(bits >> 32) * 0x1p-32;
+    ir::store_cell(t, to, ir::cell_of_float(t, sign * share * least_normal(t)));
   }
 }
 
@@ -177,7 +211,12 @@ std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
   return all;
 }
 
-Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed) {
+const char* name(Values values) {
+  return values == Values::usual ? "usual" : values == Values::special ? "special" : "tiny";
+}
+
+Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
+                       Values values) {
   Contents contents;
   for (const Block& block : plan.blocks)
     contents.blocks.emplace_back(block.read ? static_cast<std::size_t>(block.bytes) : 0);
@@ -189,7 +228,11 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     Random random(seed + 0x1000 * (i + 1));
     const std::int64_t count = place.bytes / size_of(a.dtype);
     switch (a.fill.kind) {
-    case Fill::Kind::random: fill_random(to, count, a.dtype, random); break;
+    case Fill::Kind::random:
+      fill_random(to, count, a.dtype, random);
+      if (is_float(a.dtype) && values == Values::special) sprinkle_special(to, count, a.dtype, random);
+      if (is_float(a.dtype) && values == Values::tiny) sprinkle_tiny(to, count, a.dtype, random);
+      break;
     case Fill::Kind::range: fill_range(to, count, a.dtype, a.fill, random); break;
     case Fill::Kind::bytes:
       if (a.fill.bytes.size() != static_cast<std::size_t>(place.bytes))

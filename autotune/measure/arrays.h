@@ -49,7 +49,15 @@ struct Contents {
   std::vector<std::vector<unsigned char>> blocks;
   std::vector<std::uint64_t> hashes; // of those that are only read
 };
-Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed);
+// Of what random floats are made; integers and given bytes are the same for all.
+enum class Values : std::uint8_t {
+  usual,   // of a normal distribution
+  special, // some of which are NaN or infinite
+  tiny,    // zeros of either sign and subnormal numbers among them
+};
+const char* name(Values values); // "usual", ...
+Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
+                       Values values = Values::usual);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
 // Fills an output before a launch. Both patterns are NaN for floats where that is possible, and differ.

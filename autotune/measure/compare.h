@@ -23,6 +23,11 @@ struct Verdict {
   double relative_error = 0;
 };
 
+enum class Strictness : std::uint8_t {
+  all,
+  numbers, // elements that are NaN or infinite in either are not compared
+};
+
 // `values` is what a launch left in memory that held `poisoned` before (empty: it held what the reference's
 // did). It is right if
 //   1. what the reference does not write still holds its poison, and nothing else does;
@@ -31,6 +36,7 @@ struct Verdict {
 //   4. no element differs by more than 64 * tolerance * (its own size + the root mean square of all): one
 //      wrong element of a million does not show in 3.
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
-                std::span<const unsigned char> poisoned, double tolerance);
+                std::span<const unsigned char> poisoned, double tolerance,
+                Strictness strictness = Strictness::all);
 
 } // namespace kiln::tune

@@ -12,6 +12,9 @@
 // the whole problem where that takes about a second, else on the first programs of the grid, else not at all;
 // see checked().
 //
+// The fastest finalist is compared with the reference on three more sets of inputs: some NaN and infinite,
+// some zero or subnormal, and on arrays that are a little smaller; one that is wrong there is not the winner.
+//
 // The command `kiln` is looked for where KILN_COMMAND says, then as this program, then beside the library and
 // this program (./kiln, ../bin/kiln), then on PATH.
 //

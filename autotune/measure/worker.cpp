@@ -2,6 +2,7 @@
 #include <kiln/autotune/measure/worker.h>
 
 #include <kiln/autotune/measure/trial_runner.h>
+#include <kiln/autotune/measure/verify.h>
 #include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/version.h>
 
@@ -136,6 +137,7 @@ private:
           return runner_->run(c, request.at("best"), [&] { send({{"stage", 0}}); });
         });
       if (what == "confirm") return confirm(request);
+      if (what == "verify") return verify_winner(request);
       if (what == "interpret")
         return {
             {"checked", interpret_check(load_candidate(request.at("candidate"), situation_), situation_)}};
@@ -181,6 +183,15 @@ private:
     for (const Measurement& m : runner_->confirm(candidates, request.at("seconds"), stage))
       results.push_back(to_message(m));
     return {{"results", std::move(results)}};
+  }
+
+  Message verify_winner(const Message& request) {
+    const auto twist = parse_twist(request.at("twist").get<std::string>());
+    if (!twist) return {{"skipped", "it is not known how"}};
+    const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_),
+                          reference = load_candidate(request.at("reference"), situation_);
+    const Verification v = verify(candidate, reference, situation_, *twist, [&] { send({{"stage", 0}}); });
+    return v.skipped.empty() ? to_message(v.result) : Message{{"skipped", v.skipped}};
   }
 
   int socket_;

@@ -9,10 +9,11 @@
 //   compile  {candidate}: into the cache folder
 //   run      {candidate, best}: loads it from there, checks it and times it
 //   confirm  {candidates, seconds}: checks each, and times them by turns
+//   verify   {candidate, reference, twist}: compares both on inputs that no trial had
 //   interpret {candidate}: compares the device's outputs with those of the interpreter of tile IR
 //
-// A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run and confirm send
-// {stage} where another deadline begins.
+// A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run, confirm and verify
+// send {stage} where another deadline begins.
 //
 // How a candidate is checked, each time it is run: outputs are filled with one pattern, launched, compared
 // with the reference (compare.h), and again with another pattern, so that what is not written cannot look

@@ -81,6 +81,22 @@ TEST_CASE("NaN, infinities and what is not written are told apart") {
   const Verdict v = compare(reference, unwritten, poisoned, 1e-5);
   CHECK(v.kind == Verdict::Kind::wrong);
   CHECK(v.error == "element 0 is not written");
+  unwritten = values;
+  std::memcpy(&unwritten[8], &poisoned[8], 4); // where the reference has another NaN
+  CHECK(compare(reference, unwritten, poisoned, 1e-5).error == "element 2 is not written");
+}
+
+TEST_CASE("where numbers alone count, the others may differ, but must be written") {
+  const Bytes poisoned = poison_of(16, DType::F32, Pattern::first);
+  const ReferenceOutput reference{DType::F32, floats({1, INFINITY, NAN, 2}), {false, false, false, false}};
+  auto kind = [&](const Bytes& values) {
+    return compare(reference, values, poisoned, 1e-5, Strictness::numbers).kind;
+  };
+  CHECK(kind(floats({NAN, 3, -INFINITY, 2})) == Verdict::Kind::right);
+  CHECK(kind(floats({1, INFINITY, NAN, 2.1f})) == Verdict::Kind::wrong);
+  Bytes unwritten = floats({1, INFINITY, NAN, 2});
+  std::memcpy(&unwritten[8], &poisoned[8], 4);
+  CHECK(kind(unwritten) == Verdict::Kind::wrong);
 }
 
 TEST_CASE("integers are compared exactly, and both poisons differ for every dtype") {

@@ -1,0 +1,126 @@
+// Launches, reads outputs back and compares them.
+#include <kiln/autotune/measure/checker.h>
+
+#include <kiln/autotune/measure/inject.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kiln::tune {
+
+namespace {
+
+constexpr Pattern patterns[] = {Pattern::first, Pattern::second};
+
+std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Stream& stream) {
+  const Surroundings surroundings = s.device.is_cpu() ? Surroundings::pages : Surroundings::bytes;
+  auto set = std::make_unique<ArraySet>(s.device, inputs.plan, s.arguments, surroundings);
+  set->upload_inputs(stream, inputs.contents);
+  return set;
+}
+
+// Damage that checks must find.
+void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& set) {
+  if (fault == "guard" && !set.arrays().empty())
+    reinterpret_cast<unsigned char*>(set.arrays().back().address())[-1] ^= 1;
+  if (fault != "input") return;
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+    if (!plan.blocks[i].written && plan.blocks[i].bytes > 0)
+      *reinterpret_cast<unsigned char*>(set.arrays()[i].address()) ^= 1;
+}
+
+} // namespace
+
+bool has_room_apart(Device device, std::int64_t bytes) {
+  const std::int64_t memory = device.properties().memory_bytes;
+  return memory <= 0 || bytes < memory / 16;
+}
+
+Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedCandidate& reference,
+                 Stream& stream, ArraySet* shared)
+    : situation_(situation), inputs_(inputs), reference_(reference), stream_(stream),
+      own_(shared ? nullptr : make_set(situation, inputs, stream)), set_(shared ? *shared : *own_) {
+  for (Pattern pattern : patterns)
+    for (const Block& block : inputs_.plan.blocks) {
+      auto& bytes = poison_[static_cast<int>(pattern)].emplace_back();
+      if (!block.written || block.read) continue;
+      bytes.resize(static_cast<std::size_t>(block.bytes));
+      poison(bytes, block.dtype, pattern);
+    }
+}
+
+void Checker::launch(const LoadedCandidate& candidate, Pattern pattern) {
+  set_.restore(stream_, inputs_.contents);
+  for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
+    if (const auto& bytes = poison_of(i, pattern); !bytes.empty())
+      set_.arrays()[i].upload(stream_, bytes.data());
+  candidate.launch(stream_, set_.words());
+  stream_.synchronize();
+}
+
+std::vector<unsigned char> Checker::output(std::size_t block) {
+  std::vector<unsigned char> values(static_cast<std::size_t>(inputs_.plan.blocks[block].bytes));
+  set_.arrays()[block].download(stream_, values.data());
+  return values;
+}
+
+void Checker::run_reference() {
+  outputs_.assign(inputs_.plan.blocks.size(), {});
+  for (Pattern pattern : patterns) {
+    launch(reference_, pattern);
+    for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
+      const Block& block = inputs_.plan.blocks[i];
+      if (!block.written) continue;
+      std::vector<unsigned char> values = output(i);
+      const auto& poisoned = poison_of(i, pattern);
+      const auto size = static_cast<std::size_t>(size_of(block.dtype));
+      ReferenceOutput& kept = outputs_[i];
+      if (pattern == Pattern::first) {
+        kept.dtype = block.dtype;
+        kept.values = std::move(values);
+        if (poisoned.empty()) continue;
+        kept.unwritten.resize(kept.values.size() / size);
+        for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
+          kept.unwritten[e] = std::memcmp(&kept.values[e * size], &poisoned[e * size], size) == 0;
+      } else { // what keeps both patterns is not written; a NaN that looks like one of them is
+        for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
+          kept.unwritten[e] =
+              kept.unwritten[e] && std::memcmp(&values[e * size], &poisoned[e * size], size) == 0;
+      }
+    }
+    const std::string damage = set_.damage(stream_, inputs_.contents);
+    if (!damage.empty()) throw UserError("kernel \"" + reference_.kernel->recorded().name + "\": " + damage);
+  }
+}
+
+Verdict Checker::check_output(const LoadedCandidate& c, std::size_t i, Pattern pattern,
+                              Strictness strictness) {
+  const DType dtype = inputs_.plan.blocks[i].dtype;
+  std::vector<unsigned char> values = output(i);
+  inject_into_output(c.fault, values, dtype);
+  const double tolerance = situation_.tolerance > 0 && is_float(dtype)
+                               ? situation_.tolerance
+                               : std::max(tolerance_of(reference_.kernel->recorded(), dtype),
+                                          tolerance_of(c.kernel->recorded(), dtype));
+  Verdict v = compare(outputs_[i], values, poison_of(i, pattern), tolerance, strictness);
+  if (v.kind != Verdict::Kind::right && inputs_.plan.blocks.size() > 1)
+    v.error += ", in array " + std::to_string(i + 1);
+  return v;
+}
+
+Verdict Checker::check(const LoadedCandidate& c, Strictness strictness) {
+  for (Pattern pattern : patterns) {
+    launch(c, pattern);
+    if (situation_.device.is_cpu()) inject_around(c.fault, inputs_.plan, set_);
+    for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
+      if (!inputs_.plan.blocks[i].written) continue;
+      Verdict v = check_output(c, i, pattern, strictness);
+      if (v.kind != Verdict::Kind::right) return v;
+    }
+    if (std::string damage = set_.damage(stream_, inputs_.contents); !damage.empty())
+      return {Verdict::Kind::wrong, damage, 0};
+  }
+  return {};
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,63 @@
+// Compares what candidates compute with what the reference computes, on one set of inputs.
+//
+// Outputs are filled with one pattern before a launch, compared with the reference's, and with another
+// pattern before a second one, so that what is not written cannot look right by chance; what is both read and
+// written has its first contents before each. The bytes around all arrays and the inputs must be as before.
+#pragma once
+
+#include <kiln/autotune/measure/arrays.h>
+#include <kiln/autotune/measure/compare.h>
+#include <kiln/autotune/measure/loaded_candidate.h>
+
+#include <memory>
+#include <vector>
+
+namespace kiln::tune {
+
+// The memory that a launch needs, and what is in it.
+struct Inputs {
+  Inputs(const Situation& situation, const ir::Kernel& kernel, Values values = Values::usual)
+      : plan(plan_memory(situation.arguments, kernel)),
+        contents(make_contents(plan, situation.arguments, situation.seed, values)) {}
+  Inputs(const Inputs&) = delete; // others refer to it
+
+  MemoryPlan plan;
+  Contents contents;
+};
+
+class Checker {
+public:
+  // All of these must outlive it. Launches use memory of its own, between pages that fault on the CPU, or
+  // `shared`, which has its inputs, where memory is short.
+  Checker(const Situation& situation, const Inputs& inputs, const LoadedCandidate& reference, Stream& stream,
+          ArraySet* shared = nullptr);
+
+  // Launches the reference and keeps its outputs. Throws what its launch does; UserError if it writes where
+  // it must not.
+  void run_reference();
+  // Two launches. Throws what they do.
+  Verdict check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
+
+private:
+  void launch(const LoadedCandidate& candidate, Pattern pattern);
+  std::vector<unsigned char> output(std::size_t block);
+  Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
+                       Strictness strictness);
+  const std::vector<unsigned char>& poison_of(std::size_t block, Pattern pattern) const {
+    return poison_[static_cast<int>(pattern)][block];
+  }
+
+  const Situation& situation_;
+  const Inputs& inputs_;
+  const LoadedCandidate& reference_;
+  Stream& stream_;
+  std::unique_ptr<ArraySet> own_;
+  ArraySet& set_;
+  std::vector<ReferenceOutput> outputs_;
+  std::vector<std::vector<unsigned char>> poison_[2]; // of each written block, empty for others
+};
+
+// Whether another copy of a launch's arrays is worth its memory.
+bool has_room_apart(Device device, std::int64_t bytes);
+
+} // namespace kiln::tune

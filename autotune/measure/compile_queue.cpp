@@ -1,0 +1,131 @@
+// Feeds the processes that compile.
+#include <kiln/autotune/measure/compile_queue.h>
+
+#include <kiln/autotune/measure/loaded_candidate.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace kiln::tune {
+
+namespace {
+constexpr double least_limit = 10;
+}
+
+Measurement result_of_end(const Answer& answer, bool compiling) {
+  if (answer.kind == Answer::Kind::late)
+    return failed(compiling ? Status::compile_timeout : Status::timeout,
+                  compiling ? "the compiler did not end in time" : "it did not end in time");
+  auto tells_of_memory = [&] {
+    for (const char* words : {"out of memory", "bad_alloc", "Cannot allocate memory", "bad alloc"})
+      if (answer.error.find(words) != std::string::npos) return true;
+    return answer.signal == SIGKILL; // not from here: the system's, when memory is short
+  };
+  if (tells_of_memory()) return failed(Status::out_of_memory, answer.error);
+  if (answer.signal == SIGXCPU)
+    return failed(compiling ? Status::compile_timeout : Status::timeout, answer.error);
+  return failed(compiling ? Status::compile_error : Status::crash,
+                (compiling ? "the compiler was " : "") + answer.error);
+}
+
+double CompileQueue::limit() const {
+  if (limit_ > 0) return limit_;
+  std::vector<double> times = times_;
+  const auto at = times.begin() + static_cast<std::ptrdiff_t>(times.size() * 9 / 10);
+  if (at == times.end()) return least_limit;
+  std::nth_element(times.begin(), at, times.end());
+  // Side by side, each takes longer.
+  const double sharing = std::max(1.0, static_cast<double>(compilers_.size()) /
+                                           std::max(1, Device::cpu().properties().num_threads));
+  return std::max(least_limit, 3 * sharing * *at);
+}
+
+void CompileQueue::start(Compiler& compiler, PendingCandidate& candidate) {
+  compiler.job = &candidate;
+  compiler.begin = Clock::now();
+  const double seconds = limit();
+  double loading = 0;
+  bool sent = true;
+  if (!compiler.process) {
+    compiler.process = crew_.start(Crew::Role::compile);
+    sent = compiler.process->send(setup_);
+    loading = hello_seconds;
+  }
+  sent = sent && compiler.process->send(
+                     {{"do", "compile"}, {"candidate", candidate.message}, {"seconds_allowed", seconds}});
+  compiler.deadline = in(sent ? seconds + loading : 0);
+}
+
+void CompileQueue::finish(Compiler& compiler, Measurement result) {
+  if (result.compile_seconds == 0) result.compile_seconds = seconds_since(compiler.begin);
+  crew_.totals.compile_seconds += result.compile_seconds;
+  if (result.ok()) note(result.compile_seconds);
+  compiler.job->result = std::move(result);
+  compiler.job->done = !compiler.job->result.ok();
+  compiler.job->compiled = true;
+  compiler.job = nullptr;
+}
+
+void CompileQueue::take_messages(Compiler& c) {
+  while (c.job) {
+    const auto message = c.process->next();
+    if (!message) return;
+    if (message->contains("hello")) {
+      c.setting_up = true;
+    } else if (message->contains("ready")) { // now it begins
+      c.setting_up = false;
+      c.begin = Clock::now();
+      c.deadline = in(limit());
+    } else if (c.setting_up) { // what worked for the reference does not any more
+      lost_ = message->value("error", "it cannot be opened");
+      finish(c, failed(Status::device_lost, lost_));
+      c.process.reset();
+    } else if (message->contains("status")) {
+      finish(c, measurement_from(*message));
+    } else {
+      finish(c, failed(Status::compile_error, message->value("error", "nothing")));
+    }
+  }
+}
+
+void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
+                           const std::function<void()>& meanwhile) {
+  auto next = candidates.begin();
+  for (;;) {
+    std::vector<WorkerProcess*> busy;
+    Clock::time_point deadline = in(3600);
+    for (Compiler& c : compilers_) {
+      while (!c.job && lost_.empty() && next != candidates.end()) {
+        PendingCandidate& candidate = *next++;
+        if (!candidate.done) start(c, candidate);
+      }
+      if (!c.job) continue;
+      busy.push_back(c.process.get());
+      deadline = std::min(deadline, c.deadline);
+    }
+    if (busy.empty()) return;
+    meanwhile();
+    crew_.wait(busy, deadline);
+    for (Compiler& c : compilers_) {
+      if (!c.job) continue;
+      if (crew_.interrupted()) {
+        c.process.reset();
+        c.job = nullptr;
+        continue;
+      }
+      const bool alive = c.process->pump();
+      take_messages(c);
+      if (!c.job) continue;
+      if (!alive) {
+        finish(c, result_of_end(crew_.ended(*c.process), true));
+        c.process.reset();
+      } else if (Clock::now() > c.deadline) {
+        finish(c, result_of_end({Answer::Kind::late, {}, {}, 0}, true));
+        crew_.kill(c.process);
+      }
+    }
+    if (crew_.interrupted()) return;
+  }
+}
+
+} // namespace kiln::tune

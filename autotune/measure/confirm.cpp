@@ -1,0 +1,165 @@
+// Times finalists by turns, and looks at the fastest once more.
+#include <kiln/autotune/measure/measuring.h>
+
+#include <kiln/autotune/measure/loaded_candidate.h>
+#include <kiln/autotune/measure/verify.h>
+
+#include <algorithm>
+
+namespace kiln::tune {
+
+struct LiveMeasurer::Impl::Finalists {
+  std::vector<PendingCandidate> candidates;
+  std::vector<Measurement> results;
+  std::vector<int> strikes;
+  bool interrupted = false;
+
+  std::vector<std::size_t> waiting() const {
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      if (!candidates[i].done) which.push_back(i);
+    return which;
+  }
+  void end(std::size_t i, Measurement result) {
+    candidates[i].done = true;
+    results[i] = std::move(result);
+  }
+  // A finalist has run before: it may fail once by chance.
+  static constexpr int most_strikes = 2;
+  void strike(std::size_t i, const Measurement& result) {
+    if (++strikes[i] == most_strikes) end(i, result);
+  }
+};
+
+// One attempt of all that wait. False: something went wrong with one of them, and the others are to be timed
+// again without it, or with it once more.
+bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
+  const std::vector<std::size_t> which = f.waiting();
+  Message messages = Message::array();
+  for (std::size_t i : which) {
+    Message message = f.candidates[i].message;
+    if (std::string fault = draw_fault(); !fault.empty()) message["fault"] = fault;
+    if (message.value("fault", "") == "device") device_fault_ = true;
+    messages.push_back(std::move(message));
+  }
+  if (device_fault_) runner_.reset();
+  if (!runner_ready()) {
+    f.interrupted = !lost_;
+    for (std::size_t i : which)
+      f.end(i, failed(Status::device_lost, lost_error_));
+    return true;
+  }
+  const double limit = compilers_.limit() + run_limit();
+  const double timing = 2 * options_.confirm_seconds * static_cast<double>(which.size()) + limit;
+  std::size_t stage = 0;
+  Answer answer = crew_.request(*runner_,
+                                {{"do", "confirm"},
+                                 {"candidates", std::move(messages)},
+                                 {"seconds", options_.confirm_seconds},
+                                 {"seconds_allowed", limit * static_cast<double>(which.size()) + timing}},
+                                limit);
+  while (answer.says_stage()) {
+    stage = answer.message.at("stage");
+    answer = crew_.await(*runner_, stage < which.size() ? limit : timing);
+  }
+  if (answer.kind == Answer::Kind::interrupted) {
+    runner_.reset();
+    f.interrupted = true;
+    return true;
+  }
+  if (answer.kind != Answer::Kind::message || !answer.message.contains("results")) {
+    const Measurement m = answer.kind == Answer::Kind::message
+                              ? failed(Status::crash, answer.message.value("error", "no answer"))
+                              : result_of_end(answer, false);
+    if (stage < which.size())
+      f.strike(which[stage], m);
+    else // while all were timed
+      for (std::size_t i : which)
+        f.strike(i, m);
+    if (answer.kind == Answer::Kind::late)
+      crew_.kill(runner_);
+    else
+      runner_.reset();
+    return false;
+  }
+  const Message& told = answer.message.at("results");
+  if (const Measurement last = measurement_from(told.back()); !last.ok()) { // there are none behind it
+    f.strike(which[told.size() - 1], last);
+    runner_.reset();
+    return false;
+  }
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    Measurement m = measurement_from(told.at(i));
+    crew_.totals.run_seconds += m.run_seconds;
+    note(m);
+    f.end(which[i], std::move(m));
+  }
+  return true;
+}
+
+// Whether it is right on inputs that no trial had; if not, the result says on which.
+bool LiveMeasurer::Impl::stands(const PendingCandidate& candidate, Measurement& result) {
+  int verified = 0;
+  for (Twist twist : all_twists) {
+    if (!runner_ready()) return true; // what is known stays known
+    const double limit = compilers_.limit() + run_limit();
+    Answer answer = crew_.request(*runner_,
+                                  {{"do", "verify"},
+                                   {"candidate", candidate.message},
+                                   {"reference", reference_message_},
+                                   {"twist", name(twist)},
+                                   {"seconds_allowed", 2 * limit}},
+                                  limit);
+    const bool reference_ran = answer.says_stage();
+    if (reference_ran) answer = crew_.await(*runner_, limit);
+    if (answer.kind != Answer::Kind::message) runner_.reset();
+    if (answer.kind == Answer::Kind::interrupted) return true;
+    Measurement m;
+    if (answer.kind == Answer::Kind::message && answer.message.contains("status"))
+      m = measurement_from(answer.message);
+    else if (answer.kind != Answer::Kind::message && reference_ran)
+      m = result_of_end(answer, false);
+    else
+      continue; // skipped, or the reference itself does not end well: nothing to compare with
+    if (!m.ok()) {
+      result.status = m.status;
+      result.error = std::string("with ") + words_of(twist) + ": " + m.error;
+      return false;
+    }
+    ++verified;
+  }
+  result.facts["verified"] = verified;
+  return true;
+}
+
+void LiveMeasurer::Impl::verify_fastest(Finalists& f) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < f.results.size(); ++i)
+    if (f.results[i].ok()) order.push_back(i);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return f.results[a].seconds < f.results[b].seconds; });
+  for (std::size_t i : order)
+    if (stands(f.candidates[i], f.results[i])) return;
+}
+
+std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> points) {
+  start();
+  Finalists f;
+  f.results.resize(points.size());
+  f.strikes.resize(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    f.candidates.push_back(make_candidate(space_.config(points[i]), true));
+    if (f.candidates[i].done) f.results[i] = f.candidates[i].result;
+  }
+  bool timed = f.waiting().empty();
+  const int attempts = Finalists::most_strikes * static_cast<int>(points.size()) + 2;
+  for (int i = 0; i < attempts && !timed; ++i)
+    timed = time_by_turns(f) || f.waiting().empty();
+  if (f.interrupted) return {};
+  for (std::size_t i : f.waiting())
+    f.end(i, failed(Status::crash, "it could not be confirmed"));
+  if (!lost_) verify_fastest(f);
+  return std::move(f.results);
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,72 @@
+// The processes that work for one tuner: how they are started, listened to, interrupted and ended.
+#pragma once
+
+#include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/measure/worker_process.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::tune {
+
+// What came of a request.
+struct Answer {
+  enum class Kind : std::uint8_t { message, ended, late, interrupted } kind = Kind::message;
+  Message message;
+  std::string error; // of a process that ended
+  int signal = 0;
+
+  bool says_stage() const { return kind == Kind::message && message.contains("stage"); }
+};
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+inline Clock::time_point in(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+constexpr double hello_seconds = 60; // to be loaded, on a machine that is busy
+
+// Not thread-safe but for interrupt().
+class Crew {
+public:
+  enum class Role : std::uint8_t { compile, run };
+
+  // `threads` that run a CPU kernel; 0: as ever.
+  explicit Crew(int threads);
+  ~Crew(); // after its processes: removes their folder
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  // Finds the command and makes the folder that the processes share. UserError if there is none; TargetError
+  // if it cannot be made.
+  void open();
+  std::unique_ptr<WorkerProcess> start(Role role);
+  // Waits until it is loaded. UserError if it does not start, or is of another build.
+  void check_hello(WorkerProcess& process);
+  // Sends it this, and waits for the first answer.
+  Answer request(WorkerProcess& process, const Message& message, double seconds);
+  // The next message of it.
+  Answer await(WorkerProcess& process, double seconds);
+  // Waits for something from any of them. False if there is nothing to wait for any more.
+  bool wait(const std::vector<WorkerProcess*>& processes, Clock::time_point deadline) const;
+  // Of one that is gone.
+  Answer ended(WorkerProcess& process);
+  void kill(std::unique_ptr<WorkerProcess>& process);
+
+  void interrupt() noexcept; // async-signal-safe
+  bool interrupted() const noexcept { return interrupted_.load(); }
+
+  LiveMeasurer::Totals totals;
+
+private:
+  int threads_;
+  int wake_ = -1;
+  std::atomic<bool> interrupted_{false};
+  std::string command_, folder_;
+};
+
+} // namespace kiln::tune

@@ -1,0 +1,56 @@
+// Injected faults.
+#include <kiln/autotune/measure/inject.h>
+
+#include <kiln/dsl/error.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace kiln::tune {
+
+namespace {
+
+[[noreturn]] void spin() {
+  static std::atomic<bool> never{false};
+  while (!never.load(std::memory_order_relaxed)) {
+  }
+  std::abort();
+}
+
+[[noreturn]] void use_up_memory() {
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (int i = 0; i < 4096; ++i) // far more than the process may have
+    blocks.emplace_back(new char[std::size_t{1} << 30]);
+  throw std::bad_alloc();
+}
+
+} // namespace
+
+void inject_before_compiling(const std::string& fault) {
+  if (fault == "compile error") throw TargetError("an injected compile error");
+  if (fault == "compile crash") std::raise(SIGSEGV);
+  if (fault == "compile hang") spin();
+}
+
+void inject_before_launching(const std::string& fault) {
+  if (fault == "crash") std::raise(SIGSEGV);
+  if (fault == "hang") spin();
+  if (fault == "out of memory") use_up_memory();
+}
+
+void inject_into_output(const std::string& fault, std::vector<unsigned char>& bytes, DType dtype) {
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  if (bytes.size() < size) return;
+  unsigned char* at = bytes.data() + bytes.size() / size / 2 * size;
+  if (fault == "nan") { // not the first pattern's
+    std::memset(at, 0xFF, size);
+    at[size - 1] = 0x7F;
+  }
+  if (fault == "wrong") at[size - 1] ^= 0x41; // sign and exponent
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,65 @@
+// What LiveMeasurer is made of.
+#pragma once
+
+#include <kiln/autotune/measure/compile_queue.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln::tune {
+
+class LiveMeasurer::Impl {
+public:
+  Impl(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options);
+
+  void start();
+  std::vector<Measurement> measure(std::span<const Point> points);
+  std::vector<Measurement> confirm(std::span<const Point> points);
+
+  const Measurement& reference() const { return reference_; }
+  const std::string& checked() const { return checked_; }
+  bool lost() const { return lost_; }
+  Crew& crew() { return crew_; }
+
+private:
+  Message setup_message(Crew::Role role) const;
+
+  // The process that runs.
+  Answer set_up_runner(double seconds);
+  bool runner_ready(); // false if the device is gone, or on interruption
+  void lose(const std::string& error);
+  double run_limit() const;
+  void compare_with_interpreter();
+
+  PendingCandidate make_candidate(const Config& config, bool may_fail) const;
+  std::string draw_fault();
+  void run(PendingCandidate& candidate);
+  void note(const Measurement& m);
+
+  // confirm.cpp
+  struct Finalists;
+  bool time_by_turns(Finalists& finalists);
+  void verify_fastest(Finalists& finalists);
+  bool stands(const PendingCandidate& candidate, Measurement& result);
+
+  Workload workload_;
+  BoundSpace& space_;
+  Config fallback_;
+  MeasureOptions options_;
+
+  Crew crew_; // outlives the processes
+  std::unique_ptr<WorkerProcess> runner_;
+  CompileQueue compilers_;
+  bool started_ = false, lost_ = false;
+  std::string lost_error_;
+  Message reference_message_;
+  Measurement reference_;
+  std::string checked_;
+  double setup_seconds_ = 0; // of the process that runs, the reference's launches included
+  double best_relative_ = 0, best_seconds_ = 0;
+  std::uint64_t trials_ = 0;
+  bool device_fault_ = false;
+};
+
+} // namespace kiln::tune

@@ -1,0 +1,106 @@
+// The last look at a winner: configs that are right on what the trials have, and wrong elsewhere.
+#include "measured.h"
+
+#include <kiln/autotune/measure/verify.h>
+
+using namespace kiln;
+using namespace kiln::test;
+using namespace kiln::tune;
+
+namespace {
+
+constexpr std::int64_t n = 1003;
+
+// A kernel of one name whose body is `f`, so that it can stand for a config of another.
+template <class F> auto copies_with(F f) {
+  return kernel("copies", [f](View<const float, 1> x, View<float, 1> out) {
+    auto [i] = program_tile(out, BN);
+    Tile<float, BN> t = x.tile(i).load();
+    out.tile(i).store(f(t, cast<float>(out.size())));
+  });
+}
+
+const auto copies = copies_with([](auto t, auto) { return t; });
+const auto drops_nan = copies_with([](auto t, auto) { return where(t == t, t, 0.0f); });
+const auto rounds_tiny_up = copies_with([](auto t, auto) { return where(abs(t) < 1e-30f, 1.0f, t); });
+const auto knows_the_size = copies_with([](auto t, auto size) { return t + (size - static_cast<float>(n)); });
+
+// What confirm() tells of the config {BN = 64} alone, whose kernel is another one.
+template <class K> Measurement confirmed(const K& other) {
+  Space space;
+  space.pow2(BN, 32, 128).seed({{"BN", 32}});
+  BoundSpace bound(space, {.sizes = {{"N", n}}, .kind = "f32"}, Device::cpu());
+  Workload w;
+  w.ir = [&](const Config& config) {
+    return ir::print(config.get("BN") == 64 ? *other.record(config) : *copies.record(config));
+  };
+  w.arguments = {tensor_argument(DType::F32, {n}, true), tensor_argument(DType::F32, {n}, false)};
+  LiveMeasurer measurer(w, bound, Config::parse("BN=32"), quick_options());
+  const std::vector<Point> points{*bound.point(Config::parse("BN=64"))};
+  const auto trials = measurer.measure(points);
+  REQUIRE(trials.size() == 1);
+  INFO(trials[0].error);
+  CHECK(trials[0].ok());
+  const auto results = measurer.confirm(points);
+  REQUIRE(results.size() == 1);
+  return results[0];
+}
+
+} // namespace
+
+TEST_CASE("a winner that is right everywhere is verified three times") {
+  const Measurement m = confirmed(copies);
+  INFO(m.error);
+  CHECK(m.ok());
+  CHECK(m.facts.at("verified") == 3);
+}
+
+TEST_CASE("a winner that is wrong on inputs that no trial had is none, and says on which") {
+  struct Case {
+    Measurement result;
+    std::string words;
+  };
+  for (const auto& [result, words] :
+       {Case{confirmed(drops_nan), "with inputs with NaN and infinities: element "},
+        Case{confirmed(rounds_tiny_up), "with inputs with zeros and subnormal numbers: element "},
+        Case{confirmed(knows_the_size), "with arrays that are a little smaller: element "}}) {
+    INFO(result.error);
+    CHECK(result.status == Status::wrong_result);
+    CHECK(result.error.substr(0, words.size()) == words);
+  }
+}
+
+TEST_CASE("a product's special values may spread as its tiles have them") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 65}, {"N", 70}, {"K", 33}}, .kind = "f32"},
+                   Device::cpu());
+  LiveMeasurer measurer(matmul_workload(65, 70, 33), space, Config::parse("BM=32,BN=32,BK=32"),
+                        quick_options());
+  const std::vector<Point> points{*space.point(Config::parse("BM=16,BN=64,BK=8"))};
+  REQUIRE(measurer.measure(points).size() == 1);
+  const auto results = measurer.confirm(points);
+  REQUIRE(results.size() == 1);
+  INFO(results[0].error);
+  CHECK(results[0].ok());
+  CHECK(results[0].facts.at("verified") == 3);
+}
+
+TEST_CASE("ragged arguments keep equal extents equal, strides and small extents as they are") {
+  const auto made = ragged({tensor_argument(DType::F32, {64, 2}, true), scalar_argument(DType::I64, 64),
+                            scalar_argument(DType::I64, 65), scalar_argument(DType::F32, 64),
+                            tensor_argument(DType::F32, {2, 64, 9, 0, 1}, false)});
+  REQUIRE(made);
+  using Sizes = std::vector<std::int64_t>;
+  CHECK((*made)[0].extents == Sizes{61, 2});
+  CHECK((*made)[0].strides == Sizes{2, 1});
+  CHECK((*made)[1].word == 61);
+  CHECK((*made)[2].word == 65);
+  CHECK((*made)[3].word == scalar_argument(DType::F32, 64).word);
+  CHECK((*made)[4].extents == Sizes{2, 61, 8, 0, 1});
+
+  Argument indices = tensor_argument(DType::I32, {64}, true);
+  indices.fill.kind = Fill::Kind::range;
+  CHECK_FALSE(ragged({indices}));
+  Argument pointer;
+  pointer.kind = Argument::Kind::pointer;
+  CHECK_FALSE(ragged({pointer}));
+}
