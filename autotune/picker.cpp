@@ -42,18 +42,27 @@ const char* words_of(Source source) {
 
 } // namespace
 
-Picked pick(const Task& task, Mode mode) {
-  BoundSpace space = task.bound_space();
-  if (mode == Mode::off) return {seed_of(task, space), "the seed"};
-  if (mode == Mode::analytic) return analytic(task, space);
+std::optional<Picked> pick_known(const Task& task, Mode mode) {
+  const BoundSpace space = task.bound_space();
   const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
   Database& known = Database::standard();
-  const Lookup found = mode == Mode::pinned ? known.find_wisdom(key) : known.find_best(key);
-  if (found) {
-    // A record of a space that has changed since names values that it may no longer have.
-    const auto point = point_of(task.space.knobs(), found.record->config);
-    if (point && space.contains(*point))
-      return {space.config(*point), words_of(found.source), true, !found.trusted()};
+  const auto look_up = [&](const RecordKey& asked) {
+    return mode == Mode::pinned ? known.find_wisdom(asked) : known.find_best(asked);
+  };
+  // A record of a space that has changed since names values that it may no longer have.
+  const auto picked = [&](const Lookup& found) -> std::optional<Picked> {
+    const auto point = found ? point_of(task.space.knobs(), found.record->config) : std::nullopt;
+    if (!point || !space.contains(*point)) return std::nullopt;
+    return Picked{space.config(*point), words_of(found.source), true, !found.trusted()};
+  };
+  const Lookup found = look_up(key);
+  if (const auto answer = picked(found)) return *answer;
+  if (task.deterministic) { // the best of all configs may have the right order too
+    Task any = task;
+    any.deterministic = false;
+    if (const auto answer =
+            picked(look_up(make_key(*task.canonical(), task.space, any.recorded_problem(), task.device))))
+      return *answer;
   }
   if (mode == Mode::pinned)
     throw UserError("kernel \"" + task.kernel + "\" has no config for " +
@@ -64,9 +73,17 @@ Picked pick(const Task& task, Mode mode) {
     // One that is close is worth more than the model's opinion.
     const auto point = point_of(task.space.knobs(), neighbour.record->config);
     if (neighbour.distance <= 1 && point && space.contains(*point))
-      return {space.config(*point), std::string(words_of(neighbour.source)) + ", for " +
-                                        neighbour.record->key->problem.to_string()};
+      return Picked{space.config(*point), std::string(words_of(neighbour.source)) + ", for " +
+                                              neighbour.record->key->problem.to_string()};
   }
+  return std::nullopt;
+}
+
+Picked pick(const Task& task, Mode mode) {
+  BoundSpace space = task.bound_space();
+  if (mode == Mode::off) return {seed_of(task, space), "the seed"};
+  if (mode == Mode::analytic) return analytic(task, space);
+  if (auto known = pick_known(task, mode)) return *std::move(known);
   return analytic(task, space);
 }
 

@@ -25,6 +25,12 @@ bool is_empty(const Problem& problem) {
                      [](const auto& size) { return size.second == 0; });
 }
 
+Problem Task::recorded_problem() const {
+  Problem kept = bucketed.sizes.empty() ? problem : bucketed;
+  if (deterministic) kept.kind += ".one-order";
+  return kept;
+}
+
 BoundSpace Task::bound_space() const {
   Space members = space;
   if (deterministic) members.only_one_order();

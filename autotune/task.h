@@ -18,7 +18,8 @@ struct Task {
   std::function<std::shared_ptr<ir::Kernel>(const Config&)> record;
   Space space;
   Problem problem;
-  Problem bucketed; // as records are kept; empty: as it is
+  Problem bucketed;      // as records are kept; empty: as it is
+  std::string bucketing; // the policy that made it, in words
   Device device;
   std::vector<LayoutClass> layouts; // of each view
   std::vector<std::uint64_t> words; // of the arguments (dsl/ir/arguments.h)
@@ -28,7 +29,8 @@ struct Task {
   std::function<Task(const Problem&)> for_problem;
   bool deterministic = false; // only configs that add up in the seed's order
 
-  const Problem& recorded_problem() const { return bucketed.sizes.empty() ? problem : bucketed; }
+  // As records are kept: what was found among fewer configs is kept apart.
+  Problem recorded_problem() const;
   BoundSpace bound_space() const;
   std::shared_ptr<const ir::Kernel> canonical() const; // recorded without a config, or with the first seed
 };

@@ -24,6 +24,7 @@ double now() {
 // What interrupt_tuning ends: the runs of this process.
 constexpr std::size_t most_runs = 16;
 std::array<std::atomic<LiveMeasurer*>, most_runs> running;
+std::atomic<int> interrupts{0}; // so far
 
 // Enters a measurer there for as long as it lives; one run too many cannot be interrupted.
 class Running {
@@ -56,13 +57,18 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-// Keeps the trials of a run, a batch at a time, so that whatever ends it loses none.
+RecordKey key_of(const Task& task) {
+  RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  key.bucketing = task.bucketing;
+  return key;
+}
+
+// Keeps the trials of a run, a batch at a time: what ends this process loses those of one batch at most.
 class Recorder {
 public:
-  Recorder(const Task& task, const BoundSpace& space, bool wanted)
-      : key_(std::make_shared<RecordKey>(
-            make_key(*task.canonical(), task.space, task.recorded_problem(), task.device))),
-        problem_(task.problem), space_(space), wanted_(wanted) {}
+  Recorder(const Task& task, const BoundSpace& space, const TuneOptions& options)
+      : key_(std::make_shared<RecordKey>(key_of(task))), problem_(task.problem), space_(space),
+        cold_(options.cold), wanted_(options.record) {}
 
   const RecordKey& key() const { return *key_; }
 
@@ -83,26 +89,41 @@ public:
     for (std::size_t i = 0; i < result.finalists.size() && i < result.confirmed.size(); ++i) {
       Record record = record_of(result.finalists[i], result.confirmed[i]);
       record.confirmed = true, record.source = "confirmation";
-      if (result.best && result.finalists[i] == *result.best && record.result.ok())
+      if (result.best && result.finalists[i] == *result.best && record.result.ok() && is_best(record, result))
         Database::standard().publish(record);
       Database::standard().store().append(std::move(record));
     }
   }
 
 private:
+  // Whether a winner is to be used from now on. A run that never looked at the config in use, because it had
+  // few trials, has to be faster than that was, measured alike.
+  bool is_best(const Record& winner, const SearchResult& result) const {
+    const std::shared_ptr<const Record> known = Database::standard().store().best(*key_);
+    if (!known || !known->confirmed) return true;
+    const auto point = point_of(space_.knobs(), known->config);
+    if (!point || !space_.contains(*point)) return true;
+    const bool measured = std::any_of(result.trials.begin(), result.trials.end(),
+                                      [&](const Trial& trial) { return trial.point == *point; });
+    return measured || (is_cold(*known) == cold_ && winner.result.seconds < known->result.seconds);
+  }
+  static constexpr const char* cold_fact = "cold"; // its arguments came from memory
+  static bool is_cold(const Record& record) { return record.result.facts.contains(cold_fact); }
+
   Record record_of(const Point& point, const Measurement& result) const {
     Record record;
     record.key = key_;
     if (!(problem_ == key_->problem)) record.problem = problem_;
     record.config = config_text(space_.knobs(), point);
     record.result = result;
+    if (cold_ && result.ok()) record.result.facts[cold_fact] = 1;
     return record;
   }
 
   std::shared_ptr<const RecordKey> key_;
   Problem problem_;
   const BoundSpace& space_;
-  bool wanted_;
+  bool cold_, wanted_;
   std::size_t added_ = 0;
 };
 
@@ -121,21 +142,31 @@ std::vector<Point> favourites_of(const RecordKey& key, const BoundSpace& space) 
   return points;
 }
 
-// Records of other problems, as the columns that this search learns from. The newest few hundred of each.
-std::vector<Sibling> siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
-  constexpr std::size_t most = 2000;
+// Records of other problems, as the columns that this search learns from: of each problem its newest, and of
+// all problems equally many.
+struct Teachers {
   std::vector<Sibling> siblings;
-  if (!task.for_problem) return siblings;
+  int bad_records = 0;
+};
+Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
+  constexpr std::size_t most = 2000;
+  Teachers found;
+  if (!task.for_problem) return found;
   Filter filter;
   filter.kernel = task.kernel;
   filter.space = hash_of(task.space);
   filter.backend = backend_of(task.device);
+  Loaded loaded = Database::standard().store().load(filter);
+  found.bad_records = static_cast<int>(loaded.counts.bad + loaded.counts.torn + loaded.counts.future);
   std::map<std::string, std::vector<Record>> problems;
-  for (Record& record : Database::standard().store().load(filter).records)
+  for (Record& record : loaded.records)
     if (!(record.measured_problem() == task.problem))
       problems[record.measured_problem().to_string() + record.key->silicon].push_back(std::move(record));
   int group = 0;
   for (auto& [text, records] : problems) {
+    std::stable_sort(records.begin(), records.end(),
+                     [](const Record& a, const Record& b) { return a.time > b.time; });
+    records.resize(std::min(records.size(), std::max<std::size_t>(1, most / problems.size())));
     double best = INFINITY;
     for (const Record& r : records)
       if (r.result.ok() && r.result.seconds > 0) best = std::min(best, r.result.seconds);
@@ -144,18 +175,17 @@ std::vector<Sibling> siblings_of(const Task& task, const BoundSpace& space, cons
     const BoundSpace bound = other.bound_space();
     Prior prior(other, bound, machine);
     for (const Record& r : records) {
-      if (siblings.size() == most) return siblings;
       const auto point = point_of(space.knobs(), r.config);
       const Terms* terms = point ? prior.terms(*point) : nullptr;
-      if (!terms) continue;
+      if (!terms || found.siblings.size() == most) continue;
       const auto columns = terms->columns_of();
-      siblings.push_back({{columns.begin(), columns.end()},
-                          r.result.ok() ? std::log(r.result.seconds / best) : INFINITY,
-                          group});
+      found.siblings.push_back({{columns.begin(), columns.end()},
+                                r.result.ok() ? std::log(r.result.seconds / best) : INFINITY,
+                                group});
     }
     ++group;
   }
-  return siblings;
+  return found;
 }
 
 // The seeds that are legal, as configs, best known first.
@@ -214,6 +244,7 @@ const Measurement* Tuning::of(const Point& point) const {
 
 Tuning tune(const Task& given, const TuneOptions& options) {
   const double begin = now();
+  const int interrupts_before = interrupts;
   if (is_empty(given.problem))
     throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
@@ -229,7 +260,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   tuning.prior = std::make_shared<Prior>(task, space, *tuning.machine);
   Prior& prior = *tuning.prior;
 
-  Recorder records(task, space, options.record);
+  Recorder records(task, space, options);
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
   tuning.bound = prior.estimate(fallback).bound;
@@ -248,7 +279,9 @@ Tuning tune(const Task& given, const TuneOptions& options) {
       const auto columns = terms->columns_of();
       std::copy(columns.begin(), columns.end(), out.begin());
     };
-    context.siblings = siblings_of(task, space, *tuning.machine);
+    Teachers teachers = siblings_of(task, space, *tuning.machine);
+    context.siblings = std::move(teachers.siblings);
+    tuning.bad_records = teachers.bad_records;
   }
   context.favourites = favourites_of(records.key(), space);
   if (!counted) context.favourites.insert(context.favourites.end(), expected.begin(), expected.end());
@@ -257,10 +290,12 @@ Tuning tune(const Task& given, const TuneOptions& options) {
 
   MeasureOptions measure;
   measure.jobs = options.jobs;
+  tuning.jobs = LiveMeasurer::jobs_of(measure);
   measure.cold_cache = options.cold;
   measure.seed = options.seed;
   LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
   const Running entered(measurer);
+  if (interrupts != interrupts_before) measurer.interrupt(); // while there was none yet
   measurer.start();
   Budget budget = budget_of(options);
   budget.seconds = std::max(1.0, budget.seconds - (now() - begin));
@@ -276,6 +311,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
 }
 
 void interrupt_tuning() noexcept {
+  ++interrupts;
   for (auto& slot : running)
     if (LiveMeasurer* measurer = slot.load()) measurer->interrupt();
 }

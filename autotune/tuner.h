@@ -47,6 +47,7 @@ struct Tuning {
   double bound = 0;                        // seconds that no config beats, by the analytic model
   std::size_t sibling_records = 0;
   int bad_records = 0; // lines of the database that could not be read
+  int jobs = 0;        // compiler processes
   double worker_seconds = 0;
   std::string checked; // what of the fallback was compared with the interpreter
 
@@ -58,8 +59,7 @@ struct Tuning {
 // UserError if no seed is legal, or the first one does not run or computes what it should not.
 Tuning tune(const Task& task, const TuneOptions& options);
 
-// Without measuring: wisdom, the database, else the analytic model. `bucketed` is the problem that records
-// are kept under.
+// Without measuring: wisdom, the database, else the analytic model.
 struct Picked {
   Config config;
   std::string source; // "the user's wisdom", "the database", "the analytic model", "the seed", "tuned"
@@ -67,6 +67,9 @@ struct Picked {
   bool stale = false; // known, but found with other tools: to be confirmed
 };
 Picked pick(const Task& task, Mode mode);
+// The same without the analytic model and the seed: nothing where neither wisdom nor the database have a
+// config, of this problem or of one that is close. UserError in mode `pinned` where wisdom has none.
+std::optional<Picked> pick_known(const Task& task, Mode mode);
 
 // Ends the tuning runs of this process, which keep what they have. For signal handlers.
 void interrupt_tuning() noexcept;

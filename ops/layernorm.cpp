@@ -4,7 +4,7 @@
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/ops/detail/checks.h>
-#include <kiln/ops/detail/row_config.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>
 
 namespace kiln::ops {
@@ -87,7 +87,8 @@ void launch_layernorm(detail::StreamAt stream, TensorView<const T, 2> x, TensorV
   check.apart({"y", y}, {"gamma", gamma});
   check.apart({"y", y}, {"beta", beta});
   using A = detail::Accumulator<T>;
-  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(A));
+  auto c = detail::known_row_config("layernorm", dtype_of<T>, stream, x.rows(), x.cols(), sizeof(A),
+                                    {x, gamma, beta, y});
   (c.whole ? layernorm_kernel<T>() : layernorm_looped_kernel<T>())
       .launch(stream, c.config, x, gamma, beta, y, static_cast<A>(options.eps));
 }

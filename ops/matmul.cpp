@@ -5,6 +5,7 @@
 #include <kiln/jit/cli/registry.h>
 #include <kiln/ops/detail/activate.h>
 #include <kiln/ops/detail/checks.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>
 
 namespace kiln::ops {
@@ -70,6 +71,15 @@ template <class T> const LinearKernel<T>& linear_kernel(Activation activation) {
 
 namespace {
 
+// What the tuner found for this product, else the usual choice.
+template <class T>
+Config config_for(const detail::StreamAt& at, const TensorView<const T, 2>& a,
+                  const TensorView<const T, 2>& b, const TensorView<T, 2>& c) {
+  const std::int64_t m = c.rows(), n = c.cols(), k = a.cols();
+  if (const auto known = detail::known_config("matmul", dtype_of<T>, at, {m, n, k}, {a, b, c})) return *known;
+  return matmul_config(at.stream.device(), dtype_of<T>, m, n, k);
+}
+
 template <class T>
 void launch_matmul(detail::StreamAt at, const TensorView<const T, 2>& a, const TensorView<const T, 2>& b,
                    const TensorView<T, 2>& c, MatmulOptions options) {
@@ -80,7 +90,7 @@ void launch_matmul(detail::StreamAt at, const TensorView<const T, 2>& a, const T
   check.writes({"c", c});
   check.apart({"c", c}, {"a", a});
   check.apart({"c", c}, {"b", b});
-  Config config = matmul_config(at.stream.device(), dtype_of<T>, c.rows(), c.cols(), a.cols());
+  const Config config = config_for<T>(at, a, b, c);
   matmul_kernel<T>(options.activation).launch(at, config, a, b, c);
 }
 
@@ -96,7 +106,7 @@ void launch_linear(detail::StreamAt at, const TensorView<const T, 2>& x, const T
   check.apart({"y", y}, {"x", x});
   check.apart({"y", y}, {"weight", weight});
   check.apart({"y", y}, {"bias", bias});
-  Config config = matmul_config(at.stream.device(), dtype_of<T>, y.rows(), y.cols(), x.cols());
+  const Config config = config_for<T>(at, x, weight, y);
   linear_kernel<T>(options.activation).launch(at, config, x, weight, bias, y);
 }
 

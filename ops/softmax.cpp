@@ -4,7 +4,7 @@
 #include <kiln/dsl/language.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/ops/detail/checks.h>
-#include <kiln/ops/detail/row_config.h>
+#include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>
 #include <limits>
 
@@ -69,7 +69,8 @@ void launch_softmax(detail::StreamAt stream, TensorView<const T, 2> x, TensorVie
   check.equal("x's columns and y's columns", x.cols(), y.cols());
   check.writes({"y", y});
   check.apart_or_same({"y", y}, {"x", x});
-  auto c = detail::row_config(stream.stream.device(), x.rows(), x.cols(), sizeof(detail::Accumulator<T>));
+  auto c = detail::known_row_config("softmax", dtype_of<T>, stream, x.rows(), x.cols(),
+                                    sizeof(detail::Accumulator<T>), {x, y});
   (c.whole ? softmax_kernel<T>() : softmax_looped_kernel<T>()).launch(stream, c.config, x, y);
 }
 } // namespace

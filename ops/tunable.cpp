@@ -69,21 +69,11 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
 
 // --- Rows --------------------------------------------------------------------------------------------------
 
-// The knob `whole`: a row is one tile, or is walked over in parts. It chooses the kernel, not a dimension.
-constexpr const char* whole_name = "whole";
-
-Config without_whole(const Config& config) {
-  Config rest;
-  for (const Binding& b : config)
-    if (std::string_view(b.name) != whole_name) rest.set(b.name, b.value);
-  return rest;
-}
-
 // Records one of two kernels; the choice is part of the recording, as a size is that it read.
 template <class Whole, class Looped>
 std::shared_ptr<ir::Kernel> record_rows(const Config& config, const Whole& whole, const Looped& looped) {
-  const Config rest = without_whole(config);
-  auto kernel = config.get(whole_name).value_or(1) ? whole.record(rest) : looped.record(rest);
+  const Config rest = detail::without_whole(config);
+  auto kernel = config.get(detail::whole_knob).value_or(1) ? whole.record(rest) : looped.record(rest);
   kernel->config_specific = true;
   kernel->recorded_with = config;
   return kernel;
@@ -93,16 +83,17 @@ Space row_space(DType dtype, const Problem& p, Device device) {
   const std::int64_t columns = p["N"], bytes = dtype == DType::F64 ? 8 : 4, covers = pow2_above(columns);
   Space space;
   space.pow2(BM, 1, device.is_cpu() ? 64 : 16).pow2(BN, 16, 1 << 17);
-  space.oneof(whole_name, {0, 1});
+  space.oneof(detail::whole_knob, {0, 1});
   if (!device.is_cpu()) space.oneof(num_warps, {1, 2, 4, 8, 16});
   space
-      .require(
-          "a whole row is the least power of two that covers it",
-          [covers](const Choice& c) { return !c[whole_name] || c[BN] == std::max<std::int64_t>(16, covers); })
+      .require("a whole row is the least power of two that covers it",
+               [covers](const Choice& c) {
+                 return !c[detail::whole_knob] || c[BN] == std::max<std::int64_t>(16, covers);
+               })
       .require("a part is less than the row",
-               [columns](const Choice& c) { return c[whole_name] || c[BN] < columns; })
+               [columns](const Choice& c) { return c[detail::whole_knob] || c[BN] < columns; })
       .require("parts are worth their loop",
-               [columns](const Choice& c) { return c[whole_name] || c[BN] >= 64; })
+               [columns](const Choice& c) { return c[detail::whole_knob] || c[BN] >= 64; })
       .require("there are so many rows",
                [](const Choice& c, const Problem& p) { return c[BM] < 2 * p["M"] || c[BM] == 1; });
   if (device.is_cpu())
@@ -113,7 +104,7 @@ Space row_space(DType dtype, const Problem& p, Device device) {
                   [](const Choice& c) { return c[BM] * c[BN] <= 64 * 32 * c[num_warps]; });
   const auto usual = detail::row_config(device, p["M"], columns, bytes);
   Config seed = usual.config;
-  seed.set(intern(whole_name), usual.whole);
+  seed.set(intern(detail::whole_knob), usual.whole);
   if (usual.whole) seed.set(intern("BN"), std::max<std::int64_t>(16, covers));
   space.keeps_order({BM}).seed_near(seed);
   return space;

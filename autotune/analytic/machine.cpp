@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace kiln::tune {
 
@@ -129,14 +127,29 @@ template <class M, class F> void each_rate(M& m, F&& f) {
 
 constexpr int file_version = 2;
 
-std::optional<Machine> read_machine(const std::filesystem::path& path, Device device) {
-  std::ifstream file(path);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("version", 0) != file_version) return std::nullopt;
+// The beginning is for people; devices that differ in anything are told apart by the rest.
+std::string file_name(const std::string& silicon) {
+  return file_word(silicon.substr(0, 40)) + "-" + to_string(cache::KeyBuilder().add(silicon).key()) + ".json";
+}
+
+// The folder of all devices' files, inside of the records'; null if it is missing or refused, as records are.
+std::shared_ptr<const cache::Folder> device_folder(const std::filesystem::path& folder,
+                                                   cache::IfMissing if_missing) {
+  if (folder.empty()) return nullptr;
+  const cache::OpenFolder open = cache::open_folder(folder, if_missing);
+  return open.folder ? open_subfolder(*open.folder, "dev", if_missing) : nullptr;
+}
+
+std::optional<Machine> read_machine(const cache::Folder& folder, const std::string& name, Device device) {
+  constexpr std::uint64_t most_bytes = 1 << 16;
+  const auto text = read_file(folder, name, 0, most_bytes);
+  const auto json = nlohmann::json::parse(text.value_or(""), nullptr, false);
+  const auto version = json.is_object() ? json.find("version") : json.end();
+  if (version == json.end() || *version != file_version) return std::nullopt;
   Machine m = assumed_machine(device);
   bool complete = true;
-  each_rate(m, [&](const char* name, auto& value) {
-    auto at = json.find(name);
+  each_rate(m, [&](const char* rate, auto& value) {
+    auto at = json.find(rate);
     complete = complete && at != json.end() && at->is_number() && at->template get<double>() >= 0;
     if (complete) value = at->template get<std::remove_cvref_t<decltype(value)>>();
   });
@@ -144,16 +157,10 @@ std::optional<Machine> read_machine(const std::filesystem::path& path, Device de
   return complete ? std::optional(m) : std::nullopt;
 }
 
-// Whole or not at all: other processes read it at any time.
-void write_machine(const std::filesystem::path& path, const Machine& m) {
+std::string text_of(const Machine& m) {
   nlohmann::ordered_json json{{"version", file_version}};
-  each_rate(m, [&](const char* name, auto& value) { json[name] = value; });
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  std::filesystem::path written = path;
-  written += fmt::format(".{}", getpid());
-  if (std::ofstream(written) << json.dump(2) << '\n') std::filesystem::rename(written, path, error);
-  if (error) std::filesystem::remove(written, error);
+  each_rate(m, [&](const char* rate, auto& value) { json[rate] = value; });
+  return json.dump(2) + '\n';
 }
 
 } // namespace
@@ -201,11 +208,13 @@ Machine assumed_machine(Device device) {
 
 Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure) {
   if (!device.is_cpu()) return assumed_machine(device);
-  const std::filesystem::path path = folder / "dev" / (file_word(silicon_of(device.properties())) + ".json");
-  if (auto known = folder.empty() ? std::nullopt : read_machine(path, device)) return *known;
+  const std::string name = file_name(silicon_of(device.properties()));
+  if (const auto known = device_folder(folder, cache::IfMissing::leave))
+    if (auto machine = read_machine(*known, name, device)) return *machine;
   if (!may_measure) return assumed_machine(device);
   const Machine m = measure_cpu(device);
-  if (!folder.empty()) write_machine(path, m);
+  if (const auto kept = device_folder(folder, cache::IfMissing::create))
+    publish_file(*kept, name, text_of(m)); // where that fails it is measured again
   return m;
 }
 

@@ -68,22 +68,23 @@ void CompileQueue::finish(Compiler& compiler, Measurement result) {
 
 void CompileQueue::take_messages(Compiler& c) {
   while (c.job) {
-    const auto message = c.process->next();
+    auto message = c.process->next();
     if (!message) return;
-    if (message->contains("hello")) {
+    const Answer answer{Answer::Kind::message, *std::move(message), {}, 0};
+    if (answer.message.contains("hello")) {
       c.setting_up = true;
-    } else if (message->contains("ready")) { // now it begins
+    } else if (answer.message.contains("ready")) { // now it begins
       c.setting_up = false;
       c.begin = Clock::now();
       c.deadline = in(limit());
     } else if (c.setting_up) { // what worked for the reference does not any more
-      lost_ = message->value("error", "it cannot be opened");
+      lost_ = answer.text("error", "it cannot be opened");
       finish(c, failed(Status::device_lost, lost_));
       c.process.reset();
-    } else if (message->contains("status")) {
-      finish(c, measurement_from(*message));
+    } else if (answer.message.contains("status")) {
+      finish(c, measurement_from(answer.message));
     } else {
-      finish(c, failed(Status::compile_error, message->value("error", "nothing")));
+      finish(c, failed(Status::compile_error, answer.text("error", "nothing")));
     }
   }
 }

@@ -59,7 +59,8 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
                                  {"seconds_allowed", limit * static_cast<double>(which.size()) + timing}},
                                 limit);
   while (answer.says_stage()) {
-    stage = answer.message.at("stage");
+    const Message& told = answer.message.at("stage");
+    stage = told.is_number_unsigned() ? told.get<std::size_t>() : which.size();
     answer = crew_.await(*runner_, stage < which.size() ? limit : timing);
   }
   if (answer.kind == Answer::Kind::interrupted) {
@@ -67,9 +68,11 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
     f.interrupted = true;
     return true;
   }
-  if (answer.kind != Answer::Kind::message || !answer.message.contains("results")) {
+  const Message results = answer.message.is_object() ? answer.message.value("results", Message()) : Message();
+  const bool answered = results.is_array() && !results.empty() && results.size() <= which.size();
+  if (answer.kind != Answer::Kind::message || !answered) {
     const Measurement m = answer.kind == Answer::Kind::message
-                              ? failed(Status::crash, answer.message.value("error", "no answer"))
+                              ? failed(Status::crash, answer.text("error", "no answer"))
                               : result_of_end(answer, false);
     if (stage < which.size())
       f.strike(which[stage], m);
@@ -82,14 +85,14 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
       runner_.reset();
     return false;
   }
-  const Message& told = answer.message.at("results");
-  if (const Measurement last = measurement_from(told.back()); !last.ok()) { // there are none behind it
-    f.strike(which[told.size() - 1], last);
+  const Measurement last = measurement_from(results.back());
+  if (!last.ok() || results.size() < which.size()) { // there are none behind it
+    f.strike(which[results.size() - 1], last.ok() ? failed(Status::crash, "no answer") : last);
     runner_.reset();
     return false;
   }
   for (std::size_t i = 0; i < which.size(); ++i) {
-    Measurement m = measurement_from(told.at(i));
+    Measurement m = measurement_from(results.at(i));
     crew_.totals.run_seconds += m.run_seconds;
     note(m);
     f.end(which[i], std::move(m));

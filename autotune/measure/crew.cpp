@@ -29,6 +29,11 @@ std::string make_folder() {
 
 } // namespace
 
+std::string Answer::text(const char* name, const char* otherwise) const {
+  const auto at = message.is_object() ? message.find(name) : message.end();
+  return at != message.end() && at->is_string() ? at->get<std::string>() : otherwise;
+}
+
 Crew::Crew(int threads) : threads_(threads), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Crew::~Crew() {

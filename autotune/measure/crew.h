@@ -19,6 +19,8 @@ struct Answer {
   int signal = 0;
 
   bool says_stage() const { return kind == Kind::message && message.contains("stage"); }
+  // A text of the message; another one where it has none.
+  std::string text(const char* name, const char* otherwise) const;
 };
 
 inline double seconds_since(Clock::time_point begin) {

@@ -16,7 +16,7 @@ constexpr double interpreter_seconds = 30;
 constexpr double least_run_limit = 5;
 
 MeasureOptions complete(MeasureOptions options) {
-  if (options.jobs <= 0) options.jobs = std::min(most_jobs, Device::cpu().properties().num_threads);
+  options.jobs = LiveMeasurer::jobs_of(options);
   return options;
 }
 
@@ -58,7 +58,7 @@ Answer LiveMeasurer::Impl::set_up_runner(double seconds) {
     answer.error = "it did not end within " + std::to_string(std::lround(seconds)) + " s";
   } else if (answer.kind == Answer::Kind::message && answer.message.contains("error") &&
              !answer.message.contains("status")) {
-    answer.error = answer.message.at("error");
+    answer.error = answer.text("error", "?");
   }
   if (!answer.error.empty()) runner_.reset();
   setup_seconds_ = seconds_since(begin);
@@ -103,9 +103,9 @@ void LiveMeasurer::Impl::compare_with_interpreter() {
     answer = crew_.request(*process, {{"do", "interpret"}, {"candidate", reference_message_}},
                            interpreter_seconds);
   if (answer.kind == Answer::Kind::message && answer.message.contains("error"))
-    throw UserError(answer.message.at("error").get<std::string>());
+    throw UserError(answer.text("error", "?"));
   if (answer.kind == Answer::Kind::message)
-    checked_ = answer.message.at("checked");
+    checked_ = answer.text("checked", "nothing: it does not say");
   else
     checked_ = answer.kind == Answer::Kind::late ? "nothing: the interpreter took too long"
                                                  : "nothing: " + answer.error;
@@ -198,9 +198,8 @@ void LiveMeasurer::Impl::run(PendingCandidate& c) {
     return;
   }
   if (answer.kind == Answer::Kind::message)
-    c.result = answer.message.contains("status")
-                   ? measurement_from(answer.message)
-                   : failed(Status::crash, answer.message.value("error", "no answer"));
+    c.result = answer.message.contains("status") ? measurement_from(answer.message)
+                                                 : failed(Status::crash, answer.text("error", "no answer"));
   else
     c.result = result_of_end(answer, false);
   if (c.result.run_seconds == 0) c.result.run_seconds = seconds_since(begin);
@@ -257,6 +256,9 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
 LiveMeasurer::LiveMeasurer(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options)
     : impl_(std::make_unique<Impl>(std::move(workload), space, fallback, std::move(options))) {}
 LiveMeasurer::~LiveMeasurer() = default;
+int LiveMeasurer::jobs_of(const MeasureOptions& options) {
+  return options.jobs > 0 ? options.jobs : std::min(most_jobs, Device::cpu().properties().num_threads);
+}
 void LiveMeasurer::start() { impl_->start(); }
 const Measurement& LiveMeasurer::fallback() const { return impl_->reference(); }
 const std::string& LiveMeasurer::checked() const { return impl_->checked(); }

@@ -56,7 +56,8 @@ class LiveMeasurer final : public Measurer {
 public:
   // Nothing is started yet. `space` must outlive this.
   LiveMeasurer(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options = {});
-  ~LiveMeasurer() override; // ends the processes and removes their folder
+  static int jobs_of(const MeasureOptions& options); // processes that will compile
+  ~LiveMeasurer() override;                          // ends the processes and removes their folder
 
   // Starts the processes and measures the fallback; the first measure() does it otherwise. UserError if the
   // command is not found or of another build, if the fallback does not run or gives another result than the

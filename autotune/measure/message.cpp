@@ -1,6 +1,8 @@
 // Frames on a socket, and what is sent as JSON.
 #include <kiln/autotune/measure/message.h>
 
+#include <cmath>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -130,17 +132,24 @@ Message to_message(const Measurement& m) {
 
 Measurement measurement_from(const Message& message) {
   Measurement m;
-  m.status = parse_status(message.at("status").get<std::string>()).value_or(Status::crash);
-  m.error = message.at("error");
-  m.seconds = message.at("seconds");
-  m.low = message.at("low");
-  m.high = message.at("high");
-  m.launches = message.at("launches");
-  m.relative = message.at("relative");
-  m.facts = message.at("facts").get<std::map<std::string, double>>();
-  m.compile_seconds = message.at("compile_seconds");
-  m.run_seconds = message.at("run_seconds");
-  return m;
+  try {
+    m.status = parse_status(message.at("status").get<std::string>()).value_or(Status::crash);
+    m.error = message.at("error");
+    m.seconds = message.at("seconds");
+    m.low = message.at("low");
+    m.high = message.at("high");
+    m.launches = message.at("launches");
+    m.relative = message.at("relative");
+    m.facts = message.at("facts").get<std::map<std::string, double>>();
+    m.compile_seconds = message.at("compile_seconds");
+    m.run_seconds = message.at("run_seconds");
+    if (std::isfinite(m.seconds) && m.seconds >= 0) return m;
+  } catch (const Message::exception&) {
+  }
+  Measurement nonsense;
+  nonsense.status = Status::crash;
+  nonsense.error = "its process answers nonsense";
+  return nonsense;
 }
 
 } // namespace kiln::tune

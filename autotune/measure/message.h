@@ -37,6 +37,7 @@ private:
 Message to_message(const Argument& argument);
 Argument argument_from(const Message& message);
 Message to_message(const Measurement& measurement);
+// A crash if it is no measurement: a candidate may have spoilt the memory of the process that sends it.
 Measurement measurement_from(const Message& message);
 
 } // namespace kiln::tune

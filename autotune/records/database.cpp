@@ -110,6 +110,7 @@ void Database::add_wisdom(const Records& records, Source source) {
     wisdom_[tier][record->key->id()].push_back(record);
     families_[tier][family_of(*record->key)].push_back(record);
   }
+  ++changes_;
 }
 
 Database::Records Database::wisdom() {
@@ -257,6 +258,7 @@ bool Database::publish(Record confirmed) {
     const std::unique_lock lock(mutex_);
     own_[record->key->id()] = record;
   }
+  ++changes_;
   return store_.publish_best(*record);
 }
 
@@ -265,6 +267,7 @@ void Database::refresh() {
   answers_.clear();
   listings_.clear();
   own_.clear();
+  ++changes_;
 }
 
 } // namespace kiln::tune

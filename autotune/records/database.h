@@ -17,6 +17,7 @@
 #include <kiln/autotune/records/store.h>
 #include <kiln/autotune/records/wisdom.h>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -73,6 +74,8 @@ public:
   std::vector<std::shared_ptr<const Record>> wisdom(); // of all files
   // Forgets what it read from disk.
   void refresh();
+  // How often this process changed what is known: who keeps answers asks again when it has grown.
+  std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
 
   RecordStore& store() { return store_; }
 
@@ -93,6 +96,7 @@ private:
   std::shared_ptr<const Records> stored_family(const RecordKey& key);
 
   RecordStore& store_;
+  std::atomic<std::uint64_t> changes_{0};
   std::shared_mutex mutex_;                           // guards what follows
   std::unordered_map<cache::Key, Records> wisdom_[2]; // user, project; by RecordKey::id()
   std::unordered_map<cache::Key, Records> families_[2];

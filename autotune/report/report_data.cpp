@@ -91,7 +91,7 @@ void add_removed(ReportData& data, const BoundSpace& space) {
 
 void add_analytic(ReportData& data, Prior& prior) {
   for (const char* name : Terms::column_names())
-    data.columns.push_back({std::string("log ") + name, "", {}});
+    data.columns.push_back({name, "", {}});
   for (const Trial& trial : data.search.trials) {
     data.expected.push_back(prior(trial.point));
     const Terms* terms = prior.terms(trial.point);
@@ -125,6 +125,7 @@ ReportData report_data(const Tuning& tuning) {
   data.bound = tuning.bound;
   data.sibling_records = tuning.sibling_records;
   data.bad_records = tuning.bad_records;
+  data.jobs = tuning.jobs;
   if (tuning.space) {
     data.knobs = tuning.space->knobs();
     data.space_size = tuning.space->size(&data.space_size_exact);

@@ -4,6 +4,7 @@
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace kiln::ops::detail {
 namespace {
@@ -65,6 +66,13 @@ RowConfig gpu_row_config(std::int64_t rows, std::int64_t columns, std::int64_t b
 RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
   return device.is_cpu() ? cpu_row_config(device, rows, columns, bytes)
                          : gpu_row_config(rows, columns, bytes);
+}
+
+Config without_whole(const Config& config) {
+  Config rest;
+  for (const Binding& b : config)
+    if (std::string_view(b.name) != whole_knob) rest.set(b.name, b.value);
+  return rest;
 }
 
 } // namespace kiln::ops::detail

@@ -13,4 +13,8 @@ struct RowConfig {
 // `bytes` of one element as it is computed with.
 RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes);
 
+// The tuner's knob for `whole`: it chooses the kernel, and is no dimension of either.
+inline constexpr const char* whole_knob = "whole";
+Config without_whole(const Config& config);
+
 } // namespace kiln::ops::detail

@@ -1,0 +1,124 @@
+// Asks the tuner's database once for each problem.
+#include <kiln/ops/detail/known_config.h>
+
+#include <kiln/autotune/mode.h>
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/registry.h>
+#include <kiln/autotune/tuner.h>
+#include <kiln/dsl/layout_class.h>
+#include <kiln/jit/cli/example.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace kiln::ops::detail {
+namespace {
+
+using kiln::detail::StridedArray;
+using tune::Mode;
+
+// As a launch finds it (KernelCore::check_arguments).
+LayoutClass layout_of(const StridedArray& a) {
+  const int last = a.rank - 1;
+  if (last < 0 || (a.extents[last] > 1 && a.strides[last] != 1)) return LayoutClass::Any;
+  auto bits = reinterpret_cast<std::uintptr_t>(a.data);
+  for (int i = 0; i < last; ++i)
+    if (a.extents[i] > 1) bits |= static_cast<std::uintptr_t>(a.strides[i] * a.element_bytes);
+  return bits % 16 == 0 ? LayoutClass::Aligned : LayoutClass::Unit;
+}
+
+// One problem: the kernel's name by its address, dtype and layouts, device, sizes.
+using Key = std::array<std::uint64_t, 6>;
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t h = 0;
+    for (std::uint64_t word : key)
+      h = (h ^ word) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
+    return h;
+  }
+};
+
+struct Answers {
+  struct Answer {
+    std::optional<Config> config;
+    std::uint64_t changes = 0; // of the database, when it was asked
+  };
+  std::shared_mutex mutex; // guards answers
+  std::unordered_map<Key, Answer, KeyHash> answers;
+};
+Answers& known_answers() {
+  static Answers& answers = *new Answers; // launches may come from destructors of static objects
+  return answers;
+}
+
+// With more problems than these, the memory goes to those to come.
+constexpr std::size_t most_answers = 1 << 16;
+
+std::optional<Config> ask(const char* kernel, DType dtype, Device device,
+                          std::initializer_list<std::int64_t> sizes, const std::vector<LayoutClass>& layouts,
+                          Mode mode) {
+  const tune::TunableKernel* tunable = tune::find_tunable(kernel);
+  internal_check(tunable != nullptr, "an op asks for a kernel that is not registered");
+  std::string shape;
+  for (std::int64_t size : sizes)
+    shape += (shape.empty() ? "" : "x") + std::to_string(size);
+  tune::Task task = tune::make_task(*tunable, std::string(name(dtype)), shape, device);
+  const bool as_measured = task.layouts == layouts;
+  task.layouts = layouts;
+  task.problem.kind = std::string(name(dtype));
+  for (LayoutClass layout : layouts)
+    task.problem.kind += std::string(".") + cli::layout_text(layout);
+  task.deterministic = mode == Mode::deterministic;
+  const auto known = tune::pick_known(task, mode);
+  if (known) return known->config;
+  if (mode == Mode::tune && as_measured) return tune::tune(task, {}).config();
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<Config> known_config(const char* kernel, DType dtype, const StreamAt& at,
+                                   std::initializer_list<std::int64_t> sizes,
+                                   std::initializer_list<StridedArray> views) {
+  static const Mode mode = tune::default_mode();
+  if (mode == Mode::off || mode == Mode::analytic) return std::nullopt;
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return std::nullopt; // nothing runs
+  const Device device = at.stream.device();
+  std::uint64_t classes = static_cast<std::uint64_t>(dtype);
+  for (const StridedArray& view : views)
+    classes = classes << 2 | static_cast<std::uint64_t>(layout_of(view));
+  Key key{reinterpret_cast<std::uintptr_t>(kernel), classes, std::hash<Device>{}(device)};
+  internal_check(sizes.size() <= key.size() - 3, "an op has more sizes than its key has room for");
+  std::copy(sizes.begin(), sizes.end(), key.begin() + 3);
+
+  Answers& known = known_answers();
+  const std::uint64_t changes = tune::Database::standard().changes();
+  {
+    const std::shared_lock lock(known.mutex);
+    const auto found = known.answers.find(key);
+    if (found != known.answers.end() && found->second.changes == changes) return found->second.config;
+  }
+  std::vector<LayoutClass> layouts;
+  for (const StridedArray& view : views)
+    layouts.push_back(layout_of(view));
+  const auto config = ask(kernel, dtype, device, sizes, layouts, mode);
+  const std::unique_lock lock(known.mutex);
+  if (known.answers.size() >= most_answers) known.answers.clear();
+  known.answers.insert_or_assign(key, Answers::Answer{config, tune::Database::standard().changes()});
+  return config;
+}
+
+RowConfig known_row_config(const char* kernel, DType dtype, const StreamAt& at, std::int64_t rows,
+                           std::int64_t columns, std::int64_t bytes,
+                           std::initializer_list<StridedArray> views) {
+  const auto known = known_config(kernel, dtype, at, {rows, columns}, views);
+  if (!known) return row_config(at.stream.device(), rows, columns, bytes);
+  return {known->get(whole_knob).value_or(1) != 0, without_whole(*known)};
+}
+
+} // namespace kiln::ops::detail
