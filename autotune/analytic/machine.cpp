@@ -186,6 +186,7 @@ Machine assumed_machine(Device device) {
     m.f64 = m.f32 / 2, m.bf16 = m.f32, m.i8 = 2 * m.f32;
     m.elementwise = m.f32 / 2;
     m.private_cache = threads * 1e11, m.last_cache = threads * 4e10;
+    m.first_cache_bytes = threads * static_cast<double>(p.l1d_bytes ? p.l1d_bytes : 32 << 10);
     m.private_cache_bytes = threads * static_cast<double>(p.l2_bytes ? p.l2_bytes : 1 << 20);
     m.last_cache_bytes = static_cast<double>(p.l3_bytes ? p.l3_bytes : 16 << 20);
     return m;

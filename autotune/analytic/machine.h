@@ -19,6 +19,7 @@ struct Machine {
   double last_cache_bytes = 16 << 20, private_cache_bytes = 1 << 20; // all threads' together
   double f32 = 1e11, f64 = 5e10, bf16 = 1e11, i8 = 1e11;             // of dots, flops
   double elementwise = 2e10;                                         // flops of elementwise code
+  double first_cache_bytes = 64 << 10;                               // all threads' together
   // GPUs: of one multiprocessor.
   double registers = 0, shared_bytes = 0, warps = 0;
   bool measured = false;

@@ -158,6 +158,7 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
   const double scale = cost.programs ? 1 : 0;
   t.programs = std::max(1.0, cost.programs.value_or(1));
   t.flops = cost.flops;
+  t.reductions = cost.reductions;
   t.read = cost.read(), t.written = cost.written(), t.unique = cost.unique_bytes();
   t.program_bytes = (t.read + t.written) / (scale > 0 ? t.programs : 1);
   DotShare share;

@@ -23,6 +23,7 @@ struct Terms {
   double useful_flops = 0;                 // of the part of the tiles that lies inside; 0: not known
   double dot_flops = 0;                    // of these, in dots
   DType dot_type = DType::F32;             // of the dots' factors
+  double reductions = 0;                   // values that reductions leave
   double read = 0, written = 0;            // bytes, every access
   double unique = 0;                       // bytes, each once
   double program_bytes = 0;                // that one program touches

@@ -1,5 +1,6 @@
 // What a report shows of a tuning run on a device.
 #include <kiln/autotune/records/key.h>
+#include <kiln/autotune/report/explain.h>
 #include <kiln/autotune/report/report_data.h>
 #include <kiln/autotune/task.h>
 
@@ -132,6 +133,7 @@ ReportData report_data(const Tuning& tuning) {
     add_removed(data, *tuning.space);
   }
   if (tuning.prior) add_analytic(data, *tuning.prior);
+  if (data.search.best) data.contributions = knob_factors(data.search, data.knobs, *data.search.best);
   if (tuning.task) {
     const Device device = tuning.task->device;
     data.kernel = tuning.task->kernel;

@@ -54,9 +54,8 @@ struct ReportData {
   bool space_size_exact = false;
   int points_tried = 0; // of all combinations of the knobs, at random, for `removed`
   std::vector<RemovedPoints> removed;
-  std::vector<ReportEstimate> estimates; // the best config's first
-  std::vector<std::pair<std::string, double>>
-      contributions; // of the learned model to the best: factors of time
+  std::vector<ReportEstimate> estimates;                     // the best config's first
+  std::vector<std::pair<std::string, double>> contributions; // of knobs to the best's time: see explain.h
 
   std::vector<std::pair<std::string, std::string>> machine; // what it ran on, in words
   int jobs = 0;                                             // compilers side by side

@@ -74,7 +74,7 @@ constexpr std::int64_t operation_budget = 2'000'000;
 // What is added up; one more traffic than parameters, for accesses elsewhere.
 struct Sums {
   std::vector<Traffic> traffic;
-  double flops = 0, integer_ops = 0;
+  double flops = 0, integer_ops = 0, reductions = 0;
 
   explicit Sums(std::size_t parameters) : traffic(parameters + 1) {}
   void add(const Sums& other) {
@@ -84,6 +84,7 @@ struct Sums {
     }
     flops += other.flops;
     integer_ops += other.integer_ops;
+    reductions += other.reductions;
   }
   double weight() const {
     double total = flops + integer_ops;
@@ -111,6 +112,7 @@ public:
     cost.sampled_programs = walked_;
     cost.flops = sums_.flops;
     cost.integer_ops = sums_.integer_ops;
+    cost.reductions = sums_.reductions;
     cost.elsewhere = sums_.traffic.back();
     sums_.traffic.pop_back();
     cost.parameters = sums_.traffic;
@@ -288,6 +290,10 @@ private:
   // The combine runs once for each element; what little less it is in the first is not worth a rule.
   void add_collective(const Op& op, double weight) {
     double elements = weight * static_cast<double>(op.operand(0)->type.numel());
+    if (op.is(Opcode::Reduce)) {
+      const Type& type = op.results.front()->type;
+      current_.reductions += weight * (type.is_scalar() ? 1 : static_cast<double>(type.numel()));
+    }
     for (const auto& inner : op.region()->ops) {
       OpClass cls = inner->info().cls;
       if (inner->num_results() != 1 || inner->num_operands() == 0 || cls == OpClass::Convert ||

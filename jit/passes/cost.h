@@ -42,6 +42,7 @@ struct Cost {
   Traffic elsewhere;
   double flops = 0;
   double integer_ops = 0; // of tiles; index arithmetic is not counted
+  double reductions = 0;  // values that reductions leave: each ends with steps over the lanes of a vector
   // Of the whole grid; without a value the figures are those of one program.
   std::optional<double> programs;
   double sampled_programs = 0; // how many were looked at

@@ -220,6 +220,7 @@ kernel @mixed(%p: ptr<const i32>, %sum: ptr<f32>) {
   CHECK(cost.parameters[1].written == 4);
   CHECK(cost.integer_ops == 64);
   CHECK(cost.flops == 64 + 1);
+  CHECK(cost.reductions == 1);
 }
 
 TEST_CASE("deep loops of many iterations are judged in little time", "[cost]") {

@@ -1,0 +1,62 @@
+// Whole searches amid faults: the winner is right, and one of the fast ones.
+#include "measured.h"
+
+#include <kiln/autotune/search/search.h>
+#include <kiln/autotune/search/strategy.h>
+#include <kiln/dsl/symbol.h>
+
+using namespace kiln;
+using namespace kiln::test;
+using namespace kiln::tune;
+
+namespace {
+
+constexpr std::int64_t n = 20'000;
+
+// A sine, taken so often; or, wrongly, no sine at all, which is faster.
+std::unique_ptr<ir::Kernel> record_sines(const Config& config) {
+  const auto times = config.get("times").value(), wrong = config.get("wrong").value();
+  const auto sines = kernel("sines", [times, wrong](View<const float, 1> x, View<float, 1> out) {
+    auto [i] = program_tile(out, BN);
+    Tile<float, BN> t = x.tile(i).load(), sum = t;
+    for (std::int64_t s = 0; s < times && !wrong; ++s)
+      sum = sin(t + static_cast<float>(s));
+    out.tile(i).store(wrong ? t : sum - sin(t + static_cast<float>(times - 1)) + sin(t));
+  });
+  Config tiles;
+  tiles.set(intern("BN"), config.get("BN").value());
+  return sines.record(tiles);
+}
+
+} // namespace
+
+TEST_CASE("with all kinds of faults in a fifth of all trials the winner of a search is right and fast") {
+  const auto seed = fresh_seed();
+  INFO("seed " << seed);
+  Space space;
+  space.oneof("times", {1, 12, 96}).oneof("wrong", {0, 1}).oneof(BN, {128, 256, 512, 1024});
+  space.seed({{"times", 96}, {"wrong", 0}, {"BN", 256}});
+  BoundSpace bound(space, {.sizes = {{"N", n}}, .kind = "f32"}, Device::cpu());
+  Workload w;
+  w.ir = [](const Config& config) { return ir::print(*record_sines(config)); };
+  w.arguments = {tensor_argument(DType::F32, {n}, true), tensor_argument(DType::F32, {n}, false)};
+  MeasureOptions options = quick_options();
+  options.seed = seed;
+  options.run_limit = 2;
+  options.compile_limit = 5;
+  options.faults = {0.2,
+                    {"crash", "hang", "wrong", "nan", "out of memory", "compile error", "compile crash",
+                     "compile hang", "noise", "guard", "input"}};
+  LiveMeasurer measurer(w, bound, Config::parse("times=96,wrong=0,BN=256"), options);
+  auto strategy = make_strategy("grid", {bound, seed, {}, {}, {}, {}, {}});
+  const SearchResult result =
+      search(*strategy, measurer, {.trials = 24, .seconds = 0, .chance = 0, .confirm = 4});
+  CHECK(result.trials.size() == 24);
+  for (const Trial& trial : result.trials)
+    if (bound.config(trial.point).get("wrong") == 1) CHECK_FALSE(trial.result.ok());
+  REQUIRE(result.best);
+  const Config best = bound.config(*result.best);
+  INFO(best.to_string());
+  CHECK(best.get("wrong") == 0);
+  CHECK(best.get("times") == 1); // the others take ten times as long
+}
