@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t n = 20'000;
 
 // A sine, taken so often; or, wrongly, no sine at all, which is faster.
-std::unique_ptr<ir::Kernel> record_sines(const Config& config) {
+std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
   const auto times = config.get("times").value(), wrong = config.get("wrong").value();
   const auto sines = kernel("sines", [times, wrong](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
