@@ -148,8 +148,30 @@ struct Teachers {
   std::vector<Sibling> siblings;
   int bad_records = 0;
 };
+constexpr std::size_t most_siblings = 2000;
+
+// Adds the records of one problem. UserError if the task cannot be made for it.
+void add_siblings(const std::vector<Record>& records, int group, const Task& task, const BoundSpace& space,
+                  const Machine& machine, std::vector<Sibling>& siblings) {
+  double best = INFINITY;
+  for (const Record& r : records)
+    if (r.result.ok() && r.result.seconds > 0) best = std::min(best, r.result.seconds);
+  if (!std::isfinite(best)) return;
+  const Task other = task.for_problem(records.front().measured_problem());
+  const BoundSpace bound = other.bound_space();
+  Prior prior(other, bound, machine);
+  for (const Record& r : records) {
+    const auto point = point_of(space.knobs(), r.config);
+    const Terms* terms = point ? prior.terms(*point) : nullptr;
+    if (!terms || siblings.size() == most_siblings) continue;
+    const auto columns = terms->columns_of();
+    siblings.push_back({{columns.begin(), columns.end()},
+                        r.result.ok() ? std::log(r.result.seconds / best) : INFINITY,
+                        group});
+  }
+}
+
 Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
-  constexpr std::size_t most = 2000;
   Teachers found;
   if (!task.for_problem) return found;
   Filter filter;
@@ -166,24 +188,14 @@ Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& m
   for (auto& [text, records] : problems) {
     std::stable_sort(records.begin(), records.end(),
                      [](const Record& a, const Record& b) { return a.time > b.time; });
-    records.resize(std::min(records.size(), std::max<std::size_t>(1, most / problems.size())));
-    double best = INFINITY;
-    for (const Record& r : records)
-      if (r.result.ok() && r.result.seconds > 0) best = std::min(best, r.result.seconds);
-    if (!std::isfinite(best)) continue;
-    const Task other = task.for_problem(records.front().measured_problem());
-    const BoundSpace bound = other.bound_space();
-    Prior prior(other, bound, machine);
-    for (const Record& r : records) {
-      const auto point = point_of(space.knobs(), r.config);
-      const Terms* terms = point ? prior.terms(*point) : nullptr;
-      if (!terms || found.siblings.size() == most) continue;
-      const auto columns = terms->columns_of();
-      found.siblings.push_back({{columns.begin(), columns.end()},
-                                r.result.ok() ? std::log(r.result.seconds / best) : INFINITY,
-                                group});
+    if (const std::size_t share = std::max<std::size_t>(1, most_siblings / problems.size());
+        records.size() > share)
+      records.erase(records.begin() + static_cast<std::ptrdiff_t>(share), records.end());
+    try {
+      add_siblings(records, group, task, space, machine, found.siblings);
+      ++group;
+    } catch (const UserError&) { // its sizes do not tell all of its arguments
     }
-    ++group;
   }
   return found;
 }
