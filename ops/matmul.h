@@ -9,6 +9,9 @@
 // extents and strides; contiguous rows are fastest. An empty K gives activation(bias). UserError if the
 // extents do not match, if the result overlaps an operand, or if several of its indices are one element.
 // Returns when the work is queued. Thread-safe.
+//
+// The config is what `kiln tune matmul` found for the sizes and layouts, else matmul_config's; KILN_TUNE
+// (autotune/mode.h) says what is asked, and `off` makes it matmul_config's always.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>
@@ -37,7 +40,7 @@ using LinearKernel = Kernel<View<const T, 2>, View<const T, 2>, View<const T, 1>
 template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation = Activation::none);
 template <class T> const LinearKernel<T>& linear_kernel(Activation activation = Activation::none);
 
-// The config that matmul and linear use for a product of these extents.
+// The config that matmul and linear use for a product of these extents where the tuner knows none.
 Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
 
 } // namespace kiln::ops

@@ -6,6 +6,9 @@
 // f32, f64, bf16 and f16, computed in f32 (f64 in f64); y may be x. The variance is of the differences from
 // the mean, not of squares. Any strides; contiguous rows are fastest. UserError if the extents differ, or if
 // y overlaps another tensor in part. Return when the work is queued. Thread-safe.
+//
+// The config is what `kiln tune layernorm` found for the sizes and layouts, else one by the rows' width; KILN_TUNE
+// (autotune/mode.h) says what is asked.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>

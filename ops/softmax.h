@@ -6,6 +6,9 @@
 // nothing overflows; elements of -infinity give zero, and a row of nothing else gives NaN. Any strides;
 // contiguous rows are fastest. UserError if the extents differ, or if y overlaps
 // another tensor in part. Returns when the work is queued. Thread-safe.
+//
+// The config is what `kiln tune softmax` found for the sizes and layouts, else one by the rows' width; KILN_TUNE
+// (autotune/mode.h) says what is asked.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>
