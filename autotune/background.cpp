@@ -4,6 +4,7 @@
 #include <kiln/autotune/records/key.h>
 #include <kiln/jit/runtime/log.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -44,10 +45,15 @@ private:
 
   ~Background() {
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       stopping_ = true;
       queue_.clear();
       changed_.notify_all();
+      // More than once, because a search may not have come to its first process yet.
+      constexpr std::chrono::milliseconds between(50);
+      do {
+        if (busy_) interrupt_tuning();
+      } while (!changed_.wait_for(lock, between, [this] { return !busy_; }));
     }
     if (thread_.joinable()) thread_.join();
   }

@@ -1,77 +1,12 @@
 // Kernels with configs from the tuner: modes, lookups, searches, wisdom files.
 #include "own_cache.h"
-#include "test_seed.h"
+#include "row_sums.h"
 
 #include <kiln/autotune/background.h>
-#include <kiln/autotune/tuned.h>
-#include <kiln/dsl/language.h>
-#include <kiln/jit/runtime/tensor.h>
-
-#include <catch2/catch.hpp>
-#include <cmath>
-#include <random>
 
 using namespace kiln;
+using namespace kiln::test;
 using Catch::Matchers::Contains;
-
-namespace {
-
-KILN_DIM(BM);
-KILN_DIM(BN);
-
-using RowSums = Kernel<View<const float, 2>, View<float, 1>>;
-
-// A kernel of its own for each test, so that none finds another's records.
-RowSums row_sums(const char* name) {
-  return kernel(name, [](View<const float, 2> x, View<float, 1> out) {
-    expects(x.rows() == out.size(), "x's rows and out's size");
-    auto [m] = program_tile(out, BM);
-    auto total = for_range(BN, x.cols(), zeros<float>(BM),
-                           [&](auto n, auto total) { return total + sum(x.tile(m, n).load(), BN); });
-    out.tile(m).store(total);
-  });
-}
-
-tune::Space row_space() {
-  tune::Space space;
-  space.pow2(BM, 1, 32).pow2(BN, 16, 512).keeps_order({BM}).seed({{"BM", 4}, {"BN", 64}});
-  return space;
-}
-
-const std::vector<tune::Size> sizes = {{"M", 0, 0}, {"N", 0, 1}};
-
-tune::TunedOptions with_mode(tune::Mode mode) {
-  tune::TunedOptions options;
-  options.key = sizes;
-  options.mode = mode;
-  options.search.trials = 6;
-  options.search.seconds = 60;
-  options.search.strategy = "random";
-  return options;
-}
-
-struct Rows {
-  Tensor<float, 2> x;
-  Tensor<float, 1> out;
-  Rows(std::int64_t m, std::int64_t n)
-      : x(Tensor<float, 2>::empty({m, n})), out(Tensor<float, 1>::empty({m})) {
-    std::mt19937_64 random(kiln::test::fresh_seed());
-    for (float& v : x)
-      v = std::uniform_real_distribution<float>(-1, 1)(random);
-    out.fill(NAN);
-  }
-  void check() const {
-    const std::int64_t m = out.size(), n = x.size() / m;
-    for (std::int64_t i = 0; i < m; ++i) {
-      double sum = 0;
-      for (std::int64_t j = 0; j < n; ++j)
-        sum += double{x.data()[i * n + j]};
-      REQUIRE(std::abs(out.data()[i] - sum) <= 1e-4);
-    }
-  }
-};
-
-} // namespace
 
 TEST_CASE("without a search a tuned kernel uses its seed, or what the analytic model expects") {
   const OwnCache cache;
