@@ -1,6 +1,7 @@
 // The thread that searches while the program works.
 #include <kiln/autotune/background.h>
 
+#include <kiln/autotune/of_process.h>
 #include <kiln/autotune/records/key.h>
 #include <kiln/jit/runtime/log.h>
 
@@ -17,9 +18,19 @@ namespace {
 
 class Background {
 public:
-  static Background& instance() {
-    static Background background;
-    return background;
+  ~Background() {
+    {
+      std::unique_lock lock(mutex_);
+      stopping_ = true;
+      queue_.clear();
+      changed_.notify_all();
+      // More than once, because a search may not have come to its first process yet.
+      constexpr std::chrono::milliseconds between(50);
+      do {
+        if (busy_) interrupt_tuning();
+      } while (!changed_.wait_for(lock, between, [this] { return !busy_; }));
+    }
+    if (thread_.joinable()) thread_.join();
   }
 
   void add(Task task, TuneOptions options, std::function<void(const Config&)> found) {
@@ -42,21 +53,6 @@ private:
     TuneOptions options;
     std::function<void(const Config&)> found;
   };
-
-  ~Background() {
-    {
-      std::unique_lock lock(mutex_);
-      stopping_ = true;
-      queue_.clear();
-      changed_.notify_all();
-      // More than once, because a search may not have come to its first process yet.
-      constexpr std::chrono::milliseconds between(50);
-      do {
-        if (busy_) interrupt_tuning();
-      } while (!changed_.wait_for(lock, between, [this] { return !busy_; }));
-    }
-    if (thread_.joinable()) thread_.join();
-  }
 
   void run() {
     std::unique_lock lock(mutex_);
@@ -104,11 +100,16 @@ private:
   std::thread thread_;
 };
 
+Background& background() {
+  static OfProcess<Background> background;
+  return background.get();
+}
+
 } // namespace
 
 void search_in_background(Task task, TuneOptions options, std::function<void(const Config&)> found) {
-  Background::instance().add(std::move(task), std::move(options), std::move(found));
+  background().add(std::move(task), std::move(options), std::move(found));
 }
-void finish_background() { Background::instance().finish(); }
+void finish_background() { background().finish(); }
 
 } // namespace kiln::tune

@@ -6,6 +6,7 @@
 #include <kiln/autotune/background.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -42,6 +43,41 @@ TEST_CASE("ends while it searches", "[.][ends_while_it_searches]") {
   stream.synchronize();
   rows.check();
   wait_until_asked(given_folder());
+}
+
+TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
+  use_silent_command(given_folder());
+  Rows rows(64, 501);
+  Stream stream;
+  tuned(row_sums("row sums, of the parent"), row_space(), with_mode(tune::Mode::online))
+      .launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  wait_until_asked(given_folder());
+  const auto ends_in_a_child = [](auto use) {
+    const pid_t child = fork();
+    if (child == 0) {
+      use();
+      std::exit(0);
+    }
+    return exit_code_of(child, 60) == 0;
+  };
+  CHECK(ends_in_a_child([] {}));
+  CHECK(ends_in_a_child([] {
+    unsetenv("KILN_COMMAND");
+    Rows rows(64, 502);
+    Stream stream;
+    const char* name = "row sums, of the child";
+    tuned(row_sums(name), row_space(), with_mode(tune::Mode::online)).launch(stream, rows.x, rows.out);
+    stream.synchronize();
+    tune::finish_background();
+    const auto again = tuned(row_sums(name), row_space(), with_mode(tune::Mode::cached));
+    if (!again.pick(stream, rows.x, rows.out).known) std::_Exit(1);
+  }));
+}
+
+TEST_CASE("a forked child ends, and searches, while its parent does") {
+  const OwnCache cache;
+  CHECK(exit_code_of_test("[forks_while_it_searches]", 150) == 0);
 }
 
 TEST_CASE("a process that ends does not wait for its search") {
