@@ -88,7 +88,7 @@ private:
                              *tuning.analytic == *tuning.search.best);
       if (better && !stopping()) job.found(tuning.config());
     } catch (const std::exception& e) {
-      log_warning(std::string("tuning in the background: ") + e.what());
+      log_warning_once(std::string("tuning in the background: ") + e.what());
     }
   }
 

@@ -2,8 +2,10 @@
 #include "other_process.h"
 #include "own_cache.h"
 #include "row_sums.h"
+#include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
+#include <kiln/jit/runtime/log.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 
 using namespace kiln;
 using namespace kiln::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -43,6 +46,23 @@ TEST_CASE("ends while it searches", "[.][ends_while_it_searches]") {
   stream.synchronize();
   rows.check();
   wait_until_asked(given_folder());
+}
+
+TEST_CASE("a program without the command hears of it once, whatever it launches") {
+  const OwnCache cache;
+  const ScopedVariable command("KILN_COMMAND", "/nowhere/kiln");
+  const auto sums = tuned(row_sums("row sums, alone"), row_space(), with_mode(tune::Mode::online));
+  Stream stream;
+  const LogCapture log;
+  for (std::int64_t size : {90, 91, 92}) {
+    Rows rows(size, size);
+    sums.launch(stream, rows.x, rows.out);
+    stream.synchronize();
+    rows.check();
+  }
+  tune::finish_background();
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines()[0], Contains("tuning in the background: KILN_COMMAND is /nowhere/kiln"));
 }
 
 TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
