@@ -1,8 +1,10 @@
 // The thread that searches while the program works.
 #include <kiln/autotune/background.h>
 
+#include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/of_process.h>
 #include <kiln/autotune/records/key.h>
+#include <kiln/autotune/task_workload.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <chrono>
@@ -27,17 +29,18 @@ public:
       // More than once, because a search may not have come to its first process yet.
       constexpr std::chrono::milliseconds between(50);
       do {
+        if (comparing_) comparing_->interrupt();
         if (busy_) interrupt_tuning();
       } while (!changed_.wait_for(lock, between, [this] { return !busy_; }));
     }
     if (thread_.joinable()) thread_.join();
   }
 
-  void add(Task task, TuneOptions options, std::function<void(const Config&)> found) {
+  void add(Task task, Config present, TuneOptions options, std::function<void(const Config&)> found) {
     const cache::Key id = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device).id();
     const std::lock_guard lock(mutex_);
     if (stopping_ || !seen_.insert(id).second) return;
-    queue_.push_back({std::move(task), std::move(options), std::move(found)});
+    queue_.push_back({std::move(task), std::move(present), std::move(options), std::move(found)});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     changed_.notify_all();
   }
@@ -50,6 +53,7 @@ public:
 private:
   struct Job {
     Task task;
+    Config present; // what the program uses
     TuneOptions options;
     std::function<void(const Config&)> found;
   };
@@ -79,17 +83,55 @@ private:
     job.task.live = false;
     if (job.options.trials == 0) job.options.trials = 32;
     if (job.options.jobs == 0) job.options.jobs = 1;
-    job.options.progress = [this](const SearchResult&) { return !stopping(); };
+    job.options.progress = [this, theirs = job.options.progress](const SearchResult& so_far) {
+      return !stopping() && (!theirs || theirs(so_far));
+    };
     try {
       const Tuning tuning = tune(job.task, job.options);
-      const Measurement* before = tuning.analytic ? tuning.of(*tuning.analytic) : nullptr;
-      const bool better =
-          tuning.found() && (!before || !before->ok() || tuning.search.best_result.high < before->low ||
-                             *tuning.analytic == *tuning.search.best);
-      if (better && !stopping()) job.found(tuning.config());
+      if (tuning.found() && is_better(tuning, job) && !stopping()) job.found(tuning.config());
     } catch (const std::exception& e) {
       log_warning_once(std::string("tuning in the background: ") + e.what());
     }
+  }
+
+  // Whether the winner is what the program uses, or was confirmed to be faster.
+  bool is_better(const Tuning& tuning, const Job& job) {
+    const Point& best = *tuning.search.best;
+    const std::optional<Point> present = tuning.space->point(job.present);
+    if (present == best) return true;
+    const std::optional<Measurement> of_best = confirmed(tuning.search, best);
+    if (!of_best) return false;                                     // it was interrupted
+    if (!present || !tuning.space->contains(*present)) return true; // nothing that could be timed
+    if (const auto of_present = confirmed(tuning.search, *present))
+      return !of_present->ok() || of_best->high < of_present->low;
+    const std::vector<Measurement> both = by_turns(tuning, job, {*present, best});
+    return both.size() == 2 && both[1].ok() && (!both[0].ok() || both[1].high < both[0].low);
+  }
+
+  static std::optional<Measurement> confirmed(const SearchResult& result, const Point& point) {
+    for (std::size_t i = 0; i < result.finalists.size() && i < result.confirmed.size(); ++i)
+      if (result.finalists[i] == point) return result.confirmed[i];
+    return std::nullopt;
+  }
+
+  // What the search did not compare. Empty if it is interrupted.
+  std::vector<Measurement> by_turns(const Tuning& tuning, const Job& job, const std::vector<Point>& points) {
+    MeasureOptions options;
+    options.jobs = job.options.jobs;
+    options.cold_cache = job.options.cold;
+    options.seed = job.options.seed;
+    LiveMeasurer measurer(workload_of(*tuning.task), *tuning.space, tuning.space->config(*tuning.fallback),
+                          options);
+    const auto enter = [this](LiveMeasurer* comparing) {
+      const std::lock_guard lock(mutex_);
+      comparing_ = comparing;
+      return !stopping_;
+    };
+    struct Leave {
+      decltype(enter)& entered;
+      ~Leave() { entered(nullptr); }
+    } leave{enter};
+    return enter(&measurer) ? measurer.confirm(points) : std::vector<Measurement>();
   }
 
   std::mutex mutex_; // guards what follows
@@ -97,6 +139,7 @@ private:
   std::deque<Job> queue_;
   std::unordered_set<cache::Key> seen_;
   bool stopping_ = false, busy_ = false;
+  LiveMeasurer* comparing_ = nullptr; // what times the winner and the program's config
   std::thread thread_;
 };
 
@@ -107,8 +150,9 @@ Background& background() {
 
 } // namespace
 
-void search_in_background(Task task, TuneOptions options, std::function<void(const Config&)> found) {
-  background().add(std::move(task), std::move(options), std::move(found));
+void search_in_background(Task task, Config present, TuneOptions options,
+                          std::function<void(const Config&)> found) {
+  background().add(std::move(task), std::move(present), std::move(options), std::move(found));
 }
 void finish_background() { background().finish(); }
 

@@ -182,9 +182,9 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode);
   state.keep(key, picked);
   if (state.mode == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
-    search_in_background(task, state.options.search, [state = state_, key](const Config& config) {
-      state->keep(key, {config, "tuned", true, false});
-    });
+    search_in_background(
+        task, picked.config, state.options.search,
+        [state = state_, key](const Config& config) { state->keep(key, {config, "tuned", true, false}); });
   return *state.find(key);
 }
 

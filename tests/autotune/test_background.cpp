@@ -5,6 +5,7 @@
 #include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
+#include <kiln/autotune/registry.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <chrono>
@@ -33,6 +34,36 @@ void wait_until_asked(const std::filesystem::path& folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
+const auto compared_sums = row_sums("row sums, compared");
+
+// Whose seed is slow: a row at a time, in parts of 16.
+const tune::TunableKernel compared{
+    .name = "row sums, compared",
+    .summary = "out = sums of x's rows",
+    .dtypes = {DType::F32},
+    .record = [](DType, const tune::Problem&, const Config& config) { return compared_sums.record(config); },
+    .space =
+        [](DType, const tune::Problem&, Device) {
+          tune::Space space;
+          return space.pow2(BM, 1, 32).pow2(BN, 16, 512).seed({{"BM", 1}, {"BN", 16}});
+        },
+    .sizes = "M=1000,N=2000",
+    .parameters = "x=M,N out=M",
+};
+
+// What a search in the background that tries the seed alone has to offer.
+std::vector<std::string> offered_instead_of(const Config& present) {
+  std::vector<std::string> offered;
+  tune::TuneOptions options;
+  options.trials = 1;
+  options.record = false;
+  tune::search_in_background(
+      tune::make_task(compared, "", "M=" + std::to_string(1000 + *present.get("BM")), Device::cpu()), present,
+      options, [&](const Config& config) { offered.push_back(config.to_string()); });
+  tune::finish_background();
+  return offered;
+}
+
 std::filesystem::path given_folder() { return std::getenv("KILN_CACHE_DIR"); }
 
 } // namespace
@@ -46,6 +77,12 @@ TEST_CASE("ends while it searches", "[.][ends_while_it_searches]") {
   stream.synchronize();
   rows.check();
   wait_until_asked(given_folder());
+}
+
+TEST_CASE("what a search in the background finds is used only if it is faster than what is used now") {
+  const OwnCache cache;
+  CHECK(offered_instead_of({{"BM", 32}, {"BN", 512}}).empty());
+  CHECK(offered_instead_of({{"BM", 1}, {"BN", 16}}) == std::vector<std::string>{"BM=1,BN=16"});
 }
 
 TEST_CASE("a program without the command hears of it once, whatever it launches") {
