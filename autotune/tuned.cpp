@@ -141,10 +141,23 @@ struct TunedCore::State {
     return own;
   }
 
-  void keep(const LaunchKey& key, const Picked& picked) {
+  // From now on this is used.
+  Chosen keep(const LaunchKey& key, const Picked& picked) {
+    Chosen chosen{picked, launch_config(picked.config)};
     const std::unique_lock lock(mutex);
+    make_room();
+    choices.insert_or_assign(key, chosen);
+    return chosen;
+  }
+  // Unless another thread was faster, or a search found something meanwhile.
+  Chosen keep_first(const LaunchKey& key, const Picked& picked) {
+    Chosen chosen{picked, launch_config(picked.config)};
+    const std::unique_lock lock(mutex);
+    make_room();
+    return choices.try_emplace(key, std::move(chosen)).first->second;
+  }
+  void make_room() {
     if (choices.size() >= most_choices) choices.clear();
-    choices.insert_or_assign(key, Chosen{picked, launch_config(picked.config)});
   }
   std::optional<Chosen> find(const LaunchKey& key) {
     const std::shared_lock lock(mutex);
@@ -180,12 +193,12 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const Task task = state.task_of(words, layouts, device, grid);
   const bool searches = state.mode == Mode::tune || state.mode == Mode::online;
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode);
-  state.keep(key, picked);
+  Chosen chosen = state.keep_first(key, picked);
   if (state.mode == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
     search_in_background(
         task, picked.config, state.options.search,
         [state = state_, key](const Config& config) { state->keep(key, {config, "tuned", true, false}); });
-  return *state.find(key);
+  return chosen;
 }
 
 Picked TunedCore::pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const {

@@ -4,6 +4,9 @@
 
 #include <kiln/autotune/background.h>
 
+#include <atomic>
+#include <thread>
+
 using namespace kiln;
 using namespace kiln::test;
 using Catch::Matchers::Contains;
@@ -72,6 +75,30 @@ TEST_CASE("what a search finds is used by later processes, other buckets' sizes 
   tune::Space other = row_space();
   other.oneof("unroll", {1, 2});
   CHECK_FALSE(tuned(sums, other, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out).known);
+}
+
+TEST_CASE("threads get a config for each of more problems than a tuned kernel remembers") {
+  const OwnCache cache;
+  const auto sums = tuned(row_sums("row sums of many shapes"), row_space(), with_mode(tune::Mode::off));
+  constexpr std::int64_t problems_each = 33'000; // it remembers 65536
+  constexpr int thread_count = 2;
+  std::atomic<std::int64_t> right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < thread_count; ++t)
+    threads.emplace_back([&, t] {
+      Stream stream;
+      auto out = Tensor<float, 1>::empty({problems_each * thread_count});
+      const float one = 1;
+      for (std::int64_t i = 1; i <= problems_each; ++i) {
+        const std::int64_t rows = t * problems_each + i;
+        const tune::Picked picked = sums.pick(stream, TensorView<const float, 2>(&one, {rows, 1}, {0, 1}),
+                                              TensorView<float, 1>(out.data(), {rows}));
+        right += picked.config.get("BM") == 4;
+      }
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(right == problems_each * thread_count);
 }
 
 TEST_CASE("in mode tune a launch that finds nothing searches, and the next one does not") {
