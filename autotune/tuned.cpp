@@ -8,6 +8,7 @@
 #include <kiln/jit/runtime/kernel_core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -54,12 +55,22 @@ struct TunedCore::State {
       throw UserError(where, std::string("tuned(") + kernel->name +
                                  "): the space has no seed; give it a config that works "
                                  "everywhere: space.seed({{\"BM\", 64}})");
-    mode = options.mode ? *options.mode : default_mode();
     describe();
   }
 
   std::shared_ptr<ir::Kernel> record(const Config& config) const {
     return kiln::detail::record(*kernel, config);
+  }
+
+  // Found at the first use: kernels are made before main, where a mistake in KILN_TUNE could not be reported,
+  // and a program may still set it.
+  Mode mode() {
+    int known = chosen_mode.load(std::memory_order_relaxed);
+    if (known < 0) {
+      known = static_cast<int>(options.mode ? *options.mode : default_mode());
+      chosen_mode.store(known, std::memory_order_relaxed);
+    }
+    return static_cast<Mode>(known);
   }
 
   // Which words of a launch are the problem's sizes.
@@ -110,7 +121,7 @@ struct TunedCore::State {
     return key;
   }
 
-  Task task_of(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const {
+  Task task_of(const std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) {
     Task task;
     task.kernel = kernel->name;
     task.record = [handle = kernel](const Config& config) { return kiln::detail::record(*handle, config); };
@@ -126,7 +137,7 @@ struct TunedCore::State {
     for (LayoutClass layout : task.layouts)
       task.problem.kind += std::string(".") + cli::layout_text(layout);
     task.bucketed = options.buckets.apply(task.problem);
-    task.deterministic = mode == Mode::deterministic || options.search.deterministic;
+    task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
     return task;
   }
 
@@ -169,10 +180,10 @@ struct TunedCore::State {
   const Space space;
   const TunedOptions options;
   const SourceLocation where;
-  Mode mode;
-  std::vector<std::string> names; // of the sizes
-  std::vector<int> size_words;    // where they are among a launch's words
-  std::string dtypes;             // "f32.f32.f32"
+  std::atomic<int> chosen_mode{-1}; // a Mode, once it is known
+  std::vector<std::string> names;   // of the sizes
+  std::vector<int> size_words;      // where they are among a launch's words
+  std::string dtypes;               // "f32.f32.f32"
   std::vector<const char*> dimensions;
   bool reads_sizes = false; // while it is recorded
   std::shared_mutex mutex;  // guards choices
@@ -191,10 +202,10 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const LaunchKey key = state.key_of(words, layouts, device);
   if (auto chosen = state.find(key)) return *std::move(chosen);
   const Task task = state.task_of(words, layouts, device, grid);
-  const bool searches = state.mode == Mode::tune || state.mode == Mode::online;
-  const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode);
+  const bool searches = state.mode() == Mode::tune || state.mode() == Mode::online;
+  const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
   Chosen chosen = state.keep_first(key, picked);
-  if (state.mode == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
+  if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
     search_in_background(
         task, picked.config, state.options.search,
         [state = state_, key](const Config& config) { state->keep(key, {config, "tuned", true, false}); });
@@ -211,7 +222,7 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
   const SourceLocation site(at);
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
   Chosen chosen = choose(words, layouts, stream.device(), grid);
-  const bool wanted = state_->mode == Mode::tune && (!chosen.picked.known || chosen.picked.stale);
+  const bool wanted = state_->mode() == Mode::tune && (!chosen.picked.known || chosen.picked.stale);
   if (wanted && !is_empty(state_->task_of(words, layouts, stream.device(), grid).problem)) {
     stream.synchronize(); // what it still does would disturb the measurements
     TuneOptions options = state_->options.search;

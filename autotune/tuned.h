@@ -11,8 +11,9 @@
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
 //
-// The mode (mode.h) is KILN_TUNE's unless the options give one. The choice for a problem is made once and
-// then found in a table, in well under a microsecond. All functions are thread-safe and const.
+// The mode (mode.h) is KILN_TUNE's, as it is at the first use, unless the options give one. The choice for a
+// problem is made once and then found in a table, in well under a microsecond. All functions are thread-safe
+// and const.
 #pragma once
 
 #include <kiln/autotune/mode.h>

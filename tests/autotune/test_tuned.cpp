@@ -1,6 +1,7 @@
 // Kernels with configs from the tuner: modes, lookups, searches, wisdom files.
 #include "own_cache.h"
 #include "row_sums.h"
+#include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
 
@@ -34,6 +35,20 @@ TEST_CASE("without a search a tuned kernel uses its seed, or what the analytic m
   CHECK_THROWS_WITH(pinned.launch(stream, rows.x, rows.out),
                     Contains("row sums by mode") && Contains("M=37,N=301") && Contains("pinned") &&
                         Contains("records export"));
+}
+
+TEST_CASE("KILN_TUNE is read when a tuned kernel is first used, and a mistake in it is that call's error") {
+  const OwnCache cache;
+  Rows rows(8, 100);
+  Stream stream;
+  const ScopedVariable wrong("KILN_TUNE", "fast");
+  tune::TunedOptions options;
+  const auto sums = tuned(row_sums("row sums, made before main"), row_space(), options);
+  CHECK_THROWS_WITH(sums.pick(stream, rows.x, rows.out), Contains("KILN_TUNE") && Contains("\"fast\""));
+  const ScopedVariable right("KILN_TUNE", "pinned");
+  CHECK_THROWS_WITH(sums.pick(stream, rows.x, rows.out), Contains("the tuner's mode is pinned"));
+  const ScopedVariable late("KILN_TUNE", "off");
+  CHECK_THROWS_WITH(sums.pick(stream, rows.x, rows.out), Contains("the tuner's mode is pinned"));
 }
 
 TEST_CASE("what a search finds is used by later processes, other buckets' sizes and wisdom files") {
