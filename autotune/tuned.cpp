@@ -2,10 +2,12 @@
 #include <kiln/autotune/tuned.h>
 
 #include <kiln/autotune/background.h>
+#include <kiln/autotune/of_process.h>
 #include <kiln/autotune/task.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/cli/example.h>
 #include <kiln/jit/runtime/kernel_core.h>
+#include <kiln/jit/runtime/log.h>
 
 #include <algorithm>
 #include <atomic>
@@ -34,6 +36,13 @@ constexpr std::size_t most_choices = 1 << 16;
 // To confirm what was found with other tools.
 constexpr int stale_trials = 8;
 
+// One search at a time, since two would disturb each other's measurements. Recursive, because the progress
+// function of a search may launch.
+std::recursive_mutex& searching() {
+  static auto& mutex = *new OfProcess<std::recursive_mutex>;
+  return mutex.get();
+}
+
 std::string dtypes_of(const ir::Kernel& kernel) {
   std::string text;
   for (const auto& arg : kernel.body.args)
@@ -45,7 +54,8 @@ std::string dtypes_of(const ir::Kernel& kernel) {
 
 struct TunedCore::Chosen {
   Picked picked;
-  Config launch; // what of its config the kernel takes
+  Config launch;         // what of its config the kernel takes
+  bool searched = false; // here, whatever came of it
 };
 
 struct TunedCore::State {
@@ -153,8 +163,8 @@ struct TunedCore::State {
   }
 
   // From now on this is used.
-  Chosen keep(const LaunchKey& key, const Picked& picked) {
-    Chosen chosen{picked, launch_config(picked.config)};
+  Chosen keep_searched(const LaunchKey& key, const Picked& picked) {
+    Chosen chosen{picked, launch_config(picked.config), true};
     const std::unique_lock lock(mutex);
     make_room();
     choices.insert_or_assign(key, chosen);
@@ -206,9 +216,10 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
   Chosen chosen = state.keep_first(key, picked);
   if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
-    search_in_background(
-        task, picked.config, state.options.search,
-        [state = state_, key](const Config& config) { state->keep(key, {config, "tuned", true, false}); });
+    search_in_background(task, picked.config, state.options.search,
+                         [state = state_, key](const Config& config) {
+                           state->keep_searched(key, {config, "tuned", true, false});
+                         });
   return chosen;
 }
 
@@ -217,18 +228,34 @@ Picked TunedCore::pick(std::uint64_t* words, Device device, const Grid* grid, So
   return choose(words, layouts, device, grid).picked;
 }
 
+// In mode tune, what a launch that found nothing trusted goes on with. Threads that need the same wait for
+// one search; where it fails, the choice stays as it is, so that launches do not try again and again.
+TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts,
+                                        const Grid* grid) const {
+  State& state = *state_;
+  const LaunchKey key = state.key_of(words, layouts, stream.device());
+  const Task task = state.task_of(words, layouts, stream.device(), grid);
+  const std::lock_guard lock(searching());
+  if (const auto chosen = state.find(key); chosen && chosen->searched) return *chosen;
+  Picked picked = tune::pick(task, Mode::cached); // another kernel or process may have searched meanwhile
+  if ((picked.known && !picked.stale) || is_empty(task.problem)) return state.keep_searched(key, picked);
+  stream.synchronize(); // what it still does would disturb the measurements
+  TuneOptions options = state.options.search;
+  if (picked.stale && options.trials == 0) options.trials = stale_trials;
+  try {
+    picked = {tune::tune(task, options).config(), "tuned", true, false};
+  } catch (const std::exception& e) {
+    log_warning_once(std::string("tuning at a launch: ") + e.what() + "; it goes on as in mode cached");
+  }
+  return state.keep_searched(key, picked);
+}
+
 void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* grid,
                        std::uint64_t* words) const {
-  const SourceLocation site(at);
-  const std::uint64_t layouts = kernel_->check_arguments(words, site);
+  const std::uint64_t layouts = kernel_->check_arguments(words, SourceLocation(at));
   Chosen chosen = choose(words, layouts, stream.device(), grid);
-  const bool wanted = state_->mode() == Mode::tune && (!chosen.picked.known || chosen.picked.stale);
-  if (wanted && !is_empty(state_->task_of(words, layouts, stream.device(), grid).problem)) {
-    stream.synchronize(); // what it still does would disturb the measurements
-    TuneOptions options = state_->options.search;
-    if (chosen.picked.stale && options.trials == 0) options.trials = stale_trials;
-    chosen.launch = state_->launch_config(tune(words, stream.device(), grid, options, site).config());
-  }
+  if (state_->mode() == Mode::tune && !chosen.searched && (!chosen.picked.known || chosen.picked.stale))
+    chosen = search_for(stream, words, layouts, grid);
   kiln::detail::launch(*kernel_, stream, at, chosen.launch, grid, words);
 }
 
@@ -236,9 +263,10 @@ Tuning TunedCore::tune(std::uint64_t* words, Device device, const Grid* grid, co
                        SourceLocation site) const {
   const std::uint64_t layouts = kernel_->check_arguments(words, site);
   const Task task = state_->task_of(words, layouts, device, grid);
+  const std::lock_guard lock(searching());
   Tuning tuning = tune::tune(task, options);
   if (tuning.found())
-    state_->keep(state_->key_of(words, layouts, device), {tuning.config(), "tuned", true, false});
+    state_->keep_searched(state_->key_of(words, layouts, device), {tuning.config(), "tuned", true, false});
   return tuning;
 }
 

@@ -68,6 +68,7 @@ private:
   struct State;
   struct Chosen;
   Chosen choose(std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const;
+  Chosen search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts, const Grid* grid) const;
   kiln::detail::KernelHandle kernel_;
   std::shared_ptr<State> state_; // which a search in the background keeps
 };

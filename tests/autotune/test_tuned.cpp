@@ -4,6 +4,7 @@
 #include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
+#include <kiln/jit/runtime/log.h>
 
 #include <atomic>
 #include <thread>
@@ -129,6 +130,56 @@ TEST_CASE("in mode tune a launch that finds nothing searches, and the next one d
   sums.launch(stream, rows.x, rows.out);
   stream.synchronize();
   CHECK(sums.pick(stream, rows.x, rows.out).config == picked.config);
+}
+
+TEST_CASE("threads that launch the same problem in mode tune wait for one search") {
+  const OwnCache cache;
+  tune::TunedOptions options = with_mode(tune::Mode::tune);
+  std::atomic<int> searches{0}, together{0};
+  options.search.trials = 1; // so that progress is told once
+  options.search.progress = [&](const tune::SearchResult&) {
+    ++searches;
+    return true;
+  };
+  const char* name = "row sums, for threads";
+  const auto sums = tuned(row_sums(name), row_space(), options);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      Stream stream;
+      Rows rows(77, 131);
+      // One of them is another handle, as another part of a program has it.
+      const auto own = t ? sums : tuned(row_sums(name), row_space(), options);
+      own.launch(stream, rows.x, rows.out);
+      stream.synchronize();
+      together += own.pick(stream, rows.x, rows.out).known;
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(searches == 1);
+  CHECK(together == 4);
+}
+
+TEST_CASE("a launch whose search fails says so once, and goes on with what it would use without") {
+  const OwnCache cache;
+  const ScopedVariable command("KILN_COMMAND", "/nowhere/kiln");
+  const auto sums = tuned(row_sums("row sums, unsearched"), row_space(), with_mode(tune::Mode::tune));
+  Rows rows(66, 130), others(66, 131);
+  Stream stream;
+  const LogCapture log;
+  for (Rows* r : {&rows, &rows, &others}) {
+    sums.launch(stream, r->x, r->out);
+    stream.synchronize();
+    r->check();
+  }
+  CHECK_FALSE(sums.pick(stream, rows.x, rows.out).known);
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines()[0],
+             Contains("KILN_COMMAND is /nowhere/kiln") && Contains("going on with the config of the "));
+  // Nor is there another attempt, which would now find the command.
+  unsetenv("KILN_COMMAND");
+  sums.launch(stream, rows.x, rows.out);
+  CHECK_FALSE(sums.pick(stream, rows.x, rows.out).known);
 }
 
 TEST_CASE("in mode online launches go on while a search runs, and then use what it found") {
