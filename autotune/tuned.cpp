@@ -33,7 +33,7 @@ struct LaunchKeyHash {
 // Choices that are kept; with more problems than these, the memory goes to those to come.
 constexpr std::size_t most_choices = 1 << 16;
 
-// To confirm what was found with other tools.
+// To confirm what was found with other tools, at most.
 constexpr int stale_trials = 8;
 
 // One search at a time, since two would disturb each other's measurements. Recursive, because the progress
@@ -151,6 +151,14 @@ struct TunedCore::State {
     return task;
   }
 
+  // Of the search that a launch starts which found this.
+  TuneOptions search_options(const Picked& picked) const {
+    TuneOptions search = options.search;
+    if (picked.stale)
+      search.trials = search.trials > 0 ? std::min(search.trials, stale_trials) : stale_trials;
+    return search;
+  }
+
   // What of a config is the kernel's: knobs may be the caller's own. A kernel that reads sizes while it is
   // recorded may read any of them.
   Config launch_config(const Config& config) const {
@@ -216,7 +224,7 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
   Chosen chosen = state.keep_first(key, picked);
   if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
-    search_in_background(task, picked.config, state.options.search,
+    search_in_background(task, picked.config, state.search_options(picked),
                          [state = state_, key](const Config& config) {
                            state->keep_searched(key, {config, "tuned", true, false});
                          });
@@ -240,10 +248,8 @@ TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, st
   Picked picked = tune::pick(task, Mode::cached); // another kernel or process may have searched meanwhile
   if ((picked.known && !picked.stale) || is_empty(task.problem)) return state.keep_searched(key, picked);
   stream.synchronize(); // what it still does would disturb the measurements
-  TuneOptions options = state.options.search;
-  if (picked.stale && options.trials == 0) options.trials = stale_trials;
   try {
-    picked = {tune::tune(task, options).config(), "tuned", true, false};
+    picked = {tune::tune(task, state.search_options(picked)).config(), "tuned", true, false};
   } catch (const std::exception& e) {
     log_warning_once(std::string("tuning at a launch: ") + e.what() + "; it goes on as in mode cached");
   }

@@ -4,6 +4,7 @@
 #include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
+#include <kiln/autotune/records/database.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <atomic>
@@ -197,6 +198,48 @@ TEST_CASE("in mode online launches go on while a search runs, and then use what 
   // The seed may have been the best; what counts is that the search was recorded.
   const auto again = tuned(row_sums("row sums, tuned online"), row_space(), with_mode(tune::Mode::cached));
   CHECK(again.pick(stream, rows.x, rows.out).known);
+}
+
+TEST_CASE("a config that was found with other tools is confirmed with at most eight trials") {
+  const OwnCache cache;
+  const tune::Mode mode = GENERATE(tune::Mode::online, tune::Mode::tune);
+  CAPTURE(tune::name(mode));
+  const std::string name = std::string("row sums, of other tools, ") + tune::name(mode);
+  Rows rows(1000, 2000);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::cached);
+  options.search.trials = 1;
+  tuned(row_sums(name.c_str()), row_space(), options).tune(stream, options.search, rows.x, rows.out);
+  const auto found = tune::RecordStore::standard().bests(name);
+  REQUIRE(found.size() == 1);
+  tune::Record other = *found[0];
+  auto key = std::make_shared<tune::RecordKey>(*other.key);
+  key->tools.llvm = "1.0";
+  other.key = key;
+  other.config = "BM=1,BN=16";
+  tune::Database::standard().publish(other);
+
+  options = with_mode(mode);
+  options.search.trials = 30;
+  std::size_t trials = 0;
+  options.search.progress = [&](const tune::SearchResult& so_far) {
+    trials = so_far.trials.size();
+    return true;
+  };
+  const auto sums = tuned(row_sums(name.c_str()), row_space(), options);
+  const tune::Picked before = sums.pick(stream, rows.x, rows.out);
+  CHECK(before.stale);
+  CHECK(before.config.to_string() == "BM=1,BN=16");
+  sums.launch(stream, rows.x, rows.out);
+  tune::finish_background();
+  CHECK(trials > 1);
+  CHECK(trials <= 8);
+  const tune::Picked picked = sums.pick(stream, rows.x, rows.out);
+  CHECK(picked.source == "tuned");
+  CHECK_FALSE(picked.config == before.config); // a row at a time, in parts of 16, is slow
+  sums.launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  rows.check();
 }
 
 TEST_CASE("a deterministic search stays with the seed's order of additions") {
