@@ -225,7 +225,9 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   Chosen chosen = state.keep_first(key, picked);
   if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
     search_in_background(task, picked.config, state.search_options(picked),
-                         [state = state_, key](const Config& config) {
+                         [state = state_, key, layouts, device](const Config& config) {
+                           // Compiled here, so that no launch has to, or may not.
+                           state->kernel->variant({state->launch_config(config), layouts, device});
                            state->keep_searched(key, {config, "tuned", true, false});
                          });
   return chosen;

@@ -237,9 +237,36 @@ TEST_CASE("a config that was found with other tools is confirmed with at most ei
   const tune::Picked picked = sums.pick(stream, rows.x, rows.out);
   CHECK(picked.source == "tuned");
   CHECK_FALSE(picked.config == before.config); // a row at a time, in parts of 16, is slow
+  // What came from the background is compiled already.
+  std::optional<ScopedCompilePolicy> policy;
+  if (mode == tune::Mode::online) policy.emplace(CompilePolicy::forbid);
+  const CompileStatistics before_launch = compile_statistics();
   sums.launch(stream, rows.x, rows.out);
   stream.synchronize();
   rows.check();
+  if (mode == tune::Mode::online) CHECK(compile_statistics().disk_hits == before_launch.disk_hits);
+}
+
+TEST_CASE("where nothing may be compiled, mode online stays with what is") {
+  const OwnCache cache;
+  const auto kernel = row_sums("row sums, of a service");
+  tune::Space space;
+  space.pow2(BM, 1, 32).pow2(BN, 16, 512).seed({{"BM", 1}, {"BN", 16}}); // slow
+  Rows rows(1000, 2000);
+  Stream stream;
+  const auto sums = tuned(kernel, space, with_mode(tune::Mode::online));
+  const tune::Picked before =
+      tuned(kernel, space, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out);
+  kernel.launch(stream, before.config, rows.x, rows.out);
+  const ScopedCompilePolicy policy(CompilePolicy::forbid);
+  const LogCapture log; // which is told, unless the search found nothing better
+  for (int i = 0; i < 2; ++i) {
+    sums.launch(stream, rows.x, rows.out);
+    stream.synchronize();
+    rows.check();
+    tune::finish_background();
+  }
+  CHECK(sums.pick(stream, rows.x, rows.out).config == before.config);
 }
 
 TEST_CASE("a deterministic search stays with the seed's order of additions") {
