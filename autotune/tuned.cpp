@@ -94,19 +94,12 @@ struct TunedCore::State {
     dtypes = dtypes_of(*recorded);
     dimensions = recorded->dimensions();
     reads_sizes = recorded->config_specific;
-    if (options.key.empty()) {
-      for (std::size_t p = 0; p < args.size(); ++p)
-        for (int axis = 0; args[p]->type.is_view() && axis < args[p]->type.view_rank; ++axis)
-          add_size("arg" + std::to_string(p) + "." + std::to_string(axis),
-                   layout.extent_word(static_cast<int>(p), axis));
-      return;
-    }
+    if (options.key.empty()) return describe_by_default(args, layout);
     for (const Size& size : options.key) {
       const auto p = static_cast<std::size_t>(size.parameter);
       const bool there = size.parameter >= 0 && p < args.size();
       const bool view = there && args[p]->type.is_view();
-      const bool scalar =
-          there && args[p]->type.is_scalar() && is_integer(args[p]->type.dtype) && !args[p]->type.pointer;
+      const bool scalar = there && is_integer_scalar(args[p]->type);
       if (view ? size.axis < 0 || size.axis >= args[p]->type.view_rank : !scalar)
         throw UserError(
             where,
@@ -115,6 +108,20 @@ struct TunedCore::State {
                 ", which is neither an axis of a view nor an integer; parameters and axes count from 0");
       add_size(size.name, view ? layout.extent_word(size.parameter, size.axis) : layout.first_word[p]);
     }
+  }
+  // The extents of all views; of a kernel without any, its integers.
+  void describe_by_default(const std::vector<std::unique_ptr<ir::Value>>& args,
+                           const ir::ArgumentLayout& layout) {
+    for (std::size_t p = 0; p < args.size(); ++p)
+      for (int axis = 0; args[p]->type.is_view() && axis < args[p]->type.view_rank; ++axis)
+        add_size("arg" + std::to_string(p) + "." + std::to_string(axis),
+                 layout.extent_word(static_cast<int>(p), axis));
+    if (!names.empty()) return;
+    for (std::size_t p = 0; p < args.size(); ++p)
+      if (is_integer_scalar(args[p]->type)) add_size("arg" + std::to_string(p), layout.first_word[p]);
+  }
+  static bool is_integer_scalar(const ir::Type& type) {
+    return type.is_scalar() && is_integer(type.dtype) && !type.pointer;
   }
   void add_size(std::string name, int word) {
     names.push_back(std::move(name));

@@ -6,7 +6,8 @@
 //
 // What is known comes from wisdom files that ship with the application, then from the database in the cache
 // folder, then from the analytic model, which measures nothing. A problem is what its sizes are, by default
-// the extents of all views; name them to give rules and reports better words and to bucket them:
+// the extents of all views, or of a kernel without views its integers; name them to give rules and reports
+// better words and to bucket them:
 //
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
@@ -37,7 +38,7 @@ struct Size {
 };
 
 struct TunedOptions {
-  std::vector<Size> key = {};             // empty: the extents of all views
+  std::vector<Size> key = {};             // empty: the extents of all views, else all integers
   Bucketing buckets = Bucketing::exact(); // which sizes share a config; default: none do
   std::optional<Mode> mode = {};          // default: default_mode() at the first use
   TuneOptions search = {};                // of the modes that search

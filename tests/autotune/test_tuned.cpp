@@ -5,6 +5,7 @@
 
 #include <kiln/autotune/background.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/dsl/raw.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <atomic>
@@ -51,6 +52,20 @@ TEST_CASE("KILN_TUNE is read when a tuned kernel is first used, and a mistake in
   CHECK_THROWS_WITH(sums.pick(stream, rows.x, rows.out), Contains("the tuner's mode is pinned"));
   const ScopedVariable late("KILN_TUNE", "off");
   CHECK_THROWS_WITH(sums.pick(stream, rows.x, rows.out), Contains("the tuner's mode is pinned"));
+}
+
+TEST_CASE("the problem of a kernel without views is what its integers are") {
+  const OwnCache cache;
+  const auto twice = kernel("twice, by pointers", [](raw::Ptr<float> p, Scalar<float> by, Scalar<int> n) {
+    const auto i = program_id(0) * BN + arange(BN);
+    raw::store(p + i, raw::load(p + i, i < n, 0.0f) * by, i < n);
+  });
+  tune::TunedOptions options;
+  options.mode = tune::Mode::pinned; // names the problem
+  const auto tuned_twice = tuned(twice, tune::Space().pow2(BN, 16, 64).seed({{"BN", 16}}), options);
+  Stream stream;
+  float x[48] = {};
+  CHECK_THROWS_WITH(tuned_twice.pick(stream, x, 2.0f, 48), Contains("no config for arg2=48 f32.f32.i32 on"));
 }
 
 TEST_CASE("what a search finds is used by later processes, other buckets' sizes and wisdom files") {
