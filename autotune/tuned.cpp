@@ -3,6 +3,7 @@
 
 #include <kiln/autotune/background.h>
 #include <kiln/autotune/of_process.h>
+#include <kiln/autotune/resize.h>
 #include <kiln/autotune/task.h>
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/cli/example.h>
@@ -154,7 +155,16 @@ struct TunedCore::State {
     for (LayoutClass layout : task.layouts)
       task.problem.kind += std::string(".") + cli::layout_text(layout);
     task.bucketed = options.buckets.apply(task.problem);
+    task.bucketing = options.buckets.text();
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
+    task.for_problem = [task, at = size_words](const Problem& other) {
+      Task resized = task;
+      resized.words = resized_words(*task.canonical(), task.words, at, task.problem, other);
+      resized.problem = other;
+      resized.bucketed = {};
+      resized.live = false;
+      return resized;
+    };
     return task;
   }
 

@@ -1,6 +1,7 @@
 // Asks the tuner's database once for each problem.
 #include <kiln/ops/detail/known_config.h>
 
+#include <kiln/autotune/background.h>
 #include <kiln/autotune/mode.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/registry.h>
@@ -75,9 +76,14 @@ std::optional<Config> ask(const char* kernel, DType dtype, Device device,
     task.problem.kind += std::string(".") + cli::layout_text(layout);
   task.deterministic = mode == Mode::deterministic;
   const auto known = tune::pick_known(task, mode);
-  if (known) return known->config;
-  if (mode == Mode::tune && as_measured) return tune::tune(task, {}).config();
-  return std::nullopt;
+  if (as_measured && (!known || !known->known || known->stale)) {
+    if (mode == Mode::tune) return tune::tune(task, {}).config();
+    // What it finds changes the database, which is then asked again.
+    const tune::BoundSpace space = task.bound_space();
+    const Config present = known ? known->config : space.config(space.seeds().front());
+    if (mode == Mode::online) tune::search_in_background(task, present, {}, [](const Config&) {});
+  }
+  return known ? std::optional(known->config) : std::nullopt;
 }
 
 } // namespace
@@ -106,7 +112,12 @@ std::optional<Config> known_config(const char* kernel, DType dtype, const Stream
   std::vector<LayoutClass> layouts;
   for (const StridedArray& view : views)
     layouts.push_back(layout_of(view));
-  const auto config = ask(kernel, dtype, device, sizes, layouts, mode);
+  std::optional<Config> config;
+  try {
+    config = ask(kernel, dtype, device, sizes, layouts, mode);
+  } catch (const UserError& e) {
+    throw UserError(SourceLocation(at.site), e.what());
+  }
   const std::unique_lock lock(known.mutex);
   if (known.answers.size() >= most_answers) known.answers.clear();
   known.answers.insert_or_assign(key, Answers::Answer{config, tune::Database::standard().changes()});

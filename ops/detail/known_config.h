@@ -12,9 +12,9 @@ namespace kiln::ops::detail {
 
 // The config of a tunable kernel (`kiln tune --list`) for these sizes, in its order, and these views; nothing
 // where none is known. Asks what the mode (autotune/mode.h, KILN_TUNE) lets it ask: `off` and `analytic`
-// nothing, `pinned` wisdom files alone, where a miss is a UserError at the caller's line, and `tune` searches
-// what is not known, which takes as long as `kiln tune` does. Thread-safe; what was asked before takes well
-// under a microsecond.
+// nothing, `pinned` wisdom files alone, where a miss is a UserError at the caller's line, and `tune` and
+// `online` search what is not known, at once, which takes as long as `kiln tune` does, or in the background.
+// Thread-safe; what was asked before takes well under a microsecond.
 std::optional<Config> known_config(const char* kernel, DType dtype, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes,
                                    std::initializer_list<kiln::detail::StridedArray> views);

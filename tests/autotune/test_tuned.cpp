@@ -295,6 +295,43 @@ TEST_CASE("a deterministic search stays with the seed's order of additions") {
     CHECK(tuning.space->config(trial.point).get("BN") == 64);
 }
 
+TEST_CASE("records of one problem teach the search of another") {
+  const OwnCache cache;
+  Rows first(40, 200), second(64, 300);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::cached);
+  const auto sums = tuned(row_sums("row sums, taught"), row_space(), options);
+  const auto teacher = sums.tune(stream, options.search, first.x, first.out);
+  CHECK(teacher.sibling_records == 0);
+  const auto pupil = sums.tune(stream, options.search, second.x, second.out);
+  // Trials, and the confirmed ones once more.
+  CHECK(pupil.sibling_records >= teacher.search.trials.size());
+}
+
+TEST_CASE("a search of few trials leaves a better known config in use, and one that measured it decides") {
+  const OwnCache cache;
+  Rows rows(50, 240);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::cached);
+  const auto sums = tuned(row_sums("row sums, known"), row_space(), options);
+  options.search.trials = 1; // the seed's
+  const auto seed_alone = sums.tune(stream, options.search, rows.x, rows.out);
+  tune::Database& known = tune::Database::standard();
+  const auto bests = known.store().bests("row sums, known");
+  REQUIRE(bests.size() == 1);
+  CHECK(bests[0]->config == "BM=4,BN=64");
+  tune::Record faster = *bests[0];
+  faster.config = "BM=1,BN=512";
+  faster.result.seconds = 1e-12;
+  REQUIRE(known.publish(faster));
+  sums.tune(stream, options.search, rows.x, rows.out);
+  CHECK(known.store().best(*faster.key)->config == "BM=1,BN=512");
+  options.search.trials = 64; // more than there are
+  const auto all = sums.tune(stream, options.search, rows.x, rows.out);
+  REQUIRE(all.search.trials.size() == 36);
+  CHECK(known.store().best(*faster.key)->result.seconds > 1e-12);
+}
+
 TEST_CASE("a tuned kernel is refused at its place for a space or a key that cannot be") {
   const auto sums = row_sums("row sums, refused");
   tune::Space seedless;
