@@ -28,7 +28,7 @@ struct Measurement {
   Status status = Status::ok;
   std::string error; // one line, of what is not ok
 
-  double seconds = 0;       // median of one launch
+  double seconds = 0;       // median of one launch; of a live run: see measure/drift.h
   double low = 0, high = 0; // 95 % confidence interval of that median
   int launches = 0;         // that were timed
   double relative = 0;      // to the drift anchor beside it; 0: there was none

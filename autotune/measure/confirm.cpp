@@ -1,6 +1,7 @@
 // Times finalists by turns, and looks at the fastest once more.
 #include <kiln/autotune/measure/measuring.h>
 
+#include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 #include <kiln/autotune/measure/verify.h>
 
@@ -94,6 +95,7 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
   for (std::size_t i = 0; i < which.size(); ++i) {
     Measurement m = measurement_from(results.at(i));
     crew_.totals.run_seconds += m.run_seconds;
+    remove_drift(m, reference_.seconds);
     note(m);
     f.end(which[i], std::move(m));
   }

@@ -1,6 +1,7 @@
 // Sets up the processes that compile and run candidates, and takes each through them.
 #include <kiln/autotune/measure/measuring.h>
 
+#include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 #include <kiln/autotune/random.h>
 
@@ -207,6 +208,7 @@ void LiveMeasurer::Impl::run(PendingCandidate& c) {
   for (const auto& [name, value] : compiled.facts)
     c.result.facts.emplace(name, value);
   crew_.totals.run_seconds += c.result.run_seconds;
+  remove_drift(c.result, reference_.seconds);
   note(c.result);
   // What failed may have spoilt memory, or the device for this process.
   const Status s = c.result.status;

@@ -58,7 +58,7 @@ void TrialRunner::run_reference() {
   checker_->run_reference();
   Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
   fill_in(reference_result_, timer.time(reference_.ready(), 0));
-  anchor_seconds_ = reference_result_.seconds;
+  anchor_.add(reference_result_.seconds);
   reference_result_.relative = 1;
   reference_result_.run_seconds = seconds_since(begin) - reference_result_.compile_seconds;
 }
@@ -73,7 +73,7 @@ void TrialRunner::time_anchor() {
   do
     samples.push_back(timer.sample(reference_.ready(), launches).seconds);
   while (samples.size() < most && seconds_since(begin) < most_seconds);
-  anchor_seconds_ = median_of(samples);
+  anchor_.add(median_of(samples));
   since_anchor_ = 0;
 }
 
@@ -82,7 +82,7 @@ void TrialRunner::fill_in(Measurement& m, const Timing& timing) const {
   m.low = timing.interval.low;
   m.high = timing.interval.high;
   m.launches = timing.launches;
-  if (anchor_seconds_ > 0) m.relative = timing.seconds / anchor_seconds_;
+  if (anchor_.lately() > 0) m.relative = timing.seconds / anchor_.lately();
   if (timing.disturbed) m.facts["disturbed"] = timing.disturbed;
   if (timing.dropped) m.facts["dropped"] = 1;
 }
@@ -123,12 +123,12 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
       TimingPlan plan = situation_.timing;
       if (c.fault == "noise") plan.noise = 0.25;
       Timer timer(stream_, timed_, inputs_.contents, plan);
-      Timing timing = timer.time(c.ready(), best * anchor_seconds_);
+      Timing timing = timer.time(c.ready(), best * anchor_.lately());
       // Others may use the machine since the anchor was timed: what looks hopeless is compared with it anew.
       constexpr double beyond_drift = 4;
-      if (timing.dropped && timing.seconds < beyond_drift * plan.drop * best * anchor_seconds_) {
+      if (timing.dropped && timing.seconds < beyond_drift * plan.drop * best * anchor_.lately()) {
         time_anchor();
-        timing = timer.time(c.ready(), best * anchor_seconds_);
+        timing = timer.time(c.ready(), best * anchor_.last());
       }
       fill_in(m, timing);
       // One set stands for all: they are equal.

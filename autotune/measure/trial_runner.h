@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/measure/checker.h>
+#include <kiln/autotune/measure/drift.h>
 
 #include <functional>
 #include <memory>
@@ -44,8 +45,8 @@ private:
   Stream stream_;
   std::vector<ArraySet> timed_; // whose launches are timed
   std::unique_ptr<Checker> checker_;
-  double anchor_seconds_ = 0; // of the reference, lately
-  int since_anchor_ = 0;      // trials
+  DriftAnchor anchor_;
+  int since_anchor_ = 0; // trials
   Measurement reference_result_;
 };
 
