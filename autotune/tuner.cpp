@@ -182,7 +182,7 @@ Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& m
   found.bad_records = static_cast<int>(loaded.counts.bad + loaded.counts.torn + loaded.counts.future);
   std::map<std::string, std::vector<Record>> problems;
   for (Record& record : loaded.records)
-    if (!(record.measured_problem() == task.problem))
+    if (!(record.measured_problem() == task.problem) && !is_empty(record.measured_problem()))
       problems[record.measured_problem().to_string() + record.key->silicon].push_back(std::move(record));
   int group = 0;
   for (auto& [text, records] : problems) {
@@ -194,7 +194,7 @@ Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& m
     try {
       add_siblings(records, group, task, space, machine, found.siblings);
       ++group;
-    } catch (const UserError&) { // its sizes do not tell all of its arguments
+    } catch (const Error&) { // its sizes do not tell all of its arguments, or are of another version
     }
   }
   return found;
