@@ -85,6 +85,27 @@ DType choose_dtype(const TunableKernel& kernel, const std::string& text) {
   throw UserError("--dtype " + text + ": " + kernel.name + " has " + known);
 }
 
+std::vector<std::int64_t> pointer_bytes_of(const TunableKernel& kernel, const ir::Kernel& recorded,
+                                           const cli::Example& example) {
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; i < example.parameters.size(); ++i) {
+    const ir::Type& type = recorded.body.args[i]->type;
+    const cli::ExampleParameter& parameter = example.parameters[i];
+    if (!type.pointer) continue;
+    if (parameter.extents.empty())
+      throw UserError(std::string(kernel.name) +
+                      ": its registration does not tell how much is behind the pointer " + parameter.name +
+                      "; write " + parameter.name + "=M,N with the extents of that memory");
+    std::int64_t bytes = size_of(type.dtype);
+    for (const std::int64_t extent : parameter.extents)
+      if (__builtin_mul_overflow(bytes, extent, &bytes))
+        throw UserError("--shape: " + parameter.name + " of " + kernel.name +
+                        " has more than 2^63 bytes; choose a smaller one");
+    all.push_back(bytes);
+  }
+  return all;
+}
+
 } // namespace
 
 TunableRegistration::TunableRegistration(TunableKernel kernel) { registered().push_back(std::move(kernel)); }
@@ -136,6 +157,11 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
   task.layouts = example.layouts;
   for (const auto& word : example.arguments.words)
     task.words.push_back(*word);
+  task.pointer_bytes = pointer_bytes_of(kernel, *recorded, example);
+  if (kernel.grid)
+    task.grid = [grid = kernel.grid, problem = task.problem](const Config& config) {
+      return grid(config, problem);
+    };
   task.problem.kind = std::string(kiln::name(type));
   for (LayoutClass layout : task.layouts)
     task.problem.kind += std::string(".") + cli::layout_text(layout);

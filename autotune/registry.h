@@ -27,7 +27,8 @@ struct TunableKernel {
   std::shared_ptr<ir::Kernel> (*record)(DType dtype, const Problem& problem, const Config& config);
   Space (*space)(DType dtype, const Problem& problem, Device device);
   const char* sizes;      // the problem's sizes in order, with their defaults
-  const char* parameters; // as those of cli::RegisteredKernel
+  const char* parameters; // as those of cli::RegisteredKernel, with the extents behind pointers
+  Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // if it has no program_tile
 };
 
 class TunableRegistration {

@@ -51,7 +51,6 @@ Prior::Prior(const Task& task, const BoundSpace& space, const Machine& machine)
     : task_(task), space_(space), machine_(machine), reads_sizes_(reads_sizes(task)) {
   case_.layouts = task.layouts;
   case_.words.assign(task.words.begin(), task.words.end());
-  if (task.grid) case_.grid = {task.grid->x, task.grid->y, task.grid->z};
   if (!reads_sizes_) case_.recorded = task.record({});
 }
 
@@ -61,6 +60,7 @@ const Prior::Known& Prior::look_at(const Point& point) {
   const Config config = space_.config(point);
   try {
     if (reads_sizes_) case_.recorded = task_.record(config);
+    if (const auto grid = task_.grid_for(config)) case_.grid = {grid->x, grid->y, grid->z};
     at->second.terms = count_terms(case_, config, task_.device);
   } catch (const UserError& e) {
     at->second.refusal = e.what();

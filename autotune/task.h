@@ -24,13 +24,17 @@ struct Task {
   std::vector<LayoutClass> layouts; // of each view
   std::vector<std::uint64_t> words; // of the arguments (dsl/ir/arguments.h)
   bool live = false;                // their addresses are real, so that integers may be copied from there
-  std::optional<Grid> grid;         // where the kernel defines none
+  std::function<Grid(const Config&)> grid; // where the kernel defines none
+  std::vector<std::int64_t> pointer_bytes; // behind each raw pointer, in order
   // The same for another problem, if that can be made: what was measured there teaches.
   std::function<Task(const Problem&)> for_problem;
   bool deterministic = false; // only configs that add up in the seed's order
 
   // As records are kept: what was found among fewer configs is kept apart.
   Problem recorded_problem() const;
+  std::optional<Grid> grid_for(const Config& config) const {
+    return grid ? std::optional(grid(config)) : std::nullopt;
+  }
   BoundSpace bound_space() const;
   std::shared_ptr<const ir::Kernel> canonical() const; // recorded without a config, or with the first seed
 };

@@ -17,6 +17,18 @@ kiln::detail::ParameterInfo parameter_of(const ir::Type& type) {
   return {type.pointer ? Info::Kind::Pointer : Info::Kind::Scalar, type.dtype, type.readonly, 0, 0};
 }
 
+void check_pointers(const Task& task, const std::vector<kiln::detail::ParameterInfo>& parameters) {
+  std::size_t known = task.pointer_bytes.size();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].kind != kiln::detail::ParameterInfo::Kind::Pointer) continue;
+    if (known == 0)
+      throw UserError("tuning " + task.kernel + ": parameter " + std::to_string(i) +
+                      " is a raw pointer, and nothing tells how many bytes are behind it; give "
+                      "TunedOptions::pointer_bytes");
+    --known;
+  }
+}
+
 } // namespace
 
 Workload workload_of(const Task& task) {
@@ -26,12 +38,13 @@ Workload workload_of(const Task& task) {
   const auto recorded = task.canonical();
   for (const auto& arg : recorded->body.args)
     parameters.push_back(parameter_of(arg->type));
-  w.arguments = arguments_of(parameters, task.words.data(), {},
+  check_pointers(task, parameters);
+  w.arguments = arguments_of(parameters, task.words.data(), task.pointer_bytes,
                              task.device.is_cpu() && task.live ? Integers::copied : Integers::random);
   if (!task.live)
     for (Argument& argument : w.arguments)
       argument.address = 0;
-  if (task.grid) w.grid = [grid = *task.grid](const Config&) { return grid; };
+  w.grid = task.grid;
   w.device = task.device;
   return w;
 }

@@ -7,7 +7,7 @@
 namespace kiln::tune {
 
 // Its words give extents, strides, numbers, and where it is live what integers hold and which arguments share
-// memory. Raw pointers are UserErrors, since nothing tells what is behind them.
+// memory. UserError for a raw pointer if nothing tells how much is behind it.
 Workload workload_of(const Task& task);
 
 } // namespace kiln::tune

@@ -55,8 +55,9 @@ std::string dtypes_of(const ir::Kernel& kernel) {
 
 struct TunedCore::Chosen {
   Picked picked;
-  Config launch;         // what of its config the kernel takes
-  bool searched = false; // here, whatever came of it
+  Config launch;            // what of its config the kernel takes
+  std::optional<Grid> grid; // where neither the kernel nor the launch has one
+  bool searched = false;    // here, whatever came of it
 };
 
 struct TunedCore::State {
@@ -148,12 +149,16 @@ struct TunedCore::State {
     task.layouts = kernel->layouts_of(layouts);
     task.words.assign(words, words + kernel->words);
     task.live = true;
-    if (grid) task.grid = *grid;
     for (std::size_t i = 0; i < names.size(); ++i)
       task.problem.sizes.emplace_back(names[i], static_cast<std::int64_t>(words[size_words[i]]));
     task.problem.kind = dtypes;
     for (LayoutClass layout : task.layouts)
       task.problem.kind += std::string(".") + cli::layout_text(layout);
+    if (grid)
+      task.grid = [grid = *grid](const Config&) { return grid; };
+    else if (options.grid)
+      task.grid = [of = options.grid, problem = task.problem](const Config& c) { return of(c, problem); };
+    if (options.pointer_bytes) task.pointer_bytes = options.pointer_bytes(task.problem);
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
@@ -187,17 +192,22 @@ struct TunedCore::State {
     return own;
   }
 
+  Chosen chosen_of(const Task& task, const Picked& picked) const {
+    return {picked, launch_config(picked.config), options.grid ? task.grid_for(picked.config) : std::nullopt};
+  }
+
   // From now on this is used.
-  Chosen keep_searched(const LaunchKey& key, const Picked& picked) {
-    Chosen chosen{picked, launch_config(picked.config), true};
+  Chosen keep_searched(const LaunchKey& key, const Task& task, const Picked& picked) {
+    Chosen chosen = chosen_of(task, picked);
+    chosen.searched = true;
     const std::unique_lock lock(mutex);
     make_room();
     choices.insert_or_assign(key, chosen);
     return chosen;
   }
   // Unless another thread was faster, or a search found something meanwhile.
-  Chosen keep_first(const LaunchKey& key, const Picked& picked) {
-    Chosen chosen{picked, launch_config(picked.config)};
+  Chosen keep_first(const LaunchKey& key, const Task& task, const Picked& picked) {
+    Chosen chosen = chosen_of(task, picked);
     const std::unique_lock lock(mutex);
     make_room();
     return choices.try_emplace(key, std::move(chosen)).first->second;
@@ -239,13 +249,13 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   const Task task = state.task_of(words, layouts, device, grid);
   const bool searches = state.mode() == Mode::tune || state.mode() == Mode::online;
   const Picked picked = tune::pick(task, searches ? Mode::cached : state.mode());
-  Chosen chosen = state.keep_first(key, picked);
+  Chosen chosen = state.keep_first(key, task, picked);
   if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
     search_in_background(task, picked.config, state.search_options(picked),
-                         [state = state_, key, layouts, device](const Config& config) {
+                         [state = state_, key, task, layouts, device](const Config& config) {
                            // Compiled here, so that no launch has to, or may not.
                            state->kernel->variant({state->launch_config(config), layouts, device});
-                           state->keep_searched(key, {config, "tuned", true, false});
+                           state->keep_searched(key, task, {config, "tuned", true, false});
                          });
   return chosen;
 }
@@ -265,14 +275,15 @@ TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, st
   const std::lock_guard lock(searching());
   if (const auto chosen = state.find(key); chosen && chosen->searched) return *chosen;
   Picked picked = tune::pick(task, Mode::cached); // another kernel or process may have searched meanwhile
-  if ((picked.known && !picked.stale) || is_empty(task.problem)) return state.keep_searched(key, picked);
+  if ((picked.known && !picked.stale) || is_empty(task.problem))
+    return state.keep_searched(key, task, picked);
   stream.synchronize(); // what it still does would disturb the measurements
   try {
     picked = {tune::tune(task, state.search_options(picked)).config(), "tuned", true, false};
   } catch (const std::exception& e) {
     log_warning_once(std::string("tuning at a launch: ") + e.what() + "; it goes on as in mode cached");
   }
-  return state.keep_searched(key, picked);
+  return state.keep_searched(key, task, picked);
 }
 
 void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* grid,
@@ -281,6 +292,7 @@ void TunedCore::launch(Stream& stream, kiln::detail::Location at, const Grid* gr
   Chosen chosen = choose(words, layouts, stream.device(), grid);
   if (state_->mode() == Mode::tune && !chosen.searched && (!chosen.picked.known || chosen.picked.stale))
     chosen = search_for(stream, words, layouts, grid);
+  if (!grid && chosen.grid) grid = &*chosen.grid;
   kiln::detail::launch(*kernel_, stream, at, chosen.launch, grid, words);
 }
 
@@ -291,7 +303,8 @@ Tuning TunedCore::tune(std::uint64_t* words, Device device, const Grid* grid, co
   const std::lock_guard lock(searching());
   Tuning tuning = tune::tune(task, options);
   if (tuning.found())
-    state_->keep_searched(state_->key_of(words, layouts, device), {tuning.config(), "tuned", true, false});
+    state_->keep_searched(state_->key_of(words, layouts, device), task,
+                          {tuning.config(), "tuned", true, false});
   return tuning;
 }
 

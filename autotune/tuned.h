@@ -12,6 +12,16 @@
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
 //
+// A kernel of raw pointers that computes its own offsets is told about the same way:
+//
+//   tuned(copy, space, {.key = {{"n", 2}},
+//                       .grid = [](const Config& c, const tune::Problem& p) -> Grid {
+//                         return {p["n"] / *c.get("BN") + 1};
+//                       },
+//                       .pointer_bytes = [](const tune::Problem& p) -> std::vector<std::int64_t> {
+//                         return {4 * p["n"], 4 * p["n"]};
+//                       }});
+//
 // The mode (mode.h) is KILN_TUNE's, as it is at the first use, unless the options give one. The choice for a
 // problem is made once and then found in a table, in well under a microsecond. All functions are thread-safe
 // and const.
@@ -23,6 +33,7 @@
 #include <kiln/autotune/tuner.h>
 #include <kiln/jit/runtime/kernel.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +53,11 @@ struct TunedOptions {
   Bucketing buckets = Bucketing::exact(); // which sizes share a config; default: none do
   std::optional<Mode> mode = {};          // default: default_mode() at the first use
   TuneOptions search = {};                // of the modes that search
+  // Of a kernel without program_tile, so that each config is launched with its own; else the launch's is used
+  // for all of them.
+  std::function<Grid(const Config&, const Problem&)> grid = {};
+  // Of a kernel with raw pointers, to be searched: how many bytes are behind each, in their order.
+  std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
 };
 
 // Configs that ship with an application: the best ones of this machine's database, of one kernel or of all,

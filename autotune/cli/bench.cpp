@@ -20,7 +20,7 @@ Terms terms_of(const Task& task, const Config& config, const Config& own) {
   kernel.recorded = task.record(config);
   kernel.layouts = task.layouts;
   kernel.words.assign(task.words.begin(), task.words.end());
-  if (task.grid) kernel.grid = {task.grid->x, task.grid->y, task.grid->z};
+  if (const auto grid = task.grid_for(config)) kernel.grid = {grid->x, grid->y, grid->z};
   return count_terms(kernel, own, task.device);
 }
 
@@ -95,7 +95,7 @@ Bench bench(const Task& task, const Config& config, const Machine& machine, cons
     sets.back().restore(stream, contents);
   }
   Timer timer(stream, sets, contents, timing);
-  result.timing = timer.time({&kernel, config, task.grid}, 0);
+  result.timing = timer.time({&kernel, config, task.grid_for(config)}, 0);
 
   const double seconds = result.timing.seconds;
   if (seconds <= 0) return result;

@@ -183,12 +183,12 @@ Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registere
     const Value& arg = *kernel.body.args[i];
     ExampleParameter& parameter = example.parameters[i];
     auto first = static_cast<std::size_t>(layout.first_word[i]);
-    if (arg.type.is_view()) {
+    if (arg.type.is_view() || arg.type.pointer) {
       for (const std::string& part : split_extents(values[i]))
         if (!values[i].empty())
           parameter.extents.push_back(extent_of("size of " + parameter.name, part, names));
-      fill_view(example, arg, first);
-    } else if (!arg.type.pointer && !values[i].empty()) {
+      if (arg.type.is_view()) fill_view(example, arg, first);
+    } else if (!values[i].empty()) {
       auto named = names.find(values[i]);
       parameter.value = named == names.end() ? values[i] : std::to_string(named->second);
       words[first] = scalar_cell(parameter, arg.type.dtype);

@@ -14,8 +14,9 @@ struct RegisteredKernel;
 
 struct ExampleParameter {
   std::string name;
-  std::vector<std::int64_t> extents; // of a view, row-major and contiguous; empty: unknown
-  std::string value;                 // of a scalar; empty: unknown
+  std::vector<std::int64_t>
+      extents;       // of a view, or of what is behind a pointer, row-major and contiguous; empty: unknown
+  std::string value; // of a scalar; empty: unknown
 };
 
 struct Example {

@@ -50,7 +50,8 @@ struct RegisteredKernel {
   const char* config = ""; // default sizes and options, as Config::parse reads them
   const char* sizes = "";  // what the names in `parameters` stand for by default: "M=2048,N=2048"
   // Names for all parameters in order. For a view its extents, for a scalar its value, each a number or a
-  // name from `sizes`: "x=M,N scale=2 out=M,N"; a pointer is a name alone.
+  // name from `sizes`: "x=M,N scale=2 out=M,N"; for a pointer the extents of what is behind it, or its name
+  // alone.
   const char* parameters = "";
 };
 

@@ -148,6 +148,46 @@ TEST_CASE("in mode tune a launch that finds nothing searches, and the next one d
   CHECK(sums.pick(stream, rows.x, rows.out).config == picked.config);
 }
 
+TEST_CASE(
+    "a kernel of raw pointers is tuned, with a grid for each config, once it is told what is behind them") {
+  const OwnCache cache;
+  const auto copy =
+      kernel("copy, by pointers", [](raw::Ptr<const float> from, raw::Ptr<float> to, Scalar<int> n) {
+        const auto i = program_id(0) * BN + arange(BN);
+        raw::store(to + i, raw::load(from + i, i < n, 0.0f), i < n);
+      });
+  tune::TunedOptions options;
+  options.mode = tune::Mode::cached;
+  options.key = {{"n", 2}};
+  options.grid = [](const Config& config, const tune::Problem& problem) -> Grid {
+    const std::int64_t block = *config.get("BN");
+    return {(problem["n"] + block - 1) / block};
+  };
+  const tune::Space space = tune::Space().pow2(BN, 16, 1024).seed({{"BN", 64}});
+  const tune::TuneOptions few{.trials = 4, .seconds = 60, .strategy = "random"};
+  Stream stream;
+  constexpr int count = 1000;
+  auto from = Tensor<float, 1>::empty({count}), to = Tensor<float, 1>::empty({count});
+  for (int i = 0; i < count; ++i)
+    from.data()[i] = static_cast<float>(i);
+  const auto untold = tuned(copy, space, options);
+  CHECK_THROWS_WITH(untold.tune(stream, few, from.data(), to.data(), count),
+                    Contains("parameter 0 is a raw pointer") && Contains("TunedOptions::pointer_bytes"));
+  options.pointer_bytes = [](const tune::Problem& problem) -> std::vector<std::int64_t> {
+    return {4 * problem["n"], 4 * problem["n"]};
+  };
+  const auto told = tuned(copy, space, options);
+  const tune::Tuning tuning = told.tune(stream, few, from.data(), to.data(), count);
+  REQUIRE(tuning.found());
+  CHECK(tuning.search.trials.size() == 4);
+  for (const tune::Trial& trial : tuning.search.trials)
+    CHECK(trial.result.ok());
+  to.fill(NAN);
+  told.launch(stream, from.data(), to.data(), count);
+  stream.synchronize();
+  CHECK(std::equal(from.begin(), from.end(), to.begin()));
+}
+
 TEST_CASE("threads that launch the same problem in mode tune wait for one search") {
   const OwnCache cache;
   tune::TunedOptions options = with_mode(tune::Mode::tune);
