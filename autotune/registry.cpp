@@ -6,14 +6,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
 
 namespace kiln::tune {
 
 namespace {
 
-// Made when the first kernel registers, which may be before this file's own static objects.
-std::vector<TunableKernel>& registered() {
-  static std::vector<TunableKernel> kernels;
+// Made when the first kernel registers, which may be before this file's own static objects. A plug-in's
+// kernels move none of those before.
+std::deque<TunableKernel>& registered() {
+  static std::deque<TunableKernel> kernels;
   return kernels;
 }
 
@@ -113,16 +115,17 @@ TunableRegistration::TunableRegistration(TunableKernel kernel) { registered().pu
 std::vector<const TunableKernel*> tunable_kernels() {
   std::vector<const TunableKernel*> kernels;
   for (const TunableKernel& kernel : registered())
-    kernels.push_back(&kernel);
+    if (&kernel == find_tunable(kernel.name)) kernels.push_back(&kernel);
   std::sort(kernels.begin(), kernels.end(),
             [](const auto* a, const auto* b) { return std::string_view(a->name) < b->name; });
   return kernels;
 }
 
 const TunableKernel* find_tunable(std::string_view name) {
-  for (const TunableKernel& kernel : registered())
-    if (name == kernel.name) return &kernel;
-  return nullptr;
+  const auto& all = registered();
+  const auto last =
+      std::find_if(all.rbegin(), all.rend(), [&](const auto& kernel) { return name == kernel.name; });
+  return last == all.rend() ? nullptr : &*last;
 }
 
 Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,

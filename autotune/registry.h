@@ -31,12 +31,13 @@ struct TunableKernel {
   Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // if it has no program_tile
 };
 
+// Of two with one name the later is used: a plug-in's, which is opened last, instead of Kiln's.
 class TunableRegistration {
 public:
   explicit TunableRegistration(TunableKernel kernel);
 };
 
-// Sorted by name.
+// Sorted by name. What they and find_tunable point to stays for the life of the process.
 std::vector<const TunableKernel*> tunable_kernels();
 const TunableKernel* find_tunable(std::string_view name); // null if there is none
 

@@ -34,6 +34,29 @@ tune::TunableKernel copying() {
 
 } // namespace
 
+TEST_CASE(
+    "of kernels with one name the last that registered is found, and those before stay where they are") {
+  tune::TunableKernel kernel = copying();
+  kernel.name = "registered twice";
+  const tune::TunableRegistration first(kernel);
+  const tune::TunableKernel* before = tune::find_tunable("registered twice");
+  REQUIRE(before);
+  const tune::Task task = tune::make_task(*before, "", "100", Device::cpu());
+  kernel.summary = "another";
+  const tune::TunableRegistration second(kernel);
+  const tune::TunableKernel* found = tune::find_tunable("registered twice");
+  CHECK(found->summary == std::string("another"));
+  std::vector<const tune::TunableKernel*> listed = tune::tunable_kernels();
+  std::erase_if(listed, [](const auto* each) { return each->name != std::string("registered twice"); });
+  CHECK(listed == std::vector{found});
+  kernel.name = "registered often";
+  for (int i = 0; i < 100; ++i)
+    const tune::TunableRegistration another(kernel);
+  CHECK(tune::find_tunable("registered twice") == found);
+  CHECK(before->summary == std::string("to = from"));
+  CHECK(task.for_problem(task.problem).pointer_bytes == task.pointer_bytes);
+}
+
 TEST_CASE("a registration tells how much is behind pointers, and a config's grid") {
   const tune::TunableKernel kernel = copying();
   const tune::Task task = tune::make_task(kernel, "", "100", Device::cpu());
