@@ -4,9 +4,12 @@
 //       .name = "matmul",
 //       .summary = "c = a b",
 //       .dtypes = {DType::F32, DType::BF16},
-//       .record = [](DType dtype, const tune::Problem&, const Config& config) { ... }, // a kiln::Kernel's
-//       record .space = [](DType dtype, const tune::Problem& problem, Device device) { ... }, .sizes =
-//       "M=1024,N=1024,K=1024", .parameters = "a=M,K b=K,N c=M,N",
+//       .record = [](DType dtype, const tune::Problem&, const Config& config) {
+//         return matmul_of(dtype).record(config); // kiln::Kernel::record
+//       },
+//       .space = [](DType dtype, const tune::Problem& problem, Device device) { return ...; },
+//       .sizes = "M=1024,N=1024,K=1024",
+//       .parameters = "a=M,K b=K,N c=M,N",
 //   });
 //
 // A shared library with such an object is a plug-in: `kiln tune --plugin ./libmine.so mine`.

@@ -1,14 +1,17 @@
 // What a tuner may choose: knobs, the rules between them, and a config that is known to work.
 //
+//   using Choice = tune::Choice;
 //   tune::Space space;
-//   space.pow2("BM", 16, 256).pow2("BN", 16, 256).pow2("BK", 16, 128)
-//       .oneof("num_warps", {1, 2, 4, 8})
-//       .require("a warp has work", [](const tune::Choice& c) { return c["BM"] * c["BN"] >= 1024 *
-//       c["num_warps"]; }) .require("fits", [](const tune::Choice& c, const tune::Problem& p) { return
-//       c["BM"] <= 2 * p["M"]; }) .implies("splits need atomics", [](const tune::Choice& c) { return
-//       c["splits"] > 1; },
-//                [](const tune::Choice& c) { return c["atomic"] == 1; })
-//       .seed({{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
+//   space.pow2("BM", 16, 256).pow2("BN", 16, 256).pow2("BK", 16, 128);
+//   space.oneof("num_warps", {1, 2, 4, 8}).range("splits", 1, 8).oneof("atomic", {0, 1});
+//   space.require("a warp has work",
+//                 [](const Choice& c) { return c["BM"] * c["BN"] >= 1024 * c["num_warps"]; });
+//   space.require("tiles fit",
+//                 [](const Choice& c, const tune::Problem& p) { return c["BM"] <= 2 * p["M"]; });
+//   space.implies("splits need atomics",
+//                 [](const Choice& c) { return c["splits"] > 1; },
+//                 [](const Choice& c) { return c["atomic"] == 1; });
+//   space.seed({{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
 //
 // Knobs named like dimensions (KILN_DIM) and options (num_warps) become the kernel's config; others are the
 // caller's. A space is a value; it is bound to a problem and a device before it is searched.
