@@ -12,10 +12,14 @@
 #include <kiln/jit/passes/cost.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace kiln::tune {
 
@@ -114,6 +118,41 @@ void print_summary(const Tuning& t, const Task& task) {
              t.checked);
 }
 
+// A search must not be lost to a file that could never be written.
+void check_writable(const char* option, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  const bool replaced = !fs::exists(status) || fs::is_regular_file(status);
+  const fs::path folder = fs::path(path).parent_path();
+  int error = 0;
+  if (fs::is_directory(status))
+    error = EISDIR;
+  else if ((fs::exists(status) && access(path.c_str(), W_OK) != 0) ||
+           (replaced && access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0))
+    error = errno;
+  if (error)
+    throw UserError(std::string(option) + " " + path + " cannot be written: " + std::strerror(error) +
+                    "; nothing was searched, name another file");
+}
+
+// All that were asked for, whatever happens to one of them.
+bool write_files(const Tuning& tuning, const Arguments& a) {
+  bool written = true;
+  const auto attempt = [&](auto write) {
+    try {
+      write();
+    } catch (const UserError& error) {
+      fmt::print(stderr, "kiln: {}\n", error.what());
+      written = false;
+    }
+  };
+  if (!a.table.empty()) attempt([&] { write_table(table_of(tuning), a.table); });
+  for (const std::string& file : a.reports)
+    attempt([&] { write_report(report_data(tuning), file); });
+  return written;
+}
+
 extern "C" void on_interrupt(int) { interrupt_tuning(); }
 
 // Ctrl-C ends the search, not the process, while this lives.
@@ -180,6 +219,9 @@ int run_tune(int argc, char** argv) {
   if (!kernel)
     throw UserError("there is no tunable kernel \"" + a.kernel +
                     "\"; `kiln tune --list` has those that there are");
+  if (!a.table.empty()) check_writable("--table", a.table);
+  for (const std::string& file : a.reports)
+    check_writable("--report", file);
   Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));
   task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);
@@ -206,14 +248,13 @@ int run_tune(int argc, char** argv) {
     tuning = tune(task, a.options);
   }
   if (line) line->finish();
-  if (!a.table.empty()) write_table(table_of(tuning), a.table);
-  for (const std::string& file : a.reports)
-    write_report(report_data(tuning), file);
   if (a.json)
     fmt::print("{}\n", json_of(tuning, task).dump(2));
   else
     print_summary(tuning, task);
-  return tuning.found() ? 0 : 1;
+  std::fflush(stdout);
+  const bool written = write_files(tuning, a);
+  return tuning.found() && written ? 0 : 1;
 }
 
 const cli::CommandRegistration registration({"tune", "searches configs", run_tune});

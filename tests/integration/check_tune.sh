@@ -36,6 +36,14 @@ expect 0 '^  best +[0-9.]+ (ns|us|ms)  \[.*\{BM=[0-9]+,BN=[0-9]+,whole=[01]\}' t
 expect 0 'softmax' records list
 grep -q '^<!doctype html>' run.html || { echo "check_tune: run.html is no page"; failures=$((failures + 1)); }
 [ "$(wc -l <run.csv)" -ge 9 ] || { echo "check_tune: run.csv lacks trials"; failures=$((failures + 1)); }
+# A file that cannot be written is refused before the search, and one that fails later costs no summary.
+expect 1 '^kiln: --report nowhere/run.html cannot be written: No such file' tune softmax --shape 101x303 --trials 2 --report nowhere/run.html
+expect 1 '^kiln: --table . cannot be written: Is a directory' tune softmax --shape 101x303 --trials 2 --table .
+"$kiln" records list | grep -q 303 && { echo "check_tune: it searched before it refused a file"; failures=$((failures + 1)); }
+expect 1 '^  best +' tune softmax --shape 101x303 --trials 2 --report /dev/full --report late.csv
+grep -q BM late.csv || { echo "check_tune: a report that failed cost the next one"; failures=$((failures + 1)); }
+expect 1 '^kiln: the report /dev/full cannot be written: No space' tune softmax --shape 101x303 --trials 2 --report /dev/full
+
 expect 0 '"stopped_by": ' tune softmax --shape M=100,N=300 --trials 4 --json --quiet
 expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
