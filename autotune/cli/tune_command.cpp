@@ -118,6 +118,21 @@ void print_summary(const Tuning& t, const Task& task) {
              t.checked);
 }
 
+// Options that a replay would not look at are mistakes, and so is --seeds without one.
+void check_replay_options(const CLI::App& app, bool replays) {
+  const std::vector<std::string> replay_options = {"--replay", "--seeds", "--strategy",
+                                                   "--trials", "--json",  "--quiet"};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    const std::string name = option->get_name();
+    const bool known = std::find(replay_options.begin(), replay_options.end(), name) != replay_options.end();
+    if (replays && !known)
+      throw UserError("--replay searches recorded tables, and has no use for " + name + "; leave it out");
+    if (!replays && name == "--seeds")
+      throw UserError("--seeds is of --replay; a search of a device has one seed, --seed");
+  }
+}
+
 // A search must not be lost to a file that could never be written.
 void check_writable(const char* option, const std::string& path) {
   namespace fs = std::filesystem;
@@ -201,6 +216,7 @@ int run_tune(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--list", a.list, "the kernels that can be tuned");
   if (auto code = cli::parse(app, argc, argv)) return *code;
+  check_replay_options(app, !a.replayed.empty());
   if (!a.plugin.empty()) open_plugin(a.plugin);
   if (a.list) {
     for (const TunableKernel* kernel : tunable_kernels())

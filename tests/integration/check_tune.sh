@@ -53,6 +53,11 @@ expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_8
 expect 0 '^  best +' tune softmax --shape 16x64 --table table.json.gz --warm
 expect 0 'learned' tune --replay table.json.gz --strategy learned --seeds 3
 expect 1 'nowhere' tune --replay nowhere.json
+expect 1 '\-\-replay searches recorded tables, and has no use for KERNEL; leave it out' tune matmul --replay table.json.gz
+for option in '--report r.html' '--table t.json' '--seed 3' '--effort quick' '--budget 5' --warm; do
+  expect 1 "has no use for ${option%% *};" tune --replay table.json.gz $option
+done
+expect 1 '\-\-seeds is of --replay' tune softmax --seeds 3
 # Those that were recorded once.
 expect 0 '^matmul M=512,N=512,K=512 ' tune --replay "$tables" --strategy learned --seeds 3
 
