@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace kiln::tune {
@@ -11,6 +12,15 @@ namespace kiln::tune {
 namespace {
 
 constexpr double seconds_a_line = 2; // where there is no terminal
+
+constexpr std::size_t least_config = 12; // characters of a config that say something
+
+// A line that fills them all would wrap, and could not be rewritten.
+std::size_t columns_of(std::FILE* terminal) {
+  winsize size{};
+  const bool known = ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return (known ? size.ws_col : 80) - 1u;
+}
 
 const Trial* best_of(const SearchResult& result) {
   const Trial* best = nullptr;
@@ -57,27 +67,32 @@ std::string failures_text(const SearchResult& result) {
 ProgressLine::ProgressLine(std::string title, const Budget& budget, double flops, std::FILE* out)
     : title_(std::move(title)), budget_(budget), flops_(flops), out_(out), terminal_(isatty(fileno(out))) {}
 
-std::string ProgressLine::text(const SearchResult& r, const BoundSpace& space, const Budget& budget,
-                               double bound, double flops) {
-  std::string text = fmt::format("[{:>3}/{}]", r.trials.size(), budget.trials);
+std::string ProgressLine::text(const std::string& title, const SearchResult& r, const BoundSpace& space,
+                               const Budget& budget, double bound, double flops, std::size_t columns) {
+  std::string text = fmt::format("{}  [{:>3}/{}]", title, r.trials.size(), budget.trials), config, end;
   if (const Trial* best = best_of(r)) {
     text += fmt::format("  best {}", duration_text(best->result.seconds));
     if (flops > 0) text += ", " + rate_text(flops / best->result.seconds);
     if (bound > 0) text += fmt::format(", {:.0f} % of the bound", 100 * bound / best->result.seconds);
-    text += "  {" + space.text(best->point) + "}";
+    config = "  {" + space.text(best->point) + "}";
   } else {
     text += "  nothing worked yet";
   }
-  if (const std::string failures = failures_text(r); !failures.empty()) text += "  failed: " + failures;
-  return text + fmt::format("  {:.0f} s, at most {:.0f} s left", r.seconds, seconds_left(r, budget));
+  if (const std::string failures = failures_text(r); !failures.empty()) end += "  failed: " + failures;
+  end += fmt::format("  {:.0f} s, at most {:.0f} s left", r.seconds, seconds_left(r, budget));
+  const std::size_t others = text.size() + end.size();
+  if (others + config.size() > columns)
+    config = others + least_config < columns ? config.substr(0, columns - others - 4) + "...}" : "";
+  return (text + config + end).substr(0, columns);
 }
 
 void ProgressLine::show(const SearchResult& r, const BoundSpace& space, double bound) {
   if (!terminal_ && r.seconds < shown_at_ + seconds_a_line) return;
   shown_at_ = r.seconds;
-  const std::string line = title_ + "  " + text(r, space, budget_, bound, flops_);
+  const std::size_t columns = terminal_ ? columns_of(out_) : std::string::npos;
+  const std::string line = text(title_, r, space, budget_, bound, flops_, columns);
   if (terminal_) {
-    fmt::print(out_, "\r{:<{}}", line, width_);
+    fmt::print(out_, "\r{:<{}}", line, std::min(width_, columns));
     width_ = line.size();
   } else {
     fmt::print(out_, "{}\n", line);

@@ -15,8 +15,9 @@ public:
   ProgressLine(std::string title, const Budget& budget, double flops, std::FILE* out);
   void show(const SearchResult& so_far, const BoundSpace& space, double bound);
   void finish();
-  static std::string text(const SearchResult& so_far, const BoundSpace& space, const Budget& budget,
-                          double bound, double flops);
+  // At most `columns` wide: what does not fit is left out, of the config first.
+  static std::string text(const std::string& title, const SearchResult& so_far, const BoundSpace& space,
+                          const Budget& budget, double bound, double flops, std::size_t columns);
 
 private:
   std::string title_;

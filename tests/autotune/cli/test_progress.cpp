@@ -1,0 +1,72 @@
+// The line that a search rewrites while it runs.
+#include <kiln/autotune/cli/progress.h>
+
+#include <catch2/catch.hpp>
+
+#include <pty.h>
+#include <unistd.h>
+
+using namespace kiln::tune;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+struct Run {
+  BoundSpace space = [] {
+    Space space;
+    for (const char* name : {"BM", "BN", "BK", "num_warps", "unroll", "stages"})
+      space.range(name, 1, 128);
+    return BoundSpace(space, {}, {});
+  }();
+  SearchResult result = [] {
+    SearchResult result;
+    Trial trial;
+    trial.point = {127, 127, 127, 127, 127, 127};
+    trial.result.status = Status::ok;
+    trial.result.seconds = 42.2e-6;
+    result.trials.assign(8, trial);
+    result.seconds = 3;
+    return result;
+  }();
+
+  std::string text(std::size_t columns) const {
+    return ProgressLine::text("matmul", result, space, {.trials = 32}, 35.4e-6, 33e6, columns);
+  }
+};
+
+} // namespace
+
+TEST_CASE("a progress line that is too long for the terminal loses of its config first") {
+  const Run run;
+  const std::string whole = run.text(std::string::npos);
+  CHECK_THAT(whole, Contains("{BM=128,BN=128,BK=128,num_warps=128,unroll=128,stages=128}"));
+  CHECK(run.text(whole.size()) == whole);
+  for (std::size_t columns = 1; columns < whole.size(); ++columns) {
+    const std::string cut = run.text(columns);
+    CAPTURE(columns, cut);
+    CHECK(cut.size() <= columns);
+    CHECK_THAT(cut, StartsWith(whole.substr(0, std::min<std::size_t>(columns, 40))));
+    if (columns > 100) CHECK_THAT(cut, EndsWith("s left") && Contains("{BM=") && Contains("...}"));
+  }
+}
+
+TEST_CASE("a progress line never fills a terminal's line") {
+  int terminal = -1, program = -1;
+  winsize size{.ws_row = 10, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
+  REQUIRE(openpty(&terminal, &program, nullptr, nullptr, &size) == 0);
+  std::FILE* out = fdopen(program, "w");
+  Run run;
+  ProgressLine line("matmul", {.trials = 32}, 33e6, out);
+  line.show(run.result, run.space, 35.4e-6);
+  line.show(run.result, run.space, 35.4e-6);
+  char shown[1024];
+  const ssize_t count = read(terminal, shown, sizeof shown);
+  std::fclose(out);
+  close(terminal);
+  REQUIRE(count > 0);
+  const std::string text(shown, static_cast<std::size_t>(count));
+  CHECK(text.size() == 2 * 60); // a carriage return and 59 characters each
+  CHECK(text.substr(0, 60) == text.substr(60));
+}
