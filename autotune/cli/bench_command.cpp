@@ -1,12 +1,12 @@
 // kiln bench: how long a tunable kernel takes, and how far that is from what the device can do.
 #include <kiln/autotune/cli/bench.h>
+#include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/store.h>
 #include <kiln/autotune/registry.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cli/text.h>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -147,10 +147,7 @@ int run_bench(int argc, char** argv) {
   request.add_to(app);
   if (auto code = cli::parse(app, argc, argv)) return *code;
   request.options.cold = !request.warm;
-  if (!request.plugin.empty() && !dlopen(request.plugin.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    const char* why = dlerror();
-    throw UserError("--plugin " + request.plugin + ": " + (why ? why : "it cannot be opened"));
-  }
+  if (!request.plugin.empty()) open_plugin(request.plugin);
   if (request.kernel.empty()) return list_kernels(request.json), 0;
   const Device device = Device::parse(request.device);
   const Task task = make_task(kernel_named(request.kernel), request.dtype, request.shape, device);

@@ -1,4 +1,5 @@
 // kiln tune: searches the configs of a kernel on a device.
+#include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/progress.h>
 #include <kiln/autotune/records/store.h>
 #include <kiln/autotune/registry.h>
@@ -15,7 +16,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <dlfcn.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -44,14 +44,6 @@ struct Arguments {
   ReplayOptions replay;
   TuneOptions options;
 };
-
-void open_plugin(const std::string& path) {
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return;
-  const char* why = dlerror();
-  throw UserError(
-      "--plugin " + path + ": " + (why ? why : "it cannot be opened") +
-      (path.find('/') == std::string::npos ? "; write ./" + path + " for a file of this folder" : ""));
-}
 
 Effort effort_of(const std::string& text) {
   return text == "quick" ? Effort::quick : text == "full" ? Effort::full : Effort::most;
