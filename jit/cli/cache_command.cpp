@@ -1,9 +1,10 @@
-// kiln cache ls | clear | verify: the compiled kernels on disk.
+// kiln cache ls | clear | verify, and what other folders add: the compiled kernels on disk.
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cache/commands.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 
+#include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +41,14 @@ int finish(const cache::CommandResult& result) {
   return result.exit_code;
 }
 
+int run_subcommand(const Command& command, int argc, char** argv) {
+  std::vector<char*> words(argv, argv + argc);
+  std::string name = command.name;
+  words[0] = name.data();
+  words.push_back(nullptr);
+  return command.run(argc, words.data());
+}
+
 int run_cache(int argc, char** argv) {
   CLI::App app("Looks after the compiled kernels on disk (KILN_CACHE_DIR, by default $XDG_CACHE_HOME/kiln "
                "or ~/.cache/kiln).",
@@ -51,9 +60,17 @@ int run_cache(int argc, char** argv) {
   CLI::App* clear = app.add_subcommand("clear", "remove every entry");
   CLI::App* verify = app.add_subcommand("verify", "read every entry and remove those that are damaged");
   verify->add_flag("--keep", keep, "leave damaged entries where they are");
+  for (const Command* command : subcommands("cache")) {
+    const char* name = std::strchr(command->name, ' ') + 1;
+    if (argc > 1 && argv[1] == std::string_view(name)) return run_subcommand(*command, argc - 1, argv + 1);
+    app.add_subcommand(name, command->summary);
+  }
   if (argc > 1 && *argv[1] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->get_name() == argv[1]; }).empty()) {
-    fmt::print(stderr, "kiln cache: there is no subcommand \"{}\"; choose ls, clear or verify\n", argv[1]);
+    std::string names;
+    for (const CLI::App* subcommand : app.get_subcommands([](CLI::App*) { return true; }))
+      names += (names.empty() ? "" : ", ") + subcommand->get_name();
+    fmt::print(stderr, "kiln cache: there is no subcommand \"{}\"; choose among {}\n", argv[1], names);
     return wrong_usage;
   }
   if (auto code = parse(app, argc, argv)) return *code;
@@ -69,7 +86,7 @@ int run_cache(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"cache", "lists, clears or verifies compiled kernels on disk",
+const CommandRegistration registration({"cache", "lists, clears, verifies or warms compiled kernels on disk",
                                         run_cache});
 
 } // namespace

@@ -2,6 +2,7 @@
 #include <kiln/jit/cli/registry.h>
 
 #include <algorithm>
+#include <string>
 
 namespace kiln::cli {
 
@@ -29,7 +30,18 @@ template <class T> const T* find(const detail::Registered<T>* first, std::string
 
 } // namespace
 
-std::vector<const Command*> commands() { return sorted(detail::first_command); }
+std::vector<const Command*> commands() {
+  auto all = sorted(detail::first_command);
+  std::erase_if(
+      all, [](const Command* c) { return std::string_view(c->name).find(' ') != std::string_view::npos; });
+  return all;
+}
+std::vector<const Command*> subcommands(std::string_view command) {
+  auto all = sorted(detail::first_command);
+  const std::string prefix = std::string(command) + ' ';
+  std::erase_if(all, [&](const Command* c) { return !std::string_view(c->name).starts_with(prefix); });
+  return all;
+}
 std::vector<const RegisteredKernel*> kernels() { return sorted(detail::first_kernel); }
 const Command* find_command(std::string_view name) { return find(detail::first_command, name); }
 const RegisteredKernel* find_kernel(std::string_view name) { return find(detail::first_kernel, name); }

@@ -35,9 +35,9 @@ struct Kernel;
 namespace cli {
 
 struct Command {
-  const char* name;    // as typed: "tune"
+  const char* name;    // as typed: "tune"; "cache warm" is a subcommand of `kiln cache`, which lists it
   const char* summary; // one line, for `kiln --help`; empty: for Kiln itself to call, and not shown
-  // argv[0] is the command's name. Returns the exit code: 0, 1 for a failure, 2 for wrong usage. A
+  // argv[0] is the command's name as above. Returns the exit code: 0, 1 for a failure, 2 for wrong usage. A
   // kiln::Error that it throws is printed and gives 1.
   int (*run)(int argc, char** argv);
 };
@@ -87,8 +87,9 @@ private:
   detail::Registered<RegisteredKernel> link_;
 };
 
-// All that are shown, sorted by name.
+// All that are shown, sorted by name; of subcommands, those that registered on their own.
 std::vector<const Command*> commands();
+std::vector<const Command*> subcommands(std::string_view command);
 std::vector<const RegisteredKernel*> kernels();
 const Command* find_command(std::string_view name);         // null if there is none
 const RegisteredKernel* find_kernel(std::string_view name); // null if there is none

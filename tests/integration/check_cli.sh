@@ -75,7 +75,7 @@ expect 0 '"entries": \[\]' cache ls --json
 expect 0 'removed 0 entries' cache clear
 expect 0 '0 entries, 0 bad' cache verify
 expect 2 'kiln cache: A subcommand is required' cache
-expect 2 'kiln cache: there is no subcommand "burn"; choose ls, clear or verify' cache burn
+expect 2 'kiln cache: there is no subcommand "burn"; choose among ls, clear, verify, warm' cache burn
 
 cat >axpy.kir <<'KIR'
 kernel @axpy(%a: f32, %x: view<const f32, 1>, %y: view<f32, 1>) {

@@ -49,6 +49,27 @@ expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
 
+# What was tuned is compiled ahead, where launches find it that may not compile.
+expect 0 '^ +warm +compile what tuning found best' cache --help
+expect 0 'kiln cache warm --wisdom app.json' cache warm --help
+expect 0 '^  best +' tune matmul --shape 48x64x32 --trials 3
+config=$("$kiln" records list --json --kernel matmul | grep -o 'BM=[0-9]*,BN=[0-9]*,BK=[0-9]*' | head -1)
+launch() { KILN_COMPILE_POLICY=forbid "$kiln" bench matmul --shape 48x64x32 --config "$config" --seconds 0.01 2>&1; }
+launch | grep -q 'compile policy forbids' || { echo "check_tune: a launch finds code before the cache is warm"; failures=$((failures + 1)); }
+expect 0 '^[1-9][0-9]* compiled, 0 already there' cache warm matmul
+launch | grep -q '^  time' || { echo "check_tune: a launch lacks code that is in the warm cache: $(launch)"; failures=$((failures + 1)); }
+expect 0 '^0 compiled, [1-9][0-9]* already there' cache warm matmul
+expect 0 '^matmul M=48,N=64,K=32 .* on cpu: \{BM=.*\} was there' cache warm matmul
+"$kiln" cache clear >cleared
+expect 0 'not compiled because the kernel.s code is not registered \(attention\): --plugin its library' cache warm
+expect 0 '^attention .*: \{' cache warm --plugin "$plugin" attention
+expect 1 'no config is known of a kernel "nothing"' cache warm nothing
+"$kiln" records export --wisdom --kernel matmul matmul.json >exported 2>&1 || { echo "check_tune: no wisdom: $(cat exported)"; failures=$((failures + 1)); }
+"$kiln" cache clear >cleared
+KILN_CACHE_DIR=$work/shipped expect 0 '^matmul M=48,N=64,K=32 .*\}$' cache warm --wisdom matmul.json
+KILN_CACHE_DIR=$work/shipped expect 0 '^0 compiled, 0 already there' cache warm
+expect 1 '\-\-wisdom nowhere.json: ' cache warm --wisdom nowhere.json
+
 # Every config of a small problem as a table, and searches on that.
 expect 0 '^  best +' tune softmax --shape 16x64 --table table.json.gz --warm
 expect 0 'learned' tune --replay table.json.gz --strategy learned --seeds 3

@@ -1,0 +1,230 @@
+// kiln cache warm: compiles ahead what tuning found, so that no launch has to.
+#include <kiln/autotune/cli/plugin.h>
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/registry.h>
+#include <kiln/jit/cache/disk_cache.h>
+#include <kiln/jit/cli/example.h>
+#include <kiln/jit/cli/parse.h>
+#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/runtime/compile.h>
+#include <kiln/jit/runtime/compile_policy.h>
+#include <kiln/jit/runtime/ir_kernel.h>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace kiln::tune {
+
+namespace {
+
+constexpr const char* description =
+    "Compiles the configs that tuning found best into the cache, where launches of any process find the "
+    "code. "
+    "They are\n"
+    "those of this machine's database and of the wisdom files of KILN_WISDOM, or of other wisdom files "
+    "alone; "
+    "only\n"
+    "kernels whose code is registered can be compiled: Kiln's own, and those of plug-ins.\n\n"
+    "  kiln cache warm\n"
+    "  kiln cache warm --wisdom app.json --plugin ./libmine.so mine matmul";
+
+using Records = std::vector<std::shared_ptr<const Record>>;
+
+// What a record asks for, if its kernel is registered with the same code and space.
+struct Match {
+  Task task;
+  RecordKey key; // with the tools of now
+};
+
+std::vector<LayoutClass> layouts_of(const Problem& problem, std::size_t views) {
+  std::string text; // "f32.unit.any" ends with one for each view
+  std::size_t end = problem.kind.size();
+  for (std::size_t i = 0; i < views; ++i) {
+    const std::size_t dot = problem.kind.rfind('.', end - 1);
+    if (dot == std::string::npos) return {};
+    text = problem.kind.substr(dot + 1, end - dot - 1) + (text.empty() ? "" : ",") + text;
+    end = dot;
+  }
+  return cli::parse_layouts(text);
+}
+
+std::string shape_of(const Problem& problem) {
+  std::string text;
+  for (const auto& [name, size] : problem.sizes)
+    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(size);
+  return text;
+}
+
+std::optional<Match> match(const TunableKernel& kernel, const RecordKey& wanted, Device device) {
+  for (DType dtype : kernel.dtypes) {
+    try {
+      Match m;
+      m.task = make_task(kernel, std::string(kiln::name(dtype)), shape_of(wanted.problem), device);
+      m.key = make_key(*m.task.canonical(), m.task.space, wanted.problem, device);
+      if (m.key.id() != wanted.id()) continue;
+      m.task.problem.kind = wanted.problem.kind;
+      m.task.layouts = layouts_of(wanted.problem, m.task.layouts.size());
+      return m;
+    } catch (const UserError&) { // it has other sizes, or other layouts
+    }
+  }
+  return std::nullopt;
+}
+
+class Warming {
+public:
+  Warming(std::vector<Device> devices, bool asks_database)
+      : devices_(std::move(devices)), asks_database_(asks_database) {}
+
+  void add(const Record& record) {
+    const RecordKey& key = *record.key;
+    if (!seen_.insert(key.id()).second) return;
+    const auto device = std::find_if(devices_.begin(), devices_.end(), [&](Device d) {
+      return backend_of(d) == key.backend && silicon_of(d.properties()) == key.silicon;
+    });
+    const TunableKernel* kernel = find_tunable(key.kernel);
+    if (device == devices_.end()) {
+      ++elsewhere_;
+    } else if (!kernel) {
+      ++unregistered_;
+      unregistered_names_.insert(key.kernel);
+    } else if (const auto found = match(*kernel, key, *device)) {
+      compile(*found, record);
+    } else {
+      ++changed_;
+    }
+  }
+
+  // The exit code.
+  int report() const {
+    fmt::print("{} compiled, {} already there\n", compiled_, there_);
+    if (unregistered_) {
+      std::string names;
+      for (const std::string& name : unregistered_names_)
+        names += (names.empty() ? "" : ", ") + name;
+      fmt::print("{} not compiled because the kernel's code is not registered ({}): --plugin its library\n",
+                 unregistered_, names);
+    }
+    if (changed_) fmt::print("{} not compiled because the kernel or its space has changed since\n", changed_);
+    if (elsewhere_) fmt::print("{} not compiled because they are of other devices\n", elsewhere_);
+    if (failed_) fmt::print("{} failed\n", failed_);
+    return failed_ ? 1 : 0;
+  }
+
+private:
+  void compile(const Match& m, const Record& record) {
+    const std::string what =
+        fmt::format("{} {} on {}", m.task.kernel, text_of(m.key.problem), to_string(m.task.device));
+    try {
+      // Another source may know better: what a launch would find counts.
+      const Lookup best = asks_database_ ? Database::standard().find_best(m.key) : Lookup();
+      const BoundSpace space = m.task.bound_space();
+      const auto point = point_of(space.knobs(), best ? best.record->config : record.config);
+      if (!point || !space.contains(*point)) {
+        ++changed_;
+        return;
+      }
+      const std::int64_t before = compile_statistics().compiled;
+      compile(m.task, space.config(*point));
+      const bool compiled = compile_statistics().compiled != before;
+      ++(compiled ? compiled_ : there_);
+      fmt::print("{}: {{{}}}{}\n", what, space.text(*point), compiled ? "" : " was there");
+    } catch (const Error& error) {
+      ++failed_;
+      fmt::print(stderr, "kiln: {}: {}\n", what, error.what());
+    }
+  }
+
+  // As launches will ask for it: with what is the kernel's of the config, and, of a kernel that may read any
+  // knob while it is recorded, with all of it too.
+  static void compile(const Task& task, const Config& config) {
+    const std::shared_ptr<const ir::Kernel> recorded = task.record(config);
+    const std::vector<const char*> dimensions = recorded->dimensions();
+    Config own;
+    for (const Binding& b : config)
+      if (is_option(b.name) || std::find(dimensions.begin(), dimensions.end(), b.name) != dimensions.end())
+        own.set(b.name, b.value);
+    compile_kernel({*recorded, config_for(task.device, own), task.layouts, task.device, {}});
+    if (recorded->config_specific)
+      compile_kernel({*recorded, config_for(task.device, config), task.layouts, task.device, {}});
+  }
+
+  std::vector<Device> devices_;
+  bool asks_database_;
+  std::set<cache::Key> seen_;
+  std::set<std::string> unregistered_names_;
+  int compiled_ = 0, there_ = 0, failed_ = 0, elsewhere_ = 0, unregistered_ = 0, changed_ = 0;
+};
+
+Records records_of(const std::vector<std::string>& files) {
+  Records records;
+  for (const std::string& file : files) {
+    const Wisdom wisdom = read_wisdom_file(file);
+    if (!wisdom.problem.empty()) throw UserError("--wisdom " + file + ": " + wisdom.problem);
+    records.insert(records.end(), wisdom.records.begin(), wisdom.records.end());
+  }
+  if (!files.empty()) return records;
+  records = Database::standard().wisdom();
+  const Records stored = RecordStore::standard().bests();
+  records.insert(records.end(), stored.begin(), stored.end());
+  return records;
+}
+
+// Only those of these kernels, each of which must be named by one.
+void keep_named(Records& records, const std::vector<std::string>& kernels) {
+  if (kernels.empty()) return;
+  for (const std::string& name : kernels)
+    if (std::none_of(records.begin(), records.end(), [&](const auto& r) { return r->key->kernel == name; }))
+      throw UserError("no config is known of a kernel \"" + name +
+                      "\"; `kiln records list` shows what was tuned, `kiln tune` tunes it");
+  std::erase_if(records, [&](const auto& r) {
+    return std::find(kernels.begin(), kernels.end(), r->key->kernel) == kernels.end();
+  });
+}
+
+std::vector<Device> devices_named(const std::vector<std::string>& names) {
+  std::vector<Device> devices;
+  for (const std::string& name : names)
+    devices.push_back(Device::parse(name));
+  if (!names.empty()) return devices;
+  devices.push_back(Device::cpu());
+  for (int i = 0; i < Device::cuda_count(); ++i)
+    devices.push_back(Device::cuda(i));
+  return devices;
+}
+
+int run_warm(int argc, char** argv) {
+  CLI::App app(description, "kiln cache warm");
+  std::vector<std::string> kernels, files, plugins, devices;
+  app.add_option("KERNEL", kernels, "only these (default: all)");
+  app.add_option("--wisdom", files, "the configs of this wisdom file alone")->allow_extra_args(false);
+  app.add_option("--plugin", plugins, "a shared library that registers kernels")->allow_extra_args(false);
+  app.add_option("--device", devices,
+                 "only for these: cpu, cuda:0, emulated:sm_80 (default: all but emulated ones)")
+      ->allow_extra_args(false);
+  if (auto code = cli::parse(app, argc, argv)) return *code;
+  cache::DiskCache& disk = cache::DiskCache::standard();
+  if (disk.folder().empty())
+    throw UserError(
+        "the cache is off: there is no folder for it; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME");
+  for (const std::string& plugin : plugins)
+    open_plugin(plugin);
+  Records records = records_of(files);
+  keep_named(records, kernels);
+  const ScopedCompilePolicy policy(CompilePolicy::allow);
+  Warming warming(devices_named(devices), files.empty());
+  for (const auto& record : records)
+    warming.add(*record);
+  const int code = warming.report();
+  if (disk.stats().failed_stores > 0)
+    throw UserError("the code could not be kept in " + disk.folder().string() +
+                    "; mend what the warning says, or set KILN_CACHE_DIR to another folder");
+  return code;
+}
+
+const cli::CommandRegistration registration({"cache warm", "compile what tuning found best into the cache",
+                                             run_warm});
+
+} // namespace
+} // namespace kiln::tune
