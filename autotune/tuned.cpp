@@ -162,8 +162,11 @@ struct TunedCore::State {
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
-    task.for_problem = [task, at = size_words](const Problem& other) {
+    task.for_problem = [task, at = size_words, grid_of = options.grid,
+                        bytes_of = options.pointer_bytes](const Problem& other) {
       Task resized = task;
+      if (grid_of) resized.grid = [grid_of, other](const Config& c) { return grid_of(c, other); };
+      if (bytes_of) resized.pointer_bytes = bytes_of(other);
       resized.words = resized_words(*task.canonical(), task.words, at, task.problem, other);
       resized.problem = other;
       resized.bucketed = {};
