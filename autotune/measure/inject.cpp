@@ -1,6 +1,7 @@
 // Injected faults.
 #include <kiln/autotune/measure/inject.h>
 
+#include <kiln/autotune/measure/sanitized.h>
 #include <kiln/dsl/error.h>
 
 #include <atomic>
@@ -22,6 +23,7 @@ namespace {
 }
 
 [[noreturn]] void use_up_memory() {
+  if (sanitized) throw std::bad_alloc(); // nothing limits it, and each byte costs shadow memory
   std::vector<std::unique_ptr<char[]>> blocks;
   for (int i = 0; i < 4096; ++i) // far more than the process may have
     blocks.emplace_back(new char[std::size_t{1} << 30]);

@@ -1,6 +1,7 @@
 // The loop of a worker, its limits, and how it notices that the tuner is gone.
 #include <kiln/autotune/measure/worker.h>
 
+#include <kiln/autotune/measure/sanitized.h>
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/autotune/measure/verify.h>
 #include <kiln/jit/runtime/cpu_info.h>
@@ -25,15 +26,6 @@ namespace kiln::tune {
 namespace {
 
 constexpr double answer_seconds = 60;
-
-// Shadow memory takes all addresses.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 // --- The end of the tuner ----------------------------------------------------------------------------------
 

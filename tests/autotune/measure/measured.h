@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/measure/sanitized.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/kiln.h>
 
@@ -17,14 +18,7 @@
 
 namespace kiln::test {
 
-// A sanitizer reports a crash in its own way, and ends the process without a signal.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool sanitized = false;
-#endif
+using tune::sanitized; // a sanitizer reports a crash in its own way, and ends the process without a signal
 
 KILN_DIM(BM);
 KILN_DIM(BN);
