@@ -154,22 +154,21 @@ struct TunedCore::State {
     task.problem.kind = dtypes;
     for (LayoutClass layout : task.layouts)
       task.problem.kind += std::string(".") + cli::layout_text(layout);
-    if (grid)
-      task.grid = [grid = *grid](const Config&) { return grid; };
-    else if (options.grid)
-      task.grid = [of = options.grid, problem = task.problem](const Config& c) { return of(c, problem); };
-    if (options.pointer_bytes) task.pointer_bytes = options.pointer_bytes(task.problem);
+    const auto complete = [of = options.grid, bytes = options.pointer_bytes](Task& t) {
+      if (of) t.grid = [of, problem = t.problem](const Config& config) { return of(config, problem); };
+      if (bytes) t.pointer_bytes = bytes(t.problem);
+    };
+    complete(task);
+    if (grid) task.grid = [grid = *grid](const Config&) { return grid; };
     task.bucketed = options.buckets.apply(task.problem);
     task.bucketing = options.buckets.text();
     task.deterministic = mode() == Mode::deterministic || options.search.deterministic;
-    task.for_problem = [task, at = size_words, grid_of = options.grid,
-                        bytes_of = options.pointer_bytes](const Problem& other) {
+    task.for_problem = [task, at = size_words, complete](const Problem& other) {
       Task resized = task;
-      if (grid_of) resized.grid = [grid_of, other](const Config& c) { return grid_of(c, other); };
-      if (bytes_of) resized.pointer_bytes = bytes_of(other);
       resized.words = resized_words(*task.canonical(), task.words, at, task.problem, other);
       resized.problem = other;
       resized.bucketed = {};
+      complete(resized);
       resized.live = false;
       return resized;
     };

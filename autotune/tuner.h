@@ -59,8 +59,7 @@ struct Tuning {
 // UserError if no seed is legal, or the first one does not run or computes what it should not.
 Tuning tune(const Task& task, const TuneOptions& options);
 
-// Without measuring, as the mode has it: wisdom, the database under the task's bucketed problem, else the
-// analytic model.
+// Without measuring: wisdom, the database, else the analytic model.
 struct Picked {
   Config config;
   std::string source; // "the user's wisdom", "the database", "the analytic model", "the seed", "tuned"

@@ -38,8 +38,9 @@ struct Match {
 };
 
 std::vector<LayoutClass> layouts_of(const Problem& problem, std::size_t views) {
-  std::string text; // "f32.unit.any" ends with one for each view
-  std::size_t end = problem.kind.size();
+  std::string text; // "f32.unit.any" ends with one for each view, and where sums have one order with that
+  constexpr std::string_view one_order = ".one-order";
+  std::size_t end = problem.kind.size() - (problem.kind.ends_with(one_order) ? one_order.size() : 0);
   for (std::size_t i = 0; i < views; ++i) {
     const std::size_t dot = problem.kind.rfind('.', end - 1);
     if (dot == std::string::npos) return {};

@@ -52,7 +52,7 @@ TEST_CASE("a product uses the tuner's config for its sizes and layouts, once the
   CHECK_FALSE(known(right));
   publish_best("matmul", "96x64x160", "BM=16,BN=32,BK=32");
   REQUIRE(known(right));
-  CHECK(known(right)->to_string() == "BM=16,BN=32,BK=32");
+  CHECK(*known(right) == Config::parse("BM=16,BN=32,BK=32"));
 
   const auto turned = random_matrix(64, 160);
   CHECK_FALSE(known(TensorView<const float, 2>(turned).transpose())); // another question
@@ -83,7 +83,7 @@ TEST_CASE("softmax takes the kernel that the tuner chose, whole rows or parts") 
   CHECK(choice().whole);
   publish_best("softmax", "40x300", "BM=4,BN=64,whole=0");
   CHECK_FALSE(choice().whole);
-  CHECK(choice().config.to_string() == "BM=4,BN=64");
+  CHECK(choice().config == Config::parse("BM=4,BN=64"));
   ops::softmax(stream, x, y);
   stream.synchronize();
   double worst = 0;
