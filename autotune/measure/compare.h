@@ -33,8 +33,9 @@ enum class Strictness : std::uint8_t {
 //   1. what the reference does not write still holds its poison, and nothing else does;
 //   2. NaN is where the reference has NaN, infinities are where it has them, integers are equal;
 //   3. |values - reference| <= tolerance * |reference| as Euclidean norms over all other elements; and
-//   4. no element differs by more than 64 * tolerance * (its own size + the root mean square of all): one
-//      wrong element of a million does not show in 3.
+//   4. no element differs by more than a share of (its own size + the root mean square of all): one wrong
+//      element of a million does not show in 3. The share is 64 * tolerance where that is fine (f32), and 5 %
+//      or 8 * tolerance where it is coarse, at most a half.
 Verdict compare(const ReferenceOutput& reference, std::span<const unsigned char> values,
                 std::span<const unsigned char> poisoned, double tolerance,
                 Strictness strictness = Strictness::all);

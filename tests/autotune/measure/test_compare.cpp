@@ -60,6 +60,39 @@ TEST_CASE("outputs within the tolerance are right, and others wrong, by norm and
   CHECK_THAT(compare(reference, floats(one), {}, 1.1e-2).error, Catch::StartsWith("element 77777 is "));
 }
 
+TEST_CASE(
+    "one wrong element is found in outputs of coarse floats too, and neighbouring floats are not wrong") {
+  struct Coarse {
+    DType dtype;
+    double tolerance; // as tolerance_of has it
+    int mantissa;     // bits
+  };
+  for (const Coarse& c :
+       {Coarse{DType::F16, 4e-3, 10}, Coarse{DType::BF16, 2e-2, 7}, Coarse{DType::F8E4M3, 0.1, 3}}) {
+    INFO(name(c.dtype));
+    const auto size = static_cast<std::size_t>(size_of(c.dtype));
+    const std::vector<float> values = random_values(100'000);
+    ReferenceOutput reference{c.dtype, Bytes(values.size() * size), {}};
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ir::store_cell(c.dtype, &reference.values[i * size], ir::cell_of_float(c.dtype, values[i]));
+    Bytes rounded = reference.values; // each third element is rounded to the next float
+    for (std::size_t i = 0; i < values.size(); i += 3)
+      ir::store_cell(c.dtype, &rounded[i * size],
+                     ir::cell_of_float(c.dtype, values[i] * (1 + std::ldexp(1.0, -c.mantissa))));
+    CHECK(compare(reference, rounded, {}, c.tolerance).kind == Verdict::Kind::right);
+    std::size_t large = 0; // one that is not near zero
+    while (!(std::abs(values[large]) > 2 && std::abs(values[large]) < 3))
+      ++large;
+    for (const double wrong :
+         {0.0, -1.0 * values[large], 10.0}) { // a store of zeros, a sign, another's value
+      INFO(values[large] << " becomes " << wrong);
+      Bytes one = reference.values;
+      ir::store_cell(c.dtype, &one[large * size], ir::cell_of_float(c.dtype, wrong));
+      CHECK(compare(reference, one, {}, c.tolerance).kind == Verdict::Kind::wrong);
+    }
+  }
+}
+
 TEST_CASE("NaN, infinities and what is not written are told apart") {
   const Bytes poisoned = poison_of(16, DType::F32, Pattern::first);
   ReferenceOutput reference{DType::F32, floats({1, INFINITY, NAN, 0}), {false, false, false, true}};
