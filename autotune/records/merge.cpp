@@ -11,11 +11,14 @@ namespace {
 // Of all lines that the store has, damaged ones left out.
 IdSet ids_of(RecordStore& store) {
   IdSet ids;
-  for (const RecordStore::Segment& segment : store.segments())
-    for_each_line(*segment.folder, segment.name, [&](std::string_view line) {
-      cache::Key id;
-      if (check_line(line, &id) != LineState::bad) ids.insert(id);
-    });
+  store.for_each_segment({}, store.segments(), [&](const RecordStore::Segment& segment) {
+    return for_each_line(*segment.folder, segment.name,
+                         [&](std::string_view line) {
+                           cache::Key id;
+                           if (check_line(line, &id) != LineState::bad) ids.insert(id);
+                         })
+        .opened;
+  });
   return ids;
 }
 
@@ -84,12 +87,12 @@ MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder)
   RecordStore other(outer ? inner : other_folder);
   IdSet ids = ids_of(store);
   LineReader reader;
-  for (const RecordStore::Segment& segment : other.segments()) {
-    const LinesRead lines = for_each_line(*segment.folder, segment.name, [&](std::string_view line) {
+  report.bad += other.for_each_segment({}, other.segments(), [&](const RecordStore::Segment& segment) {
+    const auto take = [&](std::string_view line) {
       merge_line(store, line, ids, reader, segment.kernel_folder, segment.silicon_folder, report);
-    });
-    if (!lines.opened) ++report.bad;
-  }
+    };
+    return for_each_line(*segment.folder, segment.name, take).opened;
+  });
   for (const auto& best : other.bests())
     merge_best(store, *best, report);
   return report;
@@ -128,13 +131,15 @@ std::string export_lines(RecordStore& store, const Filter& filter) {
   std::vector<std::pair<std::int64_t, std::string>> lines;
   IdSet seen;
   LineReader reader;
-  for (const RecordStore::Segment& segment : store.segments(filter))
-    for_each_line(*segment.folder, segment.name, [&](std::string_view line) {
-      cache::Key id;
-      if (check_line(line, &id) != LineState::good || !seen.insert(id)) return;
-      const auto record = reader.read(line);
-      if (record && filter.admits(*record->key)) lines.emplace_back(record->time, line);
-    });
+  const auto take = [&](std::string_view line) {
+    cache::Key id;
+    if (check_line(line, &id) != LineState::good || !seen.insert(id)) return;
+    const auto record = reader.read(line);
+    if (record && filter.admits(*record->key)) lines.emplace_back(record->time, line);
+  };
+  store.for_each_segment(filter, store.segments(filter), [&](const RecordStore::Segment& segment) {
+    return for_each_line(*segment.folder, segment.name, take).opened;
+  });
   std::sort(lines.begin(), lines.end());
   std::string text;
   for (const auto& [time, line] : lines)

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <unordered_map>
 
 #include <fcntl.h>
@@ -222,6 +223,25 @@ std::vector<RecordStore::Segment> RecordStore::segments(const Filter& filter) {
   return list;
 }
 
+std::size_t RecordStore::for_each_segment(const Filter& filter, const std::vector<Segment>& list,
+                                          const std::function<bool(const Segment&)>& read) {
+  // A rewritten segment is published before those that it replaces go: who finds one gone lists them again.
+  constexpr int most_rounds = 8;
+  std::set<std::string> done, missing, missing_before;
+  const auto visit = [&](const std::vector<Segment>& segments) {
+    missing.clear();
+    for (const Segment& segment : segments)
+      if (std::string label = segment.label(); !done.contains(label))
+        (read(segment) ? done : missing).insert(std::move(label));
+  };
+  visit(list);
+  for (int round = 1; !missing.empty() && missing != missing_before && round < most_rounds; ++round) {
+    missing_before = missing;
+    visit(segments(filter));
+  }
+  return missing.size();
+}
+
 Loaded RecordStore::load(const Filter& filter, LoadCursor* since) {
   Loaded loaded;
   LoadCursor fresh;
@@ -238,7 +258,7 @@ Loaded RecordStore::load(const Filter& filter, LoadCursor* since) {
   const std::size_t expected = std::min<std::uint64_t>(bytes / 500, 1 << 20);
   loaded.records.reserve(expected);
   cursor.ids.reserve(cursor.ids.size() + expected);
-  for (const Segment& segment : list) {
+  loaded.counts.bad += for_each_segment(filter, list, [&](const Segment& segment) {
     std::uint64_t& offset = cursor.offsets[segment.label()];
     const LinesRead lines = for_each_line(
         *segment.folder, segment.name,
@@ -259,11 +279,11 @@ Loaded RecordStore::load(const Filter& filter, LoadCursor* since) {
           if (!read || !filter.admits(*record.key)) loaded.records.pop_back();
         },
         offset);
-    ++loaded.counts.segments;
-    if (!lines.opened) ++loaded.counts.bad;
+    loaded.counts.segments += lines.opened;
     loaded.counts.torn += lines.torn;
     offset = lines.next;
-  }
+    return lines.opened;
+  });
   loaded.counts.records = loaded.records.size();
   return loaded;
 }

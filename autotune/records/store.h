@@ -23,6 +23,7 @@
 #include <kiln/jit/cache/folder.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -94,6 +95,10 @@ public:
     std::string label() const { return kernel_folder + '/' + silicon_folder + '/' + name; }
   };
   std::vector<Segment> segments(const Filter& filter = {});
+  // Calls read(segment), which says whether the segment could be opened, for all of a list that segments()
+  // gave, and for what took the place of those that were rewritten meanwhile. How many could not be opened.
+  std::size_t for_each_segment(const Filter& filter, const std::vector<Segment>& list,
+                               const std::function<bool(const Segment&)>& read);
   // A line as it is, newline excluded, to a segment of this process.
   bool append_line(const std::string& kernel_folder, const std::string& silicon_folder,
                    std::string_view line);

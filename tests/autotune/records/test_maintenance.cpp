@@ -83,7 +83,7 @@ TEST_CASE("compaction makes one file of many and keeps records and what later ve
   CHECK(files_of(folder.path(), ".jsonl") == files); // what is fine is left alone
 }
 
-TEST_CASE("nothing is lost when stores are compacted while others append", "[records]") {
+TEST_CASE("nothing is lost when stores are compacted while others append and read", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   const TemporaryFolder folder;
@@ -104,6 +104,21 @@ TEST_CASE("nothing is lost when stores are compacted while others append", "[rec
       for (int i = 0; i < 40; ++i) {
         if (compact(store).failed) return 1;
         usleep(2000);
+      }
+      return 0;
+    }));
+  for (int r = 0; r < 2; ++r) // what was there stays there, for readers that look on in between too
+    running.push_back(start([&] {
+      RecordStore store(folder.path());
+      std::size_t before = 0;
+      for (int i = 0; i < 200; ++i) {
+        const Loaded all = store.load();
+        const std::string text = export_lines(store, {});
+        const auto exported = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+        if (all.counts.bad) return 2;
+        if (all.records.size() < before) return 3;
+        if (exported < all.records.size()) return 4;
+        before = exported;
       }
       return 0;
     }));
