@@ -1,19 +1,13 @@
 // Wisdom files by path, for applications.
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/tuned.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <kiln/autotune/write_file.h>
 
 namespace kiln::tune {
 
 std::size_t export_wisdom(const std::string& path, const std::string& kernel) {
   const auto records = RecordStore::standard().bests(kernel);
-  std::ofstream file(path, std::ios::binary);
-  file << wisdom_text(records);
-  file.close();
-  if (!file) throw UserError("wisdom file " + path + " cannot be written: " + std::strerror(errno));
+  write_file(path, wisdom_text(records), "the wisdom file");
   return records.size();
 }
 

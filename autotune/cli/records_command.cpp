@@ -1,6 +1,7 @@
 // kiln records: what tuning measured, and which configs are used.
 #include <kiln/autotune/records/maintenance.h>
 #include <kiln/autotune/records/why.h>
+#include <kiln/autotune/write_file.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/read_input.h>
@@ -11,7 +12,6 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <tuple>
 
@@ -274,11 +274,7 @@ int export_records(RecordStore& store, const Arguments& a) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
   }
-  std::ofstream file(a.file, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.flush();
-  if (!file)
-    throw UserError(fmt::format("kiln records export: {} cannot be written; give another file", a.file));
+  write_file(a.file, text, "kiln records export: the file");
   if (a.json)
     print_json({{"file", a.file}, {"records", count}});
   else
@@ -364,6 +360,7 @@ int verify_records(RecordStore& store, const Arguments& a) {
                 {"bests", r.bests},
                 {"leftovers", r.leftovers},
                 {"repaired", r.repaired},
+                {"busy", r.busy},
                 {"damage", std::move(damage)}});
   } else {
     for (const Damage& d : r.damage)
@@ -372,6 +369,10 @@ int verify_records(RecordStore& store, const Arguments& a) {
                store.path().string(), plural(r.good, "record"), plural(r.segments, "file"),
                plural(r.bests, "best config"), r.duplicates, r.future, r.damage.size(), r.leftovers,
                r.repaired);
+    if (r.busy)
+      fmt::print(
+          "damaged lines stay: another process rewrites the records now, or they cannot be locked; try "
+          "again later\n");
   }
   return r.repaired < wrong ? 1 : 0;
 }

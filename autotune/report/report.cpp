@@ -4,14 +4,8 @@
 #include <kiln/autotune/report/page.h>
 #include <kiln/autotune/report/page_data.h>
 #include <kiln/autotune/report/text.h>
+#include <kiln/autotune/write_file.h>
 #include <kiln/jit/cli/text.h>
-
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <unistd.h>
 
 namespace kiln::tune {
 
@@ -44,24 +38,6 @@ std::string summary(const ReportData& data) {
          cli::time_text(s.best_result.high) + ".";
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  const auto fail = [&](const std::string& at) {
-    const std::string why = std::strerror(errno);
-    if (at != path) ::unlink(at.c_str());
-    throw UserError("the report " + path + " cannot be written: " + why);
-  };
-  std::error_code ignored;
-  // What is no file, a pipe or a terminal, is written to as it is.
-  const bool direct =
-      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
-  const std::string at = direct ? path : path + ".new-" + std::to_string(::getpid());
-  std::FILE* file = std::fopen(at.c_str(), "wb");
-  if (!file) fail(path);
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !written) fail(at);
-  if (!direct && std::rename(at.c_str(), path.c_str()) != 0) fail(at);
-}
-
 } // namespace
 
 std::string report_html(const ReportData& data) {
@@ -75,7 +51,7 @@ std::string report_html(const ReportData& data) {
 std::string report_html(const Tuning& tuning) { return report_html(report_data(tuning)); }
 
 void write_report(const ReportData& data, const std::string& path) {
-  write_file(path, path.ends_with(".csv") ? trials_csv(data) : report_html(data));
+  write_file(path, path.ends_with(".csv") ? trials_csv(data) : report_html(data), "the report");
 }
 
 } // namespace kiln::tune
