@@ -45,22 +45,27 @@ Config config_of(std::string_view text) {
 std::optional<Point> point_of(const std::vector<Knob>& knobs, std::string_view text) {
   Point point(knobs.size());
   std::vector<bool> given(knobs.size());
-  const bool fits = for_each_setting(text, [&](std::string_view name, std::string_view value) {
+  for (std::size_t count = 0; count < knobs.size(); ++count) {
+    // Words may hold commas and equal signs: a value ends where one of its knob does.
+    std::size_t longest = 0, knob = 0;
     for (std::size_t k = 0; k < knobs.size(); ++k) {
-      if (knobs[k].name != name) continue;
-      for (std::size_t i = 0; i < knobs[k].values.size(); ++i)
-        if (value_text(knobs[k], i) == value) {
-          point[k] = static_cast<std::uint16_t>(i);
-          given[k] = true;
-          return true;
-        }
-      return false;
+      const std::string& name = knobs[k].name;
+      if (given[k] || !text.starts_with(name) || !text.substr(name.size()).starts_with('=')) continue;
+      for (std::size_t i = 0; i < knobs[k].values.size(); ++i) {
+        const std::string value = value_text(knobs[k], i);
+        const std::string_view rest = text.substr(name.size() + 1);
+        const std::size_t length = name.size() + 1 + value.size();
+        if (!rest.starts_with(value) || (rest.size() > value.size() && rest[value.size()] != ',')) continue;
+        if (length < longest) continue;
+        longest = length, knob = k;
+        point[k] = static_cast<std::uint16_t>(i);
+      }
     }
-    return false;
-  });
-  for (const bool g : given)
-    if (!g) return std::nullopt;
-  if (!fits) return std::nullopt;
+    if (longest == 0) return std::nullopt;
+    given[knob] = true;
+    text.remove_prefix(std::min(text.size(), longest + 1));
+  }
+  if (!text.empty()) return std::nullopt;
   return point;
 }
 

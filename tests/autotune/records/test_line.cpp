@@ -232,4 +232,10 @@ TEST_CASE("configs become points of a space and numbers of a config", "[records]
   CHECK_FALSE(point_of(knobs, "BM=64,order=swizzled,shift=-1,more=1"));
   CHECK_FALSE(point_of(knobs, "nonsense"));
   CHECK(config_of(text).to_string() == "BM=64,shift=-1");
+
+  // Words of any kind: recorded tables have them.
+  knobs[1] = {
+      .name = "order", .values = {0, 1, 2}, .labels = {"a", "a,shift=0", "(1,2)=b,"}, .ordered = false};
+  for (std::uint16_t word = 0; word < 3; ++word)
+    CHECK(point_of(knobs, config_text(knobs, {1, word, 2})) == Point{1, word, 2});
 }
