@@ -4,6 +4,7 @@
 #include <kiln/autotune/records/json_cursor.h>
 #include <kiln/autotune/records/line.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -94,11 +95,17 @@ Wisdom read_wisdom_file(const std::filesystem::path& path) {
     wisdom.problem = fmt::format("it has {} bytes, more than a wisdom file may have", status.st_size);
   } else {
     std::string text(static_cast<std::size_t>(status.st_size), '\0');
-    const ssize_t n = read(fd, text.data(), text.size());
+    std::size_t size = 0;
+    ssize_t n = 1;
+    while (size < text.size() && n != 0) {
+      n = read(fd, text.data() + size, text.size() - size);
+      if (n < 0 && errno != EINTR) break;
+      size += static_cast<std::size_t>(std::max<ssize_t>(n, 0));
+    }
     if (n < 0)
       wisdom.problem = std::strerror(errno);
     else
-      wisdom = read_wisdom(std::string_view(text).substr(0, static_cast<std::size_t>(n)));
+      wisdom = read_wisdom(std::string_view(text).substr(0, size));
   }
   if (fd >= 0) close(fd);
   return wisdom;
