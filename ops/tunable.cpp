@@ -61,6 +61,9 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
     return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 64 || c[BN] < 2 * p["N"]) &&
            (c[BK] <= 64 || c[BK] < 2 * p["K"]);
   });
+  // Few rows or columns have loops of their own, by the tile too, which add up in another order.
+  constexpr std::int64_t many = 64;
+  if (device.is_cpu() && p["M"] >= many && p["N"] >= many) space.keeps_order({BM, BN});
   // The first choice of ops::matmul, moved to the nearest values that the space has.
   const Config usual = matmul_config(device, dtype, p["M"], p["N"], p["K"]);
   space.seed_near(usual);

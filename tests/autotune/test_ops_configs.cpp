@@ -2,8 +2,10 @@
 #include "own_cache.h"
 #include "test_seed.h"
 
+#include <kiln/autotune/random.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/registry.h>
+#include <kiln/autotune/task.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/matmul.h>
@@ -11,6 +13,8 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
+#include <fmt/format.h>
 #include <random>
 
 using namespace kiln;
@@ -68,6 +72,34 @@ TEST_CASE("a product uses the tuner's config for its sizes and layouts, once the
       worst = std::max(worst, std::abs(sum - out(m, n)));
     }
   CHECK(worst < 1e-4);
+}
+
+TEST_CASE("products of many rows and columns are the same bits for all tiles of a deterministic search") {
+  const auto seed = test::fresh_seed();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  for (int round = 0; round < 6; ++round) {
+    const auto m = static_cast<std::int64_t>(64 + random() % 300),
+               n = static_cast<std::int64_t>(64 + random() % 300),
+               k = static_cast<std::int64_t>(1 + random() % 1500);
+    const std::string shape = fmt::format("{}x{}x{}", m, n, k);
+    tune::Task task = tune::make_task(*tune::find_tunable("matmul"), "f32", shape, Device::cpu());
+    task.deterministic = true;
+    tune::BoundSpace space = task.bound_space();
+    CHECK(space.size() > 10);
+    const auto a = random_matrix(m, k), b = random_matrix(k, n);
+    auto first = Tensor<float, 2>::empty({m, n}), c = Tensor<float, 2>::empty({m, n});
+    ops::matmul_kernel<float>().launch(stream, space.config(space.seeds().front()), a, b, first);
+    tune::Random draw(seed);
+    for (int i = 0; i < 8; ++i) {
+      const Config config = space.config(*space.sample(draw));
+      ops::matmul_kernel<float>().launch(stream, config, a, b, c);
+      stream.synchronize();
+      INFO(shape << " {" << config.to_string() << "}");
+      CHECK(std::memcmp(first.data(), c.data(), static_cast<std::size_t>(m * n) * sizeof(float)) == 0);
+    }
+  }
 }
 
 TEST_CASE("softmax takes the kernel that the tuner chose, whole rows or parts") {
