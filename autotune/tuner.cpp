@@ -317,6 +317,10 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   };
   tuning.search = search(*strategy, measurer, budget, progress);
   records.finish(tuning.search);
+  if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {
+    tuning.bound = tuning.search.best_result.seconds;
+    forget_machine(task.device, RecordStore::standard_folder());
+  }
   tuning.checked = measurer.checked();
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;

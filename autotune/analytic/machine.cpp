@@ -11,6 +11,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace kiln::tune {
 
@@ -217,6 +218,11 @@ Machine machine_of(Device device, const std::filesystem::path& folder, bool may_
   if (const auto kept = device_folder(folder, cache::IfMissing::create))
     publish_file(*kept, name, text_of(m)); // where that fails it is measured again
   return m;
+}
+
+void forget_machine(Device device, const std::filesystem::path& folder) {
+  if (const auto known = device_folder(folder, cache::IfMissing::leave))
+    unlinkat(known->descriptor(), file_name(silicon_of(device.properties())).c_str(), 0);
 }
 
 } // namespace kiln::tune

@@ -34,4 +34,8 @@ Machine assumed_machine(Device device);
 // measured.
 Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure = true);
 
+// Where something ran faster than was thought possible, because other programs slowed the machine while it
+// was measured: the next call of machine_of measures it again.
+void forget_machine(Device device, const std::filesystem::path& folder);
+
 } // namespace kiln::tune
