@@ -1,5 +1,6 @@
 // Boosted trees: splits against trying all of them, functions they must learn, and files.
 #include <kiln/autotune/model/boosted_trees.h>
+#include <kiln/autotune/model/objective.h>
 #include <kiln/dsl/error.h>
 
 #include "model_support.h"
@@ -8,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <limits>
 
 using namespace kiln;
@@ -70,7 +72,53 @@ TrainingSet learnable(Random& random, std::size_t count, Objective objective) {
   return set;
 }
 
+// What each objective minimises, by its definition.
+double loss_of(const TrainingSet& set, Objective objective, const std::vector<double>& scores) {
+  double loss = 0;
+  for (std::size_t a = 0; a < scores.size(); ++a) {
+    double w = double{set.weights[a]}, y = double{set.labels[a]};
+    if (objective == Objective::squared) loss += .5 * w * std::pow(scores[a] - y, 2);
+    if (objective == Objective::logistic) loss += w * (std::log1p(std::exp(scores[a])) - y * scores[a]);
+    if (objective != Objective::pairwise) continue;
+    auto group = std::count(set.groups.begin(), set.groups.end(), set.groups[a]);
+    for (std::size_t b = 0; b < scores.size(); ++b)
+      if (set.groups[a] == set.groups[b] && set.labels[a] > set.labels[b])
+        loss += w * double{set.weights[b]} / static_cast<double>(group) *
+                std::log1p(std::exp(scores[b] - scores[a]));
+  }
+  return loss;
+}
+
 } // namespace
+
+TEST_CASE("gradients are the slopes and curvatures of their objective", "[boosted trees]") {
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (Objective objective : {Objective::squared, Objective::logistic, Objective::pairwise}) {
+    INFO("objective " << static_cast<int>(objective));
+    TrainingSet set;
+    set.rows = random_rows(random, 24, 1);
+    std::vector<double> scores;
+    for (std::size_t r = 0; r < 24; ++r) {
+      set.labels.push_back(static_cast<float>(random.below(objective == Objective::logistic ? 2 : 5)));
+      set.weights.push_back(static_cast<float>(.5 + random.uniform()));
+      set.groups.push_back(static_cast<int>(random.below(3)));
+      scores.push_back(random.uniform() * 4 - 2);
+    }
+    Gradients gradients(set, objective);
+    gradients.compute(scores, random);
+    for (std::size_t r = 0; r < 24; ++r) {
+      constexpr double step = 1e-4;
+      std::vector<double> more = scores, less = scores;
+      more[r] += step, less[r] -= step;
+      double up = loss_of(set, objective, more), here = loss_of(set, objective, scores),
+             down = loss_of(set, objective, less);
+      CHECK(gradients[r].first == Approx((up - down) / (2 * step)).margin(1e-5));
+      CHECK(gradients[r].second == Approx((up - 2 * here + down) / (step * step)).margin(1e-5));
+    }
+  }
+}
 
 TEST_CASE("a boosted tree's first split is the best of all", "[boosted trees]") {
   const std::uint64_t seed = fresh_seed();
