@@ -2,7 +2,9 @@
 // than random search, and they keep the rules of strategies.
 #include <kiln/autotune/search/helion.h>
 #include <kiln/autotune/search/learned.h>
+#include <kiln/autotune/search/learned_model.h>
 
+#include "model_support.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -188,6 +190,50 @@ TEST_CASE("a search proposes members, each once, the same for a seed, and ends w
     }
     CHECK(orders[0] == orders[1]);
   }
+}
+
+TEST_CASE("the learned model puts what it has not seen into order", "[learned]") {
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  BoundSpace space(tiles(), {}, Device::cpu());
+  SearchContext context = context_of(space, seed);
+  Random random(seed);
+  const LearnedOptions options;
+  LearnedCandidates candidates(context, options, random);
+  LearnedModel model(candidates, options);
+  std::vector<LearnedModel::Tried> trials;
+  while (trials.size() < 128) {
+    std::size_t at = candidates.draw(random);
+    candidates.take(at);
+    trials.push_back({at, std::log(seconds_of(space, candidates.point(at), 2048))});
+  }
+  std::vector<double> scores = model.classify(trials, random), order, odds, expected, truth;
+  REQUIRE(scores.size() == candidates.size());
+  for (std::size_t at = 0; at < candidates.size(); ++at) {
+    double seconds = seconds_of(space, candidates.point(at), 2048);
+    if (candidates.taken(at) || !std::isfinite(seconds)) continue;
+    order.push_back(model.order(at));
+    odds.push_back(-scores[at]);
+    expected.push_back(model.log_seconds(at));
+    truth.push_back(std::log(seconds));
+  }
+  double by_order = kendall(order, truth), by_odds = kendall(odds, truth), by_time = kendall(expected, truth);
+  INFO("tau of the order " << by_order << ", of the odds " << by_odds << ", of the times " << by_time);
+  CHECK(by_order > .4);
+  CHECK(by_odds > .2);
+  CHECK(by_order > by_time - .15);
+}
+
+TEST_CASE("the learned search hears of its trials soon", "[learned]") {
+  BoundSpace space(tiles(), {}, Device::cpu());
+  SearchContext context = context_of(space, 4);
+  const LearnedOptions options;
+  auto strategy = make_learned(context);
+  CHECK(strategy->batch() == options.first);
+  Run first = run(*strategy, space, 2048, static_cast<int>(options.first));
+  CHECK(first.order.size() == options.first);
+  CHECK(strategy->batch() == options.batch);
+  CHECK(options.batch < options.first);
 }
 
 TEST_CASE("the learned search goes on where every trial fails", "[learned]") {
