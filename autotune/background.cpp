@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -18,9 +19,14 @@ namespace kiln::tune {
 
 namespace {
 
+void stop_at_exit();
+
 class Background {
 public:
-  ~Background() {
+  ~Background() { stop(); }
+
+  // Ends what runs, and waits for that.
+  void stop() {
     {
       std::unique_lock lock(mutex_);
       stopping_ = true;
@@ -43,6 +49,9 @@ public:
     queue_.push_back({std::move(task), std::move(present), std::move(options), std::move(found)});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     changed_.notify_all();
+    // Exit destroys what the task was made with, kernels that are static objects of functions, before what
+    // was there earlier: the thread has to be done by then.
+    stop_at_exit();
   }
 
   void finish() {
@@ -146,6 +155,10 @@ private:
 Background& background() {
   static OfProcess<Background> background;
   return background.get();
+}
+
+void stop_at_exit() {
+  std::atexit([] { background().stop(); });
 }
 
 } // namespace

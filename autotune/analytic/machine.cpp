@@ -25,6 +25,10 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// For kernels of functions: never destroyed, since a search in the background may launch them while the
+// process ends.
+template <class K> const K& lasting(K kernel) { return *new K(std::move(kernel)); }
+
 // The least seconds of one call, of batches that take about 5 ms each.
 template <class F> double least_seconds(Stream& stream, F&& launch) {
   launch();
@@ -44,10 +48,10 @@ template <class F> double least_seconds(Stream& stream, F&& launch) {
 }
 
 double copy_rate(Stream& stream, std::int64_t bytes) {
-  static const auto copy = kernel("tuner's copy", [](View<const float, 1> x, View<float, 1> out) {
+  static const auto& copy = lasting(kernel("tuner's copy", [](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     out.tile(i).store(x.tile(i).load());
-  });
+  }));
   const std::int64_t n = bytes / 8;
   auto x = Tensor<float, 1>::zeros({n}), y = Tensor<float, 1>::zeros({n});
   x.fill(1), y.fill(1); // zeroed memory may be one page, many times
@@ -57,23 +61,23 @@ double copy_rate(Stream& stream, std::int64_t bytes) {
 
 // Seconds of a launch of so many programs with next to nothing to do.
 double empty_seconds(Stream& stream, std::int64_t programs) {
-  static const auto empty = kernel("tuner's empty kernel", [](View<float, 1> out) {
+  static const auto& empty = lasting(kernel("tuner's empty kernel", [](View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     out.tile(i).store(zeros<float>(BN));
-  });
+  }));
   auto out = Tensor<float, 1>::zeros({programs * 16});
   return least_seconds(stream, [&] { empty.launch(stream, {BN = 16}, out); });
 }
 
 template <class T, class A> double dot_rate_of(Stream& stream) {
-  static const auto product =
-      kernel("tuner's product", [](View<const T, 2> a, View<const T, 2> b, View<A, 2> c) {
+  static const auto& product =
+      lasting(kernel("tuner's product", [](View<const T, 2> a, View<const T, 2> b, View<A, 2> c) {
         auto [m, n] = program_tile(c, BM, BN);
         auto sums = for_range(BK, a.cols(), zeros<A>(BM, BN), [&](auto k, auto sum) {
           return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum);
         });
         c.tile(m, n).store(sums);
-      });
+      }));
   const std::int64_t n = 512;
   auto a = Tensor<T, 2>::zeros({n, n}), b = Tensor<T, 2>::zeros({n, n});
   auto c = Tensor<A, 2>::zeros({n, n});
@@ -84,13 +88,13 @@ template <class T, class A> double dot_rate_of(Stream& stream) {
 
 double elementwise_rate(Stream& stream) {
   constexpr int steps = 32;
-  static const auto chain = kernel("tuner's chain", [](View<const float, 1> x, View<float, 1> out) {
+  static const auto& chain = lasting(kernel("tuner's chain", [](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     Tile<float, BN> v = x.tile(i).load();
     for (int s = 0; s < steps; ++s)
       v = v * 0.99f + 0.01f;
     out.tile(i).store(v);
-  });
+  }));
   const std::int64_t n = 1 << 17;
   auto x = Tensor<float, 1>::zeros({n}), y = Tensor<float, 1>::zeros({n});
   return 2.0 * steps * static_cast<double>(n) /
