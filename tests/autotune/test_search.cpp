@@ -192,6 +192,35 @@ TEST_CASE("the winner is who wins when finalists are measured again") {
   CHECK(r.finalists.size() == 40);
 }
 
+TEST_CASE("the known-good config is measured again beside the winner, however slow it looked") {
+  struct Seeded final : Strategy {
+    std::uint16_t next = 0;
+    const char* name() const override { return "seeded"; }
+    std::vector<Proposal> propose(std::size_t most) override {
+      std::vector<Proposal> batch;
+      for (; batch.size() < most; ++next)
+        batch.push_back({{next}, next == 1 || next == 2 ? "seed" : "random", 0});
+      return batch;
+    }
+    void observe(std::span<const Trial>) override {}
+  } strategy;
+  // The first seed was measured while others used the machine.
+  Function measurer([](std::uint16_t i) { return took(i == 1 ? 100 : 20 + i); });
+  measurer.confirmed = [](std::uint16_t i) { return took(i == 1 ? 5 : 20 + i); };
+  const SearchResult r = search(strategy, measurer, trials(30));
+  CHECK(r.finalists.size() == 9);
+  CHECK(r.best == Point{1});
+  CHECK(r.best_result.seconds == 5);
+
+  // It is asked once, also where all are.
+  Seeded again;
+  measurer.confirmed = [](std::uint16_t) { return failed(Status::crash); };
+  const SearchResult failing = search(again, measurer, trials(30));
+  CHECK_FALSE(failing.best.has_value());
+  CHECK(failing.finalists.size() == 30);
+  CHECK(std::count(failing.finalists.begin(), failing.finalists.end(), Point{1}) == 1);
+}
+
 TEST_CASE("where no trial works there is no winner, and failures count as trials") {
   Counting strategy;
   Function measurer([](std::uint16_t) { return failed(Status::compile_error); });
