@@ -2,15 +2,45 @@
 #include <kiln/autotune/measure/checker.h>
 
 #include <kiln/autotune/measure/inject.h>
+#include <kiln/jit/cli/text.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace kiln::tune {
 
 namespace {
 
 constexpr Pattern patterns[] = {Pattern::first, Pattern::second};
+
+// What checks keep on the host: inputs, and of each output the reference's values, those of a launch, and the
+// patterns that it is filled with.
+std::int64_t host_bytes(const MemoryPlan& plan) {
+  std::int64_t total = 0;
+  for (const Block& block : plan.blocks)
+    total += (block.read ? block.bytes : 0) +
+             (block.written ? block.bytes * (block.read ? 2 : 2 + static_cast<int>(std::size(patterns))) : 0);
+  return total;
+}
+
+void check_room(Device device, std::int64_t needed, std::int64_t arrays) {
+  const std::int64_t memory = device.properties().memory_bytes;
+  if (memory <= 0 || needed <= memory - memory / 8) return;
+  const auto text = [](std::int64_t bytes) { return cli::bytes_text(static_cast<double>(bytes)); };
+  throw UserError("the measured launch has " + text(arrays) + " of arrays and needs " + text(needed) +
+                  " to be measured and checked, and " + to_string(device) + " has " + text(memory) +
+                  "; give it smaller sizes");
+}
+
+MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
+  MemoryPlan plan = plan_memory(s.arguments, kernel);
+  const std::int64_t arrays = plan.bytes(), host = host_bytes(plan);
+  const bool cuda = s.device.kind() == DeviceKind::Cuda;
+  check_room(s.device, cuda ? arrays : arrays + host, arrays);
+  check_room(Device::cpu(), cuda ? host : arrays + host, arrays);
+  return plan;
+}
 
 std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Stream& stream) {
   const Surroundings surroundings = s.device.is_cpu() ? Surroundings::pages : Surroundings::bytes;
@@ -30,6 +60,10 @@ void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& s
 }
 
 } // namespace
+
+Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values values)
+    : plan(plan_with_room(situation, kernel)),
+      contents(make_contents(plan, situation.arguments, situation.seed, values)) {}
 
 bool has_room_apart(Device device, std::int64_t bytes) {
   const std::int64_t memory = device.properties().memory_bytes;

@@ -14,11 +14,10 @@
 
 namespace kiln::tune {
 
-// The memory that a launch needs, and what is in it.
+// The memory that a launch needs, and what is in it. UserError if measuring it takes more than the machine
+// has, before any is taken.
 struct Inputs {
-  Inputs(const Situation& situation, const ir::Kernel& kernel, Values values = Values::usual)
-      : plan(plan_memory(situation.arguments, kernel)),
-        contents(make_contents(plan, situation.arguments, situation.seed, values)) {}
+  Inputs(const Situation& situation, const ir::Kernel& kernel, Values values = Values::usual);
   Inputs(const Inputs&) = delete; // others refer to it
 
   MemoryPlan plan;

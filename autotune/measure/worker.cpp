@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <thread>
 
 #include <poll.h>
@@ -134,6 +135,8 @@ private:
         return {
             {"checked", interpret_check(load_candidate(request.at("candidate"), situation_), situation_)}};
       return {{"error", "a worker cannot \"" + what + "\""}};
+    } catch (const std::bad_alloc&) {
+      return {{"error", "no memory is left"}};
     } catch (const std::exception& e) {
       return {{"error", e.what()}};
     }
