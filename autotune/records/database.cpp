@@ -21,6 +21,7 @@ namespace {
 constexpr double recheck_seconds = 2;
 // Segments beyond this are not read while a program waits for a config.
 constexpr std::uint64_t quick_bytes = 8 << 20;
+constexpr std::size_t most_answers = 1 << 16;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -136,18 +137,47 @@ std::size_t Database::add_wisdom(const std::filesystem::path& path) {
   return wisdom.records.size();
 }
 
-// What an interrupted tuning left: nobody confirmed it, but it was measured.
-std::shared_ptr<const Record> Database::from_segments(const RecordKey& key, const cache::Key& id) {
-  const Filter filter = Filter::of(key);
+std::shared_ptr<const Database::Leftovers> Database::leftovers_of(const RecordKey& key) {
+  Filter filter = Filter::of(key); // of all of the kernel's problems: they lie in the same segments
+  filter.key.reset();
+  filter.kind.clear();
+  const cache::Key group = cache::KeyBuilder()
+                               .add(key.kernel)
+                               .add(key.ir.high)
+                               .add(key.ir.low)
+                               .add(key.space.high)
+                               .add(key.space.low)
+                               .add(key.silicon)
+                               .add(key.backend)
+                               .key();
+  std::shared_ptr<const Leftovers> known;
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto at = leftovers_.find(group); at != leftovers_.end()) known = at->second;
+  }
+  if (known && seconds_now() - known->read_at < recheck_seconds) return known;
   std::uint64_t bytes = 0;
   for (const RecordStore::Segment& segment : store_.segments(filter)) {
     std::uint64_t size = 0;
     if (open_regular(*segment.folder, segment.name, &size)) bytes += size;
   }
-  if (bytes == 0 || bytes > quick_bytes) return nullptr;
-  for (const auto& record : winners(store_.load(filter).records))
-    if (record->key->id() == id) return record;
-  return nullptr;
+  auto found = std::make_shared<Leftovers>();
+  found->bytes = bytes;
+  if (known && known->bytes == bytes)
+    found->winners = known->winners;
+  else if (bytes != 0 && bytes <= quick_bytes)
+    for (const auto& record : winners(store_.load(filter).records))
+      found->winners.emplace(record->key->id(), record);
+  found->read_at = seconds_now();
+  const std::unique_lock lock(mutex_);
+  leftovers_[group] = found;
+  return found;
+}
+
+std::shared_ptr<const Record> Database::from_segments(const RecordKey& key, const cache::Key& id) {
+  const auto leftovers = leftovers_of(key);
+  const auto found = leftovers->winners.find(id);
+  return found == leftovers->winners.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<const Record> Database::from_store(const RecordKey& key, const cache::Key& id) {
@@ -161,6 +191,7 @@ std::shared_ptr<const Record> Database::from_store(const RecordKey& key, const c
   std::shared_ptr<const Record> record = store_.best(key);
   if (!record) record = from_segments(key, id);
   const std::unique_lock lock(mutex_);
+  if (answers_.size() >= most_answers) answers_.clear(); // problems without end, each asked once
   answers_[id] = {record, seconds_now()};
   return record;
 }
@@ -266,6 +297,7 @@ void Database::refresh() {
   const std::unique_lock lock(mutex_);
   answers_.clear();
   listings_.clear();
+  leftovers_.clear();
   own_.clear();
   ++changes_;
 }

@@ -56,7 +56,9 @@ public:
   // Over RecordStore::standard() and the files of KILN_WISDOM; lives until the process ends.
   static Database& standard();
 
-  // Less than a microsecond where it was asked before.
+  // Less than a microsecond where it was asked before and a trusted record was found. One that is not known
+  // costs a look into the folder, and where tunings were interrupted the reading of their records, once for
+  // all problems of the kernel.
   Lookup find_best(const RecordKey& key);
   // The same where the caller keeps the key's id.
   Lookup find_best(const RecordKey& key, const cache::Key& id);
@@ -85,6 +87,12 @@ private:
     std::shared_ptr<const Record> record; // null: there was none
     double read_at = 0;
   };
+  // What tunings of one kernel that were interrupted left: nobody confirmed it, but it was measured.
+  struct Leftovers {
+    std::unordered_map<cache::Key, std::shared_ptr<const Record>> winners; // by RecordKey::id()
+    std::uint64_t bytes = 0;                                               // of the segments that it is from
+    double read_at = 0;
+  };
   struct Listing {
     std::shared_ptr<const Records> records;
     double read_at = 0;
@@ -93,6 +101,7 @@ private:
   static cache::Key family_of(const RecordKey& key);
   std::shared_ptr<const Record> from_store(const RecordKey& key, const cache::Key& id);
   std::shared_ptr<const Record> from_segments(const RecordKey& key, const cache::Key& id);
+  std::shared_ptr<const Leftovers> leftovers_of(const RecordKey& key);
   std::shared_ptr<const Records> stored_family(const RecordKey& key);
 
   RecordStore& store_;
@@ -102,7 +111,8 @@ private:
   std::unordered_map<cache::Key, Records> families_[2];
   std::unordered_map<cache::Key, Answer> answers_;
   std::unordered_map<cache::Key, Listing> listings_;
-  std::unordered_map<cache::Key, std::shared_ptr<const Record>> own_; // published by this process
+  std::unordered_map<cache::Key, std::shared_ptr<const Leftovers>> leftovers_; // by kernel and silicon
+  std::unordered_map<cache::Key, std::shared_ptr<const Record>> own_;          // published by this process
 };
 
 // How far a recorded question is from another one; infinite if nothing carries over.

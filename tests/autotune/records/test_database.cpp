@@ -204,6 +204,31 @@ TEST_CASE("any text in place of wisdom is survived", "[records]") {
   CHECK(read > 0);
 }
 
+TEST_CASE("the records of a kernel are read once for all of its problems", "[records]") {
+  const TemporaryFolder folder;
+  RecordStore store(folder.path());
+  for (int i = 1; i <= 50; ++i)
+    CHECK(store.append(example_record(example_key(128 * i), 1e-3, "BM=" + std::to_string(i))));
+  Database database(store);
+  REQUIRE(database.find_best(example_key(128)).record);
+  const auto segments = files_of(folder.path(), ".jsonl");
+  for (const auto& file : segments)
+    fs::rename(file, file.string() + ".away");
+  for (int i = 2; i <= 50; ++i) {
+    const Lookup found = database.find_best(example_key(128 * i));
+    REQUIRE(found.record);
+    CHECK(found.record->config == "BM=" + std::to_string(i));
+    CHECK_FALSE(found.trusted());
+  }
+  CHECK_FALSE(database.find_best(example_key(1)).record); // nor is any other taken for it
+  database.refresh();
+  CHECK_FALSE(database.find_best(example_key(128)).record);
+  for (const auto& file : segments)
+    fs::rename(file.string() + ".away", file);
+  database.refresh();
+  CHECK(database.find_best(example_key(128)).record);
+}
+
 TEST_CASE("lookups are quick", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
