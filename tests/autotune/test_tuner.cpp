@@ -1,0 +1,106 @@
+// Whole tuning runs that cannot go as usual: spaces without a way out, and interruptions.
+#include "own_cache.h"
+#include "row_sums.h"
+
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/task.h>
+
+using namespace kiln;
+using namespace kiln::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+tune::Tuning tune_in(const char* name, const tune::Space& space, tune::TuneOptions options = {}) {
+  Rows rows(37, 301);
+  Stream stream;
+  if (options.trials == 0) options.trials = 6;
+  return tuned(row_sums(name), space, with_mode(tune::Mode::cached)).tune(stream, options, rows.x, rows.out);
+}
+
+std::vector<tune::Record> records_of(const char* kernel) {
+  tune::Filter filter;
+  filter.kernel = kernel;
+  return tune::RecordStore::standard().load(filter).records;
+}
+
+} // namespace
+
+TEST_CASE("a space in which no seed may be measured is an error that says why") {
+  const OwnCache cache;
+  tune::Space empty = row_space();
+  empty.require("nothing is small enough", [](const tune::Choice& c) { return c[BM] < 1; });
+  CHECK_THROWS_WITH(tune_in("row sums, empty", empty),
+                    Contains("no seed keeps the rules") && Contains("\"nothing is small enough\""));
+  tune::Space contradictory = row_space();
+  contradictory.require("low", [](const tune::Choice& c) { return c[BM] < 4; })
+      .require("high", [](const tune::Choice& c) { return c[BM] > 3; });
+  CHECK_THROWS_WITH(tune_in("row sums, contradictory", contradictory), Contains("\"low\" refuses the first"));
+  tune::Space illegal;
+  illegal.pow2(BM, 1, 1 << 20).pow2(BN, 16, 1 << 20).seed({{"BM", 1 << 20}, {"BN", 1 << 20}});
+  CHECK_THROWS_WITH(tune_in("row sums, illegal", illegal),
+                    Contains("no seed is legal on cpu: {BM=1048576,BN=1048576}: "));
+  CHECK(records_of("row sums, empty").empty());
+}
+
+TEST_CASE("a space of one point is measured once, and is its winner") {
+  const OwnCache cache;
+  tune::Space space;
+  space.oneof(BM, {4}).oneof(BN, {64}).seed({{"BM", 4}, {"BN", 64}});
+  const tune::Tuning tuning = tune_in("row sums, one point", space);
+  CHECK(tuning.search.trials.size() == 1);
+  CHECK(tuning.config().to_string() == "BM=4,BN=64");
+}
+
+TEST_CASE("where the first seed is illegal the next one is the known-good config") {
+  const OwnCache cache;
+  tune::Space space;
+  space.pow2(BM, 1, 1 << 20).pow2(BN, 16, 1 << 20);
+  space.seed({{"BM", 1 << 20}, {"BN", 1 << 20}}).seed({{"BM", 2}, {"BN", 32}});
+  const tune::Tuning tuning = tune_in("row sums, second seed", space, {.trials = 2, .strategy = "random"});
+  REQUIRE(tuning.fallback);
+  CHECK(tuning.space->text(*tuning.fallback) == "BM=2,BN=32");
+  CHECK(tuning.found());
+}
+
+TEST_CASE("a run that is interrupted keeps its trials and publishes nothing") {
+  const OwnCache cache;
+  tune::TuneOptions options;
+  options.trials = 40;
+  options.strategy = "random";
+  options.progress = [](const tune::SearchResult&) {
+    tune::interrupt_tuning(); // as a signal handler does
+    return true;
+  };
+  const tune::Tuning tuning = tune_in("row sums, interrupted", row_space(), options);
+  CHECK(tuning.search.stopped_by == "interrupted");
+  REQUIRE(tuning.found());
+  CHECK(tuning.search.confirmed.empty());
+  CHECK(tuning.search.trials.size() >= 1);
+  CHECK(tuning.search.trials.size() < 40);
+  CHECK(records_of("row sums, interrupted").size() == tuning.search.trials.size());
+  CHECK(tune::RecordStore::standard().bests("row sums, interrupted").empty());
+
+  // What it measured is used, and not trusted.
+  Rows rows(37, 301);
+  Stream stream;
+  const auto sums = tuned(row_sums("row sums, interrupted"), row_space(), with_mode(tune::Mode::cached));
+  const tune::Picked picked = sums.pick(stream, rows.x, rows.out);
+  CHECK(picked.known);
+  CHECK(picked.stale);
+  CHECK(picked.config == tuning.config());
+}
+
+TEST_CASE("a run that is interrupted before its first process ends without a trial") {
+  const OwnCache cache;
+  tune::Space space = row_space();
+  space.require("asked while the space is counted", [](const tune::Choice& c) {
+    tune::interrupt_tuning();
+    return c[BM] > 0;
+  });
+  const tune::Tuning tuning = tune_in("row sums, interrupted early", space);
+  CHECK(tuning.search.stopped_by == "interrupted");
+  CHECK(tuning.search.trials.empty());
+  CHECK_FALSE(tuning.found());
+  CHECK_THROWS_WITH(tuning.config(), Contains("no config worked"));
+}
