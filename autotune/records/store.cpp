@@ -32,9 +32,10 @@ std::int64_t now_milliseconds() {
       .count();
 }
 
-// Of this process; a forked child has another.
+// Of this process; a forked child has another. Never destroyed: a search in the background may record while
+// the process exits.
 std::string process_session() {
-  static const std::string start = unique_name();
+  static const std::string& start = *new std::string(unique_name());
   return short_hash(cache::KeyBuilder().add(start).add(getpid()).key());
 }
 

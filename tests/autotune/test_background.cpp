@@ -8,6 +8,7 @@
 #include <kiln/autotune/registry.h>
 #include <kiln/jit/runtime/log.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -151,7 +152,24 @@ TEST_CASE("a forked child ends, and searches, while its parent does") {
   CHECK(exit_code_of_test("[forks_while_it_searches]", 150) == 0);
 }
 
+TEST_CASE("ends while it records", "[.][ends_while_it_records]") {
+  Rows rows(64, 503);
+  Stream stream;
+  static std::atomic<bool> measured{false};
+  tune::TunedOptions options = with_mode(tune::Mode::online);
+  options.search.trials = 36;
+  options.search.progress = [](const tune::SearchResult&) {
+    measured = true;
+    return true;
+  };
+  tuned(row_sums("row sums, left with trials"), row_space(), options).launch(stream, rows.x, rows.out);
+  stream.synchronize();
+  while (!measured)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 TEST_CASE("a process that ends does not wait for its search") {
   const OwnCache cache;
+  CHECK(exit_code_of_test("[ends_while_it_records]", 60) == 0);
   CHECK(exit_code_of_test("[ends_while_it_searches]", 40) == 0);
 }
