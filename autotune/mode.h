@@ -13,7 +13,7 @@ enum class Mode : std::uint8_t {
   cached,        // the database's config, else the analytic one; never tunes in the request path (default)
   online,        // as cached; what was not found is tuned in the background, and swapped in once confirmed
   tune,          // what is not found is tuned by the launch that needs it, once; if it fails, as cached
-  pinned,        // wisdom files alone; a problem that they lack is an error
+  pinned,        // wisdom files alone; a problem that they lack is an error, of tunable ops too
   deterministic, // as cached, among configs that add up in one order: see Space::keeps_order
 };
 

@@ -6,12 +6,14 @@
 #include <kiln/autotune/search/table.h>
 #include <kiln/autotune/task.h>
 #include <kiln/autotune/task_workload.h>
+#include <kiln/jit/runtime/fork.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 namespace kiln::tune {
 
@@ -21,16 +23,25 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What interrupt_tuning ends: the runs of this process.
-constexpr std::size_t most_runs = 16;
-std::array<std::atomic<LiveMeasurer*>, most_runs> running;
-std::atomic<int> interrupts{0}; // so far
+// What interrupt_tuning ends: the runs of this process, and none of a parent's.
+struct Runs final : ForkAware {
+  std::array<std::atomic<LiveMeasurer*>, 16> measurers{}; // a run too many cannot be interrupted
+  std::atomic<int> interrupting{0};                       // calls that look at them now
+  std::atomic<int> interrupts{0};                         // so far
 
-// Enters a measurer there for as long as it lives; one run too many cannot be interrupted.
+  void reset_in_child() noexcept override {
+    for (auto& slot : measurers)
+      slot.store(nullptr);
+    interrupting.store(0);
+  }
+};
+Runs runs;
+
+// Enters a measurer there for as long as it lives.
 class Running {
 public:
   explicit Running(LiveMeasurer& measurer) {
-    for (auto& slot : running) {
+    for (auto& slot : runs.measurers) {
       LiveMeasurer* nobody = nullptr;
       if (!slot.compare_exchange_strong(nobody, &measurer)) continue;
       slot_ = &slot;
@@ -39,6 +50,8 @@ public:
   }
   ~Running() {
     if (slot_) slot_->store(nullptr);
+    while (runs.interrupting.load() != 0) // by another thread, which may have found it there
+      std::this_thread::yield();
   }
   Running(const Running&) = delete;
 
@@ -256,7 +269,7 @@ const Measurement* Tuning::of(const Point& point) const {
 
 Tuning tune(const Task& given, const TuneOptions& options) {
   const double begin = now();
-  const int interrupts_before = interrupts;
+  const int interrupts_before = runs.interrupts;
   if (is_empty(given.problem))
     throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
@@ -307,7 +320,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   measure.seed = options.seed;
   LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
   const Running entered(measurer);
-  if (interrupts != interrupts_before) measurer.interrupt(); // while there was none yet
+  if (runs.interrupts != interrupts_before) measurer.interrupt(); // while there was none yet
   measurer.start();
   Budget budget = budget_of(options);
   budget.seconds = std::max(1.0, budget.seconds - (now() - begin));
@@ -327,9 +340,11 @@ Tuning tune(const Task& given, const TuneOptions& options) {
 }
 
 void interrupt_tuning() noexcept {
-  ++interrupts;
-  for (auto& slot : running)
+  ++runs.interrupts;
+  ++runs.interrupting;
+  for (auto& slot : runs.measurers)
     if (LiveMeasurer* measurer = slot.load()) measurer->interrupt();
+  --runs.interrupting;
 }
 
 Table table_of(const Tuning& tuning) {

@@ -8,6 +8,7 @@
 #include <kiln/autotune/tuner.h>
 #include <kiln/dsl/layout_class.h>
 #include <kiln/jit/cli/example.h>
+#include <kiln/jit/runtime/log.h>
 
 #include <algorithm>
 #include <array>
@@ -44,21 +45,38 @@ struct KeyHash {
   }
 };
 
-struct Answers {
+// With more problems than these, the memory goes to those to come.
+constexpr std::size_t most_answers = 1 << 16;
+
+class Answers {
+public:
   struct Answer {
     std::optional<Config> config;
     std::uint64_t changes = 0; // of the database, when it was asked
   };
-  std::shared_mutex mutex; // guards answers
-  std::unordered_map<Key, Answer, KeyHash> answers;
+  // Nothing where it was not asked since the database changed.
+  std::optional<Answer> find(const Key& key) {
+    const std::uint64_t changes = tune::Database::standard().changes();
+    const std::shared_lock lock(mutex_);
+    const auto found = answers_.find(key);
+    if (found == answers_.end() || found->second.changes != changes) return std::nullopt;
+    return found->second;
+  }
+  void keep(const Key& key, const std::optional<Config>& config) {
+    const std::unique_lock lock(mutex_);
+    if (answers_.size() >= most_answers) answers_.clear();
+    answers_.insert_or_assign(key, Answer{config, tune::Database::standard().changes()});
+  }
+  std::mutex searching; // held while a launch searches
+
+private:
+  std::shared_mutex mutex_; // guards answers_
+  std::unordered_map<Key, Answer, KeyHash> answers_;
 };
 Answers& known_answers() {
   static Answers& answers = *new Answers; // launches may come from destructors of static objects
   return answers;
 }
-
-// With more problems than these, the memory goes to those to come.
-constexpr std::size_t most_answers = 1 << 16;
 
 std::optional<Config> ask(const char* kernel, DType dtype, Device device,
                           std::initializer_list<std::int64_t> sizes, const std::vector<LayoutClass>& layouts,
@@ -103,11 +121,11 @@ std::optional<Config> known_config(const char* kernel, DType dtype, const Stream
   std::copy(sizes.begin(), sizes.end(), key.begin() + 3);
 
   Answers& known = known_answers();
-  const std::uint64_t changes = tune::Database::standard().changes();
-  {
-    const std::shared_lock lock(known.mutex);
-    const auto found = known.answers.find(key);
-    if (found != known.answers.end() && found->second.changes == changes) return found->second.config;
+  if (const auto answer = known.find(key)) return answer->config;
+  std::unique_lock searching(known.searching, std::defer_lock);
+  if (mode == Mode::tune) { // threads that need the same wait for one search
+    searching.lock();
+    if (const auto answer = known.find(key)) return answer->config;
   }
   std::vector<LayoutClass> layouts;
   for (const StridedArray& view : views)
@@ -115,12 +133,11 @@ std::optional<Config> known_config(const char* kernel, DType dtype, const Stream
   std::optional<Config> config;
   try {
     config = ask(kernel, dtype, device, sizes, layouts, mode);
-  } catch (const UserError& e) {
-    throw UserError(SourceLocation(at.site), e.what());
+  } catch (const Error& e) {
+    if (mode == Mode::pinned) throw UserError(SourceLocation(at.site), e.what());
+    log_warning_once(std::string("ops: ") + e.what() + "; they go on with configs of their own");
   }
-  const std::unique_lock lock(known.mutex);
-  if (known.answers.size() >= most_answers) known.answers.clear();
-  known.answers.insert_or_assign(key, Answers::Answer{config, tune::Database::standard().changes()});
+  known.keep(key, config);
   return config;
 }
 
