@@ -134,7 +134,24 @@ private:
         static_cast<double>(descended_ + most) <=
             options_.descent_share * static_cast<double>(trials_.size() + most) + 8)
       add_descent(most);
-    if (batch_.size() < most) pick(model_.classify(trials_, random_), most, "model");
+    if (batch_.size() >= most) return;
+    const std::vector<double> scores = model_.classify(trials_, random_);
+    add_local(scores, std::min(most, batch_.size() + options_.local));
+    pick(scores, most, "model");
+  }
+
+  // The likeliest of those that one knob tells from the three best.
+  void add_local(const std::vector<double>& scores, std::size_t most) {
+    std::vector<std::size_t> around;
+    for (std::size_t at : best_trials(3))
+      for (const Point& p : context_.space.neighbours(candidates_.point(at))) {
+        std::size_t found = candidates_.find(p);
+        if (found != none && !candidates_.taken(found)) around.push_back(found);
+      }
+    std::stable_sort(around.begin(), around.end(),
+                     [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+    for (std::size_t at : around)
+      if (batch_.size() < most) take(at, "model", std::exp(model_.log_seconds(at)));
   }
 
   const std::vector<Knob>& knobs() const { return context_.space.knobs(); }

@@ -18,8 +18,8 @@
 namespace kiln::tune {
 
 struct LearnedOptions {
-  // A model that hears of every fourth trial needs a sixth fewer of them than one that waits for eight; two
-  // gain little more, and leave compilers idle.
+  // A model that hears of every fourth trial needs a tenth to a fifth fewer of them than one that waits for
+  // eight; two gain little more, and leave compilers idle.
   std::size_t batch = 4;
   std::size_t first = 8; // points without a model, where nothing is known before
   std::size_t most_candidates = 100'000, sampled_candidates = 16'384;
@@ -31,6 +31,7 @@ struct LearnedOptions {
   double diversity = .5; // times the standard deviation of the pool's scores
   double order = .5;     // the same of the order that pairs of trials teach
   double random_share = 1. / 16;
+  std::size_t local = 2;      // of each batch, from what one knob tells from the best; three gain no more
   std::size_t stale = 8;      // trials without gain, before coordinate moves
   double descent_share = .15; // of all trials, at most, for them
   double prior_scale = 3, prior_trust = 1;

@@ -92,11 +92,11 @@ double LearnedModel::fit_scale(const std::vector<Tried>& trials) const {
 }
 
 // From the times that models expect of the best candidates, and from how wrong they are. The least of
-// thousands of guesses of one model is mostly a lucky one, so that four are averaged: that of all trials and
-// three without a third of them, which also say how wrong a model is about trials in the faster half that it
+// thousands of guesses of one model is mostly a lucky one, so that six are averaged: that of all trials and
+// five without a fifth of them, which also say how wrong a model is about trials in the faster half that it
 // has not seen. The best are alike, so that they are not independent: they count as a few.
 double LearnedModel::chance_of_better(const std::vector<Tried>& trials, double best) const {
-  constexpr std::size_t folds = 3;
+  constexpr std::size_t folds = 5;
   std::vector<double> times;
   for (const Tried& t : trials)
     times.push_back(t.log_seconds);
