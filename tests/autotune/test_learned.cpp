@@ -256,12 +256,17 @@ TEST_CASE("the learned search goes on where every trial fails", "[learned]") {
 
 TEST_CASE("the learned search knows when little is left to find", "[learned]") {
   BoundSpace space(tiles(), {}, Device::cpu());
-  SearchContext context = context_of(space, 3);
-  auto strategy = make_learned(context);
-  double early = run(*strategy, space, 2048, 32).chance, late = run(*strategy, space, 2048, 400).chance;
+  // One search's guess is a coin that was tossed a few times: what counts is what several of them tell.
+  double early = 0, late = 0;
+  constexpr int searches = 4;
+  for (int seed = 1; seed <= searches; ++seed) {
+    SearchContext context = context_of(space, static_cast<std::uint64_t>(seed));
+    auto strategy = make_learned(context);
+    early += run(*strategy, space, 2048, 32).chance / searches;
+    late += run(*strategy, space, 2048, 400).chance / searches;
+  }
   INFO("chance after 32 trials " << early << ", after 400 more " << late);
-  CHECK(late < early);
-  CHECK(late < .3);
+  CHECK(late < early / 2);
 }
 
 TEST_CASE("the learned search works in spaces that cannot be listed", "[learned]") {
