@@ -7,8 +7,8 @@
 // the mean, not of squares. Any strides; contiguous rows are fastest. UserError if the extents differ, or if
 // y overlaps another tensor in part. Return when the work is queued. Thread-safe.
 //
-// The config is what `kiln tune layernorm` found for the sizes and layouts, else one by the rows' width; KILN_TUNE
-// (autotune/mode.h) says what is asked.
+// The config is what `kiln tune layernorm` found for the sizes and layouts, else one by the rows' width;
+// KILN_TUNE (autotune/mode.h) says what is asked.
 #pragma once
 
 #include <kiln/jit/runtime/kernel.h>

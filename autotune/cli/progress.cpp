@@ -73,7 +73,8 @@ std::string ProgressLine::text(const std::string& title, const SearchResult& r, 
   if (const Trial* best = best_of(r)) {
     text += fmt::format("  best {}", duration_text(best->result.seconds));
     if (flops > 0) text += ", " + rate_text(flops / best->result.seconds);
-    if (bound > 0) text += fmt::format(", {:.0f} % of the bound", std::min(100.0, 100 * bound / best->result.seconds));
+    if (bound > 0)
+      text += fmt::format(", {:.0f} % of the bound", std::min(100.0, 100 * bound / best->result.seconds));
     config = "  {" + space.text(best->point) + "}";
   } else {
     text += "  nothing worked yet";
