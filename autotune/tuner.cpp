@@ -96,29 +96,36 @@ public:
   }
 
   // A search that was interrupted keeps its trials, and publishes nothing that was not confirmed.
-  void finish(const SearchResult& result) {
+  // The config that launches use as before, if that stays; else empty.
+  std::string finish(const SearchResult& result) {
     add_trials(result);
-    if (!wanted_) return;
-    for (std::size_t i = 0; i < result.finalists.size() && i < result.confirmed.size(); ++i) {
+    std::string kept;
+    for (std::size_t i = 0; wanted_ && i < result.finalists.size() && i < result.confirmed.size(); ++i) {
       Record record = record_of(result.finalists[i], result.confirmed[i]);
       record.confirmed = true, record.source = "confirmation";
-      if (result.best && result.finalists[i] == *result.best && record.result.ok() && is_best(record, result))
-        Database::standard().publish(record);
+      if (result.best && result.finalists[i] == *result.best && record.result.ok()) {
+        kept = better_known(record, result);
+        if (kept.empty()) Database::standard().publish(record);
+      }
       Database::standard().store().append(std::move(record));
     }
+    return kept;
   }
 
 private:
-  // Whether a winner is to be used from now on. A run that never looked at the config in use, because it had
-  // few trials, has to be faster than that was, measured alike.
-  bool is_best(const Record& winner, const SearchResult& result) const {
+  // The config in use, if a winner is not to take its place. A run that never looked at it, because it had
+  // few trials, has to be faster than it was, measured alike; and one of warm caches, which flatter small
+  // tiles, says nothing against what was found from memory.
+  std::string better_known(const Record& winner, const SearchResult& result) const {
     const std::shared_ptr<const Record> known = Database::standard().store().best(*key_);
-    if (!known || !known->confirmed) return true;
+    if (!known || !known->confirmed || known->config == winner.config) return {};
     const auto point = point_of(space_.knobs(), known->config);
-    if (!point || !space_.contains(*point)) return true;
+    if (!point || !space_.contains(*point)) return {};
+    if (is_cold(*known) && !cold_) return known->config;
     const bool measured = std::any_of(result.trials.begin(), result.trials.end(),
                                       [&](const Trial& trial) { return trial.point == *point; });
-    return measured || (is_cold(*known) == cold_ && winner.result.seconds < known->result.seconds);
+    const bool faster = is_cold(*known) == cold_ && winner.result.seconds < known->result.seconds;
+    return measured || faster ? std::string() : known->config;
   }
   static constexpr const char* cold_fact = "cold"; // its arguments came from memory
   static bool is_cold(const Record& record) { return record.result.facts.contains(cold_fact); }
@@ -294,6 +301,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   if (!expected.empty()) tuning.analytic = expected.front();
 
   SearchContext context{space, options.seed, {}, {}, {}, {}, {}};
+  context.parallel = static_cast<std::size_t>(LiveMeasurer::jobs_of({.jobs = options.jobs}));
   if (counted) {
     context.prior = [&prior](const Point& point) { return prior(point); };
     for (const char* name : Terms::column_names())
@@ -329,7 +337,8 @@ Tuning tune(const Task& given, const TuneOptions& options) {
     return !measurer.interrupted() && (!options.progress || options.progress(so_far));
   };
   tuning.search = search(*strategy, measurer, budget, progress);
-  records.finish(tuning.search);
+  tuning.kept = records.finish(tuning.search);
+  if (options.record) Database::standard().look_again();
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {
     tuning.bound = tuning.search.best_result.seconds;
     forget_machine(task.device, RecordStore::standard_folder());

@@ -293,6 +293,14 @@ bool Database::publish(Record confirmed) {
   return store_.publish_best(*record);
 }
 
+void Database::look_again() {
+  const std::unique_lock lock(mutex_);
+  std::erase_if(answers_, [](const auto& answer) { return !answer.second.record; });
+  leftovers_.clear();
+  listings_.clear();
+  ++changes_;
+}
+
 void Database::refresh() {
   const std::unique_lock lock(mutex_);
   answers_.clear();

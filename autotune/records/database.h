@@ -76,6 +76,8 @@ public:
   std::vector<std::shared_ptr<const Record>> wisdom(); // of all files
   // Forgets what it read from disk.
   void refresh();
+  // Looks again for what it did not find: this process has stored records since.
+  void look_again();
   // How often this process changed what is known: who keeps answers asks again when it has grown.
   std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
 

@@ -30,7 +30,9 @@ public:
         candidates_(context_, options_, random_), model_(candidates_, options_) {}
   const char* name() const override { return "learned"; }
   std::size_t batch() const override {
-    return trials_.size() < options_.first ? options_.first : options_.batch;
+    constexpr std::size_t most = 16;
+    const std::size_t later = std::max(options_.batch, std::min(context_.parallel, most));
+    return trials_.size() < options_.first ? options_.first : later;
   }
 
   std::vector<Proposal> propose(std::size_t most) override {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <unordered_set>
 
 namespace kiln::tune {
@@ -20,6 +22,14 @@ std::vector<const Trial*> ranking(const std::vector<Trial>& trials) {
   std::stable_sort(ok.begin(), ok.end(),
                    [](const Trial* a, const Trial* b) { return a->result.seconds < b->result.seconds; });
   return ok;
+}
+
+// Trials that the rest of the time is enough for, if they take as long as those so far; at least one.
+std::size_t fitting(const SearchResult& so_far, double seconds) {
+  if (seconds <= 0 || so_far.trials.empty() || so_far.seconds <= 0) return SIZE_MAX;
+  const double each = so_far.seconds / static_cast<double>(so_far.trials.size());
+  const double count = std::floor((seconds - so_far.seconds) / each);
+  return count < 1 ? 1 : count < 1e6 ? static_cast<std::size_t>(count) : SIZE_MAX;
 }
 
 void confirm(SearchResult& result, Measurer& measurer, int finalists) {
@@ -82,7 +92,8 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.stopped_by = "trials";
       break;
     }
-    const std::size_t most = std::min(left, std::max<std::size_t>(1, strategy.batch()));
+    const std::size_t most =
+        std::min({left, std::max<std::size_t>(1, strategy.batch()), fitting(result, budget.seconds)});
     std::vector<Proposal> proposals = timed(result.model_seconds, [&] { return strategy.propose(most); });
     const bool at_its_end = proposals.empty();
     std::erase_if(proposals, [&](const Proposal& p) { return !seen.insert(p.point).second; });

@@ -29,6 +29,7 @@ struct SearchContext {
   std::function<void(const Point&, std::span<float>)> columns;
   std::vector<Sibling> siblings;
   std::vector<Point> favourites; // winners of neighbouring problems, best first
+  std::size_t parallel = 1;      // compilers that work side by side, and would wait for smaller batches
 };
 
 struct Proposal {
