@@ -240,11 +240,9 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
     if (overlap && first_waiting != candidates.end() && first_waiting->compiled && !crew_.interrupted())
       run(*first_waiting);
   });
-  if (!lost_ && !compilers_.lost().empty()) {
-    lose(compilers_.lost());
-    for (PendingCandidate& c : candidates)
-      if (c.result.status == Status::device_lost) c.result.error = lost_error_;
-  }
+  if (!lost_ && !compilers_.lost().empty()) lose(compilers_.lost());
+  for (PendingCandidate& c : candidates) // all in the same words, wherever it was noticed
+    if (lost_ && c.result.status == Status::device_lost) c.result.error = lost_error_;
   for (PendingCandidate& c : candidates) {
     if (!c.done && !crew_.interrupted()) run(c);
     if (!c.done && lost_) {

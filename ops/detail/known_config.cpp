@@ -96,10 +96,12 @@ std::optional<Config> ask(const char* kernel, DType dtype, Device device,
   const auto known = tune::pick_known(task, mode);
   if (as_measured && (!known || !known->known || known->stale)) {
     if (mode == Mode::tune) return tune::tune(task, {}).config();
-    // What it finds changes the database, which is then asked again.
     const tune::BoundSpace space = task.bound_space();
-    const Config present = known ? known->config : space.config(space.seeds().front());
-    if (mode == Mode::online) tune::search_in_background(task, present, {}, [](const Config&) {});
+    if (mode == Mode::online && !space.seeds().empty()) {
+      const Config present = known ? known->config : space.config(space.seeds().front());
+      // What it finds changes the database, which is then asked again.
+      tune::search_in_background(task, present, {}, [](const Config&) {});
+    }
   }
   return known ? std::optional(known->config) : std::nullopt;
 }
