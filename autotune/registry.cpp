@@ -128,6 +128,13 @@ const TunableKernel* find_tunable(std::string_view name) {
   return last == all.rend() ? nullptr : &*last;
 }
 
+std::string shape_of(const Problem& problem) {
+  std::string shape;
+  for (const auto& [name, size] : problem.sizes)
+    shape += (shape.empty() ? "" : ",") + name + "=" + std::to_string(size);
+  return shape;
+}
+
 Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
                Device device) {
   Task task;
@@ -169,10 +176,7 @@ Task make_task(const TunableKernel& kernel, const std::string& dtype, const std:
   for (LayoutClass layout : task.layouts)
     task.problem.kind += std::string(".") + cli::layout_text(layout);
   task.for_problem = [&kernel, dtype, device](const Problem& problem) {
-    std::string sizes;
-    for (const auto& [name, value] : problem.sizes)
-      sizes += (sizes.empty() ? "" : ",") + name + "=" + std::to_string(value);
-    return make_task(kernel, dtype, sizes, device);
+    return make_task(kernel, dtype, shape_of(problem), device);
   };
   return task;
 }

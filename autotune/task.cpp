@@ -27,8 +27,16 @@ bool is_empty(const Problem& problem) {
 
 Problem Task::recorded_problem() const {
   Problem kept = bucketed.sizes.empty() ? problem : bucketed;
-  if (deterministic) kept.kind += ".one-order";
+  if (deterministic) kept.kind += one_order_suffix;
   return kept;
+}
+
+Config own_part(const Config& config, const std::vector<const char*>& dimensions) {
+  Config own;
+  for (const Binding& b : config)
+    if (is_option(b.name) || std::find(dimensions.begin(), dimensions.end(), b.name) != dimensions.end())
+      own.set(b.name, b.value);
+  return own;
 }
 
 BoundSpace Task::bound_space() const {

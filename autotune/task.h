@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln::tune {
@@ -40,6 +41,12 @@ struct Task {
 };
 
 bool is_empty(const Problem& problem); // a size is 0
+
+// What the kind of a recorded problem ends with where only configs of one order of additions were looked at.
+inline constexpr std::string_view one_order_suffix = ".one-order";
+
+// What of a config is a kernel's: its dimensions, and options. Other knobs are the caller's own.
+Config own_part(const Config& config, const std::vector<const char*>& dimensions);
 
 // The analytic model of one task, which keeps what it counted. Thread-compatible.
 class Prior {

@@ -183,15 +183,9 @@ struct TunedCore::State {
     return search;
   }
 
-  // What of a config is the kernel's: knobs may be the caller's own. A kernel that reads sizes while it is
-  // recorded may read any of them.
+  // A kernel that reads sizes while it is recorded may read any knob.
   Config launch_config(const Config& config) const {
-    if (reads_sizes) return config;
-    Config own;
-    for (const Binding& b : config)
-      if (is_option(b.name) || std::find(dimensions.begin(), dimensions.end(), b.name) != dimensions.end())
-        own.set(b.name, b.value);
-    return own;
+    return reads_sizes ? config : own_part(config, dimensions);
   }
 
   Chosen chosen_of(const Task& task, const Picked& picked) const {

@@ -86,18 +86,11 @@ std::vector<tune::Point> best_of(const tune::Table& table, const tune::BoundSpac
   return points;
 }
 
-std::string shape_of(const tune::Problem& problem) {
-  std::string shape;
-  for (const auto& [name, size] : problem.sizes)
-    shape += (shape.empty() ? "" : ",") + name + "=" + std::to_string(size);
-  return shape;
-}
-
 Row run(const tune::Table& table, bool warm, std::uint64_t seed) {
   const tune::TunableKernel* kernel = tune::find_tunable(table.family);
   if (!kernel) throw UserError("table " + table.name + ": there is no kernel \"" + table.family + "\"");
   const std::string dtype = table.problem.kind.substr(0, table.problem.kind.find('.'));
-  const tune::Task task = tune::make_task(*kernel, dtype, shape_of(table.problem), Device::cpu());
+  const tune::Task task = tune::make_task(*kernel, dtype, tune::shape_of(table.problem), Device::cpu());
   tune::BoundSpace space = task.bound_space();
   Row row{.name = table.name, .configs = table.points.size()};
 

@@ -1,4 +1,6 @@
 // kiln records: what tuning measured, and which configs are used.
+#include <kiln/autotune/cli/records_list.h>
+#include <kiln/autotune/cli/records_text.h>
 #include <kiln/autotune/records/maintenance.h>
 #include <kiln/autotune/records/why.h>
 #include <kiln/autotune/write_file.h>
@@ -11,18 +13,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <ctime>
-#include <map>
-#include <tuple>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace kiln::cli {
 namespace {
 
 using namespace kiln::tune;
-using Json = nlohmann::ordered_json;
 
 struct Arguments {
   std::string folder, kernel, what, file, shape, kind, device = "cpu";
@@ -37,227 +34,6 @@ struct Arguments {
     return filter;
   }
 };
-
-// What files say must not steer the terminal.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return text;
-}
-
-std::string printable_lines(std::string text) {
-  for (char& c : text)
-    if (c != '\n') c = printable(std::string(1, c))[0];
-  return text;
-}
-
-void print_json(const Json& json) {
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-}
-
-std::string when(std::int64_t milliseconds) {
-  const std::time_t time = static_cast<std::time_t>(milliseconds / 1000);
-  std::tm parts;
-  char text[64];
-  if (!localtime_r(&time, &parts) || std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts) == 0)
-    return "?";
-  return text;
-}
-
-std::string plural(std::uint64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-std::string short_id(const RecordKey& key) { return to_string(key.id()).substr(0, 12); }
-
-std::string skipped_text(const LoadCounts& counts) {
-  std::string text;
-  const auto add = [&](std::uint64_t count, const char* what) {
-    if (count) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plural(count, "line"), what);
-  };
-  add(counts.bad, "damaged");
-  add(counts.torn, "torn");
-  add(counts.future, "of a later Kiln");
-  return text;
-}
-
-// All that is known of one key.
-struct Question {
-  std::shared_ptr<const RecordKey> key;
-  std::vector<Record> records;
-  std::shared_ptr<const Record> best; // published, or the fastest
-  bool published = false;
-  std::size_t failed = 0;
-  std::int64_t newest = 0;
-};
-
-std::vector<Question> questions(RecordStore& store, const Filter& filter, LoadCounts& counts) {
-  std::map<cache::Key, Question> found;
-  Loaded loaded = store.load(filter);
-  counts = loaded.counts;
-  for (const auto& best : winners(loaded.records))
-    found[best->key->id()].best = best;
-  std::map<const RecordKey*, Question*> known;
-  for (Record& record : loaded.records) {
-    Question*& question = known[record.key.get()];
-    if (!question) question = &found[record.key->id()];
-    question->key = record.key;
-    question->failed += !record.result.ok();
-    question->newest = std::max(question->newest, record.time);
-    question->records.push_back(std::move(record));
-  }
-  for (const auto& best : store.bests(filter.kernel)) {
-    if (!filter.admits(*best->key)) continue;
-    Question& question = found[best->key->id()];
-    question.key = best->key;
-    question.best = best;
-    question.published = true;
-    question.newest = std::max(question.newest, best->time);
-  }
-  std::vector<Question> list;
-  for (auto& [id, question] : found)
-    list.push_back(std::move(question));
-  const auto rank = [](const Question& q) {
-    return std::tuple(std::string_view(q.key->kernel), -q.newest, q.key->id());
-  };
-  std::sort(list.begin(), list.end(),
-            [&](const Question& a, const Question& b) { return rank(a) < rank(b); });
-  return list;
-}
-
-Json to_json_object(const RecordKey& key) {
-  Json sizes = Json::object();
-  for (const auto& [name, size] : key.problem.sizes)
-    sizes[name] = size;
-  return {{"id", to_string(key.id())},
-          {"kernel", key.kernel},
-          {"sizes", std::move(sizes)},
-          {"kind", key.problem.kind},
-          {"silicon", key.silicon},
-          {"backend", key.backend},
-          {"code_generation", key.code_generation},
-          {"product", key.tools.product}};
-}
-
-Json to_json_object(const Record& record) {
-  Json json = {{"config", record.config}, {"status", name(record.result.status)}};
-  if (record.result.ok())
-    json.update(
-        {{"seconds", record.result.seconds}, {"low", record.result.low}, {"high", record.result.high}});
-  else
-    json["error"] = record.result.error;
-  json.update({{"confirmed", record.confirmed}, {"source", record.source}, {"time", record.time}});
-  return json;
-}
-
-int list_records(RecordStore& store, const Arguments& a) {
-  LoadCounts counts;
-  const std::vector<Question> list = questions(store, a.filter(), counts);
-  if (a.json) {
-    Json rows = Json::array();
-    for (const Question& q : list) {
-      Json row = to_json_object(*q.key);
-      row.update({{"records", q.records.size()},
-                  {"failed", q.failed},
-                  {"newest", q.newest},
-                  {"published", q.published}});
-      if (q.best) row["best"] = to_json_object(*q.best);
-      rows.push_back(std::move(row));
-    }
-    print_json({{"folder", store.path().string()},
-                {"records", counts.records},
-                {"segments", counts.segments},
-                {"skipped", {{"damaged", counts.bad}, {"torn", counts.torn}, {"future", counts.future}}},
-                {"questions", std::move(rows)}});
-    return 0;
-  }
-  const std::string skipped = skipped_text(counts);
-  fmt::print("{}: {} of {}{}\n", store.path().string(), plural(counts.records, "record"),
-             plural(list.size(), "problem"), skipped.empty() ? "" : "; skipped " + skipped);
-  if (list.empty()) return 0;
-  std::size_t kernel_width = 6, problem_width = 7;
-  for (const Question& q : list) {
-    kernel_width = std::max(kernel_width, std::min<std::size_t>(q.key->kernel.size(), 30));
-    problem_width = std::max(problem_width, std::min<std::size_t>(text_of(q.key->problem).size(), 40));
-  }
-  fmt::print("{:<12}  {:<{}}  {:<{}}  {:<8}  {:>7}  {:>6}  {:>10}  {:<16}  {}\n", "key", "kernel",
-             kernel_width, "problem", problem_width, "back end", "records", "failed", "best", "newest",
-             "config");
-  for (const Question& q : list)
-    fmt::print("{:<12}  {:<{}}  {:<{}}  {:<8}  {:>7}  {:>6}  {:>10}  {:<16}  {}{}\n", short_id(*q.key),
-               printable(q.key->kernel), kernel_width, printable(text_of(q.key->problem)), problem_width,
-               printable(q.key->backend), q.records.size(), q.failed,
-               q.best ? time_text(q.best->result.seconds) : "-", when(q.newest),
-               q.best ? printable(q.best->config) : "-", q.best && !q.published ? " (not confirmed)" : "");
-  return 0;
-}
-
-void show_question(const Question& q, bool all) {
-  const RecordKey& k = *q.key;
-  fmt::print("{}  {} {}\n", to_string(k.id()), printable(k.kernel), printable(text_of(k.problem)));
-  fmt::print("  silicon   {} ({}), code generation {}\n", printable(k.silicon), printable(k.backend),
-             k.code_generation);
-  fmt::print("  tools     {}{}{}{}{}\n", printable(k.tools.product),
-             k.tools.kiln.empty() ? "" : ", kiln " + printable(k.tools.kiln),
-             k.tools.llvm.empty() ? "" : ", llvm " + printable(k.tools.llvm),
-             k.tools.ptxas.empty() ? "" : ", ptxas " + printable(k.tools.ptxas),
-             k.tools.driver.empty() ? "" : ", driver " + printable(k.tools.driver));
-  if (q.best)
-    fmt::print("  used      {} in {}{}\n", printable(q.best->config), time_text(q.best->result.seconds),
-               q.published ? "" : ", not confirmed");
-  std::map<std::string, std::size_t> failures;
-  std::vector<const Record*> ok;
-  for (const Record& record : q.records)
-    if (record.result.ok())
-      ok.push_back(&record);
-    else
-      ++failures[name(record.result.status)];
-  fmt::print("  records   {}", q.records.size());
-  for (const auto& [kind, count] : failures)
-    fmt::print(", {} {}", count, kind);
-  fmt::print("\n");
-  std::sort(ok.begin(), ok.end(), [](const Record* a, const Record* b) {
-    return std::pair(a->result.seconds, a) < std::pair(b->result.seconds, b);
-  });
-  const std::size_t most = all ? ok.size() : std::min<std::size_t>(ok.size(), 10);
-  for (std::size_t i = 0; i < most; ++i)
-    fmt::print("  {:>10}  {:<9} {:<10} {}\n", time_text(ok[i]->result.seconds),
-               ok[i]->confirmed ? "confirmed" : "", printable(ok[i]->source), printable(ok[i]->config));
-  if (most < ok.size()) fmt::print("  and {} slower; --all shows them\n", ok.size() - most);
-  if (all)
-    for (const Record& record : q.records)
-      if (!record.result.ok())
-        fmt::print("  {:>10}  {} {}\n", name(record.result.status), printable(record.config),
-                   printable(record.result.error));
-}
-
-int show_records(RecordStore& store, const Arguments& a) {
-  LoadCounts counts;
-  std::vector<Question> list = questions(store, {}, counts);
-  std::erase_if(list, [&](const Question& q) {
-    return q.key->kernel != a.what && !(a.what.size() >= 4 && to_string(q.key->id()).starts_with(a.what));
-  });
-  if (list.empty())
-    throw UserError(
-        fmt::format("kiln records show: no record is of a kernel or key {}; `kiln records list` lists "
-                    "what there is in {}",
-                    a.what, store.path().string()));
-  Json rows = Json::array();
-  for (const Question& q : list) {
-    if (!a.json) {
-      show_question(q, a.all);
-      continue;
-    }
-    Json row = to_json_object(*q.key);
-    if (q.best) row["best"] = to_json_object(*q.best);
-    row["records"] = Json::array();
-    for (const Record& record : q.records)
-      row["records"].push_back(to_json_object(record));
-    rows.push_back(std::move(row));
-  }
-  if (a.json) print_json(rows);
-  return 0;
-}
 
 int export_records(RecordStore& store, const Arguments& a) {
   std::string text;
@@ -487,8 +263,8 @@ int run_records(int argc, char** argv) {
     throw UserError(
         "kiln records: there is no folder for records; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME, or "
         "give --folder");
-  if (*list) return list_records(store, a);
-  if (*show) return show_records(store, a);
+  if (*list) return list_records(store, a.filter(), {.json = a.json});
+  if (*show) return show_records(store, a.what, {.json = a.json, .all = a.all});
   if (*write) return export_records(store, a);
   if (*read) return import_records(store, a);
   if (*merge) return merge_records(store, a);

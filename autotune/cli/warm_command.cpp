@@ -39,8 +39,8 @@ struct Match {
 
 std::vector<LayoutClass> layouts_of(const Problem& problem, std::size_t views) {
   std::string text; // "f32.unit.any" ends with one for each view, and where sums have one order with that
-  constexpr std::string_view one_order = ".one-order";
-  std::size_t end = problem.kind.size() - (problem.kind.ends_with(one_order) ? one_order.size() : 0);
+  std::size_t end =
+      problem.kind.size() - (problem.kind.ends_with(one_order_suffix) ? one_order_suffix.size() : 0);
   for (std::size_t i = 0; i < views; ++i) {
     const std::size_t dot = problem.kind.rfind('.', end - 1);
     if (dot == std::string::npos) return {};
@@ -48,13 +48,6 @@ std::vector<LayoutClass> layouts_of(const Problem& problem, std::size_t views) {
     end = dot;
   }
   return cli::parse_layouts(text);
-}
-
-std::string shape_of(const Problem& problem) {
-  std::string text;
-  for (const auto& [name, size] : problem.sizes)
-    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(size);
-  return text;
 }
 
 std::optional<Match> match(const TunableKernel& kernel, const RecordKey& wanted, Device device) {
@@ -141,11 +134,7 @@ private:
   // knob while it is recorded, with all of it too.
   static void compile(const Task& task, const Config& config) {
     const std::shared_ptr<const ir::Kernel> recorded = task.record(config);
-    const std::vector<const char*> dimensions = recorded->dimensions();
-    Config own;
-    for (const Binding& b : config)
-      if (is_option(b.name) || std::find(dimensions.begin(), dimensions.end(), b.name) != dimensions.end())
-        own.set(b.name, b.value);
+    const Config own = own_part(config, recorded->dimensions());
     compile_kernel({*recorded, config_for(task.device, own), task.layouts, task.device, {}});
     if (recorded->config_specific)
       compile_kernel({*recorded, config_for(task.device, config), task.layouts, task.device, {}});

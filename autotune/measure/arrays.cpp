@@ -211,10 +211,6 @@ std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
   return all;
 }
 
-const char* name(Values values) {
-  return values == Values::usual ? "usual" : values == Values::special ? "special" : "tiny";
-}
-
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
                        Values values) {
   Contents contents;

@@ -55,7 +55,6 @@ enum class Values : std::uint8_t {
   special, // some of which are NaN or infinite
   tiny,    // zeros of either sign and subnormal numbers among them
 };
-const char* name(Values values); // "usual", ...
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
                        Values values = Values::usual);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);

@@ -65,6 +65,12 @@ Inputs::Inputs(const Situation& situation, const ir::Kernel& kernel, Values valu
     : plan(plan_with_room(situation, kernel)),
       contents(make_contents(plan, situation.arguments, situation.seed, values)) {}
 
+Measurement outcome_of(const Verdict& verdict) {
+  if (verdict.kind == Verdict::Kind::right) return {};
+  return failed(verdict.kind == Verdict::Kind::not_a_number ? Status::not_a_number : Status::wrong_result,
+                verdict.error);
+}
+
 bool has_room_apart(Device device, std::int64_t bytes) {
   const std::int64_t memory = device.properties().memory_bytes;
   return memory <= 0 || bytes < memory / 16;

@@ -56,6 +56,9 @@ private:
   std::vector<std::vector<unsigned char>> poison_[2]; // of each written block, empty for others
 };
 
+// ok, wrong_result or not_a_number.
+Measurement outcome_of(const Verdict& verdict);
+
 // Whether another copy of a launch's arrays is worth its memory.
 bool has_room_apart(Device device, std::int64_t bytes);
 

@@ -98,10 +98,9 @@ Measurement TrialRunner::check(const LoadedCandidate& c, const std::function<voi
   stage();
   try {
     inject_before_launching(c.fault);
-    if (const Verdict v = checker_->check(c); v.kind != Verdict::Kind::right) {
-      m.status = v.kind == Verdict::Kind::not_a_number ? Status::not_a_number : Status::wrong_result;
-      m.error = one_line(v.error);
-    }
+    const Measurement outcome = outcome_of(checker_->check(c));
+    m.status = outcome.status;
+    m.error = outcome.error;
   } catch (...) {
     const double seconds = m.compile_seconds;
     m = failure(Status::launch_error);

@@ -13,12 +13,6 @@ bool has_dots(const ir::Kernel& kernel) {
   return found;
 }
 
-Measurement outcome(const Verdict& verdict) {
-  if (verdict.kind == Verdict::Kind::right) return {};
-  return failed(verdict.kind == Verdict::Kind::not_a_number ? Status::not_a_number : Status::wrong_result,
-                verdict.error);
-}
-
 std::int64_t smaller(std::int64_t extent) {
   return extent > 16 ? extent - 3 : extent > 2 ? extent - 1 : extent;
 }
@@ -86,7 +80,7 @@ Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& ref
   stage();
   const bool numbers_alone = twist == Twist::special && has_dots(reference.kernel->recorded());
   try {
-    return {outcome(checker->check(candidate, numbers_alone ? Strictness::numbers : Strictness::all)), {}};
+    return {outcome_of(checker->check(candidate, numbers_alone ? Strictness::numbers : Strictness::all)), {}};
   } catch (...) {
     return {failure(Status::launch_error), {}};
   }

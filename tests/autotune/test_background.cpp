@@ -83,6 +83,7 @@ std::filesystem::path given_folder() { return std::getenv("KILN_CACHE_DIR"); }
 
 } // namespace
 
+// Hidden, since its process ends while a search waits: a test below runs it in one of its own.
 TEST_CASE("ends while it searches", "[.][ends_while_it_searches]") {
   use_silent_command(given_folder());
   Rows rows(64, 500);
@@ -117,6 +118,7 @@ TEST_CASE("a program without the command hears of it once, whatever it launches"
   CHECK_THAT(log.lines()[0], Contains("tuning in the background: KILN_COMMAND is /nowhere/kiln"));
 }
 
+// Hidden for the same reason.
 TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
   use_silent_command(given_folder());
   Rows rows(64, 501);

@@ -5,6 +5,8 @@
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
+
+#include "temporary_folder.h"
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -159,8 +161,8 @@ TEST_CASE("columns of a family are its knobs and sizes by name") {
 TEST_CASE("what cannot be replayed is an error") {
   ReplayOptions options = quiet({"random"});
   CHECK_THROWS_WITH(read_tables({}), Contains("there is no table to replay"));
-  std::string folder = (std::filesystem::temp_directory_path() / "kiln_replay_XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()));
+  const test::TemporaryFolder temporary;
+  const std::string folder = temporary.path().string();
   CHECK_THROWS_WITH(read_tables({folder}),
                     Contains("holds no table; tables are files named *.json or *.json.gz"));
   write_table(line_table("line-b", 9, 2), folder + "/b.json.gz");
@@ -169,7 +171,6 @@ TEST_CASE("what cannot be replayed is an error") {
   REQUIRE(tables.size() == 2);
   CHECK(tables[0].name == "line-a");
   CHECK(tables[0].family == "line");
-  std::filesystem::remove_all(folder);
   options.seeds = 0;
   CHECK_THROWS_WITH(replay(tables, options), Contains("a replay of 0 seeds and 256 trials measures nothing"));
   options.seeds = 1;

@@ -2,6 +2,7 @@
 #include <kiln/autotune/search/table.h>
 
 #include "random_table.h"
+#include "temporary_folder.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -19,17 +20,10 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kiln_tables_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()));
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
+struct Folder : test::TemporaryFolder {
   std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(path / name, std::ios::binary) << text;
-    return (path / name).string();
+    std::ofstream(path() / name, std::ios::binary) << text;
+    return (path() / name).string();
   }
 };
 
@@ -122,7 +116,7 @@ TEST_CASE("Kiln's own tables are read back as they were written") {
       table.results[0].facts["registers"] = 12;
       table.results[0].compile_seconds = 0.25;
       table.space.seed(table.points[1]);
-      const std::string path = (folder.path / name).string();
+      const std::string path = (folder.path() / name).string();
       write_table(table, path);
       const Table again = read_table(path);
       CHECK(again.name == table.name);
@@ -139,15 +133,16 @@ TEST_CASE("Kiln's own tables are read back as they were written") {
         REQUIRE(again.results[i].seconds == Approx(table.results[i].seconds).epsilon(1e-5));
       }
     }
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2); // nothing left beside them
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) ==
+        2); // nothing left beside them
 }
 
 TEST_CASE("what is no table is refused with the reason") {
   const Folder folder;
   auto error = [&](const std::string& text) { return error_of(folder.file("t.json", text)); };
-  CHECK_THAT(error_of((folder.path / "none.json").string()),
+  CHECK_THAT(error_of((folder.path() / "none.json").string()),
              Contains("none.json: No such file or directory; check the name"));
-  CHECK_THAT(error_of(folder.path.string()), Contains("Is a directory"));
+  CHECK_THAT(error_of(folder.path().string()), Contains("Is a directory"));
   CHECK_THAT(error(""), Contains("it is not as a table is written"));
   CHECK_THAT(error("[1, 2]"), Contains("it is no JSON object"));
   CHECK_THAT(error("{}"), Contains("it has neither \"results\" (T4) nor \"kiln_table\""));
@@ -181,8 +176,8 @@ TEST_CASE("damaged tables are refused or read, and nothing worse") {
     rows.push_back(t4_row("\"x\": " + std::to_string(i) + ", \"y\": \"w\"", std::to_string(i + 1)));
   std::vector<std::string> files{t4(rows)};
   for (const char* name : {"own.json", "own.json.gz"}) {
-    write_table(table, (folder.path / name).string());
-    files.push_back(content((folder.path / name).string()));
+    write_table(table, (folder.path() / name).string());
+    files.push_back(content((folder.path() / name).string()));
   }
   int refused = 0;
   for (int round = 0; round < 600; ++round) {
@@ -202,9 +197,9 @@ TEST_CASE("a table that cannot be written is an error, and leaves nothing") {
   const Folder folder;
   Random random(1);
   const Table table = test::random_table(random);
-  CHECK_THROWS_WITH(write_table(table, (folder.path / "no" / "such.json").string()),
+  CHECK_THROWS_WITH(write_table(table, (folder.path() / "no" / "such.json").string()),
                     Contains("No such file or directory; choose another folder"));
-  CHECK(std::filesystem::is_empty(folder.path));
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("random search needs as many trials as the table says") {

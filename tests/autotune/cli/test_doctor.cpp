@@ -1,6 +1,8 @@
 // What the doctor says of machines that are not well.
 #include <catch2/catch.hpp>
 
+#include "temporary_folder.h"
+
 #include <kiln/autotune/cli/doctor.h>
 #include <kiln/jit/cli/dispatch.h>
 #include <kiln/jit/runtime/options.h>
@@ -18,19 +20,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "kiln_doctor_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    path = name;
-  }
-  ~Folder() { fs::remove_all(path); }
+struct Folder : test::TemporaryFolder {
   void write(const fs::path& file, const std::string& text) const {
-    fs::create_directories((path / file).parent_path());
-    std::ofstream(path / file) << text;
+    fs::create_directories((path() / file).parent_path());
+    std::ofstream(path() / file) << text;
   }
-  System system() const { return {path / "proc", path / "sys", path / "dev"}; }
+  System system() const { return {path() / "proc", path() / "sys", path() / "dev"}; }
 };
 
 Finding only(const Findings& findings) {
@@ -128,13 +123,13 @@ TEST_CASE("stolen and used time is read from the system's ticks", "[doctor]") {
 TEST_CASE("a folder that is refused, cannot be written or cannot be made is broken", "[doctor]") {
   Folder folder;
   const auto check = [](const fs::path& path) { return only(check_folder("cache folder", "kernels", path)); };
-  CHECK(check(folder.path).verdict == Verdict::ok);
-  CHECK(check(folder.path / "not" / "there").verdict == Verdict::ok);
-  CHECK(check(folder.path / "not").found.ends_with("not, which is not there yet"));
-  CHECK(fs::is_empty(folder.path)); // nothing was left, or made
+  CHECK(check(folder.path()).verdict == Verdict::ok);
+  CHECK(check(folder.path() / "not" / "there").verdict == Verdict::ok);
+  CHECK(check(folder.path() / "not").found.ends_with("not, which is not there yet"));
+  CHECK(fs::is_empty(folder.path())); // nothing was left, or made
   CHECK(check("").verdict == Verdict::warning);
 
-  const fs::path open = folder.path / "open", file = folder.path / "file";
+  const fs::path open = folder.path() / "open", file = folder.path() / "file";
   fs::create_directory(open);
   fs::permissions(open, fs::perms::all);
   CHECK(check(open).verdict == Verdict::broken); // anyone could put code there

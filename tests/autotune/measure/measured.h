@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "temporary_folder.h"
 #include "test_seed.h"
 
 #include <chrono>
@@ -84,21 +85,10 @@ inline int open_descriptors() {
 
 // Those of this process's tuners: from the first call on it has a folder of its own for temporary files.
 inline std::set<std::string> tuner_folders() {
-  struct Temporary {
-    std::filesystem::path path;
-    Temporary() {
-      std::string name = (std::filesystem::temp_directory_path() / "kiln-test-XXXXXX").string();
-      path = mkdtemp(name.data());
-      setenv("TMPDIR", path.c_str(), 1);
-    }
-    ~Temporary() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-  };
-  static const Temporary temporary;
+  static const TemporaryFolder temporary;
+  setenv("TMPDIR", temporary.path().c_str(), 1);
   std::set<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(temporary.path))
+  for (const auto& entry : std::filesystem::directory_iterator(temporary.path()))
     if (entry.path().filename().string().starts_with("kiln-tune-")) found.insert(entry.path());
   return found;
 }
