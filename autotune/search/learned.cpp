@@ -3,6 +3,8 @@
 
 #include "learned_model.h"
 
+#include <kiln/autotune/model/gaussian_process.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -138,8 +140,52 @@ private:
       add_descent(most);
     if (batch_.size() >= most) return;
     const std::vector<double> scores = model_.classify(trials_, random_);
+    if (candidates_.has_siblings() && trials_.size() <= options_.expected_until)
+      add_expected(batch_.size() + (most - batch_.size()) / 2);
     add_local(scores, std::min(most, batch_.size() + options_.local));
     pick(scores, most, "model");
+  }
+
+  // Those that promise the greatest gain, by what siblings say of them and by how much siblings were wrong
+  // about the trials.
+  void add_expected(std::size_t most) {
+    const double least = best_, slowest = least + 1.5; // what differs beyond does not matter
+    std::vector<Point> points;
+    std::vector<double> errors;
+    for (const Tried& t : trials_) {
+      points.push_back(candidates_.point(t.at));
+      errors.push_back(std::min(t.log_seconds, slowest) - candidates_.prior(t.at));
+    }
+    GaussianProcess process(knobs(), std::move(points), std::move(errors));
+    std::vector<std::size_t> pool = promising(options_.expected_pool);
+    while (batch_.size() < most) {
+      std::size_t chosen = none;
+      double highest = -infinity, error = 0;
+      for (std::size_t at : pool) {
+        if (candidates_.taken(at)) continue;
+        const auto guess = process(candidates_.point(at));
+        const double gain =
+            expected_improvement({guess.mean + candidates_.prior(at), guess.deviation}, least);
+        if (gain > highest) highest = gain, chosen = at, error = guess.mean;
+      }
+      if (chosen == none) return;
+      take(chosen, "model", std::exp(error + candidates_.prior(chosen)));
+      process.add(candidates_.point(chosen), error); // as if it came out so, for the next to be another
+    }
+  }
+
+  // Those that were not tried and that siblings expect most of.
+  std::vector<std::size_t> promising(std::size_t count) const {
+    std::vector<std::size_t> pool;
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      if (!candidates_.taken(i)) pool.push_back(i);
+    if (pool.size() <= count) return pool;
+    std::nth_element(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(count), pool.end(),
+                     [&](std::size_t a, std::size_t b) {
+                       return std::pair(candidates_.prior(a), a) < std::pair(candidates_.prior(b), b);
+                     });
+    pool.resize(count);
+    return pool;
   }
 
   // The likeliest of those that one knob tells from the three best.

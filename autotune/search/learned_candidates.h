@@ -27,6 +27,7 @@ public:
 
   // The logarithm of the time that siblings or else the analytic model expect, over the least.
   bool has_prior() const { return has_prior_; }
+  bool has_siblings() const { return sibling_model_.has_value(); }
   double prior(std::size_t at) const;
 
   bool taken(std::size_t at) const { return taken_[at]; }

@@ -1,6 +1,7 @@
 // What a process may be given: one thread, more threads than CPUs, CPUs taken away, no memory, a fork. Each
 // case is this program again, because the number of threads is settled once.
 #include "error_test.h"
+#include "sanitized.h"
 #include "test_seed.h"
 
 #include <cerrno>
@@ -23,15 +24,6 @@ namespace {
 
 KILN_DIM(BM);
 KILN_DIM(BN);
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized =
-    true; // neither allows a limit on the address space, TSan no threads in a forked child
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 // A product and a row reduction of fresh random data on all threads; whether both are right.
 bool work() {
@@ -182,13 +174,13 @@ TEST_CASE("kernels run on when the process loses CPUs") {
 }
 
 TEST_CASE("kernels run in the child of a fork, and still in its parent") {
-  if (sanitized) return;
+  if (sanitized) return; // the thread sanitizer allows a forked child no threads
   for (const char* threads : {"1", "3"})
     CHECK(run_case("fork", threads) == 0);
 }
 
 TEST_CASE("a kernel without memory for its scratch fails with the size") {
-  if (sanitized) return;
+  if (sanitized) return; // they allow no limit on the address space
   for (const char* threads : {"1", "3"})
     CHECK(run_case("scratch", threads) == 0);
 }

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sanitized.h"
+
 #include <fstream>
 #include <malloc.h>
 #include <vector>
@@ -15,11 +17,7 @@ namespace {
 
 KILN_DIM(BN);
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool measurable = false; // sanitizers keep freed memory for a while
-#else
-constexpr bool measurable = true;
-#endif
+constexpr bool measurable = !test::sanitized; // sanitizers keep freed memory for a while
 
 void launch_fresh_kernels(int count) {
   std::vector<float> y(100, 2);
