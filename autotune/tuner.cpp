@@ -76,7 +76,7 @@ RecordKey key_of(const Task& task) {
   return key;
 }
 
-// Keeps the trials of a run, a batch at a time: what ends this process loses those of one batch at most.
+// Keeps each trial of a run as soon as there is one: what ends this process loses the one that it is at.
 class Recorder {
 public:
   Recorder(const Task& task, const BoundSpace& space, const TuneOptions& options)

@@ -218,7 +218,8 @@ void LiveMeasurer::Impl::run(PendingCandidate& c) {
     runner_.reset();
 }
 
-std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> points) {
+std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> points,
+                                                     const Listener& listener) {
   start();
   std::vector<Measurement> results;
   if (!started_) return results; // interrupted
@@ -227,30 +228,28 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
     candidates.push_back(make_candidate(space_.config(point), true));
     if (std::string fault = draw_fault(); !fault.empty()) candidates.back().message["fault"] = fault;
   }
-  if (lost_) {
-    results.assign(points.size(), failed(Status::device_lost, lost_error_));
-    return results;
-  }
+  const bool gone = lost_;
+  bool enough = false;
+  const auto tell = [&](Measurement m) {
+    if (lost_ && m.status == Status::device_lost) m.error = lost_error_; // the same words for all
+    results.push_back(std::move(m));
+    enough = listener && !listener(results.back());
+  };
   // On a GPU, what is compiled runs while others are being compiled. On the CPU they would disturb it.
   const bool overlap = workload_.device.kind() == DeviceKind::Cuda;
-  auto first_waiting = candidates.begin();
-  compilers_.compile(candidates, [&] {
-    while (first_waiting != candidates.end() && first_waiting->done)
-      ++first_waiting;
-    if (overlap && first_waiting != candidates.end() && first_waiting->compiled && !crew_.interrupted())
-      run(*first_waiting);
-  });
+  if (!gone)
+    compilers_.compile(candidates, [&] {
+      if (!overlap || enough || !compilers_.lost().empty() || results.size() == candidates.size()) return;
+      PendingCandidate& next = candidates[results.size()];
+      if (!next.done && next.compiled && !crew_.interrupted()) run(next);
+      if (next.done) tell(next.result);
+    });
   if (!lost_ && !compilers_.lost().empty()) lose(compilers_.lost());
-  for (PendingCandidate& c : candidates) // all in the same words, wherever it was noticed
-    if (lost_ && c.result.status == Status::device_lost) c.result.error = lost_error_;
-  for (PendingCandidate& c : candidates) {
-    if (!c.done && !crew_.interrupted()) run(c);
-    if (!c.done && lost_) {
-      c.result = failed(Status::device_lost, lost_error_);
-      c.done = true;
-    }
-    if (!c.done) break;
-    results.push_back(c.result);
+  while (results.size() < candidates.size() && !enough) {
+    PendingCandidate& next = candidates[results.size()];
+    if (!next.done && !lost_ && !crew_.interrupted()) run(next);
+    if (!next.done && !lost_) break; // interrupted
+    tell(next.done && !gone ? next.result : failed(Status::device_lost, lost_error_));
   }
   return results;
 }
@@ -266,8 +265,8 @@ int LiveMeasurer::jobs_of(const MeasureOptions& options) {
 void LiveMeasurer::start() { impl_->start(); }
 const Measurement& LiveMeasurer::fallback() const { return impl_->reference(); }
 const std::string& LiveMeasurer::checked() const { return impl_->checked(); }
-std::vector<Measurement> LiveMeasurer::measure(std::span<const Point> points) {
-  return impl_->measure(points);
+std::vector<Measurement> LiveMeasurer::measure(std::span<const Point> points, const Listener& listener) {
+  return impl_->measure(points, listener);
 }
 std::vector<Measurement> LiveMeasurer::confirm(std::span<const Point> points) {
   return impl_->confirm(points);

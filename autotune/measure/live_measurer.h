@@ -67,8 +67,8 @@ public:
   // What was compared with the interpreter: "the whole problem", "programs 1 x 2 of 16 x 16", "nothing: ...".
   const std::string& checked() const;
 
-  // Fewer results than points where it was interrupted: those of the first ones.
-  std::vector<Measurement> measure(std::span<const Point> points) override;
+  // Fewer results than points where it was interrupted, or the listener has enough: those of the first ones.
+  std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) override;
   std::vector<Measurement> confirm(std::span<const Point> points) override;
 
   // Ends what is running now; measure() and confirm() return at once from then on. Async-signal-safe.

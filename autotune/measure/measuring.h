@@ -14,7 +14,7 @@ public:
   Impl(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options);
 
   void start();
-  std::vector<Measurement> measure(std::span<const Point> points);
+  std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener);
   std::vector<Measurement> confirm(std::span<const Point> points);
 
   const Measurement& reference() const { return reference_; }

@@ -29,7 +29,7 @@ struct SearchResult {
   double seconds = 0, model_seconds = 0, measure_seconds = 0;
 };
 
-// After each batch; false ends the search, which keeps what it has.
+// After each trial; false ends the search, which keeps what it has.
 using Progress = std::function<bool(const SearchResult& so_far)>;
 
 } // namespace kiln::tune

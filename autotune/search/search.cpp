@@ -112,39 +112,42 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     std::vector<Point> points;
     for (const Proposal& p : proposals)
       points.push_back(p.point);
-    const std::vector<Measurement> measured =
-        timed(result.measure_seconds, [&] { return measurer.measure(points); });
-    internal_check(measured.size() <= points.size(), "a measurer answered for another number of points");
-    const bool interrupted = measured.size() < points.size();
-    points.resize(measured.size());
     const std::size_t first = result.trials.size();
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      result.trials.push_back({std::move(points[i]), measured[i], std::move(proposals[i].source),
-                               proposals[i].predicted, since(start), batch});
-      if (!measured[i].ok()) continue;
-      if (best == 0 || measured[i].seconds < best) {
-        best = measured[i].seconds;
-        result.best = result.trials.back().point;
-        result.best_result = measured[i];
+    bool refused = false, late = false;
+    const auto listen = [&](const Measurement& measured) {
+      const Proposal& proposal = proposals.at(result.trials.size() - first);
+      result.trials.push_back(
+          {proposal.point, measured, proposal.source, proposal.predicted, since(start), batch});
+      if (measured.ok() && (best == 0 || measured.seconds < best)) {
+        best = measured.seconds;
+        result.best = proposal.point;
+        result.best_result = measured;
       }
-      if (gained_at == 0 || best < 0.99 * gained_at) {
+      if (measured.ok() && (gained_at == 0 || best < 0.99 * gained_at)) {
         gained_at = best;
         last_gain = static_cast<int>(result.trials.size());
       }
-    }
+      result.seconds = since(start);
+      refused = progress && !progress(result);
+      late = budget.seconds > 0 && result.seconds >= budget.seconds;
+      return !refused && !late;
+    };
+    const std::vector<Measurement> measured =
+        timed(result.measure_seconds, [&] { return measurer.measure(points, listen); });
     const std::span<const Trial> fresh(result.trials.data() + first, result.trials.size() - first);
+    internal_check(measured.size() == fresh.size(), "a measurer did not tell of all that it measured");
     const bool unlikely = timed(result.model_seconds, [&] {
       strategy.observe(fresh);
       return budget.chance > 0 && result.best && strategy.chance_of_better() < budget.chance;
     });
     result.seconds = since(start);
 
-    if ((progress && !progress(result)) || interrupted)
+    if (refused || (measured.size() < points.size() && !late))
       result.stopped_by = "interrupted";
     else if (std::all_of(measured.begin(), measured.end(),
                          [](const Measurement& m) { return m.status == Status::device_lost; }))
       result.stopped_by = "device lost";
-    else if (budget.seconds > 0 && result.seconds >= budget.seconds)
+    else if (late || (budget.seconds > 0 && result.seconds >= budget.seconds))
       result.stopped_by = "seconds";
     else if (budget.patience > 0 && result.best &&
              static_cast<int>(result.trials.size()) - last_gain >= budget.patience)

@@ -8,10 +8,13 @@ namespace kiln::tune {
 
 class Measurer {
 public:
+  // Hears of each measurement, in order, as soon as there is one; false: that is enough.
+  using Listener = std::function<bool(const Measurement&)>;
+
   virtual ~Measurer() = default;
-  // One for each point, in order. Never throws for what a point does wrong. Fewer where it was interrupted:
-  // those of the first points.
-  virtual std::vector<Measurement> measure(std::span<const Point> points) = 0;
+  // One for each point, in order. Never throws for what a point does wrong. Fewer where it was interrupted,
+  // or the listener has enough: those of the first points.
+  virtual std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) = 0;
   // The finalists again, interleaved and more exactly. None where it was interrupted.
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
 };

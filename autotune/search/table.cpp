@@ -266,32 +266,38 @@ public:
     for (std::size_t i = 0; i < table.points.size(); ++i)
       index_.emplace(table.points[i], i);
   }
-  std::vector<Measurement> measure(std::span<const Point> points) override { return look_up(points, 1); }
-  std::vector<Measurement> confirm(std::span<const Point> points) override { return look_up(points, 9); }
+  std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener) override {
+    return look_up(points, 1, listener);
+  }
+  std::vector<Measurement> confirm(std::span<const Point> points) override { return look_up(points, 9, {}); }
 
 private:
-  std::vector<Measurement> look_up(std::span<const Point> points, int repeats) {
+  std::vector<Measurement> look_up(std::span<const Point> points, int repeats, const Listener& listener) {
     std::vector<Measurement> results;
     for (const Point& p : points) {
-      const auto at = index_.find(p);
-      if (at == index_.end()) {
-        results.emplace_back();
-        results.back().status = Status::refused;
-        results.back().error = "the table has no such config";
-        continue;
-      }
-      Measurement m = table_.results[at->second];
-      if (noise_ > 0 && m.ok()) {
-        std::vector<double> errors(static_cast<std::size_t>(repeats));
-        for (double& e : errors)
-          e = noise_ * normal();
-        std::nth_element(errors.begin(), errors.begin() + repeats / 2, errors.end());
-        const double factor = std::exp(errors[static_cast<std::size_t>(repeats / 2)]);
-        m.seconds *= factor, m.low *= factor, m.high *= factor;
-      }
-      results.push_back(std::move(m));
+      results.push_back(look_up(p, repeats));
+      if (listener && !listener(results.back())) break;
     }
     return results;
+  }
+  Measurement look_up(const Point& point, int repeats) {
+    const auto at = index_.find(point);
+    if (at == index_.end()) {
+      Measurement none;
+      none.status = Status::refused;
+      none.error = "the table has no such config";
+      return none;
+    }
+    Measurement m = table_.results[at->second];
+    if (noise_ > 0 && m.ok()) {
+      std::vector<double> errors(static_cast<std::size_t>(repeats));
+      for (double& e : errors)
+        e = noise_ * normal();
+      std::nth_element(errors.begin(), errors.begin() + repeats / 2, errors.end());
+      const double factor = std::exp(errors[static_cast<std::size_t>(repeats / 2)]);
+      m.seconds *= factor, m.low *= factor, m.high *= factor;
+    }
+    return m;
   }
   double normal() { // Box and Muller
     constexpr double two_pi = 6.283185307179586;

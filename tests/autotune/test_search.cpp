@@ -38,12 +38,18 @@ struct Counting final : Strategy {
 struct Function final : Measurer {
   std::function<Measurement(std::uint16_t)> measured, confirmed;
   explicit Function(Measurement (*f)(std::uint16_t)) : measured(f), confirmed(f) {}
-  std::vector<Measurement> measure(std::span<const Point> points) override { return each(points, measured); }
-  std::vector<Measurement> confirm(std::span<const Point> points) override { return each(points, confirmed); }
-  static std::vector<Measurement> each(std::span<const Point> points, auto& f) {
+  std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener) override {
+    return each(points, measured, listener);
+  }
+  std::vector<Measurement> confirm(std::span<const Point> points) override {
+    return each(points, confirmed, {});
+  }
+  static std::vector<Measurement> each(std::span<const Point> points, auto& f, const Listener& listener) {
     std::vector<Measurement> results;
-    for (const Point& p : points)
+    for (const Point& p : points) {
       results.push_back(f(p[0]));
+      if (listener && !listener(results.back())) break;
+    }
     return results;
   }
 };
@@ -82,6 +88,30 @@ TEST_CASE("a search stops by trials and never goes over") {
   CHECK(r.finalists[0] == Point{9});
   CHECK(r.confirmed.size() == 8);
   CHECK(search(strategy, measurer, trials(0)).trials.empty());
+}
+
+TEST_CASE("a search stops amid a batch when the time is up or it is told to, and keeps what it has") {
+  for (const bool by_time : {true, false}) {
+    CAPTURE(by_time);
+    Counting strategy; // batches of four
+    Function measurer([](std::uint16_t i) {
+      if (i == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      return took(10. - i);
+    });
+    Budget budget = trials(500);
+    budget.confirm = 0;
+    if (by_time) budget.seconds = 0.5;
+    std::vector<std::size_t> heard;
+    const SearchResult r = search(strategy, measurer, budget, [&](const SearchResult& so_far) {
+      heard.push_back(so_far.trials.size());
+      return by_time || so_far.trials.size() < 2;
+    });
+    CHECK(r.stopped_by == (by_time ? "seconds" : "interrupted"));
+    CHECK(r.trials.size() == 2);
+    CHECK(heard == std::vector<std::size_t>{1, 2}); // each as it came
+    CHECK(r.best == Point{1});
+    CHECK(strategy.seen == 2);
+  }
 }
 
 TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it is told to") {

@@ -120,16 +120,17 @@ TEST_CASE("every strategy searches a space of a billion points") {
     s.require("rule " + std::to_string(k), [a = "k" + std::to_string(k), b = "k" + std::to_string(k + 1)](
                                                const Choice& c) { return c[a] + c[b] <= 14; });
   struct Smooth final : Measurer {
-    std::vector<Measurement> measure(std::span<const Point> points) override {
+    std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener) override {
       std::vector<Measurement> results(points.size());
       for (std::size_t i = 0; i < points.size(); ++i) {
         results[i].seconds = 1;
         for (const std::uint16_t v : points[i])
           results[i].seconds += std::abs(v - 3);
+        if (listener) listener(results[i]);
       }
       return results;
     }
-    std::vector<Measurement> confirm(std::span<const Point> points) override { return measure(points); }
+    std::vector<Measurement> confirm(std::span<const Point> points) override { return measure(points, {}); }
   } measurer;
   for (const std::string& name : strategy_names()) {
     CAPTURE(name);

@@ -1,4 +1,5 @@
 // Whole tuning runs that cannot go as usual: spaces without a way out, and interruptions.
+#include "other_process.h"
 #include "own_cache.h"
 #include "row_sums.h"
 
@@ -103,4 +104,21 @@ TEST_CASE("a run that is interrupted before its first process ends without a tri
   CHECK(tuning.search.trials.empty());
   CHECK_FALSE(tuning.found());
   CHECK_THROWS_WITH(tuning.config(), Contains("no config worked"));
+}
+
+// Hidden, since it kills its process: the next test runs it in one of its own.
+TEST_CASE("is killed amid a batch", "[.][is_killed_amid_a_batch]") {
+  tune::TuneOptions options;
+  options.trials = 40;
+  options.progress = [](const tune::SearchResult& so_far) {
+    if (so_far.trials.size() == 3) raise(SIGKILL);
+    return true;
+  };
+  tune_in("row sums, killed", row_space(), options);
+}
+
+TEST_CASE("a tuner that is killed leaves the records of what it measured, amid a batch too") {
+  const OwnCache cache;
+  CHECK(exit_code_of_test("[is_killed_amid_a_batch]", 60) == -1);
+  CHECK(records_of("row sums, killed").size() == 3);
 }
