@@ -29,7 +29,7 @@ struct Request {
     app.add_option("--device", device, "cpu, cuda:0, emulated:sm_80, ...");
     app.add_option("--config", config, "what differs from the default config, as BM=128,num_warps=8");
     app.add_flag("--warm", warm, "with inputs in the caches (default: from memory)");
-    app.add_option("--seconds", options.seconds, "of timing, at most")->check(CLI::Range(0.01, 3600.0));
+    app.add_option("--seconds", options.seconds, "of timing, at most")->check(cli::from_to(.01, 3600));
     app.add_option("--seed", options.seed, "of the inputs");
     app.add_flag("--json", json, "print JSON");
   }

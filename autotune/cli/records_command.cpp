@@ -235,9 +235,9 @@ int run_records(int argc, char** argv) {
   merge->add_option("folder", a.folders, "record folders, or cache folders with one in them")->required();
   CLI::App* prune = app.add_subcommand("prune", "remove old records, and put files together");
   prune->add_option("--older-than", a.older_than_days, "remove records older than this many days")
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::from_to(0, 1e5));
   prune->add_option("--keep", a.keep, "of each problem keep the newest so many, and the fastest")
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::from_to(0, 1e9));
   prune->add_flag("--stale", a.stale, "remove records of another version of code generation");
   CLI::App* verify = app.add_subcommand("verify", "compare every checksum");
   verify->add_flag("--repair", a.repair, "remove what is damaged");

@@ -93,7 +93,8 @@ void print_summary(const Tuning& t, const Task& task) {
     const Measurement* m = point ? t.of(*point) : nullptr;
     if (!point) return;
     if (!m || !m->ok()) {
-      fmt::print("  {:<9} {{{}}}  not measured\n", what, t.space->text(*point));
+      fmt::print("  {:<9} {{{}}}  {}\n", what, t.space->text(*point),
+                 m ? fmt::format("failed: {}: {}", name(m->status), m->error) : "not measured");
       return;
     }
     const double flops = flops_of(*t.prior, *point);
@@ -190,10 +191,10 @@ int run_tune(int argc, char** argv) {
   app.add_option("--effort", a.effort, "quick: 32 trials or 20 s; full: 128 or 120 s; most: 512 or 15 min")
       ->check(CLI::IsMember({"quick", "full", "most"}))
       ->capture_default_str();
-  app.add_option("--trials", a.options.trials, "at most so many configs")->check(CLI::PositiveNumber);
-  app.add_option("--budget", a.options.seconds, "at most so many seconds")->check(CLI::PositiveNumber);
+  app.add_option("--trials", a.options.trials, "at most so many configs")->check(cli::from_to(1, 1e6));
+  app.add_option("--budget", a.options.seconds, "at most so many seconds")->check(cli::from_to(.001, 1e6));
   app.add_option("--jobs", a.options.jobs, "processes that compile (default: one a CPU)")
-      ->check(CLI::PositiveNumber);
+      ->check(cli::from_to(1, 1024));
   app.add_option("--strategy", a.options.strategy, "how to search")
       ->check(CLI::IsMember(strategy_names()))
       ->capture_default_str();
@@ -207,7 +208,7 @@ int run_tune(int argc, char** argv) {
   app.add_option("--replay", a.replayed,
                  "search these recorded tables, or those in these folders, instead of a device");
   app.add_option("--seeds", a.replay.seeds, "of --replay: searches of each table")
-      ->check(CLI::PositiveNumber)
+      ->check(cli::from_to(1, 1e4))
       ->capture_default_str();
   app.add_flag("--list", a.list, "the kernels that can be tuned");
   if (auto code = cli::parse(app, argc, argv)) return *code;

@@ -266,9 +266,9 @@ int run_emulate(int argc, char** argv) {
                  "instructions of warps before the launch counts as endless (default: 100 million)")
       ->check(number);
   app.add_option("--threads", c.threads, "that run blocks (default: 1); without races")
-      ->check(CLI::Range(1, 4096));
+      ->check(from_to(1, 4096));
   app.add_option("--resident", c.resident, "blocks that run interleaved (default: 1)")
-      ->check(CLI::Range(1, 4096));
+      ->check(from_to(1, 4096));
   app.add_flag("--stop-at-first", c.stop_at_first, "end at the first finding");
   app.add_flag("--counters", c.counters, "count instructions, sectors, bank conflicts, by line");
   app.add_flag("--json", c.json, "print JSON, also of errors and --list");

@@ -30,9 +30,9 @@ int run_explain(int argc, char** argv) {
   app.add_option("--cpu", options.cpu, "compile for this CPU, by LLVM's name (default: the one here)");
   app.add_flag("--debug", options.debug, "with the checks that KILN_DEBUG=1 adds");
   app.add_option("--bandwidth", options.bandwidth, "memory bandwidth in GB/s, for the time at best")
-      ->check(CLI::PositiveNumber);
+      ->check(from_to(1e-3, 1e9));
   app.add_option("--peak", options.peak, "arithmetic peak in GFLOP/s, for the time at best")
-      ->check(CLI::PositiveNumber);
+      ->check(from_to(1e-3, 1e9));
   app.add_flag("--passes", sections.passes, "show tile IR and what each pass changed");
   app.add_flag("--llvm", sections.llvm, "show LLVM IR as emitted and as optimised");
   app.add_flag("--asm", sections.assembly, "show assembly beside the source lines");

@@ -5,10 +5,25 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
 namespace kiln::cli {
+
+// That an option is a number, not less and not more than these.
+inline CLI::Validator from_to(double least, double most) {
+  return {[=](const std::string& text) {
+            char* end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            const bool number = end != text.c_str() && *end == '\0';
+            if (number && value >= least && value <= most) return std::string();
+            return fmt::format("{} is not a number from {:.10g} to {:.10g}", text, least, most);
+          },
+          fmt::format("{:.10g} to {:.10g}", least, most)};
+}
 
 // The exit code if the command ends here: --help was asked for, or the options are wrong; `wrong`, if given,
 // takes what is printed otherwise.

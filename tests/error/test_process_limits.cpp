@@ -174,7 +174,7 @@ TEST_CASE("kernels run on when the process loses CPUs") {
 }
 
 TEST_CASE("kernels run in the child of a fork, and still in its parent") {
-  if (sanitized) return; // the thread sanitizer allows a forked child no threads
+  if (thread_sanitized) return; // it allows a forked child no threads
   for (const char* threads : {"1", "3"})
     CHECK(run_case("fork", threads) == 0);
 }

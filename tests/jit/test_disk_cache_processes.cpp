@@ -170,14 +170,15 @@ TEST_CASE("a sweep removes temporary files of the dead and spares those of the l
 
   // A process that is killed while it writes leaves a file under a name that only it knows: catch one.
   std::string name;
-  for (int attempt = 0; attempt < 2000 && name.empty(); ++attempt) {
+  for (int attempt = 0; attempt < 1000 && name.empty(); ++attempt) {
     const pid_t child = start([&] {
       DiskCache cache(folder.path());
       for (;;)
         cache.store({2, 2}, std::string(1 << 20, 'x'), matmul);
       return fine;
     });
-    usleep(static_cast<useconds_t>(1000 + attempt * 37 % 5000));
+    const int longer = 1 + attempt / 50; // where a process takes longer to begin
+    usleep(static_cast<useconds_t>((1000 + attempt * 37 % 5000) * longer));
     kill(child, SIGKILL);
     int status;
     REQUIRE(waitpid(child, &status, 0) == child);
