@@ -108,8 +108,9 @@ void print_summary(const Tuning& t, const Task& task) {
   line("default", t.fallback);
   line("analytic", t.analytic);
   if (!t.kept.empty())
-    fmt::print("  kept      launches go on with {{{}}}, which was measured {}\n", t.kept,
-               "with more trials, or from memory");
+    fmt::print(
+        "  kept      launches go on with {{{}}}, which was measured with more trials, or from memory\n",
+        t.kept);
   fmt::print("  checked   the default against the interpreter: {}; every other config against the default\n",
              t.checked);
 }

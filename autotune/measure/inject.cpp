@@ -1,8 +1,8 @@
 // Injected faults.
 #include <kiln/autotune/measure/inject.h>
 
-#include <kiln/autotune/measure/sanitized.h>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <atomic>
 #include <csignal>

@@ -1,10 +1,10 @@
 // The loop of a worker, its limits, and how it notices that the tuner is gone.
 #include <kiln/autotune/measure/worker.h>
 
-#include <kiln/autotune/measure/sanitized.h>
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/autotune/measure/verify.h>
 #include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/runtime/sanitized.h>
 #include <kiln/jit/version.h>
 
 #include <atomic>

@@ -140,16 +140,16 @@ private:
       add_descent(most);
     if (batch_.size() >= most) return;
     const std::vector<double> scores = model_.classify(trials_, random_);
-    if (candidates_.has_siblings() && trials_.size() <= options_.expected_until)
-      add_expected(batch_.size() + (most - batch_.size()) / 2);
+    if (candidates_.has_siblings() && trials_.size() <= options_.sibling_trials)
+      add_by_sibling_errors(batch_.size() + (most - batch_.size()) / 2);
     add_local(scores, std::min(most, batch_.size() + options_.local));
     pick(scores, most, "model");
   }
 
   // Those that promise the greatest gain, by what siblings say of them and by how much siblings were wrong
   // about the trials.
-  void add_expected(std::size_t most) {
-    const double least = best_, slowest = least + 1.5; // what differs beyond does not matter
+  void add_by_sibling_errors(std::size_t most) {
+    const double least = best_, slowest = least + LearnedModel::range;
     std::vector<Point> points;
     std::vector<double> errors;
     for (const Tried& t : trials_) {
@@ -157,7 +157,7 @@ private:
       errors.push_back(std::min(t.log_seconds, slowest) - candidates_.prior(t.at));
     }
     GaussianProcess process(knobs(), std::move(points), std::move(errors));
-    std::vector<std::size_t> pool = promising(options_.expected_pool);
+    std::vector<std::size_t> pool = promising(options_.sibling_pool);
     while (batch_.size() < most) {
       std::size_t chosen = none;
       double highest = -infinity, error = 0;

@@ -32,9 +32,10 @@ struct LearnedOptions {
   int trees = 60, depth = 4;
   double learning_rate = .2, least_weight = .02, row_share = 1, column_share = 1;
   std::size_t pool = 64;
-  double diversity = .5;                                 // times the standard deviation of the pool's scores
-  double order = .5;                                     // the same of the order that pairs of trials teach
-  std::size_t expected_pool = 1024, expected_until = 96; // candidates and trials, for siblings' errors
+  double diversity = .5;           // times the standard deviation of the pool's scores
+  double order = .5;               // the same of the order that pairs of trials teach
+  std::size_t sibling_pool = 1024; // candidates that the process of siblings' errors looks at
+  std::size_t sibling_trials = 96; // until so many: then the classifier knows as much
   double random_share = 1. / 16;
   std::size_t local = 2;      // of each batch, from what one knob tells from the best; three gain no more
   std::size_t stale = 8;      // trials without gain, before coordinate moves

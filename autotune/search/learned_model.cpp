@@ -53,7 +53,7 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
 
   // Times, with the slow ones cut off: what differs among them does not matter.
   training_.margins.clear();
-  double slowest = std::min(times.back(), times.front() + 1.5);
+  double slowest = std::min(times.back(), times.front() + range);
   for (std::size_t i = 0; i < trials.size(); ++i)
     training_.labels[i] = static_cast<float>(std::min(trials[i].log_seconds, slowest));
   boost.trees = (boost.trees + 1) / 2, boost.learning_rate *= 1.5;

@@ -13,6 +13,9 @@ public:
     double log_seconds; // infinite for failures
   };
 
+  // Of the logarithms of times, from the best: what differs beyond does not matter.
+  static constexpr double range = 1.5;
+
   LearnedModel(const LearnedCandidates& candidates, const LearnedOptions& options)
       : candidates_(candidates), options_(options) {}
 

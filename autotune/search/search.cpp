@@ -147,7 +147,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     else if (std::all_of(measured.begin(), measured.end(),
                          [](const Measurement& m) { return m.status == Status::device_lost; }))
       result.stopped_by = "device lost";
-    else if (late || (budget.seconds > 0 && result.seconds >= budget.seconds))
+    else if (budget.seconds > 0 && result.seconds >= budget.seconds)
       result.stopped_by = "seconds";
     else if (budget.patience > 0 && result.best &&
              static_cast<int>(result.trials.size()) - last_gain >= budget.patience)

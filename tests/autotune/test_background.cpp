@@ -2,12 +2,12 @@
 #include "other_process.h"
 #include "own_cache.h"
 #include "row_sums.h"
-#include "sanitized.h"
 #include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
 #include <kiln/autotune/registry.h>
 #include <kiln/jit/runtime/log.h>
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <atomic>
 #include <chrono>
@@ -119,7 +119,7 @@ TEST_CASE("a program without the command hears of it once, whatever it launches"
   CHECK_THAT(log.lines()[0], Contains("tuning in the background: KILN_COMMAND is /nowhere/kiln"));
 }
 
-// Hidden for the same reason.
+// Hidden, since its process ends while a search waits: the next test runs it in one of its own.
 TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
   use_silent_command(given_folder());
   Rows rows(64, 501);
@@ -156,6 +156,7 @@ TEST_CASE("a forked child ends, and searches, while its parent does") {
   CHECK(exit_code_of_test("[forks_while_it_searches]", 150) == 0);
 }
 
+// Hidden, since its process ends while a search records: the next test runs it in one of its own.
 TEST_CASE("ends while it records", "[.][ends_while_it_records]") {
   Rows rows(64, 503);
   Stream stream;

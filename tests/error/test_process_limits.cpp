@@ -1,8 +1,9 @@
 // What a process may be given: one thread, more threads than CPUs, CPUs taken away, no memory, a fork. Each
 // case is this program again, because the number of threads is settled once.
 #include "error_test.h"
-#include "sanitized.h"
 #include "test_seed.h"
+
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <cerrno>
 #include <cmath>

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/options.h>
+#include <kiln/jit/runtime/sanitized.h>
 #include <kiln/jit/runtime/stream.h>
 
 #include <atomic>
@@ -17,14 +18,6 @@
 
 using namespace kiln;
 using namespace std::chrono_literals;
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool under_sanitizer = true;
-#elif defined(__has_feature)
-constexpr bool under_sanitizer = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
-#else
-constexpr bool under_sanitizer = false;
-#endif
 
 namespace {
 
@@ -418,7 +411,7 @@ TEST_CASE("the default stream is one per device") {
 }
 
 TEST_CASE("in a child after fork streams are empty and work") {
-  if (under_sanitizer) return; // they do not allow threads in a child of a threaded process
+  if (sanitized) return; // they do not allow threads in a child of a threaded process
   Stream stream;
   Gate gate;
   std::atomic<int> n{0};
@@ -446,7 +439,7 @@ TEST_CASE("in a child after fork streams are empty and work") {
 }
 
 TEST_CASE("where the system refuses threads, streams still run") {
-  if (under_sanitizer) return; // their shadow memory does not fit under such a limit
+  if (sanitized) return; // their shadow memory does not fit under such a limit
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

@@ -2,10 +2,9 @@
 #include <kiln/kiln.h>
 
 #include <kiln/jit/runtime/options.h>
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <catch2/catch.hpp>
-
-#include "sanitized.h"
 
 #include <fstream>
 #include <malloc.h>
@@ -17,7 +16,7 @@ namespace {
 
 KILN_DIM(BN);
 
-constexpr bool measurable = !test::sanitized; // sanitizers keep freed memory for a while
+constexpr bool measurable = !sanitized; // sanitizers keep freed memory for a while
 
 void launch_fresh_kernels(int count) {
   std::vector<float> y(100, 2);

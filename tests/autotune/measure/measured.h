@@ -2,8 +2,8 @@
 #pragma once
 
 #include <kiln/autotune/measure/live_measurer.h>
-#include <kiln/autotune/measure/sanitized.h>
 #include <kiln/dsl/ir/printer.h>
+#include <kiln/jit/runtime/sanitized.h>
 #include <kiln/kiln.h>
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@
 
 namespace kiln::test {
 
-using tune::sanitized; // a sanitizer reports a crash in its own way, and ends the process without a signal
+// Where `sanitized`, a sanitizer reports a crash in its own way, and ends the process without a signal
 
 KILN_DIM(BM);
 KILN_DIM(BN);

@@ -1,10 +1,10 @@
 // Whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, and what its mistakes look like.
 #include "hopper.h"
 #include "one_instruction.h"
-#include "sanitized.h"
 #include "test_seed.h"
 
 #include <kiln/jit/emulator/number.h>
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <algorithm>
 #include <chrono>

@@ -3,7 +3,6 @@
 // mutations/*.ptx hold the kernels. A line `//! name | faults | old | new` plants a bug: the text `old`,
 // which stands once in the kernel, becomes `new`, and under some seed a finding of one of these faults must
 // be reported. `// launch:` says how to run it; `in` holds numbers, as floats where the table below says so.
-#include "sanitized.h"
 #include "test_seed.h"
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <functional>
 #include <kiln/jit/emulator/emulator.h>
 #include <kiln/jit/emulator/tensor_map.h>
+#include <kiln/jit/runtime/sanitized.h>
 #include <map>
 #include <random>
 #include <sstream>
@@ -358,7 +358,7 @@ TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") 
 TEST_CASE("planted bugs are found", "[emulator]") {
   std::uint64_t first = test::fresh_seed();
   // A sanitizer makes this take ten minutes: there it looks for every fourth, others each time.
-  const std::uint64_t step = test::sanitized ? 4 : 1;
+  const std::uint64_t step = sanitized ? 4 : 1;
   std::uint64_t number = first % step;
   int planted = 0, at_once = 0;
   for (const Subject& s : subjects())
@@ -387,8 +387,8 @@ TEST_CASE("planted bugs are found", "[emulator]") {
       CHECK(found);
       ++planted;
     }
-  CHECK(planted >= (test::sanitized ? 10 : 40));
+  CHECK(planted >= (sanitized ? 10 : 40));
   CAPTURE(planted);
   // Most by any seed: races are found without happening. Of a few that is left to luck.
-  if (!test::sanitized) CHECK(at_once * 10 >= planted * 8);
+  if (!sanitized) CHECK(at_once * 10 >= planted * 8);
 }

@@ -1,7 +1,8 @@
-// Whether a test runs under a sanitizer, which slows it down and moves its memory.
+// Whether this build has a sanitizer: it is slow, reports crashes in its own way, and its shadow memory takes
+// all addresses, so that none can be limited.
 #pragma once
 
-namespace kiln::test {
+namespace kiln {
 
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool sanitized = true, thread_sanitized = false;
@@ -14,4 +15,4 @@ inline constexpr bool sanitized = __has_feature(address_sanitizer) || thread_san
 inline constexpr bool sanitized = false, thread_sanitized = false;
 #endif
 
-} // namespace kiln::test
+} // namespace kiln
