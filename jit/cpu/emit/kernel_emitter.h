@@ -220,6 +220,7 @@ private:
   void emit_group(llvm::Value* group);
   void emit_shared_product(const Values& first, llvm::Value* rows, llvm::Value* columns);
   llvm::Value* stores_sums();
+  llvm::Value* rows_of_launch();
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,

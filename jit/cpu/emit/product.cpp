@@ -217,11 +217,20 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
     shape.m = most, shape.n = group_.sums.extents[1], shape.k = unknown_depth;
     multiply(shape, a, b, sums);
   };
-  // Tiles of few rows come in launches of few rows, and in launches of many.
+  // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the group:
+  // few rows are added up in another order, and the last rows of many must not depend on how these are tiled.
   if (tile.tile_m > few_rows || group_.sums.extents[0] == tile.tile_m) return of_rows(group_.sums.extents[0]);
-  emit_if_else(
-      b_, b_.CreateICmpSLE(a.valid[0], b_.getInt64(static_cast<std::uint64_t>(tile.tile_m))),
-      [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
+  Value* one_tile = b_.CreateICmpSLE(rows_of_launch(), b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)));
+  emit_if_else(b_, one_tile, [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
+}
+
+// Rows of A that the programs of the whole grid have, of a product that is grouped along them.
+Value* KernelEmitter::rows_of_launch() {
+  const ir::Op& load = *macro_->product.a.load;
+  const auto axis = static_cast<std::size_t>(load.integers("axes")[macro_->product.a.order[0]]);
+  Value* of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(macro_->tile.m_axis)],
+                                b_.getInt64(static_cast<std::uint64_t>(macro_->tile.tile_m)));
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, of_grid, facts(load.operand(0)).extents[axis]);
 }
 
 // i1: the sums, which nothing that other programs read or store must meet half done, may be added up where
