@@ -60,7 +60,7 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::int64_t>& 
                     Terms& t) {
   const int threads = std::max(1, device.properties().num_threads);
   t.shared_programs = t.programs;
-  const cpu::MacroTile macro = cpu::macro_tile(lowered);
+  const cpu::MacroTile macro = cpu::macro_tile(lowered, cpu::host_target());
   const bool runs = !grid.empty() && std::all_of(grid.begin(), grid.end(), [](auto n) { return n > 0; });
   if (macro.grouped() && runs) {
     const auto group = cpu::choose_group(macro, grid.data(), threads);

@@ -70,7 +70,9 @@ void Suite::add_pytorch(std::vector<Contender>& contenders, const std::string& r
                         }});
 }
 
-void Suite::run(Row row, const std::vector<Contender>& contenders, const Work& work) {
+void Suite::run(Row row, std::vector<Contender> contenders, const Work& work) {
+  const std::string kind = row.group + " " + row.dtype;
+  std::erase_if(contenders, [&](const Contender& c) { return too_slow_.count({kind, c.name}) != 0; });
   auto seconds = race(contenders, options_.race);
   row.seconds = seconds[0];
   row.rate = work.amount / seconds[0] * 1e-9, row.unit = work.unit;
@@ -79,6 +81,9 @@ void Suite::run(Row row, const std::vector<Contender>& contenders, const Work& w
   row.limit_share = work.least_seconds / seconds[0];
   for (std::size_t i = 1; i < contenders.size(); ++i) {
     if (seconds[i] <= 0) continue;
+    if (contenders[i].role == Role::peer && seconds[i] > too_slow_seconds &&
+        seconds[i] > too_slow_ratio * seconds[0])
+      too_slow_.insert({kind, contenders[i].name});
     row.others.push_back({contenders[i].name, contenders[i].role, seconds[i]});
     if (contenders[i].role == Role::limit && contenders[i].name == work.limit)
       row.limit_share = seconds[i] / seconds[0];

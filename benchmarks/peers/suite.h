@@ -60,7 +60,9 @@ public:
   void add_pytorch(std::vector<Contender>& contenders, const std::string& request);
 
   // Runs Kiln (the first contender) and the others in turns, and keeps the row with their times.
-  void run(Row row, const std::vector<Contender>& contenders, const Work& work);
+  // A peer that took 20 times as long as Kiln, and more than a second, is left out of the group's later rows
+  // of that dtype: PyTorch multiplies large bf16 matrices for minutes on CPUs without such instructions.
+  void run(Row row, std::vector<Contender> contenders, const Work& work);
   // A row that needs no race.
   void keep(Row row);
   // Counts a result that is further off than its bound (or NaN) as a failure of the program, and says so.
@@ -82,6 +84,8 @@ private:
   std::unique_ptr<PythonPeers> python_;
   samples::MachineLimits limits_;
   std::vector<Row> rows_;
+  static constexpr double too_slow_ratio = 20, too_slow_seconds = 1;
+  std::set<std::pair<std::string, std::string>> too_slow_; // a group's dtype, and the peer
   int wrong_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/product_loop.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace kiln::cpu {
 
@@ -32,7 +33,8 @@ struct Candidates {
 
 // A group costs its elements, and what does not shrink with them: packing its columns of B is amortised over
 // its rows, and reading its rows of A over its columns. 1 + 14 / rows + 2 / columns follows what was measured
-// for tiles of 64 to 512 rows of a product of 2048 cubed. The busiest thread's groups are counted.
+// for tiles of 64 to 512 rows of a product of 2048 cubed on AVX-512, where A is not packed. The busiest
+// thread's groups are counted.
 std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64_t* grid, int threads) {
   std::array<std::int64_t, 8> group;
   group.fill(1);
@@ -40,16 +42,24 @@ std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64
   const std::int64_t grid_m = tile.m_axis >= 0 ? grid[tile.m_axis] : 1;
   const std::int64_t grid_n = tile.n_axis >= 0 ? grid[tile.n_axis] : 1;
   const Candidates ms(grid_m, tile.most_m), ns(grid_n, tile.most_n);
+  const auto all_rows = static_cast<double>(grid_m * tile.tile_m);
+  const auto all_columns = static_cast<double>(grid_n * tile.tile_n);
   double best = 0;
   std::int64_t best_m = 1, best_n = 1;
   for (std::size_t i = 0; i < ms.count; ++i)
     for (std::size_t j = 0; j < ns.count; ++j) {
       const std::int64_t gm = ms.values[i], gn = ns.values[j];
       if (gm * gn > tile.most_programs) continue;
-      const auto rows = static_cast<double>(gm * tile.tile_m);
-      const auto columns = static_cast<double>(gn * tile.tile_n);
-      const auto rounds = static_cast<double>(blocks(blocks(grid_m, gm) * blocks(grid_n, gn), threads));
-      const double cost = rounds * rows * columns * (1 + 14 / rows + 2 / columns);
+      const double elements = static_cast<double>(gm * tile.tile_m) * static_cast<double>(gn * tile.tile_n);
+      const auto ms_of_grid = static_cast<double>(blocks(grid_m, gm));
+      const auto ns_of_grid = static_cast<double>(blocks(grid_n, gn));
+      // The last groups are smaller: no thread has more than its share and what one group takes from the
+      // others.
+      const double rounds = std::ceil(ms_of_grid * ns_of_grid / threads);
+      const double busiest =
+          std::min(rounds * elements, (all_rows * all_columns + elements * (threads - 1)) / threads);
+      const double cost =
+          busiest * (1 + 14 * ms_of_grid / all_rows + tile.packing_a * ns_of_grid / all_columns);
       if (best == 0 || cost < best) best = cost, best_m = gm, best_n = gn;
     }
   if (tile.m_axis >= 0) group[static_cast<std::size_t>(tile.m_axis)] = best_m;

@@ -119,14 +119,19 @@ private:
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
 // Of an A that has to be packed too, each element for all columns of the group.
 constexpr std::int64_t most_packed_columns = 1024;
+// So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
+// them.
+constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
+constexpr double packing_a_block = 14; // as long as packing B takes, in rows
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs. For others
 // groups are tall all the same if their sums need no scratch, whose shape is fixed.
 constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
 
 class MacroFinder {
 public:
-  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals)
-      : kernel_(kernel), plan_(plan), naturals_(naturals) {}
+  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals,
+              const Target& target)
+      : kernel_(kernel), plan_(plan), naturals_(naturals), blocks_rows_(target.vector_registers < 32) {}
 
   std::optional<MacroProduct> find() {
     for (const auto& op : kernel_.body.ops) {
@@ -164,19 +169,30 @@ private:
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
     macro.store = only_store(macro, body, common);
     if (macro.store) macro.apart = axes_apart(*macro.store);
-    std::int64_t most_m = most_rows, most_n = packs(a) ? most_packed_columns : most_columns;
-    const bool few = macro.tile.tile_m <= few_rows;
-    const std::int64_t most_elements = few ? most_rows * most_columns : most_m * most_n;
-    if (few) most_m = macro.store ? most_rows : most_few_rows, most_n = most_few_columns;
-    if (macro.tile.m_axis >= 0) macro.tile.most_m = std::max<std::int64_t>(1, most_m / macro.tile.tile_m);
-    if (macro.tile.n_axis >= 0) macro.tile.most_n = std::max<std::int64_t>(1, most_n / macro.tile.tile_n);
-    macro.tile.most_programs =
-        std::max<std::int64_t>(1, most_elements / (macro.tile.tile_m * macro.tile.tile_n));
+    limit(macro, packs(a));
     if (!macro.tile.grouped()) return std::nullopt;
     for (const auto& op : kernel_.body.ops)
       if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
         macro.scalars.push_back(op.get());
     return macro;
+  }
+
+  void limit(MacroProduct& macro, bool packs_a) const {
+    MacroTile& tile = macro.tile;
+    std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_columns;
+    std::int64_t most_elements = most_m * most_n;
+    if (blocks_rows_) {
+      most_n = macro.store ? most_packed_columns : most_kept_columns;
+      most_elements = macro.store ? most_m * most_n : most_kept_elements;
+      tile.packing_a = packing_a_block;
+    }
+    if (tile.tile_m <= few_rows) {
+      if (!blocks_rows_) most_elements = most_rows * most_columns;
+      most_m = macro.store ? most_rows : most_few_rows, most_n = most_few_columns;
+    }
+    if (tile.m_axis >= 0) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
+    if (tile.n_axis >= 0) tile.most_n = std::max<std::int64_t>(1, most_n / tile.tile_n);
+    tile.most_programs = std::max<std::int64_t>(1, most_elements / (tile.tile_m * tile.tile_n));
   }
 
   // The store, whose offsets are added to what is `common`.
@@ -267,6 +283,7 @@ private:
   const ir::Kernel& kernel_;
   const Plan& plan_;
   const passes::NaturalNumbers& naturals_;
+  bool blocks_rows_;
 };
 
 } // namespace
@@ -318,15 +335,15 @@ std::optional<ProductLoop> product_loop(const Op& loop, const Plan& plan,
 }
 
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
-                                          const passes::NaturalNumbers& naturals) {
-  return MacroFinder(bound, plan, naturals).find();
+                                          const passes::NaturalNumbers& naturals, const Target& target) {
+  return MacroFinder(bound, plan, naturals, target).find();
 }
 
-MacroTile macro_tile(const ir::Kernel& bound) {
+MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
   bool dots = false;
   ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
   if (!dots) return {};
-  auto macro = macro_product(bound, Plan(bound), passes::natural_numbers(bound));
+  auto macro = macro_product(bound, Plan(bound), passes::natural_numbers(bound), target);
   return macro ? macro->tile : MacroTile();
 }
 

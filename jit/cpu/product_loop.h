@@ -15,6 +15,7 @@
 
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/target.h>
 #include <kiln/jit/passes/natural.h>
 
 #include <array>
@@ -52,6 +53,7 @@ struct MacroTile {
   std::int64_t tile_m = 0, tile_n = 0; // of one program
   std::int64_t most_m = 1, most_n = 1; // programs of a group, along each axis
   std::int64_t most_programs = 1;      // and of a whole group
+  double packing_a = 2;                // of one element of A, in columns that are multiplied in that time
   bool grouped() const { return most_m * most_n > 1; }
 };
 
@@ -75,7 +77,8 @@ struct MacroProduct {
 // sums' own place in the grid: as a group they are then one rectangle of its view. Where programs that are
 // not `apart` run, they may store the same to one place at once, which must then be written once, and whole.
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
-                                          const passes::NaturalNumbers& naturals);
-MacroTile macro_tile(const ir::Kernel& bound); // as the emitter of that kernel finds it
+                                          const passes::NaturalNumbers& naturals, const Target& target);
+// As the emitter of that kernel for that target finds it.
+MacroTile macro_tile(const ir::Kernel& bound, const Target& target);
 
 } // namespace kiln::cpu

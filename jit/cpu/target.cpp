@@ -113,6 +113,7 @@ void derive(Target& target) {
   if (info->getTargetTriple().isAArch64()) {
     if (has("sve")) target.sve_bytes = sve_bytes(target.cpu);
     target.vector_bytes = std::max(16, target.sve_bytes);
+    target.vector_registers = 32;
   }
   if (!info->getTargetTriple().isX86()) return;
   target.avx2 = has("avx2");
@@ -121,6 +122,7 @@ void derive(Target& target) {
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq");
   target.avx512_bf16 = target.avx512 && has("avx512bf16");
   target.vector_bytes = target.avx512 ? 64 : target.avx2 ? 32 : 16;
+  target.vector_registers = target.avx512 ? 32 : 16;
 }
 
 // Linux gives a process AMX's tile registers only if it asks; threads to come have them too.

@@ -16,6 +16,7 @@ struct Target {
   std::string cpu;       // LLVM's name, as in "znver5"
   std::string features;  // "+avx2,-avx512f,..."
   int vector_bytes = 16; // of one register
+  int vector_registers = 16;
   int sve_bytes = 0; // AArch64: of one SVE register, where code is to use those; it runs at this length alone
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
 

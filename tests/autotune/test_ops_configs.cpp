@@ -90,8 +90,8 @@ TEST_CASE("products of many rows and columns are the same bits for all tiles of 
     tune::BoundSpace space = task.bound_space();
     CHECK(space.size() > 10);
     const auto a = random_matrix(m, k), b = random_matrix(k, n), b_columns = random_matrix(n, k);
-    const TensorView<const float, 2> right = round % 2 ? TensorView<const float, 2>(b_columns).transpose()
-                                                       : TensorView<const float, 2>(b);
+    const TensorView<const float, 2> right =
+        round % 2 ? TensorView<const float, 2>(b_columns).transpose() : TensorView<const float, 2>(b);
     auto first = Tensor<float, 2>::empty({m, n}), c = Tensor<float, 2>::empty({m, n});
     ops::matmul_kernel<float>().launch(stream, space.config(space.seeds().front()), a, right, first);
     tune::Random draw(seed);

@@ -35,7 +35,7 @@ struct CpuKernel {
     auto object = cpu::compile(*lowered, target, options);
     if (std::getenv("KILN_TEST_SHOW")) std::fputs(object.llvm_after.c_str(), stderr);
     scratch_bytes = object.scratch_bytes;
-    macro = cpu::macro_tile(*lowered);
+    macro = cpu::macro_tile(*lowered, target);
     code = cpu::load_object(object.object, lowered->name);
   }
 

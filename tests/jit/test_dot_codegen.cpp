@@ -318,6 +318,23 @@ TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
   check_product(dot, open, {500, 90, 700}, random);
 }
 
+TEST_CASE("dot blocks A's rows where registers are few, read in place or packed") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (const char* cpu : {"haswell", "x86-64"}) {
+    if (!test::host_runs(cpu)) continue;
+    for (DotStrides a : {DotStrides::UnitInner, DotStrides::UnitOuter, DotStrides::Any})
+      check_shape({DType::F32, DType::F32, 330, 140, 800, a}, cpu, 2, random); // rows near and far apart
+    check_shape({DType::F32, DType::F32, 200, 1060, 420, DotStrides::UnitInner, DotStrides::UnitInner}, cpu,
+                1, random); // more columns than are packed at once
+    check_shape({DType::F64, DType::F64, 330, 140, 420, DotStrides::Any, DotStrides::UnitOuter}, cpu, 1,
+                random);
+    check_shape({DType::BF16, DType::F32, 160, 140, 801}, cpu, 1, random);
+    check_shape({DType::U8, DType::I8, 160, 140, 801, DotStrides::UnitOuter}, cpu, 1, random);
+  }
+}
+
 TEST_CASE("dot of an empty extent adds nothing, overwrites with zeros, touches nothing") {
   const CompiledDot dot({DType::F32, DType::F32, 8, 8, 8}, "host");
   std::vector<float> c(64, 3.0F);

@@ -73,7 +73,7 @@ TEST_CASE("a loop that only accumulates a dot is a product, and its programs for
   CHECK(product->a.load);
   CHECK(product->b.load);
   CHECK(product->step == 8);
-  const MacroTile tile = macro_tile(*kernel);
+  const MacroTile tile = macro_tile(*kernel, host_target());
   CHECK(tile.m_axis == 0);
   CHECK(tile.n_axis == 1);
   CHECK(tile.tile_m == 16);
@@ -90,18 +90,18 @@ TEST_CASE("loops that do more are no products") {
 TEST_CASE("programs are grouped only where their operands differ in the plain way") {
   // Sums that start elsewhere, rows that depend on both coordinates, memory that is written before.
   CHECK(product_of(*lowered({.init = "1.0"})));
-  CHECK_FALSE(macro_tile(*lowered({.init = "1.0"})).grouped());
+  CHECK_FALSE(macro_tile(*lowered({.init = "1.0"}), host_target()).grouped());
   const Text both{.m = "%both", .before = "  %both = add %pm, %pn : i64"};
   CHECK(product_of(*lowered(both)));
-  CHECK(macro_tile(*lowered(both)).m_axis == -1);
+  CHECK(macro_tile(*lowered(both), host_target()).m_axis == -1);
   const Text writes{.before = "  view_store %c, %start, %pm, %pn {axes = [0, 1]}"};
-  CHECK_FALSE(macro_tile(*lowered(writes)).grouped());
+  CHECK_FALSE(macro_tile(*lowered(writes), host_target()).grouped());
 }
 
 TEST_CASE("what a group only stores, to its own place, is stored by the product") {
   auto stored = [](const Text& t) {
     auto kernel = lowered(t);
-    auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel));
+    auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), host_target());
     REQUIRE(macro);
     if (macro->store) CHECK(macro->apart == 3);
     return macro->store != nullptr;
@@ -128,7 +128,7 @@ TEST_CASE("offsets that may be negative are computed as they always were") {
   auto product = product_of(*kernel);
   REQUIRE(product);
   CHECK_FALSE(product->a.load);
-  CHECK_FALSE(macro_tile(*kernel).grouped());
+  CHECK_FALSE(macro_tile(*kernel, host_target()).grouped());
 }
 
 TEST_CASE("groups cover the grid, stay within their limits and leave no thread without work") {

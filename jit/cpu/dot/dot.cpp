@@ -15,15 +15,23 @@ using llvm::Value;
 
 // B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
 // repay packing it. Both bounds are measured.
-constexpr std::int64_t in_place_span_bytes = 1 << 19;
+constexpr std::int64_t in_place_span_bytes = 1 << 19, blocked_in_place_span_bytes = 1 << 16;
 constexpr std::int64_t in_place_rows = 32;
 constexpr std::int64_t rows_packed_together = 32;
+// Of slivers one line wide: more rows are more streams than the hardware fetches ahead. 10 % at 64 x 4096 x
+// 4096.
+constexpr std::int64_t narrow_rows_packed_together = 8;
 constexpr std::int64_t crowded_stride_bytes = 512;
+// Blocks of A are packed unless their rows are near each other, or for few columns. Rows that are pages
+// apart, a little less or more than a power of two above all, would share a few sets of the second cache: 10
+// to 25 %.
+constexpr std::int64_t in_place_row_bytes = 2048, least_columns_for_packed_block = 128;
 constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
 
 // Where K and M are divided. Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
 constexpr std::int64_t k_unit = 4;
 constexpr int three_vector_rows = 8;
+constexpr int short_rows = 4;
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
 int narrow_rows(const Plan& plan) {
@@ -35,6 +43,7 @@ struct LoopNest {
   const Plan& plan;
   llvm::Function *micro, *narrow = nullptr,
                          *three_vectors = nullptr; // the whole tile, one vector of it, three
+  llvm::Function* short_tile = nullptr;            // of short_rows rows
   llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr;
   llvm::Function* pack_b;
   llvm::Function* corrections = nullptr;
@@ -100,8 +109,10 @@ struct LoopNest {
   Value* b_in_place() {
     if (!plan.may_read_b_in_place()) return b.getFalse();
     Value* span = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, b_row_stride, b.getFalse());
-    Value* largest = b.CreateUDiv(b.getInt64(in_place_span_bytes / size_of(plan.shape.b)), k);
-    Value* small = b.CreateOr(b.CreateICmpULE(span, largest), b.CreateICmpSLE(m, b.getInt64(in_place_rows)));
+    const std::int64_t most = plan.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
+    Value* largest = b.CreateUDiv(b.getInt64(most / size_of(plan.shape.b)), k);
+    Value* small = b.CreateOr(b.CreateICmpULE(span, largest),
+                              b.CreateICmpSLE(m, b.getInt64(plan.blocks_rows ? 0 : in_place_rows)));
     return b.CreateAnd(small, b.CreateICmpEQ(b_column_stride, b.getInt64(1)));
   }
 
@@ -110,6 +121,12 @@ struct LoopNest {
   Value* a_in_place() {
     if (plan.a_converts()) return b.getFalse();
     Value* rows = b.CreateICmpEQ(a_column_stride, b.getInt64(1));
+    if (plan.blocks_rows) {
+      Value* few = b.CreateICmpSLT(n, b.getInt64(least_columns_for_packed_block));
+      Value* stride = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a_row_stride, b.getFalse());
+      Value* near = b.CreateICmpULE(stride, b.getInt64(in_place_row_bytes / size_of(plan.shape.a)));
+      return b.CreateAnd(rows, b.CreateOr(few, near));
+    }
     if (plan.group() > 1 || plan.shape.a_strides == DotStrides::UnitInner) return rows;
     Value* bytes = b.CreateMul(a_column_stride, b.getInt64(size_of(plan.shape.a)));
     Value* spread = b.CreateICmpNE(b.CreateAnd(bytes, b.getInt64(crowded_stride_bytes - 1)), b.getInt64(0));
@@ -153,7 +170,7 @@ struct LoopNest {
     };
     auto by_rows = [&] {
       if (!outer) return chunks_of_k();
-      Value* wanted = b.CreateAnd(b.CreateICmpEQ(b_column_stride, one), at_most(most_outer_rows));
+      Value* wanted = b.CreateAnd(b.CreateICmpEQ(b_column_stride, one), at_most(most_outer_rows(plan)));
       emit_if_else(b, wanted, [&] { outer_chunks(); }, [&] { chunks_of_k(); });
     };
     if (!inner) return by_rows();
@@ -218,29 +235,68 @@ struct LoopNest {
     Value* k_chunk = equal_parts(k, most, k_unit);
     Value* rows_packed = equal_parts(m, b.getInt64(plan.m_chunk), panel_rows);
     emit_steps(b, b.getInt64(0), k, [&](Value* k0) {
-      Value* depth = depth_of_chunk(k0, k_chunk);
-      Value* direct_a = in_place_a;
-      if (plan.group() > 1 && !plan.a_converts())
-        direct_a = b.CreateAnd(in_place_a,
-                               b.CreateICmpEQ(b.CreateURem(depth, b.getInt64(plan.group())), b.getInt64(0)));
-      // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
-      Value* m_chunk = b.CreateSelect(direct_a, m, rows_packed);
-      Value* adds = b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)));
-      emit_for(b, b.getInt64(0), m, m_chunk, [&](Value* i0) {
-        Value* height = smin(b, m_chunk, b.CreateSub(m, i0));
-        const Rows rows = rows_of_a(direct_a, i0, height, k0, depth);
-        emit_for(b, b.getInt64(0), n, plan.nr() * plan.slivers, [&](Value* group) {
-          Value* group_end = smin(b, n, b.CreateAdd(group, b.getInt64(plan.nr() * plan.slivers)));
-          pack_slivers(in_place_b, k0, depth, group, group_end);
-          emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
-            Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
-            const Panel sliver = sliver_of_b(in_place_b, k0, group, j, width);
-            Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
-            sums_of(rows, {sliver, c_tile, width, corrections_of(group, j)}, height, steps_of(depth), adds);
-          });
-        });
+      Chunk chunk{k0, depth_of_chunk(k0, k_chunk), in_place_a, in_place_b,
+                  b.CreateOr(accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
+      if (plan.group() > 1 && !plan.a_converts()) {
+        Value* odd = b.CreateURem(chunk.depth, b.getInt64(plan.group()));
+        chunk.direct_a = b.CreateAnd(in_place_a, b.CreateICmpEQ(odd, b.getInt64(0)));
+      }
+      if (plan.blocks_rows)
+        groups_then_rows(chunk, rows_packed);
+      else
+        rows_then_groups(chunk, rows_packed);
+      return chunk.depth;
+    });
+  }
+
+  // A chunk of K: where it begins, its extent, whether A and B are read in place, and whether it is added to
+  // C.
+  struct Chunk {
+    Value *k0, *depth, *direct_a, *in_place_b, *adds;
+  };
+
+  // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
+  void rows_then_groups(const Chunk& chunk, Value* rows_packed) {
+    Value* m_chunk = b.CreateSelect(chunk.direct_a, m, rows_packed);
+    for_row_blocks(chunk, m_chunk, [&](Value* i0, Value* height, const Rows& rows) {
+      for_groups([&](Value* group, Value* group_end) {
+        pack_slivers(chunk, group, group_end);
+        multiply_group(chunk, group, group_end, i0, height, rows);
       });
-      return depth;
+    });
+  }
+
+  // The order of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+  void groups_then_rows(const Chunk& chunk, Value* m_block) {
+    for_groups([&](Value* group, Value* group_end) {
+      pack_slivers(chunk, group, group_end);
+      for_row_blocks(chunk, m_block, [&](Value* i0, Value* height, const Rows& rows) {
+        multiply_group(chunk, group, group_end, i0, height, rows);
+      });
+    });
+  }
+
+  template <class Body> void for_row_blocks(const Chunk& chunk, Value* m_block, Body&& body) {
+    emit_for(b, b.getInt64(0), m, m_block, [&](Value* i0) {
+      Value* height = smin(b, m_block, b.CreateSub(m, i0));
+      body(i0, height, rows_of_a(chunk.direct_a, i0, height, chunk.k0, chunk.depth));
+    });
+  }
+
+  template <class Body> void for_groups(Body&& body) {
+    const std::int64_t columns = plan.nr() * plan.slivers;
+    emit_for(b, b.getInt64(0), n, columns,
+             [&](Value* group) { body(group, smin(b, n, b.CreateAdd(group, b.getInt64(columns)))); });
+  }
+
+  void multiply_group(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
+                      const Rows& rows) {
+    emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
+      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
+      const Panel sliver = sliver_of_b(chunk, group, j, width);
+      Value* c_tile = at(c_element, c, i0, c_row_stride, j, b.getInt64(1));
+      sums_of(rows, {sliver, c_tile, width, corrections_of(group, j)}, height, steps_of(chunk.depth),
+              chunk.adds);
     });
   }
 
@@ -316,18 +372,19 @@ struct LoopNest {
   // A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
   // microkernel reads NR columns whatever n is, so a ragged last sliver is packed even when the others are
   // read in place.
-  void pack_slivers(Value* in_place, Value* k0, Value* depth, Value* group, Value* group_end) {
+  void pack_slivers(const Chunk& chunk, Value* group, Value* group_end) {
+    Value* depth = chunk.depth;
     Value* whole = b.CreateMul(b.CreateSDiv(b.CreateSub(group_end, group), b.getInt64(plan.nr())),
                                b.getInt64(plan.nr()));
-    Value* first = b.CreateSelect(in_place, b.CreateAdd(group, whole), group);
+    Value* first = b.CreateSelect(chunk.in_place_b, b.CreateAdd(group, whole), group);
     // Contiguous columns are read to their end instead.
-    Value* together =
-        b.CreateSelect(b.CreateICmpEQ(b_row_stride, b.getInt64(1)), depth, b.getInt64(rows_packed_together));
+    Value* rows_together = b.getInt64(plan.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
+    Value* together = b.CreateSelect(b.CreateICmpEQ(b_row_stride, b.getInt64(1)), depth, rows_together);
     emit_for(b, b.getInt64(0), depth, together, [&](Value* row) {
       Value* rows = smin(b, together, b.CreateSub(depth, row));
       emit_for(b, first, group_end, plan.nr(), [&](Value* j) {
         Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
-        Value* source = at(b_memory, b_pointer, b.CreateAdd(k0, row), b_row_stride, j, b_column_stride);
+        Value* source = at(b_memory, b_pointer, b.CreateAdd(chunk.k0, row), b_row_stride, j, b_column_stride);
         Value* nr = b.getInt64(plan.nr());
         b.CreateCall(pack_b, {packed_sliver(group, j, row), nr, source, b_row_stride, b_column_stride, rows,
                               width, nr});
@@ -349,11 +406,11 @@ struct LoopNest {
     return b.CreateGEP(b.getInt32Ty(), all, b.CreateMul(sliver, b.getInt64(plan.nr() + plan.lanes)));
   }
 
-  Panel sliver_of_b(Value* in_place, Value* k0, Value* group, Value* j, Value* width) {
+  Panel sliver_of_b(const Chunk& chunk, Value* group, Value* j, Value* width) {
     Value* packed = packed_sliver(group, j, b.getInt64(0));
     Value* nr = b.getInt64(plan.nr());
-    Value* direct = b.CreateAnd(in_place, b.CreateICmpEQ(width, nr));
-    Value* source = at(b_memory, b_pointer, k0, b_row_stride, j, b_column_stride);
+    Value* direct = b.CreateAnd(chunk.in_place_b, b.CreateICmpEQ(width, nr));
+    Value* source = at(b_memory, b_pointer, chunk.k0, b_row_stride, j, b_column_stride);
     return {b.CreateSelect(direct, source, packed), b.CreateSelect(direct, b_row_stride, nr)};
   }
 
@@ -393,6 +450,7 @@ struct LoopNest {
 
   // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
   void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
+    if (short_tile) return long_and_short_tiles(rows, sliver, height, steps, adds);
     if (!narrow) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
     const std::int64_t few = std::int64_t{plan.lanes} * (plan.vectors / 2);
     emit_if_else(
@@ -416,9 +474,29 @@ struct LoopNest {
         });
   }
 
+  // Tiles of 6 rows, and where these would lack more than one row, of 4: two take the place of one and of 1
+  // or 2 rows that are left.
+  void long_and_short_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps,
+                            Value* adds) {
+    Value *zero = b.getInt64(0), *mr = b.getInt64(plan.mr);
+    Value* left = b.CreateURem(height, mr);
+    Value* fits = b.CreateOr(b.CreateICmpEQ(left, zero), b.CreateICmpEQ(left, b.getInt64(plan.mr - 1)));
+    Value* in_short = b.CreateSelect(b.CreateICmpULE(left, b.getInt64(2 * short_rows - plan.mr)),
+                                     b.CreateAdd(left, mr), left);
+    Value* in_long = b.CreateSub(height, b.CreateSelect(fits, zero, in_short));
+    in_long = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, in_long, zero);
+    register_tiles(micro, plan.mr, rows, sliver, zero, in_long, steps, adds);
+    register_tiles(short_tile, short_rows, rows, sliver, in_long, height, steps, adds);
+  }
+
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* height,
                       Value* steps, Value* adds) {
-    emit_for(b, b.getInt64(0), height, mr, [&](Value* i) {
+    register_tiles(kernel, mr, rows, sliver, b.getInt64(0), height, steps, adds);
+  }
+
+  void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* begin,
+                      Value* height, Value* steps, Value* adds) {
+    emit_for(b, begin, height, mr, [&](Value* i) {
       Value* tile_rows = smin(b, b.getInt64(mr), b.CreateSub(height, i));
       Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, c_row_stride));
       b.CreateCall(kernel,
@@ -433,13 +511,19 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
   std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
                      plan.tile_name() + (multiplies_tiles(plan) ? ".tiles." : ".") +
-                     std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk);
+                     std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
+                     std::to_string(plan.slivers);
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, name, {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
                  [&](llvm::Function* f) {
                    LoopNest nest(b, plan, f);
                    nest.micro = microkernel(b, plan);
                    if (multiplies_tiles(plan)) nest.tiles = tiles_routine(b, plan);
+                   if (plan.blocks_rows && plan.mr == 6) {
+                     Plan few = plan;
+                     few.mr = short_rows;
+                     nest.short_tile = microkernel(b, few);
+                   }
                    if (plan.vectors > 2 && !plan.shifts_a()) {
                      Plan column = plan;
                      column.vectors = 1;
@@ -454,17 +538,21 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                    PackSpec spec{shape.b,         plan.panel, PackOrder::Elements,
                                  shape.b_strides, plan.lanes, plan.target};
                    if (plan.group() > 1) spec.order = PackOrder::RowGroups;
+                   spec.vectors_together = std::min(plan.vectors, spec.vectors_together);
                    nest.pack_b = pack_routine(b, spec);
+                   spec.vectors_together = PackSpec().vectors_together;
                    if (plan.shifts_a()) nest.corrections = corrections_routine(b, plan);
                    spec.from = shape.a;
-                   if (shape.a_strides != DotStrides::UnitInner) {
+                   // Panels of columns would take a first cache that a sliver of B is to stay in.
+                   const bool panels = shape.a_strides != DotStrides::UnitInner && !plan.blocks_rows;
+                   if (panels) {
                      spec.strides = DotStrides::UnitInner; // of the transposed matrix
                      nest.pack_a_panel = pack_routine(b, spec);
                    }
-                   if (plan.may_pack_a() && shape.a_strides != DotStrides::UnitOuter) {
+                   if (plan.may_pack_a() && (!panels || shape.a_strides != DotStrides::UnitOuter)) {
                      spec.order = PackOrder::Elements;
                      spec.strides = shape.a_strides;
-                     spec.transposes = false;
+                     spec.transposes = !panels;
                      nest.pack_a = pack_routine(b, spec);
                    }
                    if (inner_products_possible(plan)) nest.inner = inner_products(b, plan);

@@ -9,6 +9,10 @@
 //       for each MR rows of A                         read in place by broadcast if rows are contiguous
 //         microkernel: MR x NR accumulators stay in registers over the whole chunk
 //
+// With 16 registers the tile is narrow, 6 x 16 for f32, and a sliver of B fits the first cache. Then a chunk
+// of K of all slivers is packed first, and blocks of A's rows stay in the second cache while the slivers
+// pass.
+//
 // On AVX-512 the register tile is 6 x 64 for f32 (24 accumulators, 4 vectors of B, 1 broadcast). Elements
 // that are not of the accumulator's type are converted while packing: 16- and 8-bit floats to f32; i8 and u8
 // to pairs of i16, which the multiply-add-pairs instruction sums exactly into i32. CPUs with dot products of

@@ -1,4 +1,5 @@
 // Emits the microkernel: a K loop whose accumulators are phis, then the store of a whole or a ragged tile.
+#include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
@@ -157,8 +158,9 @@ struct Microkernel {
   void prefetch_tile(Value* c, Value* c_stride) {
     for (int r = 0; r < plan.mr; ++r) {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
-      for (int v = 0; v < plan.vectors; ++v)
-        prefetch(b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(v * plan.lanes)));
+      const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
+      for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
+        prefetch(b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(j)));
     }
   }
 
@@ -194,7 +196,7 @@ struct Microkernel {
 
     const State first{b.getInt64(0), b.getInt64(0), panel, repeated(start, rows)};
     auto one_step = [&](const State& at) {
-      if (plan.skinny) prefetch_rows_ahead(at.b_row, b_stride);
+      if (plan.streams_b()) prefetch_rows_ahead(at.b_row, b_stride);
       State next;
       next.step = b.CreateNUWAdd(at.step, b.getInt64(1));
       next.a_at = b.CreateNSWAdd(at.a_at, a_step);
@@ -206,7 +208,10 @@ struct Microkernel {
       return loop(from, "k.loop", [&](const State& at) { return one_step(at); }, end);
     };
     State last;
-    if (plan.skinny) {
+    if (plan.streams_b()) {
+      last = to_the_end(first, k);
+    } else if (plan.blocks_rows) { // the hardware fetches rows that are packed; asking for them too costs 4 %
+      prefetch_tile(c, c_stride);
       last = to_the_end(first, k);
     } else {
       prefetch_tile(c, c_stride);

@@ -1,4 +1,5 @@
 // Emits the packing routine: straight row copies, vector transposition, or one element at a time.
+#include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/pack.h>
 
@@ -9,6 +10,7 @@ namespace {
 using llvm::Value;
 
 constexpr int rows_ahead = 16;
+constexpr std::int64_t line_bytes = 64;
 constexpr std::uint64_t column_bytes_ahead = 512;
 
 struct Packer {
@@ -125,15 +127,17 @@ struct Packer {
   // Rows of the source are contiguous.
   void copy_rows(Value* row_count) {
     Value* whole = whole_vectors(columns);
-    Value* whole_four = b.CreateAnd(columns, b.getInt64(~std::uint64_t(spec.lanes * 4 - 1)));
+    const int step = spec.lanes * spec.vectors_together;
+    Value* steps = b.CreateMul(b.CreateUDiv(columns, b.getInt64(step)), b.getInt64(step));
+    const auto line = static_cast<int>(line_bytes / size_of(spec.from));
     emit_for(b, zero(), row_count, 1, [&](Value* r) {
-      emit_for(b, zero(), whole_four, spec.lanes * 4, [&](Value* c) {
-        for (int i = 0; i < 4; ++i)
-          prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i * spec.lanes)));
-        for (int i = 0; i < 4; ++i)
-          copy_vector(r, b.CreateAdd(c, b.getInt64(i * spec.lanes)));
+      emit_for(b, zero(), steps, step, [&](Value* c) {
+        for (int i = 0; i < step; i += std::max(line, spec.lanes))
+          prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
+        for (int i = 0; i < step; i += spec.lanes)
+          copy_vector(r, b.CreateAdd(c, b.getInt64(i)));
       });
-      emit_for(b, whole_four, whole, spec.lanes, [&](Value* c) { copy_vector(r, c); });
+      emit_for(b, steps, whole, spec.lanes, [&](Value* c) { copy_vector(r, c); });
     });
     if (!has_masked_loads()) return copy_elements(zero(), row_count, whole, columns);
     emit_if(b, b.CreateICmpSLT(whole, columns), [&] {
@@ -233,6 +237,7 @@ std::string routine_name(const PackSpec& spec) {
   name += panels[static_cast<int>(spec.panel)];
   name += spec.order == PackOrder::RowGroups ? ".rowgroups." : ".";
   if (!spec.transposes) name += "elements.";
+  if (spec.vectors_together != 4) name += std::to_string(spec.vectors_together) + ".";
   return name + strides_name(spec.strides) + "." + std::to_string(spec.lanes) + "." + isa_name(spec.target);
 }
 

@@ -19,7 +19,8 @@ struct PackSpec {
   DotStrides strides = DotStrides::Any;
   int lanes = 0;
   DotTarget target;
-  bool transposes = true; // contiguous columns are transposed by vectors
+  bool transposes = true;   // contiguous columns are transposed by vectors
+  int vectors_together = 4; // of a contiguous row: as many as rows mostly have, at most
 };
 
 // void(ptr packed, i64 packed_row_stride, ptr source, i64 row_stride, i64 column_stride, i64 rows, i64

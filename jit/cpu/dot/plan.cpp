@@ -60,6 +60,10 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+bool has_many_registers(DotIsa isa) { // 32
+  return isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve;
+}
+
 struct RegisterTile {
   int max_vectors;
   int mr;
@@ -69,7 +73,7 @@ struct RegisterTile {
 // 8 would need more address registers than there are. Few rows take more vectors, to hide the latency of the
 // fma.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
-  const bool many_registers = isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve; // 32
+  const bool many_registers = has_many_registers(isa);
   if (m <= 2) return {many_registers ? 8 : 4, static_cast<int>(m)};
   if (m <= 4 && many_registers && vectors_of_n >= 6) return {6, static_cast<int>(m)};
   if (many_registers) return vectors_of_n >= 4 ? RegisterTile{4, 6} : RegisterTile{3, 8};
@@ -95,6 +99,12 @@ constexpr std::int64_t largest_k_chunk = 1024, largest_packed_k_chunk = 256;
 constexpr std::int64_t most_slivers = 2;      // 128 columns: 1 and 4 slivers are 3 % slower on 2048 x 2048
 constexpr std::int64_t largest_m_chunk = 960; // a packed chunk of A stays in a 1 MiB L2
 
+// Where rows are blocked: a sliver of 256 rows, 16 KiB, and the rows that it meets fill most of a first cache
+// of 32 KiB, and 144 such rows of A a quarter of a second one of 512 KiB. On Zen 3 chunks of 256 to 384 and
+// blocks of 96 to 192 rows are the same on an idle core; the smaller ones lose less where another thread
+// shares its caches.
+constexpr std::int64_t blocked_k_chunk = 256, blocked_m_chunk = 144, most_blocked_columns = 1024;
+
 } // namespace
 
 Plan make_plan(const DotShape& shape, const DotTarget& target) {
@@ -116,13 +126,17 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
   plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
   plan.skinny = m <= skinny_rows;
+  plan.blocks_rows = !has_many_registers(plan.target.isa);
 
   // Rounded so that a last group that is short has room for its zeros.
-  plan.k_chunk = round_up(std::min(k, plan.a_converts() ? largest_packed_k_chunk : largest_k_chunk), 4);
-  plan.packed_k_chunk = std::min(plan.k_chunk, largest_packed_k_chunk);
-  plan.m_chunk = round_up(std::min(m, largest_m_chunk), panel_rows);
+  const std::int64_t packed_k = plan.blocks_rows ? blocked_k_chunk : largest_packed_k_chunk;
+  const std::int64_t in_place_k = plan.blocks_rows ? blocked_k_chunk : largest_k_chunk;
+  plan.k_chunk = round_up(std::min(k, plan.a_converts() ? packed_k : in_place_k), 4);
+  plan.packed_k_chunk = std::min(plan.k_chunk, packed_k);
+  plan.m_chunk = round_up(std::min(m, plan.blocks_rows ? blocked_m_chunk : largest_m_chunk), panel_rows);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
-  plan.slivers = std::min(most_slivers, (n - 1) / plan.nr() + 1);
+  const std::int64_t slivers = plan.blocks_rows ? most_blocked_columns / plan.nr() : most_slivers;
+  plan.slivers = std::min(slivers, (n - 1) / plan.nr() + 1);
   plan.packed_a_offset = round_up(plan.slivers * plan.k_chunk * plan.nr() * panel_element, 64);
   if (plan.shifts_a()) {
     plan.corrections_offset = plan.packed_a_offset;
@@ -137,8 +151,8 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   if (outer_products_possible(plan)) {
     plan.wide_a_offset = round_up(plan.scratch_bytes, 64);
     plan.wide_a_row_stride = plan.k_chunk + 16;
-    plan.scratch_bytes = plan.wide_a_offset +
-                         std::min(m, most_outer_rows) * plan.wide_a_row_stride * size_of(plan.accumulator);
+    plan.scratch_bytes = plan.wide_a_offset + std::min(m, most_outer_rows(plan)) * plan.wide_a_row_stride *
+                                                  size_of(plan.accumulator);
   }
   return plan;
 }
@@ -161,7 +175,7 @@ std::string Plan::tile_name() const {
   if (panel == PanelKind::I8Quads)
     kind += std::string(shape.a == DType::U8 ? ".u8" : ".i8") + (shape.b == DType::U8 ? ".u8" : ".i8");
   return kind + "." + std::to_string(mr) + "x" + std::to_string(nr()) + "." + isa_name(target) +
-         (skinny ? ".skinny" : "");
+         (streams_b() ? ".skinny" : "");
 }
 
 } // namespace dot

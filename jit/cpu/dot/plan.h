@@ -14,13 +14,15 @@ struct Plan {
   DotTarget target;
   DType accumulator = DType::F32;
   PanelKind panel = PanelKind::F32;
-  int lanes = 0;                                // accumulator elements in a vector
-  int vectors = 0;                              // vectors in a row of the register tile
-  int mr = 0;                                   // rows of the register tile
-  bool skinny = false;                          // so few rows that reading B takes longer than multiplying
+  int lanes = 0;            // accumulator elements in a vector
+  int vectors = 0;          // vectors in a row of the register tile
+  int mr = 0;               // rows of the register tile
+  bool skinny = false;      // so few rows that reading B takes longer than multiplying
+  bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
+                            // them, each in the first; else slivers stay in the second, and A passes
   std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
   std::int64_t slivers = 0;                     // slivers of B packed at a time
-  std::int64_t m_chunk = 0;                     // rows of A packed at a time, at most
+  std::int64_t m_chunk = 0;                     // rows of A packed at a time, or in a block, at most
   std::int64_t packed_a_row_stride = 0;         // in elements of A's panel (i16 for pair kinds)
   std::int64_t packed_a_offset = 0;             // bytes into the scratch
   std::int64_t corrections_offset = 0; // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
@@ -31,11 +33,15 @@ struct Plan {
   int nr() const { return lanes * vectors; }
   // Consecutive k that one multiply-add consumes.
   int group() const { return panel == PanelKind::I8Quads ? 4 : grouped_by_two() ? 2 : 1; }
+  // Whether B's rows are mostly read once, in place.
+  bool streams_b() const { return skinny && !blocks_rows; }
   // Operands whose conversion happens while packing are always packed. B's groups are interleaved then too;
   // those of A are neighbours in its rows, so that A is read in place, but for a last group that is short.
   bool a_converts() const { return panel == PanelKind::I16Pairs || (group() == 1 && shape.a != accumulator); }
   bool b_converts() const { return group() > 1 || shape.b != accumulator; }
-  bool may_pack_a() const { return a_converts() || group() > 1 || shape.a_strides != DotStrides::UnitInner; }
+  bool may_pack_a() const {
+    return a_converts() || group() > 1 || blocks_rows || shape.a_strides != DotStrides::UnitInner;
+  }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
   // x86's byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or

@@ -16,7 +16,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
                              const NumberOptions& numbers, const DotTarget& dot, const EmitOptions& options)
     : module_(module), context_(module.getContext()), kernel_(kernel), target_(target), numbers_(numbers),
       dot_target_(dot), options_(options), plan_(kernel), naturals_(passes::natural_numbers(kernel)),
-      macro_(macro_product(kernel, plan_, naturals_)), b_(module.getContext()),
+      macro_(macro_product(kernel, plan_, naturals_, target)), b_(module.getContext()),
       layout_(ir::ArgumentLayout::of(kernel)) {
   ir::walk(kernel.body, [&](const ir::Op& op) {
     for (const ir::Value* v : op.operands)

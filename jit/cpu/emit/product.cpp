@@ -217,8 +217,9 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
     shape.m = most, shape.n = group_.sums.extents[1], shape.k = unknown_depth;
     multiply(shape, a, b, sums);
   };
-  // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the group:
-  // few rows are added up in another order, and the last rows of many must not depend on how these are tiled.
+  // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the
+  // group: few rows are added up in another order, and the last rows of many must not depend on how these are
+  // tiled.
   if (tile.tile_m > few_rows || group_.sums.extents[0] == tile.tile_m) return of_rows(group_.sums.extents[0]);
   Value* one_tile = b_.CreateICmpSLE(rows_of_launch(), b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)));
   emit_if_else(b_, one_tile, [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
