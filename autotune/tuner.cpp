@@ -6,6 +6,7 @@
 #include <kiln/autotune/search/table.h>
 #include <kiln/autotune/task.h>
 #include <kiln/autotune/task_workload.h>
+#include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/fork.h>
 
 #include <algorithm>
@@ -280,6 +281,10 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   if (is_empty(given.problem))
     throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
+  if (compile_policy() == CompilePolicy::forbid)
+    throw UserError("tuning " + given.kernel +
+                    " compiles kernels, which the compile policy forbids; tune with " +
+                    "KILN_COMPILE_POLICY=allow, and take what is found along with `kiln records export`");
   Tuning tuning;
   tuning.strategy = options.strategy;
   const auto own = std::make_shared<Task>(given);

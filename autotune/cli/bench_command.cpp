@@ -6,6 +6,7 @@
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cli/text.h>
+#include <kiln/jit/runtime/compile_policy.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -152,7 +153,9 @@ int run_bench(int argc, char** argv) {
   const Device device = Device::parse(request.device);
   const Task task = make_task(kernel_named(request.kernel), request.dtype, request.shape, device);
   const Config config = config_for(task, request.config);
-  const Machine machine = machine_of(device, RecordStore::standard_folder());
+  // Its rates need kernels of their own; where none may be compiled they are assumed.
+  const bool may_measure = compile_policy() != CompilePolicy::forbid;
+  const Machine machine = machine_of(device, RecordStore::standard_folder(), may_measure);
   const Bench result = bench(task, config, machine, request.options);
   request.json ? print_json(task, machine, result, request) : print_text(task, machine, result, request);
   return 0;

@@ -35,6 +35,7 @@ expect 2 '\-\-trials: 0 is not a number from 1 to 1000000' tune matmul --trials 
 expect 2 '\-\-trials: 99999999999 is not a number from 1 to' tune matmul --trials 99999999999
 expect 2 '\-\-budget: nan is not a number from 0.001 to' tune matmul --budget nan
 expect 2 '\-\-budget: -1 is not a number' tune matmul --budget -1
+KILN_COMPILE_POLICY=forbid expect 1 'tuning matmul compiles kernels, which the compile policy forbids' tune matmul --shape 64x64x64
 
 expect 0 '^  best +[0-9.]+ (ns|us|ms)  \[.*\{BM=[0-9]+,BN=[0-9]+,whole=[01]\}' tune softmax --shape 100x300 --trials 8 --report run.html --report run.csv
 expect 0 'softmax' records list
