@@ -124,19 +124,39 @@ struct Packer {
     return spec.target.isa == DotIsa::Avx512 || (spec.target.isa == DotIsa::Avx2 && size_of(spec.from) >= 4);
   }
 
+  // Vectors from column c on, and their successors in later rows.
+  void copy_vectors(Value* r, Value* c) {
+    const int step = spec.lanes * spec.vectors_together;
+    const auto line = static_cast<int>(line_bytes / size_of(spec.from));
+    for (int i = 0; i < step; i += std::max(line, spec.lanes))
+      prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
+    for (int i = 0; i < step; i += spec.lanes)
+      copy_vector(r, b.CreateAdd(c, b.getInt64(i)));
+  }
+
   // Rows of the source are contiguous.
   void copy_rows(Value* row_count) {
+    if (!spec.exactly) return copy_any_rows(row_count);
+    emit_if_else(
+        b, b.CreateICmpEQ(columns, b.getInt64(spec.lanes * spec.vectors_together)),
+        [&] {
+          constexpr int together = 4;
+          Value* whole = b.CreateAnd(row_count, b.getInt64(-together));
+          emit_for(b, zero(), whole, together, [&](Value* r) {
+            for (int i = 0; i < together; ++i)
+              copy_vectors(b.CreateAdd(r, b.getInt64(i)), zero());
+          });
+          emit_for(b, whole, row_count, 1, [&](Value* r) { copy_vectors(r, zero()); });
+        },
+        [&] { copy_any_rows(row_count); });
+  }
+
+  void copy_any_rows(Value* row_count) {
     Value* whole = whole_vectors(columns);
     const int step = spec.lanes * spec.vectors_together;
     Value* steps = b.CreateMul(b.CreateUDiv(columns, b.getInt64(step)), b.getInt64(step));
-    const auto line = static_cast<int>(line_bytes / size_of(spec.from));
     emit_for(b, zero(), row_count, 1, [&](Value* r) {
-      emit_for(b, zero(), steps, step, [&](Value* c) {
-        for (int i = 0; i < step; i += std::max(line, spec.lanes))
-          prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
-        for (int i = 0; i < step; i += spec.lanes)
-          copy_vector(r, b.CreateAdd(c, b.getInt64(i)));
-      });
+      emit_for(b, zero(), steps, step, [&](Value* c) { copy_vectors(r, c); });
       emit_for(b, steps, whole, spec.lanes, [&](Value* c) { copy_vector(r, c); });
     });
     if (!has_masked_loads()) return copy_elements(zero(), row_count, whole, columns);
@@ -238,6 +258,7 @@ std::string routine_name(const PackSpec& spec) {
   name += spec.order == PackOrder::RowGroups ? ".rowgroups." : ".";
   if (!spec.transposes) name += "elements.";
   if (spec.vectors_together != 4) name += std::to_string(spec.vectors_together) + ".";
+  if (spec.exactly) name += "exactly.";
   return name + strides_name(spec.strides) + "." + std::to_string(spec.lanes) + "." + isa_name(spec.target);
 }
 

@@ -21,6 +21,7 @@ struct PackSpec {
   DotTarget target;
   bool transposes = true;   // contiguous columns are transposed by vectors
   int vectors_together = 4; // of a contiguous row: as many as rows mostly have, at most
+  bool exactly = false;     // rows mostly have just so many
 };
 
 // void(ptr packed, i64 packed_row_stride, ptr source, i64 row_stride, i64 column_stride, i64 rows, i64

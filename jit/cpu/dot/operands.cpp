@@ -1,0 +1,268 @@
+// Emits the choices between places, and the calls that pack.
+#include <algorithm>
+#include <kiln/jit/cpu/dot/few_rows.h>
+#include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/dot/operands.h>
+#include <kiln/jit/cpu/dot/pack.h>
+
+namespace kiln::cpu::dot {
+
+using llvm::Value;
+
+namespace {
+
+// B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
+// repay packing it. Both bounds are measured.
+constexpr std::int64_t in_place_span_bytes = 1 << 19, blocked_in_place_span_bytes = 1 << 16;
+constexpr std::int64_t in_place_rows = 32;
+constexpr std::int64_t rows_packed_together = 32;
+// Of slivers one line wide: more rows are more streams than the hardware fetches ahead. 10 % at 64 x 4096 x
+// 4096.
+constexpr std::int64_t narrow_rows_packed_together = 8;
+constexpr std::int64_t crowded_stride_bytes = 512;
+// Blocks of A are packed unless their rows are near each other, or for few columns. Rows that are pages
+// apart, a little less or more than a power of two above all, would share a few sets of the second cache: 10
+// to 25 %.
+constexpr std::int64_t in_place_row_bytes = 2048, least_columns_for_packed_block = 128;
+
+} // namespace
+
+Arguments::Arguments(Builder& builder, const Plan& plan, llvm::Function* f) {
+  Value** const arguments[] = {
+      &a, &a_row_stride, &a_column_stride, &b, &b_row_stride, &b_column_stride, &c, &c_row_stride, &m, &n,
+      &k, &accumulate,   &scratch};
+  unsigned index = 0;
+  for (Value** argument : arguments)
+    *argument = f->getArg(index++);
+  Value* one = builder.getInt64(1);
+  if (plan.shape.a_strides == DotStrides::UnitInner) a_column_stride = one;
+  if (plan.shape.a_strides == DotStrides::UnitOuter) a_row_stride = one;
+  if (plan.shape.b_strides == DotStrides::UnitInner) b_column_stride = one;
+  if (plan.shape.b_strides == DotStrides::UnitOuter) b_row_stride = one;
+}
+
+Operands::Operands(Builder& builder, const Plan& p, const Arguments& arguments)
+    : b(builder), plan(p), x(arguments) {
+  const DotShape& shape = plan.shape;
+  PackSpec of_b{shape.b, plan.panel, PackOrder::Elements, shape.b_strides, plan.lanes, plan.target};
+  if (plan.group() > 1) of_b.order = PackOrder::RowGroups;
+  PackSpec of_a = of_b;
+  of_a.from = shape.a;
+  of_b.vectors_together = std::min(plan.vectors, of_b.vectors_together);
+  of_b.exactly = plan.blocks_rows;
+  pack_b = pack_routine(b, of_b);
+  if (plan.shifts_a()) corrections = corrections_routine(b, plan);
+  // Panels of columns would take a first cache that a sliver of B is to stay in.
+  const bool panels = shape.a_strides != DotStrides::UnitInner && !plan.blocks_rows;
+  if (panels) {
+    of_a.strides = DotStrides::UnitInner; // of the transposed matrix
+    pack_a_panel = pack_routine(b, of_a);
+  }
+  of_a.order = PackOrder::Elements;
+  of_a.strides = shape.a_strides;
+  of_a.transposes = !panels;
+  if (plan.may_pack_a() && (!panels || shape.a_strides != DotStrides::UnitOuter))
+    pack_a = pack_routine(b, of_a);
+  if (!outer_products_possible(plan)) return;
+  of_a.transposes = false;
+  of_a.panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
+  pack_wide_a = pack_routine(b, of_a);
+}
+
+llvm::Type* Operands::element(DType t) { return b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
+
+llvm::Type* Operands::panel_part() {
+  return plan.group() > 1 ? b.getIntNTy(32U / static_cast<unsigned>(plan.group()))
+                          : element(plan.accumulator);
+}
+
+Value* Operands::in_scratch(std::int64_t offset) {
+  return b.CreateConstGEP1_64(b.getInt8Ty(), x.scratch, static_cast<std::uint64_t>(offset));
+}
+
+Value* Operands::at_a(Value* row, Value* column) {
+  return b.CreateGEP(element(plan.shape.a), x.a,
+                     b.CreateAdd(b.CreateMul(row, x.a_row_stride), b.CreateMul(column, x.a_column_stride)));
+}
+
+Value* Operands::at_b(Value* row, Value* column) {
+  return b.CreateGEP(element(plan.shape.b), x.b,
+                     b.CreateAdd(b.CreateMul(row, x.b_row_stride), b.CreateMul(column, x.b_column_stride)));
+}
+
+Value* Operands::at_c(Value* row, Value* column) {
+  return b.CreateGEP(element(plan.accumulator), x.c, b.CreateAdd(b.CreateMul(row, x.c_row_stride), column));
+}
+
+Value* Operands::steps_of(Value* depth) {
+  const int group = plan.group();
+  return group > 1 ? b.CreateUDiv(b.CreateAdd(depth, b.getInt64(group - 1)), b.getInt64(group)) : depth;
+}
+
+// i1: B is read in place.
+Value* Operands::b_in_place() {
+  if (!plan.may_read_b_in_place()) return b.getFalse();
+  Value* span = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x.b_row_stride, b.getFalse());
+  const std::int64_t most = plan.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
+  Value* largest = b.CreateUDiv(b.getInt64(most / size_of(plan.shape.b)), x.k);
+  Value* small = b.CreateOr(b.CreateICmpULE(span, largest),
+                            b.CreateICmpSLE(x.m, b.getInt64(plan.blocks_rows ? 0 : in_place_rows)));
+  return b.CreateAnd(small, b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
+}
+
+// i1: A is read in place, at least where its groups are whole: its rows, or columns, so long as these do
+// not share a few sets of the caches.
+Value* Operands::a_in_place() {
+  if (plan.a_converts()) return b.getFalse();
+  Value* rows = b.CreateICmpEQ(x.a_column_stride, b.getInt64(1));
+  if (plan.blocks_rows) {
+    Value* few = b.CreateICmpSLT(x.n, b.getInt64(least_columns_for_packed_block));
+    Value* stride = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x.a_row_stride, b.getFalse());
+    Value* near = b.CreateICmpULE(stride, b.getInt64(in_place_row_bytes / size_of(plan.shape.a)));
+    return b.CreateAnd(rows, b.CreateOr(few, near));
+  }
+  if (plan.group() > 1 || plan.shape.a_strides == DotStrides::UnitInner) return rows;
+  Value* bytes = b.CreateMul(x.a_column_stride, b.getInt64(size_of(plan.shape.a)));
+  Value* spread = b.CreateICmpNE(b.CreateAnd(bytes, b.getInt64(crowded_stride_bytes - 1)), b.getInt64(0));
+  return b.CreateOr(rows, b.CreateAnd(b.CreateICmpEQ(x.a_row_stride, b.getInt64(1)), spread));
+}
+
+Rows Operands::plain_rows(Value* pointer, Value* row_stride) {
+  return {pointer, row_stride, b.getInt64(1), b.CreateMul(row_stride, b.getInt64(panel_rows))};
+}
+
+Value* Operands::row_of(const Rows& rows, Value* i) {
+  Value* panel = b.CreateMul(b.CreateUDiv(i, b.getInt64(panel_rows)), rows.panel_stride);
+  Value* in_panel = b.CreateMul(b.CreateURem(i, b.getInt64(panel_rows)), rows.row_stride);
+  return b.CreateGEP(panel_part(), rows.pointer, b.CreateAdd(panel, in_panel));
+}
+
+// What one of two ways to rows of A gives.
+template <class Then, class Else> Rows Operands::either(Value* condition, Then&& one, Else&& other) {
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return known->isOne() ? one() : other();
+  Rows v{}, w{};
+  llvm::BasicBlock *after_one = nullptr, *after_other = nullptr;
+  emit_if_else(
+      b, condition, [&] { v = one(), after_one = b.GetInsertBlock(); },
+      [&] { w = other(), after_other = b.GetInsertBlock(); });
+  auto merge = [&](Value* p, Value* q) -> Value* {
+    if (p == q) return p;
+    llvm::PHINode* phi = b.CreatePHI(p->getType(), 2);
+    phi->addIncoming(p, after_one);
+    phi->addIncoming(q, after_other);
+    return phi;
+  };
+  Value *pointer = merge(v.pointer, w.pointer), *row_stride = merge(v.row_stride, w.row_stride);
+  Value* step = merge(v.step, w.step);
+  return {pointer, row_stride, step, merge(v.panel_stride, w.panel_stride)};
+}
+
+Rows Operands::rows_of_a(const Chunk& chunk, Value* i0, Value* height) {
+  Value* first = at_a(i0, chunk.k0);
+  auto plain = [&] {
+    Rows rows = plain_rows(first, x.a_row_stride);
+    if (plan.group() == 1) rows.step = x.a_column_stride;
+    return rows;
+  };
+  auto rows = [&] { return packed_rows(chunk, first, height); };
+  auto panels = [&] { return packed_panels(chunk, first, height); };
+  auto packed = [&] {
+    if (!pack_a_panel) return rows();
+    if (!pack_a) return panels();
+    return either(b.CreateICmpEQ(x.a_row_stride, b.getInt64(1)), panels, rows);
+  };
+  return either(chunk.direct_a, plain, packed);
+}
+
+Rows Operands::packed_rows(const Chunk& chunk, Value* first, Value* height) {
+  Value *packed = in_scratch(plan.packed_a_offset), *stride = b.getInt64(plan.packed_a_row_stride);
+  // A short last group gets zeros.
+  Value* padded = b.CreateMul(steps_of(chunk.depth), b.getInt64(plan.group()));
+  b.CreateCall(pack_a,
+               {packed, stride, first, x.a_row_stride, x.a_column_stride, height, chunk.depth, padded});
+  return plain_rows(packed, stride);
+}
+
+Rows Operands::packed_panels(const Chunk& chunk, Value* first, Value* height) {
+  Value *packed = in_scratch(plan.packed_a_offset), *rows = b.getInt64(panel_rows);
+  // Some k at a time for all panels: neighbouring rows share pages, columns do not.
+  emit_for(b, b.getInt64(0), chunk.depth, rows_packed_together, [&](Value* k) {
+    Value* count = smin(b, b.getInt64(rows_packed_together), b.CreateSub(chunk.depth, k));
+    Value* source_k = b.CreateGEP(element(plan.shape.a), first, b.CreateMul(k, x.a_column_stride));
+    Value* panel_k = b.CreateGEP(panel_part(), packed, b.CreateMul(k, rows));
+    emit_for(b, b.getInt64(0), height, panel_rows, [&](Value* i) {
+      Value* width = smin(b, rows, b.CreateSub(height, i));
+      Value* panel = b.CreateGEP(panel_part(), panel_k, b.CreateMul(i, b.getInt64(plan.packed_k_chunk)));
+      Value* source = b.CreateGEP(element(plan.shape.a), source_k, b.CreateMul(i, x.a_row_stride));
+      b.CreateCall(pack_a_panel,
+                   {panel, rows, source, x.a_column_stride, b.getInt64(1), count, width, width});
+    });
+  });
+  return {packed, b.getInt64(plan.group()), rows, b.getInt64(panel_rows * plan.packed_k_chunk)};
+}
+
+Rows Operands::wide_rows_of_a(Value* k0, Value* depth) {
+  Value* first = at_a(b.getInt64(0), k0);
+  auto packed = [&] {
+    Value *wide = in_scratch(plan.wide_a_offset), *stride = b.getInt64(plan.wide_a_row_stride);
+    b.CreateCall(pack_wide_a, {wide, stride, first, x.a_row_stride, x.a_column_stride, x.m, depth, depth});
+    return plain_rows(wide, stride);
+  };
+  const bool converts = plan.shape.a != plan.accumulator;
+  Value* in_place = converts ? b.getFalse() : b.CreateICmpEQ(x.a_column_stride, b.getInt64(1));
+  return either(in_place, [&] { return plain_rows(first, x.a_row_stride); }, packed);
+}
+
+// Where a group keeps the sliver that begins at column j, from row k of the chunk.
+Value* Operands::packed_sliver(Value* group, Value* j, Value* row) {
+  Value* element =
+      b.CreateAdd(b.CreateMul(b.CreateSub(j, group), b.getInt64(plan.k_chunk)),
+                  b.CreateMul(row, b.getInt64(plan.nr()))); // row of the source: groups fill their rows
+  return b.CreateGEP(panel_part(), x.scratch, element);
+}
+
+// A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
+// microkernel reads NR columns whatever n is, so a ragged last sliver is packed even when the others are
+// read in place.
+void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) {
+  Value* depth = chunk.depth;
+  Value* whole =
+      b.CreateMul(b.CreateSDiv(b.CreateSub(group_end, group), b.getInt64(plan.nr())), b.getInt64(plan.nr()));
+  Value* first = b.CreateSelect(chunk.in_place_b, b.CreateAdd(group, whole), group);
+  // Contiguous columns are read to their end instead.
+  Value* rows_together = b.getInt64(plan.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
+  Value* together = b.CreateSelect(b.CreateICmpEQ(x.b_row_stride, b.getInt64(1)), depth, rows_together);
+  emit_for(b, b.getInt64(0), depth, together, [&](Value* row) {
+    Value* rows = smin(b, together, b.CreateSub(depth, row));
+    emit_for(b, first, group_end, plan.nr(), [&](Value* j) {
+      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
+      Value* source = at_b(b.CreateAdd(chunk.k0, row), j);
+      Value* nr = b.getInt64(plan.nr());
+      b.CreateCall(pack_b, {packed_sliver(group, j, row), nr, source, x.b_row_stride, x.b_column_stride, rows,
+                            width, nr});
+    });
+  });
+  if (plan.shifts_a())
+    emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
+      b.CreateCall(corrections,
+                   {corrections_of(group, j), packed_sliver(group, j, b.getInt64(0)), steps_of(depth)});
+    });
+}
+
+// Where a sliver's sums begin; made when it is packed.
+Value* Operands::corrections_of(Value* group, Value* j) {
+  if (!plan.shifts_a()) return llvm::PoisonValue::get(b.getPtrTy());
+  Value* all = in_scratch(plan.corrections_offset);
+  Value* sliver = b.CreateUDiv(b.CreateSub(j, group), b.getInt64(plan.nr()));
+  return b.CreateGEP(b.getInt32Ty(), all, b.CreateMul(sliver, b.getInt64(plan.nr() + plan.lanes)));
+}
+
+Panel Operands::sliver_of_b(const Chunk& chunk, Value* group, Value* j, Value* width) {
+  Value* packed = packed_sliver(group, j, b.getInt64(0));
+  Value* nr = b.getInt64(plan.nr());
+  Value* direct = b.CreateAnd(chunk.in_place_b, b.CreateICmpEQ(width, nr));
+  Value* source = at_b(chunk.k0, j);
+  return {b.CreateSelect(direct, source, packed), b.CreateSelect(direct, x.b_row_stride, nr)};
+}
+
+} // namespace kiln::cpu::dot

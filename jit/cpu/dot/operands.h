@@ -1,0 +1,80 @@
+// The factors of a product: which of their parts are read in place, and the copies of the others.
+//
+//   rows of A: in place, or packed into rows of their own, or into panels of columns where these are
+//   contiguous slivers of NR columns of B: in place, or packed as [k][NR]
+#pragma once
+
+#include <kiln/jit/cpu/dot/build.h>
+#include <kiln/jit/cpu/dot/plan.h>
+
+namespace kiln::cpu::dot {
+
+// The routine's parameters, in order. Strides that are known are constants.
+struct Arguments {
+  llvm::Value *a, *a_row_stride, *a_column_stride, *b, *b_row_stride, *b_column_stride;
+  llvm::Value *c, *c_row_stride, *m, *n, *k, *accumulate, *scratch;
+
+  Arguments(Builder& builder, const Plan& plan, llvm::Function* f);
+};
+
+// Element (i, k) is at (i / panel_rows) * panel_stride + (i % panel_rows) * row_stride + k * step.
+struct Rows {
+  llvm::Value *pointer, *row_stride, *step, *panel_stride;
+};
+
+struct Panel {
+  llvm::Value *pointer, *row_stride;
+};
+
+// Of K: where it begins, its extent, whether A and B are read in place, and whether it is added to C.
+struct Chunk {
+  llvm::Value *k0, *depth, *direct_a, *in_place_b, *adds;
+};
+
+class Operands {
+public:
+  // Makes the routines that pack.
+  Operands(Builder& b, const Plan& plan, const Arguments& arguments);
+
+  // i1, of the whole product.
+  llvm::Value* a_in_place();
+  llvm::Value* b_in_place();
+
+  Rows rows_of_a(const Chunk& chunk, llvm::Value* i0, llvm::Value* height);
+  Rows plain_rows(llvm::Value* pointer, llvm::Value* row_stride);
+  llvm::Value* row_of(const Rows& rows, llvm::Value* i); // its address
+
+  // Packs the slivers of a group of columns as far as they are not read in place, and makes their
+  // corrections.
+  void pack_slivers(const Chunk& chunk, llvm::Value* group, llvm::Value* group_end);
+  Panel sliver_of_b(const Chunk& chunk, llvm::Value* group, llvm::Value* j, llvm::Value* width);
+  // Where the sums of the sliver at column j begin.
+  llvm::Value* corrections_of(llvm::Value* group, llvm::Value* j);
+
+  // All rows of A, few, as accumulator elements, for few_rows.h.
+  Rows wide_rows_of_a(llvm::Value* k0, llvm::Value* depth);
+
+  // Addresses in A, B and C, in elements.
+  llvm::Value* at_a(llvm::Value* row, llvm::Value* column);
+  llvm::Value* at_b(llvm::Value* row, llvm::Value* column);
+  llvm::Value* at_c(llvm::Value* row, llvm::Value* column);
+  // What the microkernel counts: groups, a short one too.
+  llvm::Value* steps_of(llvm::Value* depth);
+  llvm::Type* element(DType t); // any type of its size: only addresses are computed here
+
+private:
+  llvm::Type* panel_part();
+  llvm::Value* in_scratch(std::int64_t offset);
+  llvm::Value* packed_sliver(llvm::Value* group, llvm::Value* j, llvm::Value* row);
+  Rows packed_rows(const Chunk& chunk, llvm::Value* first, llvm::Value* height);
+  Rows packed_panels(const Chunk& chunk, llvm::Value* first, llvm::Value* height);
+  template <class Then, class Else> Rows either(llvm::Value* condition, Then&& one, Else&& other);
+
+  Builder& b;
+  const Plan& plan;
+  const Arguments& x;
+  llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr, *pack_wide_a = nullptr;
+  llvm::Function *pack_b = nullptr, *corrections = nullptr;
+};
+
+} // namespace kiln::cpu::dot
