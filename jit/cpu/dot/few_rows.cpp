@@ -13,8 +13,17 @@ using llvm::Value;
 constexpr int deep = 8;            // k at a time
 constexpr int wide = 2;            // vectors of columns at a time
 constexpr std::int64_t run = 1024; // columns whose sums, of 8 rows, stay in the first cache
-constexpr int inner_columns = 6;   // with 4 rows: 24 sums, 10 loads a step
-constexpr std::int64_t most_inner = 4;
+
+struct InnerTile {
+  std::int64_t rows;
+  int columns;
+};
+
+// 24 sums and 10 loads a step; of 16 registers 12 and 7: sums that do not fit cost a factor of two.
+InnerTile inner_tile(const Plan& plan) {
+  const InnerTile most = plan.blocks_rows ? InnerTile{3, 4} : InnerTile{4, 6};
+  return {std::min(most.rows, std::max<std::int64_t>(plan.shape.m, 1)), most.columns};
+}
 
 struct FewRows {
   Builder& b;
@@ -191,11 +200,11 @@ struct FewRows {
   }
 
   void inner() {
-    const std::int64_t rows = std::min<std::int64_t>(most_inner, std::max<std::int64_t>(plan.shape.m, 1));
-    emit_for(b, number(0), n, inner_columns, [&](Value* j) {
-      auto of_b = lines(plan.shape.b, b_pointer, b_stride, j, n, inner_columns);
-      emit_for(b, number(0), m, rows, [&](Value* i) {
-        auto of_a = lines(plan.shape.a, a, a_stride, i, m, rows);
+    const InnerTile tile = inner_tile(plan);
+    emit_for(b, number(0), n, tile.columns, [&](Value* j) {
+      auto of_b = lines(plan.shape.b, b_pointer, b_stride, j, n, tile.columns);
+      emit_for(b, number(0), m, tile.rows, [&](Value* i) {
+        auto of_a = lines(plan.shape.a, a, a_stride, i, m, tile.rows);
         auto sums = inner_sums(of_a, of_b);
         for (std::size_t r = 0; r < of_a.size(); ++r)
           for (std::size_t q = 0; q < of_b.size(); ++q) {
@@ -224,7 +233,7 @@ llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind,
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name = std::string("kiln.dot.") + kind + "." + std::string(kiln::name(plan.shape.a)) +
                            "." + std::string(kiln::name(plan.shape.b)) + "." +
-                           std::to_string(std::min(plan.shape.m, most_inner)) + "." + isa_name(plan.target);
+                           std::to_string(inner_tile(plan).rows) + "." + isa_name(plan.target);
   return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
                  [&](llvm::Function* f) {
                    FewRows few(b, plan, f);
