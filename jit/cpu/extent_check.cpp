@@ -1,15 +1,13 @@
-// Recognises comparisons of column numbers with a view's extent.
+// Recognises comparisons of column numbers with what does not vary along the columns.
 #include <kiln/jit/cpu/extent_check.h>
+
+#include <utility>
 
 namespace kiln::cpu {
 
 using ir::Opcode;
 
 namespace {
-
-const ir::Value* splatted(const ir::Value* v) {
-  return v->def && v->def->is(Opcode::Splat) ? v->def->operand(0) : nullptr;
-}
 
 // A plain arange, of any integer type that i64 holds.
 const ir::Op* plain_numbers(const ir::Value* v) {
@@ -18,33 +16,43 @@ const ir::Op* plain_numbers(const ir::Value* v) {
   return op && op->is(Opcode::Arange) && is_signed(op->result()->type.dtype) ? op : nullptr;
 }
 
-bool add_numbers(const ir::Value* v, ExtentCheck& check) {
-  if (const ir::Op* numbers = plain_numbers(v)) {
-    check.start = numbers->integer("start");
-    return true;
+std::optional<Numbers> numbers_of(const ir::Value* v) {
+  const ir::Op* op = v->def;
+  if (!op || !v->type.is_tile() || v->type.dtype != DType::I64) return std::nullopt;
+  if (op->is(Opcode::Splat)) return Numbers{op->operand(0), 0, -1};
+  if (const ir::Op* arange = plain_numbers(v)) return Numbers{nullptr, arange->integer("start"), 0};
+  if (op->is(Opcode::Add)) {
+    auto x = numbers_of(op->operand(0)), y = numbers_of(op->operand(1));
+    if (!x || !y) return std::nullopt;
+    if (x->axis >= 0) std::swap(x, y);
+    if (x->axis >= 0 || y->axis < 0 || y->offset) return std::nullopt;
+    y->offset = x->offset;
+    return y;
   }
-  if (!v->def || !v->def->is(Opcode::Add)) return false;
-  for (int side : {0, 1}) {
-    const ir::Op* numbers = plain_numbers(v->def->operand(1 - side));
-    check.offset = splatted(v->def->operand(side));
-    if (!numbers || !check.offset) continue;
-    check.start = numbers->integer("start");
-    return true;
+  if (op->is(Opcode::Broadcast)) {
+    auto x = numbers_of(op->operand(0));
+    const bool repeated =
+        x && x->axis >= 0 && op->operand(0)->type.shape[static_cast<std::size_t>(x->axis)].is_one();
+    return repeated ? std::nullopt : x;
   }
-  return false;
+  if (op->is(Opcode::ExpandDims)) {
+    auto x = numbers_of(op->operand(0));
+    if (x && x->axis >= op->integer("axis")) ++x->axis;
+    return x;
+  }
+  return std::nullopt;
 }
 
 } // namespace
 
 std::optional<ExtentCheck> extent_check(const ir::Op& op) {
-  const bool less = op.is(Opcode::Lt);
-  if (!less && !op.is(Opcode::Gt)) return std::nullopt;
-  const ir::Value* numbers = op.operand(less ? 0 : 1);
-  ExtentCheck check;
-  check.extent = splatted(op.operand(less ? 1 : 0));
-  if (!check.extent || !check.extent->def || !check.extent->def->is(Opcode::ViewExtent)) return std::nullopt;
-  if (numbers->type.dtype != DType::I64 || numbers->type.shape.size() != 1) return std::nullopt;
-  return add_numbers(numbers, check) ? std::optional(check) : std::nullopt;
+  const bool less = op.is(Opcode::Lt) || op.is(Opcode::Le), greater = op.is(Opcode::Gt) || op.is(Opcode::Ge);
+  if (!less && !greater) return std::nullopt;
+  auto numbers = numbers_of(op.operand(less ? 0 : 1));
+  if (!numbers || numbers->axis < 0) return std::nullopt;
+  auto bound = numbers_of(op.operand(less ? 1 : 0));
+  if (!bound || bound->axis == numbers->axis) return std::nullopt;
+  return ExtentCheck{*numbers, *bound, op.is(Opcode::Le) || op.is(Opcode::Ge)};
 }
 
 } // namespace kiln::cpu

@@ -1,4 +1,5 @@
-// Comparisons of column numbers with a view's extent, as in where(col + arange(BN) < x.cols(), t, 0).
+// Comparisons that hold up to some column and fail after it: where(col + arange(BN) < x.cols(), t, 0), or the
+// mask of causal attention, expand<0>(n + arange(KEYS)) <= expand<1>(m + arange(QUERIES)).
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -7,12 +8,18 @@
 
 namespace kiln::cpu {
 
-// Whether offset + start + i < extent, for each element i of a tile of one axis (in 64 bits; the sums may
-// wrap).
-struct ExtentCheck {
-  const ir::Value* offset = nullptr; // null: 0
+// The elements of an i64 tile that grow by one along one axis, or do not grow: offset + start + index, in 64
+// bits that may wrap.
+struct Numbers {
+  const ir::Value* offset = nullptr; // scalar; null: 0
   std::int64_t start = 0;
-  const ir::Value* extent = nullptr; // never negative
+  int axis = -1; // of the tile that is compared; -1: none
+};
+
+// numbers < bound, or numbers <= bound; they grow along different axes.
+struct ExtentCheck {
+  Numbers numbers, bound;
+  bool inclusive = false;
 };
 
 // What `op` compares, if it is of this kind.

@@ -120,7 +120,9 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     return mask ? mask : b_.getTrue();
   }
   case Opcode::Lt:
+  case Opcode::Le:
   case Opcode::Gt:
+  case Opcode::Ge:
     if (holds_in_fast_half(nest, op, at)) return b_.getTrue();
     break;
   default: break;

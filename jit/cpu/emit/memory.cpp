@@ -48,19 +48,26 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
                       b_.CreateICmpSLT(lane, clamp(b_.CreateSub(extent, position))));
 }
 
-// Whether `op` compares column numbers with an extent and so holds in all of the fast half, which is made to
+// Whether `op` compares column numbers with a bound and so holds in all of the fast half, which is made to
 // end before it does not.
 bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
   const auto check = extent_check(op);
-  if (!check || nest.guarded || !at[0].linear || !at[0].direct) return false;
-  Value* first = b_.getInt64(static_cast<std::uint64_t>(check->start));
-  Value* offset = check->offset ? scalar(check->offset) : nullptr;
-  Value* extent = scalar(check->extent);
+  if (!check || nest.guarded) return false;
+  const Index& column = at[static_cast<std::size_t>(check->numbers.axis)];
+  if (!column.linear || !column.direct) return false;
+  const Index* row = check->bound.axis >= 0 ? &at[static_cast<std::size_t>(check->bound.axis)] : nullptr;
+  if (row && (!row->uniform() || !row->direct || row->depth > nest.limit_depth)) return false;
+  Value* offset = check->numbers.offset ? scalar(check->numbers.offset) : b_.getInt64(0);
+  Value* bound = check->bound.offset ? scalar(check->bound.offset) : b_.getInt64(0);
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
-  if (offset) first = b_.CreateAdd(offset, first);
-  // No extent is negative, so a difference that leaves 64 bits is, and the fast half is empty.
-  nest.limits.push_back(b_.CreateSub(extent, first));
+  Value* first = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(check->numbers.start)));
+  bound = b_.CreateAdd(bound, b_.getInt64(static_cast<std::uint64_t>(check->bound.start)));
+  if (row) bound = b_.CreateAdd(bound, row->base);
+  // Columns below it wrap nowhere: they lie between `first` and the bound.
+  Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
+  if (check->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
+  nest.limits.push_back(room);
   return true;
 }
 
