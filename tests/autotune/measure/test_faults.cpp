@@ -160,9 +160,9 @@ TEST_CASE("with faults in a fifth of all trials the best of a space is still fou
       };
       return seconds(a) < seconds(b);
     });
-    finalists.resize(3);
+    finalists.resize(6); // of three, faults meet all in one run of two hundred
     const auto confirmed = measurer.confirm(finalists);
-    REQUIRE(confirmed.size() == 3);
+    REQUIRE(confirmed.size() == 6);
     // Whoever wins is right, and not among the slow ones.
     int ok = 0;
     for (const Measurement& m : confirmed)
