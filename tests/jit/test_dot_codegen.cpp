@@ -6,9 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <llvm/IR/InstIterator.h>
-#include <llvm/IR/IntrinsicInst.h>
-#include <llvm/IR/Module.h>
 #include <random>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -465,41 +462,5 @@ TEST_CASE("dot without instructions of one vendor's processors agrees as well") 
     const CompiledDot dot(shape, "host", [](cpu::DotTarget& target) { target = {}; });
     for (int i = 0; i < 6; ++i)
       check_product(dot, shape, {up_to(21, random), up_to(50, random), up_to(40, random)}, random);
-  }
-}
-
-TEST_CASE("dot's routines ignore the fast-math flags of the code around them and are made once") {
-  llvm::LLVMContext context;
-  llvm::Module module("twice", context);
-  llvm::IRBuilder<> b(context);
-  auto* f =
-      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
-                             llvm::Function::ExternalLinkage, "caller", module);
-  f->addFnAttr("target-cpu", "skylake-avx512");
-  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
-  b.setFastMathFlags(llvm::FastMathFlags::getFast());
-  cpu::DotContext dot{b, {DType::F8E4M3, DType::F32, 32, 64, 64}, {.isa = cpu::DotIsa::Avx512, .x86 = true}};
-  std::size_t functions = 0;
-  for (int i = 0; i < 2; ++i) {
-    llvm::Value *p = f->getArg(0), *s = f->getArg(1);
-    cpu::emit_dot_accumulate(dot, {{p, s, s}, {p, s, s}, p, s, s, s, s, b.getTrue(), p});
-    if (i == 0) functions = module.size();
-  }
-  b.CreateRetVoid();
-  CHECK(module.size() == functions);
-  CHECK(b.getFastMathFlags().isFast());
-  CHECK(b.GetInsertBlock()->getParent() == f);
-  for (const llvm::Function& made : module) {
-    if (made.isDeclaration()) continue;
-    CHECK(made.getFnAttribute("target-cpu").getValueAsString() == "skylake-avx512");
-    for (const llvm::Instruction& i : llvm::instructions(made))
-      if (llvm::isa<llvm::FPMathOperator>(i)) {
-        // The lanes of a sum are added in any order, as dot may; nothing else is loosened.
-        auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
-        const bool sums_lanes = call && call->getIntrinsicID() == llvm::Intrinsic::vector_reduce_fadd;
-        llvm::FastMathFlags flags = i.getFastMathFlags();
-        if (sums_lanes) flags.setAllowReassoc(false);
-        CHECK(!flags.any());
-      }
   }
 }

@@ -302,9 +302,9 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
   const DotShape& shape = plan.shape;
   std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
-                     plan.tile_name() + (multiplies_tiles(plan) ? ".tiles." : ".") +
-                     std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
-                     std::to_string(plan.slivers);
+                     plan.tile_name() + (plan.skinny ? ".few" : "") +
+                     (multiplies_tiles(plan) ? ".tiles." : ".") + std::to_string(plan.k_chunk) + "." +
+                     std::to_string(plan.m_chunk) + "." + std::to_string(plan.slivers);
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, name, {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
                  [&](llvm::Function* f) { LoopNest(b, plan, f).build(); });

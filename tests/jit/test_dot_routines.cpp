@@ -1,0 +1,80 @@
+// The routines of `dot` in a module: made once, with what their code depends on in their names.
+#include "test_seed.h"
+
+#include <catch2/catch.hpp>
+#include <kiln/jit/cpu/dot/dot.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Operator.h>
+#include <map>
+#include <random>
+
+using namespace kiln;
+
+TEST_CASE("dot's routines ignore the fast-math flags of the code around them and are made once") {
+  llvm::LLVMContext context;
+  llvm::Module module("twice", context);
+  llvm::IRBuilder<> b(context);
+  auto* f =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
+                             llvm::Function::ExternalLinkage, "caller", module);
+  f->addFnAttr("target-cpu", "skylake-avx512");
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
+  b.setFastMathFlags(llvm::FastMathFlags::getFast());
+  cpu::DotContext dot{b, {DType::F8E4M3, DType::F32, 32, 64, 64}, {.isa = cpu::DotIsa::Avx512, .x86 = true}};
+  std::size_t functions = 0;
+  for (int i = 0; i < 2; ++i) {
+    llvm::Value *p = f->getArg(0), *s = f->getArg(1);
+    cpu::emit_dot_accumulate(dot, {{p, s, s}, {p, s, s}, p, s, s, s, s, b.getTrue(), p});
+    if (i == 0) functions = module.size();
+  }
+  b.CreateRetVoid();
+  CHECK(module.size() == functions);
+  CHECK(b.getFastMathFlags().isFast());
+  CHECK(b.GetInsertBlock()->getParent() == f);
+  for (const llvm::Function& made : module) {
+    if (made.isDeclaration()) continue;
+    CHECK(made.getFnAttribute("target-cpu").getValueAsString() == "skylake-avx512");
+    for (const llvm::Instruction& i : llvm::instructions(made))
+      if (llvm::isa<llvm::FPMathOperator>(i)) {
+        // The lanes of a sum are added in any order, as dot may; nothing else is loosened.
+        auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+        const bool sums_lanes = call && call->getIntrinsicID() == llvm::Intrinsic::vector_reduce_fadd;
+        llvm::FastMathFlags flags = i.getFastMathFlags();
+        if (sums_lanes) flags.setAllowReassoc(false);
+        CHECK(!flags.any());
+      }
+  }
+}
+
+TEST_CASE("products that share a routine of dot share how its scratch is cut") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  llvm::LLVMContext context;
+  llvm::Module module("many", context);
+  llvm::IRBuilder<> b(context);
+  auto* f =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
+                             llvm::Function::ExternalLinkage, "caller", module);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
+  llvm::Value *p = f->getArg(0), *s = f->getArg(1);
+  auto up_to = [&](std::uint64_t most) { return static_cast<std::int64_t>(1 + random() % most); };
+  std::map<std::string, std::int64_t> scratch_of;
+  for (int i = 0; i < 400; ++i) {
+    const DType t = random() % 2 ? DType::F32 : DType::F16;
+    const cpu::DotShape shape{t, t, up_to(i % 2 ? 50 : 400), up_to(200), up_to(4) * 300};
+    const cpu::DotTarget target{.isa = random() % 2 ? cpu::DotIsa::Avx2 : cpu::DotIsa::Avx512, .x86 = true};
+    cpu::DotContext dot{b, shape, target};
+    cpu::emit_dot_accumulate(dot, {{p, s, s}, {p, s, s}, p, s, s, s, s, b.getTrue(), p});
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(&b.GetInsertBlock()->back());
+    REQUIRE(call);
+    const std::int64_t bytes = cpu::dot_scratch_bytes(shape, target);
+    const auto [known, is_new] = scratch_of.emplace(call->getCalledFunction()->getName().str(), bytes);
+    INFO(known->first << ": " << shape.m << " x " << shape.n << " x " << shape.k);
+    CHECK(known->second == bytes);
+  }
+  CHECK(scratch_of.size() < 400); // some do share one
+  b.CreateRetVoid();
+}
