@@ -51,15 +51,14 @@ std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64
       const std::int64_t gm = ms.values[i], gn = ns.values[j];
       if (gm * gn > tile.most_programs) continue;
       const double elements = static_cast<double>(gm * tile.tile_m) * static_cast<double>(gn * tile.tile_n);
-      const auto ms_of_grid = static_cast<double>(blocks(grid_m, gm));
-      const auto ns_of_grid = static_cast<double>(blocks(grid_n, gn));
+      const auto groups_m = static_cast<double>(blocks(grid_m, gm));
+      const auto groups_n = static_cast<double>(blocks(grid_n, gn));
       // The last groups are smaller: no thread has more than its share and what one group takes from the
       // others.
-      const double rounds = std::ceil(ms_of_grid * ns_of_grid / threads);
+      const double rounds = std::ceil(groups_m * groups_n / threads);
       const double busiest =
           std::min(rounds * elements, (all_rows * all_columns + elements * (threads - 1)) / threads);
-      const double cost =
-          busiest * (1 + 14 * ms_of_grid / all_rows + tile.packing_a * ns_of_grid / all_columns);
+      const double cost = busiest * (1 + 14 * groups_m / all_rows + tile.packing_a * groups_n / all_columns);
       if (best == 0 || cost < best) best = cost, best_m = gm, best_n = gn;
     }
   if (tile.m_axis >= 0) group[static_cast<std::size_t>(tile.m_axis)] = best_m;

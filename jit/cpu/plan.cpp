@@ -1,7 +1,7 @@
 // The planner: numbers the operations, then decides from the last tile to the first.
 #include <kiln/jit/cpu/plan.h>
 
-#include <kiln/jit/cpu/extent_check.h>
+#include <kiln/jit/cpu/column_limit.h>
 
 #include <algorithm>
 #include <set>
@@ -111,7 +111,7 @@ private:
       for (const auto& r : op->results) {
         int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
         // Vector loops end where it would fail, and what is one element of every row is computed before them.
-        if (extent_check(*op) || along_rows(*op)) cost = 0;
+        if (column_limit(*op) || along_rows(*op)) cost = 0;
         if (r->type.is_tile() && (is_root(*op) || cost > longest_chain || depth > deepest_chain)) {
           plan_.buffers_.insert(r.get());
           cost = 1;

@@ -41,8 +41,8 @@ Arguments::Arguments(Builder& builder, const Plan& plan, llvm::Function* f) {
   if (plan.shape.b_strides == DotStrides::UnitOuter) b_row_stride = one;
 }
 
-Operands::Operands(Builder& builder, const Plan& p, const Arguments& arguments)
-    : b(builder), plan(p), x(arguments) {
+Operands::Operands(Builder& b, const Plan& plan, const Arguments& arguments)
+    : b_(b), plan_(plan), x_(arguments) {
   const DotShape& shape = plan.shape;
   PackSpec of_b{shape.b, plan.panel, PackOrder::Elements, shape.b_strides, plan.lanes, plan.target};
   if (plan.group() > 1) of_b.order = PackOrder::RowGroups;
@@ -50,91 +50,94 @@ Operands::Operands(Builder& builder, const Plan& p, const Arguments& arguments)
   of_a.from = shape.a;
   of_b.vectors_together = std::min(plan.vectors, of_b.vectors_together);
   of_b.exactly = plan.blocks_rows;
-  pack_b = pack_routine(b, of_b);
-  if (plan.shifts_a()) corrections = corrections_routine(b, plan);
+  pack_b_ = pack_routine(b, of_b);
+  if (plan.shifts_a()) corrections_ = corrections_routine(b, plan);
   // Panels of columns would take a first cache that a sliver of B is to stay in.
   const bool panels = shape.a_strides != DotStrides::UnitInner && !plan.blocks_rows;
   if (panels) {
     of_a.strides = DotStrides::UnitInner; // of the transposed matrix
-    pack_a_panel = pack_routine(b, of_a);
+    pack_a_panel_ = pack_routine(b, of_a);
   }
   of_a.order = PackOrder::Elements;
   of_a.strides = shape.a_strides;
   of_a.transposes = !panels;
   if (plan.may_pack_a() && (!panels || shape.a_strides != DotStrides::UnitOuter))
-    pack_a = pack_routine(b, of_a);
+    pack_a_ = pack_routine(b, of_a);
   if (!outer_products_possible(plan)) return;
   of_a.transposes = false;
   of_a.panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
-  pack_wide_a = pack_routine(b, of_a);
+  pack_wide_a_ = pack_routine(b, of_a);
 }
 
-llvm::Type* Operands::element(DType t) { return b.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
+llvm::Type* Operands::element(DType t) { return b_.getIntNTy(static_cast<unsigned>(size_of(t)) * 8); }
 
 llvm::Type* Operands::panel_part() {
-  return plan.group() > 1 ? b.getIntNTy(32U / static_cast<unsigned>(plan.group()))
-                          : element(plan.accumulator);
+  return plan_.group() > 1 ? b_.getIntNTy(32U / static_cast<unsigned>(plan_.group()))
+                           : element(plan_.accumulator);
 }
 
 Value* Operands::in_scratch(std::int64_t offset) {
-  return b.CreateConstGEP1_64(b.getInt8Ty(), x.scratch, static_cast<std::uint64_t>(offset));
+  return b_.CreateConstGEP1_64(b_.getInt8Ty(), x_.scratch, static_cast<std::uint64_t>(offset));
 }
 
 Value* Operands::at_a(Value* row, Value* column) {
-  return b.CreateGEP(element(plan.shape.a), x.a,
-                     b.CreateAdd(b.CreateMul(row, x.a_row_stride), b.CreateMul(column, x.a_column_stride)));
+  return b_.CreateGEP(
+      element(plan_.shape.a), x_.a,
+      b_.CreateAdd(b_.CreateMul(row, x_.a_row_stride), b_.CreateMul(column, x_.a_column_stride)));
 }
 
 Value* Operands::at_b(Value* row, Value* column) {
-  return b.CreateGEP(element(plan.shape.b), x.b,
-                     b.CreateAdd(b.CreateMul(row, x.b_row_stride), b.CreateMul(column, x.b_column_stride)));
+  return b_.CreateGEP(
+      element(plan_.shape.b), x_.b,
+      b_.CreateAdd(b_.CreateMul(row, x_.b_row_stride), b_.CreateMul(column, x_.b_column_stride)));
 }
 
 Value* Operands::at_c(Value* row, Value* column) {
-  return b.CreateGEP(element(plan.accumulator), x.c, b.CreateAdd(b.CreateMul(row, x.c_row_stride), column));
+  return b_.CreateGEP(element(plan_.accumulator), x_.c,
+                      b_.CreateAdd(b_.CreateMul(row, x_.c_row_stride), column));
 }
 
 Value* Operands::steps_of(Value* depth) {
-  const int group = plan.group();
-  return group > 1 ? b.CreateUDiv(b.CreateAdd(depth, b.getInt64(group - 1)), b.getInt64(group)) : depth;
+  const int group = plan_.group();
+  return group > 1 ? b_.CreateUDiv(b_.CreateAdd(depth, b_.getInt64(group - 1)), b_.getInt64(group)) : depth;
 }
 
 // i1: B is read in place.
 Value* Operands::b_in_place() {
-  if (!plan.may_read_b_in_place()) return b.getFalse();
-  Value* span = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x.b_row_stride, b.getFalse());
-  const std::int64_t most = plan.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
-  Value* largest = b.CreateUDiv(b.getInt64(most / size_of(plan.shape.b)), x.k);
-  Value* small = b.CreateOr(b.CreateICmpULE(span, largest),
-                            b.CreateICmpSLE(x.m, b.getInt64(plan.blocks_rows ? 0 : in_place_rows)));
-  return b.CreateAnd(small, b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
+  if (!plan_.may_read_b_in_place()) return b_.getFalse();
+  Value* span = b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x_.b_row_stride, b_.getFalse());
+  const std::int64_t most = plan_.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
+  Value* largest = b_.CreateUDiv(b_.getInt64(most / size_of(plan_.shape.b)), x_.k);
+  Value* small = b_.CreateOr(b_.CreateICmpULE(span, largest),
+                             b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : in_place_rows)));
+  return b_.CreateAnd(small, b_.CreateICmpEQ(x_.b_column_stride, b_.getInt64(1)));
 }
 
 // i1: A is read in place, at least where its groups are whole: its rows, or columns, so long as these do
 // not share a few sets of the caches.
 Value* Operands::a_in_place() {
-  if (plan.a_converts()) return b.getFalse();
-  Value* rows = b.CreateICmpEQ(x.a_column_stride, b.getInt64(1));
-  if (plan.blocks_rows) {
-    Value* few = b.CreateICmpSLT(x.n, b.getInt64(least_columns_for_packed_block));
-    Value* stride = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x.a_row_stride, b.getFalse());
-    Value* near = b.CreateICmpULE(stride, b.getInt64(in_place_row_bytes / size_of(plan.shape.a)));
-    return b.CreateAnd(rows, b.CreateOr(few, near));
+  if (plan_.a_converts()) return b_.getFalse();
+  Value* rows = b_.CreateICmpEQ(x_.a_column_stride, b_.getInt64(1));
+  if (plan_.blocks_rows) {
+    Value* few = b_.CreateICmpSLT(x_.n, b_.getInt64(least_columns_for_packed_block));
+    Value* stride = b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x_.a_row_stride, b_.getFalse());
+    Value* near = b_.CreateICmpULE(stride, b_.getInt64(in_place_row_bytes / size_of(plan_.shape.a)));
+    return b_.CreateAnd(rows, b_.CreateOr(few, near));
   }
-  if (plan.group() > 1 || plan.shape.a_strides == DotStrides::UnitInner) return rows;
-  Value* bytes = b.CreateMul(x.a_column_stride, b.getInt64(size_of(plan.shape.a)));
-  Value* spread = b.CreateICmpNE(b.CreateAnd(bytes, b.getInt64(crowded_stride_bytes - 1)), b.getInt64(0));
-  return b.CreateOr(rows, b.CreateAnd(b.CreateICmpEQ(x.a_row_stride, b.getInt64(1)), spread));
+  if (plan_.group() > 1 || plan_.shape.a_strides == DotStrides::UnitInner) return rows;
+  Value* bytes = b_.CreateMul(x_.a_column_stride, b_.getInt64(size_of(plan_.shape.a)));
+  Value* spread = b_.CreateICmpNE(b_.CreateAnd(bytes, b_.getInt64(crowded_stride_bytes - 1)), b_.getInt64(0));
+  return b_.CreateOr(rows, b_.CreateAnd(b_.CreateICmpEQ(x_.a_row_stride, b_.getInt64(1)), spread));
 }
 
 Rows Operands::plain_rows(Value* pointer, Value* row_stride) {
-  return {pointer, row_stride, b.getInt64(1), b.CreateMul(row_stride, b.getInt64(panel_rows))};
+  return {pointer, row_stride, b_.getInt64(1), b_.CreateMul(row_stride, b_.getInt64(panel_rows))};
 }
 
 Value* Operands::row_of(const Rows& rows, Value* i) {
-  Value* panel = b.CreateMul(b.CreateUDiv(i, b.getInt64(panel_rows)), rows.panel_stride);
-  Value* in_panel = b.CreateMul(b.CreateURem(i, b.getInt64(panel_rows)), rows.row_stride);
-  return b.CreateGEP(panel_part(), rows.pointer, b.CreateAdd(panel, in_panel));
+  Value* panel = b_.CreateMul(b_.CreateUDiv(i, b_.getInt64(panel_rows)), rows.panel_stride);
+  Value* in_panel = b_.CreateMul(b_.CreateURem(i, b_.getInt64(panel_rows)), rows.row_stride);
+  return b_.CreateGEP(panel_part(), rows.pointer, b_.CreateAdd(panel, in_panel));
 }
 
 // What one of two ways to rows of A gives.
@@ -143,11 +146,11 @@ template <class Then, class Else> Rows Operands::either(Value* condition, Then&&
   Rows v{}, w{};
   llvm::BasicBlock *after_one = nullptr, *after_other = nullptr;
   emit_if_else(
-      b, condition, [&] { v = one(), after_one = b.GetInsertBlock(); },
-      [&] { w = other(), after_other = b.GetInsertBlock(); });
+      b_, condition, [&] { v = one(), after_one = b_.GetInsertBlock(); },
+      [&] { w = other(), after_other = b_.GetInsertBlock(); });
   auto merge = [&](Value* p, Value* q) -> Value* {
     if (p == q) return p;
-    llvm::PHINode* phi = b.CreatePHI(p->getType(), 2);
+    llvm::PHINode* phi = b_.CreatePHI(p->getType(), 2);
     phi->addIncoming(p, after_one);
     phi->addIncoming(q, after_other);
     return phi;
@@ -160,65 +163,66 @@ template <class Then, class Else> Rows Operands::either(Value* condition, Then&&
 Rows Operands::rows_of_a(const Chunk& chunk, Value* i0, Value* height) {
   Value* first = at_a(i0, chunk.k0);
   auto plain = [&] {
-    Rows rows = plain_rows(first, x.a_row_stride);
-    if (plan.group() == 1) rows.step = x.a_column_stride;
+    Rows rows = plain_rows(first, x_.a_row_stride);
+    if (plan_.group() == 1) rows.step = x_.a_column_stride;
     return rows;
   };
   auto rows = [&] { return packed_rows(chunk, first, height); };
   auto panels = [&] { return packed_panels(chunk, first, height); };
   auto packed = [&] {
-    if (!pack_a_panel) return rows();
-    if (!pack_a) return panels();
-    return either(b.CreateICmpEQ(x.a_row_stride, b.getInt64(1)), panels, rows);
+    if (!pack_a_panel_) return rows();
+    if (!pack_a_) return panels();
+    return either(b_.CreateICmpEQ(x_.a_row_stride, b_.getInt64(1)), panels, rows);
   };
   return either(chunk.direct_a, plain, packed);
 }
 
 Rows Operands::packed_rows(const Chunk& chunk, Value* first, Value* height) {
-  Value *packed = in_scratch(plan.packed_a_offset), *stride = b.getInt64(plan.packed_a_row_stride);
+  Value *packed = in_scratch(plan_.packed_a_offset), *stride = b_.getInt64(plan_.packed_a_row_stride);
   // A short last group gets zeros.
-  Value* padded = b.CreateMul(steps_of(chunk.depth), b.getInt64(plan.group()));
-  b.CreateCall(pack_a,
-               {packed, stride, first, x.a_row_stride, x.a_column_stride, height, chunk.depth, padded});
+  Value* padded = b_.CreateMul(steps_of(chunk.depth), b_.getInt64(plan_.group()));
+  b_.CreateCall(pack_a_,
+                {packed, stride, first, x_.a_row_stride, x_.a_column_stride, height, chunk.depth, padded});
   return plain_rows(packed, stride);
 }
 
 Rows Operands::packed_panels(const Chunk& chunk, Value* first, Value* height) {
-  Value *packed = in_scratch(plan.packed_a_offset), *rows = b.getInt64(panel_rows);
+  Value *packed = in_scratch(plan_.packed_a_offset), *rows = b_.getInt64(panel_rows);
   // Some k at a time for all panels: neighbouring rows share pages, columns do not.
-  emit_for(b, b.getInt64(0), chunk.depth, rows_packed_together, [&](Value* k) {
-    Value* count = smin(b, b.getInt64(rows_packed_together), b.CreateSub(chunk.depth, k));
-    Value* source_k = b.CreateGEP(element(plan.shape.a), first, b.CreateMul(k, x.a_column_stride));
-    Value* panel_k = b.CreateGEP(panel_part(), packed, b.CreateMul(k, rows));
-    emit_for(b, b.getInt64(0), height, panel_rows, [&](Value* i) {
-      Value* width = smin(b, rows, b.CreateSub(height, i));
-      Value* panel = b.CreateGEP(panel_part(), panel_k, b.CreateMul(i, b.getInt64(plan.packed_k_chunk)));
-      Value* source = b.CreateGEP(element(plan.shape.a), source_k, b.CreateMul(i, x.a_row_stride));
-      b.CreateCall(pack_a_panel,
-                   {panel, rows, source, x.a_column_stride, b.getInt64(1), count, width, width});
+  emit_for(b_, b_.getInt64(0), chunk.depth, rows_packed_together, [&](Value* k) {
+    Value* count = smin(b_, b_.getInt64(rows_packed_together), b_.CreateSub(chunk.depth, k));
+    Value* source_k = b_.CreateGEP(element(plan_.shape.a), first, b_.CreateMul(k, x_.a_column_stride));
+    Value* panel_k = b_.CreateGEP(panel_part(), packed, b_.CreateMul(k, rows));
+    emit_for(b_, b_.getInt64(0), height, panel_rows, [&](Value* i) {
+      Value* width = smin(b_, rows, b_.CreateSub(height, i));
+      Value* panel = b_.CreateGEP(panel_part(), panel_k, b_.CreateMul(i, b_.getInt64(plan_.packed_k_chunk)));
+      Value* source = b_.CreateGEP(element(plan_.shape.a), source_k, b_.CreateMul(i, x_.a_row_stride));
+      b_.CreateCall(pack_a_panel_,
+                    {panel, rows, source, x_.a_column_stride, b_.getInt64(1), count, width, width});
     });
   });
-  return {packed, b.getInt64(plan.group()), rows, b.getInt64(panel_rows * plan.packed_k_chunk)};
+  return {packed, b_.getInt64(plan_.group()), rows, b_.getInt64(panel_rows * plan_.packed_k_chunk)};
 }
 
 Rows Operands::wide_rows_of_a(Value* k0, Value* depth) {
-  Value* first = at_a(b.getInt64(0), k0);
+  Value* first = at_a(b_.getInt64(0), k0);
   auto packed = [&] {
-    Value *wide = in_scratch(plan.wide_a_offset), *stride = b.getInt64(plan.wide_a_row_stride);
-    b.CreateCall(pack_wide_a, {wide, stride, first, x.a_row_stride, x.a_column_stride, x.m, depth, depth});
+    Value *wide = in_scratch(plan_.wide_a_offset), *stride = b_.getInt64(plan_.wide_a_row_stride);
+    b_.CreateCall(pack_wide_a_,
+                  {wide, stride, first, x_.a_row_stride, x_.a_column_stride, x_.m, depth, depth});
     return plain_rows(wide, stride);
   };
-  const bool converts = plan.shape.a != plan.accumulator;
-  Value* in_place = converts ? b.getFalse() : b.CreateICmpEQ(x.a_column_stride, b.getInt64(1));
-  return either(in_place, [&] { return plain_rows(first, x.a_row_stride); }, packed);
+  const bool converts = plan_.shape.a != plan_.accumulator;
+  Value* in_place = converts ? b_.getFalse() : b_.CreateICmpEQ(x_.a_column_stride, b_.getInt64(1));
+  return either(in_place, [&] { return plain_rows(first, x_.a_row_stride); }, packed);
 }
 
 // Where a group keeps the sliver that begins at column j, from row k of the chunk.
 Value* Operands::packed_sliver(Value* group, Value* j, Value* row) {
   Value* element =
-      b.CreateAdd(b.CreateMul(b.CreateSub(j, group), b.getInt64(plan.k_chunk)),
-                  b.CreateMul(row, b.getInt64(plan.nr()))); // row of the source: groups fill their rows
-  return b.CreateGEP(panel_part(), x.scratch, element);
+      b_.CreateAdd(b_.CreateMul(b_.CreateSub(j, group), b_.getInt64(plan_.k_chunk)),
+                   b_.CreateMul(row, b_.getInt64(plan_.nr()))); // row of the source: groups fill their rows
+  return b_.CreateGEP(panel_part(), x_.scratch, element);
 }
 
 // A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
@@ -226,43 +230,43 @@ Value* Operands::packed_sliver(Value* group, Value* j, Value* row) {
 // read in place.
 void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) {
   Value* depth = chunk.depth;
-  Value* whole =
-      b.CreateMul(b.CreateSDiv(b.CreateSub(group_end, group), b.getInt64(plan.nr())), b.getInt64(plan.nr()));
-  Value* first = b.CreateSelect(chunk.in_place_b, b.CreateAdd(group, whole), group);
+  Value* whole = b_.CreateMul(b_.CreateSDiv(b_.CreateSub(group_end, group), b_.getInt64(plan_.nr())),
+                              b_.getInt64(plan_.nr()));
+  Value* first = b_.CreateSelect(chunk.in_place_b, b_.CreateAdd(group, whole), group);
   // Contiguous columns are read to their end instead.
-  Value* rows_together = b.getInt64(plan.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
-  Value* together = b.CreateSelect(b.CreateICmpEQ(x.b_row_stride, b.getInt64(1)), depth, rows_together);
-  emit_for(b, b.getInt64(0), depth, together, [&](Value* row) {
-    Value* rows = smin(b, together, b.CreateSub(depth, row));
-    emit_for(b, first, group_end, plan.nr(), [&](Value* j) {
-      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
-      Value* source = at_b(b.CreateAdd(chunk.k0, row), j);
-      Value* nr = b.getInt64(plan.nr());
-      b.CreateCall(pack_b, {packed_sliver(group, j, row), nr, source, x.b_row_stride, x.b_column_stride, rows,
-                            width, nr});
+  Value* rows_together = b_.getInt64(plan_.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
+  Value* together = b_.CreateSelect(b_.CreateICmpEQ(x_.b_row_stride, b_.getInt64(1)), depth, rows_together);
+  emit_for(b_, b_.getInt64(0), depth, together, [&](Value* row) {
+    Value* rows = smin(b_, together, b_.CreateSub(depth, row));
+    emit_for(b_, first, group_end, plan_.nr(), [&](Value* j) {
+      Value* width = smin(b_, b_.getInt64(plan_.nr()), b_.CreateSub(group_end, j));
+      Value* source = at_b(b_.CreateAdd(chunk.k0, row), j);
+      Value* nr = b_.getInt64(plan_.nr());
+      b_.CreateCall(pack_b_, {packed_sliver(group, j, row), nr, source, x_.b_row_stride, x_.b_column_stride,
+                              rows, width, nr});
     });
   });
-  if (plan.shifts_a())
-    emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
-      b.CreateCall(corrections,
-                   {corrections_of(group, j), packed_sliver(group, j, b.getInt64(0)), steps_of(depth)});
+  if (plan_.shifts_a())
+    emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
+      b_.CreateCall(corrections_,
+                    {corrections_of(group, j), packed_sliver(group, j, b_.getInt64(0)), steps_of(depth)});
     });
 }
 
 // Where a sliver's sums begin; made when it is packed.
 Value* Operands::corrections_of(Value* group, Value* j) {
-  if (!plan.shifts_a()) return llvm::PoisonValue::get(b.getPtrTy());
-  Value* all = in_scratch(plan.corrections_offset);
-  Value* sliver = b.CreateUDiv(b.CreateSub(j, group), b.getInt64(plan.nr()));
-  return b.CreateGEP(b.getInt32Ty(), all, b.CreateMul(sliver, b.getInt64(plan.nr() + plan.lanes)));
+  if (!plan_.shifts_a()) return llvm::PoisonValue::get(b_.getPtrTy());
+  Value* all = in_scratch(plan_.corrections_offset);
+  Value* sliver = b_.CreateUDiv(b_.CreateSub(j, group), b_.getInt64(plan_.nr()));
+  return b_.CreateGEP(b_.getInt32Ty(), all, b_.CreateMul(sliver, b_.getInt64(plan_.nr() + plan_.lanes)));
 }
 
 Panel Operands::sliver_of_b(const Chunk& chunk, Value* group, Value* j, Value* width) {
-  Value* packed = packed_sliver(group, j, b.getInt64(0));
-  Value* nr = b.getInt64(plan.nr());
-  Value* direct = b.CreateAnd(chunk.in_place_b, b.CreateICmpEQ(width, nr));
+  Value* packed = packed_sliver(group, j, b_.getInt64(0));
+  Value* nr = b_.getInt64(plan_.nr());
+  Value* direct = b_.CreateAnd(chunk.in_place_b, b_.CreateICmpEQ(width, nr));
   Value* source = at_b(chunk.k0, j);
-  return {b.CreateSelect(direct, source, packed), b.CreateSelect(direct, x.b_row_stride, nr)};
+  return {b_.CreateSelect(direct, source, packed), b_.CreateSelect(direct, x_.b_row_stride, nr)};
 }
 
 } // namespace kiln::cpu::dot

@@ -70,11 +70,11 @@ private:
   Rows packed_panels(const Chunk& chunk, llvm::Value* first, llvm::Value* height);
   template <class Then, class Else> Rows either(llvm::Value* condition, Then&& one, Else&& other);
 
-  Builder& b;
-  const Plan& plan;
-  const Arguments& x;
-  llvm::Function *pack_a = nullptr, *pack_a_panel = nullptr, *pack_wide_a = nullptr;
-  llvm::Function *pack_b = nullptr, *corrections = nullptr;
+  Builder& b_;
+  const Plan& plan_;
+  const Arguments& x_;
+  llvm::Function *pack_a_ = nullptr, *pack_a_panel_ = nullptr, *pack_wide_a_ = nullptr;
+  llvm::Function *pack_b_ = nullptr, *corrections_ = nullptr;
 };
 
 } // namespace kiln::cpu::dot

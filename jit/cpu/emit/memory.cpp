@@ -1,6 +1,6 @@
 // Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
+#include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-#include <kiln/jit/cpu/extent_check.h>
 
 namespace kiln::cpu {
 
@@ -51,22 +51,22 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
 // Whether `op` compares column numbers with a bound and so holds in all of the fast half, which is made to
 // end before it does not.
 bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
-  const auto check = extent_check(op);
-  if (!check || nest.guarded) return false;
-  const Index& column = at[static_cast<std::size_t>(check->numbers.axis)];
+  const auto limit = column_limit(op);
+  if (!limit || nest.guarded) return false;
+  const Index& column = at[static_cast<std::size_t>(limit->numbers.axis)];
   if (!column.linear || !column.direct) return false;
-  const Index* row = check->bound.axis >= 0 ? &at[static_cast<std::size_t>(check->bound.axis)] : nullptr;
+  const Index* row = limit->bound.axis >= 0 ? &at[static_cast<std::size_t>(limit->bound.axis)] : nullptr;
   if (row && (!row->uniform() || !row->direct || row->depth > nest.limit_depth)) return false;
-  Value* offset = check->numbers.offset ? scalar(check->numbers.offset) : b_.getInt64(0);
-  Value* bound = check->bound.offset ? scalar(check->bound.offset) : b_.getInt64(0);
+  Value* offset = limit->numbers.offset ? scalar(limit->numbers.offset) : b_.getInt64(0);
+  Value* bound = limit->bound.offset ? scalar(limit->bound.offset) : b_.getInt64(0);
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
-  Value* first = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(check->numbers.start)));
-  bound = b_.CreateAdd(bound, b_.getInt64(static_cast<std::uint64_t>(check->bound.start)));
+  Value* first = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(limit->numbers.start)));
+  bound = b_.CreateAdd(bound, b_.getInt64(static_cast<std::uint64_t>(limit->bound.start)));
   if (row) bound = b_.CreateAdd(bound, row->base);
   // Columns below it wrap nowhere: they lie between `first` and the bound.
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
-  if (check->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
+  if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
   nest.limits.push_back(room);
   return true;
 }

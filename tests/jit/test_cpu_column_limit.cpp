@@ -12,6 +12,20 @@
 using namespace kiln;
 using namespace kiln::test;
 
+namespace {
+
+constexpr auto low = std::numeric_limits<std::int64_t>::min(),
+               high = std::numeric_limits<std::int64_t>::max();
+
+std::vector<float> random_floats(std::int64_t count, std::mt19937_64& random) {
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (float& v : x)
+    v = std::uniform_real_distribution<float>(-1, 1)(random);
+  return x;
+}
+
+} // namespace
+
 TEST_CASE("comparisons of column numbers with an extent hold where they should, wherever the columns begin") {
   auto kernel = parsed(R"(
 kernel @inside(%x: view<const f32, 1>, %n: view<const f32, 1>, %y: view<f32, 2>, %from: i64) {
@@ -36,8 +50,6 @@ kernel @inside(%x: view<const f32, 1>, %n: view<const f32, 1>, %y: view<f32, 2>,
 }
 )",
                        {});
-  constexpr auto low = std::numeric_limits<std::int64_t>::min(),
-                 high = std::numeric_limits<std::int64_t>::max();
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -47,9 +59,7 @@ kernel @inside(%x: view<const f32, 1>, %n: view<const f32, 1>, %y: view<f32, 2>,
   for (std::int64_t extent : {0, 1, 16, 63, 64, 100, 199, 203, 500})
     for (std::int64_t from : begins) {
       CAPTURE(extent, from);
-      std::vector<float> x(200), n(500), y(400, 2.5f);
-      for (float& v : x)
-        v = std::uniform_real_distribution<float>(-1, 1)(random);
+      std::vector<float> x = random_floats(200, random), n(500), y(400, 2.5f);
       Arguments()
           .view(x.data(), {200})
           .view(n.data(), {extent})
@@ -109,8 +119,6 @@ kernel @masked(%x: view<const f32, 2>, %y: view<f32, 3>, %top: view<f32, 2>, %n:
 }
 )",
                        {});
-  constexpr auto low = std::numeric_limits<std::int64_t>::min(),
-                 high = std::numeric_limits<std::int64_t>::max();
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -124,10 +132,8 @@ kernel @masked(%x: view<const f32, 2>, %y: view<f32, 3>, %top: view<f32, 2>, %n:
     const std::int64_t n = any(), m = any(), last = any();
     const auto columns = static_cast<std::int64_t>(60 + random() % 30);
     CAPTURE(n, m, last, columns);
-    std::vector<float> x(static_cast<std::size_t>(9 * columns)), y(std::size_t{4} * 9 * 77, 2.5f),
-        top(std::size_t{2} * 77, 2.5f);
-    for (float& v : x)
-      v = std::uniform_real_distribution<float>(-1, 1)(random);
+    std::vector<float> x = random_floats(9 * columns, random), y(std::size_t{4} * 9 * 77, 2.5f),
+                       top(std::size_t{2} * 77, 2.5f);
     Arguments()
         .view(x.data(), {9, columns})
         .view(y.data(), {4, 9, 77})

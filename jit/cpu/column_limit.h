@@ -17,12 +17,12 @@ struct Numbers {
 };
 
 // numbers < bound, or numbers <= bound; they grow along different axes.
-struct ExtentCheck {
+struct ColumnLimit {
   Numbers numbers, bound;
   bool inclusive = false;
 };
 
 // What `op` compares, if it is of this kind.
-std::optional<ExtentCheck> extent_check(const ir::Op& op);
+std::optional<ColumnLimit> column_limit(const ir::Op& op);
 
 } // namespace kiln::cpu

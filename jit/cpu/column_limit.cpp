@@ -1,5 +1,5 @@
 // Recognises comparisons of column numbers with what does not vary along the columns.
-#include <kiln/jit/cpu/extent_check.h>
+#include <kiln/jit/cpu/column_limit.h>
 
 #include <utility>
 
@@ -45,14 +45,14 @@ std::optional<Numbers> numbers_of(const ir::Value* v) {
 
 } // namespace
 
-std::optional<ExtentCheck> extent_check(const ir::Op& op) {
+std::optional<ColumnLimit> column_limit(const ir::Op& op) {
   const bool less = op.is(Opcode::Lt) || op.is(Opcode::Le), greater = op.is(Opcode::Gt) || op.is(Opcode::Ge);
   if (!less && !greater) return std::nullopt;
   auto numbers = numbers_of(op.operand(less ? 0 : 1));
   if (!numbers || numbers->axis < 0) return std::nullopt;
   auto bound = numbers_of(op.operand(less ? 1 : 0));
   if (!bound || bound->axis == numbers->axis) return std::nullopt;
-  return ExtentCheck{*numbers, *bound, op.is(Opcode::Le) || op.is(Opcode::Ge)};
+  return ColumnLimit{*numbers, *bound, op.is(Opcode::Le) || op.is(Opcode::Ge)};
 }
 
 } // namespace kiln::cpu
