@@ -5,5 +5,5 @@ namespace kiln {
 const char* version();      // "0.1.0"
 const char* llvm_version(); // "22.1.8", of the LLVM inside
 // Counts changes of generated code; raise it when code generation changes meaning or speed.
-inline constexpr int code_generation_version = 33;
+inline constexpr int code_generation_version = 34;
 } // namespace kiln
