@@ -1,6 +1,7 @@
 // Builds keys and checksums with XXH3.
 #include <kiln/jit/cache/hash.h>
 
+#include <kiln/jit/cache/source_digest.h>
 #include <kiln/jit/version.h>
 
 #define XXH_INLINE_ALL
@@ -57,7 +58,7 @@ KeyBuilder& KeyBuilder::operator=(KeyBuilder&&) noexcept = default;
 
 KeyBuilder KeyBuilder::versioned() {
   KeyBuilder builder;
-  builder.add(version()).add(code_generation_version).add(llvm_version());
+  builder.add(version()).add(source_digest).add(code_generation_version).add(llvm_version());
   return builder;
 }
 

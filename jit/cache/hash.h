@@ -39,8 +39,8 @@ public:
   KeyBuilder(KeyBuilder&&) noexcept;
   KeyBuilder& operator=(KeyBuilder&&) noexcept;
 
-  // Starts with the versions of Kiln, of its code generation and of LLVM, as every compiled kernel's key
-  // must.
+  // Starts with the versions of Kiln, of its code generation (and the digest of its sources) and of LLVM, as
+  // every compiled kernel's key must.
   static KeyBuilder versioned();
 
   KeyBuilder& add(std::string_view text);
