@@ -31,11 +31,13 @@ constexpr int buffer_cost = 4;      // see the header
 constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
 constexpr int deepest_chain = 256;  // in operations: evaluating a lazy tile recurses through its operands
 
+constexpr int function_cost = 12; // of exp, the least of any function's
+
 int own_cost(const Op& op) {
   switch (op.code) {
   case Opcode::Exp:
   case Opcode::Exp2:
-  case Opcode::Sigmoid: return 12;
+  case Opcode::Sigmoid: return function_cost;
   case Opcode::Log:
   case Opcode::Log2:
   case Opcode::Log1p:
@@ -68,6 +70,8 @@ bool along_rows(const Op& op) {
 }
 
 } // namespace
+
+bool is_long_chain(const Op& op) { return own_cost(op) >= function_cost; }
 
 class Planner {
 public:

@@ -17,6 +17,7 @@ struct Target {
   std::string features;  // "+avx2,-avx512f,..."
   int vector_bytes = 16; // of one register
   int vector_registers = 16;
+  int registers_in_step = 1; // by how many a vector loop goes on that evaluates functions like exp
   int sve_bytes = 0; // AArch64: of one SVE register, where code is to use those; it runs at this length alone
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
 

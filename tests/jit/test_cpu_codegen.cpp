@@ -95,6 +95,51 @@ kernel @softmax(%x: view<const f32, 2>, %y: view<f32, 2>) grid [(y, 0, BM), (y, 
 }
 )";
 
+// Functions reduced along and across rows, with a combine that has no identity too, and stored.
+constexpr const char* functions_kernel = R"(
+kernel @functions(%x: view<const f32, 2>, %y: view<f32, 2>, %rows: view<f32, 2>, %columns: view<f32, 1>) {
+  %z = constant {value = 0} : i64
+  %one = constant {value = 1} : i64
+  %two = constant {value = 2} : i64
+  %inf = constant {value = -inf} : f32
+  %v = view_load %x, %z, %z, %inf {axes = [0, 1], has_other = 1} : tile<BM x BN x f32>
+  %e = exp %v : tile<BM x BN x f32>
+  %t = tanh %v : tile<BM x BN x f32>
+  %s = reduce %e {axis = 1} : tile<BM x f32> {
+    (%a: f32, %b: f32)
+    %c = add %a, %b : f32
+    yield %c
+  }
+  %most = reduce %t {axis = 1} : tile<BM x f32> {
+    (%a1: f32, %b1: f32)
+    %c1 = max %a1, %b1 : f32
+    yield %c1
+  }
+  %number = arange {start = 0} : tile<BN x i32>
+  %flat = expand_dims %number {axis = 0} : tile<1 x BN x i32>
+  %numbers = broadcast %flat : tile<BM x BN x i32>
+  %value, %where = reduce %e, %numbers {axis = 1} : tile<BM x f32>, tile<BM x i32> {
+    (%a2: f32, %i2: i32, %b2: f32, %j2: i32)
+    %less = lt %a2, %b2 : bool
+    %c2 = select %less, %b2, %a2 : f32
+    %k2 = select %less, %j2, %i2 : i32
+    yield %c2, %k2
+  }
+  %place = cast %where : tile<BM x f32>
+  %down = reduce %t {axis = 0} : tile<BN x f32> {
+    (%a3: f32, %b3: f32)
+    %c3 = add %a3, %b3 : f32
+    yield %c3
+  }
+  view_store %rows, %s, %z, %z {axes = [1]}
+  view_store %rows, %most, %one, %z {axes = [1]}
+  view_store %rows, %place, %two, %z {axes = [1]}
+  view_store %columns, %down, %z {axes = [0]}
+  %o = mul %e, %t : tile<BM x BN x f32>
+  view_store %y, %o, %z, %z {axes = [0, 1]}
+}
+)";
+
 constexpr const char* matmul_kernel = R"(
 kernel @matmul(%a: view<const f32, 2>, %b: view<const f32, 2>, %c: view<f32, 2>) grid [(c, 0, BM), (c, 1, BN)] {
   %m, %n = program_tile %c {dims = [BM, BN]} : i64, i64
@@ -152,6 +197,23 @@ TEST_CASE("softmax agrees with the interpreter") {
                          {layout, layout}) < 1e-6);
       }
     }
+}
+
+TEST_CASE("functions of tiles of any width agree with the interpreter") {
+  std::mt19937_64 random(test::fresh_seed());
+  for (std::int64_t block : {8, 24, 31, 32, 63, 64, 72, 128, 200, 257, 512}) {
+    const std::uint64_t seed = random();
+    const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 5);
+    const std::int64_t columns = 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(block));
+    for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Unit})
+      for (std::int64_t n : {block, columns}) {
+        CAPTURE(seed, rows, n, block, static_cast<int>(layout));
+        CHECK(difference(functions_kernel, sizes({{"BM", 5}, {"BN", block}}),
+                         {Array({rows, n}, seed), Array({rows, n}, seed + 1), Array({3, rows}, seed + 2),
+                          Array({n}, seed + 3)},
+                         {layout, layout, layout, layout}) < 1e-6);
+      }
+  }
 }
 
 TEST_CASE("matmul agrees with the interpreter") {

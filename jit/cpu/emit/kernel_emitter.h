@@ -113,6 +113,7 @@ private:
   bool can_join(const Root& root) const;
   void add_root(Root root);
   void flush();
+  bool evaluates_functions(const Nest& nest) const; // exp and the like
   void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
   Values store_bounds(const Nest& nest);
   void emit_outer(Nest& nest, std::size_t k, Indices& at);
@@ -160,6 +161,7 @@ private:
   Accumulators initial_accumulators(Nest& nest);
   void accumulate(Nest& nest, const Root& root, const Indices& at, Accumulator& accumulator);
   Accumulator merge(Nest& nest, const Root& root, const Accumulator& a, const Accumulator& b);
+  Accumulator fold_half(Nest& nest, const Root& root, const Accumulator& running);
   bool folds_whole_registers(const llvm::Value* values, const ir::Op& op) const;
   void finish_reduction(Nest& nest, const Root& root, Accumulator accumulator, const Indices& at);
   void emit_scan(const ir::Op& op);

@@ -195,9 +195,13 @@ void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& 
   std::int64_t rows = !axes.empty() && axes[0] == 0 ? load.result()->type.shape[0].value() : 1;
   Value* distance = b_.CreateMul(facts(load.operand(0)).strides[0],
                                  b_.getInt64(static_cast<std::uint64_t>(rows * size_of(view.dtype))));
-  Value* address = b_.CreateGEP(b_.getInt8Ty(), access.address, distance);
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                     {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into L2, data
+  constexpr int line_bytes = 64;
+  for (int line = 0; line < nest.lanes * size_of(view.dtype); line += line_bytes) {
+    Value* address = b_.CreateGEP(b_.getInt8Ty(), access.address,
+                                  b_.CreateAdd(distance, b_.getInt64(static_cast<std::uint64_t>(line))));
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                       {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into L2, data
+  }
 }
 
 // An operand that is a scalar or a tile of the operation's shape.
@@ -265,7 +269,8 @@ void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Valu
     if (mask)
       b_.CreateMaskedStore(bits, access.address, align, widen(b_, mask, nest.lanes));
     else if (nest.streaming)
-      b_.CreateAlignedStore(bits, access.address, llvm::Align(static_cast<unsigned>(nest.lanes * size_of(t))))
+      b_.CreateAlignedStore(bits, access.address,
+                            llvm::Align(static_cast<unsigned>(nest.native_lanes * size_of(t))))
           ->setMetadata(llvm::LLVMContext::MD_nontemporal,
                         llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
     else

@@ -114,6 +114,25 @@ Values KernelEmitter::store_bounds(const Nest& nest) {
   return bounds;
 }
 
+bool KernelEmitter::evaluates_functions(const Nest& nest) const {
+  std::set<const ir::Value*> seen;
+  auto evaluates = [&](auto&& self, const ir::Value* v) -> bool {
+    const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
+    if (!lazy || !seen.insert(v).second) return false;
+    return is_long_chain(*v->def) ||
+           std::any_of(v->def->operands.begin(), v->def->operands.end(),
+                       [&](const ir::Value* operand) { return self(self, operand); });
+  };
+  for (const Root& root : nest.roots) {
+    if (root.stored_from) continue;
+    if (root.kind == Root::Kind::Fill && evaluates(evaluates, root.value)) return true;
+    if (root.kind != Root::Kind::Fill)
+      for (const ir::Value* v : root.op->operands)
+        if (evaluates(evaluates, v)) return true;
+  }
+  return false;
+}
+
 void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain) {
   Nest nest;
   nest.domain = domain;
@@ -133,8 +152,9 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
       nest.outer_axes.push_back(a);
   if (nest.vector_axis >= 0) {
     auto extent = static_cast<std::uint64_t>(domain[static_cast<std::size_t>(nest.vector_axis)]);
-    nest.lanes = static_cast<int>(std::min<std::uint64_t>(
+    nest.native_lanes = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(target_.vector_bytes / widest_bytes(nest.roots)), std::bit_ceil(extent)));
+    nest.lanes = nest.native_lanes;
   }
   nest.bounds = store_bounds(nest);
   emit_outer(nest, 0, at);

@@ -64,7 +64,8 @@ struct Nest {
   std::vector<int> outer_axes;
   int vector_axis = -1;  // -1: no vector loop
   int reduced_axis = -1; // a reduction along another axis than the vector axis: that loop is innermost
-  int lanes = 1;
+  int lanes = 1;         // of a vector
+  int native_lanes = 1;  // of a register; the fast half may have vectors of several
   int unroll = 1;
   Values bounds; // per domain axis: where the loop may end; null: the domain's extent
 

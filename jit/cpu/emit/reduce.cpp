@@ -70,6 +70,23 @@ Accumulator KernelEmitter::merge(Nest&, const Root& root, const Accumulator& a, 
   return result;
 }
 
+// One vector's lower half combined with its upper half.
+Accumulator KernelEmitter::fold_half(Nest& nest, const Root& root, const Accumulator& running) {
+  const int lanes = lanes_of(running.values[0]);
+  llvm::SmallVector<int, 32> low, high;
+  for (int i = 0; i < lanes / 2; ++i)
+    low.push_back(i), high.push_back(i + lanes / 2);
+  auto half = [&](Value* v, const llvm::SmallVector<int, 32>& which) -> Value* {
+    return lanes == 2 ? b_.CreateExtractElement(v, static_cast<std::uint64_t>(which[0]))
+                      : b_.CreateShuffleVector(v, which);
+  };
+  Accumulator a, b;
+  for (Value* v : running.values)
+    a.values.push_back(half(v, low)), b.values.push_back(half(v, high));
+  if (running.has) a.has = half(running.has, low), b.has = half(running.has, high);
+  return merge(nest, root, a, b);
+}
+
 // The greater and the smaller float are one instruction for a whole AVX-512 register and three for a part of
 // one.
 bool KernelEmitter::folds_whole_registers(const Value* values, const ir::Op& op) const {
@@ -94,20 +111,8 @@ void KernelEmitter::finish_reduction(Nest& nest, const Root& root, Accumulator r
     }
     running.values[0] = b_.CreateExtractElement(running.values[0], std::uint64_t{0});
   } else if (nest.reduced_axis < 0) {
-    for (; lanes > 1; lanes /= 2) {
-      llvm::SmallVector<int, 32> low, high;
-      for (int i = 0; i < lanes / 2; ++i)
-        low.push_back(i), high.push_back(i + lanes / 2);
-      Accumulator a, b;
-      auto half = [&](Value* v, const llvm::SmallVector<int, 32>& which) -> Value* {
-        return lanes == 2 ? b_.CreateExtractElement(v, static_cast<std::uint64_t>(which[0]))
-                          : b_.CreateShuffleVector(v, which);
-      };
-      for (Value* v : running.values)
-        a.values.push_back(half(v, low)), b.values.push_back(half(v, high));
-      if (running.has) a.has = half(running.has, low), b.has = half(running.has, high);
-      running = merge(nest, root, a, b);
-    }
+    for (; lanes > 1; lanes /= 2)
+      running = fold_half(nest, root, running);
   }
   for (int i = 0; i < op.num_results(); ++i) {
     const ir::Value* result = op.result(i);

@@ -48,7 +48,7 @@ Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   const auto& axes = op.integers("axes");
   bool rows = type.layout != LayoutClass::Any && !axes.empty() && axes.back() == type.view_rank - 1 &&
               nest.vector_axis == static_cast<int>(axes.size()) - 1;
-  int bytes = nest.lanes * size_of(type.dtype);
+  int bytes = nest.native_lanes * size_of(type.dtype);
   if (!rows || bytes < 16) return nullptr;
   streams_ = true;
   ViewFacts& view = facts(op.operand(0));
@@ -87,6 +87,7 @@ public:
   void emit();
 
 private:
+  void choose_width();
   void choose_chains();
   Accumulators step(Value* j, Accumulators accumulators, llvm::Instruction* preheader, bool guarded,
                     Value* tail);
@@ -95,6 +96,7 @@ private:
   Value* fast_halves(Value* streams); // past the cache where `streams` holds, and through it elsewhere
   Accumulators chain(int k) const;    // one of flat_'s
   Accumulators merged_chains();
+  void narrow(Accumulators& total); // to vectors of one register
   Accumulators guarded_half(Value* begin, const Accumulators& so_far);
   Value* lanes_below_extent(Value* j); // null: all
   void finish(const Accumulators& total);
@@ -131,6 +133,7 @@ KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indi
 }
 
 void KernelEmitter::VectorLevel::emit() {
+  choose_width();
   choose_chains();
   nest_.hoisted.clear();
   nest_.limits.clear();
@@ -141,6 +144,7 @@ void KernelEmitter::VectorLevel::emit() {
   else if (whole_ > 0)
     fast_end = fast_half();
   Accumulators total = merged_chains();
+  narrow(total);
   if (whole_ < extent_ || !nest_.limits.empty()) total = guarded_half(fast_end, total);
   nest_.hoist_point = nullptr;
   nest_.hoisted.clear();
@@ -148,6 +152,18 @@ void KernelEmitter::VectorLevel::emit() {
   nest_.tail = nullptr;
   at_[axis_] = Index{b_.getInt64(0)};
   if (!down_columns_) finish(total);
+}
+
+// A function like exp is one long chain of operations, each of which waits for the one before; several
+// registers at once keep the processor busy meanwhile, also where its schedulers hold no more than one
+// register's chain.
+void KernelEmitter::VectorLevel::choose_width() {
+  if (!e_.evaluates_functions(nest_)) return;
+  for (int registers = e_.target_.registers_in_step; registers > 1; registers /= 2)
+    if (extent_ >= 2 * registers * nest_.native_lanes) {
+      nest_.lanes = registers * nest_.native_lanes;
+      return;
+    }
 }
 
 // Several accumulators hide the latency of the combining operation; combines without identity keep one.
@@ -158,7 +174,12 @@ void KernelEmitter::VectorLevel::choose_chains() {
     bool has_initial = true;
     for (const Accumulator& a : initial_)
       has_initial &= a.has == nullptr;
-    while (has_initial && nest_.unroll < 4 && extent_ >= 2 * nest_.unroll * nest_.lanes)
+    if (!has_initial && nest_.lanes != nest_.native_lanes) {
+      nest_.lanes = nest_.native_lanes;
+      initial_ = e_.initial_accumulators(nest_);
+    }
+    const int chains = 4 * nest_.native_lanes / nest_.lanes;
+    while (has_initial && nest_.unroll < chains && extent_ >= 2 * nest_.unroll * nest_.lanes)
       nest_.unroll *= 2;
   }
   for (int k = 0; k < nest_.unroll; ++k)
@@ -226,6 +247,16 @@ Accumulators KernelEmitter::VectorLevel::merged_chains() {
   return chains[0];
 }
 
+void KernelEmitter::VectorLevel::narrow(Accumulators& total) {
+  if (nest_.lanes == nest_.native_lanes) return;
+  if (!down_columns_)
+    for (int lanes = nest_.lanes; lanes > nest_.native_lanes; lanes /= 2)
+      each_reduction(
+          [&](const Root& root, std::size_t r) { total[r] = e_.fold_half(nest_, root, total[r]); });
+  nest_.lanes = nest_.native_lanes;
+  nest_.hoisted.clear();
+}
+
 void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
   each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
 }
@@ -252,7 +283,8 @@ Value* KernelEmitter::VectorLevel::fast_half() {
                         });
   flat_ = loop.results;
   if (hosts_)
-    e_.deferral_.hosts.push_back({index, chunk_, nest_.lanes, e_.function_->getInstructionCount() - before});
+    e_.deferral_.hosts.push_back(
+        {index, chunk_, nest_.native_lanes, e_.function_->getInstructionCount() - before});
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(loop.preheader_end);
   Value* end = e_.vector_end(nest_, whole_, chunk_);

@@ -13,6 +13,15 @@ inline constexpr double exp_table_f32[] = {0x1.00021e0000000p-1, 0x1.55559a00000
 // 2^r = 1 + r ln 2 + r^2 q(r) between sixteenths of a power of two; relative error 2^-29.2.
 inline constexpr double exp2_table_f32[] = {0x1.ebfff20000000p-3, 0x1.c6b0ea0000000p-5};
 
+// e^r = 1 + r + r^2 q(r) for |r| <= ln 2; relative error 2^-26.1.
+inline constexpr double exp_wide_f32[] = {0x1.00000c0000000p-1, 0x1.5555100000000p-3,  0x1.554a060000000p-5,
+                                          0x1.1128420000000p-7, 0x1.71bc880000000p-10, 0x1.9b4b160000000p-13};
+
+// 2^r = 1 + r ln 2 + r^2 q(r) for |r| <= 1; relative error 2^-26.1.
+inline constexpr double exp2_wide_f32[] = {0x1.ebfbf60000000p-3,  0x1.c6b0300000000p-5,
+                                           0x1.3b20460000000p-7,  0x1.5da5ac0000000p-10,
+                                           0x1.480bd40000000p-13, 0x1.f9e1fc0000000p-17};
+
 // e^r = 1 + r + r^2 q(r); relative error 2^-57.9.
 inline constexpr double exp_f64[] = {0x1.000000000000ap-1,  0x1.55555555554fap-3,  0x1.5555555550879p-5,
                                      0x1.1111111127af5p-7,  0x1.6c16c1842aab4p-10, 0x1.a01a012aaa6f0p-13,
@@ -28,10 +37,6 @@ inline constexpr double expm1_f64[] = {0x1.0000000000001p-1,  0x1.5555555555557p
                                        0x1.11111111100e6p-7,  0x1.6c16c16f0a0bdp-10, 0x1.a01a01abe2fefp-13,
                                        0x1.a019f39772b0bp-16, 0x1.71de023f73a8bp-19, 0x1.28022443148ecp-22,
                                        0x1.af4dcfd60c0a9p-26, 0x1.e631fc1a95a72p-30};
-
-// 2^r = 1 + r q(r); relative error 2^-28.5.
-inline constexpr double exp2_f32[] = {0x1.62e4320000000p-1, 0x1.ebfbe20000000p-3,  0x1.c6ae740000000p-5,
-                                      0x1.3b27120000000p-7, 0x1.5f72620000000p-10, 0x1.47090e0000000p-13};
 
 // 2^r = 1 + r q(r); relative error 2^-63.9.
 inline constexpr double exp2_f64[] = {0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d6p-5,

@@ -18,7 +18,7 @@ Value* emit_erf(const MathBuilder& m, Value* x) {
   Value* centred = m.sub(a, m.pick(2.5, 3));
   Value* log_erfc = m.neg(m.polynomial(m.pick(co::erf_large_f32, co::erf_large_f64), centred));
   ExpReduction e = reduce_by_ln2(m, log_erfc);
-  Value* large = m.sub(m.constant(1), m.mul(exp_of_remainder(m, e.r), m.power_of_two(e.n)));
+  Value* large = m.sub(m.constant(1), m.mul(exp_of_remainder(m, e.r), e.power));
   return m.with_sign_of(m.select(m.less(a, m.pick(1.125, 1.5)), small, large), x);
 }
 

@@ -14,24 +14,34 @@ namespace co = coefficients;
 
 namespace {
 
-ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x, Value* n) {
-  Value* high = m.fma(n, -m.pick(0x1.62e43p-1, 0x1.62e42fefa39efp-1), x);
-  const double ln2_low = m.pick(-0x1.05c61p-29, 0x1.abc9e3b39803fp-56);
-  return {n, m.fma(n, -ln2_low, high), high, ln2_low};
+// The same with n and 2^n given, and for n in units of `unit` ln 2.
+ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x, MathBuilder::Rounded n, double unit = 1) {
+  Value* high = m.fma(n.n, -unit * m.pick(0x1.62e43p-1, 0x1.62e42fefa39efp-1), x);
+  const double ln2_low = unit * m.pick(-0x1.05c61p-29, 0x1.abc9e3b39803fp-56);
+  return {n.n, n.power, m.fma(n.n, -ln2_low, high), high, ln2_low};
 }
 
 } // namespace
 
 ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x) {
-  return reduce_by_ln2(m, x, m.round(m.mul(x, 0x1.71547652b82fep+0)));
+  return reduce_by_ln2(m, x, m.round_product(x, 0x1.71547652b82fep+0));
 }
 
-Value* exp_of_remainder(const MathBuilder& m, Value* r) {
-  Value* q = m.polynomial(m.pick(co::exp_f32, co::exp_f64), r);
+namespace {
+
+// With q of e^r = 1 + r + r^2 q(r).
+Value* exp_of_remainder(const MathBuilder& m, Value* r, llvm::ArrayRef<double> coefficients) {
+  Value* q = m.polynomial(coefficients, r);
   Value* one = m.constant(1);
   Value* slope = m.mul_add(q, r, one);
   // Without FMA hardware f32 still takes the one rounding of the last step, which sigmoid's bound needs.
   return m.is_double() ? m.mul_add(slope, r, one) : m.fma(slope, r, one);
+}
+
+} // namespace
+
+Value* exp_of_remainder(const MathBuilder& m, Value* r) {
+  return exp_of_remainder(m, r, m.pick(co::exp_f32, co::exp_f64));
 }
 
 namespace {
@@ -58,13 +68,36 @@ Value* power_by_table(const MathBuilder& m, Value* shifted, Value* k, Value* r, 
   return m.scale(m.fma(m.mul(part, r), rest, part), k);
 }
 
+// (2^h)^2 p, rounded once: the first product is exact. For |h| <= 126 it needs no instruction that scales,
+// where 2^(2 h) alone may not be a normal number.
+Value* scale_twice(const MathBuilder& m, Value* p, const MathBuilder::Rounded& h) {
+  return m.mul(m.mul(p, h.power), h.power);
+}
+
+// e^x of an f32 between the bounds below, by an even power of two and a polynomial over [-ln2, ln2]: a term
+// more than over half of that, and five instructions fewer than two powers of two that differ.
+Value* exp_in_halves(const MathBuilder& m, Value* x) {
+  const MathBuilder::Rounded h = m.round_product(x, 0x1.71547652b82fep-1);
+  Value* r = reduce_by_ln2(m, x, h, 2).r;
+  return scale_twice(m, exp_of_remainder(m, r, co::exp_wide_f32), h);
+}
+
+// Past these bounds the result is infinity or zero in any case.
+Value* above_underflow(const MathBuilder& m, Value* x) { return m.at_least(x, m.pick(-104.5, -746)); }
+Value* at_most_overflow(const MathBuilder& m, Value* x) { return m.at_most(x, m.pick(89, 710)); }
+
 // A little more accurate than by table.
 Value* exp_by_polynomial(const MathBuilder& m, Value* x) {
-  // Past these bounds the result is infinity or zero in any case.
-  if (!m.scales_any()) x = m.at_least(m.at_most(x, m.pick(89, 710)), m.pick(-104.5, -746));
   ExpReduction e = reduce_by_ln2(m, x);
   if (m.scales_any()) e.r = m.within(e.r, 0.5);
   return m.scale(exp_of_remainder(m, e.r), e.n);
+}
+
+// e^x of an x that does not overflow.
+Value* exp_below_overflow(const MathBuilder& m, Value* x) {
+  if (m.scales_any()) return exp_by_polynomial(m, x);
+  x = above_underflow(m, x);
+  return m.is_double() ? exp_by_polynomial(m, x) : exp_in_halves(m, x);
 }
 
 } // namespace
@@ -73,10 +106,11 @@ Value* emit_exp(const MathBuilder& m, Value* x) {
   if (m.scales_any() && !m.is_double()) {
     Value* shifted = m.fma(x, m.constant(0x1.71547652b82fep+0), m.constant(to_sixteenths));
     Value* k = m.sub(shifted, to_sixteenths);
-    ExpReduction e = reduce_by_ln2(m, x, k);
+    ExpReduction e = reduce_by_ln2(m, x, {k, nullptr});
     return power_by_table(m, shifted, k, e.r, 1, co::exp_table_f32);
   }
-  return exp_by_polynomial(m, x);
+  if (m.scales_any()) return exp_by_polynomial(m, x);
+  return exp_below_overflow(m, at_most_overflow(m, x));
 }
 
 Value* emit_exp2(const MathBuilder& m, Value* x) {
@@ -86,10 +120,16 @@ Value* emit_exp2(const MathBuilder& m, Value* x) {
     return power_by_table(m, shifted, k, m.sub(x, k), 0x1.62e42fefa39efp-1, co::exp2_table_f32);
   }
   if (!m.scales_any()) x = m.at_least(m.at_most(x, m.pick(129, 1025)), m.pick(-151, -1076));
+  if (!m.is_double()) {
+    const MathBuilder::Rounded h = m.round_product(x, 0.5);
+    Value* r = m.mul_add(h.n, m.constant(-2), x); // exact
+    Value* slope = m.mul_add(m.polynomial(co::exp2_wide_f32, r), r, m.constant(0x1.62e43p-1));
+    return scale_twice(m, m.mul_add(slope, r, m.constant(1)), h);
+  }
   Value* n = m.round(x);
   Value* r = m.sub(x, n);
   if (m.scales_any()) r = m.within(r, 0.5);
-  Value* q = m.polynomial(m.pick(co::exp2_f32, co::exp2_f64), r);
+  Value* q = m.polynomial(co::exp2_f64, r);
   return m.scale(m.mul_add(q, r, m.constant(1)), n);
 }
 
@@ -116,7 +156,9 @@ Value* emit_expm1(const MathBuilder& m, Value* x) {
 
 Value* emit_sigmoid(const MathBuilder& m, Value* x) {
   // z / (1 + z) for negative x keeps the relative accuracy that 1 / (1 + e^-x) loses to overflow.
-  Value* z = exp_by_polynomial(m, m.neg(m.abs(x)));
+  // Twice the error of z may reach the result, so z is the more accurate kind.
+  Value* z = m.neg(m.abs(x));
+  z = exp_by_polynomial(m, m.scales_any() ? z : above_underflow(m, z));
   Value* sum = m.add(z, 1);
   Value* quotient = m.div(m.select(m.less(x, 0), z, m.constant(1)), sum);
   // The rounding error of 1 + z, over 1 + z, for negative x; for positive x a part of it, which does no harm.
@@ -129,11 +171,10 @@ Value* emit_tanh(const MathBuilder& m, Value* x) {
   ExpReduction e = reduce_by_ln2(m, m.mul(a, 2));
   if (m.is_double()) {
     Value* p = expm1_of_remainder(m, e);
-    Value* power = m.power_of_two(e.n);
-    Value* t = m.select(m.equal(e.n, 0), p, m.mul_add(power, p, m.sub(power, 1)));
+    Value* t = m.select(m.equal(e.n, 0), p, m.mul_add(e.power, p, m.sub(e.power, 1)));
     return m.with_sign_of(m.div(t, m.add(t, 2)), x);
   }
-  Value* power = m.mul(exp_of_remainder(m, e.r), m.power_of_two(e.n));
+  Value* power = m.mul(exp_of_remainder(m, e.r), e.power);
   Value* large = m.sub(m.constant(1), m.div(m.constant(2), m.add(power, 1)));
   Value* square = m.mul(a, a);
   Value* small = m.mul_add(m.mul(a, square), m.polynomial(co::tanh_f32, square), a);

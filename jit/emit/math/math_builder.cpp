@@ -62,6 +62,12 @@ Value* MathBuilder::polynomial(llvm::ArrayRef<double> c, Value* x) const {
   return sum;
 }
 
+MathBuilder::Rounded MathBuilder::round_product(Value* x, double factor) const {
+  const double to_integer = (is_double_ ? 0x1.8p52 : 0x1.8p23) + bias();
+  Value* shifted = mul_add(x, constant(factor), constant(to_integer));
+  return {sub(shifted, to_integer), from_bits(b_.CreateShl(bits(shifted), integer(mantissa())))};
+}
+
 Value* MathBuilder::sign_bit(Value* x) const {
   return b_.CreateAnd(bits(x), integer(is_double_ ? std::int64_t{1} << 63 : std::int64_t{1} << 31));
 }

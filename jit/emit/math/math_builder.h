@@ -87,6 +87,11 @@ public:
   Value* integer_bits(Value* x, double offset = 0) const;
   // 2^n for an integral n whose result is a normal number.
   Value* power_of_two(Value* n) const;
+  // x * factor rounded to an integer, and 2^n where that is a normal number: two instructions and a shift.
+  struct Rounded {
+    Value *n, *power;
+  };
+  Rounded round_product(Value* x, double factor) const; // |x * factor| below 2^22 (f32) or 2^51 (f64)
   // x * 2^n for an integral n, rounded once, denormal results included; |n| below twice the exponent range.
   Value* scale(Value* x, Value* n) const;
 

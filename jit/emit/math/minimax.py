@@ -80,10 +80,11 @@ entries = [
     ("exp_f32", 1, "e^r = 1 + r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 4, -half_ln2, half_ln2),
     ("exp_table_f32", 1, "e^r = 1 + r + r^2 q(r) between sixteenths of a power of two", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 1, -half_ln2 / 16, half_ln2 / 16),
     ("exp2_table_f32", 1, "2^r = 1 + r ln 2 + r^2 q(r) between sixteenths of a power of two", lambda r: (expm1(r * ln2) - r * ln2) / r**2, lambda r: r**2 / exp(r * ln2), 1, -mpf(1) / 32, mpf(1) / 32),
+    ("exp_wide_f32", 1, "e^r = 1 + r + r^2 q(r) for |r| <= ln 2", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 5, -2 * half_ln2, 2 * half_ln2),
+    ("exp2_wide_f32", 1, "2^r = 1 + r ln 2 + r^2 q(r) for |r| <= 1", lambda r: (expm1(r * ln2) - r * ln2) / r**2, lambda r: r**2 / exp(r * ln2), 5, -mpf("1.0001"), mpf("1.0001")),
     ("exp_f64", 0, "e^r = 1 + r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / exp(r), 9, -half_ln2, half_ln2),
     ("expm1_f32", 1, "e^r - 1 = r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / expm1(r), 5, -half_ln2, half_ln2),
     ("expm1_f64", 0, "e^r - 1 = r + r^2 q(r)", lambda r: (expm1(r) - r) / r**2, lambda r: r**2 / expm1(r), 10, -half_ln2, half_ln2),
-    ("exp2_f32", 1, "2^r = 1 + r q(r)", lambda r: expm1(r * ln2) / r, lambda r: r / exp(r * ln2), 5, -mpf("0.5"), mpf("0.5")),
     ("exp2_f64", 0, "2^r = 1 + r q(r)", lambda r: expm1(r * ln2) / r, lambda r: r / exp(r * ln2), 11, -mpf("0.5"), mpf("0.5")),
     ("exp2_single_in_f64", 0, "2^r = 1 + r q(r), enough for a result rounded to f32", lambda r: expm1(r * ln2) / r, lambda r: r / exp(r * ln2), 6, -mpf("0.5"), mpf("0.5")),
     ("log_f32", 1, "log(1 + f) = f + f^2 q(f)", lambda f: (log1p(f) - f) / f**2, lambda f: f**2 / log1p(f), 8, lo, hi),
@@ -107,9 +108,9 @@ entries = [
 ]
 
 print("// Minimax polynomials of the vector math functions, lowest power first; written by minimax.py.")
-print("#pragma once\n\nnamespace kiln::cpu::coefficients {\n")
+print("#pragma once\n\nnamespace kiln::emit::coefficients {\n")
 for name, single, comment, target, weight, degree, a, b in entries:
     c, worst = remez(target, weight, degree, a, b)
     print(f"// {comment}; relative error 2^{float(log(worst) / ln2):.1f}.")
     print(f"inline constexpr double {name}[] = {{{', '.join(literal(k, single) for k in c)}}};\n", flush=True)
-print("} // namespace kiln::cpu::coefficients")
+print("} // namespace kiln::emit::coefficients")
