@@ -1,10 +1,10 @@
 // Boosted trees as JSON, and back.
 #include <kiln/autotune/model/boosted_trees.h>
 
+#include <kiln/autotune/json_reason.h>
 #include <kiln/dsl/error.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <limits>
 
@@ -63,7 +63,7 @@ BoostedTrees BoostedTrees::from_json(std::string_view text) {
     for (const nlohmann::json& root : json.at("roots"))
       model.roots_.push_back(static_cast<int>(number(root, 0, count - 1)));
   } catch (const nlohmann::json::exception& e) {
-    refuse(e.what());
+    refuse(json_reason(e));
   }
   return model;
 }

@@ -28,6 +28,8 @@ public:
     return at_ == end_;
   }
   const char* position() const { return at_; }
+  // Of the first thing that was not as asked; null while ok().
+  const char* failed_at() const { return failed_at_; }
 
   // member(name) reads or skips the value.
   template <class F> void object(F member) {
@@ -95,7 +97,10 @@ public:
     default: real();
     }
   }
-  void fail() { ok_ = false, at_ = end_; }
+  void fail() {
+    if (ok_) failed_at_ = at_;
+    ok_ = false, at_ = end_;
+  }
 
 private:
   template <class F> void one_member(F& member) {
@@ -194,6 +199,7 @@ private:
 
   const char* at_;
   const char* end_;
+  const char* failed_at_ = nullptr;
   bool ok_ = true;
   int depth_ = 0;
 };

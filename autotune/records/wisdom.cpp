@@ -43,6 +43,14 @@ void read_one(std::string_view text, LineReader& reader, Wisdom& wisdom) {
     ++wisdom.bad;
 }
 
+// "line 3, column 14"
+std::string place(std::string_view text, const char* at) {
+  const std::string_view before = text.substr(0, static_cast<std::size_t>(at - text.data()));
+  const auto line_start = before.rfind('\n') + 1; // 0 on the first line
+  return fmt::format("line {}, column {}", std::count(before.begin(), before.end(), '\n') + 1,
+                     before.size() - line_start + 1);
+}
+
 } // namespace
 
 bool looks_like_wisdom(std::string_view text) {
@@ -76,9 +84,13 @@ Wisdom read_wisdom(std::string_view text) {
     wisdom = {};
     wisdom.problem =
         fmt::format("it is of version {}, and this Kiln reads up to {}", version, wisdom_version);
-  } else if (!json.ok() || !json.at_end() || version < 1) {
+  } else if (version < 1) {
     wisdom = {};
     wisdom.problem = "it is no wisdom file: that is JSON that begins with {\"kiln_wisdom\":1,\"records\":[";
+  } else if (!json.ok() || !json.at_end()) {
+    wisdom = {};
+    wisdom.problem =
+        "it is no JSON from " + place(text, json.ok() ? json.position() : json.failed_at()) + " on";
   }
   return wisdom;
 }

@@ -3,7 +3,7 @@
 
 #include "gzip_file.h"
 
-#include <nlohmann/json.hpp>
+#include <kiln/autotune/json_reason.h>
 
 #include <algorithm>
 #include <cmath>
@@ -341,7 +341,7 @@ Table read_table(const std::string& path) {
       bad(path,
           "it has neither \"results\" (T4) nor \"kiln_table\"; give a T4 file or a table that Kiln wrote");
   } catch (const json::exception& e) {
-    bad(path, std::string("it is not as a table is written: ") + e.what());
+    bad(path, "it is not as a table is written: " + json_reason(e));
   }
   if (!std::isfinite(table.best_seconds()))
     bad(path,

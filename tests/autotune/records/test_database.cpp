@@ -166,7 +166,10 @@ TEST_CASE("wisdom that is none is an error that says so, and bad records in it a
       "give a file that `kiln records export --wisdom` wrote";
   CHECK(message("") == none);
   CHECK(message("[]") == none);
-  CHECK(message(wisdom_text({}).substr(0, 20)) == none);
+  CHECK_THAT(message(wisdom_text({}).substr(0, 20)),
+             Catch::Contains(": it is no JSON from line 1, column 21 on; give"));
+  CHECK_THAT(message("{\"kiln_wisdom\":1,\n\"records\":[{}\n {}]}"),
+             Catch::Contains("from line 3, column 2 on;"));
   CHECK(message("{\"kiln_wisdom\":9,\"records\":[{}]}") ==
         "tune::add_wisdom: " + path.string() +
             ": it is of version 9, and this Kiln reads up to 1; give a file that `kiln records export "

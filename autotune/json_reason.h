@@ -1,0 +1,18 @@
+// Why JSON was refused, in words for the user.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace kiln::tune {
+
+// "type must be number, but is string": what the library says, without the name that it gives to the error.
+inline std::string json_reason(const nlohmann::json::exception& error) {
+  const std::string_view text = error.what();
+  const std::size_t name_end = text.starts_with('[') ? text.find("] ") : std::string_view::npos;
+  return std::string(name_end == std::string_view::npos ? text : text.substr(name_end + 2));
+}
+
+} // namespace kiln::tune
