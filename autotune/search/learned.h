@@ -1,15 +1,15 @@
 // The learned search: a classifier of the fastest tenth chooses each batch.
 //
-// After each batch, boosted trees learn which trials were in the fastest tenth; failures are among the
-// others, so that nothing has to be made up for their times. (Regression learns to tell slow from slower,
-// where most of a space is; see Song et al., "A general recipe for likelihood-free Bayesian optimization",
-// ICML 2022.) What is known before, an analytic model or the records of siblings, is where the trees start
-// from: a margin, whose weight is fitted to the trials. The points that they think best are a pool, from
-// which a batch is drawn that is not all of one kind; what the classifier cannot tell apart, trees that learn
-// the order of pairs of trials do.
-// Where there are records of siblings, half of a batch comes from a Gaussian process of how wrong they are:
-// one trial that is faster than siblings say tells of all that is like it, where a classifier that has three
-// good trials learns little. That saves an eighth of the trials of GPUs that learn from other GPUs.
+// After each batch, boosted trees learn which trials were in the fastest tenth, the faster the more they
+// count; failures are among the others, so that nothing has to be made up for their times. (Regression learns
+// to tell slow from slower, where most of a space is; see Song et al., "A general recipe for likelihood-free
+// Bayesian optimization", ICML 2022.) What is known before, an analytic model or the records of siblings, is
+// where the trees start from: a margin, whose weight is fitted to the trials. The points that they think best
+// are a pool, from which a batch is drawn that is not all of one kind; what the classifier cannot tell apart,
+// trees that learn the order of pairs of trials do. Where there are records of siblings, half of a batch
+// comes from a Gaussian process of how wrong they are: one trial that is faster than siblings say tells of
+// all that is like it, where a classifier that has three good trials learns little. That saves an eighth of
+// the trials of GPUs that learn from other GPUs.
 //
 // Measured on recorded tables and made-up ones, and left out: a first batch that covers the values of each
 // knob, or of more and farther points, gains nothing; without siblings, times of a Gaussian process save a

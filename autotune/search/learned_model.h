@@ -29,6 +29,7 @@ public:
 
 private:
   BoostOptions tree_options(std::uint64_t seed) const;
+  void weigh_by_gain(const std::vector<Tried>& trials, double threshold);
   double fit_scale(const std::vector<Tried>& trials) const;
 
   const LearnedCandidates& candidates_;

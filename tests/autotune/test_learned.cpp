@@ -263,9 +263,9 @@ TEST_CASE("the learned search knows when little is left to find", "[learned]") {
     SearchContext context = context_of(space, static_cast<std::uint64_t>(seed));
     auto strategy = make_learned(context);
     early += run(*strategy, space, 2048, 32).chance / searches;
-    late += run(*strategy, space, 2048, 400).chance / searches;
+    late += run(*strategy, space, 2048, 600).chance / searches;
   }
-  INFO("chance after 32 trials " << early << ", after 400 more " << late);
+  INFO("chance after 32 trials " << early << ", after 600 more " << late);
   CHECK(late < early / 2);
 }
 
