@@ -159,9 +159,12 @@ void KernelEmitter::VectorLevel::emit() {
 // register's chain.
 void KernelEmitter::VectorLevel::choose_width() {
   if (!e_.evaluates_functions(nest_)) return;
-  for (int registers = e_.target_.registers_in_step; registers > 1; registers /= 2)
-    if (extent_ >= 2 * registers * nest_.native_lanes) {
-      nest_.lanes = registers * nest_.native_lanes;
+  const Target& target = e_.target_;
+  // Functions are of floats, of which a vector of bytes takes several registers already.
+  const int most_lanes = target.registers_in_step * target.vector_bytes / size_of(DType::F32);
+  for (int lanes = target.registers_in_step * nest_.native_lanes; lanes > nest_.native_lanes; lanes /= 2)
+    if (lanes <= most_lanes && extent_ >= 2 * lanes) {
+      nest_.lanes = lanes;
       return;
     }
 }
