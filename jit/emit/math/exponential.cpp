@@ -1,5 +1,5 @@
-// exp, exp2, expm1, sigmoid and tanh: the argument is reduced to [-ln2/2, ln2/2], then one minimax
-// polynomial.
+// exp, exp2, expm1, sigmoid and tanh: the argument is reduced to [-ln2/2, ln2/2], or to twice that where two
+// equal powers of two scale the result, then one minimax polynomial.
 //
 // Method: n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite, "Software Manual for the
 // Elementary Functions", 1980), e^x = 2^n e^r. The polynomials are from minimax.py.
@@ -82,22 +82,15 @@ Value* exp_in_halves(const MathBuilder& m, Value* x) {
   return scale_twice(m, exp_of_remainder(m, r, co::exp_wide_f32), h);
 }
 
-// Past these bounds the result is infinity or zero in any case.
+// What differs from x only where the result is infinity or zero in any case.
 Value* above_underflow(const MathBuilder& m, Value* x) { return m.at_least(x, m.pick(-104.5, -746)); }
-Value* at_most_overflow(const MathBuilder& m, Value* x) { return m.at_most(x, m.pick(89, 710)); }
+Value* below_overflow(const MathBuilder& m, Value* x) { return m.at_most(x, m.pick(89, 710)); }
 
 // A little more accurate than by table.
 Value* exp_by_polynomial(const MathBuilder& m, Value* x) {
   ExpReduction e = reduce_by_ln2(m, x);
   if (m.scales_any()) e.r = m.within(e.r, 0.5);
   return m.scale(exp_of_remainder(m, e.r), e.n);
-}
-
-// e^x of an x that does not overflow.
-Value* exp_below_overflow(const MathBuilder& m, Value* x) {
-  if (m.scales_any()) return exp_by_polynomial(m, x);
-  x = above_underflow(m, x);
-  return m.is_double() ? exp_by_polynomial(m, x) : exp_in_halves(m, x);
 }
 
 } // namespace
@@ -110,7 +103,8 @@ Value* emit_exp(const MathBuilder& m, Value* x) {
     return power_by_table(m, shifted, k, e.r, 1, co::exp_table_f32);
   }
   if (m.scales_any()) return exp_by_polynomial(m, x);
-  return exp_below_overflow(m, at_most_overflow(m, x));
+  x = above_underflow(m, below_overflow(m, x));
+  return m.is_double() ? exp_by_polynomial(m, x) : exp_in_halves(m, x);
 }
 
 Value* emit_exp2(const MathBuilder& m, Value* x) {
