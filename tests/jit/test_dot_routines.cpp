@@ -12,15 +12,25 @@
 
 using namespace kiln;
 
+namespace {
+
+// void(ptr, i64), with the builder at its beginning.
+llvm::Function* begin_caller(llvm::Module& module, llvm::IRBuilder<>& b) {
+  auto* f =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
+                             llvm::Function::ExternalLinkage, "caller", module);
+  b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", f));
+  return f;
+}
+
+} // namespace
+
 TEST_CASE("dot's routines ignore the fast-math flags of the code around them and are made once") {
   llvm::LLVMContext context;
   llvm::Module module("twice", context);
   llvm::IRBuilder<> b(context);
-  auto* f =
-      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
-                             llvm::Function::ExternalLinkage, "caller", module);
+  auto* f = begin_caller(module, b);
   f->addFnAttr("target-cpu", "skylake-avx512");
-  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
   b.setFastMathFlags(llvm::FastMathFlags::getFast());
   cpu::DotContext dot{b, {DType::F8E4M3, DType::F32, 32, 64, 64}, {.isa = cpu::DotIsa::Avx512, .x86 = true}};
   std::size_t functions = 0;
@@ -55,10 +65,7 @@ TEST_CASE("products that share a routine of dot share how its scratch is cut") {
   llvm::LLVMContext context;
   llvm::Module module("many", context);
   llvm::IRBuilder<> b(context);
-  auto* f =
-      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty()}, false),
-                             llvm::Function::ExternalLinkage, "caller", module);
-  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
+  auto* f = begin_caller(module, b);
   llvm::Value *p = f->getArg(0), *s = f->getArg(1);
   auto up_to = [&](std::uint64_t most) { return static_cast<std::int64_t>(1 + random() % most); };
   std::map<std::string, std::int64_t> scratch_of;

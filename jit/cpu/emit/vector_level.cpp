@@ -3,6 +3,7 @@
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/abi.h>
+#include <kiln/jit/emit/combine.h>
 
 #include <utility>
 
@@ -158,8 +159,11 @@ void KernelEmitter::VectorLevel::emit() {
 // registers at once keep the processor busy meanwhile, also where its schedulers hold no more than one
 // register's chain.
 void KernelEmitter::VectorLevel::choose_width() {
-  if (!e_.evaluates_functions(nest_)) return;
   const Target& target = e_.target_;
+  if (target.registers_in_step == 1 || !e_.evaluates_functions(nest_)) return;
+  if (!down_columns_) // combines without identity keep one register
+    for (const Root& root : nest_.roots)
+      if (root.kind == Root::Kind::Reduce && !simple_combine(*root.op)) return;
   // Functions are of floats, of which a vector of bytes takes several registers already.
   const int most_lanes = target.registers_in_step * target.vector_bytes / size_of(DType::F32);
   for (int lanes = target.registers_in_step * nest_.native_lanes; lanes > nest_.native_lanes; lanes /= 2)
@@ -177,10 +181,6 @@ void KernelEmitter::VectorLevel::choose_chains() {
     bool has_initial = true;
     for (const Accumulator& a : initial_)
       has_initial &= a.has == nullptr;
-    if (!has_initial && nest_.lanes != nest_.native_lanes) {
-      nest_.lanes = nest_.native_lanes;
-      initial_ = e_.initial_accumulators(nest_);
-    }
     const int chains = 4 * nest_.native_lanes / nest_.lanes;
     while (has_initial && nest_.unroll < chains && extent_ >= 2 * nest_.unroll * nest_.lanes)
       nest_.unroll *= 2;

@@ -63,19 +63,15 @@ Value* MathBuilder::polynomial(llvm::ArrayRef<double> c, Value* x) const {
 }
 
 MathBuilder::Rounded MathBuilder::round_product(Value* x, double factor) const {
-  const double to_integer = (is_double_ ? 0x1.8p52 : 0x1.8p23) + bias();
-  Value* shifted = mul_add(x, constant(factor), constant(to_integer));
-  return {sub(shifted, to_integer), from_bits(b_.CreateShl(bits(shifted), integer(mantissa())))};
+  Value* shifted = mul_add(x, constant(factor), constant(to_integer(bias())));
+  return {sub(shifted, to_integer(bias())), from_bits(b_.CreateShl(bits(shifted), integer(mantissa())))};
 }
 
 Value* MathBuilder::sign_bit(Value* x) const {
   return b_.CreateAnd(bits(x), integer(is_double_ ? std::int64_t{1} << 63 : std::int64_t{1} << 31));
 }
 
-Value* MathBuilder::integer_bits(Value* x, double offset) const {
-  // Adding 1.5 * 2^mantissa leaves the integer in the low bits of the significand.
-  return bits(add(x, (is_double_ ? 0x1.8p52 : 0x1.8p23) + offset));
-}
+Value* MathBuilder::integer_bits(Value* x, double offset) const { return bits(add(x, to_integer(offset))); }
 
 Value* MathBuilder::power_of_two(Value* n) const {
   return from_bits(b_.CreateShl(integer_bits(n, bias()), integer(mantissa())));

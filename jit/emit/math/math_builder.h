@@ -112,6 +112,8 @@ public:
                                       const std::function<llvm::SmallVector<Value*, 2>()>& slow) const;
 
 private:
+  // Adding 1.5 * 2^mantissa leaves the integer, here with `offset` added, in the low bits of the significand.
+  double to_integer(double offset) const { return pick(0x1.8p23, 0x1.8p52) + offset; }
   using Native = std::function<Value*(llvm::ArrayRef<Value*>)>;
   // Applies `f` to each part of a whole 512-bit register.
   Value* by_registers(llvm::ArrayRef<Value*> operands, const Native& f) const;
