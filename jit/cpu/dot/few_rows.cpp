@@ -10,9 +10,12 @@ namespace {
 
 using llvm::Value;
 
-constexpr int deep = 8;            // k at a time
-constexpr int wide = 2;            // vectors of columns at a time
-constexpr std::int64_t run = 1024; // columns whose sums, of 8 rows, stay in the first cache
+constexpr int deep = 8; // k at a time
+constexpr int wide = 2; // vectors of columns at a time
+// Sums that stay in the first cache, in a run of columns. Each run begins to read as many lines as k are
+// taken at a time, and memory is slow to follow: of one row, runs of 4096 columns are 20 % faster than runs
+// of 1024 (Zen 3).
+constexpr std::int64_t sums_of_run = 8192, shortest_run = 1024;
 
 struct InnerTile {
   std::int64_t rows;
@@ -123,8 +126,10 @@ struct FewRows {
       });
     });
     Value* whole = b.CreateAnd(k, number(-deep));
+    Value* share = b.CreateAnd(b.CreateUDiv(number(sums_of_run), m), number(-plan.lanes * wide));
+    Value* run = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, number(shortest_run), share);
     emit_for(b, number(0), n, run, [&](Value* begin) {
-      Value* end = smin(b, n, b.CreateAdd(begin, number(run)));
+      Value* end = smin(b, n, b.CreateAdd(begin, run));
       emit_for(b, number(0), whole, deep, [&](Value* k0) { outer_columns(k0, deep, begin, end); });
       emit_for(b, whole, k, 1, [&](Value* k0) { outer_columns(k0, 1, begin, end); });
     });
