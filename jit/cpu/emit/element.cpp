@@ -10,8 +10,6 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-namespace {
-
 Nest::Key key_of(const ir::Value* v, const Indices& at) {
   static const char linear = 0; // its address stands for "plus the lane number"
   Nest::Key key{v, {}};
@@ -21,6 +19,8 @@ Nest::Key key_of(const ir::Value* v, const Indices& at) {
   }
   return key;
 }
+
+namespace {
 
 bool all_uniform(const Indices& at) {
   return std::all_of(at.begin(), at.end(), [](const Index& index) { return index.uniform(); });
@@ -106,6 +106,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     return element(nest, op.operand(0),
                    reshape_index(nest, extents_of(op.result()->type), extents_of(op.operand(0)->type), at));
   case Opcode::ViewLoad: {
+    if (Value* v = load_across(nest, op, at)) return v;
     Access access = view_access(nest, op, at);
     prefetch_next(nest, op, access);
     return load_access(nest, access, op.result()->type.dtype, op.other(), at);

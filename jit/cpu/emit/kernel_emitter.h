@@ -116,6 +116,7 @@ private:
   bool evaluates_functions(const Nest& nest) const; // exp and the like
   void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
   Values store_bounds(const Nest& nest);
+  void emit_loops(Nest& nest);
   void emit_outer(Nest& nest, std::size_t k, Indices& at);
   llvm::Value* destination_address(const Root& root, const Indices& at);
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
@@ -125,6 +126,10 @@ private:
       std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
+
+  // across.cpp: loads whose neighbours lie along the loop around the vector loop
+  llvm::Value* find_loads_across(Nest& nest);
+  llvm::Value* load_across(Nest& nest, const ir::Op& op, const Indices& at);
 
   // vector_level.cpp: the loop over the vector axis
   class VectorLevel;

@@ -146,7 +146,6 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     if (domain[static_cast<std::size_t>(a)] > 1) nest.vector_axis = a;
   if (nest.vector_axis < 0 && reduced >= 0) nest.vector_axis = reduced; // one element, reduced
   if (reduced >= 0 && reduced != nest.vector_axis) nest.reduced_axis = reduced;
-  Indices at(domain.size(), Index{b_.getInt64(0)});
   for (int a = 0; a < static_cast<int>(domain.size()); ++a)
     if (a != nest.vector_axis && a != nest.reduced_axis && domain[static_cast<std::size_t>(a)] > 1)
       nest.outer_axes.push_back(a);
@@ -157,22 +156,51 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     nest.lanes = nest.native_lanes;
   }
   nest.bounds = store_bounds(nest);
-  emit_outer(nest, 0, at);
+  if (Value* across = find_loads_across(nest)) {
+    nest.always = false;
+    emit_if_else(
+        b_, across, [&] { emit_loops(nest); },
+        [&] {
+          nest.across.clear();
+          emit_loops(nest);
+        });
+  } else {
+    emit_loops(nest);
+  }
   for (const ir::Op* load : nest.loads)
     ++times_read_[load];
+}
+
+void KernelEmitter::emit_loops(Nest& nest) {
+  nest.hoisted.clear();
+  Indices at(nest.domain.size(), Index{b_.getInt64(0)});
+  emit_outer(nest, 0, at);
 }
 
 void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
   if (k == nest.outer_axes.size()) return emit_vector_level(nest, at);
   auto axis = static_cast<std::size_t>(nest.outer_axes[k]);
-  Value* end =
-      nest.bounds[axis] ? nest.bounds[axis] : b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis]));
-  emit_loop(b_, b_.getInt64(0), end, b_.getInt64(1), {},
-            [&](Value* i, const Values&, llvm::Instruction*) -> Values {
-              at[axis] = Index{i, false, nullptr, static_cast<int>(k) + 1};
-              emit_outer(nest, k + 1, at);
-              return {};
-            });
+  Value *begin = b_.getInt64(0), *end = nest.bounds[axis];
+  if (!end) end = b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis]));
+  auto rows = [&](Value* from, Value* to, int step) {
+    emit_loop(b_, from, to, b_.getInt64(static_cast<std::uint64_t>(step)), {},
+              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+                nest.rows.clear();
+                for (int r = 0; step > 1 && r < step; ++r)
+                  nest.rows.push_back(
+                      r == 0 ? i : b_.CreateNSWAdd(i, b_.getInt64(static_cast<std::uint64_t>(r))));
+                at[axis] = Index{i, false, nullptr, static_cast<int>(k) + 1};
+                emit_outer(nest, k + 1, at);
+                return {};
+              });
+  };
+  if (!nest.across.empty() && k + 1 == nest.outer_axes.size()) {
+    Value* left = b_.CreateAnd(end, b_.getInt64(static_cast<std::uint64_t>(nest.block - 1)));
+    Value* blocks = b_.CreateSub(end, left);
+    rows(begin, blocks, nest.block);
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, blocks, begin);
+  }
+  rows(begin, end, 1);
 }
 
 // Where a store with a destination of its own writes.

@@ -69,6 +69,13 @@ struct Nest {
   int unroll = 1;
   Values bounds; // per domain axis: where the loop may end; null: the domain's extent
 
+  // across.cpp: loads whose neighbours lie along the last of the outer axes, and the block of rows along it
+  // that the body of the vector loop computes for their sake.
+  std::set<const ir::Op*> across;
+  int block = 1;
+  Values rows;        // of the block at hand; none: one row
+  bool always = true; // every program runs the nest
+
   bool guarded = true;
   bool streaming = false;      // whole vectors are stored past the cache, at aligned addresses
   llvm::Value* tail = nullptr; // guarded: lanes inside the domain; null: all
@@ -84,5 +91,8 @@ struct Nest {
   std::set<const ir::Value*> being_filled;
   std::set<const ir::Op*> loads; // views' tiles that it reads
 };
+
+// What is the same for every evaluation of `v` at these indices.
+Nest::Key key_of(const ir::Value* v, const Indices& at);
 
 } // namespace kiln::cpu

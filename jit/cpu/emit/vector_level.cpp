@@ -40,7 +40,7 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
 // launch writes enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
 // never.
 Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
-  if (nest.roots.size() != 1 || nest.lanes == 1) return nullptr;
+  if (nest.roots.size() != 1 || nest.lanes == 1 || !nest.rows.empty()) return nullptr;
   const Root& root = nest.roots[0];
   if (root.kind != Root::Kind::Store || root.stored_from) return nullptr;
   const ir::Op& op = *root.op;
@@ -93,6 +93,7 @@ private:
   Accumulators step(Value* j, Accumulators accumulators, llvm::Instruction* preheader, bool guarded,
                     Value* tail);
   void reduce_columns();
+  void block_of_rows();
   Value* fast_half();                 // where it ended
   Value* fast_halves(Value* streams); // past the cache where `streams` holds, and through it elsewhere
   Accumulators chain(int k) const;    // one of flat_'s
@@ -127,8 +128,8 @@ private:
 KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at)
     : e_(emitter), b_(emitter.b_), nest_(nest), at_(at), outer_(static_cast<int>(nest.outer_axes.size())),
       axis_(static_cast<std::size_t>(nest.vector_axis)), extent_(nest.domain[axis_]),
-      down_columns_(nest.reduced_axis >= 0),
-      hosts_(e_.deferral_.store && !e_.deferral_.body && e_.region_depth_ == 1) {
+      down_columns_(nest.reduced_axis >= 0), hosts_(nest.always && nest.rows.empty() && e_.deferral_.store &&
+                                                    !e_.deferral_.body && e_.region_depth_ == 1) {
   for (const Root& root : nest.roots)
     reduces_ |= root.kind == Root::Kind::Reduce;
 }
@@ -160,7 +161,7 @@ void KernelEmitter::VectorLevel::emit() {
 // register's chain.
 void KernelEmitter::VectorLevel::choose_width() {
   const Target& target = e_.target_;
-  if (target.registers_in_step == 1 || !e_.evaluates_functions(nest_)) return;
+  if (target.registers_in_step == 1 || !nest_.rows.empty() || !e_.evaluates_functions(nest_)) return;
   if (!down_columns_) // combines without identity keep one register
     for (const Root& root : nest_.roots)
       if (root.kind == Root::Kind::Reduce && !simple_combine(*root.op)) return;
@@ -205,8 +206,34 @@ Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulator
   }
   nest_.hoist_point = preheader;
   nest_.hoist_depth = outer_ + 1;
-  e_.emit_roots(nest_, at_, &accumulators);
+  if (nest_.rows.empty())
+    e_.emit_roots(nest_, at_, &accumulators);
+  else
+    block_of_rows();
   return accumulators;
+}
+
+// Every row of the block; one after the other as code, or, with masks, in a loop.
+void KernelEmitter::VectorLevel::block_of_rows() {
+  Index& row = at_[static_cast<std::size_t>(nest_.outer_axes.back())];
+  const Index before = row;
+  if (!nest_.guarded) {
+    for (Value* r : nest_.rows) {
+      row.base = r;
+      e_.emit_roots(nest_, at_, nullptr);
+    }
+  } else {
+    Value* end = b_.CreateNSWAdd(nest_.rows[0], constant(nest_.block));
+    emit_loop(b_, nest_.rows[0], end, constant(1), {},
+              [&](Value* r, const Values&, llvm::Instruction*) -> Values {
+                row = Index{r, false, nullptr, outer_ + 2};
+                nest_.memo.clear();
+                e_.emit_roots(nest_, at_, nullptr);
+                return {};
+              });
+    nest_.memo.clear();
+  }
+  row = before;
 }
 
 // Down the reduced axis with a vector of running values.

@@ -1,0 +1,67 @@
+// Blocks change places first, then lanes within them.
+#include <kiln/jit/emit/transpose.h>
+
+#include <algorithm>
+#include <bit>
+
+#include <kiln/dsl/error.h>
+
+namespace kiln::emit {
+
+namespace {
+
+using Lanes = std::vector<int>; // of two vectors, side by side
+
+// Swaps the upper right and the lower left block of each square of 2 `block` lanes.
+void swap_blocks(IRBuilder& b, Values& rows, int block) {
+  const int n = static_cast<int>(rows.size());
+  Lanes upper, lower;
+  for (int lane = 0; lane < n; ++lane) {
+    const bool left = (lane & block) == 0;
+    upper.push_back(left ? lane : n + lane - block);
+    lower.push_back(left ? lane + block : n + lane);
+  }
+  for (int i = 0; i < n; ++i) {
+    if ((i & block) != 0) continue;
+    llvm::Value *&x = rows[static_cast<std::size_t>(i)], *&y = rows[static_cast<std::size_t>(i + block)];
+    llvm::Value* first = b.CreateShuffleVector(x, y, upper);
+    y = b.CreateShuffleVector(x, y, lower);
+    x = first;
+  }
+}
+
+// Interleaves the halves of groups of lanes, of rows that are `distance` apart.
+void interleave_halves(IRBuilder& b, Values& rows, int group, int distance) {
+  const int n = static_cast<int>(rows.size());
+  Lanes low, high;
+  for (int lane = 0; lane < n; ++lane) {
+    const int of_group = lane % group;
+    const int from = lane - of_group + of_group / 2 + (of_group % 2 == 0 ? 0 : n);
+    low.push_back(from);
+    high.push_back(from + group / 2);
+  }
+  for (int i = 0; i < n; ++i) {
+    if ((i & distance) != 0) continue;
+    llvm::Value *&x = rows[static_cast<std::size_t>(i)], *&y = rows[static_cast<std::size_t>(i + distance)];
+    llvm::Value* first = b.CreateShuffleVector(x, y, low);
+    y = b.CreateShuffleVector(x, y, high);
+    x = first;
+  }
+}
+
+} // namespace
+
+Values transposed(IRBuilder& b, Values rows, int block_bits) {
+  const int n = static_cast<int>(rows.size());
+  internal_check(std::has_single_bit(rows.size()) && lanes_of(rows[0]) == n,
+                 "a matrix to transpose is not square");
+  const auto bits = static_cast<int>(rows[0]->getType()->getScalarSizeInBits());
+  const int group = std::min(n, block_bits / bits);
+  for (int block = n / 2; block >= group; block /= 2)
+    swap_blocks(b, rows, block);
+  for (int distance = group / 2; distance >= 1; distance /= 2)
+    interleave_halves(b, rows, group, distance);
+  return rows;
+}
+
+} // namespace kiln::emit

@@ -1,0 +1,183 @@
+// Loads whose neighbours lie along the loop around the vector loop: of transposed matrices.
+#include "test_seed.h"
+
+#include <kiln/jit/emit/transpose.h>
+#include <kiln/kiln.h>
+
+#include <catch2/catch.hpp>
+#include <llvm/IR/Constants.h>
+
+#include <random>
+
+using namespace kiln;
+
+namespace {
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BP);
+
+// A matrix with rows of its own stride, or columns.
+template <class T> struct Matrix {
+  std::vector<T> memory;
+  TensorView<T, 2> view;
+
+  Matrix(std::int64_t rows, std::int64_t columns, bool by_columns, std::int64_t gap, std::mt19937_64& random)
+      : memory(static_cast<std::size_t>((rows + gap) * (columns + gap))),
+        view(by_columns ? TensorView<T, 2>(memory.data(), {rows, columns}, {1, rows + gap})
+                        : TensorView<T, 2>(memory.data(), {rows, columns}, {columns + gap, 1})) {
+    for (T& x : memory)
+      x = T(static_cast<float>(random() % 16));
+  }
+  T& at(std::int64_t i, std::int64_t j) { return view.data()[i * view.stride(0) + j * view.stride(1)]; }
+};
+
+template <class T> void transposes_exactly(std::mt19937_64& random) {
+  const auto both = kernel("both", [](View<const T, 2> x, View<const T, 2> w, View<T, 2> z) {
+    auto [i, j] = program_tile(z, BM, BN);
+    z.tile(i, j).store(trans(x.tile(j, i).load()) + w.tile(i, j).load());
+  });
+  auto number = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{16, 16}, {32, 16}, {8, 64}, {48, 24}, {64, 64}, {50, 20}, {4, 4}})
+    for (int layouts = 0; layouts < 8; ++layouts) {
+      const std::int64_t rows = number(1, 130), columns = number(1, 130);
+      CAPTURE(bm, bn, layouts, rows, columns);
+      Matrix<T> x(columns, rows, (layouts & 1) != 0, number(0, 3), random);
+      Matrix<T> w(rows, columns, (layouts & 2) != 0, number(0, 3), random);
+      Matrix<T> z(rows, columns, (layouts & 4) != 0, number(0, 3), random);
+      both.launch(stream, {BM = bm, BN = bn}, x.view, w.view, z.view);
+      stream.synchronize();
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j)
+          if (float(z.at(i, j)) != float(x.at(j, i)) + float(w.at(i, j)))
+            FAIL("row " << i << ", column " << j);
+    }
+}
+
+} // namespace
+
+TEST_CASE(
+    "transposed matrices of every element type are read where they lie, whatever their strides and edges") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  SECTION("f32") { transposes_exactly<float>(random); }
+  SECTION("f64") { transposes_exactly<double>(random); }
+  SECTION("bf16") { transposes_exactly<bf16>(random); }
+  SECTION("f16") { transposes_exactly<f16>(random); }
+  SECTION("i8") { transposes_exactly<std::int8_t>(random); }
+  SECTION("i32") { transposes_exactly<std::int32_t>(random); }
+  SECTION("i64") { transposes_exactly<std::int64_t>(random); }
+}
+
+TEST_CASE("a matrix is transposed in place by one program") {
+  const auto turn = kernel("turn", [](View<float, 2> x) {
+    auto m = offset(BM, 0);
+    x.tile(m, m).store(trans(x.tile(m, m).load()) * 2.0f);
+  });
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  for (std::int64_t n : {1, 16, 47, 64}) {
+    Matrix<float> x(n, n, false, n % 3, random);
+    const auto before = x.memory;
+    turn.launch(stream, {BM = 64}, Grid{1}, x.view);
+    stream.synchronize();
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        REQUIRE(x.at(i, j) == 2 * before[static_cast<std::size_t>(j * x.view.stride(0) + i)]);
+  }
+}
+
+TEST_CASE("transposed loads go with masks, other values, tiles kept in scratch and axes around them") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  const std::int64_t m = 45, n = 70, p = 5;
+
+  SECTION("outside of the view and of a mask lies what the kernel says") {
+    const auto padded =
+        kernel("padded", [](View<const float, 2> x, View<float, 2> z, Scalar<std::int64_t> most) {
+          auto [i, j] = program_tile(z, BM, BN);
+          Tile whole = trans(x.tile(j, i).load_or(-1.0f));
+          Tile part = trans(x.tile(j, i).load(expand<1>(j + arange(BN)) < most, 50.0f));
+          z.tile(i, j).store(whole * 100.0f + part);
+        });
+    Matrix<float> x(n, m, false, 1, random), z(m + 20, n + 20, false, 2, random);
+    padded.launch(stream, {BM = 32, BN = 16}, x.view, z.view, 33);
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m + 20; ++i)
+      for (std::int64_t j = 0; j < n + 20; ++j) {
+        const bool inside = i < m && j < n;
+        const float whole = inside ? x.at(j, i) : -1.0f, part = inside && j < 33 ? x.at(j, i) : 50.0f;
+        REQUIRE(z.at(i, j) == whole * 100 + part);
+      }
+  }
+  SECTION("functions of them, used twice") {
+    const auto twice = kernel("twice", [](View<const float, 2> x, View<float, 2> y, View<float, 2> z) {
+      auto [i, j] = program_tile(z, BM, BN);
+      Tile e = exp(trans(x.tile(j, i).load()) * 0.25f);
+      y.tile(i, j).store(e);
+      z.tile(i, j).store(e + 1.0f);
+    });
+    Matrix<float> x(n, m, false, 1, random), y(m, n, false, 0, random), z(m, n, false, 2, random);
+    twice.launch(stream, {BM = 32, BN = 64}, x.view, y.view, z.view);
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        REQUIRE(y.at(i, j) == Approx(std::exp(x.at(j, i) * 0.25f)).epsilon(1e-6));
+        REQUIRE(z.at(i, j) == y.at(i, j) + 1);
+      }
+  }
+  SECTION("the inner axes of three, and the outer ones") {
+    const auto turned = kernel("turned", [](View<const float, 3> x, View<float, 3> y, View<float, 3> z) {
+      auto [i, j] = program_tile(y, BP, BM); // y: [p, m, n], z: [n, m, p]; x: [p, n, m]
+      auto k = offset(BN, 0);
+      Tile t = x.tile(i, k, j).load();
+      y.tile(i, j, k).store(permute<0, 2, 1>(t));
+      z.tile(k, j, i).store(permute<1, 2, 0>(t));
+    });
+    std::vector<float> x(static_cast<std::size_t>(m * n * p)), y(x.size()), z(x.size());
+    for (float& v : x)
+      v = static_cast<float>(random() % 1000);
+    turned.launch(stream, {BP = 4, BM = 16, BN = 128}, TensorView<float, 3>(x.data(), {p, n, m}),
+                  TensorView<float, 3>(y.data(), {p, m, n}), TensorView<float, 3>(z.data(), {n, m, p}));
+    stream.synchronize();
+    for (std::int64_t i = 0; i < p; ++i)
+      for (std::int64_t j = 0; j < m; ++j)
+        for (std::int64_t k = 0; k < n; ++k) {
+          const float expected = x[static_cast<std::size_t>((i * n + k) * m + j)];
+          REQUIRE(y[static_cast<std::size_t>((i * m + j) * n + k)] == expected);
+          REQUIRE(z[static_cast<std::size_t>((k * m + j) * p + i)] == expected);
+        }
+  }
+}
+
+TEST_CASE("square matrices of constants are transposed in registers") {
+  llvm::LLVMContext context;
+  emit::IRBuilder b(context);
+  for (unsigned bits : {8U, 16U, 32U, 64U})
+    for (unsigned n : {2U, 4U, 8U, 16U})
+      for (int block_bits : {128, 256, 512}) {
+        llvm::Type* element = b.getIntNTy(bits);
+        auto number = [&](unsigned i, unsigned j) { return llvm::ConstantInt::get(element, n * i + j); };
+        emit::Values rows;
+        for (unsigned i = 0; i < n; ++i) {
+          std::vector<llvm::Constant*> row;
+          for (unsigned j = 0; j < n; ++j)
+            row.push_back(number(i, j));
+          rows.push_back(llvm::ConstantVector::get(row));
+        }
+        const auto columns = emit::transposed(b, rows, block_bits);
+        REQUIRE(columns.size() == n);
+        CAPTURE(bits, n, block_bits);
+        for (unsigned i = 0; i < n; ++i)
+          for (unsigned j = 0; j < n; ++j)
+            CHECK(llvm::cast<llvm::Constant>(columns[i])->getAggregateElement(j) == number(j, i));
+      }
+}
