@@ -4,6 +4,7 @@
 #include <kiln/jit/cpu/code_generation.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/routines.h>
+#include <kiln/jit/cpu/split_products.h>
 
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
@@ -12,7 +13,9 @@
 
 namespace kiln::cpu {
 
-CompiledObject compile(const ir::Kernel& kernel, const Target& target, const CompileOptions& options) {
+CompiledObject compile(const ir::Kernel& bound, const Target& target, const CompileOptions& options) {
+  const auto split = split_products(bound);
+  const ir::Kernel& kernel = *split;
   CompiledObject result;
   llvm::LLVMContext context;
   context.setDiscardValueNames(!options.keep_llvm); // nobody else reads them, and they take time

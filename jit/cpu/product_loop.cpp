@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/product_loop.h>
 
 #include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/split_products.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -135,9 +136,13 @@ public:
       : kernel_(kernel), plan_(plan), naturals_(naturals), blocks_rows_(target.vector_registers < 32) {}
 
   std::optional<MacroProduct> find() {
+    std::optional<MacroProduct> macro;
     for (const auto& op : kernel_.body.ops) {
       if (op->is(Opcode::For)) {
-        if (auto product = product_loop(*op, plan_, naturals_)) return group(*product);
+        auto product = product_loop(*op, plan_, naturals_);
+        auto found = product ? group(*product) : std::nullopt;
+        if (product && !macro && !found) return std::nullopt;
+        if (found && (!macro || alike(macro->tile, found->tile))) add(macro, std::move(*found));
       }
       bool writes = op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite;
       for (const auto& region : op->regions)
@@ -146,14 +151,17 @@ public:
         });
       if (writes) break;
     }
-    return std::nullopt;
+    if (!macro) return std::nullopt;
+    limit(*macro);
+    if (!macro->tile.grouped()) return std::nullopt;
+    return macro;
   }
 
 private:
   std::optional<MacroProduct> group(const ProductLoop& product) {
     const ProductOperand &a = product.a, &b = product.b;
     if (!a.load || !b.load || a.order.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
-    MacroProduct macro{product, {}, {}, nullptr, 0};
+    MacroProduct macro{{product}, {}, {}, nullptr, 0};
     macro.tile.tile_m = product.dot->result()->type.shape[0].value();
     macro.tile.tile_n = product.dot->result()->type.shape[1].value();
     const std::size_t m = axis_of(a, 0), n = axis_of(b, 1);
@@ -170,16 +178,37 @@ private:
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
     macro.store = only_store(macro, body, common);
     if (macro.store) macro.apart = axes_apart(*macro.store);
-    limit(macro, packs(a));
-    if (!macro.tile.grouped()) return std::nullopt;
+    if (macro.tile.m_axis < 0 && macro.tile.n_axis < 0) return std::nullopt;
     for (const auto& op : kernel_.body.ops)
       if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
         macro.scalars.push_back(op.get());
     return macro;
   }
 
-  void limit(MacroProduct& macro, bool packs_a) const {
+  static bool alike(const MacroTile& x, const MacroTile& y) {
+    return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.tile_m == y.tile_m && x.tile_n == y.tile_n;
+  }
+
+  // Takes the products of another into account, with sums of the same programs.
+  void add(std::optional<MacroProduct>& macro, MacroProduct other) const {
+    if (!macro) return (void)(macro = std::move(other));
+    macro->products.push_back(other.products[0]);
+    macro->store = nullptr;
+    std::vector<const Op*> scalars;
+    for (const auto& op : kernel_.body.ops)
+      for (const auto* of : {&macro->scalars, &other.scalars})
+        if (std::find(of->begin(), of->end(), op.get()) != of->end()) {
+          scalars.push_back(op.get());
+          break;
+        }
+    macro->scalars = std::move(scalars);
+  }
+
+  void limit(MacroProduct& macro) const {
     MacroTile& tile = macro.tile;
+    bool packs_a = false;
+    for (const ProductLoop& product : macro.products)
+      packs_a |= packs(product.a);
     std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_columns;
     std::int64_t most_elements = most_m * most_n;
     if (blocks_rows_) {
@@ -194,6 +223,7 @@ private:
     }
     if (tile.m_axis >= 0) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
     if (tile.n_axis >= 0) tile.most_n = std::max<std::int64_t>(1, most_n / tile.tile_n);
+    most_elements /= static_cast<std::int64_t>(macro.products.size()); // each has sums of its own
     tile.most_programs = std::max<std::int64_t>(1, most_elements / (tile.tile_m * tile.tile_n));
   }
 
@@ -201,7 +231,7 @@ private:
   const Op* only_store(const MacroProduct& macro, const Scope& body, Slice& common) const {
     const Op* store = nullptr;
     for (const auto& op : kernel_.body.ops) {
-      if (op.get() == macro.product.loop || op->is(Opcode::Expects)) continue;
+      if (op.get() == macro.products[0].loop || op->is(Opcode::Expects)) continue;
       if (op->is(Opcode::ViewStore) && !store) {
         store = op.get();
       } else if (!op->regions.empty() ||
@@ -209,7 +239,7 @@ private:
         return nullptr;
       }
     }
-    if (!store || store->mask() || store->stored_value() != macro.product.loop->result()) return nullptr;
+    if (!store || store->mask() || store->stored_value() != macro.products[0].loop->result()) return nullptr;
     const ir::Type& view = store->operand(0)->type;
     const auto& axes = store->integers("axes");
     if (view.dtype != store->stored_value()->type.dtype || view.layout == LayoutClass::Any ||
@@ -345,7 +375,8 @@ MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
   bool dots = false;
   ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
   if (!dots) return {};
-  auto macro = macro_product(bound, Plan(bound), passes::natural_numbers(bound), target);
+  const auto kernel = split_products(bound);
+  auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), target);
   return macro ? macro->tile : MacroTile();
 }
 

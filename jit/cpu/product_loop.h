@@ -10,7 +10,8 @@
 // A *macro-product* goes further. Programs that differ in `m` alone multiply with the same columns of B, and
 // a user's 64 x 64 tile would pack them anew for each: a fifth of the time. If the loop's operands depend on
 // the program in this plain way, the product of a whole group of neighbouring programs is computed first, as
-// one, and each program then takes its part of the sums.
+// one, and each program then takes its part of the sums. So are several products of a kernel, each with sums
+// of its own, where their programs are grouped alike: the two of a gated layer.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -62,14 +63,14 @@ struct MacroTile {
 std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64_t* grid, int threads);
 
 struct MacroProduct {
-  ProductLoop product;
+  std::vector<ProductLoop> products;
   MacroTile tile;
-  std::vector<const ir::Op*> scalars; // what the product depends on, in order
+  std::vector<const ir::Op*> scalars; // what the products depend on, in order
   const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
   unsigned apart = 0; // bit x: programs that differ along axis x of the grid store to other places
 };
 
-// Conditions, beyond those of the loop:
+// Conditions for each product, beyond those of the loop:
 //   1. It stands in the kernel's body, its operands are matrices and plain, and its sums start as zero.
 //   2. Nothing writes memory before it.
 //   3. A's row offset is program_id(x) * BM and nothing else depends on it; so for B's columns and y.

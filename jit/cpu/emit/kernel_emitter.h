@@ -225,9 +225,11 @@ private:
   Matrix plain_matrix(const ProductOperand& operand, std::size_t k_axis, llvm::Value* depth,
                       llvm::Value* other_extent = nullptr);
   void emit_group(llvm::Value* group);
-  void emit_shared_product(const Values& first, llvm::Value* rows, llvm::Value* columns);
+  void emit_shared_products(const Values& first, llvm::Value* rows, llvm::Value* columns);
+  void emit_shared_product(const ProductLoop& product, const Buffer& buffer, llvm::Value* rows,
+                           llvm::Value* columns);
   llvm::Value* stores_sums();
-  llvm::Value* rows_of_launch();
+  llvm::Value* rows_of_launch(const ProductLoop& product);
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,
@@ -257,8 +259,8 @@ private:
   Values coordinates_, grid_;
   struct Group {                   // of programs that share a product
     Values size;                   // along each axis of the grid, at most
-    Buffer sums;                   // of all of them
-    Buffer part;                   // of this program
+    std::vector<Buffer> sums;      // of all of them, for each product
+    std::vector<Buffer> parts;     // of this program
     llvm::Value* stored = nullptr; // i1: the sums go to the view that they are stored to
   } group_;
   std::int64_t scratch_bytes_ = 0;

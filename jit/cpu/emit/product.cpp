@@ -49,10 +49,9 @@ KernelEmitter::Matrix KernelEmitter::plain_matrix(const ProductOperand& operand,
 void KernelEmitter::emit_product_loop(const ProductLoop& product) {
   flush();
   const ir::Op& loop = *product.loop;
-  if (macro_ && macro_->product.loop == &loop) {
-    buffers_[loop.result()] = group_.part;
-    return;
-  }
+  if (macro_)
+    for (std::size_t i = 0; i < macro_->products.size(); ++i)
+      if (macro_->products[i].loop == &loop) return (void)(buffers_[loop.result()] = group_.parts[i]);
   Buffer sums = own_buffer(loop.region()->args[1].get());
   buffers_[loop.result()] = sums;
   const bool plain = product.a.load && product.b.load;
@@ -150,10 +149,11 @@ void KernelEmitter::emit_group(Value* number) {
   }
   Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)),
         *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
-  emit_shared_product(first, b_.CreateMul(count_m, tile_m), b_.CreateMul(count_n, tile_n));
+  emit_shared_products(first, b_.CreateMul(count_m, tile_m), b_.CreateMul(count_n, tile_n));
 
-  group_.part = group_.sums;
-  group_.part.extents = {tile.tile_m, tile.tile_n};
+  group_.parts = group_.sums;
+  for (Buffer& part : group_.parts)
+    part.extents = {tile.tile_m, tile.tile_n};
   auto program = [&](Value* m, Value* n) {
     Values at = first;
     if (tile.m_axis >= 0)
@@ -165,10 +165,13 @@ void KernelEmitter::emit_group(Value* number) {
     Value* linear = none;
     for (std::size_t axis = 0; axis < rank; ++axis)
       linear = b_.CreateAdd(b_.CreateMul(linear, grid_[axis]), at[axis]);
-    Value* row = b_.CreateMul(b_.CreateMul(m, tile_m),
-                              b_.getInt64(static_cast<std::uint64_t>(group_.sums.strides[0])));
-    group_.part.pointer = b_.CreateGEP(memory_type(context_, group_.sums.dtype), group_.sums.pointer,
-                                       b_.CreateAdd(row, b_.CreateMul(n, tile_n)));
+    for (std::size_t i = 0; i < group_.sums.size(); ++i) {
+      const Buffer& sums = group_.sums[i];
+      Value* row =
+          b_.CreateMul(b_.CreateMul(m, tile_m), b_.getInt64(static_cast<std::uint64_t>(sums.strides[0])));
+      group_.parts[i].pointer = b_.CreateGEP(memory_type(context_, sums.dtype), sums.pointer,
+                                             b_.CreateAdd(row, b_.CreateMul(n, tile_n)));
+    }
     emit_program(linear, at);
   };
   if (group_.stored) count_m = b_.CreateSelect(group_.stored, none, count_m);
@@ -182,22 +185,27 @@ void KernelEmitter::emit_group(Value* number) {
 }
 
 // The sums of `rows` x `columns` that begin where the program at `first` has its tile.
-void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value* columns) {
-  const ProductLoop& product = macro_->product;
+void KernelEmitter::emit_shared_products(const Values& first, Value* rows, Value* columns) {
   const MacroTile& tile = macro_->tile;
   coordinates_ = first;
   for (const ir::Op* op : macro_->scalars)
     emit_scalar(*op);
-  if (!group_.sums.pointer) {
-    // What reads whole vectors of the last row may reach beyond it.
-    // Rows a power of two apart would share the sets of the cache with each other and with B's.
-    const std::int64_t n = tile.tile_n * tile.most_n, between_rows = 16;
-    group_.sums = make_buffer(product.dot->result()->type.dtype, false,
-                              {tile.tile_m * tile.most_m + 1, n + between_rows});
-    group_.sums.extents = {tile.tile_m * tile.most_m, n};
+  // What reads whole vectors of the last row may reach beyond it.
+  // Rows a power of two apart would share the sets of the cache with each other and with B's.
+  const std::int64_t n = tile.tile_n * tile.most_n, between_rows = 16;
+  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i) {
+    group_.sums.push_back(make_buffer(macro_->products[i].dot->result()->type.dtype, false,
+                                      {tile.tile_m * tile.most_m + 1, n + between_rows}));
+    group_.sums.back().extents = {tile.tile_m * tile.most_m, n};
   }
+  for (std::size_t i = 0; i < macro_->products.size(); ++i)
+    emit_shared_product(macro_->products[i], group_.sums[i], rows, columns);
+}
+
+void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer& buffer, Value* rows,
+                                        Value* columns) {
   locate(*product.dot);
-  Sums sums{group_.sums.pointer, group_.sums.dtype, constants(group_.sums.strides), {rows, columns}, false};
+  Sums sums{buffer.pointer, buffer.dtype, constants(buffer.strides), {rows, columns}, false};
   if (group_.stored = stores_sums(); group_.stored) {
     const Matrix c = view_matrix(*macro_->store, {0, 1}, {rows, columns});
     auto there = [&](Value* of_view, Value*& otherwise) {
@@ -214,21 +222,23 @@ void KernelEmitter::emit_shared_product(const Values& first, Value* rows, Value*
                b = plain_matrix(product.b, 0, depth, sums.extents[1]);
   auto of_rows = [&](std::int64_t most) {
     DotShape shape = dot_shape(*product.dot);
-    shape.m = most, shape.n = group_.sums.extents[1], shape.k = unknown_depth;
+    shape.m = most, shape.n = buffer.extents[1], shape.k = unknown_depth;
     multiply(shape, a, b, sums);
   };
   // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the
   // group: few rows are added up in another order, and the last rows of many must not depend on how these are
   // tiled.
-  if (tile.tile_m > few_rows || group_.sums.extents[0] == tile.tile_m) return of_rows(group_.sums.extents[0]);
-  Value* one_tile = b_.CreateICmpSLE(rows_of_launch(), b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)));
-  emit_if_else(b_, one_tile, [&] { of_rows(tile.tile_m); }, [&] { of_rows(group_.sums.extents[0]); });
+  const std::int64_t tile_m = macro_->tile.tile_m;
+  if (tile_m > few_rows || buffer.extents[0] == tile_m) return of_rows(buffer.extents[0]);
+  Value* one_tile =
+      b_.CreateICmpSLE(rows_of_launch(product), b_.getInt64(static_cast<std::uint64_t>(tile_m)));
+  emit_if_else(b_, one_tile, [&] { of_rows(tile_m); }, [&] { of_rows(buffer.extents[0]); });
 }
 
 // Rows of A that the programs of the whole grid have, of a product that is grouped along them.
-Value* KernelEmitter::rows_of_launch() {
-  const ir::Op& load = *macro_->product.a.load;
-  const auto axis = static_cast<std::size_t>(load.integers("axes")[macro_->product.a.order[0]]);
+Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
+  const ir::Op& load = *product.a.load;
+  const auto axis = static_cast<std::size_t>(load.integers("axes")[product.a.order[0]]);
   Value* of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(macro_->tile.m_axis)],
                                 b_.getInt64(static_cast<std::uint64_t>(macro_->tile.tile_m)));
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, of_grid, facts(load.operand(0)).extents[axis]);
@@ -240,8 +250,9 @@ Value* KernelEmitter::stores_sums() {
   const ir::Op* store = macro_->store;
   if (!store || options_.debug) return nullptr;
   const ir::Value* view = store->operand(0);
-  Value* from_a = disjoint(view, macro_->product.a.load->operand(0));
-  Value* from_b = disjoint(view, macro_->product.b.load->operand(0));
+  const ProductLoop& product = macro_->products[0]; // what is stored is the only one's
+  Value* from_a = disjoint(view, product.a.load->operand(0));
+  Value* from_b = disjoint(view, product.b.load->operand(0));
   Value* distinct = distinct_elements(view);
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
