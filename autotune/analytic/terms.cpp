@@ -2,8 +2,8 @@
 #include <kiln/autotune/analytic/terms.h>
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/cpu/plan.h>
-#include <kiln/jit/cpu/product_loop.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/gpu/legality.h>
@@ -12,6 +12,7 @@
 #include <kiln/jit/runtime/compile.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace kiln::tune {
@@ -63,13 +64,20 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::int64_t>& 
   const cpu::MacroTile macro = cpu::macro_tile(lowered, cpu::host_target());
   const bool runs = !grid.empty() && std::all_of(grid.begin(), grid.end(), [](auto n) { return n > 0; });
   if (macro.grouped() && runs) {
-    const auto group = cpu::choose_group(macro, grid.data(), threads);
+    std::array<std::int64_t, 8> whole;
+    whole.fill(1);
+    std::copy(grid.begin(), grid.end(), whole.begin());
+    const auto group = cpu::choose_group(macro, whole, threads);
     double groups = 1;
     for (std::size_t axis = 0; axis < grid.size(); ++axis)
       groups *= std::ceil(static_cast<double>(grid[axis]) / static_cast<double>(group[axis]));
     t.shared_programs = std::max(1.0, groups);
     if (macro.m_axis >= 0) t.rows *= static_cast<double>(group[static_cast<std::size_t>(macro.m_axis)]);
     if (macro.n_axis >= 0) t.columns *= static_cast<double>(group[static_cast<std::size_t>(macro.n_axis)]);
+    if (macro.run_axis >= 0) { // a square of tiles
+      const double side = std::sqrt(static_cast<double>(group[static_cast<std::size_t>(macro.run_axis)]));
+      t.rows *= side, t.columns *= side;
+    }
   }
   t.busiest = std::ceil(t.shared_programs / threads);
 }

@@ -7,6 +7,7 @@
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/cpu/widen.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/gpu/layouts.h>
@@ -111,7 +112,11 @@ Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes
   cpu::CompileOptions compile_options;
   compile_options.debug = options.debug;
   compile_options.line_info = compile_options.keep_llvm = compile_options.keep_assembly = true;
-  cpu::CompiledObject object = cpu::compile(*lowered, e.target, compile_options);
+  passes::PassOptions of_cpu = pass_options;
+  if (!options.debug) of_cpu.config = cpu::chosen_tiles(recorded, pass_options);
+  if (of_cpu.config != requested.config) e.cpu_config = of_cpu.config.to_string();
+  const auto wide = e.cpu_config.empty() ? nullptr : passes::lower_generic(recorded, of_cpu);
+  cpu::CompiledObject object = cpu::compile(wide ? *wide : *lowered, e.target, compile_options);
   e.scratch_bytes = object.scratch_bytes;
   e.object_bytes = object.object.size();
   e.llvm_before = std::move(object.llvm_before);

@@ -33,6 +33,7 @@ struct LayoutPicture {
 
 struct Explanation {
   std::string name, summary, config;
+  std::string cpu_config;               // the sizes that the CPU takes instead (cpu/widen.h); empty: the same
   std::string unused_by_gpu;            // options of the config, "num_ctas, num_stages"
   std::string recorded;                 // tile IR
   std::vector<PassResult> passes;       // in order

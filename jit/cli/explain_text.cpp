@@ -33,6 +33,7 @@ std::string summary_text(const Explanation& e) {
     out += fmt::format("  {:<9}{}\n", label, value);
   };
   line("config", e.config.empty() ? "none" : e.config);
+  if (!e.cpu_config.empty()) line("on CPUs", e.cpu_config + ", which compute the same in fewer programs");
   if (!e.unused_by_gpu.empty())
     line("options", e.unused_by_gpu + " without effect so far; num_warps and max_registers are for GPUs");
   line("grid", programs_text(e));
@@ -168,6 +169,7 @@ std::string to_json(const Explanation& e) {
   Json json = {{"kernel", e.name},
                {"summary", e.summary},
                {"config", e.config},
+               {"cpu_config", e.cpu_config.empty() ? e.config : e.cpu_config},
                {"target", e.target.cpu},
                {"vector_bytes", e.target.vector_bytes},
                {"scratch_bytes", e.scratch_bytes},

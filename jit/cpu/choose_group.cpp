@@ -1,5 +1,5 @@
 // How many programs share a product.
-#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/cpu/macro_product.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,8 @@
 namespace kiln::cpu {
 
 namespace {
+
+constexpr double row_cost = 14; // of packing a row of B, in rows that are multiplied in that time
 
 std::int64_t blocks(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
 
@@ -29,18 +31,49 @@ struct Candidates {
   }
 };
 
+// The busiest thread's share of `all`, of groups of so many: it has no more than its share and what one group
+// takes from the others, since the last groups are smaller.
+double busiest_share(double all, double of_group, double groups, int threads) {
+  return std::min(std::ceil(groups / threads) * of_group, (all + of_group * (threads - 1)) / threads);
+}
+
+// As if the programs of each group made a square of tiles.
+std::array<std::int64_t, 8> choose_run(const MacroTile& tile, std::span<const std::int64_t, 8> grid,
+                                       int threads) {
+  std::array<std::int64_t, 8> group;
+  group.fill(1);
+  const auto axis = static_cast<std::size_t>(tile.run_axis);
+  double programs = 1;
+  for (std::int64_t extent : grid)
+    programs *= static_cast<double>(extent);
+  const Candidates sizes(grid[axis], tile.most_programs);
+  double best = 0;
+  for (std::size_t i = 0; i < sizes.count; ++i) {
+    const auto size = static_cast<double>(sizes.values[i]), side = std::sqrt(size);
+    const double groups =
+        programs / static_cast<double>(grid[axis]) * static_cast<double>(blocks(grid[axis], sizes.values[i]));
+    const double packing = row_cost / (side * static_cast<double>(tile.tile_m)) +
+                           tile.packing_a / (side * static_cast<double>(tile.tile_n));
+    const double cost = busiest_share(programs, size, groups, threads) * (1 + packing);
+    if (best == 0 || cost < best) best = cost, group[axis] = sizes.values[i];
+  }
+  return group;
+}
+
 } // namespace
 
 // A group costs its elements, and what does not shrink with them: packing its columns of B is amortised over
 // its rows, and reading its rows of A over its columns. 1 + 14 / rows + 2 / columns follows what was measured
 // for tiles of 64 to 512 rows of a product of 2048 cubed on AVX-512, where A is not packed. The busiest
 // thread's groups are counted.
-std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64_t* grid, int threads) {
+std::array<std::int64_t, 8> choose_group(const MacroTile& tile, std::span<const std::int64_t, 8> grid,
+                                         int threads) {
   std::array<std::int64_t, 8> group;
   group.fill(1);
   if (!tile.grouped()) return group;
-  const std::int64_t grid_m = tile.m_axis >= 0 ? grid[tile.m_axis] : 1;
-  const std::int64_t grid_n = tile.n_axis >= 0 ? grid[tile.n_axis] : 1;
+  if (tile.run_axis >= 0) return choose_run(tile, grid, threads);
+  const std::int64_t grid_m = tile.m_axis >= 0 ? grid[static_cast<std::size_t>(tile.m_axis)] : 1;
+  const std::int64_t grid_n = tile.n_axis >= 0 ? grid[static_cast<std::size_t>(tile.n_axis)] : 1;
   const Candidates ms(grid_m, tile.most_m), ns(grid_n, tile.most_n);
   const auto all_rows = static_cast<double>(grid_m * tile.tile_m);
   const auto all_columns = static_cast<double>(grid_n * tile.tile_n);
@@ -53,12 +86,9 @@ std::array<std::int64_t, 8> choose_group(const MacroTile& tile, const std::int64
       const double elements = static_cast<double>(gm * tile.tile_m) * static_cast<double>(gn * tile.tile_n);
       const auto groups_m = static_cast<double>(blocks(grid_m, gm));
       const auto groups_n = static_cast<double>(blocks(grid_n, gn));
-      // The last groups are smaller: no thread has more than its share and what one group takes from the
-      // others.
-      const double rounds = std::ceil(groups_m * groups_n / threads);
-      const double busiest =
-          std::min(rounds * elements, (all_rows * all_columns + elements * (threads - 1)) / threads);
-      const double cost = busiest * (1 + 14 * groups_m / all_rows + tile.packing_a * groups_n / all_columns);
+      const double busiest = busiest_share(all_rows * all_columns, elements, groups_m * groups_n, threads);
+      const double cost =
+          busiest * (1 + row_cost * groups_m / all_rows + tile.packing_a * groups_n / all_columns);
       if (best == 0 || cost < best) best = cost, best_m = gm, best_n = gn;
     }
   if (tile.m_axis >= 0) group[static_cast<std::size_t>(tile.m_axis)] = best_m;

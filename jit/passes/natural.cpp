@@ -59,7 +59,12 @@ private:
     case Opcode::ProgramId: return most_programs - 1;
     case Opcode::NumPrograms: return most_programs;
     case Opcode::ViewExtent: return limit;
+    case Opcode::Select: {
+      const Bound x = find(op.operand(1)), y = find(op.operand(2));
+      return x && y ? Bound(std::max(*x, *y)) : Bound();
+    }
     case Opcode::Cast:
+      if (op.operand(0)->type.dtype == DType::Bool) return 1;
       if (Bound x = find(op.operand(0)); x && *x <= limit) return x;
       return {};
     default: break;
@@ -67,7 +72,7 @@ private:
     if (op.num_operands() != 2) return {};
     const Bound x = find(op.operand(0)), y = find(op.operand(1));
     if (op.is(Opcode::Max) && (x || y)) return x && y ? std::max(*x, *y) : limit;
-    if (op.is(Opcode::Rem) && x) return x; // has the dividend's sign
+    if (op.is(Opcode::Rem) && x) return y && *y > 0 ? std::min(*x, *y - 1) : x; // has the dividend's sign
     if (!x || !y) return {};
     std::int64_t result = 0;
     switch (op.code) {
@@ -76,7 +81,10 @@ private:
     case Opcode::Mul:
       return !__builtin_mul_overflow(*x, *y, &result) && result <= limit ? Bound(result) : Bound();
     case Opcode::Min: return std::min(*x, *y);
-    case Opcode::Div: return x; // by zero it gives zero
+    case Opcode::Div: { // by zero it gives zero
+      auto by = constant_of(op.operand(1));
+      return by && static_cast<std::int64_t>(*by) > 0 ? *x / static_cast<std::int64_t>(*by) : *x;
+    }
     default: return {};
     }
   }

@@ -6,6 +6,7 @@
 #include <kiln/dsl/ir/verifier.h>
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cache/disk_cache.h>
+#include <kiln/jit/cpu/widen.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/backend.h>
 #include <kiln/jit/runtime/compile_policy.h>
@@ -64,7 +65,7 @@ public:
 
   std::shared_ptr<const CompiledKernel> run() {
     try {
-      c_ = lower(request_.recorded, request_.config, request_.layouts);
+      c_ = lower(request_.recorded, chosen_config(), request_.layouts);
       describe();
       backend_ = request_.device.is_cpu()        ? make_cpu_backend(c_, request_.device)
                  : request_.device.is_emulated() ? make_emulated_backend(c_, request_.device)
@@ -79,6 +80,13 @@ public:
   }
 
 private:
+  // The CPU takes larger tiles where nobody can tell.
+  Config chosen_config() const {
+    if (!request_.device.is_cpu()) return request_.config;
+    ir::verify(request_.recorded);
+    return cpu::chosen_tiles(request_.recorded, {request_.config, request_.layouts, options().debug});
+  }
+
   // What the host does at each launch.
   void describe() {
     result_->name = c_.lowered->name;

@@ -4,7 +4,7 @@
 #include <kiln/dsl/ir/expectations.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/engine.h>
-#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/runtime/cost.h>
 #include <kiln/jit/runtime/device.h>
 

@@ -9,7 +9,7 @@
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/engine.h>
 #include <kiln/jit/cpu/hooks.h>
-#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>

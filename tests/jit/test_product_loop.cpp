@@ -1,6 +1,6 @@
 // Which loops are products, and how programs are grouped.
 #include <kiln/dsl/ir/parser.h>
-#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <catch2/catch.hpp>

@@ -3,7 +3,7 @@
 
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/cpu/product_loop.h>
+#include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/cpu/split_products.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/kiln.h>

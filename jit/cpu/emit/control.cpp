@@ -142,6 +142,10 @@ void KernelEmitter::forward_dots(const ir::Region& region, int first_arg) {
 }
 
 void KernelEmitter::emit_for(const ir::Op& op) {
+  if (!take_shared_sums(op)) emit_own_for(op);
+}
+
+void KernelEmitter::emit_own_for(const ir::Op& op) {
   if (auto product = product_loop(op, plan_, naturals_)) return emit_product_loop(*product);
   flush();
   const ir::Region& region = *op.region();

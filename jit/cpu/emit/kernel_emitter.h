@@ -10,8 +10,8 @@
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
+#include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/cpu/plan.h>
-#include <kiln/jit/cpu/product_loop.h>
 #include <kiln/jit/cpu/target.h>
 #include <kiln/jit/emit/elementwise.h>
 #include <kiln/jit/emit/line_info.h>
@@ -62,6 +62,7 @@ private:
 
   // control.cpp
   void emit_for(const ir::Op& op);
+  void emit_own_for(const ir::Op& op); // whatever the group has
   void emit_while(const ir::Op& op);
   void emit_if_op(const ir::Op& op);
   void enter_carried(const ir::Op& op, int first_operand, const ir::Region& region);
@@ -218,6 +219,7 @@ private:
   void zero_missing(llvm::Value* m, llvm::Value* n, llvm::Value* missing_batch, const Sums& sums);
 
   // product.cpp: loops over K, and products that programs share
+  bool take_shared_sums(const ir::Op& loop);
   void emit_product_loop(const ProductLoop& product);
   void emit_in_chunks(const ProductLoop& product, llvm::Value* begin, llvm::Value* depth, const Buffer& sums);
   llvm::Value* product_depth(const ProductLoop& product);
@@ -225,11 +227,16 @@ private:
   Matrix plain_matrix(const ProductOperand& operand, std::size_t k_axis, llvm::Value* depth,
                       llvm::Value* other_extent = nullptr);
   void emit_group(llvm::Value* group);
+  void emit_rectangle(const Values& first, llvm::Value* count_m, llvm::Value* count_n,
+                      llvm::function_ref<Values(llvm::Value* m, llvm::Value* n)> coordinates);
   void emit_shared_products(const Values& first, llvm::Value* rows, llvm::Value* columns);
   void emit_shared_product(const ProductLoop& product, const Buffer& buffer, llvm::Value* rows,
                            llvm::Value* columns);
   llvm::Value* stores_sums();
   llvm::Value* rows_of_launch(const ProductLoop& product);
+
+  // run.cpp: groups of programs whose places are computed
+  void emit_run(const Values& first, llvm::Value* count);
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,
@@ -262,6 +269,7 @@ private:
     std::vector<Buffer> sums;      // of all of them, for each product
     std::vector<Buffer> parts;     // of this program
     llvm::Value* stored = nullptr; // i1: the sums go to the view that they are stored to
+    llvm::Value* shared = nullptr; // i1: the programs at hand have such sums; null: all have
   } group_;
   std::int64_t scratch_bytes_ = 0;
   bool streams_ = false; // some store may bypass the cache

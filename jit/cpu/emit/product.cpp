@@ -1,4 +1,5 @@
-// Loops over K as one product, and the products that a group of programs shares (product_loop.h).
+// Loops over K as one product, and the products that a group of programs shares (product_loop.h,
+// macro_product.h).
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/passes/rewrite_rules.h>
@@ -46,12 +47,26 @@ KernelEmitter::Matrix KernelEmitter::plain_matrix(const ProductOperand& operand,
   return view_matrix(*operand.load, operand.order, extents);
 }
 
+// The sums of a loop whose product the group computed; a program that takes no part in one computes its own.
+bool KernelEmitter::take_shared_sums(const ir::Op& loop) {
+  if (!macro_) return false;
+  for (std::size_t i = 0; i < macro_->products.size(); ++i) {
+    if (macro_->products[i].loop != &loop) continue;
+    flush();
+    const Buffer part = group_.parts[i];
+    if (group_.shared) {
+      buffers_[loop.region()->args[1].get()] = part;
+      emit_if(b_, b_.CreateNot(group_.shared), [&] { emit_own_for(loop); });
+    }
+    buffers_[loop.result()] = part;
+    return true;
+  }
+  return false;
+}
+
 void KernelEmitter::emit_product_loop(const ProductLoop& product) {
   flush();
   const ir::Op& loop = *product.loop;
-  if (macro_)
-    for (std::size_t i = 0; i < macro_->products.size(); ++i)
-      if (macro_->products[i].loop == &loop) return (void)(buffers_[loop.result()] = group_.parts[i]);
   Buffer sums = own_buffer(loop.region()->args[1].get());
   buffers_[loop.result()] = sums;
   const bool plain = product.a.load && product.b.load;
@@ -129,41 +144,53 @@ void KernelEmitter::emit_group(Value* number) {
   const MacroTile& tile = macro_->tile;
   const std::size_t rank = grid_.size();
   auto grouped = [&](std::size_t axis) {
-    return static_cast<int>(axis) == tile.m_axis || static_cast<int>(axis) == tile.n_axis;
+    const int a = static_cast<int>(axis);
+    return a == tile.m_axis || a == tile.n_axis || a == tile.run_axis;
   };
-  Value *one = b_.getInt64(1), *none = b_.getInt64(0);
-  Values groups;
+  Value* one = b_.getInt64(1);
+  Values groups, counts;
   for (std::size_t axis = 0; axis < rank; ++axis)
     groups.push_back(grouped(axis)
                          ? b_.CreateUDiv(b_.CreateAdd(grid_[axis], b_.CreateSub(group_.size[axis], one)),
                                          group_.size[axis])
                          : grid_[axis]);
   Values first = coordinates_of(number, groups);
-  Value *count_m = one, *count_n = one;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    if (!grouped(axis)) continue;
-    first[axis] = b_.CreateMul(first[axis], group_.size[axis]);
-    Value* count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, group_.size[axis],
-                                            b_.CreateSub(grid_[axis], first[axis]));
-    (static_cast<int>(axis) == tile.m_axis ? count_m : count_n) = count;
+    if (grouped(axis)) first[axis] = b_.CreateMul(first[axis], group_.size[axis]);
+    counts.push_back(grouped(axis) ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, group_.size[axis],
+                                                              b_.CreateSub(grid_[axis], first[axis]))
+                                   : one);
   }
+  if (tile.run_axis >= 0) return emit_run(first, counts[static_cast<std::size_t>(tile.run_axis)]);
+  const auto m_axis = static_cast<std::size_t>(tile.m_axis), n_axis = static_cast<std::size_t>(tile.n_axis);
+  Value *count_m = tile.m_axis >= 0 ? counts[m_axis] : one,
+        *count_n = tile.n_axis >= 0 ? counts[n_axis] : one;
+  emit_rectangle(first, count_m, count_n, [&](Value* m, Value* n) {
+    Values at = first;
+    if (tile.m_axis >= 0) at[m_axis] = b_.CreateAdd(first[m_axis], m);
+    if (tile.n_axis >= 0) at[n_axis] = b_.CreateAdd(first[n_axis], n);
+    return at;
+  });
+}
+
+// The product of so many programs in each direction, the first of which is at `first`, and then each of them.
+void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* count_n,
+                                   llvm::function_ref<Values(Value* m, Value* n)> coordinates) {
+  const MacroTile& tile = macro_->tile;
+  Value *one = b_.getInt64(1), *none = b_.getInt64(0);
   Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)),
         *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
-  emit_shared_products(first, b_.CreateMul(count_m, tile_m), b_.CreateMul(count_n, tile_n));
+  Value* rows = b_.CreateMul(count_m, tile_m);
+  if (group_.shared) rows = b_.CreateSelect(group_.shared, rows, none);
+  emit_shared_products(first, rows, b_.CreateMul(count_n, tile_n));
 
   group_.parts = group_.sums;
   for (Buffer& part : group_.parts)
     part.extents = {tile.tile_m, tile.tile_n};
   auto program = [&](Value* m, Value* n) {
-    Values at = first;
-    if (tile.m_axis >= 0)
-      at[static_cast<std::size_t>(tile.m_axis)] =
-          b_.CreateAdd(first[static_cast<std::size_t>(tile.m_axis)], m);
-    if (tile.n_axis >= 0)
-      at[static_cast<std::size_t>(tile.n_axis)] =
-          b_.CreateAdd(first[static_cast<std::size_t>(tile.n_axis)], n);
+    const Values at = coordinates(m, n);
     Value* linear = none;
-    for (std::size_t axis = 0; axis < rank; ++axis)
+    for (std::size_t axis = 0; axis < grid_.size(); ++axis)
       linear = b_.CreateAdd(b_.CreateMul(linear, grid_[axis]), at[axis]);
     for (std::size_t i = 0; i < group_.sums.size(); ++i) {
       const Buffer& sums = group_.sums[i];
@@ -239,6 +266,7 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
 Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
   const ir::Op& load = *product.a.load;
   const auto axis = static_cast<std::size_t>(load.integers("axes")[product.a.order[0]]);
+  if (macro_->tile.m_axis < 0) return facts(load.operand(0)).extents[axis];
   Value* of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(macro_->tile.m_axis)],
                                 b_.getInt64(static_cast<std::uint64_t>(macro_->tile.tile_m)));
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, of_grid, facts(load.operand(0)).extents[axis]);

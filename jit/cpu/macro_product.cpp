@@ -1,0 +1,346 @@
+// Finds what products depend on, and how programs differ in it.
+#include <kiln/jit/cpu/macro_product.h>
+
+#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/scope.h>
+#include <kiln/jit/cpu/split_products.h>
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_set>
+
+namespace kiln::cpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+bool is_zero(const Value* v) {
+  auto cell = passes::constant_of(v);
+  return cell && *cell == 0;
+}
+
+// Whether `v` is program_id(axis) * tile; gives the axis.
+std::optional<int> program_offset(const Value* v, std::int64_t tile) {
+  const Op* op = v->def;
+  if (!op) return std::nullopt;
+  if (tile != 1) {
+    if (!op->is(Opcode::Mul)) return std::nullopt;
+    const Value *x = op->operand(0), *y = op->operand(1);
+    if (passes::constant_of(x)) std::swap(x, y);
+    auto cell = passes::constant_of(y);
+    if (!cell || static_cast<std::int64_t>(*cell) != tile) return std::nullopt;
+    op = x->def;
+  }
+  if (!op || !op->is(Opcode::ProgramId)) return std::nullopt;
+  return static_cast<int>(op->integer("axis"));
+}
+
+// What scalars are made of: the operations, and the axes of the grid among them.
+class Slice {
+public:
+  explicit Slice(const Scope& body) : body_(&body) {}
+
+  // False for what is not plain scalar arithmetic of the kernel's body.
+  bool add(const Value* v) {
+    added_.push_back(v);
+    return follow(v);
+  }
+  unsigned axes() const { return axes_; }
+  const std::unordered_set<const Op*>& ops() const { return ops_; }
+  // Of what was added, what depends on an axis of the grid.
+  std::vector<const Value*> added_along(int axis) const {
+    std::vector<const Value*> found;
+    for (const Value* v : added_) {
+      Slice own(*body_);
+      own.add(v);
+      if (own.axes() >> axis & 1) found.push_back(v);
+    }
+    return found;
+  }
+
+private:
+  bool follow(const Value* v) {
+    if (!body_->has(v) || !v->type.is_scalar()) return false;
+    const Op* op = v->def;
+    if (!op || !ops_.insert(op).second) return true;
+    if (op->info().effect != ir::Effect::Pure || op->num_results() != 1 ||
+        op->info().cls == ir::OpClass::Control)
+      return false;
+    if (op->is(Opcode::ProgramId)) axes_ |= 1U << op->integer("axis");
+    return std::all_of(op->operands.begin(), op->operands.end(),
+                       [&](const Value* x) { return x->type.is_view() || follow(x); });
+  }
+
+  const Scope* body_;
+  std::vector<const Value*> added_;
+  std::unordered_set<const Op*> ops_;
+  unsigned axes_ = 0;
+};
+
+// A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
+// sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
+constexpr std::int64_t most_rows = 1024, most_columns = 128;
+// Of an A that has to be packed too, each element for all columns of the group.
+constexpr std::int64_t most_packed_columns = 1024;
+// So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
+// them.
+constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
+constexpr double packing_a_block = 14; // as long as packing B takes, in rows
+// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs. For others
+// groups are tall all the same if their sums need no scratch, whose shape is fixed.
+constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
+constexpr std::int64_t most_streamed_columns = 4096; // runs of one row (dot/few_rows.cpp); measured on Zen 3
+
+class MacroFinder {
+public:
+  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals,
+              const Target& target)
+      : kernel_(kernel), plan_(plan), naturals_(naturals), blocks_rows_(target.vector_registers < 32) {}
+
+  std::optional<MacroProduct> find() {
+    std::optional<MacroProduct> macro;
+    for (const auto& op : kernel_.body.ops) {
+      if (op->is(Opcode::For)) {
+        auto product = product_loop(*op, plan_, naturals_);
+        auto found = product ? group(*product) : std::nullopt;
+        if (!found) found = assumed_run(*op);
+        if (product && !macro && !found) return std::nullopt;
+        if (found && (!macro || alike(macro->tile, found->tile))) add(macro, std::move(*found));
+      }
+      bool writes = op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite;
+      for (const auto& region : op->regions)
+        ir::walk(*region, [&](const Op& inner) {
+          writes |= inner.info().effect == ir::Effect::Write || inner.info().effect == ir::Effect::ReadWrite;
+        });
+      if (writes) break;
+    }
+    if (!macro) return std::nullopt;
+    limit(*macro);
+    if (!macro->tile.grouped()) return std::nullopt;
+    return macro;
+  }
+
+private:
+  // A run of programs, if the offsets of whose places little is known were never negative.
+  std::optional<MacroProduct> assumed_run(const Op& loop) {
+    const Scope inside(*loop.region());
+    passes::NaturalNumbers naturals = naturals_;
+    std::vector<const Value*> assumed;
+    for (const auto& op : loop.region()->ops) {
+      if (!op->is(Opcode::ViewLoad)) continue;
+      for (const Value* offset : op->view_offsets())
+        if (!inside.has(offset) && naturals.emplace(offset, std::numeric_limits<std::int64_t>::max()).second)
+          assumed.push_back(offset);
+    }
+    if (assumed.empty()) return std::nullopt;
+    auto product = product_loop(loop, plan_, naturals);
+    auto found = product ? group(*product) : std::nullopt;
+    if (!found || found->tile.run_axis < 0) return std::nullopt;
+    found->assumed = std::move(assumed);
+    return found;
+  }
+
+  std::optional<MacroProduct> group(const ProductLoop& product) {
+    const ProductOperand &a = product.a, &b = product.b;
+    if (!a.load || !b.load || a.order.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
+    MacroProduct macro;
+    macro.products = {product};
+    macro.tile.tile_m = product.dot->result()->type.shape[0].value();
+    macro.tile.tile_n = product.dot->result()->type.shape[1].value();
+    const std::size_t m = axis_of(a, 0), n = axis_of(b, 1);
+    const Value *row = a.load->view_offsets()[m], *column = b.load->view_offsets()[n];
+    macro.tile.m_axis = program_offset(row, macro.tile.tile_m).value_or(-1);
+    macro.tile.n_axis = program_offset(column, macro.tile.tile_n).value_or(-1);
+
+    const Scope body(kernel_.body), loop(*product.loop->region());
+    Slice common(body), rows(body), columns(body);
+    bool plain = common.add(product.loop->operand(0)) && common.add(product.loop->operand(1));
+    plain &= add_offsets(a, m, loop, common, rows) && add_offsets(b, n, loop, common, columns);
+    if (!plain) return std::nullopt;
+    if (macro.tile.m_axis == macro.tile.n_axis) {
+      macro.tile.m_axis = macro.tile.n_axis = -1;
+      if (!run(macro, row, column, rows, columns, common)) return std::nullopt;
+    }
+    if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
+    if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
+    if (macro.tile.run_axis < 0) macro.store = only_store(macro, body, common);
+    if (macro.store) macro.apart = axes_apart(*macro.store);
+    if (macro.tile.m_axis < 0 && macro.tile.n_axis < 0 && macro.tile.run_axis < 0) return std::nullopt;
+    for (const auto& op : kernel_.body.ops)
+      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
+        macro.scalars.push_back(op.get());
+    return macro;
+  }
+
+  // Programs whose places are computed from one axis.
+  static bool run(MacroProduct& macro, const Value* row, const Value* column, const Slice& rows,
+                  const Slice& columns, const Slice& common) {
+    const unsigned axes = rows.axes() | columns.axes();
+    if (!std::has_single_bit(axes)) return false;
+    macro.tile.run_axis = std::countr_zero(axes);
+    macro.rows = {row};
+    macro.columns = {column};
+    macro.common = common.added_along(macro.tile.run_axis);
+    return true;
+  }
+
+  static bool alike(const MacroTile& x, const MacroTile& y) {
+    return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.run_axis == y.run_axis && x.tile_m == y.tile_m &&
+           x.tile_n == y.tile_n;
+  }
+
+  // Takes the products of another into account, with sums of the same programs.
+  void add(std::optional<MacroProduct>& macro, MacroProduct other) const {
+    if (!macro) return (void)(macro = std::move(other));
+    macro->products.push_back(other.products[0]);
+    macro->store = nullptr;
+    for (auto list :
+         {&MacroProduct::rows, &MacroProduct::columns, &MacroProduct::common, &MacroProduct::assumed})
+      ((*macro).*list).insert(((*macro).*list).end(), (other.*list).begin(), (other.*list).end());
+    std::vector<const Op*> scalars;
+    for (const auto& op : kernel_.body.ops)
+      for (const auto* of : {&macro->scalars, &other.scalars})
+        if (std::find(of->begin(), of->end(), op.get()) != of->end()) {
+          scalars.push_back(op.get());
+          break;
+        }
+    macro->scalars = std::move(scalars);
+  }
+
+  void limit(MacroProduct& macro) const {
+    MacroTile& tile = macro.tile;
+    bool packs_a = false;
+    for (const ProductLoop& product : macro.products)
+      packs_a |= packs(product.a);
+    std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_columns;
+    std::int64_t most_elements = most_m * most_n;
+    if (blocks_rows_) {
+      most_n = macro.store ? most_packed_columns : most_kept_columns;
+      most_elements = macro.store ? most_m * most_n : most_kept_elements;
+      tile.packing_a = packing_a_block;
+    }
+    if (tile.tile_m <= few_rows) {
+      if (!blocks_rows_) most_elements = most_rows * most_columns;
+      most_m = macro.store ? most_rows : most_few_rows;
+      most_n = macro.store && blocks_rows_ ? most_streamed_columns : most_few_columns;
+    }
+    const bool runs = tile.run_axis >= 0;
+    if (tile.m_axis >= 0 || runs) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
+    if (tile.n_axis >= 0 || runs) tile.most_n = std::max<std::int64_t>(1, most_n / tile.tile_n);
+    most_elements /= static_cast<std::int64_t>(macro.products.size()); // each has sums of its own
+    tile.most_programs = std::max<std::int64_t>(1, most_elements / (tile.tile_m * tile.tile_n));
+  }
+
+  // The store, whose offsets are added to what is `common`.
+  const Op* only_store(const MacroProduct& macro, const Scope& body, Slice& common) const {
+    const Op* store = nullptr;
+    for (const auto& op : kernel_.body.ops) {
+      if (op.get() == macro.products[0].loop || op->is(Opcode::Expects)) continue;
+      if (op->is(Opcode::ViewStore) && !store) {
+        store = op.get();
+      } else if (!op->regions.empty() ||
+                 (op->info().effect != ir::Effect::Pure && op->info().effect != ir::Effect::Read)) {
+        return nullptr;
+      }
+    }
+    if (!store || store->mask() || store->stored_value() != macro.products[0].loop->result()) return nullptr;
+    const ir::Type& view = store->operand(0)->type;
+    const auto& axes = store->integers("axes");
+    if (view.dtype != store->stored_value()->type.dtype || view.layout == LayoutClass::Any ||
+        axes[1] != view.view_rank - 1)
+      return nullptr;
+    Slice all = common;
+    auto offsets = store->view_offsets();
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      const Value* offset = offsets[axis];
+      if (!naturals_.count(offset)) return nullptr;
+      const bool rows = static_cast<std::int64_t>(axis) == axes[0];
+      const bool columns = static_cast<std::int64_t>(axis) == axes[1];
+      const int grouped = rows ? macro.tile.m_axis : columns ? macro.tile.n_axis : -1;
+      Slice own(body);
+      if (!own.add(offset) || !all.add(offset)) return nullptr;
+      const std::int64_t tile = rows ? macro.tile.tile_m : macro.tile.tile_n;
+      if (grouped >= 0 ? program_offset(offset, tile) != grouped
+                       : depends(own, macro.tile.m_axis) || depends(own, macro.tile.n_axis))
+        return nullptr;
+    }
+    common = all;
+    return store;
+  }
+
+  // The axes of the grid along which an offset of the store steps over its whole tile.
+  static unsigned axes_apart(const Op& store) {
+    const auto& axes = store.integers("axes");
+    const auto offsets = store.view_offsets();
+    unsigned apart = 0;
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      std::int64_t extent = 1;
+      for (std::size_t t = 0; t < axes.size(); ++t)
+        if (axes[t] == static_cast<std::int64_t>(axis)) extent = store.stored_value()->type.shape[t].value();
+      if (auto grid_axis = program_offset(offsets[axis], extent)) apart |= 1U << *grid_axis;
+    }
+    return apart;
+  }
+
+  static bool depends(const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; }
+
+  // Whether A's rows are not read in place: they are not contiguous, or their elements are converted.
+  static bool packs(const ProductOperand& a) {
+    const ir::Type& view = a.load->operand(0)->type;
+    const auto& axes = a.load->integers("axes");
+    const bool rows = a.order[1] == 1 && axes[1] == view.view_rank - 1 && view.layout != LayoutClass::Any;
+    const bool known = a.value->type.dtype == DType::F32 || a.value->type.dtype == DType::F64 ||
+                       a.value->type.dtype == DType::BF16 || is_integer(a.value->type.dtype);
+    return !rows || !known;
+  }
+
+  // The view axis that axis `i` of a plain operand runs along.
+  static std::size_t axis_of(const ProductOperand& operand, std::size_t i) {
+    return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
+  }
+
+  // All offsets but that along `own` are the same for a whole group.
+  static bool add_offsets(const ProductOperand& operand, std::size_t own, const Scope& loop, Slice& common,
+                          Slice& mine) {
+    auto offsets = operand.load->view_offsets();
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      const Value* offset = offsets[axis];
+      if (loop.has(offset)) { // the index, or the index and something from outside
+        if (!offset->def) continue;
+        for (const Value* part : offset->def->operands)
+          if (!loop.has(part) && !common.add(part)) return false;
+      } else if (!(axis == own ? mine : common).add(offset)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const ir::Kernel& kernel_;
+  const Plan& plan_;
+  const passes::NaturalNumbers& naturals_;
+  bool blocks_rows_;
+};
+
+} // namespace
+
+std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
+                                          const passes::NaturalNumbers& naturals, const Target& target) {
+  return MacroFinder(bound, plan, naturals, target).find();
+}
+
+MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
+  bool dots = false;
+  ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
+  if (!dots) return {};
+  const auto kernel = split_products(bound);
+  auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), target);
+  return macro ? macro->tile : MacroTile();
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,160 @@
+// Sizes of tiles that elementwise kernels do not depend on, and what the CPU makes of them.
+#include "test_seed.h"
+
+#include <kiln/jit/cpu/widen.h>
+#include <kiln/kiln.h>
+
+#include <catch2/catch.hpp>
+
+#include <random>
+#include <set>
+#include <string>
+
+using namespace kiln;
+
+namespace {
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+
+using In = View<const float, 2>;
+using Out = View<float, 2>;
+using Names = std::set<std::string>;
+
+template <class F> auto of(F&& function) { return kernel("k", std::forward<F>(function)); }
+
+template <class K> Names free_of(const K& kernel, const Config& config = {}) {
+  Names names;
+  for (const char* name : cpu::free_dimensions(*kernel.record(config)))
+    names.insert(name);
+  return names;
+}
+
+template <class K> Config chosen(const K& kernel, const Config& config) {
+  return cpu::chosen_tiles(*kernel.record(config), {config, {}});
+}
+
+} // namespace
+
+TEST_CASE("tiles of elementwise kernels are free, with shifts, masks, numbers, gathers and transpositions") {
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(exp(x.tile(i, j).load()) + x.tile(i + 1, j + x.rows()).load());
+        })) == Names{"BM", "BN"});
+  CHECK(free_of(of([](In x, View<const float, 1> r, View<const float, 1> c, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(trans(x.tile(j, i).load()) * r.tile(j).load() + expand<1>(c.tile(i).load()));
+        })) == Names{"BM", "BN"});
+  CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y, Scalar<std::int64_t> n) {
+          auto [i] = program_tile(y, BN);
+          Tile place = i + arange(BN);
+          Tile noise = rand(7, cast<std::int32_t>(place));
+          y.tile(i).store(where(place < n, x.tile(i).load(place % 2 == 0, 1.0f), noise), place != 3);
+        })) == Names{"BN"});
+}
+
+TEST_CASE("tiles whose size can be told are not free") {
+  // What is asked for; where the tile begins as a number; numbers in the tile; elements that come together.
+  CHECK(free_of(of([](Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(broadcast(cast<float>(dim_size(BN)), BM, BN));
+        })) == Names{"BM"});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          Scalar<std::int64_t> begin = j;
+          y.tile(i, j).store(x.tile(i, j).load() * cast<float>(begin));
+        })) == Names{"BM"});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(x.tile(i, j).load() + cast<float>(arange(BN)));
+        })) == Names{"BM"});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(x.tile(i, offset(BN, 0)).load());
+        })) == Names{"BM"});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(x.tile(i, j).load() - sum(x.tile(i, j).load(), BN, keep));
+        })) == Names{});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(x.tile(i, j).load() * cast<float>(program_id(0)));
+        })) == Names{});
+  CHECK(free_of(of([](In x, Out y) {
+                  auto [i, j] = program_tile(y, BM, BN);
+                  y.tile(i, j).store(x.tile(i, j).load() * static_cast<float>(value(BN)));
+                }),
+                {BM = 4, BN = 4}) == Names{});
+  CHECK(free_of(of([](In x, Out y, Scalar<std::int64_t> row) { // a row that many programs would write
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(row, j).store(x.tile(row, j).load());
+        })) == Names{"BN"});
+  CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
+          auto [i] = program_tile(y, BN);
+          y.tile(i).store(x.at(i * 2 + arange(BN)).load());
+        })) == Names{});
+}
+
+TEST_CASE("narrow tiles are widened, and wide ones stay") {
+  const auto copy = of([](In x, Out y) {
+    auto [i, j] = program_tile(y, BM, BN);
+    y.tile(i, j).store(x.tile(i, j).load());
+  });
+  CHECK(chosen(copy, {BM = 32, BN = 32}) == Config{BM = 32, BN = 512});
+  CHECK(chosen(copy, {BM = 256, BN = 1}) == Config{BM = 32, BN = 512});
+  CHECK(chosen(copy, {BM = 1, BN = 53}) == Config{BM = 1, BN = 4096});
+  CHECK(chosen(copy, {BM = 7, BN = 1000}) == Config{BM = 7, BN = 1000});
+  CHECK(chosen(copy, {BM = 64, BN = 512}) == Config{BM = 64, BN = 512});
+  const auto turn = of([](In x, Out y) {
+    auto [i, j] = program_tile(y, BM, BN);
+    y.tile(i, j).store(trans(x.tile(j, i).load()));
+  });
+  CHECK(chosen(turn, {BM = 16, BN = 32}) == Config{BM = 64, BN = 64});
+  CHECK(chosen(turn, {BM = 1, BN = 4096}) == Config{BM = 64, BN = 256});
+  CHECK(chosen(turn, {BM = 128, BN = 64}) == Config{BM = 128, BN = 64});
+  // Where a tile is computed once for two stores, what lies outside of the views would be computed in vain.
+  const auto twice = of([](In x, Out y, Out z) {
+    auto [i, j] = program_tile(y, BM, BN);
+    Tile e = exp(x.tile(i, j).load());
+    y.tile(i, j).store(e);
+    z.tile(i, j).store(e * 2.0f);
+  });
+  CHECK(chosen(twice, {BM = 32, BN = 32}) == Config{BM = 32, BN = 32});
+  CHECK(cpu::chosen_tiles(*copy.record({}), {{BM = 32, BN = 32}, {}, /*debug=*/true}) ==
+        Config{BM = 32, BN = 32});
+}
+
+TEST_CASE("elementwise kernels compute the same with tiles of every size") {
+  const auto mixed = kernel("mixed", [](In x, View<const float, 1> r, Out y, Scalar<std::int64_t> n) {
+    auto [i, j] = program_tile(y, BM, BN);
+    Tile place = j + arange(BN);
+    Tile left = x.tile(i, j + -1).load_or(-5.0f);
+    y.tile(i, j).store(trans(x.tile(j, i).load()) * 100.0f + left + where(place < n, r.tile(j).load(), 0.5f));
+  });
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  auto number = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{1, 1}, {16, 16}, {5, 7}, {1, 300}, {300, 1}, {32, 64}, {128, 128}}) {
+    const std::int64_t side = number(1, 300), n = number(-5, 310);
+    CAPTURE(bm, bn, side, n);
+    auto x = Tensor<float, 2>::empty({side, side}), y = Tensor<float, 2>::empty({side, side});
+    auto r = Tensor<float, 1>::empty({side});
+    for (auto& v : x)
+      v = static_cast<float>(number(-9, 9));
+    for (auto& v : r)
+      v = static_cast<float>(number(-9, 9));
+    y.fill(12345);
+    mixed.launch(stream, {BM = bm, BN = bn}, x, r, y, n);
+    stream.synchronize();
+    for (std::int64_t i = 0; i < side; ++i)
+      for (std::int64_t j = 0; j < side; ++j) {
+        const float left = j > 0 ? x.data()[i * side + j - 1] : -5.0f;
+        const float expected = x.data()[j * side + i] * 100 + left + (j < n ? r.data()[j] : 0.5f);
+        if (y.data()[i * side + j] != expected) FAIL("row " << i << ", column " << j);
+      }
+  }
+}
