@@ -49,6 +49,12 @@ private:
     return at == known_.end() ? Bound() : Bound(at->second);
   }
 
+  // 0 for what is not known, or not positive.
+  static std::int64_t positive_constant(const Value* v) {
+    auto cell = constant_of(v);
+    return cell ? std::max<std::int64_t>(0, static_cast<std::int64_t>(*cell)) : 0;
+  }
+
   Bound of(const Op& op) const {
     const std::int64_t limit = largest(op.result()->type);
     if (auto cell = constant_of(op.result())) {
@@ -72,7 +78,10 @@ private:
     if (op.num_operands() != 2) return {};
     const Bound x = find(op.operand(0)), y = find(op.operand(1));
     if (op.is(Opcode::Max) && (x || y)) return x && y ? std::max(*x, *y) : limit;
-    if (op.is(Opcode::Rem) && x) return y && *y > 0 ? std::min(*x, *y - 1) : x; // has the dividend's sign
+    if (op.is(Opcode::Rem) && x) { // has the dividend's sign; by zero it gives the dividend
+      const std::int64_t by = positive_constant(op.operand(1));
+      return by ? std::min(*x, by - 1) : *x;
+    }
     if (!x || !y) return {};
     std::int64_t result = 0;
     switch (op.code) {
@@ -81,10 +90,8 @@ private:
     case Opcode::Mul:
       return !__builtin_mul_overflow(*x, *y, &result) && result <= limit ? Bound(result) : Bound();
     case Opcode::Min: return std::min(*x, *y);
-    case Opcode::Div: { // by zero it gives zero
-      auto by = constant_of(op.operand(1));
-      return by && static_cast<std::int64_t>(*by) > 0 ? *x / static_cast<std::int64_t>(*by) : *x;
-    }
+    case Opcode::Div: // by zero it gives zero
+      return *x / std::max<std::int64_t>(1, positive_constant(op.operand(1)));
     default: return {};
     }
   }
