@@ -67,11 +67,14 @@ private:
                        [&](const char* n) { return std::string_view(n) == name_; });
   }
 
-  // Each dimension of a tile is this one, or is not made of it.
+  // Each dimension of a tile is this one, or is not made of it; and one at most is.
   bool sound_types(const Op& op) const {
     return std::all_of(op.results.begin(), op.results.end(), [&](const auto& r) {
-      return std::all_of(r->type.shape.begin(), r->type.shape.end(),
-                         [&](const Dim& d) { return is_symbol(d, name_) || !is_made_of_it(d); });
+      const ir::Shape& shape = r->type.shape;
+      auto own = [&](const Dim& d) { return is_symbol(d, name_); };
+      return std::count_if(shape.begin(), shape.end(), own) <= 1 &&
+             std::all_of(shape.begin(), shape.end(),
+                         [&](const Dim& d) { return own(d) || !is_made_of_it(d); });
     });
   }
 
@@ -80,7 +83,7 @@ private:
     for (int i = 0; i < op.num_results(); ++i) {
       const bool own = is_symbol(dims[static_cast<std::size_t>(i)], name_);
       if (own && begin_) return false;
-      if (own) begin_ = op.result(i);
+      if (own) begin_ = op.result(i), of_grid_ = op.operand(0), grid_axis_ = i;
       along_[op.result(i)] = own ? Along::Begin : Along::Not;
     }
     return true;
@@ -123,7 +126,8 @@ private:
     const bool begin = x == Along::Begin || y == Along::Begin;
     if (number && begin) return Along::Place;
     const bool other = x == Along::Not || y == Along::Not;
-    if (number) return other ? std::optional(Along::Number) : std::nullopt;
+    const bool exact = size_of(op.result()->type.dtype) == 8; // fewer bits wrap, sooner in longer tiles
+    if (number) return other && exact ? std::optional(Along::Number) : std::nullopt;
     if (begin) return other ? std::optional(Along::Begin) : std::nullopt;
     return everything(op);
   }
@@ -163,15 +167,24 @@ private:
     return places ? Along::Place : Along::Not;
   }
 
+  // To the view that the programs divide among them, where they divide it: tiles of another size would cover
+  // more or less of any other place.
   bool stores_places(const Op& op) const {
     const Value* value = op.stored_value();
-    return has_axis(value->type, name_) && begins_right(op, value->type) && about_places(value) &&
-           about_places(op.mask());
+    if (op.operand(0) != of_grid_ || !begins_right(op, value->type)) return false;
+    const auto& axes = op.integers("axes");
+    const auto own = std::find_if(value->type.shape.begin(), value->type.shape.end(),
+                                  [&](const Dim& d) { return is_symbol(d, name_); });
+    if (own == value->type.shape.end()) return false;
+    const std::int64_t axis = axes[static_cast<std::size_t>(own - value->type.shape.begin())];
+    return axis == grid_axis_ && op.view_offsets()[static_cast<std::size_t>(axis)] == begin_ &&
+           about_places(value) && about_places(op.mask());
   }
 
   const ir::Kernel& kernel_;
   const char* name_;
-  const Value* begin_ = nullptr;
+  const Value *begin_ = nullptr, *of_grid_ = nullptr; // program_tile's offset, and its view
+  int grid_axis_ = -1;                                // of that view
   std::unordered_map<const Value*, Along> along_;
 };
 
@@ -274,11 +287,14 @@ Config widened(const ir::Kernel& recorded, const Config& config) {
   return wider;
 }
 
-bool uses_scratch(const ir::Kernel& bound) {
+// No tile is larger than such tiles should be, or goes to scratch, whose part outside of the views would be
+// computed in vain.
+bool suits(const ir::Kernel& bound) {
   const Plan plan(bound);
-  return std::any_of(bound.body.ops.begin(), bound.body.ops.end(), [&](const auto& op) {
-    return std::any_of(op->results.begin(), op->results.end(),
-                       [&](const auto& r) { return plan.has_buffer(r.get()); });
+  return std::all_of(bound.body.ops.begin(), bound.body.ops.end(), [&](const auto& op) {
+    return std::all_of(op->results.begin(), op->results.end(), [&](const auto& r) {
+      return !plan.has_buffer(r.get()) && (!r->type.is_tile() || r->type.numel() <= most_elements);
+    });
   });
 }
 
@@ -289,7 +305,11 @@ Config chosen_tiles(const ir::Kernel& recorded, const passes::PassOptions& optio
   passes::PassOptions wide = options;
   wide.config = widened(recorded, options.config);
   if (wide.config == options.config) return options.config;
-  return uses_scratch(*passes::lower_generic(recorded, wide)) ? options.config : wide.config;
+  try {
+    return suits(*passes::lower_generic(recorded, wide)) ? wide.config : options.config;
+  } catch (const UserError&) { // of tiles that are too large now, or of what the config itself is to be told
+    return options.config;
+  }
 }
 
 } // namespace kiln::cpu

@@ -13,18 +13,20 @@
 namespace kiln::cpu {
 
 // The sizes that the CPU uses in the place of `options.config` for a kernel as it was recorded: those of
-// narrow tiles raised, where they are free and no tile goes to scratch, whose part outside of the views would
-// be computed in vain. Not for debugging: checks tell where the failing program's tile lies.
+// narrow tiles raised, where they are free and no tile is large or goes to scratch. Not for debugging: checks
+// tell where the failing program's tile lies.
 Config chosen_tiles(const ir::Kernel& recorded, const passes::PassOptions& options);
 
 // The dimensions that are free, by name. D is, if the size of its tiles cannot be told from what the kernel
 // writes:
 //   1. The kernel consists of program_tile, once, of loads and stores of views, and of what is computed
-//      element by element; nothing asks for D's size, for the number of a program or of programs.
-//   2. Tiles of views with an axis D begin there at program_tile's offset for D, plus what does not depend on
+//      element by element; nothing asks for D's size, for the number of a program or of programs. No tile has
+//      two axes D.
+//   2. Loads of tiles with an axis D begin there at program_tile's offset for D, plus what does not depend on
 //      it; and that offset is used in no other way.
-//   3. A number along D, arange(D), is only used with that offset added.
-// Tiles without an axis D are the same for all programs along it, and are not stored.
+//   3. A number along D, arange(D), is only used with that offset added, in 64 bits.
+//   4. Every store has an axis D, goes to program_tile's view, and begins at its offset along the same axis:
+//      so that, however long the tiles are, all programs together write that view and nothing else.
 std::vector<const char*> free_dimensions(const ir::Kernel& recorded);
 
 } // namespace kiln::cpu

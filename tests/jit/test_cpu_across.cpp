@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <llvm/IR/Constants.h>
 
+#include <functional>
 #include <random>
 
 using namespace kiln;
@@ -33,8 +34,10 @@ template <class T> struct Matrix {
 };
 
 template <class T> void transposes_exactly(std::mt19937_64& random) {
+  // Its grid is the launch's, so that tiles have the sizes below.
   const auto both = kernel("both", [](View<const T, 2> x, View<const T, 2> w, View<T, 2> z) {
-    auto [i, j] = program_tile(z, BM, BN);
+    auto i = program_id(0) * BM;
+    auto j = program_id(1) * BN;
     z.tile(i, j).store(trans(x.tile(j, i).load()) + w.tile(i, j).load());
   });
   auto number = [&](std::int64_t low, std::int64_t high) {
@@ -48,7 +51,8 @@ template <class T> void transposes_exactly(std::mt19937_64& random) {
       Matrix<T> x(columns, rows, (layouts & 1) != 0, number(0, 3), random);
       Matrix<T> w(rows, columns, (layouts & 2) != 0, number(0, 3), random);
       Matrix<T> z(rows, columns, (layouts & 4) != 0, number(0, 3), random);
-      both.launch(stream, {BM = bm, BN = bn}, x.view, w.view, z.view);
+      both.launch(stream, {BM = bm, BN = bn}, Grid{(rows + bm - 1) / bm, (columns + bn - 1) / bn}, x.view,
+                  w.view, z.view);
       stream.synchronize();
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j)
@@ -91,6 +95,36 @@ TEST_CASE("a matrix is transposed in place by one program") {
       for (std::int64_t j = 0; j < n; ++j)
         REQUIRE(x.at(i, j) == 2 * before[static_cast<std::size_t>(j * x.view.stride(0) + i)]);
   }
+}
+
+TEST_CASE("a tile and its transpose are added, whichever is read first and however the matrix lies") {
+  const auto transpose_first = kernel("transpose first", [](View<const float, 2> x, View<float, 2> y) {
+    auto m = program_id(0) * BM;
+    Tile t = x.tile(m, m).load();
+    y.tile(m, m).store(trans(t) * 100.0f + t);
+  });
+  const auto tile_first = kernel("tile first", [](View<const float, 2> x, View<float, 2> y) {
+    auto m = program_id(0) * BM;
+    y.tile(m, m).store(x.tile(m, m).load() + trans(x.tile(m, m).load()) * 100.0f);
+  });
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  for (bool by_columns : {false, true})
+    for (std::int64_t n : {5, 16, 47, 64}) {
+      Matrix<float> x(n, n, by_columns, 1, random), y(n, n, false, 0, random);
+      for (const auto& launch :
+           {std::function([&] { transpose_first.launch(stream, {BM = 64}, Grid{1}, x.view, y.view); }),
+            std::function([&] { tile_first.launch(stream, {BM = 64}, Grid{1}, x.view, y.view); })}) {
+        launch();
+        stream.synchronize();
+        CAPTURE(by_columns, n);
+        for (std::int64_t i = 0; i < n; ++i)
+          for (std::int64_t j = 0; j < n; ++j)
+            REQUIRE(y.at(i, j) == x.at(j, i) * 100 + x.at(i, j));
+      }
+    }
 }
 
 TEST_CASE("transposed loads go with masks, other values, tiles kept in scratch and axes around them") {

@@ -89,6 +89,29 @@ TEST_CASE("tiles whose size can be told are not free") {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(row, j).store(x.tile(row, j).load());
         })) == Names{"BN"});
+  // Stores that cover more or less of a view: of another one, from another place, along another axis.
+  CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
+          auto [i] = program_tile(x, BN);
+          y.tile(i).store(x.tile(i).load());
+        })) == Names{});
+  CHECK(free_of(of([](In x, Out y, Scalar<std::int64_t> by) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j + by).store(x.tile(i, j).load());
+        })) == Names{"BM"});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(j, i).store(trans(x.tile(i, j).load()));
+        })) == Names{});
+  // Two axes of one size, of which programs have the diagonal.
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i] = program_tile(y, BM);
+          y.tile(i, i).store(x.tile(i, i).load());
+        })) == Names{});
+  // Numbers of 32 bits that may wrap within a tile.
+  CHECK(free_of(of([](View<std::int64_t, 1> y, Scalar<std::int32_t> c) {
+          auto [i] = program_tile(y, BN);
+          y.tile(i).store(i + (arange(BN) + c));
+        })) == Names{});
   CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
           auto [i] = program_tile(y, BN);
           y.tile(i).store(x.at(i * 2 + arange(BN)).load());
@@ -120,6 +143,14 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
     z.tile(i, j).store(e * 2.0f);
   });
   CHECK(chosen(twice, {BM = 32, BN = 32}) == Config{BM = 32, BN = 32});
+  // Nor where another axis makes the tiles large.
+  const auto deep = of([](In x, Out y) {
+    auto [j] = program_tile(y, BN);
+    auto k = offset(BM, 0);
+    y.tile(j, k).store(trans(x.tile(k, j).load()));
+  });
+  CHECK(chosen(deep, {BM = 1 << 20, BN = 32}) == Config{BM = 1 << 20, BN = 32});
+  CHECK(chosen(deep, {BM = 1 << 22, BN = 32}) == Config{BM = 1 << 22, BN = 32});
   CHECK(cpu::chosen_tiles(*copy.record({}), {{BM = 32, BN = 32}, {}, /*debug=*/true}) ==
         Config{BM = 32, BN = 32});
 }

@@ -1,7 +1,8 @@
 // Loads *across*: their neighbours in memory lie along the loop around the vector loop, as those of a
 // transposed matrix do. One row of the nest after the other would gather each vector from as many lines of
 // memory as it has lanes, and come back to these lines for the next row. Instead a block of rows is computed
-// together, which takes whole lines as vectors along that loop and transposes them in registers.
+// together, which takes whole lines as vectors along that loop and transposes them in registers. The same
+// load may be needed as it lies too, as in t + trans(t): that is no load across.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/transpose.h>
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr int line_bytes = 64;
 constexpr int least_lanes = 4, most_block = 16; // of rows, each of which is code of its own
+// Operations of a block at most: compiling takes as long as there are such.
+constexpr int function_operations = 25, most_operations = 1000;
 
 // The axis of the nest that each axis of a tile is, or -1.
 using Axes = std::vector<int>;
@@ -72,12 +75,14 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
     } else if (of_view != view.view_rank - 1) {
       return;
     }
-    nest.across.insert(&op);
+    nest.across.emplace(&op, Nest::Across{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
     least_bytes = std::min(least_bytes, size_of(view.dtype));
   };
+  int operations = 0;
   auto visit = [&](auto&& self, const ir::Value* v, const Axes& axes) -> void {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || axes.empty() || !seen.insert(v).second) return;
+    operations += is_long_chain(*v->def) ? function_operations : 1;
     if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
     for (const ir::Value* operand : v->def->operands)
       if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));
@@ -90,16 +95,20 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }
+  if (operations * lanes > most_operations) nest.across.clear();
   if (nest.across.empty()) return nullptr;
   nest.block = nest.lanes = nest.native_lanes = lanes;
-  while (nest.block * least_bytes < line_bytes && 2 * nest.block <= std::min<std::int64_t>(rows, most_block))
+  while (nest.block * least_bytes < line_bytes &&
+         2 * nest.block <= std::min<std::int64_t>(rows, most_block) &&
+         2 * nest.block * operations <= most_operations)
     nest.block *= 2;
   return condition;
 }
 
 // The vector at `at` of a load across, with those of the rows beside it; null for any other load.
 Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& at) {
-  if (nest.guarded || nest.rows.empty() || !nest.across.count(&op)) return nullptr;
+  auto across = nest.across.find(&op);
+  if (nest.guarded || nest.rows.empty() || across == nest.across.end()) return nullptr;
   std::size_t row = at.size(), column = at.size();
   std::ptrdiff_t of_block = 0;
   for (std::size_t a = 0; a < at.size(); ++a) {
@@ -111,7 +120,7 @@ Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& a
       of_block = here - nest.rows.begin();
     }
   }
-  if (row == at.size() || column == at.size()) return nullptr;
+  if (across->second != Nest::Across{row, column}) return nullptr;
   const auto first = static_cast<std::size_t>(of_block / nest.lanes * nest.lanes);
   const auto count = static_cast<std::size_t>(nest.lanes);
   auto at_row = [&](std::size_t i) {

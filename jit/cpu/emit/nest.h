@@ -71,10 +71,14 @@ struct Nest {
 
   // across.cpp: loads whose neighbours lie along the last of the outer axes, and the block of rows along it
   // that the body of the vector loop computes for their sake.
-  std::set<const ir::Op*> across;
+  struct Across { // the axes of its tile that are the loop's and the vector's
+    std::size_t row, column;
+    bool operator==(const Across&) const = default;
+  };
+  std::map<const ir::Op*, Across> across;
   int block = 1;
   Values rows;        // of the block at hand; none: one row
-  bool always = true; // every program runs the nest
+  bool always = true; // no condition stands before the nest
 
   bool guarded = true;
   bool streaming = false;      // whole vectors are stored past the cache, at aligned addresses

@@ -262,7 +262,7 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
   emit_if_else(b_, one_tile, [&] { of_rows(tile_m); }, [&] { of_rows(buffer.extents[0]); });
 }
 
-// Rows of A that the programs of the whole grid have, of a product that is grouped along them.
+// Rows of A that the programs of the whole grid have; all of A's, where these are not grouped along an axis.
 Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
   const ir::Op& load = *product.a.load;
   const auto axis = static_cast<std::size_t>(load.integers("axes")[product.a.order[0]]);
