@@ -36,11 +36,11 @@ inline const auto& matmul() {
   return k;
 }
 
-// x = 2 x + 1, in place.
+// x = 2 x + 1, in place. It asks for the size of its tiles, which the CPU then keeps (jit/cpu/widen.h).
 inline const auto& update() {
   static const auto k = kernel("measured_update", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
-    x.tile(i).store(x.tile(i).load() * 2 + 1);
+    x.tile(i).store(x.tile(i).load() * 2 + cast<float>(min(dim_size(BN), 1)));
   });
   return k;
 }
