@@ -1,6 +1,7 @@
 // Copies the loop once for each product that may leave it; what a copy does not need is dead code.
 #include <kiln/jit/cpu/split_products.h>
 
+#include <kiln/jit/cpu/scope.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -19,31 +20,31 @@ bool is_carried(const Value* v, const Region& body) {
 }
 
 // Whether scalars that say where a load begins depend on what the loop carries.
-bool depends_on_carried(const Value* v, const Region& body) {
+bool depends_on_carried(const Value* v, const Region& body, const Scope& inside) {
   if (is_carried(v, body)) return true;
-  const bool inside = v->def && std::any_of(body.ops.begin(), body.ops.end(),
-                                            [&](const auto& op) { return op.get() == v->def; });
-  return inside && (!v->def->regions.empty() ||
-                    std::any_of(v->def->operands.begin(), v->def->operands.end(),
-                                [&](const Value* operand) { return depends_on_carried(operand, body); }));
+  return inside.has(v) && v->def &&
+         (!v->def->regions.empty() ||
+          std::any_of(v->def->operands.begin(), v->def->operands.end(),
+                      [&](const Value* operand) { return depends_on_carried(operand, body, inside); }));
 }
 
-bool is_plain_load(const Value* v, const Region& body) {
+bool is_plain_load(const Value* v, const Region& body, const Scope& inside) {
   while (v->def && v->def->is(Opcode::Permute))
     v = v->def->operand(0);
   if (!v->def || !v->def->is(Opcode::ViewLoad) || v->def->mask() || v->def->other()) return false;
   const auto offsets = v->def->view_offsets();
   return std::none_of(offsets.begin(), offsets.end(),
-                      [&](const Value* offset) { return depends_on_carried(offset, body); });
+                      [&](const Value* offset) { return depends_on_carried(offset, body, inside); });
 }
 
-bool may_leave(const Region& body, int carried, const std::unordered_map<const Value*, int>& uses) {
+bool may_leave(const Region& body, int carried, const std::unordered_map<const Value*, int>& uses,
+               const Scope& inside) {
   const Value* sum = body.args[static_cast<std::size_t>(carried + 1)].get();
   const Value* next = body.terminator()->operand(carried);
   if (!next->def || !next->def->is(Opcode::Dot) || next->def->num_operands() != 3) return false;
   const Op& dot = *next->def;
   return dot.operand(2) == sum && uses.at(sum) == 1 && uses.at(next) == 1 &&
-         is_plain_load(dot.operand(0), body) && is_plain_load(dot.operand(1), body);
+         is_plain_load(dot.operand(0), body, inside) && is_plain_load(dot.operand(1), body, inside);
 }
 
 // The loops that take the place of `loop`'s products, before it. What it computed for them is not used then.
@@ -52,8 +53,9 @@ std::vector<std::unique_ptr<Op>> loops_of_products(const Op& loop, ir::ValueMap&
   if (!loop.is(Opcode::For) || loop.num_results() < 2 || ir::has_side_effects(loop)) return loops;
   const Region& body = *loop.region();
   const auto uses = ir::count_uses(body);
+  const Scope inside(body);
   for (int i = 0; i < loop.num_results(); ++i) {
-    if (!may_leave(body, i, uses)) continue;
+    if (!may_leave(body, i, uses, inside)) continue;
     ir::ValueMap of_copy;
     loops.push_back(ir::clone(loop, of_copy));
     replaced[loop.result(i)] = loops.back()->result(i);

@@ -13,7 +13,6 @@ namespace kiln::cpu {
 
 using ir::Dim;
 using ir::Op;
-using ir::OpClass;
 using ir::Opcode;
 using ir::Value;
 

@@ -1,4 +1,5 @@
 // Products of programs whose places are computed from one axis of the grid.
+#include "product_reference.h"
 #include "test_seed.h"
 
 #include <kiln/jit/cpu/macro_product.h>
@@ -47,20 +48,6 @@ auto scattered(Index id, Index rows, Index columns) { // from both ends in turn:
   Index last = rows * columns - 1, half = id / 2, odd = id % 2;
   Index at = half * (1 - odd) + (last - half) * odd;
   return std::pair{Index(at / columns), Index(at % columns)};
-}
-
-Tensor<float, 2> random_matrix(std::int64_t rows, std::int64_t columns, std::mt19937_64& random) {
-  auto t = Tensor<float, 2>::empty({rows, columns});
-  for (float& x : t)
-    x = static_cast<float>(std::uniform_int_distribution<int>(-8, 8)(random)) / 8;
-  return t;
-}
-
-double exact(const Tensor<float, 2>& a, const Tensor<float, 2>& b, std::int64_t i, std::int64_t j) {
-  double sum = 0;
-  for (std::int64_t k = 0; k < a.extent(1); ++k)
-    sum += double{a.data()[i * a.extent(1) + k]} * b.data()[k * b.extent(1) + j];
-  return sum;
 }
 
 template <class K> cpu::MacroTile tile_of(const K& k) {
@@ -121,13 +108,14 @@ TEST_CASE(
     const std::int64_t m = number(1, 300), n = number(1, 300), k = number(0, 90);
     const std::int64_t programs = ((m + tm - 1) / tm) * ((n + tn - 1) / tn);
     CAPTURE(kernel.name(), tm, tn, tk, m, n, k);
-    auto a = random_matrix(m, k, random), b = random_matrix(k, n, random), c = random_matrix(m, n, random);
+    auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random),
+         c = test::random_matrix(m, n, random);
     c.fill(NAN);
     kernel.launch(stream, {BM = tm, BN = tn, BK = tk}, Grid{programs}, a, b, c);
     stream.synchronize();
     for (std::int64_t i = 0; i < m; ++i)
       for (std::int64_t j = i % 2; j < n; j += 2)
-        REQUIRE(c.data()[i * n + j] == Approx(exact(a, b, i, j)).epsilon(1e-5).margin(1e-4));
+        REQUIRE(c.data()[i * n + j] == Approx(test::exact_product(a, b, i, j)).epsilon(1e-5).margin(1e-4));
   };
   for (auto [tm, tn, tk] : {std::array{16, 16, 16}, {64, 32, 32}, {8, 64, 8}, {32, 128, 16}, {1, 16, 32}}) {
     check(orders[0], tm, tn, tk);
@@ -156,14 +144,16 @@ TEST_CASE("programs whose tiles begin before their views, or after them, compute
   for (auto [tm, tn, m, n, k] :
        {std::array{16, 16, 100, 70, 33}, {32, 32, 32, 32, 16}, {64, 16, 10, 200, 5}}) {
     CAPTURE(tm, tn, m, n, k);
-    auto a = random_matrix(m, k, random), b = random_matrix(k, n, random), c = random_matrix(m, n, random);
+    auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random),
+         c = test::random_matrix(m, n, random);
     c.fill(NAN);
     const std::int64_t programs = ((m + tm - 1) / tm + 1) * ((n + tn - 1) / tn + 1);
     shifted.launch(stream, {BM = tm, BN = tn, BK = 16}, Grid{programs}, a, b, c);
     stream.synchronize();
     for (std::int64_t i = 0; i < m; ++i)
       for (std::int64_t j = 0; j < n; ++j)
-        REQUIRE(c.data()[i * n + j] == Approx(exact(a, b, i, j) + 1).epsilon(1e-5).margin(1e-4));
+        REQUIRE(c.data()[i * n + j] ==
+                Approx(test::exact_product(a, b, i, j) + 1).epsilon(1e-5).margin(1e-4));
   }
 }
 
@@ -189,7 +179,7 @@ TEST_CASE("a batch in the same axis, a gated epilogue and a tile that is not the
       });
   auto a = Tensor<float, 3>::empty({batch, m, k}), b = Tensor<float, 3>::empty({batch, k, n}),
        c = Tensor<float, 3>::empty({batch, m, n});
-  auto bias = random_matrix(batch, n, random);
+  auto bias = test::random_matrix(batch, n, random);
   for (auto* t : {&a, &b})
     for (float& x : *t)
       x = static_cast<float>(std::uniform_int_distribution<int>(-8, 8)(random)) / 8;

@@ -1,4 +1,5 @@
 // Loops that multiply more than once, or do more than that: the products get loops and groups of their own.
+#include "product_reference.h"
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>
@@ -90,21 +91,6 @@ std::size_t shared(const Text& t) {
   return macro ? macro->products.size() : 0;
 }
 
-template <class T, int Rank>
-Tensor<T, Rank> random_tensor(const Extent (&extents)[Rank], std::mt19937_64& random) {
-  auto t = Tensor<T, Rank>::empty(extents);
-  for (auto& x : t)
-    x = T(static_cast<float>(std::uniform_int_distribution<int>(-8, 8)(random)) / 8);
-  return t;
-}
-
-double exact(const Tensor<float, 2>& a, const Tensor<float, 2>& b, std::int64_t i, std::int64_t j) {
-  double sum = 0;
-  for (std::int64_t k = 0; k < a.extent(1); ++k)
-    sum += double{a.data()[i * a.extent(1) + k]} * b.data()[k * b.extent(1) + j];
-  return sum;
-}
-
 } // namespace
 
 TEST_CASE("products leave a loop that does more, each for a loop of its own, and are shared by groups") {
@@ -167,9 +153,9 @@ TEST_CASE("gated layers agree with double precision on ragged sizes, in one loop
     for (const auto* gated : {&one_loop, &two_loops}) {
       const std::int64_t m = number(1, 200), n = number(1, 300), k = number(0, 150);
       CAPTURE(bm, bn, bk, m, n, k, gated == &one_loop);
-      auto a = random_tensor<float, 2>({m, k}, random), b = random_tensor<float, 2>({k, n}, random),
-           g = random_tensor<float, 2>({k, n}, random), y = random_tensor<float, 2>({m, n}, random);
-      auto z = random_tensor<float, 1>({m}, random);
+      auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random),
+           g = test::random_matrix(k, n, random), y = test::random_matrix(m, n, random);
+      auto z = Tensor<float, 1>::empty({m});
       y.fill(NAN), z.fill(NAN);
       gated->launch(stream, {BM = bm, BN = bn, BK = bk}, a, b, g, y, z);
       stream.synchronize();
@@ -179,7 +165,8 @@ TEST_CASE("gated layers agree with double precision on ragged sizes, in one loop
           row += a.data()[i * k + c];
         REQUIRE(z.data()[i] == Approx(row).margin(1e-4));
         for (std::int64_t j = i % 3; j < n; j += 3) {
-          const double t = exact(a, g, i, j), expected = t / (1 + std::exp(-t)) * exact(a, b, i, j);
+          const double t = test::exact_product(a, g, i, j),
+                       expected = t / (1 + std::exp(-t)) * test::exact_product(a, b, i, j);
           REQUIRE(y.data()[i * n + j] == Approx(expected).epsilon(1e-4).margin(1e-4));
         }
       }
