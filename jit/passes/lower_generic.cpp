@@ -5,8 +5,9 @@
 namespace kiln::passes {
 
 namespace {
-constexpr std::string_view pipeline[] = {"bind", "expand-grid",  "check-bounds", "canonicalize", "cse",
-                                         "licm", "canonicalize", "cse",          "fuse-dot",     "dce"};
+constexpr std::string_view pipeline[] = {"bind", "expand-grid",   "check-bounds", "canonicalize",
+                                         "cse",  "tile-accesses", "licm",         "canonicalize",
+                                         "cse",  "fuse-dot",      "dce"};
 } // namespace
 
 std::unique_ptr<ir::Kernel> lower_generic(const ir::Kernel& recorded, const PassOptions& options,

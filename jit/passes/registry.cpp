@@ -17,6 +17,8 @@ const std::vector<PassInfo>& all_passes() {
       {"expand-grid", "turns program_tile into program ids and defines the grid", expand_grid},
       {"canonicalize", "folds constants and brings every operation into its simplest form", canonicalize},
       {"cse", "lets repeated operations give way to the first one", cse},
+      {"tile-accesses", "lets elements by indices that count be tiles, and drops masks that views imply",
+       tile_accesses},
       {"licm", "moves what a loop does not change out of it", licm},
       {"check-bounds", "asserts that gathers and scatters stay inside their views", check_bounds},
       {"fuse-dot", "makes a dot's sum with something its accumulator", fuse_dot},

@@ -24,6 +24,8 @@ const std::vector<RewriteRule>& rewrite_rules() {
       {"add(x, neg(y)) -> sub(x, y)", Holds::Exact},
       {"sub(x, neg(y)) -> add(x, y)", Holds::Exact},
       {"add(add(x, c), d) -> add(x, add(c, d))", Holds::Integers},
+      {"add(add(x, s), t) -> add(x, add(s, t))", Holds::Integers},
+      {"sub(add(x, s), t) -> add(x, sub(s, t))", Holds::Integers},
       {"sub(add(x, y), x) -> y", Holds::Integers},
       {"add(sub(x, y), y) -> x", Holds::Integers},
       {"neg(neg(x)) -> x", Holds::Exact},
@@ -101,7 +103,15 @@ const std::vector<RewriteRule>& rewrite_rules() {
 namespace {
 
 struct Pattern {
-  enum class Kind : std::uint8_t { Op, Value, Constant, Number, NegativeZero, Ones } kind = Kind::Value;
+  enum class Kind : std::uint8_t {
+    Op,
+    Value,
+    Splat,
+    Constant,
+    Number,
+    NegativeZero,
+    Ones
+  } kind = Kind::Value;
   Opcode code = Opcode::Constant;
   char letter = 0;
   std::int64_t number = 0;
@@ -140,7 +150,9 @@ public:
     } else {
       internal_check(word.size() == 1, "a rewrite rule has an unknown word: " + std::string(word));
       p.letter = word[0];
-      p.kind = p.letter == 'c' || p.letter == 'd' ? Pattern::Kind::Constant : Pattern::Kind::Value;
+      p.kind = p.letter == 'c' || p.letter == 'd'   ? Pattern::Kind::Constant
+               : p.letter == 's' || p.letter == 't' ? Pattern::Kind::Splat
+                                                    : Pattern::Kind::Value;
     }
     return p;
   }
@@ -215,6 +227,7 @@ public:
   bool match(const Pattern& p, Value* v) {
     switch (p.kind) {
     case Pattern::Kind::Value: return bind(p.letter, v);
+    case Pattern::Kind::Splat: return v->def && v->def->is(Opcode::Splat) && bind(p.letter, v);
     case Pattern::Kind::Constant: return constant_of(v) && bind(p.letter, v);
     case Pattern::Kind::Op: return v->def && match(p, *v->def);
     default: {

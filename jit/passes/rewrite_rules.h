@@ -1,9 +1,9 @@
 // Algebraic rewrite rules as data: "mul(x, 1) -> x", matched against tile IR.
 //
 // In a pattern x, y, z and a stand for any value (twice the same letter: the same value), c and d for a
-// constant or a splat of one; numbers, `ones` (all bits set), `true` and `false` for that constant in the
-// dtype of their place. Operands of commutative operations match in either order, except that `0`, `1`, c ...
-// are looked for on the right only, where the canonicaliser has put constants.
+// constant or a splat of one, s and t for splats; numbers, `ones` (all bits set), `true` and `false` for that
+// constant in the dtype of their place. Operands of commutative operations match in either order, except that
+// `0`, `1`, c ... are looked for on the right only, where the canonicaliser has put constants.
 #pragma once
 
 #include <kiln/dsl/ir/semantics.h>

@@ -131,6 +131,7 @@ private:
     for (std::int64_t n = between(1, 4); n > 0; --n)
       step();
   }
+  ir::Value* counting(ir::Value* offset, int axis, const ir::Shape& shape, std::int64_t first = 0);
   std::vector<ir::Value*> offsets_in(ir::Value* view);
   std::vector<std::int64_t> tile_axes(ir::Value* view, const ir::Shape& shape);
 

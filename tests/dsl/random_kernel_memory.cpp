@@ -78,7 +78,7 @@ void KernelGenerator::raw_load() {
   Value* pointers = build_.splat(data->result(), shape);
   Value* inside = build_.splat(build_.constant(DType::Bool, std::int64_t{1}), shape);
   for (std::int64_t axis = 0; axis < view->type.view_rank; ++axis) {
-    Value* i = value_of(indices);
+    Value* i = chance(50) ? value_of(indices) : counting(index(), static_cast<int>(between(-1, 0)), shape);
     auto fact = [&](Opcode code) {
       Op* op = build_.create(code, {view}, {Type::scalar(DType::I64)});
       op->set("axis", axis);
@@ -95,13 +95,57 @@ void KernelGenerator::raw_load() {
   add(op->result());
 }
 
+// offset + first, offset + first + 1, ... along an axis of the shape; -1: the offset everywhere.
+Value* KernelGenerator::counting(Value* offset, int axis, const Shape& shape, std::int64_t first) {
+  Value* start = build_.splat(offset, shape);
+  if (axis < 0) return start;
+  const Dim& extent = shape[static_cast<std::size_t>(axis)];
+  Op* range = build_.create(Opcode::Arange, {}, {Type::tile(chance(50) ? DType::I64 : DType::I32, {extent})});
+  range->set("start", first);
+  Value* along = build_.cast(range->result(), DType::I64);
+  for (int other = 0; other < static_cast<int>(shape.size()); ++other) {
+    if (other == axis) continue;
+    Shape wider = along->type.shape;
+    wider.insert(other < axis ? wider.begin() : wider.end(), Dim(1));
+    Op* expanded = build_.create(Opcode::ExpandDims, {along}, {along->type.with_shape(wider)});
+    expanded->set("axis", other < axis ? std::int64_t{0} : along->type.rank());
+    along = expanded->result();
+  }
+  along = build_.broadcast(along, shape);
+  return chance(50) ? build_.binary(Opcode::Add, start, along) : build_.binary(Opcode::Add, along, start);
+}
+
+// By any indices, or by some that make it a tile.
 void KernelGenerator::gather() {
   Value* view = one_of(inputs_);
   Shape shape = any_tile()->type.shape;
   std::vector<Value*> operands = {view};
-  for (int i = 0; i < view->type.view_rank; ++i)
-    operands.push_back(value_of(Type::tile(DType::I64, shape)));
-  add(build_.create(Opcode::ViewGather, operands, {Type::tile(view->type.dtype, shape)})->result());
+  const bool tile = chance(50);
+  Value* inside = nullptr;
+  for (std::int64_t axis = 0; axis < view->type.view_rank; ++axis) {
+    const auto along = static_cast<int>(between(-1, static_cast<std::int64_t>(shape.size()) - 1));
+    Value* i = tile || chance(20) ? counting(index(), along, shape, chance(70) ? 0 : between(-5, 5))
+                                  : value_of(Type::tile(DType::I64, shape));
+    operands.push_back(i);
+    if (!chance(40)) continue;
+    Op* extent = build_.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
+    extent->set("axis", axis);
+    Value* bound = build_.splat(extent->result(), shape);
+    Value* below = chance(50) ? build_.binary(Opcode::Lt, i, bound) : build_.binary(Opcode::Gt, bound, i);
+    inside = inside ? build_.binary(Opcode::And, inside, below) : below;
+  }
+  if (chance(20)) {
+    Value* some = value_of(Type::tile(DType::Bool, shape));
+    inside = inside ? build_.binary(Opcode::And, some, inside) : some;
+  }
+  if (inside) operands.push_back(inside);
+  const Type type = Type::tile(view->type.dtype, shape);
+  const bool other = chance(30);
+  if (other) operands.push_back(value_of(chance(50) ? type : Type::scalar(type.dtype)));
+  Op* op = build_.create(Opcode::ViewGather, operands, {type});
+  if (inside) op->set("has_mask", std::int64_t{1});
+  if (other) op->set("has_other", std::int64_t{1});
+  add(op->result());
 }
 
 void KernelGenerator::facts() {
@@ -150,24 +194,7 @@ void KernelGenerator::store(Value* v, Value* output) {
     bool scatter = chance(15);
     std::vector<Value*> operands = {output, v};
     for (std::size_t i = 0; i < tile_.size(); ++i) {
-      if (!scatter) {
-        operands.push_back(offsets_[i]);
-        continue;
-      }
-      Op* range = build_.create(Opcode::Arange, {}, {Type::tile(DType::I64, {tile_[i]})});
-      range->set("start", std::int64_t{0});
-      Value* along = range->result();
-      for (std::size_t axis = 0; axis < tile_.size(); ++axis) {
-        if (axis == i) continue;
-        Shape wider = along->type.shape;
-        wider.insert(axis < i ? wider.begin() : wider.end(), Dim(1));
-        Op* expanded = build_.create(Opcode::ExpandDims, {along}, {along->type.with_shape(wider)});
-        expanded->set("axis", axis < i ? std::int64_t{0} : along->type.rank());
-        along = expanded->result();
-      }
-      along = build_.broadcast(along, tile_);
-      Value* start = build_.splat(offsets_[i], tile_);
-      operands.push_back(build_.binary(Opcode::Add, start, along));
+      operands.push_back(scatter ? counting(offsets_[i], static_cast<int>(i), tile_) : offsets_[i]);
     }
     if (mask) operands.push_back(value_of(Type::tile(DType::Bool, tile_)));
     op = build_.create(scatter ? Opcode::ViewScatter : Opcode::ViewStore, operands, {});

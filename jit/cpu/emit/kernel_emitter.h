@@ -96,6 +96,8 @@ private:
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
+  static int axis_of_lanes(const Indices& at);
+  static Indices first_lane(Indices at);
   Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
   Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,

@@ -1,6 +1,7 @@
 // Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
 #include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/passes/numbers.h>
 
 namespace kiln::cpu {
 
@@ -151,33 +152,56 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   return access;
 }
 
+// The axis of a tile along which the lanes are neighbours; -1: none, or not all of them.
+int KernelEmitter::axis_of_lanes(const Indices& at) {
+  int found = -1;
+  for (std::size_t axis = 0; axis < at.size(); ++axis) {
+    if (at[axis].lanes || (at[axis].linear && found >= 0)) return -1;
+    if (at[axis].linear) found = static_cast<int>(axis);
+  }
+  return found;
+}
+
+Indices KernelEmitter::first_lane(Indices at) {
+  for (Index& index : at)
+    index.linear = false, index.lanes = nullptr;
+  return at;
+}
+
 KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op, const Indices& at) {
   const ir::Value* view = op.operand(0);
   ViewFacts& v = facts(view);
   Access access;
-  Value* position = b_.getInt64(0);
   auto indices = op.view_offsets();
+  // Neighbours in the view: only the index of its contiguous axis grows with the lanes, by one.
+  const int axis = axis_of_lanes(at);
+  access.contiguous = axis >= 0 && view->type.layout != LayoutClass::Any;
+  for (std::size_t a = 0; a < indices.size() && access.contiguous; ++a)
+    access.contiguous = passes::step_along(indices[a], axis) == (a + 1 == indices.size() ? 1 : 0);
+  const Indices place = access.contiguous ? first_lane(at) : at;
+  Value* position = b_.getInt64(0);
   for (std::size_t a = 0; a < indices.size(); ++a) {
-    Value* index = operand_element(nest, indices[a], at);
-    Value *extent = v.extents[a], *stride = v.strides[a];
+    Value *index = operand_element(nest, indices[a], at), *extent = v.extents[a], *stride = v.strides[a];
     match_lanes(b_, index, extent);
     access.mask = mask_and(access.mask, b_.CreateICmpULT(index, extent));
+    index = operand_element(nest, indices[a], place);
     match_lanes(b_, index, stride);
     Value* part = b_.CreateMul(index, stride);
     match_lanes(b_, position, part);
     position = b_.CreateAdd(position, part);
   }
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
-  access.contiguous = false;
   access.address = b_.CreateGEP(memory_type(context_, view->type.dtype), v.data, position);
   return access;
 }
 
 KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op, const Indices& at) {
   Access access;
-  access.address = operand_element(nest, op.operand(0), at);
-  access.contiguous = false;
+  const int axis = axis_of_lanes(at);
+  access.contiguous = axis >= 0 && passes::step_along(op.operand(0), axis) == 1;
+  access.address = operand_element(nest, op.operand(0), access.contiguous ? first_lane(at) : at);
   if (const ir::Value* mask = op.mask()) access.mask = operand_element(nest, mask, at);
+  if (access.contiguous) access.mask = mask_and(access.mask, nest.tail); // no view tells where memory ends
   return access;
 }
 

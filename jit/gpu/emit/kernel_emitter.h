@@ -120,8 +120,11 @@ private:
                      Registers of);
   Values view_pointers(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
                        Registers of);
+  static int view_neighbours(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
+                             const std::vector<std::int64_t>& axes);
   int view_vector(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
                   const std::vector<std::int64_t>& axes) const;
+  void look_for_vectors(Access& access, const ir::Op& op, const ir::Type& tile, const LinearLayout& layout);
   void emit_view_load(const ir::Op& op);
   Values load_part(const ir::Op& op, const LinearLayout& layout, Registers part); // looked at, unordered
   void emit_view_places(const ir::Op& op);                                        // pointers or masks

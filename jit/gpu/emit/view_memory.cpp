@@ -120,23 +120,43 @@ Values KernelEmitter::view_pointers(const ir::Op& op, const LinearLayout& layout
   return pointers;
 }
 
+// Neighbouring elements, up to 16 bytes of them, that the tile has in registers one after another; 1 where
+// the view's rows are not contiguous.
+int KernelEmitter::view_neighbours(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
+                                   const std::vector<std::int64_t>& axes) {
+  const ir::Type& view_type = op.operand(0)->type;
+  const auto last = std::find(axes.begin(), axes.end(), view_type.view_rank - 1);
+  if (view_type.layout == LayoutClass::Any || last == axes.end()) return 1;
+  const auto t = static_cast<int>(last - axes.begin());
+  int vector = std::min(widest_access / memory_bytes(view_type.dtype), run_along(layout, t));
+  while (vector > 1 && (tile.shape[static_cast<std::size_t>(t)].value() % vector != 0 ||
+                        !starts_aligned(layout, t, vector)))
+    vector /= 2;
+  return std::max(1, vector);
+}
+
 // Neighbouring elements that one access may take: where the view's rows and the tile's place in them are
 // aligned.
 int KernelEmitter::view_vector(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
                                const std::vector<std::int64_t>& axes) const {
-  const ir::Type& view_type = op.operand(0)->type;
-  const auto last = std::find(axes.begin(), axes.end(), view_type.view_rank - 1);
-  if (view_type.layout != LayoutClass::Aligned || last == axes.end()) return 1;
-  const auto t = static_cast<std::size_t>(last - axes.begin());
-  int vector =
-      std::min(widest_access / memory_bytes(view_type.dtype), run_along(layout, static_cast<int>(t)));
-  auto known = facts_.find(op.view_offsets()[static_cast<std::size_t>(*last)]);
+  if (op.operand(0)->type.layout != LayoutClass::Aligned) return 1;
+  int vector = view_neighbours(op, tile, layout, axes);
+  auto known = facts_.find(op.view_offsets().back());
   const std::int64_t divisible =
       known == facts_.end() || known->second.axes.empty() ? 1 : known->second.axes[0].divisibility;
-  while (vector > 1 && (divisible % vector != 0 || tile.shape[t].value() % vector != 0 ||
-                        !starts_aligned(layout, static_cast<int>(t), vector)))
+  while (vector > 1 && divisible % vector != 0)
     vector /= 2;
-  return std::max(1, vector);
+  return vector;
+}
+
+// Where nothing says that the elements are aligned, each thread looks at its own, as for pointers.
+void KernelEmitter::look_for_vectors(Access& access, const ir::Op& op, const ir::Type& tile,
+                                     const LinearLayout& layout) {
+  if (access.vector > 1 || !room_for_addresses(access.pointers.size())) return;
+  access.vector = view_neighbours(op, tile, layout, op.integers("axes"));
+  if (access.vector > 1)
+    access.inside = both(
+        access.inside, are_aligned(access.pointers, access.vector, access.vector * memory_bytes(tile.dtype)));
 }
 
 void KernelEmitter::emit_view_load(const ir::Op& op) {
@@ -144,6 +164,7 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
   touch(*memory_touch(op));
   const LinearLayout layout = layout_of(op.result());
   Access access = view_access(op, layout, op.integers("axes"));
+  look_for_vectors(access, op, op.result()->type, layout);
   access.cache = op.text("cache");
   Values otherwise;
   DType t = op.result()->type.dtype;
@@ -187,6 +208,7 @@ void KernelEmitter::emit_view_store(const ir::Op& op) {
   Values values = registers(value, layout);
   touch(*memory_touch(op));
   Access access = view_access(op, layout, op.integers("axes"));
+  look_for_vectors(access, op, value->type, layout);
   if (op.mask()) apply_mask(access, registers(op.mask(), layout));
   store(access, op.operand(0)->type.dtype, values, layout);
 }

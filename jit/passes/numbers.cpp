@@ -1,0 +1,107 @@
+// Follows a tile of integers to the arange and the scalar that it is made of.
+#include <kiln/jit/passes/numbers.h>
+
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace kiln::passes {
+
+using ir::Opcode;
+
+namespace {
+
+constexpr int deepest = 12; // sums within sums: each may be of two, so that the number of steps is bounded
+
+// An arange of numbers that do not wrap.
+bool is_plain_arange(const ir::Op& op) {
+  if (!op.is(Opcode::Arange) || !is_signed(op.result()->type.dtype)) return false;
+  const std::int64_t start = op.integer("start"), extent = op.result()->type.shape[0].value();
+  return size_of(op.result()->type.dtype) == 8 || start <= std::numeric_limits<std::int32_t>::max() - extent;
+}
+
+const ir::Op* plain_arange(const ir::Value* v) {
+  const ir::Op* op = v->def;
+  if (op && op->is(Opcode::Cast)) op = op->operand(0)->def;
+  return op && is_plain_arange(*op) ? op : nullptr;
+}
+
+std::int64_t wrapped_sum(std::int64_t x, std::int64_t y) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) + static_cast<std::uint64_t>(y));
+}
+
+bool moves(const ir::Op& op) {
+  return op.is(Opcode::Broadcast) || op.is(Opcode::ExpandDims) || op.is(Opcode::Permute);
+}
+
+std::optional<Numbers> numbers_of(const ir::Value* v, int depth) {
+  const ir::Op* op = v->def;
+  if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != DType::I64) return std::nullopt;
+  if (op->is(Opcode::Splat)) return number(op->operand(0));
+  if (const ir::Op* arange = plain_arange(v)) return Numbers{nullptr, arange->integer("start"), 0};
+  if (op->is(Opcode::Add)) {
+    auto x = numbers_of(op->operand(0), depth + 1);
+    auto y = x ? numbers_of(op->operand(1), depth + 1) : std::nullopt;
+    if (!y || (x->axis >= 0 && y->axis >= 0) || (x->offset && y->offset)) return std::nullopt;
+    return Numbers{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
+                   std::max(x->axis, y->axis)};
+  }
+  if (!moves(*op)) return std::nullopt;
+  auto numbers = numbers_of(op->operand(0), depth + 1);
+  if (!numbers || numbers->axis < 0) return numbers;
+  const int inside = numbers->axis;
+  numbers->axis = -1;
+  for (int axis = 0; axis < v->type.rank(); ++axis)
+    if (operand_axis(*op, axis) == inside) numbers->axis = axis;
+  return numbers;
+}
+
+std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) {
+  const ir::Op* op = v->def;
+  if (axis < 0 || v->type.is_scalar() || v->type.shape[static_cast<std::size_t>(axis)].is_one()) return 0;
+  if (!op || depth > deepest) return std::nullopt;
+  if (op->is(Opcode::Splat)) return 0;
+  if (is_plain_arange(*op)) return 1;
+  if (moves(*op)) return step_along(op->operand(0), operand_axis(*op, axis), depth + 1);
+  if (!ir::is_elementwise(op->code)) return std::nullopt;
+  std::vector<std::int64_t> steps;
+  bool steady = true;
+  for (const ir::Value* operand : op->operands) {
+    auto step = step_along(operand, axis, depth + 1);
+    if (!step) return std::nullopt;
+    steps.push_back(*step);
+    steady &= *step == 0;
+  }
+  if (steady) return 0;
+  const bool wide = v->type.pointer || v->type.dtype == DType::I64; // others wrap earlier
+  if (!wide) return std::nullopt;
+  switch (op->code) {
+  case Opcode::Cast: return is_integer(op->operand(0)->type.dtype) ? std::optional(steps[0]) : std::nullopt;
+  case Opcode::Add:
+  case Opcode::PtrAdd: return wrapped_sum(steps[0], steps[1]);
+  default: return std::nullopt;
+  }
+}
+
+} // namespace
+
+int operand_axis(const ir::Op& op, int axis) {
+  if (op.is(Opcode::Broadcast))
+    return op.operand(0)->type.shape[static_cast<std::size_t>(axis)].is_one() ? -1 : axis;
+  if (op.is(Opcode::Permute)) return static_cast<int>(op.integers("order")[static_cast<std::size_t>(axis)]);
+  const auto inserted = static_cast<int>(op.integer("axis"));
+  return axis == inserted ? -1 : axis - (axis > inserted);
+}
+
+Numbers number(const ir::Value* scalar) {
+  if (auto cell = constant_of(scalar)) return {nullptr, static_cast<std::int64_t>(*cell), -1};
+  return {scalar, 0, -1};
+}
+
+std::optional<Numbers> numbers_of(const ir::Value* v) { return numbers_of(v, 0); }
+
+std::optional<std::int64_t> step_along(const ir::Value* v, int axis) { return step_along(v, axis, 0); }
+
+} // namespace kiln::passes

@@ -1,0 +1,34 @@
+// Tiles of integers that count: m + arange(BM), the same as a row or a column of a larger tile, or repeated.
+#pragma once
+
+#include <kiln/dsl/ir/ir.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace kiln::passes {
+
+// The elements of an i64 tile that grow by one along one axis, or do not grow: offset + start + index, in 64
+// bits that may wrap.
+struct Numbers {
+  const ir::Value* offset = nullptr; // scalar, no constant; null: 0
+  std::int64_t start = 0;
+  int axis = -1; // of the tile; -1: none
+
+  bool operator==(const Numbers&) const = default;
+};
+
+// An i64 scalar.
+Numbers number(const ir::Value* scalar);
+
+// What is known of a tile's elements; none if they are not of this kind.
+std::optional<Numbers> numbers_of(const ir::Value* v);
+
+// By how much the elements of a tile of integers or pointers grow from one to the next along an axis (of
+// pointers: in elements), in 64 bits that may wrap; none if that is not known, or not everywhere the same.
+std::optional<std::int64_t> step_along(const ir::Value* v, int axis);
+
+// Which axis of its operand an axis of a broadcast, expand_dims or permute is; -1: it varies along none.
+int operand_axis(const ir::Op& op, int axis);
+
+} // namespace kiln::passes
