@@ -168,6 +168,20 @@ Indices KernelEmitter::first_lane(Indices at) {
   return at;
 }
 
+// Whether numbers that count along the lanes stay below `extent` in all of the fast half, which is made to
+// end before they do not.
+bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, const Index& along, Value* extent) {
+  const auto numbers = passes::numbers_of(index);
+  if (nest.guarded || !numbers || !along.direct) return false;
+  Value* first = numbers->offset ? scalar(numbers->offset) : b_.getInt64(0);
+  IRBuilder::InsertPointGuard keep(b_);
+  b_.SetInsertPoint(nest.limit_point);
+  first = b_.CreateAdd(first, b_.getInt64(static_cast<std::uint64_t>(numbers->start)));
+  Value* zero = b_.getInt64(0);
+  nest.limits.push_back(b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
+  return true;
+}
+
 KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op, const Indices& at) {
   const ir::Value* view = op.operand(0);
   ViewFacts& v = facts(view);
@@ -181,10 +195,13 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
   const Indices place = access.contiguous ? first_lane(at) : at;
   Value* position = b_.getInt64(0);
   for (std::size_t a = 0; a < indices.size(); ++a) {
-    Value *index = operand_element(nest, indices[a], at), *extent = v.extents[a], *stride = v.strides[a];
-    match_lanes(b_, index, extent);
-    access.mask = mask_and(access.mask, b_.CreateICmpULT(index, extent));
-    index = operand_element(nest, indices[a], place);
+    Value *index = operand_element(nest, indices[a], place), *extent = v.extents[a], *stride = v.strides[a];
+    const bool counts = access.contiguous && a + 1 == indices.size(); // the others are the same in all lanes
+    if (!counts || !ends_fast_half(nest, indices[a], at[static_cast<std::size_t>(axis)], extent)) {
+      Value* compared = counts ? operand_element(nest, indices[a], at) : index;
+      match_lanes(b_, compared, extent);
+      access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));
+    }
     match_lanes(b_, index, stride);
     Value* part = b_.CreateMul(index, stride);
     match_lanes(b_, position, part);
