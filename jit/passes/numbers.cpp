@@ -1,6 +1,7 @@
 // Follows a tile of integers to the arange and the scalar that it is made of.
 #include <kiln/jit/passes/numbers.h>
 
+#include <kiln/jit/passes/axes.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -32,10 +33,6 @@ std::int64_t wrapped_sum(std::int64_t x, std::int64_t y) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) + static_cast<std::uint64_t>(y));
 }
 
-bool moves(const ir::Op& op) {
-  return op.is(Opcode::Broadcast) || op.is(Opcode::ExpandDims) || op.is(Opcode::Permute);
-}
-
 std::optional<Numbers> numbers_of(const ir::Value* v, int depth) {
   const ir::Op* op = v->def;
   if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != DType::I64) return std::nullopt;
@@ -48,7 +45,7 @@ std::optional<Numbers> numbers_of(const ir::Value* v, int depth) {
     return Numbers{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
                    std::max(x->axis, y->axis)};
   }
-  if (!moves(*op)) return std::nullopt;
+  if (!maps_axes(*op)) return std::nullopt;
   auto numbers = numbers_of(op->operand(0), depth + 1);
   if (!numbers || numbers->axis < 0) return numbers;
   const int inside = numbers->axis;
@@ -64,7 +61,7 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
   if (!op || depth > deepest) return std::nullopt;
   if (op->is(Opcode::Splat)) return 0;
   if (is_plain_arange(*op)) return 1;
-  if (moves(*op)) return step_along(op->operand(0), operand_axis(*op, axis), depth + 1);
+  if (maps_axes(*op)) return step_along(op->operand(0), operand_axis(*op, axis), depth + 1);
   if (!ir::is_elementwise(op->code)) return std::nullopt;
   std::vector<std::int64_t> steps;
   bool steady = true;
@@ -86,14 +83,6 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
 }
 
 } // namespace
-
-int operand_axis(const ir::Op& op, int axis) {
-  if (op.is(Opcode::Broadcast))
-    return op.operand(0)->type.shape[static_cast<std::size_t>(axis)].is_one() ? -1 : axis;
-  if (op.is(Opcode::Permute)) return static_cast<int>(op.integers("order")[static_cast<std::size_t>(axis)]);
-  const auto inserted = static_cast<int>(op.integer("axis"));
-  return axis == inserted ? -1 : axis - (axis > inserted);
-}
 
 Numbers number(const ir::Value* scalar) {
   if (auto cell = constant_of(scalar)) return {nullptr, static_cast<std::int64_t>(*cell), -1};

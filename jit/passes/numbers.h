@@ -28,7 +28,4 @@ std::optional<Numbers> numbers_of(const ir::Value* v);
 // pointers: in elements), in 64 bits that may wrap; none if that is not known, or not everywhere the same.
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis);
 
-// Which axis of its operand an axis of a broadcast, expand_dims or permute is; -1: it varies along none.
-int operand_axis(const ir::Op& op, int axis);
-
 } // namespace kiln::passes

@@ -8,9 +8,10 @@
 //     which then has neither mask nor `other` of the tile's shape; a scatter's have extent 1, since what
 //     lands in one place is written in the order of its elements.
 //  3. Of the masks of accesses through views, the parts that say a number is below the extent of the axis
-//  that
-//     it indexes are dropped: outside the view is masked off already (dsl/SEMANTICS.md). An extent counts as
-//     another one where the kernel expects them to be equal.
+//     that it indexes are dropped: outside the view is masked off already (dsl/SEMANTICS.md). An extent
+//     counts as another one where the kernel expects them to be equal. Of a conjunction that is repeated
+//     along an axis all parts go, or none.
+#include <kiln/jit/passes/axes.h>
 #include <kiln/jit/passes/numbers.h>
 #include <kiln/jit/passes/passes.h>
 
@@ -85,7 +86,6 @@ private:
     for (auto& [e, representative] : same_)
       if (representative == gone) representative = kept;
     same_[gone] = kept;
-    same_[y] = kept;
   }
 
   std::map<Extent, Extent> same_;
@@ -118,23 +118,23 @@ private:
   bool implied(const Value* mask, const std::vector<int>& axes, int depth) const {
     const Op* op = mask->def;
     if (!op || depth > deepest) return false;
-    switch (op->code) {
-    case Opcode::And:
-      return implied(op->operand(0), axes, depth + 1) && implied(op->operand(1), axes, depth + 1);
-    case Opcode::Broadcast:
-    case Opcode::ExpandDims:
-    case Opcode::Permute: {
+    if (maps_axes(*op)) {
       std::vector<int> inner = axes;
       for (int& axis : inner)
         if (axis >= 0) axis = operand_axis(*op, axis);
       return implied(op->operand(0), inner, depth + 1);
     }
+    switch (op->code) {
+    case Opcode::And:
+      return implied(op->operand(0), axes, depth + 1) && implied(op->operand(1), axes, depth + 1);
     case Opcode::Lt: return below_extent(op->operand(0), op->operand(1), axes);
     case Opcode::Gt: return below_extent(op->operand(1), op->operand(0), axes);
     default: return false;
     }
   }
 
+  // Where the mask varies along fewer axes than the index does, it asks about the index's first element; if
+  // that is not below the extent, none is.
   bool below_extent(const Value* number, const Value* bound, const std::vector<int>& axes) const {
     auto numbers = numbers_of(number);
     if (!numbers || !bound->def || !bound->def->is(Opcode::Splat)) return false;

@@ -5,6 +5,7 @@
 // load may be needed as it lies too, as in t + trans(t): that is no load across.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/transpose.h>
+#include <kiln/jit/passes/axes.h>
 
 #include <algorithm>
 
@@ -30,22 +31,12 @@ int tile_axis_at(const Axes& axes, int nest_axis) {
 
 // Those of an operand, where the operation is evaluated at these; empty if it is not followed.
 Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
-  switch (op.code) {
-  case Opcode::Permute: {
-    const auto& order = op.integers("order");
-    Axes inner(axes.size());
-    for (std::size_t a = 0; a < axes.size(); ++a)
-      inner[static_cast<std::size_t>(order[a])] = axes[a];
-    return inner;
-  }
-  case Opcode::Broadcast:
-    for (std::size_t a = 0; a < axes.size(); ++a)
-      if (operand->type.shape[a].is_one()) axes[a] = -1;
-    return axes;
-  case Opcode::ExpandDims: axes.erase(axes.begin() + op.integer("axis")); return axes;
-  case Opcode::Squeeze: axes.insert(axes.begin() + op.integer("axis"), -1); return axes;
-  default: return ir::is_elementwise(op.code) ? axes : Axes();
-  }
+  if (!passes::maps_axes(op)) return ir::is_elementwise(op.code) ? axes : Axes();
+  Axes inner(operand->type.shape.size(), -1);
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    if (const int at = passes::operand_axis(op, static_cast<int>(a)); at >= 0)
+      inner[static_cast<std::size_t>(at)] = axes[a];
+  return inner;
 }
 
 } // namespace

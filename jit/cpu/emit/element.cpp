@@ -1,6 +1,7 @@
 // Evaluates one element (or one vector of lanes) of a lazy tile at given indices.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
+#include <kiln/jit/passes/axes.h>
 
 #include <algorithm>
 #include <bit>
@@ -68,7 +69,6 @@ Value* KernelEmitter::index_value(const Index& index, int lanes) {
 
 Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) {
   locate(op);
-  const Index zero{b_.getInt64(0)};
   switch (op.code) {
   case Opcode::Splat: return scalar(op.operand(0));
   case Opcode::Arange: {
@@ -78,28 +78,14 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
                                             static_cast<std::uint64_t>(op.integer("start"))));
     return b_.CreateIntCast(n, same_lanes(compute_type(context_, op.result()->type.dtype), n), true);
   }
-  case Opcode::Broadcast: {
-    Indices inner = at;
-    const ir::Type& type = op.operand(0)->type;
-    for (std::size_t a = 0; a < inner.size(); ++a)
-      if (type.shape[a].is_one()) inner[a] = zero;
-    return element(nest, op.operand(0), inner);
-  }
-  case Opcode::ExpandDims: {
-    Indices inner = at;
-    inner.erase(inner.begin() + op.integer("axis"));
-    return element(nest, op.operand(0), inner);
-  }
-  case Opcode::Squeeze: {
-    Indices inner = at;
-    inner.insert(inner.begin() + op.integer("axis"), zero);
-    return element(nest, op.operand(0), inner);
-  }
+  case Opcode::Broadcast:
+  case Opcode::ExpandDims:
+  case Opcode::Squeeze:
   case Opcode::Permute: {
-    const auto& order = op.integers("order");
-    Indices inner(at.size());
+    Indices inner(op.operand(0)->type.shape.size(), Index{b_.getInt64(0)});
     for (std::size_t a = 0; a < at.size(); ++a)
-      inner[static_cast<std::size_t>(order[a])] = at[a];
+      if (const int axis = passes::operand_axis(op, static_cast<int>(a)); axis >= 0)
+        inner[static_cast<std::size_t>(axis)] = at[a];
     return element(nest, op.operand(0), inner);
   }
   case Opcode::Reshape:

@@ -98,7 +98,8 @@ private:
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
   static int axis_of_lanes(const Indices& at);
   static Indices first_lane(Indices at);
-  bool ends_fast_half(Nest& nest, const ir::Value* index, const Index& along, llvm::Value* extent);
+  void end_fast_half(Nest& nest, llvm::Value* first, llvm::Value* extent);
+  bool ends_fast_half(Nest& nest, const ir::Value* index, int axis, const Indices& at, llvm::Value* extent);
   Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
   Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,

@@ -103,8 +103,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         Value* zero = b_.getInt64(0);
         Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
         if (index.linear) {
-          Value* room = b_.CreateSub(v.extents[axis], offset);
-          nest.limits.push_back(b_.CreateSelect(b_.CreateICmpSLT(offset, zero), zero, room));
+          end_fast_half(nest, offset, v.extents[axis]);
           proved = true;
         } else if (index.depth <= nest.limit_depth) {
           Value* inside = b_.CreateICmpULT(b_.CreateAdd(offset, index.base), v.extents[axis]);
@@ -168,17 +167,24 @@ Indices KernelEmitter::first_lane(Indices at) {
   return at;
 }
 
-// Whether numbers that count along the lanes stay below `extent` in all of the fast half, which is made to
-// end before they do not.
-bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, const Index& along, Value* extent) {
+// The fast half ends before a lane whose index is `first` plus its own reaches `extent`, or at once where
+// `first` is negative. The builder stands at the limit point.
+void KernelEmitter::end_fast_half(Nest& nest, Value* first, Value* extent) {
+  Value* zero = b_.getInt64(0);
+  nest.limits.push_back(b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
+}
+
+// The same for a tile of indices that count along the lanes, on axis `axis`; false if that is not known.
+bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, int axis, const Indices& at,
+                                   Value* extent) {
   const auto numbers = passes::numbers_of(index);
-  if (nest.guarded || !numbers || !along.direct) return false;
+  if (nest.guarded || !numbers || numbers->axis != axis || !at[static_cast<std::size_t>(axis)].direct)
+    return false;
   Value* first = numbers->offset ? scalar(numbers->offset) : b_.getInt64(0);
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
   first = b_.CreateAdd(first, b_.getInt64(static_cast<std::uint64_t>(numbers->start)));
-  Value* zero = b_.getInt64(0);
-  nest.limits.push_back(b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
+  end_fast_half(nest, first, extent);
   return true;
 }
 
@@ -197,7 +203,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
   for (std::size_t a = 0; a < indices.size(); ++a) {
     Value *index = operand_element(nest, indices[a], place), *extent = v.extents[a], *stride = v.strides[a];
     const bool counts = access.contiguous && a + 1 == indices.size(); // the others are the same in all lanes
-    if (!counts || !ends_fast_half(nest, indices[a], at[static_cast<std::size_t>(axis)], extent)) {
+    if (!counts || !ends_fast_half(nest, indices[a], axis, at, extent)) {
       Value* compared = counts ? operand_element(nest, indices[a], at) : index;
       match_lanes(b_, compared, extent);
       access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));
@@ -207,6 +213,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
     match_lanes(b_, position, part);
     position = b_.CreateAdd(position, part);
   }
+  // Lanes beyond the tile may be read: the view's bounds hold for them too.
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
   access.address = b_.CreateGEP(memory_type(context_, view->type.dtype), v.data, position);
   return access;
