@@ -152,7 +152,9 @@ Value* emit_division(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
 Value* emit_shift(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
   auto bits = static_cast<std::uint64_t>(size_of(t)) * 8;
   Value* small = b.CreateICmpULT(y, int_like(b, y, bits));
-  Value* amount = b.CreateSelect(small, y, int_like(b, y, bits - 1));
+  // Not a choice by `small`, which LLVM would merge with the one below: its NVPTX back end then leaves both
+  // to shl.b64, which is given the low half of a 64-bit amount.
+  Value* amount = intrinsic(b, llvm::Intrinsic::umin, {y, int_like(b, y, bits - 1)});
   if (code == Opcode::Shr && is_signed(t)) return b.CreateAShr(x, amount);
   Value* shifted = code == Opcode::Shl ? b.CreateShl(x, amount) : b.CreateLShr(x, amount);
   return b.CreateSelect(small, shifted, int_like(b, x, 0));

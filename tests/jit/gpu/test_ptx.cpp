@@ -58,10 +58,15 @@ TEST_CASE("a vector add reads and writes 16 bytes at a time") {
   }
 }
 
-TEST_CASE("tensors that may not be aligned are read by element") {
-  std::string ptx = ptx_of(*add(), Config{B = 1024}, 3, "sm_80", LayoutClass::Unit);
-  CHECK(count(ptx, "ld.global.v") == 0);
-  CHECK(count(ptx, "st.global.v") == 0);
+TEST_CASE("tensors that may not be aligned are read as vectors where they are, strided ones by element") {
+  std::string unit = ptx_of(*add(), Config{B = 1024}, 3, "sm_80", LayoutClass::Unit);
+  CHECK(count(unit, "ld.global.v4.b32") == 4);
+  CHECK(count(unit, "ld.global.b32") >= 16);
+  CHECK(count(unit, "st.global.v4.b32") == 2);
+  CHECK(count(unit, "st.global.b32") >= 8);
+  std::string any = ptx_of(*add(), Config{B = 1024}, 3, "sm_80", LayoutClass::Any);
+  CHECK(count(any, "ld.global.v") == 0);
+  CHECK(count(any, "st.global.v") == 0);
 }
 
 TEST_CASE("a softmax converts nothing: two exchanges between warps, ten shuffles") {
