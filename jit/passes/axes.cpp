@@ -1,3 +1,4 @@
+// The table of them.
 #include <kiln/jit/passes/axes.h>
 
 namespace kiln::passes {

@@ -1,4 +1,5 @@
 // Loads whose neighbours lie along the loop around the vector loop: of transposed matrices.
+#include "random_integers.h"
 #include "test_seed.h"
 
 #include <kiln/jit/emit/transpose.h>
@@ -40,9 +41,7 @@ template <class T> void transposes_exactly(std::mt19937_64& random) {
     auto j = program_id(1) * BN;
     z.tile(i, j).store(trans(x.tile(j, i).load()) + w.tile(i, j).load());
   });
-  auto number = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
+  test::RandomIntegers number{random};
   Stream stream;
   for (auto [bm, bn] : {std::pair{16, 16}, {32, 16}, {8, 64}, {48, 24}, {64, 64}, {50, 20}, {4, 4}})
     for (int layouts = 0; layouts < 8; ++layouts) {

@@ -1,5 +1,6 @@
 // Products of programs whose places are computed from one axis of the grid.
 #include "product_reference.h"
+#include "random_integers.h"
 #include "test_seed.h"
 
 #include <kiln/jit/cpu/macro_product.h>
@@ -100,9 +101,7 @@ TEST_CASE(
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  auto number = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
+  test::RandomIntegers number{random};
   Stream stream;
   auto check = [&](const auto& kernel, int tm, int tn, int tk) {
     const std::int64_t m = number(1, 300), n = number(1, 300), k = number(0, 90);

@@ -1,5 +1,6 @@
 // Loops that multiply more than once, or do more than that: the products get loops and groups of their own.
 #include "product_reference.h"
+#include "random_integers.h"
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>
@@ -145,9 +146,7 @@ TEST_CASE("gated layers agree with double precision on ragged sizes, in one loop
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  auto number = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
+  test::RandomIntegers number{random};
   Stream stream;
   for (auto [bm, bn, bk] : {std::array{64, 64, 32}, {16, 128, 64}, {8, 16, 8}, {1, 64, 16}, {128, 32, 16}})
     for (const auto* gated : {&one_loop, &two_loops}) {

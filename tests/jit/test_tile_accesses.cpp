@@ -1,6 +1,7 @@
 // Kernels that index elements by aranges, as is the custom elsewhere: what becomes tiles, and what they
 // compute.
 #include "product_reference.h"
+#include "random_integers.h"
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>
@@ -64,9 +65,7 @@ TEST_CASE("indexed products agree with double precision on ragged sizes") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  auto number = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
+  test::RandomIntegers number{random};
   Stream stream;
   for (auto [bm, bn, bk] : {std::array{64, 64, 32}, {16, 128, 64}, {8, 16, 8}, {1, 64, 1}})
     for (const auto* kernel : {&own, &other}) {

@@ -1,4 +1,5 @@
 // Sizes of tiles that elementwise kernels do not depend on, and what the CPU makes of them.
+#include "random_integers.h"
 #include "test_seed.h"
 
 #include <kiln/jit/cpu/widen.h>
@@ -165,9 +166,7 @@ TEST_CASE("elementwise kernels compute the same with tiles of every size") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  auto number = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
+  test::RandomIntegers number{random};
   Stream stream;
   for (auto [bm, bn] : {std::pair{1, 1}, {16, 16}, {5, 7}, {1, 300}, {300, 1}, {32, 64}, {128, 128}}) {
     const std::int64_t side = number(1, 300), n = number(-5, 310);
