@@ -113,6 +113,26 @@ public:
     return kept;
   }
 
+  // What others have kept of this question since it was last asked, if it was measured as here.
+  News news() {
+    News news;
+    const std::string own = RecordStore::session();
+    for (const Record& record : Database::standard().store().load(Filter::of(*key_), &read_).records) {
+      if (record.session == own) continue;
+      heard_[record.session] = now();
+      const auto point = point_of(space_.knobs(), record.config);
+      const bool alike = !record.confirmed && record.measured_problem() == problem_ &&
+                         (is_cold(record) == cold_ || !record.result.ok());
+      if (alike && point && space_.contains(*point)) news.trials.push_back({*point, record.result, "shared"});
+    }
+    std::erase_if(heard_, [](const auto& other) { return now() - other.second > silence; });
+    news.searches = 1 + heard_.size();
+    news.own_rank = static_cast<std::size_t>(std::distance(heard_.begin(), heard_.lower_bound(own)));
+    return news;
+  }
+  // What was there before is for the start alone.
+  void skip_old_news() { news(), heard_.clear(); }
+
 private:
   // The config in use, if a winner is not to take its place. A run that never looked at it, because it had
   // few trials, has to be faster than it was, measured alike; and one of warm caches, which flatter small
@@ -146,6 +166,9 @@ private:
   const BoundSpace& space_;
   bool cold_, wanted_;
   std::size_t added_ = 0;
+  LoadCursor read_;                     // up to where news() has read
+  std::map<std::string, double> heard_; // when, of each other session
+  static constexpr double silence = 60; // seconds, after which a search counts as ended
 };
 
 // What did well for this question with other tools, and for others like it.
@@ -270,8 +293,9 @@ Config Tuning::config() const {
 const Measurement* Tuning::of(const Point& point) const {
   for (std::size_t i = 0; i < search.finalists.size() && i < search.confirmed.size(); ++i)
     if (search.finalists[i] == point) return &search.confirmed[i];
-  for (const Trial& trial : search.trials)
-    if (trial.point == point) return &trial.result;
+  for (const auto* trials : {&search.trials, &search.shared})
+    for (const Trial& trial : *trials)
+      if (trial.point == point) return &trial.result;
   return nullptr;
 }
 
@@ -341,7 +365,12 @@ Tuning tune(const Task& given, const TuneOptions& options) {
     records.add_trials(so_far);
     return !measurer.interrupted() && (!options.progress || options.progress(so_far));
   };
-  tuning.search = search(*strategy, measurer, budget, progress);
+  Others others;
+  if (options.record && uses_siblings(options.strategy)) {
+    records.skip_old_news();
+    others = [&records] { return records.news(); };
+  }
+  tuning.search = search(*strategy, measurer, budget, progress, others);
   tuning.kept = records.finish(tuning.search);
   if (options.record) Database::standard().look_again();
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {

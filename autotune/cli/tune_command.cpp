@@ -29,7 +29,10 @@ constexpr const char* description = "Searches the configs of a kernel for one pr
                                     "keeps the best in the database, where\n"
                                     "launches find it. Candidates are compiled and run by processes of their "
                                     "own, and checked before they are\n"
-                                    "timed. Ctrl-C ends the search and keeps what was measured.\n\n"
+                                    "timed. Ctrl-C ends the search and keeps what was measured. Machines of "
+                                    "one kind whose\n"
+                                    "KILN_CACHE_DIR is one folder share the configs of a problem that they "
+                                    "tune at once.\n\n"
                                     "  kiln tune matmul --shape 512x4096x4096 --dtype bf16\n"
                                     "  kiln tune softmax --shape M=8192 --trials 64 --report softmax.html\n"
                                     "  kiln tune --plugin ./libmine.so mine --device cuda:0 --budget 60\n"
@@ -62,6 +65,7 @@ nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
   json["device"] = to_string(task.device);
   json["strategy"] = t.strategy;
   json["trials"] = t.search.trials.size();
+  json["shared_trials"] = t.search.shared.size();
   json["seconds"] = t.search.seconds;
   json["model_seconds"] = t.search.model_seconds;
   json["stopped_by"] = t.search.stopped_by;
@@ -87,6 +91,7 @@ void print_summary(const Tuning& t, const Task& task) {
   const auto& r = t.search;
   fmt::print("{} {} on {}: {} trials in {:.1f} s, stopped by {}\n", task.kernel, task.problem.to_string(),
              to_string(task.device), r.trials.size(), r.seconds, r.stopped_by);
+  if (!r.shared.empty()) fmt::print("  shared    {} trials of other searches\n", r.shared.size());
   if (const std::string failures = failures_text(r); !failures.empty())
     fmt::print("  failed    {}\n", failures);
   auto line = [&](const char* what, const std::optional<Point>& point) {

@@ -32,19 +32,19 @@ std::int64_t now_milliseconds() {
       .count();
 }
 
-// Of this process; a forked child has another. Never destroyed: a search in the background may record while
-// the process exits.
-std::string process_session() {
-  static const std::string& start = *new std::string(unique_name());
-  return short_hash(cache::KeyBuilder().add(start).add(getpid()).key());
-}
-
 std::shared_ptr<const Folder> subfolder(const std::shared_ptr<const Folder>& parent, const std::string& name,
                                         IfMissing if_missing) {
   return parent ? open_subfolder(*parent, name, if_missing) : nullptr;
 }
 
 } // namespace
+
+// Of this process; a forked child has another. Never destroyed: a search in the background may record while
+// the process exits.
+std::string RecordStore::session() {
+  static const std::string& start = *new std::string(unique_name());
+  return short_hash(cache::KeyBuilder().add(start).add(getpid()).key());
+}
 
 Filter Filter::of(const RecordKey& key) {
   Filter filter;
@@ -181,7 +181,7 @@ bool RecordStore::append_line(const std::string& kernel_folder, const std::strin
 bool RecordStore::append(Record record) {
   if (!folder(IfMissing::create)) return false;
   if (record.time == 0) record.time = now_milliseconds();
-  if (record.session.empty()) record.session = process_session();
+  if (record.session.empty()) record.session = session();
   std::string line = to_line(record);
   if (line.empty()) {
     record.result.facts.clear();
@@ -338,7 +338,7 @@ bool RecordStore::publish_best(const Record& given) {
   if (!root) return false;
   Record record = given;
   if (record.time == 0) record.time = now_milliseconds();
-  if (record.session.empty()) record.session = process_session();
+  if (record.session.empty()) record.session = session();
   std::string line = to_line(record);
   if (line.empty()) {
     record.result.facts.clear();

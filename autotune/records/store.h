@@ -76,6 +76,8 @@ public:
   static RecordStore& standard(); // lives until the process ends
   const std::filesystem::path& path() const { return path_; }
 
+  // What append() calls this process.
+  static std::string session();
   // Once it returned true, the record survives this process, however that ends. Fills in time and session.
   bool append(Record record);
   Loaded load(const Filter& filter = {}, LoadCursor* since = nullptr);

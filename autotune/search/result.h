@@ -20,6 +20,7 @@ struct Budget {
 
 struct SearchResult {
   std::vector<Trial> trials;          // in the order measured
+  std::vector<Trial> shared;          // that other processes measured meanwhile; not counted as trials
   std::vector<Measurement> confirmed; // of `finalists`
   std::vector<Point> finalists;       // best first as the trials had them
   std::optional<Point> best;          // nothing: no trial was ok
@@ -29,6 +30,12 @@ struct SearchResult {
   double seconds = 0, model_seconds = 0, measure_seconds = 0;
 };
 
+// What other searches of the same question do, on this machine or others.
+struct News {
+  std::vector<Trial> trials;              // of others, since this was last asked for
+  std::size_t searches = 1, own_rank = 0; // that go on now, this one among them, and its place
+};
+using Others = std::function<News()>; // asked before each batch but the first
 // After each trial; false ends the search, which keeps what it has.
 using Progress = std::function<bool(const SearchResult& so_far)>;
 

@@ -1,11 +1,12 @@
 // The loop of a search: asks a strategy, measures, decides when to stop, confirms the best.
 #include <kiln/autotune/search/search.h>
 
+#include <kiln/autotune/search/sharing.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <unordered_set>
 
 namespace kiln::tune {
 
@@ -14,11 +15,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Trials that were ok, fastest first; of equal ones the earlier.
-std::vector<const Trial*> ranking(const std::vector<Trial>& trials) {
+// Trials that were ok, fastest first; of equal ones the earlier, and those of others last.
+std::vector<const Trial*> ranking(const SearchResult& result) {
   std::vector<const Trial*> ok;
-  for (const Trial& t : trials)
-    if (t.result.ok()) ok.push_back(&t);
+  for (const auto* trials : {&result.trials, &result.shared})
+    for (const Trial& t : *trials)
+      if (t.result.ok()) ok.push_back(&t);
   std::stable_sort(ok.begin(), ok.end(),
                    [](const Trial* a, const Trial* b) { return a->result.seconds < b->result.seconds; });
   return ok;
@@ -33,16 +35,14 @@ std::size_t fitting(const SearchResult& so_far, double seconds) {
 }
 
 void confirm(SearchResult& result, Measurer& measurer, int finalists) {
-  const std::vector<const Trial*> ok = ranking(result.trials);
-  if (ok.empty()) return;
-  result.best = ok[0]->point;
-  result.best_result = ok[0]->result;
-  if (finalists < 1) return;
+  if (!result.best || finalists < 1) return;
+  const std::vector<const Trial*> ok = ranking(result);
   // The known-good config is always among them: a winner that is not faster than it beside it is none,
   // whatever both took when the machine did something else.
-  const Trial* seed = ok.front();
-  for (const Trial* trial : ok)
-    if (trial->source == "seed" && (seed->source != "seed" || trial < seed)) seed = trial;
+  const auto first_seed = std::find_if(result.trials.begin(), result.trials.end(), [](const Trial& trial) {
+    return trial.source == "seed" && trial.result.ok();
+  });
+  const Trial* seed = first_seed == result.trials.end() ? ok.front() : &*first_seed;
   // The next ones where all that looked best fail when they are run again.
   const auto step = static_cast<std::size_t>(finalists);
   bool found = false;
@@ -73,12 +73,14 @@ void confirm(SearchResult& result, Measurer& measurer, int finalists) {
 
 } // namespace
 
-SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget, const Progress& progress) {
+SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget, const Progress& progress,
+                    const Others& others) {
   const Clock::time_point start = Clock::now();
   SearchResult result;
-  std::unordered_set<Point, PointHash> seen;
+  Sharing sharing(others);
+  Sharing::Seen seen;
   double best = 0, gained_at = 0; // seconds; 0: none yet
-  int last_gain = 0, stale_batches = 0;
+  int last_gain = 0;
   auto timed = [](double& seconds, auto&& work) {
     const Clock::time_point begin = Clock::now();
     auto value = work();
@@ -92,22 +94,19 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.stopped_by = "trials";
       break;
     }
+    if (batch > 0) {
+      const std::vector<Trial> news = timed(result.model_seconds, [&] { return sharing.listen(seen); });
+      if (!news.empty()) strategy.observe(news);
+      result.shared.insert(result.shared.end(), news.begin(), news.end());
+    }
     const std::size_t most =
         std::min({left, std::max<std::size_t>(1, strategy.batch()), fitting(result, budget.seconds)});
-    std::vector<Proposal> proposals = timed(result.model_seconds, [&] { return strategy.propose(most); });
-    const bool at_its_end = proposals.empty();
-    std::erase_if(proposals, [&](const Proposal& p) { return !seen.insert(p.point).second; });
-    if (proposals.size() > most) {
-      for (std::size_t i = most; i < proposals.size(); ++i)
-        seen.erase(proposals[i].point);
-      proposals.resize(most);
-    }
+    const std::vector<Proposal> proposals =
+        timed(result.model_seconds, [&] { return sharing.propose(strategy, most, seen); });
     if (proposals.empty()) {
-      constexpr int patience_with_repeats = 8;
-      if (at_its_end || ++stale_batches == patience_with_repeats) result.stopped_by = "exhausted";
-      continue;
+      result.stopped_by = "exhausted";
+      break;
     }
-    stale_batches = 0;
 
     std::vector<Point> points;
     for (const Proposal& p : proposals)

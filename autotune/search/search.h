@@ -19,7 +19,10 @@ public:
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
 };
 
+// With `others`, searches of one question share its points: each measures some of what its strategy proposes,
+// and learns of what the others measured, which it measures again only to confirm it. The strategy must be
+// one that uses siblings.
 SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget,
-                    const Progress& progress = {});
+                    const Progress& progress = {}, const Others& others = {});
 
 } // namespace kiln::tune

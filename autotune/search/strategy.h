@@ -45,6 +45,7 @@ public:
   virtual std::size_t batch() const { return 8; }
   // At most `most` points that were not proposed before; fewer, or none, if the strategy is at its end.
   virtual std::vector<Proposal> propose(std::size_t most) = 0;
+  // What came of its proposals; and, where it uses siblings, trials that others measured meanwhile.
   virtual void observe(std::span<const Trial> trials) = 0;
   // How likely any point not measured is more than 2 % faster than the best; 1 where that is not known.
   virtual double chance_of_better() { return 1; }

@@ -6,7 +6,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <barrier>
 #include <chrono>
+#include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -262,4 +266,90 @@ TEST_CASE("where no trial works there is no winner, and failures count as trials
   CHECK(r.stopped_by == "trials");
   CHECK_FALSE(r.best.has_value());
   CHECK(r.finalists.empty());
+}
+
+namespace {
+
+// Searches of one table, a batch each in turn, that hear of each other's trials.
+std::vector<SearchResult> search_together(const Table& table, std::size_t searches, const Budget& budget,
+                                          std::uint64_t seed) {
+  std::vector<SearchResult> results(searches);
+  std::vector<std::vector<Trial>> told(searches);
+  std::mutex mutex;
+  std::barrier<> rounds(static_cast<std::ptrdiff_t>(searches));
+  auto run = [&](std::size_t own) {
+    BoundSpace space(table.space, table.problem, Device::cpu());
+    const auto strategy = make_strategy("learned", test::plain_context(space, seed));
+    const auto measurer = table_measurer(table);
+    std::vector<std::size_t> heard(searches, 0);
+    const auto tell = [&](const SearchResult& so_far) {
+      const std::lock_guard lock(mutex);
+      told[own] = so_far.trials;
+      return true;
+    };
+    const auto hear = [&] {
+      rounds.arrive_and_wait();
+      const std::lock_guard lock(mutex);
+      News news{{}, searches, own};
+      for (std::size_t other = 0; other < searches; ++other)
+        for (; other != own && heard[other] < told[other].size(); ++heard[other])
+          news.trials.push_back(told[other][heard[other]]);
+      return news;
+    };
+    results[own] = search(*strategy, *measurer, budget, tell, hear);
+    rounds.arrive_and_drop();
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t own = 0; own < searches; ++own)
+    threads.emplace_back(run, own);
+  for (std::thread& thread : threads)
+    thread.join();
+  return results;
+}
+
+} // namespace
+
+TEST_CASE("searches of one question share its points, and all find the best") {
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  Random random(seed);
+  for (std::size_t searches : {2, 3}) {
+    Table table = test::random_table(random, 200);
+    while (table.points.size() > 600)
+      table = test::random_table(random, 200);
+    CAPTURE(searches, table.points.size());
+    Budget budget = trials(10000);
+    budget.seconds = budget.chance = 0;
+    const std::vector<SearchResult> results = search_together(table, searches, budget, random.bits());
+    std::map<Point, std::size_t> measured;
+    for (const SearchResult& r : results) {
+      CHECK(r.stopped_by == "exhausted");
+      CHECK(r.best_result.seconds == table.best_seconds());
+      std::set<Point> known;
+      for (const auto* all : {&r.trials, &r.shared})
+        for (const Trial& trial : *all)
+          REQUIRE(known.insert(trial.point).second);
+      for (const Trial& trial : r.trials)
+        ++measured[trial.point];
+    }
+    CHECK(measured.size() == table.points.size());
+    // But for the first batch, and for what nobody told in time, each point was measured once.
+    std::size_t total = 0;
+    for (const auto& [point, times] : measured)
+      total += times;
+    CHECK(2 * total <= 3 * measured.size());
+  }
+}
+
+TEST_CASE("what other searches were to measure is measured where they end early") {
+  Counting strategy;
+  strategy.last = 100;
+  Function measurer([](std::uint16_t i) { return took(200. - i); });
+  std::size_t asked = 0;
+  const SearchResult r = search(strategy, measurer, trials(1000), {}, [&] {
+    return News{{}, ++asked < 4 ? std::size_t{2} : std::size_t{1}, 0}; // it falls silent
+  });
+  CHECK(r.stopped_by == "exhausted");
+  CHECK(r.trials.size() == 100);
+  CHECK(r.best == Point{99});
 }

@@ -87,6 +87,17 @@ expect 1 '\-\-seeds is of --replay' tune softmax --seeds 3
 # Those that were recorded once.
 expect 0 '^matmul M=512,N=512,K=512 ' tune --replay "$tables" --strategy learned --seeds 3
 
+# Two processes that tune one problem at once hear of each other's trials.
+for name in first second; do
+  "$kiln" tune matmul --shape 96x96x96 --trials 40 --budget 60 >$name 2>&1 &
+done
+wait
+grep -qE '^  shared +[1-9][0-9]* trials of other searches' first second && grep -q '^  best' first && grep -q '^  best' second || {
+  echo "check_tune: two searches of one problem shared nothing:"
+  sed 's/^/    /' first second
+  failures=$((failures + 1))
+}
+
 # Ctrl-C keeps what was measured.
 "$kiln" tune matmul --shape 256x256x256 --effort most --quiet >interrupted 2>&1 &
 pid=$!
