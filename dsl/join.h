@@ -20,22 +20,13 @@ template <class X> constexpr bool splits() {
   else
     return std::is_same_v<at_t<rank_of<X> - 1, shape_t<X>>, Two> && !is_pointer_tile<X>;
 }
-// The unsigned dtype of as many bytes.
-template <class T>
-using bits_t =
-    std::conditional_t<sizeof(T) == 1, std::uint8_t,
-                       std::conditional_t<sizeof(T) == 2, std::uint16_t,
-                                          std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
 
-// Element `half` of the last axis; a sum of bits, so that every float comes through as it is.
-template <class X> auto half_of(const X& x, int half, Location loc) {
+// Element `half` of the last axis.
+template <class X> auto half_of(Handle x, int half) {
+  constexpr int last = rank_of<X> - 1;
   using T = element_t<X>;
-  auto chosen = arange(Two{}, 0, loc) == half;
-  if constexpr (std::is_same_v<T, bool>)
-    return recorded(any(x & chosen, axis<-1>, detail::Drop{}, loc));
-  else
-    return recorded(
-        bitcast<T>(sum(where(chosen, bitcast<bits_t<T>>(x), 0), axis<-1>, detail::Drop{}, loc), loc));
+  using S = remove_t<last, shape_t<X>>;
+  return tile_t<T, S>(emit(ir::Opcode::Extract, {x}, type_info<T, S>, {{"axis", last}, {"index", half}}));
 }
 } // namespace detail
 
@@ -58,10 +49,12 @@ template <class X>
 auto split(const X& x, detail::Location loc = detail::Location::current()) {
   constexpr bool ok = detail::splits<X>();
   static_assert(ok, "split: the last axis must be 2_c");
-  if constexpr (detail::IsPoison<X> || !ok)
+  if constexpr (detail::IsPoison<X> || !ok) {
     return Tuple<Poison, Poison>{};
-  else
-    return state(detail::half_of(x, 0, loc), detail::half_of(x, 1, loc));
+  } else {
+    const detail::Handle pairs = detail::record_value(x, loc);
+    return state(detail::half_of<X>(pairs, 0), detail::half_of<X>(pairs, 1));
+  }
 }
 
 // The tiles' elements in turn along the last axis, which becomes twice as long.

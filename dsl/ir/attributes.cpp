@@ -26,6 +26,8 @@ constexpr AttributeRule rules[] = {
     {Opcode::Arange, "start", Integer, required},
     {Opcode::ExpandDims, "axis", Integer, required},
     {Opcode::Squeeze, "axis", Integer, required},
+    {Opcode::Extract, "axis", Integer, required},
+    {Opcode::Extract, "index", Integer, required},
     {Opcode::Permute, "order", Integers, required},
     {Opcode::ViewLoad, "axes", Integers, required},
     {Opcode::ViewLoad, "cache", Text, optional},

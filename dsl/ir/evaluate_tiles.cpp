@@ -72,6 +72,18 @@ Cells permute(const Op& op, const Cells& in) {
   return out;
 }
 
+Cells extract(const Op& op, const Cells& in) {
+  const Index from = extents_of(op.operand(0)->type);
+  const auto axis = static_cast<std::size_t>(op.integer("axis"));
+  const auto inner = static_cast<std::size_t>(row_major_strides(from)[axis]);
+  const auto extent = static_cast<std::size_t>(from[axis]),
+             at = static_cast<std::size_t>(op.integer("index"));
+  Cells out(in.size() / extent);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = in[(i / inner * extent + at) * inner + i % inner];
+  return out;
+}
+
 // A view's words with names.
 struct ViewCells {
   const Type& type;
@@ -252,6 +264,7 @@ Cells evaluate_tiles(const Op& op, std::span<const Cells* const> in) {
   case Opcode::ExpandDims:
   case Opcode::Squeeze:
   case Opcode::Reshape: return *in[0];
+  case Opcode::Extract: return extract(op, *in[0]);
   case Opcode::Permute: return permute(op, *in[0]);
   case Opcode::ViewLoad:
   case Opcode::ViewStore:

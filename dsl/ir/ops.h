@@ -111,6 +111,8 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(Broadcast, "broadcast", Shape, 1, 1, 0, Pure, "axes of extent 1 repeated; same rank")                    \
   X(ExpandDims, "expand_dims", Shape, 1, 1, 0, Pure, "inserts an axis of extent 1 at `axis`")                \
   X(Squeeze, "squeeze", Shape, 1, 1, 0, Pure, "removes the axis `axis`, whose extent is 1")                  \
+  X(Extract, "extract", Shape, 1, 1, 0, Pure,                                                                \
+    "the elements at the number `index` along `axis`, without that axis")                                    \
   X(Permute, "permute", Shape, 1, 1, 0, Pure, "result axis i is operand axis `order`[i]")                    \
   X(Reshape, "reshape", Shape, 1, 1, 0, Pure, "the same elements in row-major order under another shape")    \
   /* Memory */                                                                                               \

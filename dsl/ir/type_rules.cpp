@@ -179,6 +179,15 @@ void Checker::shape() {
     require_shape(out(), without(from.shape, axis), "the result");
     break;
   }
+  case Opcode::Extract: {
+    const std::int64_t axis = op_.integer("axis"), index = op_.integer("index");
+    if (!require_axis(axis, from.rank())) return;
+    const Dim& extent = from.shape[static_cast<std::size_t>(axis)];
+    require(index >= 0 && (!extent.is_constant() || index < extent.value()),
+            "index " + std::to_string(index) + " is outside the extent " + extent.to_string());
+    require_shape(out(), without(from.shape, axis), "the result");
+    break;
+  }
   case Opcode::Permute: {
     const auto& order = op_.integers("order");
     if (!require(static_cast<int>(order.size()) == from.rank(), "order has " + std::to_string(order.size()) +

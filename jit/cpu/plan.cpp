@@ -31,6 +31,8 @@ constexpr int buffer_cost = 4;      // see the header
 constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
 constexpr int deepest_chain = 256;  // in operations: evaluating a lazy tile recurses through its operands
 
+constexpr std::int64_t most_repeats = 16; // elements of a tile that one element of a nest is made of
+
 constexpr int function_cost = 12; // of exp, the least of any function's
 
 int own_cost(const Op& op) {
@@ -145,30 +147,49 @@ private:
       return; // scalars are computed once, in place
     }
     std::set<Place>& nests = nests_[v];
+    std::set<std::size_t>& ways = ways_[v];
     bool repeated_by_broadcast = false;
     for (const Op* user : users_[v]) {
+      const bool has_nest =
+          is_root(*user) || plan_.has_buffer(user->result()) || !user->result()->type.is_tile();
+      if (has_nest) nests.insert(places_.at(user));
       if (is_root(*user)) {
-        nests.insert(places_.at(user));
+        ways.insert(0);
         continue;
       }
       const Value* result = user->result();
-      if (plan_.has_buffer(result) || !result->type.is_tile()) {
-        nests.insert(places_.at(user));
-      } else {
+      if (!has_nest) {
         nests.insert(nests_[result].begin(), nests_[result].end());
         repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
       }
+      static const std::set<std::size_t> as_it_is = {0};
+      for (std::size_t way : has_nest ? as_it_is : ways_[result])
+        ways.insert(user->is(Opcode::Reshape)
+                        ? way * 31 + static_cast<std::size_t>(places_.at(user).position) + 1
+                        : way);
     }
     Place here = places_.at(&op);
     bool reads = reads_memory(op);
     int cost = costs_.at(v);
     bool expensive = cost >= buffer_cost;
-    bool many = nests.size() > 1 || repeated_by_broadcast;
+    bool many = nests.size() > 1 || ways.size() > 1 || repeated_by_broadcast;
     for (const Place& nest : nests) {
+      if (v->type.numel() > most_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
     }
     if (expensive && many) plan_.buffers_.insert(v);
+  }
+
+  // Of the domain of a nest.
+  std::int64_t elements_of(const Place& nest) const {
+    const Op& op = *ops_[static_cast<std::size_t>(nest.position)];
+    std::int64_t most = 1;
+    for (const Value* operand : op.operands)
+      if (operand->type.is_tile()) most = std::max(most, operand->type.numel());
+    for (const auto& result : op.results)
+      if (result->type.is_tile()) most = std::max(most, result->type.numel());
+    return most;
   }
 
   // An atomic operation writes element by element, so its operands are read before its first.
@@ -209,6 +230,9 @@ private:
   std::unordered_map<const Value*, std::vector<const Op*>> users_;
   std::unordered_map<const Value*, int> costs_, depths_;
   std::unordered_map<const Value*, std::set<Place>> nests_;
+  // How a tile's elements are numbered where it is evaluated, by the reshapes between it and the nest: each
+  // way is an evaluation of its own. (The parts that are extracted of one are not.)
+  std::unordered_map<const Value*, std::set<std::size_t>> ways_;
 };
 
 Plan::Plan(const ir::Kernel& kernel) { Planner(*this).run(kernel); }

@@ -119,6 +119,7 @@ std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
     if (auto* l = find(op.operand(0))) return expanded(*l, static_cast<int>(op.integer("axis")));
     return std::nullopt;
   case Opcode::Squeeze:
+  case Opcode::Extract:
     if (auto* l = find(op.operand(0))) return sliced(*l, static_cast<int>(op.integer("axis")));
     return std::nullopt;
   case Opcode::Permute: {
@@ -135,7 +136,10 @@ std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
       result = result.renamed_out("to" + std::to_string(a), axes[a]);
     return result.with_outs(axes);
   }
-  case Opcode::Reshape: return default_layout(op.result()->type, plan_.warps);
+  case Opcode::Reshape: // nothing moves where that is possible
+    if (auto* l = find(op.operand(0)))
+      if (auto same = reshaped_layout(*l, op.operand(0)->type, op.result()->type)) return same;
+    return default_layout(op.result()->type, plan_.warps);
   default: break;
   }
   if (!ir::is_elementwise(op.code)) return std::nullopt;
@@ -219,6 +223,23 @@ std::vector<int> shape_bits(const ir::Type& tile) {
   for (const ir::Dim& d : tile.shape)
     bits.push_back(std::bit_width(static_cast<std::uint64_t>(d.value()) - 1));
   return bits;
+}
+
+std::optional<LinearLayout> reshaped_layout(const LinearLayout& layout, const ir::Type& from,
+                                            const ir::Type& to) {
+  for (const ir::Type* type : {&from, &to})
+    for (const ir::Dim& d : type->shape)
+      if (!std::has_single_bit(static_cast<std::uint64_t>(d.value()))) return std::nullopt;
+  const std::vector<int> bits = shape_bits(to);
+  std::vector<std::string> reversed, axes;
+  LinearLayout::Dims parts;
+  for (int a = from.rank(); a-- > 0;)
+    reversed.push_back(axis_name(a));
+  for (int a = to.rank(); a-- > 0;)
+    parts.push_back({axis_name(a), bits[static_cast<std::size_t>(a)]});
+  for (int a = 0; a < to.rank(); ++a)
+    axes.push_back(axis_name(a));
+  return layout.with_outs(reversed).flat_outs("all").split_out("all", parts).with_outs(axes);
 }
 
 LinearLayout default_layout(const ir::Type& tile, int warps) {

@@ -50,6 +50,11 @@ LayoutPlan plan_layouts(const ir::Kernel& lowered, int warps);
 // Bits of each axis, extents padded to powers of two.
 std::vector<int> shape_bits(const ir::Type& tile);
 
+// Where the elements of a tile of type `from` are, under the shape of `to`. None between other shapes than
+// powers of two, where a coordinate's bits have no such names.
+std::optional<LinearLayout> reshaped_layout(const LinearLayout& layout, const ir::Type& from,
+                                            const ir::Type& to);
+
 // For a free tile that a user takes as it comes.
 LinearLayout default_layout(const ir::Type& tile, int warps);
 // How mma.sync takes a dot's factors: its dtypes (F32 stands for tf32) and how deep one instruction goes.

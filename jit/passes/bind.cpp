@@ -102,6 +102,13 @@ private:
                                   op.result()->type.to_string() +
                                   " changes the number of elements with the config {" + config_.to_string() +
                                   "}; choose sizes with equal products");
+    if (op.is(Opcode::Extract)) {
+      const Dim& extent = op.operand(0)->type.shape[static_cast<std::size_t>(op.integer("axis"))];
+      if (op.integer("index") >= extent.value())
+        throw UserError(op.loc, "an extract of number " + std::to_string(op.integer("index")) +
+                                    " from an axis whose extent is " + extent.to_string() +
+                                    " with the config {" + config_.to_string() + "}");
+    }
     for (auto& region : op.regions)
       bind(*region, op.loc);
   }

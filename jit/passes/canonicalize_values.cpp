@@ -103,6 +103,12 @@ Value* simplify_shape(const Op& op, Simplifier& make) {
     return is_def(x, Opcode::Squeeze) && x->def->operand(0)->type == type ? x->def->operand(0) : nullptr;
   case Opcode::Squeeze:
     return is_def(x, Opcode::ExpandDims) && x->def->operand(0)->type == type ? x->def->operand(0) : nullptr;
+  case Opcode::Extract: {
+    const std::int64_t axis = op.integer("axis");
+    if (x->type.shape[static_cast<std::size_t>(axis)].is_one())
+      return make.make(Opcode::Squeeze, x, type, "axis", axis);
+    return nullptr;
+  }
   case Opcode::Permute: {
     std::vector<std::int64_t> order = op.integers("order");
     if (inner)

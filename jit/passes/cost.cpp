@@ -341,6 +341,7 @@ private:
       case Opcode::Broadcast:
       case Opcode::ExpandDims:
       case Opcode::Squeeze:
+      case Opcode::Extract:
       case Opcode::Permute:
       case Opcode::Reshape: v = v->def->operand(0); break;
       default: return kernel_.body.args.size();

@@ -33,6 +33,10 @@ std::int64_t wrapped_sum(std::int64_t x, std::int64_t y) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) + static_cast<std::uint64_t>(y));
 }
 
+std::int64_t wrapped_product(std::int64_t x, std::int64_t y) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y));
+}
+
 std::optional<Numbers> numbers_of(const ir::Value* v, int depth) {
   const ir::Op* op = v->def;
   if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != DType::I64) return std::nullopt;
@@ -78,6 +82,13 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
   case Opcode::Cast: return is_integer(op->operand(0)->type.dtype) ? std::optional(steps[0]) : std::nullopt;
   case Opcode::Add:
   case Opcode::PtrAdd: return wrapped_sum(steps[0], steps[1]);
+  case Opcode::Sub: return wrapped_sum(steps[0], wrapped_product(steps[1], -1));
+  case Opcode::Neg: return wrapped_product(steps[0], -1);
+  case Opcode::Mul:
+    for (int factor : {0, 1})
+      if (auto cell = constant_of(op->operand(factor)))
+        return wrapped_product(steps[static_cast<std::size_t>(1 - factor)], static_cast<std::int64_t>(*cell));
+    return std::nullopt;
   default: return std::nullopt;
   }
 }

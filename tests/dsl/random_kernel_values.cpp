@@ -117,7 +117,7 @@ void KernelGenerator::shape() {
   auto make = [&](Opcode code, const Shape& to) {
     return build_.create(code, {x}, {x->type.with_shape(to)});
   };
-  switch (between(0, 5)) {
+  switch (between(0, 7)) {
   case 0: {
     Shape to = any_shape();
     Value* scalar = find([](const Type& t) { return t.is_scalar(); });
@@ -158,17 +158,35 @@ void KernelGenerator::shape() {
     break;
   }
   case 4: {
+    const Dim extent = s[static_cast<std::size_t>(axis)];
+    s.erase(s.begin() + axis);
+    Op* op = make(Opcode::Extract, s);
+    op->set("axis", axis);
+    const Dim twice = dims_[0] * 2;
+    op->set("index", between(0, extent.is_constant() ? extent.value() - 1 : extent == twice ? 1 : 0));
+    add(op->result());
+    break;
+  }
+  case 5: {
     Dim all(1);
     for (const Dim& d : s)
       all = all * d;
     add(make(Opcode::Reshape, {all})->result());
     break;
   }
+  case 6: { // pairs along an axis
+    if (s.size() >= 4 || s[static_cast<std::size_t>(axis)] != dims_[0] * 2) break;
+    s[static_cast<std::size_t>(axis)] = dims_[0];
+    s.insert(s.begin() + axis + 1, Dim(2));
+    add(make(Opcode::Reshape, s)->result());
+    break;
+  }
   default: {
     if (s.size() < 2) break;
-    Shape to(s.begin() + 1, s.end());
-    to[0] = s[0] * s[1];
-    add(make(Opcode::Reshape, to)->result());
+    const auto first = static_cast<std::size_t>(between(0, x->type.rank() - 2));
+    s[first] = s[first] * s[first + 1];
+    s.erase(s.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+    add(make(Opcode::Reshape, s)->result());
   }
   }
 }

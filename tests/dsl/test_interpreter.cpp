@@ -283,7 +283,7 @@ TEST_CASE("sums of narrow floats accumulate in f32 and round once") {
   CHECK(sum == 0x4400); // 512
 }
 
-TEST_CASE("shapes: broadcast, expand, squeeze, permute, reshape") {
+TEST_CASE("shapes: broadcast, expand, squeeze, permute, reshape, extract") {
   Make k;
   Value *row = k.view(DType::I32, 1), *out = k.view(DType::I32, 2), *out2 = k.view(DType::I32, 2);
   Value* x = k.load(row, {k.b.index(0)}, {3});
@@ -297,10 +297,27 @@ TEST_CASE("shapes: broadcast, expand, squeeze, permute, reshape") {
   Op* back = k.b.create(Opcode::Squeeze, {tall->result()}, {Type::tile(DType::I32, {2, 3})});
   back->set("axis", std::int64_t{1});
   k.store(out2, {k.b.index(0), k.b.index(0)}, back->result());
-  std::vector<std::int32_t> in{1, 2, 3}, a(6), b(6);
-  Arguments().view(in.data(), {3}).view(a.data(), {3, 2}).view(b.data(), {2, 3}).run_on(k, {1});
+  Value *second = k.view(DType::I32, 1), *last = k.view(DType::I32, 1);
+  auto extract = [&](std::int64_t axis, std::int64_t index, std::int64_t extent) {
+    Op* op = k.b.create(Opcode::Extract, {flat}, {Type::tile(DType::I32, {extent})});
+    op->set("axis", axis);
+    op->set("index", index);
+    return op->result();
+  };
+  k.store(second, {k.b.index(0)}, extract(0, 1, 3));
+  k.store(last, {k.b.index(0)}, extract(1, 2, 2));
+  std::vector<std::int32_t> in{1, 2, 3}, a(6), b(6), c(3), d(2);
+  Arguments()
+      .view(in.data(), {3})
+      .view(a.data(), {3, 2})
+      .view(b.data(), {2, 3})
+      .view(c.data(), {3})
+      .view(d.data(), {2})
+      .run_on(k, {1});
   CHECK(a == std::vector<std::int32_t>{1, 1, 2, 2, 3, 3});
   CHECK(b == a);
+  CHECK(c == std::vector<std::int32_t>{2, 3, 3});
+  CHECK(d == std::vector<std::int32_t>{2, 3});
 }
 
 TEST_CASE("while and if carry values, and only the taken branch writes") {

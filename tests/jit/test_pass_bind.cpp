@@ -69,6 +69,23 @@ TEST_CASE("bind names all dimensions without a size, and what the kernel does no
       "{BM=65536,BN=65536}; choose smaller sizes");
 }
 
+TEST_CASE("a size that leaves an axis without the element that is extracted is refused") {
+  auto bind = [](const char* config) {
+    Copy k;
+    Builder b(&k.body);
+    b.set_location({"copy.cpp", 7});
+    Value* ones = b.splat(b.constant(DType::F32, 1.0), {Dim::symbol(intern("BM")), Dim(8)});
+    Op* extract = b.create(Opcode::Extract, {ones}, {Type::tile(DType::F32, {Dim(8)})});
+    extract->set("axis", std::int64_t{0});
+    extract->set("index", std::int64_t{4});
+    passes::bind(k, with(config));
+  };
+  CHECK_THROWS_WITH(bind("BM=4,BN=8"),
+                    Catch::Contains("copy.cpp:7") &&
+                        Catch::Contains("an extract of number 4 from an axis whose extent is 4"));
+  CHECK_NOTHROW(bind("BM=5,BN=8"));
+}
+
 TEST_CASE("equal program_tile are one grid, different ones are refused") {
   Copy k;
   SECTION("equal") {

@@ -99,7 +99,8 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
 // The vector at `at` of a load across, with those of the rows beside it; null for any other load.
 Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& at) {
   auto across = nest.across.find(&op);
-  if (nest.guarded || nest.rows.empty() || across == nest.across.end()) return nullptr;
+  if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes || across == nest.across.end())
+    return nullptr;
   std::size_t row = at.size(), column = at.size();
   std::ptrdiff_t of_block = 0;
   for (std::size_t a = 0; a < at.size(); ++a) {
@@ -138,7 +139,7 @@ Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& a
   }
   lines = transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128);
   for (std::size_t i = 0; i < count; ++i)
-    nest.memo[key_of(op.result(), at_row(i))] = lines[i];
+    nest.memo[key_of(op.result(), at_row(i), nest.lanes)] = lines[i];
   return lines[static_cast<std::size_t>(of_block) - first];
 }
 

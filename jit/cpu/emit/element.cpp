@@ -11,20 +11,15 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-Nest::Key key_of(const ir::Value* v, const Indices& at) {
+Nest::Key key_of(const ir::Value* v, const Indices& at, int lanes) {
   static const char linear = 0; // its address stands for "plus the lane number"
-  Nest::Key key{v, {}};
+  Nest::Key key{v, 0, {}};
   for (const Index& index : at) {
-    key.second.push_back(index.base);
-    key.second.push_back(index.linear ? static_cast<const void*>(&linear) : index.lanes);
+    key.at.push_back(index.base);
+    key.at.push_back(index.linear ? static_cast<const void*>(&linear) : index.lanes);
+    if (!index.uniform()) key.lanes = lanes;
   }
   return key;
-}
-
-namespace {
-
-bool all_uniform(const Indices& at) {
-  return std::all_of(at.begin(), at.end(), [](const Index& index) { return index.uniform(); });
 }
 
 int depth_of(const Indices& at) {
@@ -34,31 +29,43 @@ int depth_of(const Indices& at) {
   return depth;
 }
 
+namespace {
+
+bool all_uniform(const Indices& at) {
+  return std::all_of(at.begin(), at.end(), [](const Index& index) { return index.uniform(); });
+}
+
 } // namespace
 
 Value* KernelEmitter::element(Nest& nest, const ir::Value* v, const Indices& at) {
   if (!v->type.is_tile()) return scalar(v);
-  bool lazy = !plan_.has_buffer(v) || nest.being_filled.count(v);
-  Nest::Key key = key_of(v, at);
+  Nest::Key key = key_of(v, at, nest.lanes);
   // What does not vary with the innermost loop is computed before it, guarded because that place always runs.
   if (nest.hoist_point && all_uniform(at) && depth_of(at) < nest.hoist_depth) {
     if (auto known = nest.hoisted.find(key); known != nest.hoisted.end()) return known->second;
-    IRBuilder::InsertPointGuard guard(b_);
-    b_.SetInsertPoint(nest.hoist_point);
-    bool guarded = std::exchange(nest.guarded, true);
-    Value* tail = std::exchange(nest.tail, nullptr);
-    llvm::Instruction* hoist_point = std::exchange(nest.hoist_point, nullptr);
-    auto memo = std::exchange(nest.memo, {});
-    Value* result = lazy ? evaluate(nest, *v->def, at) : load_buffer(nest, own_buffer(v), at);
-    nest.memo = std::move(memo);
-    nest.guarded = guarded;
-    nest.tail = tail;
-    nest.hoist_point = hoist_point;
-    return nest.hoisted[key] = result;
+    return nest.hoisted[key] = element_before(nest, nest.hoist_point, v, at);
   }
   if (auto known = nest.memo.find(key); known != nest.memo.end()) return known->second;
+  const bool lazy = !plan_.has_buffer(v) || nest.being_filled.count(v);
   Value* result = lazy ? evaluate(nest, *v->def, at) : load_buffer(nest, own_buffer(v), at);
   return nest.memo[key] = result;
+}
+
+// The same in all lanes, computed at an earlier place that always runs.
+Value* KernelEmitter::element_before(Nest& nest, llvm::Instruction* place, const ir::Value* v,
+                                     const Indices& at) {
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(place);
+  bool guarded = std::exchange(nest.guarded, true);
+  Value* tail = std::exchange(nest.tail, nullptr);
+  llvm::Instruction* hoist_point = std::exchange(nest.hoist_point, nullptr);
+  auto memo = std::exchange(nest.memo, {});
+  Value* result = element(nest, v, at);
+  nest.memo = std::move(memo);
+  nest.guarded = guarded;
+  nest.tail = tail;
+  nest.hoist_point = hoist_point;
+  return result;
 }
 
 Value* KernelEmitter::index_value(const Index& index, int lanes) {
@@ -88,9 +95,19 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
         inner[static_cast<std::size_t>(axis)] = at[a];
     return element(nest, op.operand(0), inner);
   }
-  case Opcode::Reshape:
-    return element(nest, op.operand(0),
-                   reshape_index(nest, extents_of(op.result()->type), extents_of(op.operand(0)->type), at));
+  case Opcode::Extract: {
+    Indices inner = at;
+    inner.insert(inner.begin() + op.integer("axis"),
+                 Index{b_.getInt64(static_cast<std::uint64_t>(op.integer("index")))});
+    return element(nest, op.operand(0), inner);
+  }
+  case Opcode::Reshape: return reshaped(nest, op, at);
+  case Opcode::Select: {
+    Value* condition = element(nest, op.operand(0), at);
+    if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition))
+      return element(nest, op.operand(known->isOne() ? 1 : 2), at);
+    break;
+  }
   case Opcode::ViewLoad: {
     if (Value* v = load_across(nest, op, at)) return v;
     Access access = view_access(nest, op, at);
@@ -126,49 +143,6 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     v = widen(b_, v, lanes);
   locate(op);
   return emit_elementwise(b_, numbers_, op, operands);
-}
-
-// Row-major position in `from`, taken apart again along `to`.
-Indices KernelEmitter::reshape_index(Nest& nest, const std::vector<std::int64_t>& from,
-                                     const std::vector<std::int64_t>& to, const Indices& at) {
-  Value* base = b_.getInt64(0);
-  Value* lanes = nullptr;
-  bool linear = false;
-  int depth = 0;
-  std::int64_t stride = 1;
-  std::int64_t alignment = 0; // base is a multiple of it where linear
-  for (std::size_t a = from.size(); a-- > 0; stride *= from[a]) {
-    Value* s = b_.getInt64(static_cast<std::uint64_t>(stride));
-    base = b_.CreateAdd(b_.CreateMul(at[a].base, s), base);
-    depth = std::max(depth, at[a].depth);
-    if (at[a].uniform()) continue;
-    if (at[a].linear && stride == 1 && !lanes) {
-      linear = true;
-      alignment = from[a] % nest.lanes == 0 ? nest.lanes : 0; // vectors start at multiples of the lanes
-      continue;
-    }
-    Value* numbers = at[a].linear ? lane_numbers(b_, nest.lanes) : at[a].lanes;
-    Value* part = b_.CreateMul(numbers, widen(b_, s, nest.lanes));
-    if (linear) lanes = lane_numbers(b_, nest.lanes), linear = false;
-    lanes = lanes ? b_.CreateAdd(lanes, part) : part;
-  }
-  bool whole_vectors = linear && alignment != 0 && !to.empty() && to.back() % nest.lanes == 0;
-  if (linear && !whole_vectors) lanes = lane_numbers(b_, nest.lanes), linear = false;
-  Indices result(to.size());
-  Value* rest = lanes ? b_.CreateAdd(widen(b_, base, nest.lanes), lanes) : base;
-  for (std::size_t a = to.size(); a-- > 0;) {
-    Value* extent = llvm::ConstantInt::get(rest->getType(), static_cast<std::uint64_t>(to[a]));
-    Value* part = a == 0 ? rest : b_.CreateURem(rest, extent);
-    result[a].depth = depth;
-    result[a].direct = false;
-    if (is_vector(part))
-      result[a].base = b_.getInt64(0), result[a].lanes = part;
-    else
-      result[a].base = part;
-    if (a != 0) rest = b_.CreateUDiv(rest, extent);
-  }
-  if (linear && !to.empty()) result.back().linear = true;
-  return result;
 }
 
 Values KernelEmitter::evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide) {

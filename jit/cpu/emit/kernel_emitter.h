@@ -83,25 +83,24 @@ private:
 
   // element.cpp: lazy evaluation
   llvm::Value* element(Nest& nest, const ir::Value* v, const Indices& at);
+  llvm::Value* element_before(Nest& nest, llvm::Instruction* place, const ir::Value* v, const Indices& at);
   llvm::Value* evaluate(Nest& nest, const ir::Op& op, const Indices& at);
-  Indices reshape_index(Nest& nest, const std::vector<std::int64_t>& from,
-                        const std::vector<std::int64_t>& to, const Indices& at);
   Values evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide);
+
+  // reshape.cpp
+  class Reshape;
+  llvm::Value* reshaped(Nest& nest, const ir::Op& op, const Indices& at);
 
   // memory.cpp: views and pointers
   struct Access {
     llvm::Value* address = nullptr; // of lane 0, or a vector of addresses
-    bool contiguous = true;         // lanes are neighbours
-    llvm::Value* mask = nullptr;    // lanes that may be touched; null: all
+    int step = 1; // elements from one lane to the next; 0: a vector of addresses, or one for all lanes
+    llvm::Value* mask = nullptr; // lanes that may be touched; null: all
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
-  static int axis_of_lanes(const Indices& at);
-  static Indices first_lane(Indices at);
+  void limit_lanes(Nest& nest, llvm::Value* room);
   void end_fast_half(Nest& nest, llvm::Value* first, llvm::Value* extent);
-  bool ends_fast_half(Nest& nest, const ir::Value* index, int axis, const Indices& at, llvm::Value* extent);
-  Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
-  Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
@@ -113,6 +112,16 @@ private:
   void prefetch_next(Nest& nest, const ir::Op& load, const Access& access);
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
   llvm::Value* index_value(const Index& index, int lanes);
+
+  // gather.cpp: places that are computed
+  static int axis_of_lanes(const Indices& at);
+  static Indices first_lane(Indices at);
+  bool ends_fast_half(Nest& nest, const ir::Value* index, std::int64_t step, int axis, const Indices& at,
+                      llvm::Value* extent);
+  Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
+  Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
+  static int chosen_step(const ir::Op& op, std::int64_t step, llvm::Value* mask);
+  llvm::Value* load_steps(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align);
 
   // nest.cpp: loops over a domain
   bool can_join(const Root& root) const;
@@ -183,6 +192,7 @@ private:
     llvm::Value* direct = nullptr; // i1: it need not; null: it never need
   };
   Hazard hazard_of(const ir::Op& store);
+  void put_places_aside(const ir::Op& store);
   void store_aside(Root root);
   void store_unless_overlapping(Root root, llvm::Value* direct);
   void store_by_branch(Root root, const Buffer& aside);

@@ -3,6 +3,8 @@
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/passes/numbers.h>
 
+#include <bit>
+
 namespace kiln::cpu {
 
 using ir::Opcode;
@@ -15,6 +17,12 @@ ViewFacts& KernelEmitter::facts(const ir::Value* view) {
 }
 
 Value* KernelEmitter::mask_and(Value* a, Value* b) {
+  auto everywhere = [](Value* v) { // not worth a mask
+    auto* known = llvm::dyn_cast_or_null<llvm::ConstantInt>(v);
+    return known && known->isOne();
+  };
+  if (everywhere(b)) b = nullptr;
+  if (everywhere(a)) a = nullptr;
   if (!a || !b) return a ? a : b;
   match_lanes(b_, a, b);
   return b_.CreateAnd(a, b);
@@ -68,7 +76,7 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
   // Columns below it wrap nowhere: they lie between `first` and the bound.
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
   if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
-  nest.limits.push_back(room);
+  limit_lanes(nest, room);
   return true;
 }
 
@@ -96,20 +104,20 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         tile_axis[axis] >= 0 ? at[static_cast<std::size_t>(tile_axis[axis])] : Index{b_.getInt64(0)};
     if (!address_only) {
       bool proved = false;
-      if (!guarded && !index.lanes && index.direct) {
+      if (!guarded) {
         // The fast loop goes as far as every lane is inside; the test runs once, before the loop.
         IRBuilder::InsertPointGuard keep(b_);
         b_.SetInsertPoint(nest.limit_point);
         Value* zero = b_.getInt64(0);
         Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
-        if (index.linear) {
+        if (index.linear && index.direct) {
           end_fast_half(nest, offset, v.extents[axis]);
           proved = true;
-        } else if (index.depth <= nest.limit_depth) {
+        } else if (index.uniform() && index.direct && index.depth <= nest.limit_depth) {
           Value* inside = b_.CreateICmpULT(b_.CreateAdd(offset, index.base), v.extents[axis]);
           nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
           proved = true;
-        } else if (tile_axis[axis] >= 0) {
+        } else if (tile_axis[axis] >= 0) { // all of the tile lies inside, or no vector is fast
           std::int64_t most =
               op.is(Opcode::ViewStore)
                   ? extents_of(op.stored_value()->type)[static_cast<std::size_t>(tile_axis[axis])]
@@ -129,7 +137,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
     position = b_.CreateAdd(position, b_.CreateMul(b_.CreateAdd(offset, index.base), stride));
     if (index.uniform()) continue;
     if (index.linear && a == last && type.layout != LayoutClass::Any && !lane_part) continue;
-    access.contiguous = false;
+    access.step = 0;
     Value* numbers = index.linear ? lane_numbers(b_, nest.lanes) : index.lanes;
     Value* part = b_.CreateMul(numbers, widen(b_, stride, nest.lanes));
     lane_part = lane_part ? b_.CreateAdd(lane_part, part) : part;
@@ -138,7 +146,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   // most in nests over the tile itself, and reshaped indices are never linear together with others.
   access.address = b_.CreateGEP(
       element, v.data, lane_part ? b_.CreateAdd(widen(b_, position, nest.lanes), lane_part) : position);
-  if (address_only && access.contiguous && nest.lanes > 1) {
+  if (address_only && access.step == 1 && nest.lanes > 1) {
     bool varies = false;
     for (const Index& index : at)
       varies |= !index.uniform();
@@ -151,82 +159,26 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   return access;
 }
 
-// The axis of a tile along which the lanes are neighbours; -1: none, or not all of them.
-int KernelEmitter::axis_of_lanes(const Indices& at) {
-  int found = -1;
-  for (std::size_t axis = 0; axis < at.size(); ++axis) {
-    if (at[axis].lanes || (at[axis].linear && found >= 0)) return -1;
-    if (at[axis].linear) found = static_cast<int>(axis);
+// The fast half ends before a lane of a direct index reaches `room`. Where the lanes at hand are a few times
+// the loop's, or a part of them, so is that index. The builder stands at the limit point.
+void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
+  const int more = std::countr_zero(static_cast<unsigned>(nest.lanes)) -
+                   std::countr_zero(static_cast<unsigned>(nest.loop_lanes));
+  if (more != 0) {
+    constexpr std::int64_t enough = std::int64_t{1} << 40; // more than a tile has
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, b_.getInt64(enough));
+    room = more > 0 ? b_.CreateLShr(room, static_cast<std::uint64_t>(more))
+                    : b_.CreateShl(room, static_cast<std::uint64_t>(-more));
   }
-  return found;
-}
-
-Indices KernelEmitter::first_lane(Indices at) {
-  for (Index& index : at)
-    index.linear = false, index.lanes = nullptr;
-  return at;
+  nest.limits.push_back(room);
 }
 
 // The fast half ends before a lane whose index is `first` plus its own reaches `extent`, or at once where
 // `first` is negative. The builder stands at the limit point.
 void KernelEmitter::end_fast_half(Nest& nest, Value* first, Value* extent) {
   Value* zero = b_.getInt64(0);
-  nest.limits.push_back(b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
-}
-
-// The same for a tile of indices that count along the lanes, on axis `axis`; false if that is not known.
-bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, int axis, const Indices& at,
-                                   Value* extent) {
-  const auto numbers = passes::numbers_of(index);
-  if (nest.guarded || !numbers || numbers->axis != axis || !at[static_cast<std::size_t>(axis)].direct)
-    return false;
-  Value* first = numbers->offset ? scalar(numbers->offset) : b_.getInt64(0);
-  IRBuilder::InsertPointGuard keep(b_);
-  b_.SetInsertPoint(nest.limit_point);
-  first = b_.CreateAdd(first, b_.getInt64(static_cast<std::uint64_t>(numbers->start)));
-  end_fast_half(nest, first, extent);
-  return true;
-}
-
-KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op, const Indices& at) {
-  const ir::Value* view = op.operand(0);
-  ViewFacts& v = facts(view);
-  Access access;
-  auto indices = op.view_offsets();
-  // Neighbours in the view: only the index of its contiguous axis grows with the lanes, by one.
-  const int axis = axis_of_lanes(at);
-  access.contiguous = axis >= 0 && view->type.layout != LayoutClass::Any;
-  for (std::size_t a = 0; a < indices.size() && access.contiguous; ++a)
-    access.contiguous = passes::step_along(indices[a], axis) == (a + 1 == indices.size() ? 1 : 0);
-  const Indices place = access.contiguous ? first_lane(at) : at;
-  Value* position = b_.getInt64(0);
-  for (std::size_t a = 0; a < indices.size(); ++a) {
-    Value *index = operand_element(nest, indices[a], place), *extent = v.extents[a], *stride = v.strides[a];
-    const bool counts = access.contiguous && a + 1 == indices.size(); // the others are the same in all lanes
-    if (!counts || !ends_fast_half(nest, indices[a], axis, at, extent)) {
-      Value* compared = counts ? operand_element(nest, indices[a], at) : index;
-      match_lanes(b_, compared, extent);
-      access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));
-    }
-    match_lanes(b_, index, stride);
-    Value* part = b_.CreateMul(index, stride);
-    match_lanes(b_, position, part);
-    position = b_.CreateAdd(position, part);
-  }
-  // Lanes beyond the tile may be read: the view's bounds hold for them too.
-  if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
-  access.address = b_.CreateGEP(memory_type(context_, view->type.dtype), v.data, position);
-  return access;
-}
-
-KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op, const Indices& at) {
-  Access access;
-  const int axis = axis_of_lanes(at);
-  access.contiguous = axis >= 0 && passes::step_along(op.operand(0), axis) == 1;
-  access.address = operand_element(nest, op.operand(0), access.contiguous ? first_lane(at) : at);
-  if (const ir::Value* mask = op.mask()) access.mask = operand_element(nest, mask, at);
-  if (access.contiguous) access.mask = mask_and(access.mask, nest.tail); // no view tells where memory ends
-  return access;
+  limit_lanes(nest, b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
 }
 
 // The first nest that reads a tile waits for memory, the later ones find it in the cache and compute. So the
@@ -236,8 +188,8 @@ void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& 
   nest.loads.insert(&load);
   const ir::Type& view = load.operand(0)->type;
   auto read = times_read_.find(&load);
-  if (read == times_read_.end() || read->second != 1 || nest.guarded || !access.contiguous ||
-      nest.lanes == 1 || view.view_rank < 2)
+  if (read == times_read_.end() || read->second != 1 || nest.guarded || access.step != 1 || nest.lanes == 1 ||
+      view.view_rank < 2)
     return;
   const auto& axes = load.integers("axes");
   std::int64_t rows = !axes.empty() && axes[0] == 0 ? load.result()->type.shape[0].value() : 1;
@@ -265,7 +217,7 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   bool varies = many;
   for (const Index& index : at)
     varies |= !index.uniform();
-  if (!many && !access.contiguous) varies = false; // one address for all lanes
+  if (!many && access.step == 0) varies = false; // one address for all lanes
   Value* mask = access.mask;
   Value* bits;
   if (nest.lanes == 1 || !varies) {
@@ -279,7 +231,9 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   } else {
     llvm::Type* type = lanes_type(element_type, nest.lanes);
     mask = mask_and(mask, many ? nest.tail : nullptr);
-    if (many) {
+    if (access.step != 0 && access.step != 1) {
+      bits = load_steps(nest, access, element_type, align);
+    } else if (many) {
       Value* all = llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
       bits = b_.CreateMaskedGather(type, access.address, align, mask ? widen(b_, mask, nest.lanes) : all,
                                    llvm::Constant::getNullValue(type));
@@ -313,7 +267,7 @@ void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Valu
     return emit_if(b_, mask, [&] { b_.CreateAlignedStore(bits, access.address, align); });
   }
   Value* bits = to_memory(b_, numbers_, widen(b_, value, nest.lanes), t);
-  if (access.contiguous) {
+  if (access.step == 1) {
     if (mask)
       b_.CreateMaskedStore(bits, access.address, align, widen(b_, mask, nest.lanes));
     else if (nest.streaming)

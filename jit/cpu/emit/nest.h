@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace kiln::cpu {
 
@@ -20,14 +21,16 @@ struct Buffer {
   std::vector<std::int64_t> extents, strides;
 };
 
-// An index along one axis: `base`, `base + lane` (linear), or `base + lanes` with one number per lane.
-// `depth` is that of the loop it varies with.
+// An index along one axis: `base`, `base + lane` (linear: and base is a multiple of the number of lanes), or
+// `base + lanes` with one number per lane.
+// `depth` is that of the loop it varies with, or in which it is computed.
 struct Index {
   llvm::Value* base = nullptr;
   bool linear = false;
   llvm::Value* lanes = nullptr;
   int depth = 0;
-  // The base is a loop's own variable or a constant, so it may be reasoned about outside the loop.
+  // The base may be reasoned about outside the loop: it is a constant or a loop's own variable; where lanes
+  // are more or fewer than the vector loop's, that loop's times as many.
   bool direct = true;
   bool uniform() const { return !linear && !lanes; }
 };
@@ -64,7 +67,8 @@ struct Nest {
   std::vector<int> outer_axes;
   int vector_axis = -1;  // -1: no vector loop
   int reduced_axis = -1; // a reduction along another axis than the vector axis: that loop is innermost
-  int lanes = 1;         // of a vector
+  int lanes = 1;         // of the vector at hand
+  int loop_lanes = 1;    // of the vectors of the loop; those that a reshape is made of differ
   int native_lanes = 1;  // of a register; the fast half may have vectors of several
   int unroll = 1;
   Values bounds; // per domain axis: where the loop may end; null: the domain's extent
@@ -90,13 +94,22 @@ struct Nest {
   llvm::Instruction* hoist_point = nullptr; // before the innermost loop
   int hoist_depth = 0;
 
-  using Key = std::pair<const ir::Value*, std::vector<const void*>>;
+  struct Key {
+    const ir::Value* value;
+    int lanes; // 0: the same in all lanes
+    std::vector<const void*> at;
+    auto operator<=>(const Key&) const = default;
+  };
   std::map<Key, llvm::Value*> memo, hoisted;
+  std::set<std::tuple<Key, llvm::Value*, int, int>> limited; // indices that `limits` keeps inside an extent
   std::set<const ir::Value*> being_filled;
   std::set<const ir::Op*> loads; // views' tiles that it reads
 };
 
+// Of the innermost loop that they vary with.
+int depth_of(const Indices& at);
+
 // What is the same for every evaluation of `v` at these indices.
-Nest::Key key_of(const ir::Value* v, const Indices& at);
+Nest::Key key_of(const ir::Value* v, const Indices& at, int lanes);
 
 } // namespace kiln::cpu

@@ -99,6 +99,7 @@ void KernelEmitter::emit_store(const ir::Op& op) {
   const Root root{Root::Kind::Store, nullptr, &op};
   const auto domain = extents_of(op.stored_value()->type);
   if (domain.empty()) return emit_nest({root}, domain);
+  put_places_aside(op);
   const Hazard hazard = hazard_of(op);
   if (hazard.aside)
     store_aside(root);
@@ -111,11 +112,6 @@ void KernelEmitter::emit_store(const ir::Op& op) {
 KernelEmitter::Hazard KernelEmitter::hazard_of(const ir::Op& op) {
   std::vector<LazyRead> reads;
   lazy_reads(op.stored_value(), true, reads);
-  // Masks, pointers and indices are read while storing too: put them aside if they read memory.
-  for (std::size_t i = 2; i < op.operands.size(); ++i)
-    lazy_reads(op.operands[i], false, reads);
-  if (!op.operand(0)->type.is_view()) lazy_reads(op.operand(0), false, reads);
-
   Hazard hazard;
   for (const LazyRead& read : reads) {
     const ir::Op& load = *read.op;
@@ -143,20 +139,23 @@ KernelEmitter::Hazard KernelEmitter::hazard_of(const ir::Op& op) {
   return hazard;
 }
 
-// Index and mask tiles that read memory are evaluated before the first write as well.
-void KernelEmitter::store_aside(Root root) {
-  const ir::Value* value = root.op->stored_value();
-  Buffer copy = materialize(value);
-  root.stored_from = &copy;
-  for (const ir::Value* v : root.op->operands) {
-    std::vector<LazyRead> inner;
-    if (v == value || v->type.is_view()) continue;
-    lazy_reads(v, false, inner);
-    if (inner.empty()) continue;
+// Masks, pointers and indices that read memory are evaluated before the first write.
+void KernelEmitter::put_places_aside(const ir::Op& store) {
+  for (const ir::Value* v : store.operands) {
+    std::vector<LazyRead> reads;
+    if (v == store.stored_value() || v->type.is_view()) continue;
+    lazy_reads(v, false, reads);
+    if (reads.empty()) continue;
     Buffer kept = materialize(v);
     buffers_[v] = kept;
     plan_.add_buffer(v);
   }
+}
+
+void KernelEmitter::store_aside(Root root) {
+  const ir::Value* value = root.op->stored_value();
+  Buffer copy = materialize(value);
+  root.stored_from = &copy;
   emit_nest({root}, extents_of(value->type));
 }
 

@@ -139,6 +139,7 @@ void KernelEmitter::VectorLevel::emit() {
   choose_chains();
   nest_.hoisted.clear();
   nest_.limits.clear();
+  nest_.limited.clear();
   nest_.limit_depth = outer_;
   Value* fast_end = b_.getInt64(0);
   if (Value* streams = whole_ > 0 && !reduces_ ? e_.may_stream(nest_, at_) : nullptr)
@@ -197,6 +198,7 @@ void KernelEmitter::VectorLevel::choose_chains() {
 Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulators,
                                               llvm::Instruction* preheader, bool guarded, Value* tail) {
   at_[axis_] = Index{j, nest_.lanes > 1, nullptr, outer_ + 1};
+  nest_.loop_lanes = nest_.lanes;
   nest_.guarded = guarded;
   nest_.tail = tail;
   nest_.memo.clear();
@@ -338,6 +340,7 @@ Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
     b_.SetInsertPoint(block);
     nest_.streaming = block == streaming;
     nest_.limits.clear();
+    nest_.limited.clear();
     nest_.hoisted.clear();
     Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_half();
     end->addIncoming(reached, b_.GetInsertBlock());

@@ -230,30 +230,13 @@ Values KernelEmitter::exchange(const Values& from, const LinearLayout& have,
   return result;
 }
 
-// The same elements in row-major order under another shape. Between powers of two that is another name for
-// coordinates' bits; other shapes go through shared memory by their true row-major numbers.
+// The same elements in row-major order under another shape; through shared memory by their true row-major
+// numbers where not all extents are powers of two.
 void KernelEmitter::emit_reshape(const ir::Op& op) {
   const ir::Value *from = op.operand(0), *to = op.result();
   const LinearLayout want = layout_of(to);
-  auto powers = [](const ir::Type& type) {
-    return std::all_of(type.shape.begin(), type.shape.end(), [](const ir::Dim& d) {
-      return std::has_single_bit(static_cast<std::uint64_t>(d.value()));
-    });
-  };
-  if (powers(from->type) && powers(to->type)) {
-    std::vector<std::string> reversed, axes;
-    LinearLayout::Dims parts;
-    for (std::size_t a = to->type.shape.size(); a-- > 0;)
-      reversed.push_back(axis_name(static_cast<int>(a)));
-    const std::vector<int> bits = shape_bits(from->type);
-    for (std::size_t a = bits.size(); a-- > 0;)
-      parts.push_back({axis_name(static_cast<int>(a)), bits[a]});
-    for (std::size_t a = 0; a < bits.size(); ++a)
-      axes.push_back(axis_name(static_cast<int>(a)));
-    const LinearLayout inner =
-        want.with_outs(reversed).flat_outs("all").split_out("all", parts).with_outs(axes);
-    return define(to, want, registers(from, inner));
-  }
+  if (auto inner = reshaped_layout(want, to->type, from->type))
+    return define(to, want, registers(from, *inner));
   const LinearLayout have = layout_of(from);
   auto row_major = [&](const LinearLayout& layout, const ir::Type& type) {
     return [&](int reg) {

@@ -104,6 +104,18 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
       inner = inner.renamed_out(axis_name(a), axis_name(a + 1));
     return registers(op.operand(0), with_axes(inner, rank_of(op.operand(0))));
   }
+  case Opcode::Extract: {
+    // All along the axis in each thread, of which it keeps one.
+    const int axis = static_cast<int>(op.integer("axis"));
+    LinearLayout inner = layout;
+    for (int a = rank_of(v); a-- > axis;)
+      inner = inner.renamed_out(axis_name(a), axis_name(a + 1));
+    inner = inner * LinearLayout::identity(shape_bits(op.operand(0)->type)[static_cast<std::size_t>(axis)],
+                                           in_register, axis_name(axis));
+    const Values all = registers(op.operand(0), with_axes(inner, rank_of(op.operand(0))));
+    const auto first = static_cast<std::ptrdiff_t>(count * static_cast<std::size_t>(op.integer("index")));
+    return Values(all.begin() + first, all.begin() + first + static_cast<std::ptrdiff_t>(count));
+  }
   case Opcode::Permute: {
     const auto& order = op.integers("order");
     LinearLayout inner = layout;

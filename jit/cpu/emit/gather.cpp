@@ -1,0 +1,156 @@
+// Accesses whose places are computed: gathers, scatters and pointers. Lanes that are neighbours in memory, or
+// lie a steady few elements apart, are loaded as vectors of neighbours and shuffled.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/passes/numbers.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+constexpr std::int64_t widest_step = 4; // lanes farther apart are gathered
+
+bool is_step(std::optional<std::int64_t> step) {
+  return step && *step != 0 && *step >= -widest_step && *step <= widest_step;
+}
+
+} // namespace
+
+// The axis of a tile along which the lanes are neighbours; -1: none, or not all of them.
+int KernelEmitter::axis_of_lanes(const Indices& at) {
+  int found = -1;
+  for (std::size_t axis = 0; axis < at.size(); ++axis) {
+    if (at[axis].lanes || (at[axis].linear && found >= 0)) return -1;
+    if (at[axis].linear) found = static_cast<int>(axis);
+  }
+  return found;
+}
+
+Indices KernelEmitter::first_lane(Indices at) {
+  for (Index& index : at)
+    index.linear = false, index.lanes = nullptr;
+  return at;
+}
+
+// Makes the fast half end before the indices of a view's axis leave it, where they grow by `step` along the
+// lanes; false if that cannot be told before the loop.
+bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, std::int64_t step, int axis,
+                                   const Indices& at, Value* extent) {
+  Indices before = at; // the loop's first element
+  before[static_cast<std::size_t>(axis)] = Index{b_.getInt64(0)};
+  auto known_before = [&](const Index& i) { return i.uniform() && i.direct && i.depth <= nest.limit_depth; };
+  if (nest.guarded || !at[static_cast<std::size_t>(axis)].direct ||
+      !std::all_of(before.begin(), before.end(), known_before))
+    return false;
+  // Once for all vectors of an unrolled body.
+  if (!nest.limited.insert({key_of(index, before, 0), extent, nest.lanes, axis}).second) return true;
+  Value* first = element_before(nest, nest.limit_point, index, before);
+  IRBuilder::InsertPointGuard keep(b_);
+  b_.SetInsertPoint(nest.limit_point);
+  Value *zero = b_.getInt64(0), *one = b_.getInt64(1);
+  Value* inside = b_.CreateICmpULT(first, extent);
+  if (step == 0) {
+    Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
+    nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
+    return true;
+  }
+  // Lanes up to the extent, or down to the first element.
+  Value* room = step > 0 ? b_.CreateSub(b_.CreateSub(extent, first), one) : first;
+  if (step != 1 && step != -1)
+    room = b_.CreateUDiv(
+        room, b_.getInt64(step < 0 ? -static_cast<std::uint64_t>(step) : static_cast<std::uint64_t>(step)));
+  limit_lanes(nest, b_.CreateSelect(inside, b_.CreateAdd(room, one), zero));
+  return true;
+}
+
+KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op, const Indices& at) {
+  const ir::Value* view = op.operand(0);
+  ViewFacts& v = facts(view);
+  Access access;
+  auto indices = op.view_offsets();
+  const std::size_t last = indices.size() - 1;
+  const int axis = axis_of_lanes(at);
+  std::vector<std::optional<std::int64_t>> steps(indices.size());
+  for (std::size_t a = 0; a < indices.size(); ++a) {
+    if (axis >= 0) steps[a] = passes::step_along(indices[a], axis);
+    if (steps[a] && ends_fast_half(nest, indices[a], *steps[a], axis, at, v.extents[a])) continue;
+    Value *compared = operand_element(nest, indices[a], at), *extent = v.extents[a];
+    match_lanes(b_, compared, extent);
+    access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));
+  }
+  // Lanes beyond the tile may be read: the view's bounds hold for them too.
+  if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
+  // Only the index of the contiguous axis grows with the lanes.
+  const bool along = axis >= 0 && view->type.layout != LayoutClass::Any && is_step(steps[last]) &&
+                     std::all_of(steps.begin(), steps.end() - 1, [](auto step) { return step == 0; });
+  access.step = along ? chosen_step(op, *steps[last], access.mask) : 0;
+  const Indices place = access.step != 0 ? first_lane(at) : at;
+  Value* position = b_.getInt64(0);
+  for (std::size_t a = 0; a < indices.size(); ++a) {
+    Value *index = operand_element(nest, indices[a], place), *stride = v.strides[a];
+    match_lanes(b_, index, stride);
+    Value* part = b_.CreateMul(index, stride);
+    match_lanes(b_, position, part);
+    position = b_.CreateAdd(position, part);
+  }
+  access.address = b_.CreateGEP(memory_type(context_, view->type.dtype), v.data, position);
+  return access;
+}
+
+KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op, const Indices& at) {
+  Access access;
+  const int axis = axis_of_lanes(at);
+  const auto step = axis >= 0 ? passes::step_along(op.operand(0), axis) : std::nullopt;
+  if (const ir::Value* mask = op.mask()) access.mask = mask_and(operand_element(nest, mask, at), nullptr);
+  // No view tells where memory ends.
+  Value* mask = mask_and(access.mask, nest.tail);
+  access.step = is_step(step) ? chosen_step(op, *step, mask) : 0;
+  access.address = operand_element(nest, op.operand(0), access.step != 0 ? first_lane(at) : at);
+  if (access.step != 0) access.mask = mask;
+  return access;
+}
+
+// `step`, or 0 where each lane has to have an address of its own.
+int KernelEmitter::chosen_step(const ir::Op& op, std::int64_t step, Value* mask) {
+  const bool whole = op.info().effect == ir::Effect::Read && !mask;
+  return step == 1 || whole ? static_cast<int>(step) : 0;
+}
+
+// Lanes `step` elements apart: the vectors that cover them, the last of which ends where they do, so that
+// nothing beside them is read.
+Value* KernelEmitter::load_steps(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align) {
+  const int lanes = nest.lanes, apart = std::abs(access.step);
+  const int span = apart * (lanes - 1) + 1, lowest = access.step < 0 ? 1 - span : 0;
+  Value* all = nullptr;
+  for (int k = 0; k < apart; ++k) {
+    const int first = k + 1 < apart ? k * lanes : span - lanes;
+    Value* address =
+        b_.CreateGEP(element, access.address, b_.getInt64(static_cast<std::uint64_t>(lowest + first)));
+    Value* vector = b_.CreateAlignedLoad(lanes_type(element, lanes), address, align);
+    if (!all) {
+      all = vector;
+      continue;
+    }
+    std::vector<int> order; // both, one after the other
+    for (int i = 0; i < (k + 1) * lanes; ++i)
+      order.push_back(i);
+    std::vector<int> whole(static_cast<std::size_t>(k * lanes), -1);
+    for (int i = 0; i < lanes && k > 1; ++i)
+      whole[static_cast<std::size_t>(i)] = i;
+    if (k > 1) vector = b_.CreateShuffleVector(vector, whole);
+    all = b_.CreateShuffleVector(all, vector, order);
+  }
+  std::vector<int> order;
+  for (int l = 0; l < lanes; ++l) {
+    const int at = l * access.step - lowest;
+    order.push_back(at < (apart - 1) * lanes ? at : (apart - 1) * lanes + at - (span - lanes));
+  }
+  return b_.CreateShuffleVector(all, order);
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,269 @@
+// Tiles under another shape: which element of the operand an element is.
+//
+// Axes fall into runs of as many elements in both shapes, and only within a run are numbers taken apart. A
+// vector that is no vector of neighbours there is made of such: pairs that are split are lanes of a vector
+// twice as long, pairs that are interleaved come from two vectors half as long. So what lies below is
+// evaluated as everywhere, a vector of neighbours at a time, and shuffled in registers.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace kiln::cpu {
+
+using llvm::Value;
+
+namespace {
+
+constexpr std::int64_t most_parts = 8; // vectors that one is made of, or parts of a vector that is evaluated
+constexpr std::int64_t least_lanes = 2, most_lanes = 256;
+
+using Extents = std::vector<std::int64_t>;
+
+// The same elements in axes [from, from_end) of one shape and [to, to_end) of the other.
+struct AxisRun {
+  std::size_t from, from_end, to, to_end;
+};
+
+std::vector<AxisRun> runs_of(const Extents& from, const Extents& to) {
+  std::vector<AxisRun> runs;
+  for (std::size_t i = 0, j = 0; i < from.size() || j < to.size();) {
+    AxisRun run{i, 0, j, 0};
+    std::int64_t in_from = i < from.size() ? from[i++] : 1, in_to = j < to.size() ? to[j++] : 1;
+    while (in_from != in_to) {
+      if (in_from < in_to)
+        in_from *= from[i++];
+      else
+        in_to *= to[j++];
+    }
+    run.from_end = i, run.to_end = j;
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end) {
+  return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(begin),
+                         extents.begin() + static_cast<std::ptrdiff_t>(end), std::int64_t{1},
+                         std::multiplies<>());
+}
+
+// The only axis of several elements among [begin, end); `end` if there are more or none.
+std::size_t only_axis(const Extents& extents, std::size_t begin, std::size_t end) {
+  std::size_t found = end;
+  for (std::size_t a = begin; a < end; ++a) {
+    if (extents[a] == 1) continue;
+    if (found != end) return end;
+    found = a;
+  }
+  return found;
+}
+
+bool is_factor(std::int64_t n) {
+  return n > 1 && n <= most_parts && std::has_single_bit(static_cast<std::uint64_t>(n));
+}
+
+// The elements of all in turn. Their number is a power of two.
+Value* interleaved(IRBuilder& b, const Values& parts) {
+  if (parts.size() == 1) return parts[0];
+  Values even, odd;
+  for (std::size_t k = 0; k < parts.size(); k += 2)
+    even.push_back(parts[k]), odd.push_back(parts[k + 1]);
+  Value *first = interleaved(b, even), *second = interleaved(b, odd);
+  const int lanes = lanes_of(first);
+  std::vector<int> order;
+  for (int i = 0; i < lanes; ++i)
+    order.insert(order.end(), {i, lanes + i});
+  return b.CreateShuffleVector(first, second, order);
+}
+
+} // namespace
+
+// One reshape at one place: the operand's indices, run by run.
+class KernelEmitter::Reshape {
+public:
+  Reshape(KernelEmitter& emitter, Nest& nest, const ir::Op& op, const Indices& at)
+      : e_(emitter), b_(emitter.b_), nest_(nest), op_(op), at_(at), from_(extents_of(op.result()->type)),
+        to_(extents_of(op.operand(0)->type)), inner_(to_.size(), Index{b_.getInt64(0)}),
+        depth_(nest.hoist_point ? nest.hoist_depth : depth_of(at)) {}
+
+  Value* element() {
+    const int axis = nest_.guarded || nest_.lanes == 1 ? -1 : axis_of_lanes(at_);
+    std::optional<AxisRun> of_lanes;
+    for (const AxisRun& run : runs_of(from_, to_)) {
+      const bool lanes = axis >= 0 && static_cast<std::size_t>(axis) >= run.from &&
+                         static_cast<std::size_t>(axis) < run.from_end;
+      if (!passes(run) && lanes)
+        of_lanes = run;
+      else if (!passes(run))
+        take_apart(run);
+    }
+    if (of_lanes) {
+      if (Value* v = picked(*of_lanes, static_cast<std::size_t>(axis))) return v;
+      if (Value* v = put_together(*of_lanes, static_cast<std::size_t>(axis))) return v;
+      take_apart(*of_lanes);
+    }
+    return e_.element(nest_, op_.operand(0), inner_);
+  }
+
+private:
+  bool passes(const AxisRun& run);
+  Value* picked(const AxisRun& run, std::size_t axis);
+  Value* put_together(const AxisRun& run, std::size_t axis);
+  void take_apart(const AxisRun& run);
+  Value* number(const AxisRun& run, std::size_t end); // row-major, in axes up to `end`
+  void set_linear(const AxisRun& run, std::size_t last, Value* number);
+  std::size_t last_axis(const AxisRun& run) const; // of several elements, in the operand
+  template <class F> Value* with_lanes(int lanes, F evaluate) {
+    const int before = std::exchange(nest_.lanes, lanes);
+    Value* v = evaluate();
+    nest_.lanes = before;
+    return v;
+  }
+  llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
+
+  KernelEmitter& e_;
+  IRBuilder& b_;
+  Nest& nest_;
+  const ir::Op& op_;
+  const Indices& at_;
+  const Extents from_, to_;
+  Indices inner_; // of the operand
+  // Of all numbers that are computed here: where they are, so that nothing made of them is computed earlier.
+  const int depth_;
+};
+
+// One element, or one axis that stays one axis.
+bool KernelEmitter::Reshape::passes(const AxisRun& run) {
+  if (product(from_, run.from, run.from_end) == 1) return true;
+  const std::size_t from = only_axis(from_, run.from, run.from_end), to = only_axis(to_, run.to, run.to_end);
+  if (from == run.from_end || to == run.to_end) return false;
+  inner_[to] = at_[from];
+  return true;
+}
+
+Value* KernelEmitter::Reshape::number(const AxisRun& run, std::size_t end) {
+  Value* n = constant(0);
+  for (std::size_t a = run.from; a < end; ++a)
+    n = b_.CreateAdd(b_.CreateMul(n, constant(from_[a])), at_[a].base);
+  return n;
+}
+
+std::size_t KernelEmitter::Reshape::last_axis(const AxisRun& run) const {
+  std::size_t last = run.to_end - 1;
+  while (last > run.to && to_[last] == 1)
+    --last;
+  return last;
+}
+
+// Lane 0 is at `number` of the axes up to and with `last`, along which the lanes go on.
+void KernelEmitter::Reshape::set_linear(const AxisRun& run, std::size_t last, Value* number) {
+  for (std::size_t a = last + 1; a-- > run.to;) {
+    inner_[a] = Index{a == run.to ? number : b_.CreateURem(number, constant(to_[a])), a == last, nullptr,
+                      depth_, false};
+    if (a != run.to) number = b_.CreateUDiv(number, constant(to_[a]));
+  }
+}
+
+// Lanes a few elements apart: of a vector that is as many times longer.
+Value* KernelEmitter::Reshape::picked(const AxisRun& run, std::size_t axis) {
+  const std::int64_t apart = product(from_, axis + 1, run.from_end), lanes = nest_.lanes;
+  const std::size_t last = last_axis(run);
+  if (!is_factor(apart) || apart * lanes > most_lanes) return nullptr;
+  std::int64_t first = 0;
+  for (std::size_t a = axis + 1; a < run.from_end; ++a) {
+    auto* n = llvm::dyn_cast<llvm::ConstantInt>(at_[a].base);
+    if (!n) return nullptr;
+    first = first * from_[a] + n->getSExtValue();
+  }
+  const bool alone = product(from_, run.from, axis) == 1 && only_axis(to_, run.to, run.to_end) == last;
+  if (alone)
+    inner_[last] =
+        Index{b_.CreateNSWMul(at_[axis].base, constant(apart)), true, nullptr, depth_, at_[axis].direct};
+  else if (from_[axis] % lanes == 0 && to_[last] % (apart * lanes) == 0)
+    set_linear(run, last, b_.CreateMul(number(run, axis + 1), constant(apart)));
+  else
+    return nullptr;
+  // All that are split from one vector share it.
+  Indices together = at_;
+  for (std::size_t a = axis + 1; a < run.from_end; ++a)
+    together[a].base = constant(0);
+  const int wide = static_cast<int>(apart * lanes);
+  Nest::Key key = key_of(op_.result(), together, wide);
+  key.lanes = -wide; // no tile's element: from it on, one number of lanes after the other
+  auto known = nest_.memo.find(key);
+  Value* all = known != nest_.memo.end()
+                   ? known->second
+                   : with_lanes(wide, [&] { return e_.element(nest_, op_.operand(0), inner_); });
+  nest_.memo[key] = all;
+  if (!is_vector(all)) return all;
+  std::vector<int> order;
+  for (int l = 0; l < nest_.lanes; ++l)
+    order.push_back(static_cast<int>(first + l * apart));
+  return b_.CreateShuffleVector(all, order);
+}
+
+// Lanes from several rows in turn: of a vector of each.
+Value* KernelEmitter::Reshape::put_together(const AxisRun& run, std::size_t axis) {
+  const std::size_t last = last_axis(run);
+  const std::int64_t parts = to_[last];
+  if (product(from_, axis + 1, run.from_end) != 1 || !is_factor(parts) || nest_.lanes < least_lanes * parts)
+    return nullptr;
+  std::size_t along = last;
+  while (along > run.to && (along == last || to_[along] == 1))
+    --along;
+  if (along == last) return nullptr;
+  const std::int64_t lanes = nest_.lanes / parts;
+  if (product(from_, run.from, axis) == 1 && product(to_, run.to, along) == 1)
+    inner_[along] =
+        Index{b_.CreateExactSDiv(at_[axis].base, constant(parts)), true, nullptr, depth_, at_[axis].direct};
+  else if (from_[axis] % nest_.lanes == 0 && to_[along] % lanes == 0)
+    set_linear(run, along, b_.CreateUDiv(number(run, axis + 1), constant(parts), "", true));
+  else
+    return nullptr;
+  Values vectors;
+  for (std::int64_t k = 0; k < parts; ++k) {
+    inner_[last] = Index{constant(k)};
+    vectors.push_back(with_lanes(static_cast<int>(lanes), [&] {
+      return widen(b_, e_.element(nest_, op_.operand(0), inner_), nest_.lanes);
+    }));
+  }
+  return interleaved(b_, vectors);
+}
+
+// By division, of each lane's number unless the lanes stay neighbours.
+void KernelEmitter::Reshape::take_apart(const AxisRun& run) {
+  Value* lanes = nullptr;
+  bool linear = false, whole = false; // whole: vectors start at multiples of their lanes
+  std::int64_t stride = 1;
+  for (std::size_t a = run.from_end; a-- > run.from; stride *= from_[a]) {
+    if (at_[a].uniform()) continue;
+    if (at_[a].linear && stride == 1 && !lanes) {
+      linear = true;
+      whole = from_[a] % nest_.lanes == 0;
+      continue;
+    }
+    Value* numbers = at_[a].linear ? lane_numbers(b_, nest_.lanes) : at_[a].lanes;
+    Value* part = b_.CreateMul(numbers, widen(b_, constant(stride), nest_.lanes));
+    if (linear) lanes = lane_numbers(b_, nest_.lanes), linear = false;
+    lanes = lanes ? b_.CreateAdd(lanes, part) : part;
+  }
+  Value* base = number(run, run.from_end);
+  if (linear && whole && to_[run.to_end - 1] % nest_.lanes == 0) return set_linear(run, run.to_end - 1, base);
+  if (linear) lanes = lane_numbers(b_, nest_.lanes);
+  Value* rest = lanes ? b_.CreateAdd(widen(b_, base, nest_.lanes), lanes) : base;
+  for (std::size_t a = run.to_end; a-- > run.to;) {
+    Value* extent = llvm::ConstantInt::get(rest->getType(), static_cast<std::uint64_t>(to_[a]));
+    Value* part = a == run.to ? rest : b_.CreateURem(rest, extent);
+    inner_[a] = is_vector(part) ? Index{constant(0), false, part, depth_, false}
+                                : Index{part, false, nullptr, depth_, false};
+    if (a != run.to) rest = b_.CreateUDiv(rest, extent);
+  }
+}
+
+Value* KernelEmitter::reshaped(Nest& nest, const ir::Op& op, const Indices& at) {
+  return Reshape(*this, nest, op, at).element();
+}
+
+} // namespace kiln::cpu

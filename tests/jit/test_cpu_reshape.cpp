@@ -1,0 +1,274 @@
+// Vectors that are no vectors of neighbours: pairs that are split and interleaved, and elements a steady few
+// apart. All memory borders on pages that may not be touched.
+#include "dsl/guarded_memory.h"
+#include "random_integers.h"
+#include "test_seed.h"
+
+#include <kiln/kiln.h>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <random>
+#include <vector>
+
+using namespace kiln;
+
+namespace {
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BK);
+
+using test::GuardedMemory;
+
+// Rows with gaps between them, or of any strides; at the end of its pages, or at their start.
+template <class T> class Matrix {
+public:
+  Matrix(std::int64_t rows, std::int64_t columns, std::mt19937_64& random)
+      : rows_(rows), columns_(columns), stride_(columns + std::int64_t(random() % 3)),
+        elements_(rows > 0 ? (rows - 1) * stride_ + columns : 0),
+        memory_(static_cast<std::size_t>(elements_) * sizeof(T),
+                random() % 2 ? GuardedMemory::Place::AtEnd : GuardedMemory::Place::AtStart, alignof(T)) {
+    for (std::int64_t i = 0; i < elements_; ++i)
+      new (data() + i) T(static_cast<float>(random() % 16));
+  }
+  T* data() { return reinterpret_cast<T*>(memory_.data()); }
+  TensorView<T, 2> view() { return {data(), {rows_, columns_}, {stride_, 1}}; }
+  float operator()(std::int64_t i, std::int64_t j) { return static_cast<float>(data()[i * stride_ + j]); }
+
+private:
+  std::int64_t rows_, columns_, stride_, elements_;
+  GuardedMemory memory_;
+};
+
+// Sums and differences of pairs, and those of pairs of pairs, in the places of what they are made of.
+template <class T> void check_pairs(std::mt19937_64& random) {
+  const auto pairs = kernel("pairs", [](View<const T, 2> x, View<const T, 2> w, View<T, 2> y) {
+    auto m = program_id(0) * BM;
+    auto n = program_id(1) * BN;
+    auto both = offset(BN * 2_c, n * 2);
+    auto [a, b] = split(reshape(x.tile(m, both).load(), BM, BN, 2_c));
+    Tile c = w.tile(m, n).load();
+    y.tile(m, both).store(interleave(a + c, b + b));
+  });
+  const auto fours = kernel("fours", [](View<const T, 2> x, View<T, 2> y, View<T, 2> z) {
+    auto m = program_id(0) * BM;
+    auto n = program_id(1) * BN;
+    auto all = offset(BN * 4_c, n * 4);
+    auto [even, odd] = split(reshape(x.tile(m, all).load(), BM, BN, 2_c, 2_c)); // each [BM, BN, 2]
+    auto [a, c] = split(even);
+    auto [b, d] = split(odd);
+    y.tile(m, all).store(interleave(interleave(d, b), interleave(c, a)));
+    z.tile(m, n).store(a + b + c + d);
+  });
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{1, 64}, {4, 16}, {2, 128}, {8, 4}, {3, 24}, {1, 1}, {4, 2}, {2, 37}}) {
+    const std::int64_t m = number(1, 9), n = number(1, 150);
+    const Grid grid{(m + bm - 1) / bm, (n + bn - 1) / bn};
+    CAPTURE(bm, bn, m, n);
+    // Whole pairs or a last half one.
+    const std::int64_t columns = 2 * n - number(0, 1), wide = 4 * n - number(0, 3);
+    Matrix<T> x(m, columns, random), w(m, n, random), y(m, columns, random);
+    pairs.launch(stream, {BM = bm, BN = bn}, grid, x.view(), w.view(), y.view());
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        REQUIRE(y(i, j) == (j % 2 ? 2 * x(i, j) : x(i, j) + w(i, j / 2)));
+
+    Matrix<T> from(m, wide, random), turned(m, wide, random), sums(m, n, random);
+    fours.launch(stream, {BM = bm, BN = bn}, grid, from.view(), turned.view(), sums.view());
+    stream.synchronize();
+    auto at = [&](std::int64_t i, std::int64_t j) { return j < wide ? from(i, j) : 0; };
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < wide; ++j)
+        REQUIRE(turned(i, j) == at(i, j / 4 * 4 + 3 - j % 4));
+      for (std::int64_t j = 0; j < n; ++j)
+        REQUIRE(sums(i, j) ==
+                float(T(at(i, 4 * j) + at(i, 4 * j + 1) + at(i, 4 * j + 2) + at(i, 4 * j + 3))));
+    }
+  }
+}
+
+// Columns `step` apart, from views and through pointers, behind a mask or without one.
+template <class T, int step> void check_steps(std::mt19937_64& random) {
+  const auto apart = kernel(
+      "apart", [](View<const T, 2> x, Scalar<std::int64_t> first, View<T, 2> seen, View<T, 2> pointed) {
+        auto [m, n] = program_tile(seen, BM, BN);
+        Tile columns = n + arange(BN);
+        Tile place = expand<0>(first + columns * std::int64_t(step));
+        Tile rows = expand<1>(m + arange(BM));
+        seen.tile(m, n).store(x.at(rows, place).load_or(7));
+        auto inside = (rows < x.rows()) & (place >= 0) & (place < x.cols());
+        auto start = x.data() + rows * x.stride(0);
+        pointed.tile(m, n).store(raw::load(start + place, inside));
+      });
+  // Whole tiles of which every element is there.
+  const auto within =
+      kernel("within", [](View<const T, 2> x, Scalar<std::int64_t> first, View<T, 2> pointed) {
+        auto [m, n] = program_tile(pointed, BM, BN);
+        Tile place = expand<0>(first + (n + arange(BN)) * std::int64_t(step));
+        pointed.tile(m, n).store(raw::load(x.data() + expand<1>(m + arange(BM)) * x.stride(0) + place));
+      });
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{1, 64}, {2, 16}, {3, 24}}) {
+    std::int64_t m = number(1, 7), n = number(1, 200), columns = number(1, 300);
+    const std::int64_t first = number(-20, columns + 20);
+    CAPTURE(step, bm, bn, m, n, columns, first);
+    Matrix<T> x(m, columns, random), seen(m, n, random), pointed(m, n, random);
+    apart.launch(stream, {BM = bm, BN = bn}, x.view(), first, seen.view(), pointed.view());
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        const std::int64_t place = first + step * j;
+        const bool inside = place >= 0 && place < columns;
+        REQUIRE(seen(i, j) == (inside ? x(i, place) : 7));
+        REQUIRE(pointed(i, j) == (inside ? x(i, place) : 0));
+      }
+
+    m = bm, n = 2 * bn;
+    const std::int64_t span = std::abs(step) * (n - 1) + 1, begin = step < 0 ? span - 1 : 0;
+    Matrix<T> exact(m, span, random), all(m, n, random);
+    within.launch(stream, {BM = bm, BN = bn}, exact.view(), begin, all.view());
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        REQUIRE(all(i, j) == exact(i, begin + step * j));
+  }
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("pairs are split and interleaved exactly, whatever the tiles and edges", "", float, double,
+                   bf16, std::uint8_t) {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  check_pairs<TestType>(random);
+}
+
+TEMPLATE_TEST_CASE("elements a steady few apart are read exactly, and nothing beside them", "", float, double,
+                   bf16, std::uint8_t) {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  check_steps<TestType, 1>(random);
+  check_steps<TestType, 2>(random);
+  check_steps<TestType, 3>(random);
+  check_steps<TestType, 4>(random);
+  check_steps<TestType, 5>(random);
+  check_steps<TestType, -1>(random);
+  check_steps<TestType, -2>(random);
+  check_steps<TestType, -3>(random);
+}
+
+TEST_CASE("rows that are split on their own are computed where their numbers are") {
+  const auto rows = kernel("rows", [](View<const float, 1> x, View<float, 3> y) {
+    Tile repeated = broadcast(expand<1>(x.tile(offset(BM * 2_c, 0)).load()), BM * 2_c, BN);
+    y.tile(offset(BM, 0), offset(2_c, 0), offset(BN, 0)).store(reshape(repeated, BM, 2_c, BN));
+  });
+  auto x = Tensor<float, 1>::empty({8});
+  auto y = Tensor<float, 3>::empty({4, 2, 64});
+  std::iota(x.begin(), x.end(), 1.f);
+  Stream stream;
+  rows.launch(stream, {BM = 4, BN = 64}, Grid{1}, x, y);
+  stream.synchronize();
+  for (std::int64_t i = 0; i < y.size(); ++i)
+    REQUIRE(y.data()[i] == static_cast<float>(1 + i / 64));
+}
+
+TEST_CASE("weights of four bits are taken apart on their way into a product") {
+  const auto product =
+      kernel("int4", [](View<const float, 2> x, View<const std::uint8_t, 2> w, View<float, 2> y) {
+        auto [m, n] = program_tile(y, BM, BN);
+        auto sum = for_range(BK, w.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          Tile pairs = w.tile(n, k).load();
+          Tile weights = interleave(cast<float>(pairs & 15) - 8.0f, cast<float>(pairs >> 4) - 8.0f);
+          return dot(x.tile(m, offset(BK * 2_c, k * 2)).load(), trans(weights), sum);
+        });
+        y.tile(m, n).store(sum);
+      });
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (auto [bm, bn, bk] : {std::array{1, 2, 8}, {16, 32, 16}, {4, 8, 1}, {32, 16, 64}}) {
+    const std::int64_t m = number(1, 70), n = number(1, 70), k = number(1, 90);
+    CAPTURE(bm, bn, bk, m, n, k);
+    Matrix<float> x(m, 2 * k, random), y(m, n, random);
+    Matrix<std::uint8_t> w(n, k, random);
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < k; ++j)
+        w.view()(i, j) = static_cast<std::uint8_t>(random());
+    product.launch(stream, {BM = bm, BN = bn, BK = bk}, x.view(), w.view(), y.view());
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        float expected = 0;
+        for (std::int64_t c = 0; c < 2 * k; ++c) {
+          const int pair = w.view()(j, c / 2);
+          expected += x(i, c) * static_cast<float>((c % 2 ? pair >> 4 : pair & 15) - 8);
+        }
+        REQUIRE(y(i, j) == expected);
+      }
+  }
+}
+
+// Both would take minutes to compile if every level were evaluated as often as there are ways to it.
+TEST_CASE("long chains of pairs, and halving down to one column, compile in time") {
+  const auto chain = kernel("chain", [](View<const float, 2> x, View<float, 2> y) {
+    Tile t = x.tile(offset(BM, 0), offset(BN * 2_c, 0)).load();
+    for (int level = 0; level < 20; ++level) {
+      auto [a, b] = split(reshape(t, BM, BN, 2_c));
+      t = t * 0.5f + interleave(b, a) * 0.5f;
+    }
+    y.tile(offset(BM, 0), offset(BN * 2_c, 0)).store(t);
+  });
+  const auto halves = kernel("halves", [](View<const float, 2> x, View<float, 1> y) {
+    auto halve = [](auto t, auto extent) {
+      auto [a, b] = split(reshape(t, BM, extent, 2_c));
+      return detail::recorded(a + b);
+    };
+    Tile t = x.tile(offset(BM, 0), offset(256_c, 0)).load();
+    Tile by_16 = halve(halve(halve(halve(t, 128_c), 64_c), 32_c), 16_c);
+    Tile by_1 = halve(halve(halve(halve(by_16, 8_c), 4_c), 2_c), 1_c);
+    y.tile(offset(BM, 0)).store(squeeze<1>(by_1));
+  });
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Matrix<float> x(16, 256, random), y(16, 256, random);
+  auto sums = Tensor<float, 1>::empty({16});
+  Stream stream;
+  chain.launch(stream, {BM = 16, BN = 128}, Grid{1}, x.view(), y.view());
+  halves.launch(stream, {BM = 16}, Grid{1}, x.view(), sums);
+  stream.synchronize();
+  for (std::int64_t i = 0; i < 16; ++i) {
+    float sum = 0;
+    for (std::int64_t j = 0; j < 256; ++j) {
+      REQUIRE(y(i, j) == (x(i, j) + x(i, j ^ 1)) / 2);
+      sum += x(i, j);
+    }
+    REQUIRE(sums.data()[i] == sum);
+  }
+}
+
+TEST_CASE("a mask that lies in what is stored is read before it is overwritten") {
+  const auto clear = kernel("clear", [](View<const float, 1> x, View<float, 2> y) {
+    y.tile(offset(BM, 0), offset(BN, 0))
+        .store(zeros<float>(BM, BN), expand<1>(x.tile(offset(BM, 0)).load() > 0.5f));
+  });
+  std::vector<float> memory(16 * 64, 1.f);
+  Stream stream;
+  clear.launch(stream, {BM = 16, BN = 64}, Grid{1}, TensorView<const float, 1>(memory.data() + 20, {16}, {1}),
+               TensorView<float, 2>(memory.data(), {16, 64}, {64, 1}));
+  stream.synchronize();
+  CHECK(std::count(memory.begin(), memory.end(), 0.f) == 16 * 64);
+}
