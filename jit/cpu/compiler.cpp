@@ -4,6 +4,7 @@
 #include <kiln/jit/cpu/code_generation.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/routines.h>
+#include <kiln/jit/cpu/short_reductions.h>
 #include <kiln/jit/cpu/split_products.h>
 
 #include <llvm/IR/Verifier.h>
@@ -14,8 +15,9 @@
 namespace kiln::cpu {
 
 CompiledObject compile(const ir::Kernel& bound, const Target& target, const CompileOptions& options) {
-  const auto split = split_products(bound);
-  const ir::Kernel& kernel = *split;
+  const auto prepared = split_products(bound);
+  halve_short_reductions(*prepared);
+  const ir::Kernel& kernel = *prepared;
   CompiledObject result;
   llvm::LLVMContext context;
   context.setDiscardValueNames(!options.keep_llvm); // nobody else reads them, and they take time

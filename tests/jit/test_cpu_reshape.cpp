@@ -143,6 +143,51 @@ template <class T, int step> void check_steps(std::mt19937_64& random) {
   }
 }
 
+// Sums of groups of `group` neighbours, the largest of those up to 7, and of squares of two rows and two
+// columns.
+template <class T, int group> void check_groups(std::mt19937_64& random) {
+  const auto groups = kernel("groups", [](View<const T, 2> x, View<T, 2> sums, View<T, 2> largest) {
+    constexpr Constant<group> size;
+    auto [m, n] = program_tile(sums, BM, BN);
+    Tile grouped = reshape(x.tile(m, offset(BN * size, n * std::int64_t(group))).load(), BM, BN, size);
+    sums.tile(m, n).store(sum(grouped, axis<2>));
+    largest.tile(m, n).store(max(where(grouped > cast<T>(7), grouped - grouped, grouped), axis<2>));
+  });
+  const auto squares = kernel("squares", [](View<const T, 2> x, View<T, 2> y) {
+    auto [m, n] = program_tile(y, BM, BN);
+    Tile square = reshape(x.tile(offset(BM * 2_c, m * 2), offset(BN * 2_c, n * 2)).load(), BM, 2_c, BN, 2_c);
+    y.tile(m, n).store(max(max(square, axis<3>), axis<1>));
+  });
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{1, 64}, {4, 16}, {3, 24}, {8, 2}}) {
+    const std::int64_t m = number(1, 9), n = number(1, 150), columns = n * group - number(0, group - 1);
+    CAPTURE(group, bm, bn, m, n, columns);
+    Matrix<T> x(m, columns, random), sums(m, n, random), largest(m, n, random);
+    groups.launch(stream, {BM = bm, BN = bn}, x.view(), sums.view(), largest.view());
+    stream.synchronize();
+    auto at = [&](std::int64_t i, std::int64_t j) { return j < columns ? x(i, j) : 0; };
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        float sum = 0, most = 0;
+        for (std::int64_t k = 0; k < group; ++k) {
+          sum += at(i, j * group + k);
+          if (at(i, j * group + k) <= 7) most = std::max(most, at(i, j * group + k));
+        }
+        REQUIRE(sums(i, j) == sum);
+        REQUIRE(largest(i, j) == most);
+      }
+
+    Matrix<T> from(2 * m, 2 * n, random), pooled(m, n, random);
+    squares.launch(stream, {BM = bm, BN = bn}, from.view(), pooled.view());
+    stream.synchronize();
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        REQUIRE(pooled(i, j) == std::max({from(2 * i, 2 * j), from(2 * i, 2 * j + 1), from(2 * i + 1, 2 * j),
+                                          from(2 * i + 1, 2 * j + 1)}));
+  }
+}
+
 } // namespace
 
 TEMPLATE_TEST_CASE("pairs are split and interleaved exactly, whatever the tiles and edges", "", float, double,
@@ -271,4 +316,14 @@ TEST_CASE("a mask that lies in what is stored is read before it is overwritten")
                TensorView<float, 2>(memory.data(), {16, 64}, {64, 1}));
   stream.synchronize();
   CHECK(std::count(memory.begin(), memory.end(), 0.f) == 16 * 64);
+}
+
+TEMPLATE_TEST_CASE("groups of a few neighbours are reduced exactly, whatever the tiles and edges", "", float,
+                   bf16, std::uint8_t) {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  check_groups<TestType, 2>(random);
+  check_groups<TestType, 4>(random);
+  check_groups<TestType, 8>(random);
 }
