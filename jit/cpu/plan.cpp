@@ -90,10 +90,18 @@ private:
   struct Place {
     int position;
     int loop; // index into loops_, or -1
-    bool operator<(const Place& other) const { return position < other.position; }
   };
   struct LoopSpan {
     int begin, end, parent;
+  };
+  // The nest that evaluates a tile, and how its elements are numbered there: reshapes between the two make
+  // another way of it. (What is extracted of one reshape is evaluated together.)
+  struct Evaluation {
+    Place nest;
+    std::size_t way;
+    bool operator<(const Evaluation& other) const {
+      return std::pair(nest.position, way) < std::pair(other.nest.position, other.way);
+    }
   };
 
   void number(const Region& region, int loop) {
@@ -146,34 +154,28 @@ private:
     if (!v->type.is_tile()) {
       return; // scalars are computed once, in place
     }
-    std::set<Place>& nests = nests_[v];
-    std::set<std::size_t>& ways = ways_[v];
+    std::set<Evaluation>& evaluations = evaluations_[v];
     bool repeated_by_broadcast = false;
     for (const Op* user : users_[v]) {
-      const bool has_nest =
-          is_root(*user) || plan_.has_buffer(user->result()) || !user->result()->type.is_tile();
-      if (has_nest) nests.insert(places_.at(user));
-      if (is_root(*user)) {
-        ways.insert(0);
+      const Place place = places_.at(user);
+      auto add = [&](Evaluation e) {
+        if (user->is(Opcode::Reshape)) e.way = e.way * 31 + static_cast<std::size_t>(place.position) + 1;
+        evaluations.insert(e);
+      };
+      if (is_root(*user) || plan_.has_buffer(user->result()) || !user->result()->type.is_tile()) {
+        add({place, 0});
         continue;
       }
-      const Value* result = user->result();
-      if (!has_nest) {
-        nests.insert(nests_[result].begin(), nests_[result].end());
-        repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
-      }
-      static const std::set<std::size_t> as_it_is = {0};
-      for (std::size_t way : has_nest ? as_it_is : ways_[result])
-        ways.insert(user->is(Opcode::Reshape)
-                        ? way * 31 + static_cast<std::size_t>(places_.at(user).position) + 1
-                        : way);
+      for (const Evaluation& e : evaluations_[user->result()])
+        add(e);
+      repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
     }
     Place here = places_.at(&op);
     bool reads = reads_memory(op);
     int cost = costs_.at(v);
     bool expensive = cost >= buffer_cost;
-    bool many = nests.size() > 1 || ways.size() > 1 || repeated_by_broadcast;
-    for (const Place& nest : nests) {
+    bool many = evaluations.size() > 1 || repeated_by_broadcast;
+    for (const auto& [nest, way] : evaluations) {
       if (v->type.numel() > most_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
@@ -229,10 +231,7 @@ private:
   std::unordered_map<const Op*, Place> places_;
   std::unordered_map<const Value*, std::vector<const Op*>> users_;
   std::unordered_map<const Value*, int> costs_, depths_;
-  std::unordered_map<const Value*, std::set<Place>> nests_;
-  // How a tile's elements are numbered where it is evaluated, by the reshapes between it and the nest: each
-  // way is an evaluation of its own. (The parts that are extracted of one are not.)
-  std::unordered_map<const Value*, std::set<std::size_t>> ways_;
+  std::unordered_map<const Value*, std::set<Evaluation>> evaluations_;
 };
 
 Plan::Plan(const ir::Kernel& kernel) { Planner(*this).run(kernel); }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <llvm/Analysis/VectorUtils.h>
 
 namespace kiln::cpu {
 
@@ -126,31 +127,19 @@ int KernelEmitter::chosen_step(const ir::Op& op, std::int64_t step, Value* mask)
 Value* KernelEmitter::load_steps(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align) {
   const int lanes = nest.lanes, apart = std::abs(access.step);
   const int span = apart * (lanes - 1) + 1, lowest = access.step < 0 ? 1 - span : 0;
-  Value* all = nullptr;
+  Values vectors;
   for (int k = 0; k < apart; ++k) {
     const int first = k + 1 < apart ? k * lanes : span - lanes;
     Value* address =
         b_.CreateGEP(element, access.address, b_.getInt64(static_cast<std::uint64_t>(lowest + first)));
-    Value* vector = b_.CreateAlignedLoad(lanes_type(element, lanes), address, align);
-    if (!all) {
-      all = vector;
-      continue;
-    }
-    std::vector<int> order; // both, one after the other
-    for (int i = 0; i < (k + 1) * lanes; ++i)
-      order.push_back(i);
-    std::vector<int> whole(static_cast<std::size_t>(k * lanes), -1);
-    for (int i = 0; i < lanes && k > 1; ++i)
-      whole[static_cast<std::size_t>(i)] = i;
-    if (k > 1) vector = b_.CreateShuffleVector(vector, whole);
-    all = b_.CreateShuffleVector(all, vector, order);
+    vectors.push_back(b_.CreateAlignedLoad(lanes_type(element, lanes), address, align));
   }
   std::vector<int> order;
   for (int l = 0; l < lanes; ++l) {
     const int at = l * access.step - lowest;
     order.push_back(at < (apart - 1) * lanes ? at : (apart - 1) * lanes + at - (span - lanes));
   }
-  return b_.CreateShuffleVector(all, order);
+  return b_.CreateShuffleVector(llvm::concatenateVectors(b_, vectors), order);
 }
 
 } // namespace kiln::cpu
