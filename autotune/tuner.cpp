@@ -122,7 +122,8 @@ public:
       heard_[record.session] = now();
       const auto point = point_of(space_.knobs(), record.config);
       const bool alike = !record.confirmed && record.measured_problem() == problem_ &&
-                         (is_cold(record) == cold_ || !record.result.ok());
+                         (is_cold(record) == cold_ || !record.result.ok()) &&
+                         record.result.status != Status::device_lost; // that machine's own misfortune
       if (alike && point && space_.contains(*point)) news.trials.push_back({*point, record.result, "shared"});
     }
     std::erase_if(heard_, [](const auto& other) { return now() - other.second > silence; });
