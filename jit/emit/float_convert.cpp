@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/PatternMatch.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Target/TargetMachine.h>
 
@@ -50,6 +51,12 @@ public:
 
     Value* word = b_.CreateBitCast(x, word_type);
     if (format == DType::BF16 && !is_double) {
+      using namespace llvm::PatternMatch;
+      // What was decoded, as a result that was rounded is, need not be rounded once more.
+      Value* bits;
+      if (match(x, m_BitCast(m_Shl(m_ZExt(m_Value(bits)), m_SpecificInt(16)))) &&
+          bits->getType() == int_type(16))
+        return bits;
       // f32's first half: a carry out of the significand is right for the exponent, up to infinity, and only
       // a NaN could carry further.
       Value* last = b_.CreateAnd(b_.CreateLShr(word, constant(16)), constant(1));
