@@ -95,8 +95,11 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       break;
     }
     if (batch > 0) {
-      const std::vector<Trial> news = timed(result.model_seconds, [&] { return sharing.listen(seen); });
-      if (!news.empty()) strategy.observe(news);
+      const std::vector<Trial> news = timed(result.model_seconds, [&] {
+        std::vector<Trial> heard = sharing.listen(seen);
+        if (!heard.empty()) strategy.observe(heard);
+        return heard;
+      });
       result.shared.insert(result.shared.end(), news.begin(), news.end());
     }
     const std::size_t most =

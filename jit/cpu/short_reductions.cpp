@@ -65,7 +65,11 @@ private:
   }
 
   // The same elements, the last two axes as one.
-  static Value* flat(Value* v, const Shape& shape, ir::Builder& builder) {
+  static Value* flat(Value* v, const Shape& shape, ir::Builder& builder, ir::ValueMap& known) {
+    if (auto at = known.find(v); at != known.end()) return at->second;
+    return known[v] = made_flat(v, shape, builder, known);
+  }
+  static Value* made_flat(Value* v, const Shape& shape, ir::Builder& builder, ir::ValueMap& known) {
     Op& op = *v->def;
     const ir::Type type = v->type.with_shape(shape);
     if (op.is(Opcode::Splat)) return builder.splat(op.operand(0), shape);
@@ -75,7 +79,7 @@ private:
     }
     std::vector<Value*> operands;
     for (Value* operand : op.operands)
-      operands.push_back(flat(operand, shape, builder));
+      operands.push_back(flat(operand, shape, builder, known));
     return builder.create(op.code, std::move(operands), {type})->result();
   }
 
@@ -86,7 +90,8 @@ private:
     std::int64_t group = shape.back().value();
     shape.pop_back();
     shape.back() = shape.back() * group;
-    Value* v = flat(op.operand(0), shape, builder);
+    ir::ValueMap known;
+    Value* v = flat(op.operand(0), shape, builder, known);
     const bool wide = emit::keeps_wide(op) && is_float(type.dtype) && size_of(type.dtype) < 4;
     if (wide) v = builder.cast(v, DType::F32);
     for (; group > 1; group /= 2) {

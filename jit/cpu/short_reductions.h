@@ -14,9 +14,8 @@ namespace kiln::cpu {
 
 // In a kernel that is bound. Conditions:
 //   1. One tile is reduced, by one commutative operation, along its last axis: of 2, 4 or 8 elements.
-//   2. It is made of reshaped tiles by elementwise operations, so that its groups lie in an axis of
-//   something;
-//      functions among them are used for this reduction alone.
+//   2. It is made by elementwise operations of reshaped tiles, along whose axes its groups lie.
+//   3. Functions among these operations are used for this reduction alone.
 // Floats are added pair by pair; those narrower than f32 in f32.
 void halve_short_reductions(ir::Kernel& kernel);
 

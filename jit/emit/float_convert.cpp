@@ -148,29 +148,29 @@ Value* saturating_conversion(llvm::IRBuilderBase& b, Value* value, DType to) {
   auto of = [&](llvm::Type* element) {
     return llvm::VectorType::get(element, llvm::cast<llvm::VectorType>(value->getType())->getElementCount());
   };
-  const llvm::APInt low = is_signed_to ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt(bits, 0);
-  const llvm::APInt high =
-      is_signed_to ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+  // Powers of two, which every float holds: past the last integer, and the first one.
+  const double end = std::ldexp(1.0, static_cast<int>(bits) - (is_signed_to ? 1 : 0));
+  const double begin = is_signed_to ? -end : 0;
   auto constant = [&](double n) { return llvm::ConstantFP::get(value->getType(), n); };
   Value* given = value;
-  Value* least = constant(low.roundToDouble(is_signed_to));
+  Value* least = constant(begin);
   value = b.CreateSelect(b.CreateFCmpOGT(value, least), value, least); // of NaN: the least
   if (is_signed_to) value = b.CreateSelect(b.CreateFCmpORD(given, given), value, constant(0));
   if (narrow) {
-    Value* most = constant(high.roundToDouble(is_signed_to));
+    Value* most = constant(end - 1);
     value = b.CreateSelect(b.CreateFCmpOLT(value, most), value, most);
     value = b.CreateFPToSI(value, of(b.getInt32Ty()));
     // Changes nothing, but lets LLVM narrow by instructions that saturate.
-    auto bound = [&](const llvm::APInt& n) {
-      return llvm::ConstantInt::get(value->getType(), is_signed_to ? n.sext(32) : n.zext(32));
+    auto bound = [&](double n) {
+      return llvm::ConstantInt::getSigned(value->getType(), static_cast<std::int64_t>(n));
     };
-    value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, value, bound(high));
-    value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, value, bound(low));
+    value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, value, bound(end - 1));
+    value = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, value, bound(begin));
     value = b.CreateTrunc(value, of(b.getIntNTy(bits)));
   } else {
-    // A power of two, which every float holds.
-    Value* large =
-        b.CreateFCmpOGE(value, constant(std::ldexp(1.0, static_cast<int>(bits) - (is_signed_to ? 1 : 0))));
+    Value* large = b.CreateFCmpOGE(value, constant(end));
+    const llvm::APInt high =
+        is_signed_to ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
     llvm::Type* type = of(b.getIntNTy(bits));
     value = b.CreateFreeze(is_signed_to ? b.CreateFPToSI(value, type) : b.CreateFPToUI(value, type));
     value = b.CreateSelect(large, llvm::ConstantInt::get(type, high), value);

@@ -56,8 +56,7 @@ bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, std::int6
   Value *zero = b_.getInt64(0), *one = b_.getInt64(1);
   Value* inside = b_.CreateICmpULT(first, extent);
   if (step == 0) {
-    Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
-    nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
+    limit_unless(nest, inside);
     return true;
   }
   // Lanes up to the extent, or down to the first element.

@@ -99,6 +99,7 @@ private:
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
+  void limit_unless(Nest& nest, llvm::Value* inside);
   void limit_lanes(Nest& nest, llvm::Value* room);
   void end_fast_half(Nest& nest, llvm::Value* first, llvm::Value* extent);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,

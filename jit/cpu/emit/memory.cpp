@@ -109,13 +109,12 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         IRBuilder::InsertPointGuard keep(b_);
         b_.SetInsertPoint(nest.limit_point);
         Value* zero = b_.getInt64(0);
-        Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
         if (index.linear && index.direct) {
           end_fast_half(nest, offset, v.extents[axis]);
           proved = true;
         } else if (index.uniform() && index.direct && index.depth <= nest.limit_depth) {
           Value* inside = b_.CreateICmpULT(b_.CreateAdd(offset, index.base), v.extents[axis]);
-          nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
+          limit_unless(nest, inside);
           proved = true;
         } else if (tile_axis[axis] >= 0) { // all of the tile lies inside, or no vector is fast
           std::int64_t most =
@@ -125,7 +124,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
           // No sum that could leave 64 bits.
           Value* last = b_.CreateSub(v.extents[axis], b_.getInt64(static_cast<std::uint64_t>(most)));
           Value* inside = b_.CreateAnd(b_.CreateICmpSGE(offset, zero), b_.CreateICmpSLE(offset, last));
-          nest.limits.push_back(b_.CreateSelect(inside, everything, zero));
+          limit_unless(nest, inside);
           proved = true;
         }
       }
@@ -157,6 +156,12 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
       access.mask = mask_and(access.mask, operand_element(nest, mask, at));
   }
   return access;
+}
+
+// No vector is fast unless `inside` holds. The builder stands at the limit point.
+void KernelEmitter::limit_unless(Nest& nest, Value* inside) {
+  Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
+  nest.limits.push_back(b_.CreateSelect(inside, everything, b_.getInt64(0)));
 }
 
 // The fast half ends before a lane of a direct index reaches `room`. Where the lanes at hand are a few times

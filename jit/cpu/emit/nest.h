@@ -102,6 +102,7 @@ struct Nest {
   };
   std::map<Key, llvm::Value*> memo, hoisted;
   std::set<std::tuple<Key, llvm::Value*, int, int>> limited; // indices that `limits` keeps inside an extent
+  void clear_limits() { limits.clear(), limited.clear(); }
   std::set<const ir::Value*> being_filled;
   std::set<const ir::Op*> loads; // views' tiles that it reads
 };

@@ -17,7 +17,7 @@ using llvm::Value;
 namespace {
 
 constexpr std::int64_t most_parts = 8; // vectors that one is made of, or parts of a vector that is evaluated
-constexpr std::int64_t least_lanes = 2, most_lanes = 256;
+constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of those vectors
 
 using Extents = std::vector<std::int64_t>;
 
@@ -92,11 +92,12 @@ public:
     const int axis = nest_.guarded || nest_.lanes == 1 ? -1 : axis_of_lanes(at_);
     std::optional<AxisRun> of_lanes;
     for (const AxisRun& run : runs_of(from_, to_)) {
+      if (passes(run)) continue;
       const bool lanes = axis >= 0 && static_cast<std::size_t>(axis) >= run.from &&
                          static_cast<std::size_t>(axis) < run.from_end;
-      if (!passes(run) && lanes)
+      if (lanes)
         of_lanes = run;
-      else if (!passes(run))
+      else
         take_apart(run);
     }
     if (of_lanes) {

@@ -138,8 +138,7 @@ void KernelEmitter::VectorLevel::emit() {
   choose_width();
   choose_chains();
   nest_.hoisted.clear();
-  nest_.limits.clear();
-  nest_.limited.clear();
+  nest_.clear_limits();
   nest_.limit_depth = outer_;
   Value* fast_end = b_.getInt64(0);
   if (Value* streams = whole_ > 0 && !reduces_ ? e_.may_stream(nest_, at_) : nullptr)
@@ -339,8 +338,7 @@ Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
   for (auto* block : {streaming, caching}) {
     b_.SetInsertPoint(block);
     nest_.streaming = block == streaming;
-    nest_.limits.clear();
-    nest_.limited.clear();
+    nest_.clear_limits();
     nest_.hoisted.clear();
     Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_half();
     end->addIncoming(reached, b_.GetInsertBlock());

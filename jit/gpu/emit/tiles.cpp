@@ -1,6 +1,8 @@
 // Tiles in registers: coordinates, free tiles, and moving between layouts.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
+#include <kiln/jit/gpu/layouts.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -97,21 +99,14 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
       inner = inner.renamed_out(axis_name(a), axis_name(a - 1));
     return registers(op.operand(0), inner);
   }
-  case Opcode::Squeeze: {
-    const int axis = static_cast<int>(op.integer("axis"));
-    LinearLayout inner = layout;
-    for (int a = rank_of(v); a-- > axis;)
-      inner = inner.renamed_out(axis_name(a), axis_name(a + 1));
-    return registers(op.operand(0), with_axes(inner, rank_of(op.operand(0))));
-  }
+  case Opcode::Squeeze:
+    return registers(op.operand(0), expanded(layout, static_cast<int>(op.integer("axis"))));
   case Opcode::Extract: {
     // All along the axis in each thread, of which it keeps one.
     const int axis = static_cast<int>(op.integer("axis"));
-    LinearLayout inner = layout;
-    for (int a = rank_of(v); a-- > axis;)
-      inner = inner.renamed_out(axis_name(a), axis_name(a + 1));
-    inner = inner * LinearLayout::identity(shape_bits(op.operand(0)->type)[static_cast<std::size_t>(axis)],
-                                           in_register, axis_name(axis));
+    const int bits = shape_bits(op.operand(0)->type)[static_cast<std::size_t>(axis)];
+    const LinearLayout inner =
+        expanded(layout, axis) * LinearLayout::identity(bits, in_register, axis_name(axis));
     const Values all = registers(op.operand(0), with_axes(inner, rank_of(op.operand(0))));
     const auto first = static_cast<std::ptrdiff_t>(count * static_cast<std::size_t>(op.integer("index")));
     return Values(all.begin() + first, all.begin() + first + static_cast<std::ptrdiff_t>(count));
