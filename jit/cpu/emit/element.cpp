@@ -74,8 +74,18 @@ Value* KernelEmitter::index_value(const Index& index, int lanes) {
   return index.base;
 }
 
+// Where the element of a repeated or reordered tile lies in that tile.
+Indices KernelEmitter::operand_indices(const ir::Op& op, const Indices& at) {
+  Indices inner(op.operand(0)->type.shape.size(), Index{b_.getInt64(0)});
+  for (std::size_t a = 0; a < at.size(); ++a)
+    if (const int axis = passes::operand_axis(op, static_cast<int>(a)); axis >= 0)
+      inner[static_cast<std::size_t>(axis)] = at[a];
+  return inner;
+}
+
 Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) {
   locate(op);
+  if (Value* v = value_outside(nest, op, at)) return v;
   switch (op.code) {
   case Opcode::Splat: return scalar(op.operand(0));
   case Opcode::Arange: {
@@ -88,13 +98,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   case Opcode::Broadcast:
   case Opcode::ExpandDims:
   case Opcode::Squeeze:
-  case Opcode::Permute: {
-    Indices inner(op.operand(0)->type.shape.size(), Index{b_.getInt64(0)});
-    for (std::size_t a = 0; a < at.size(); ++a)
-      if (const int axis = passes::operand_axis(op, static_cast<int>(a)); axis >= 0)
-        inner[static_cast<std::size_t>(axis)] = at[a];
-    return element(nest, op.operand(0), inner);
-  }
+  case Opcode::Permute: return element(nest, op.operand(0), operand_indices(op, at));
   case Opcode::Extract: {
     Indices inner = at;
     inner.insert(inner.begin() + op.integer("axis"),

@@ -8,6 +8,7 @@
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
 #include <kiln/jit/cpu/macro_product.h>
@@ -84,6 +85,7 @@ private:
   // element.cpp: lazy evaluation
   llvm::Value* element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* element_before(Nest& nest, llvm::Instruction* place, const ir::Value* v, const Indices& at);
+  Indices operand_indices(const ir::Op& op, const Indices& at);
   llvm::Value* evaluate(Nest& nest, const ir::Op& op, const Indices& at);
   Values evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide);
 
@@ -105,6 +107,7 @@ private:
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
+  std::optional<ColumnLimit> known_limit(const Nest& nest, const ir::Op& op, const Indices& at) const;
   bool holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent,
                            bool natural);
@@ -145,6 +148,11 @@ private:
   // across.cpp: loads whose neighbours lie along the loop around the vector loop
   llvm::Value* find_loads_across(Nest& nest);
   llvm::Value* load_across(Nest& nest, const ir::Op& op, const Indices& at);
+
+  // outside.cpp: elements past the ends of all views
+  class SameOutside;
+  bool fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
+  llvm::Value* value_outside(Nest& nest, const ir::Op& op, const Indices& at);
 
   // vector_level.cpp: the loop over the vector axis
   class VectorLevel;

@@ -10,6 +10,12 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
+namespace {
+
+constexpr std::int64_t most_lanes = std::int64_t{1} << 40; // more than a tile has
+
+} // namespace
+
 ViewFacts& KernelEmitter::facts(const ir::Value* view) {
   auto at = views_.find(view);
   internal_check(at != views_.end(), "a view that is no parameter");
@@ -57,26 +63,39 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
                       b_.CreateICmpSLT(lane, clamp(b_.CreateSub(extent, position))));
 }
 
-// Whether `op` compares column numbers with a bound and so holds in all of the fast half, which is made to
-// end before it does not.
-bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
+// `op`, if it compares column numbers along the vector axis with a bound that is known before the loop.
+std::optional<ColumnLimit> KernelEmitter::known_limit(const Nest& nest, const ir::Op& op,
+                                                      const Indices& at) const {
   const auto limit = column_limit(op);
-  if (!limit || nest.guarded) return false;
+  if (!limit) return std::nullopt;
   const Index& column = at[static_cast<std::size_t>(limit->numbers.axis)];
-  if (!column.linear || !column.direct) return false;
+  if (!column.linear || !column.direct) return std::nullopt;
   const Index* row = limit->bound.axis >= 0 ? &at[static_cast<std::size_t>(limit->bound.axis)] : nullptr;
-  if (row && (!row->uniform() || !row->direct || row->depth > nest.limit_depth)) return false;
+  if (row && (!row->uniform() || !row->direct || row->depth > nest.limit_depth)) return std::nullopt;
+  return limit;
+}
+
+// Whether `op` is such a comparison and so holds in all of the fast half, which is made to end before it does
+// not.
+bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
+  if (nest.guarded) return false;
+  const auto limit = known_limit(nest, op, at);
+  if (!limit) return false;
   Value* offset = limit->numbers.offset ? scalar(limit->numbers.offset) : b_.getInt64(0);
   Value* bound = limit->bound.offset ? scalar(limit->bound.offset) : b_.getInt64(0);
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
   Value* first = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(limit->numbers.start)));
   bound = b_.CreateAdd(bound, b_.getInt64(static_cast<std::uint64_t>(limit->bound.start)));
-  if (row) bound = b_.CreateAdd(bound, row->base);
+  if (limit->bound.axis >= 0)
+    bound = b_.CreateAdd(bound, at[static_cast<std::size_t>(limit->bound.axis)].base);
   // Columns below it wrap nowhere: they lie between `first` and the bound.
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
   if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
   limit_lanes(nest, room);
+  // Those past it may, where they come close to what 64 bits hold.
+  Value* may_wrap = b_.CreateICmpSGT(first, b_.getInt64(static_cast<std::uint64_t>(INT64_MAX - most_lanes)));
+  nest.pasts.push_back(b_.CreateSelect(may_wrap, b_.getInt64(static_cast<std::uint64_t>(most_lanes)), room));
   return true;
 }
 
@@ -96,6 +115,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   bool guarded = nest.guarded || op.is(Opcode::ViewMask);
   Value* position = b_.getInt64(0);
   Value* lane_part = nullptr;
+  Value *past = nullptr, *rows_inside = nullptr; // the first lane past this view; null: none, all
   int last = type.view_rank - 1;
   for (int a = 0; a <= last; ++a) {
     auto axis = static_cast<std::size_t>(a);
@@ -111,10 +131,13 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         Value* zero = b_.getInt64(0);
         if (index.linear && index.direct) {
           end_fast_half(nest, offset, v.extents[axis]);
+          Value* room = b_.CreateSub(v.extents[axis], offset);
+          past = past ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, room) : room;
           proved = true;
         } else if (index.uniform() && index.direct && index.depth <= nest.limit_depth) {
           Value* inside = b_.CreateICmpULT(b_.CreateAdd(offset, index.base), v.extents[axis]);
           limit_unless(nest, inside);
+          rows_inside = mask_and(rows_inside, inside);
           proved = true;
         } else if (tile_axis[axis] >= 0) { // all of the tile lies inside, or no vector is fast
           std::int64_t most =
@@ -140,6 +163,11 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
     Value* numbers = index.linear ? lane_numbers(b_, nest.lanes) : index.lanes;
     Value* part = b_.CreateMul(numbers, widen(b_, stride, nest.lanes));
     lane_part = lane_part ? b_.CreateAdd(lane_part, part) : part;
+  }
+  if (past) {
+    IRBuilder::InsertPointGuard keep(b_);
+    b_.SetInsertPoint(nest.limit_point);
+    nest.pasts.push_back(rows_inside ? b_.CreateSelect(rows_inside, past, b_.getInt64(0)) : past);
   }
   // A linear last axis that came before a second varying axis was counted as contiguous; one axis varies at
   // most in nests over the tile itself, and reshaped indices are never linear together with others.
@@ -170,9 +198,8 @@ void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
   const int more = std::countr_zero(static_cast<unsigned>(nest.lanes)) -
                    std::countr_zero(static_cast<unsigned>(nest.loop_lanes));
   if (more != 0) {
-    constexpr std::int64_t enough = std::int64_t{1} << 40; // more than a tile has
     room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
-    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, b_.getInt64(enough));
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, b_.getInt64(most_lanes));
     room = more > 0 ? b_.CreateLShr(room, static_cast<std::uint64_t>(more))
                     : b_.CreateShl(room, static_cast<std::uint64_t>(-more));
   }

@@ -58,9 +58,10 @@ struct Accumulator {
 };
 using Accumulators = std::vector<Accumulator>;
 
-// A vector loop runs in two parts: a fast one whose lanes are all inside every view it touches, as far as
-// that holds, and a guarded one for the rest. `limits` collects how far that is while the fast body is being
-// built.
+// A vector loop runs in parts: a fast one whose lanes are all inside every view it touches, as far as that
+// holds, and a guarded one for the rest, of which lanes past all views may be taken together. While the fast
+// body is being built, `limits` collects how far it goes, and `pasts` from which lane on each view's elements
+// are past its end, and each comparison of column numbers fails.
 struct Nest {
   std::vector<std::int64_t> domain;
   std::vector<Root> roots;
@@ -85,11 +86,12 @@ struct Nest {
   bool always = true; // no condition stands before the nest
 
   bool guarded = true;
+  bool outside = false;        // guarded, and all lanes are past every one of `pasts`
   bool streaming = false;      // whole vectors are stored past the cache, at aligned addresses
   llvm::Value* tail = nullptr; // guarded: lanes inside the domain; null: all
   llvm::Instruction* limit_point = nullptr;
   int limit_depth = 0;
-  Values limits;
+  Values limits, pasts;
 
   llvm::Instruction* hoist_point = nullptr; // before the innermost loop
   int hoist_depth = 0;
@@ -102,7 +104,7 @@ struct Nest {
   };
   std::map<Key, llvm::Value*> memo, hoisted;
   std::set<std::tuple<Key, llvm::Value*, int, int>> limited; // indices that `limits` keeps inside an extent
-  void clear_limits() { limits.clear(), limited.clear(); }
+  void clear_limits() { limits.clear(), pasts.clear(), limited.clear(); }
   std::set<const ir::Value*> being_filled;
   std::set<const ir::Op*> loads; // views' tiles that it reads
 };

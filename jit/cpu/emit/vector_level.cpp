@@ -1,6 +1,5 @@
-// The innermost level of a nest: the loop over the vector axis, in two halves. The fast half goes as far as
-// whole steps lie inside all views, without masks; the guarded half goes on to the end, with masks.
-#include <kiln/jit/cpu/emit/kernel_emitter.h>
+// The innermost level of a nest: how wide its steps are, and its fast and its guarded half.
+#include <kiln/jit/cpu/emit/vector_level.h>
 
 #include <kiln/jit/cpu/abi.h>
 #include <kiln/jit/emit/combine.h>
@@ -13,6 +12,11 @@ using ir::Opcode;
 using llvm::Value;
 
 namespace {
+
+constexpr int registers_down_columns = 4;
+constexpr std::size_t most_running = 2; // values of each column, so that those of a step fit in registers
+
+} // namespace
 
 Values flatten(const Accumulators& accumulators) {
   Values flat;
@@ -33,8 +37,6 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
   }
   return result;
 }
-
-} // namespace
 
 // Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
 // launch writes enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
@@ -82,49 +84,6 @@ Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t st
   return b_.CreateAnd(end, b_.getInt64(~static_cast<std::uint64_t>(step - 1)));
 }
 
-class KernelEmitter::VectorLevel {
-public:
-  VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at);
-  void emit();
-
-private:
-  void choose_width();
-  void choose_chains();
-  Accumulators step(Value* j, Accumulators accumulators, llvm::Instruction* preheader, bool guarded,
-                    Value* tail);
-  void reduce_columns();
-  void block_of_rows();
-  Value* fast_half();                 // where it ended
-  Value* fast_halves(Value* streams); // past the cache where `streams` holds, and through it elsewhere
-  Accumulators chain(int k) const;    // one of flat_'s
-  Accumulators merged_chains();
-  void narrow(Accumulators& total); // to vectors of one register
-  Accumulators guarded_half(Value* begin, const Accumulators& so_far);
-  Value* lanes_below_extent(Value* j); // null: all
-  void finish(const Accumulators& total);
-  // Calls f with each root that reduces, and its number among them.
-  template <class F> void each_reduction(F f) {
-    std::size_t k = 0;
-    for (const Root& root : nest_.roots)
-      if (root.kind == Root::Kind::Reduce) f(root, k++);
-  }
-  llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
-
-  KernelEmitter& e_;
-  IRBuilder& b_;
-  Nest& nest_;
-  Indices& at_;
-  const int outer_; // loops around this one
-  const std::size_t axis_;
-  const std::int64_t extent_;
-  const bool down_columns_;            // what is reduced is another axis, inside of this loop
-  bool reduces_ = false;               // some root reduces, along this axis or that one
-  bool hosts_;                         // a deferred row may be stored meanwhile
-  Accumulators initial_;               // of what is reduced along this axis
-  Values flat_;                        // the accumulators of all chains
-  std::int64_t chunk_ = 0, whole_ = 0; // elements of a step of all chains; of all such steps
-};
-
 KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at)
     : e_(emitter), b_(emitter.b_), nest_(nest), at_(at), outer_(static_cast<int>(nest.outer_axes.size())),
       axis_(static_cast<std::size_t>(nest.vector_axis)), extent_(nest.domain[axis_]),
@@ -147,7 +106,11 @@ void KernelEmitter::VectorLevel::emit() {
     fast_end = fast_half();
   Accumulators total = merged_chains();
   narrow(total);
-  if (whole_ < extent_ || !nest_.limits.empty()) total = guarded_half(fast_end, total);
+  if (whole_ < extent_ || !nest_.limits.empty()) {
+    Value* outside = outside_begin(fast_end);
+    total = guarded_half(fast_end, outside ? outside : guarded_end(), total);
+    if (outside) total = outside_part(outside, total);
+  }
   nest_.hoist_point = nullptr;
   nest_.hoisted.clear();
   nest_.memo.clear();
@@ -158,17 +121,28 @@ void KernelEmitter::VectorLevel::emit() {
 
 // A function like exp is one long chain of operations, each of which waits for the one before; several
 // registers at once keep the processor busy meanwhile, also where its schedulers hold no more than one
-// register's chain.
+// register's chain. Down columns they read whole lines of each row, which else would be gone from the cache
+// before the next step wants the rest, as where rows lie a power of two apart.
+int KernelEmitter::VectorLevel::registers_of_step() {
+  if (!nest_.rows.empty()) return 1;
+  int registers = e_.evaluates_functions(nest_) ? e_.target_.registers_in_step : 1;
+  std::size_t running = 0; // values of a step
+  for (const Root& root : nest_.roots) {
+    if (root.kind != Root::Kind::Reduce) continue;
+    running += root.op->operands.size();
+    if (!down_columns_ && !simple_combine(*root.op)) return 1; // without identity: one
+  }
+  if (down_columns_ && running <= most_running) registers = std::max(registers, registers_down_columns);
+  return registers;
+}
+
 void KernelEmitter::VectorLevel::choose_width() {
-  const Target& target = e_.target_;
-  if (target.registers_in_step == 1 || !nest_.rows.empty() || !e_.evaluates_functions(nest_)) return;
-  if (!down_columns_) // combines without identity keep one register
-    for (const Root& root : nest_.roots)
-      if (root.kind == Root::Kind::Reduce && !simple_combine(*root.op)) return;
+  const int registers = registers_of_step();
   // Functions are of floats, of which a vector of bytes takes several registers already.
-  const int most_lanes = target.registers_in_step * target.vector_bytes / size_of(DType::F32);
-  for (int lanes = target.registers_in_step * nest_.native_lanes; lanes > nest_.native_lanes; lanes /= 2)
-    if (lanes <= most_lanes && extent_ >= 2 * lanes) {
+  const int most_lanes = registers * e_.target_.vector_bytes / size_of(DType::F32);
+  const int least_steps = down_columns_ ? 1 : 2;
+  for (int lanes = registers * nest_.native_lanes; lanes > nest_.native_lanes; lanes /= 2)
+    if (lanes <= most_lanes && extent_ >= least_steps * lanes) {
       nest_.lanes = lanes;
       return;
     }
@@ -202,7 +176,7 @@ Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulator
   nest_.tail = tail;
   nest_.memo.clear();
   if (down_columns_) {
-    reduce_columns();
+    finish(reduced_columns());
     return accumulators;
   }
   nest_.hoist_point = preheader;
@@ -238,7 +212,7 @@ void KernelEmitter::VectorLevel::block_of_rows() {
 }
 
 // Down the reduced axis with a vector of running values.
-void KernelEmitter::VectorLevel::reduce_columns() {
+Accumulators KernelEmitter::VectorLevel::reduced_columns() {
   auto reduced = static_cast<std::size_t>(nest_.reduced_axis);
   Accumulators columns = e_.initial_accumulators(nest_);
   const Accumulators like = columns;
@@ -257,7 +231,7 @@ void KernelEmitter::VectorLevel::reduce_columns() {
   nest_.hoist_point = nullptr;
   nest_.hoisted = std::move(hoisted);
   nest_.memo.clear();
-  finish(unflatten(loop.results, like));
+  return unflatten(loop.results, like);
 }
 
 Accumulators KernelEmitter::VectorLevel::chain(int k) const {
@@ -349,9 +323,12 @@ Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
   return end;
 }
 
-Accumulators KernelEmitter::VectorLevel::guarded_half(Value* begin, const Accumulators& so_far) {
-  Value* end = nest_.bounds[axis_]; // at most the extent
-  if (!end) end = constant((extent_ + nest_.lanes - 1) / nest_.lanes * nest_.lanes);
+Value* KernelEmitter::VectorLevel::guarded_end() {
+  if (Value* bound = nest_.bounds[axis_]) return bound; // at most the extent
+  return constant((extent_ + nest_.lanes - 1) / nest_.lanes * nest_.lanes);
+}
+
+Accumulators KernelEmitter::VectorLevel::guarded_half(Value* begin, Value* end, const Accumulators& so_far) {
   Loop loop = emit_loop(b_, begin, end, constant(nest_.lanes), flatten(so_far),
                         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
                           Value* tail = lanes_below_extent(j);

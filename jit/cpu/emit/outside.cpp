@@ -1,0 +1,206 @@
+// What lies past the ends of all views: where a tile is far longer than a row, or its rows lie below a
+// matrix.
+//
+// There a load gives its `other`, and a comparison of column numbers with a bound fails, so that most tiles
+// have one value along the whole part: exp(-inf - largest), say. It is computed once, and stored or combined
+// as often as there are vectors, or until combining it changes nothing more.
+#include <kiln/jit/cpu/emit/vector_level.h>
+
+#include <kiln/jit/emit/combine.h>
+#include <kiln/jit/passes/axes.h>
+
+#include <algorithm>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+constexpr int deepest = 8; // of masks that are looked into
+
+bool runs_along_lanes(const Indices& at) {
+  return std::any_of(at.begin(), at.end(), [](const Index& index) { return index.linear && index.direct; });
+}
+
+} // namespace
+
+// Whether a mask holds in no lane that is past all views and bounds.
+bool KernelEmitter::fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth) {
+  if (!mask->def || !mask->type.is_tile() || plan_.has_buffer(mask) || depth > deepest) return false;
+  const ir::Op& op = *mask->def;
+  if (passes::maps_axes(op)) return fails_outside(nest, op.operand(0), operand_indices(op, at), depth + 1);
+  if (op.is(Opcode::And))
+    return fails_outside(nest, op.operand(0), at, depth + 1) ||
+           fails_outside(nest, op.operand(1), at, depth + 1);
+  return known_limit(nest, op, at).has_value();
+}
+
+// The value of an operation in every lane that is past all views and bounds, if that is why it is known.
+Value* KernelEmitter::value_outside(Nest& nest, const ir::Op& op, const Indices& at) {
+  if (!nest.outside) return nullptr;
+  const bool read = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather) || op.is(Opcode::Load);
+  if (!read) return fails_outside(nest, op.result(), at) ? b_.getFalse() : nullptr;
+  const bool past = op.is(Opcode::ViewLoad) && runs_along_lanes(at);
+  if (!past && !(op.mask() && fails_outside(nest, op.mask(), at))) return nullptr;
+  if (op.other()) return operand_element(nest, op.other(), at);
+  return llvm::Constant::getNullValue(compute_type(context_, op.result()->type.dtype));
+}
+
+// Whether tiles have one value in all lanes that are past all views and bounds.
+class KernelEmitter::SameOutside {
+public:
+  SameOutside(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
+
+  // `seen`: the fast half evaluates it too, so that the ends of its views are known.
+  bool operator()(const ir::Value* v, const Indices& at, bool seen = true) {
+    if (!v->type.is_tile() || std::all_of(at.begin(), at.end(), [](const Index& i) { return i.uniform(); }))
+      return true;
+    if (!v->def || (e_.plan_.has_buffer(v) && !nest_.being_filled.count(v))) return false;
+    const auto [known, made] = known_.try_emplace({key_of(v, at, nest_.lanes), seen}, false);
+    if (!made) return known->second;
+    const bool same = of_op(*v->def, at, seen);
+    return known_[{key_of(v, at, nest_.lanes), seen}] = same;
+  }
+
+private:
+  bool of_op(const ir::Op& op, const Indices& at, bool seen) {
+    if (passes::maps_axes(op)) return (*this)(op.operand(0), e_.operand_indices(op, at), seen);
+    switch (op.code) {
+    case Opcode::Splat: return true;
+    case Opcode::ViewLoad: return seen && runs_along_lanes(at) && !nest_.across.count(&op) && other(op, at);
+    case Opcode::ViewGather:
+    case Opcode::Load: return seen && op.mask() && e_.fails_outside(nest_, op.mask(), at) && other(op, at);
+    case Opcode::Select:
+      if (seen && e_.fails_outside(nest_, op.operand(0), at)) return (*this)(op.operand(2), at, false);
+      break;
+    default: break;
+    }
+    if (e_.fails_outside(nest_, op.result(), at)) return seen;
+    return ir::is_elementwise(op.code) &&
+           std::all_of(op.operands.begin(), op.operands.end(),
+                       [&](const ir::Value* operand) { return (*this)(operand, at, seen); });
+  }
+  bool other(const ir::Op& load, const Indices& at) {
+    return !load.other() || (*this)(load.other(), at, false);
+  }
+
+  KernelEmitter& e_;
+  const Nest& nest_;
+  std::map<std::pair<Nest::Key, bool>, bool> known_;
+};
+
+bool KernelEmitter::VectorLevel::all_same_outside() const {
+  Indices at = at_;
+  at[axis_] = Index{b_.getInt64(0), true, nullptr, outer_ + 1};
+  if (down_columns_)
+    at[static_cast<std::size_t>(nest_.reduced_axis)] = Index{b_.getInt64(0), false, nullptr, outer_ + 2};
+  SameOutside same(e_, nest_);
+  return std::all_of(nest_.roots.begin(), nest_.roots.end(), [&](const Root& root) {
+    if (root.kind == Root::Kind::Fill) return !root.stored_from && same(root.value, at);
+    return root.kind == Root::Kind::Reduce && simple_combine(*root.op) &&
+           std::all_of(root.op->operands.begin(), root.op->operands.end(),
+                       [&](const ir::Value* v) { return same(v, at); });
+  });
+}
+
+// The first vector that is wholly past all views and bounds.
+Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
+  if (nest_.pasts.empty() || nest_.bounds[axis_] || nest_.lanes == 1 || extent_ % nest_.lanes != 0 ||
+      !nest_.rows.empty() || !all_same_outside())
+    return nullptr;
+  Value* begin = fast_end;
+  for (Value* past : nest_.pasts)
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, past);
+  begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, begin, constant(extent_));
+  return b_.CreateAnd(b_.CreateAdd(begin, constant(nest_.lanes - 1)), constant(-nest_.lanes));
+}
+
+Accumulators KernelEmitter::VectorLevel::outside_part(Value* begin, const Accumulators& so_far) {
+  auto* outside = llvm::BasicBlock::Create(e_.context_, "outside", e_.function_);
+  auto* join = llvm::BasicBlock::Create(e_.context_, "join", e_.function_);
+  Value* end = constant(extent_);
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), outside, join);
+  b_.SetInsertPoint(outside);
+  nest_.guarded = nest_.outside = true;
+  nest_.tail = nullptr;
+  nest_.loop_lanes = nest_.lanes;
+  nest_.hoist_point = nullptr;
+  nest_.memo.clear();
+  at_[axis_] = Index{begin, true, nullptr, outer_ + 1};
+  Values after;
+  if (down_columns_)
+    repeated_columns(begin, end);
+  else
+    after = flatten(repeated(begin, end, so_far));
+  nest_.outside = false;
+  nest_.memo.clear();
+  llvm::BasicBlock* last = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+  const Values given = flatten(so_far);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    llvm::PHINode* either = b_.CreatePHI(after[i]->getType(), 2);
+    either->addIncoming(given[i], before);
+    either->addIncoming(after[i], last);
+    after[i] = either;
+  }
+  return unflatten(after, so_far);
+}
+
+// Every fill with its one value, and every reduction with its own, which may soon change nothing more: zeros
+// that are added, or the greatest of what is the same.
+Accumulators KernelEmitter::VectorLevel::repeated(Value* begin, Value* end, const Accumulators& so_far) {
+  std::vector<std::pair<const Root*, Value*>> fills;
+  for (const Root& root : nest_.roots)
+    if (root.kind == Root::Kind::Fill) fills.emplace_back(&root, e_.operand_element(nest_, root.value, at_));
+  auto combined = [&](Accumulators running) {
+    each_reduction([&](const Root& root, std::size_t r) { e_.accumulate(nest_, root, at_, running[r]); });
+    return running;
+  };
+  Accumulators total = so_far;
+  if (!so_far.empty()) {
+    const Accumulators once = combined(so_far), twice = combined(once);
+    Value* rest = b_.CreateSelect(unchanged(once, twice), end, b_.CreateAdd(begin, constant(nest_.lanes)));
+    Loop loop = emit_loop(b_, rest, end, constant(nest_.lanes), flatten(once),
+                          [&](Value*, const Values& carried, llvm::Instruction*) -> Values {
+                            return flatten(combined(unflatten(carried, once)));
+                          });
+    total = unflatten(loop.results, once);
+  }
+  if (!fills.empty())
+    emit_loop(b_, begin, end, constant(nest_.lanes), {},
+              [&](Value* j, const Values&, llvm::Instruction*) -> Values {
+                at_[axis_].base = j;
+                for (const auto& [root, value] : fills)
+                  e_.store_buffer(nest_, root->buffer, at_, value);
+                return {};
+              });
+  return total;
+}
+
+void KernelEmitter::VectorLevel::repeated_columns(Value* begin, Value* end) {
+  const Accumulators columns = reduced_columns();
+  emit_loop(b_, begin, end, constant(nest_.lanes), {},
+            [&](Value* j, const Values&, llvm::Instruction*) -> Values {
+              at_[axis_].base = j;
+              finish(columns);
+              return {};
+            });
+}
+
+// Whether two lists of vectors have the same bits.
+Value* KernelEmitter::VectorLevel::unchanged(const Accumulators& before, const Accumulators& after) {
+  const Values x = flatten(before), y = flatten(after);
+  Value* same = b_.getTrue();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    llvm::Type* bits = same_lanes(b_.getIntNTy(x[i]->getType()->getScalarSizeInBits()), x[i]);
+    Value* equal = b_.CreateICmpEQ(b_.CreateBitCast(x[i], bits), b_.CreateBitCast(y[i], bits));
+    same = b_.CreateAnd(same, b_.CreateAndReduce(equal));
+  }
+  return same;
+}
+
+} // namespace kiln::cpu
