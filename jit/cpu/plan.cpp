@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/plan.h>
 
 #include <kiln/jit/cpu/column_limit.h>
+#include <kiln/jit/passes/numbers.h>
 
 #include <algorithm>
 #include <set>
@@ -34,6 +35,18 @@ constexpr int deepest_chain = 256;  // in operations: evaluating a lazy tile rec
 constexpr std::int64_t most_repeats = 16; // elements of a tile that one element of a nest is made of
 
 constexpr int function_cost = 12; // of exp, the least of any function's
+
+bool is_gather(const Op& op) { return op.is(Opcode::Load) || op.is(Opcode::ViewGather); }
+
+// Whether a load from computed places is one of whole vectors.
+bool reads_neighbours(const Op& op) {
+  const int axis = op.result()->type.rank() - 1;
+  if (op.is(Opcode::Load)) return passes::step_along(op.operand(0), axis) == 1;
+  const auto indices = op.view_offsets();
+  return op.operand(0)->type.layout != LayoutClass::Any && passes::step_along(indices.back(), axis) == 1 &&
+         std::all_of(indices.begin(), indices.end() - 1,
+                     [&](const Value* index) { return passes::step_along(index, axis) == 0; });
+}
 
 int own_cost(const Op& op) {
   switch (op.code) {
@@ -118,12 +131,14 @@ private:
       int operand_cost = 0, depth = 0;
       for (const Value* v : op->operands) {
         users_[v].push_back(op.get());
-        auto known = costs_.find(v);
-        if (known != costs_.end()) operand_cost = std::max(operand_cost, known->second);
+        operand_cost = std::max(operand_cost, cost_of(v));
         if (auto below = depths_.find(v); below != depths_.end()) depth = std::max(depth, below->second + 1);
       }
       for (const auto& r : op->results) {
         int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
+        if (is_gather(*op) &&
+            reads_neighbours(*op)) // from one address, which is known before the vector loop
+          cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
         // Vector loops end where it would fail, and what is one element of every row is computed before them.
         if (column_limit(*op) || along_rows(*op)) cost = 0;
         if (r->type.is_tile() && (is_root(*op) || cost > longest_chain || depth > deepest_chain)) {
@@ -144,6 +159,11 @@ private:
         number(*r, inner);
       if (inner != loop) loops_[static_cast<std::size_t>(inner)].end = static_cast<int>(ops_.size());
     }
+  }
+
+  int cost_of(const Value* v) const {
+    const auto known = v ? costs_.find(v) : costs_.end();
+    return known != costs_.end() ? known->second : 0;
   }
 
   // Every consumer of `op` has been decided: its nests are the consumer itself, if that has a nest of its

@@ -12,6 +12,14 @@ namespace kiln::passes {
 
 using ir::Opcode;
 
+Numbers number(const ir::Value* scalar) {
+  if (auto cell = constant_of(scalar)) {
+    const auto n = static_cast<std::int64_t>(*cell);
+    return {nullptr, scalar->type.dtype == DType::I32 ? static_cast<std::int32_t>(n) : n, -1};
+  }
+  return {scalar, 0, -1};
+}
+
 namespace {
 
 constexpr int deepest = 12; // sums within sums: each may be of two, so that the number of steps is bounded
@@ -23,12 +31,6 @@ bool is_plain_arange(const ir::Op& op) {
   return size_of(op.result()->type.dtype) == 8 || start <= std::numeric_limits<std::int32_t>::max() - extent;
 }
 
-const ir::Op* plain_arange(const ir::Value* v) {
-  const ir::Op* op = v->def;
-  if (op && op->is(Opcode::Cast)) op = op->operand(0)->def;
-  return op && is_plain_arange(*op) ? op : nullptr;
-}
-
 std::int64_t wrapped_sum(std::int64_t x, std::int64_t y) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) + static_cast<std::uint64_t>(y));
 }
@@ -37,20 +39,31 @@ std::int64_t wrapped_product(std::int64_t x, std::int64_t y) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y));
 }
 
-std::optional<Numbers> numbers_of(const ir::Value* v, int depth) {
+bool in_32_bits(const Numbers& numbers, const ir::Op& tile) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const auto axis = static_cast<std::size_t>(numbers.axis);
+  const std::int64_t extent = numbers.axis >= 0 ? tile.result()->type.shape[axis].value() : 1;
+  return numbers.start >= Limits::min() && numbers.start <= Limits::max() - extent;
+}
+
+std::optional<Numbers> numbers_of(const ir::Value* v, DType dtype, int depth) {
   const ir::Op* op = v->def;
-  if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != DType::I64) return std::nullopt;
+  if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != dtype) return std::nullopt;
   if (op->is(Opcode::Splat)) return number(op->operand(0));
-  if (const ir::Op* arange = plain_arange(v)) return Numbers{nullptr, arange->integer("start"), 0};
+  if (is_plain_arange(*op)) return Numbers{nullptr, op->integer("start"), 0};
   if (op->is(Opcode::Add)) {
-    auto x = numbers_of(op->operand(0), depth + 1);
-    auto y = x ? numbers_of(op->operand(1), depth + 1) : std::nullopt;
+    auto x = numbers_of(op->operand(0), dtype, depth + 1);
+    auto y = x ? numbers_of(op->operand(1), dtype, depth + 1) : std::nullopt;
     if (!y || (x->axis >= 0 && y->axis >= 0) || (x->offset && y->offset)) return std::nullopt;
     return Numbers{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
                    std::max(x->axis, y->axis)};
   }
+  if (op->is(Opcode::Cast)) { // of numbers that wrap nowhere
+    auto numbers = numbers_of(op->operand(0), DType::I32, depth + 1);
+    return numbers && !numbers->offset && in_32_bits(*numbers, *op) ? numbers : std::nullopt;
+  }
   if (!maps_axes(*op)) return std::nullopt;
-  auto numbers = numbers_of(op->operand(0), depth + 1);
+  auto numbers = numbers_of(op->operand(0), dtype, depth + 1);
   if (!numbers || numbers->axis < 0) return numbers;
   const int inside = numbers->axis;
   numbers->axis = -1;
@@ -95,12 +108,8 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
 
 } // namespace
 
-Numbers number(const ir::Value* scalar) {
-  if (auto cell = constant_of(scalar)) return {nullptr, static_cast<std::int64_t>(*cell), -1};
-  return {scalar, 0, -1};
-}
-
-std::optional<Numbers> numbers_of(const ir::Value* v) { return numbers_of(v, 0); }
+std::optional<Numbers> numbers_of(const ir::Value* v) { return numbers_of(v, DType::I64, 0); }
+std::optional<Numbers> short_numbers_of(const ir::Value* v) { return numbers_of(v, DType::I32, 0); }
 
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis) { return step_along(v, axis, 0); }
 

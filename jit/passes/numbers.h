@@ -18,11 +18,13 @@ struct Numbers {
   bool operator==(const Numbers&) const = default;
 };
 
-// An i64 scalar.
+// A signed scalar of 32 or 64 bits.
 Numbers number(const ir::Value* scalar);
 
 // What is known of a tile's elements; none if they are not of this kind.
 std::optional<Numbers> numbers_of(const ir::Value* v);
+// The same of an i32 tile: with an offset of 32 bits, to which the sums wrap; `start` is exact.
+std::optional<Numbers> short_numbers_of(const ir::Value* v);
 
 // By how much the elements of a tile of integers or pointers grow from one to the next along an axis (of
 // pointers: in elements), in 64 bits that may wrap; none if that is not known, or not everywhere the same.

@@ -84,15 +84,21 @@ private:
   Config chosen_config() const {
     if (!request_.device.is_cpu()) return request_.config;
     ir::verify(request_.recorded);
-    return cpu::chosen_tiles(request_.recorded, {request_.config, request_.layouts, options().debug});
+    return cpu::chosen_tiles(request_.recorded, {request_.config, request_.layouts, options().debug},
+                             Device::cpu().properties().num_threads);
   }
 
   // What the host does at each launch.
   void describe() {
     result_->name = c_.lowered->name;
     ir::ArgumentLayout layout = ir::ArgumentLayout::of(*c_.lowered);
-    for (const ir::GridAxis& axis : c_.lowered->grid)
-      result_->grid.push_back({layout.extent_word(axis.param, axis.axis), axis.tile.value()});
+    for (std::size_t i = 0; i < c_.lowered->grid.size(); ++i) {
+      const ir::GridAxis& axis = c_.lowered->grid[i];
+      // Of a tile that was split, the programs of each whole one.
+      const std::int64_t own = request_.recorded.grid[i].tile.bind(request_.config), tile = axis.tile.value();
+      const std::int64_t parts = own % tile == 0 ? own / tile : 1;
+      result_->grid.push_back({layout.extent_word(axis.param, axis.axis), tile * parts, parts});
+    }
     result_->expectations = ir::Expectations::compile(*c_.lowered);
     result_->cost = CostModel::of(*c_.lowered);
   }

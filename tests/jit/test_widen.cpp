@@ -1,4 +1,4 @@
-// Sizes of tiles that elementwise kernels do not depend on, and what the CPU makes of them.
+// Sizes of tiles that kernels do not depend on, and what the CPU makes of them.
 #include "random_integers.h"
 #include "test_seed.h"
 
@@ -31,8 +31,15 @@ template <class K> Names free_of(const K& kernel, const Config& config = {}) {
   return names;
 }
 
-template <class K> Config chosen(const K& kernel, const Config& config) {
-  return cpu::chosen_tiles(*kernel.record(config), {config, {}});
+template <class K> Names splittable_of(const K& kernel) {
+  Names names;
+  for (const char* name : cpu::splittable_dimensions(*kernel.record({})))
+    names.insert(name);
+  return names;
+}
+
+template <class K> Config chosen(const K& kernel, const Config& config, int threads = 2) {
+  return cpu::chosen_tiles(*kernel.record(config), {config, {}}, threads);
 }
 
 } // namespace
@@ -76,7 +83,7 @@ TEST_CASE("tiles whose size can be told are not free") {
   CHECK(free_of(of([](In x, Out y) {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(x.tile(i, j).load() - sum(x.tile(i, j).load(), BN, keep));
-        })) == Names{});
+        })) == Names{"BM"});
   CHECK(free_of(of([](In x, Out y) {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(x.tile(i, j).load() * cast<float>(program_id(0)));
@@ -152,8 +159,118 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
   });
   CHECK(chosen(deep, {BM = 1 << 20, BN = 32}) == Config{BM = 1 << 20, BN = 32});
   CHECK(chosen(deep, {BM = 1 << 22, BN = 32}) == Config{BM = 1 << 22, BN = 32});
-  CHECK(cpu::chosen_tiles(*copy.record({}), {{BM = 32, BN = 32}, {}, /*debug=*/true}) ==
+  CHECK(cpu::chosen_tiles(*copy.record({}), {{BM = 32, BN = 32}, {}, /*debug=*/true}, 2) ==
         Config{BM = 32, BN = 32});
+}
+
+TEST_CASE("tiles of kernels with loops are free across what the loops go along") {
+  const auto down = of([](In x, View<float, 1> y) {
+    auto [j] = program_tile(y, BN);
+    y.tile(j).store(for_range(BM, x.rows(), zeros<float>(BN),
+                              [&](auto k, auto s) { return s + sum(x.tile(k, j).load(), BM); }));
+  });
+  CHECK(free_of(down) == Names{"BN"});
+  CHECK(chosen(down, {BM = 32, BN = 32}) == Config{BM = 32, BN = 512});
+  CHECK(chosen(down, {BM = 32, BN = 32}, 8) == Config{BM = 32, BN = 128});
+  CHECK(chosen(down, {BM = 32, BN = 32}, 100) == Config{BM = 32, BN = 64});
+  CHECK(chosen(down, {BM = 32, BN = 1024}) == Config{BM = 32, BN = 1024});
+  const auto along = of([](In x, Out y) { // an online softmax
+    auto [i] = program_tile(y, BM);
+    auto [m, l] =
+        for_range(BN, x.cols(), state(full(-INFINITY, BM), zeros<float>(BM)), [&](auto k, auto m, auto l) {
+          Tile t = x.tile(i, k).load_or(-INFINITY);
+          Tile next = max(m, max(t, BN));
+          return state(next, l * exp(m - next) + sum(exp(t - expand<1>(next)), BN));
+        });
+    for_range(BN, x.cols(),
+              [&](auto k) { y.tile(i, k).store(exp(x.tile(i, k).load() - expand<1>(m)) / expand<1>(l)); });
+  });
+  CHECK(free_of(along) == Names{"BM"});
+  CHECK(chosen(along, {BM = 32, BN = 32}) == Config{BM = 8, BN = 32});
+  CHECK(chosen(along, {BM = 4, BN = 32}) == Config{BM = 4, BN = 32});
+  const auto shifts = of([](View<const float, 1> x, View<const float, 1> w, View<float, 1> y) {
+    auto [i] = program_tile(y, BN);
+    y.tile(i).store(for_range(0, w.extent(0), 1, zeros<float>(BN),
+                              [&](auto k, auto s) { return s + x.tile(i + k).load() * w.at(k).load(); }));
+  });
+  CHECK(chosen(shifts, {BN = 64}) == Config{BN = 64});
+  // What a loop carries may tell; so may its bounds, what is reduced, and what reduces it.
+  CHECK(free_of(of([](In x, View<float, 1> y) {
+          auto [j] = program_tile(y, BN);
+          y.tile(j).store(for_range(BM, x.rows(), zeros<float>(BN), [&](auto k, auto s) {
+            return s + sum(x.tile(k, j).load(), BM) + sum(s, BN);
+          }));
+        })) == Names{});
+  CHECK(free_of(of([](In x, View<float, 1> y) {
+          auto [j] = program_tile(y, BN);
+          auto [s, c] =
+              for_range(BM, x.rows(), state(zeros<float>(BN), zeros<float>(BN)), [&](auto k, auto s, auto c) {
+                return state(c, s + cast<float>(arange(BN)) + sum(x.tile(k, j).load(), BM));
+              });
+          y.tile(j).store(s + c);
+        })) == Names{});
+  CHECK(free_of(of([](In x, View<float, 1> y) {
+          auto [j] = program_tile(y, BN);
+          Scalar<std::int64_t> end = j + x.rows();
+          y.tile(j).store(for_range(BM, end, zeros<float>(BN),
+                                    [&](auto k, auto s) { return s + sum(x.tile(k, j).load(), BM); }));
+        })) == Names{});
+}
+
+TEST_CASE("tiles of rows that are reduced are split, whatever view the programs divide") {
+  const auto norm = of([](In x, Out y) {
+    auto [i] = program_tile(x, BM);
+    Tile t = x.tile(i, offset(BN, 0)).load();
+    y.tile(i, offset(BN, 0)).store(t - max(t, BN, keep));
+  });
+  CHECK(free_of(norm) == Names{});
+  CHECK(splittable_of(norm) == Names{"BM"});
+  CHECK(chosen(norm, {BM = 16, BN = 1024}) == Config{BM = 4, BN = 1024});
+  CHECK(chosen(norm, {BM = 16, BN = 8192}) == Config{BM = 1, BN = 8192});
+  CHECK(chosen(norm, {BM = 64, BN = 32}) == Config{BM = 8, BN = 32});
+  CHECK(chosen(norm, {BM = 27, BN = 32}) == Config{BM = 3, BN = 32});
+  CHECK(chosen(norm, {BM = 29, BN = 32}) == Config{BM = 1, BN = 32});
+  // Rows that are divided among the programs, and added up.
+  CHECK(splittable_of(of([](In x, View<float, 1> y) {
+          auto [i] = program_tile(x, BM);
+          y.tile(offset(BN, 0)).store(sum(x.tile(i, offset(BN, 0)).load(), BM));
+        })) == Names{});
+}
+
+TEST_CASE("kernels with reductions compute the same with tiles of every size") {
+  const auto rows = kernel("rows", [](In x, Out y) {
+    auto [i] = program_tile(x, BM);
+    Tile t = x.tile(i, offset(BN, 0)).load_or(-3.0f);
+    y.tile(i + 1, offset(BN, 0))
+        .store(t * 2.0f + max(t, BN, keep) + sum(t, BN, keep) + cast<float>(expand<1>(i + arange(BM))));
+  });
+  const auto loops = kernel("loops", [](In x, Out y) {
+    auto [i, j] = program_tile(x, BM, BN);
+    Tile s = for_range(BM, x.rows(), zeros<float>(BN), [&](auto k, auto s) {
+      return s + sum(x.tile(k, j).load_or(1.0f), BM) + cast<float>(j + arange(BN));
+    });
+    y.tile(i, j).store(x.tile(i, j).load() + expand<0>(s));
+  });
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  test::RandomIntegers number{random};
+  Stream stream;
+  for (auto [bm, bn] : {std::pair{1, 8}, {16, 16}, {5, 7}, {12, 300}, {29, 1}, {32, 64}, {128, 128}}) {
+    const std::int64_t height = number(1, 70), width = number(1, 300), taller = number(1, 140);
+    CAPTURE(bm, bn, height, width, taller);
+    auto x = Tensor<float, 2>::empty({height, width});
+    for (auto& v : x)
+      v = static_cast<float>(number(-9, 9));
+    for (const auto* kernel : {&rows, &loops}) {
+      auto y = Tensor<float, 2>::empty({taller, width}), z = Tensor<float, 2>::empty({taller, width});
+      y.fill(12345), z.fill(12345);
+      kernel->launch(stream, {BM = bm, BN = bn}, x, y);
+      stream.synchronize();
+      kernel->interpret({BM = bm, BN = bn}, x, z);
+      CHECK(std::equal(y.begin(), y.end(), z.begin()));
+    }
+  }
 }
 
 TEST_CASE("elementwise kernels compute the same with tiles of every size") {

@@ -192,6 +192,9 @@ private:
   Accumulator fold_half(Nest& nest, const Root& root, const Accumulator& running);
   bool folds_whole_registers(const llvm::Value* values, const ir::Op& op) const;
   void finish_reduction(Nest& nest, const Root& root, Accumulator accumulator, const Indices& at);
+
+  // scan.cpp
+  class Scan;
   void emit_scan(const ir::Op& op);
 
   // store.cpp

@@ -81,21 +81,34 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
   if (nest.guarded) return false;
   const auto limit = known_limit(nest, op, at);
   if (!limit) return false;
-  Value* offset = limit->numbers.offset ? scalar(limit->numbers.offset) : b_.getInt64(0);
-  Value* bound = limit->bound.offset ? scalar(limit->bound.offset) : b_.getInt64(0);
+  auto of = [&](const passes::Numbers& numbers) {
+    Value* offset = numbers.offset ? b_.CreateSExt(scalar(numbers.offset), b_.getInt64Ty()) : b_.getInt64(0);
+    return b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(numbers.start)));
+  };
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
-  Value* first = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(limit->numbers.start)));
-  bound = b_.CreateAdd(bound, b_.getInt64(static_cast<std::uint64_t>(limit->bound.start)));
+  Value *first = of(limit->numbers), *bound = of(limit->bound), *most = b_.getInt64(most_lanes);
   if (limit->bound.axis >= 0)
     bound = b_.CreateAdd(bound, at[static_cast<std::size_t>(limit->bound.axis)].base);
-  // Columns below it wrap nowhere: they lie between `first` and the bound.
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
   if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
+  // Columns below the bound wrap nowhere, since they lie between `first` and the bound; but those past it
+  // may.
+  Value* wraps = b_.CreateICmpSGT(first, b_.getInt64(static_cast<std::uint64_t>(INT64_MAX - most_lanes)));
+  if (limit->narrow) {
+    auto fits = [&](Value* from, std::int64_t count) { // numbers that hold in 32 bits
+      Value* last = b_.getInt64(static_cast<std::uint64_t>(std::int64_t{INT32_MAX} + 1 - count));
+      return b_.CreateAnd(
+          b_.CreateICmpSGE(from, b_.getInt64(static_cast<std::uint64_t>(std::int64_t{INT32_MIN}))),
+          b_.CreateICmpSLE(from, last));
+    };
+    const auto& extents = op.result()->type.shape;
+    wraps = b_.CreateNot(b_.CreateAnd(
+        fits(first, extents[static_cast<std::size_t>(limit->numbers.axis)].value()), fits(bound, 1)));
+    room = b_.CreateSelect(wraps, b_.getInt64(0), room);
+  }
   limit_lanes(nest, room);
-  // Those past it may, where they come close to what 64 bits hold.
-  Value* may_wrap = b_.CreateICmpSGT(first, b_.getInt64(static_cast<std::uint64_t>(INT64_MAX - most_lanes)));
-  nest.pasts.push_back(b_.CreateSelect(may_wrap, b_.getInt64(static_cast<std::uint64_t>(most_lanes)), room));
+  nest.pasts.push_back(b_.CreateSelect(wraps, most, room));
   return true;
 }
 

@@ -18,7 +18,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr int deepest = 8; // of masks that are looked into
+constexpr int deepest = 8;        // of masks that are looked into
+constexpr int least_vectors = 16; // of a tile's row: what the shorter ones cost beyond views is little
 
 bool runs_along_lanes(const Indices& at) {
   return std::any_of(at.begin(), at.end(), [](const Index& index) { return index.linear && index.direct; });
@@ -99,6 +100,8 @@ bool KernelEmitter::VectorLevel::all_same_outside() const {
   SameOutside same(e_, nest_);
   return std::all_of(nest_.roots.begin(), nest_.roots.end(), [&](const Root& root) {
     if (root.kind == Root::Kind::Fill) return !root.stored_from && same(root.value, at);
+    if (root.kind == Root::Kind::Store) // of nothing
+      return root.op->mask() && e_.fails_outside(nest_, root.op->mask(), at);
     return root.kind == Root::Kind::Reduce && simple_combine(*root.op) &&
            std::all_of(root.op->operands.begin(), root.op->operands.end(),
                        [&](const ir::Value* v) { return same(v, at); });
@@ -107,7 +110,8 @@ bool KernelEmitter::VectorLevel::all_same_outside() const {
 
 // The first vector that is wholly past all views and bounds.
 Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
-  if (nest_.pasts.empty() || nest_.bounds[axis_] || nest_.lanes == 1 || extent_ % nest_.lanes != 0 ||
+  const bool worth_it = nest_.lanes > 1 && extent_ >= least_vectors * nest_.lanes;
+  if (!worth_it || extent_ % nest_.lanes != 0 || nest_.pasts.empty() || nest_.bounds[axis_] ||
       !nest_.rows.empty() || !all_same_outside())
     return nullptr;
   Value* begin = fast_end;

@@ -1,4 +1,4 @@
-// Reductions and scans: identities, combining vectors of running values, and the last steps across lanes.
+// Reductions: identities, combining vectors of running values, and the last steps across lanes.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
 
@@ -126,77 +126,6 @@ void KernelEmitter::finish_reduction(Nest& nest, const Root& root, Accumulator r
     where.erase(where.begin() + op.integer("axis"));
     store_buffer(nest, own_buffer(result), where, v);
   }
-}
-
-// Inclusive prefixes: down the scanned axis one step at a time, with lanes along another axis where there is
-// one.
-void KernelEmitter::emit_scan(const ir::Op& op) {
-  auto extents = extents_of(op.operand(0)->type);
-  auto axis = static_cast<std::size_t>(op.integer("axis"));
-  bool reverse = op.integer("reverse") != 0;
-  for (const auto& r : op.results)
-    own_buffer(r.get());
-  Nest nest;
-  nest.domain = extents;
-  int vector_axis = -1;
-  for (int a = static_cast<int>(extents.size()) - 1; a >= 0 && vector_axis < 0; --a)
-    if (extents[static_cast<std::size_t>(a)] > 1) vector_axis = a;
-  bool across = vector_axis >= 0 && vector_axis != static_cast<int>(axis);
-  if (across) {
-    int lanes = target_.vector_bytes / 4;
-    while (lanes > 1 && extents[static_cast<std::size_t>(vector_axis)] % lanes != 0)
-      lanes /= 2;
-    nest.lanes = lanes;
-  }
-  bool wide = keeps_wide(op);
-  Indices at(extents.size(), Index{b_.getInt64(0)});
-  auto along = [&]() {
-    // The first element starts the running values; the loop goes on from the second.
-    auto place = [&](Value* i) {
-      Value* last = b_.getInt64(static_cast<std::uint64_t>(extents[axis] - 1));
-      at[axis] = Index{reverse ? b_.CreateSub(last, i) : i, false, nullptr, 1};
-      nest.memo.clear();
-      Values elements;
-      for (const ir::Value* v : op.operands)
-        elements.push_back(widen(b_, operand_element(nest, v, at), nest.lanes));
-      return elements;
-    };
-    auto put = [&](const Values& running) {
-      for (int i = 0; i < op.num_results(); ++i) {
-        Value* v = running[static_cast<std::size_t>(i)];
-        store_buffer(nest, own_buffer(op.result(i)), at,
-                     wide ? round_to(b_, numbers_, v, op.result(i)->type.dtype) : v);
-      }
-    };
-    Values first = place(b_.getInt64(0));
-    put(first);
-    emit_loop(b_, b_.getInt64(1), b_.getInt64(static_cast<std::uint64_t>(extents[axis])), b_.getInt64(1),
-              first, [&](Value* i, const Values& running, llvm::Instruction*) -> Values {
-                Values arguments = running, elements = place(i);
-                arguments.insert(arguments.end(), elements.begin(), elements.end());
-                Values next = evaluate_combine(*op.region(), arguments, wide);
-                for (Value*& v : next)
-                  v = widen(b_, v, nest.lanes);
-                put(next);
-                return next;
-              });
-    nest.memo.clear();
-  };
-  std::vector<std::size_t> others;
-  for (std::size_t a = 0; a < extents.size(); ++a)
-    if (a != axis && extents[a] > 1) others.push_back(a);
-  auto loops = [&](auto&& self, std::size_t k) -> void {
-    if (k == others.size()) return along();
-    bool vector = across && static_cast<int>(others[k]) == vector_axis && nest.lanes > 1;
-    emit_loop(b_, b_.getInt64(0), b_.getInt64(static_cast<std::uint64_t>(extents[others[k]])),
-              b_.getInt64(vector ? static_cast<std::uint64_t>(nest.lanes) : 1), {},
-              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
-                at[others[k]] = Index{i, vector, nullptr, 1};
-                self(self, k + 1);
-                return {};
-              });
-  };
-  loops(loops, 0);
 }
 
 } // namespace kiln::cpu
