@@ -92,13 +92,8 @@ private:
   void describe() {
     result_->name = c_.lowered->name;
     ir::ArgumentLayout layout = ir::ArgumentLayout::of(*c_.lowered);
-    for (std::size_t i = 0; i < c_.lowered->grid.size(); ++i) {
-      const ir::GridAxis& axis = c_.lowered->grid[i];
-      // Of a tile that was split, the programs of each whole one.
-      const std::int64_t own = request_.recorded.grid[i].tile.bind(request_.config), tile = axis.tile.value();
-      const std::int64_t parts = own % tile == 0 ? own / tile : 1;
-      result_->grid.push_back({layout.extent_word(axis.param, axis.axis), tile * parts, parts});
-    }
+    for (const ir::GridAxis& axis : c_.lowered->grid)
+      result_->grid.push_back({layout.extent_word(axis.param, axis.axis), axis.tile.value()});
     result_->expectations = ir::Expectations::compile(*c_.lowered);
     result_->cost = CostModel::of(*c_.lowered);
   }

@@ -23,10 +23,9 @@ struct KernelCode;
 
 // A kernel for one device, config and list of layout classes. Immutable, so thread-safe.
 struct CompiledKernel {
-  struct Axis { // cdiv(arguments[extent_word], tile) * parts programs
+  struct Axis { // cdiv(arguments[extent_word], tile) programs
     int extent_word;
     std::int64_t tile;
-    std::int64_t parts = 1;
   };
   std::string name;
   std::vector<Axis> grid; // empty: the launch gives the grid

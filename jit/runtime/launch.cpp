@@ -56,7 +56,7 @@ bool find_grid(const KernelCore& core, SourceLocation site, const std::vector<Co
     p.rank = static_cast<int>(axes.size());
     for (int i = 0; i < p.rank; ++i) {
       auto extent = static_cast<std::int64_t>(words[axes[i].extent_word]);
-      p.axes[i] = (extent / axes[i].tile + (extent % axes[i].tile != 0)) * axes[i].parts;
+      p.axes[i] = extent / axes[i].tile + (extent % axes[i].tile != 0);
     }
   }
   bool fits = true;

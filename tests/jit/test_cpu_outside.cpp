@@ -108,11 +108,19 @@ TEST_CASE("columns past a matrix are reduced down as if it were filled up") {
     Tile most = max(x.tile(i, j).load_or(lowest) + w.tile(j).load_or(1.0f), BM, keep);
     y.tile(i, j).store(added + most);
   });
+  const auto kept = of([](In x, Row w, Out y) { // a tile that is filled and reduced at once
+    auto i = offset(BM, 0);
+    auto j = offset(BN, 0);
+    Tile t = exp2(x.tile(i, j).load());
+    y.tile(i, j).store(t - max(t, BM, keep) + w.tile(j).load());
+  });
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   Comparison comparison(seed);
-  for (auto [bm, bn] : {std::pair{2, 64}, {7, 128}, {16, 32}, {40, 100}, {32, 512}})
+  for (auto [bm, bn] : {std::pair{2, 64}, {3, 256}, {7, 128}, {16, 32}, {40, 100}, {32, 512}}) {
     comparison.run(down, bm, bn);
+    comparison.run(kept, bm, bn);
+  }
 }
 
 TEST_CASE("columns past a bound are left out wherever the bound stands, and wherever the columns begin") {

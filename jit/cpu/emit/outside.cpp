@@ -99,7 +99,8 @@ bool KernelEmitter::VectorLevel::all_same_outside() const {
     at[static_cast<std::size_t>(nest_.reduced_axis)] = Index{b_.getInt64(0), false, nullptr, outer_ + 2};
   SameOutside same(e_, nest_);
   return std::all_of(nest_.roots.begin(), nest_.roots.end(), [&](const Root& root) {
-    if (root.kind == Root::Kind::Fill) return !root.stored_from && same(root.value, at);
+    if (root.kind == Root::Kind::Fill) // (down columns: of many rows, each with a value of its own)
+      return !down_columns_ && !root.stored_from && same(root.value, at);
     if (root.kind == Root::Kind::Store) // of nothing
       return root.op->mask() && e_.fails_outside(nest_, root.op->mask(), at);
     return root.kind == Root::Kind::Reduce && simple_combine(*root.op) &&
