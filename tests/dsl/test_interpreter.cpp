@@ -6,6 +6,7 @@
 #include <kiln/dsl/ir/expectations.h>
 #include <kiln/dsl/symbol.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -197,7 +198,16 @@ TEST_CASE("matmul with a loop over k agrees with double precision") {
   auto left = random_floats(random, static_cast<std::size_t>(m * depth));
   auto right = random_floats(random, static_cast<std::size_t>(depth * n));
   std::vector<float> result(static_cast<std::size_t>(m * n), NAN);
-  Arguments().view(left.data(), {m, depth}).view(right.data(), {depth, n}).view(result.data(), {m, n}).run(k);
+  auto largest = [](const std::vector<float>& list) {
+    return std::fabs(*std::max_element(list.begin(), list.end(),
+                                       [](float x, float y) { return std::fabs(x) < std::fabs(y); }));
+  };
+  Arguments()
+      .view(left.data(), {m, depth})
+      .view(right.data(), {depth, n})
+      .view(result.data(), {m, n})
+      .sums_terms_of(double(largest(left)) * largest(right))
+      .run(k);
   for (std::int64_t r = 0; r < m; ++r)
     for (std::int64_t s = 0; s < n; ++s) {
       double want = 0;
