@@ -18,10 +18,12 @@ std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
   const auto times = config.get("times").value(), wrong = config.get("wrong").value();
   const auto sines = kernel("sines", [times, wrong](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
-    Tile<float, BN> t = x.tile(i).load(), sum = t;
-    for (std::int64_t s = 0; s < times && !wrong; ++s)
-      sum = sin(t + static_cast<float>(s));
-    out.tile(i).store(wrong ? t : sum - sin(t + static_cast<float>(times - 1)) + sin(t));
+    Tile<float, BN> t = x.tile(i).load();
+    // Never more than 5, which nobody but us knows.
+    Tile most = for_range(0, times, 1, kiln::full(-9.0f, BN), [&](auto s, auto most) {
+      return max(most, sin(t + cast<float>(s)) + most * 0.125f);
+    });
+    out.tile(i).store(wrong ? t : where(most > 5.0f, most, sin(t)));
   });
   Config tiles;
   tiles.set(intern("BN"), config.get("BN").value());
