@@ -12,7 +12,7 @@ namespace kiln::cpu {
 struct ColumnLimit {
   passes::Numbers numbers, bound; // `axis`: of the tile that is compared
   bool inclusive = false;
-  bool narrow = false; // in 32 bits
+  bool in_32_bits = false;
 };
 
 // What `op` compares, if it is of this kind.

@@ -38,14 +38,9 @@ constexpr int function_cost = 12; // of exp, the least of any function's
 
 bool is_gather(const Op& op) { return op.is(Opcode::Load) || op.is(Opcode::ViewGather); }
 
-// Whether a load from computed places is one of whole vectors.
+// A load from computed places that is one of whole vectors, from one address that is known before the loop.
 bool reads_neighbours(const Op& op) {
-  const int axis = op.result()->type.rank() - 1;
-  if (op.is(Opcode::Load)) return passes::step_along(op.operand(0), axis) == 1;
-  const auto indices = op.view_offsets();
-  return op.operand(0)->type.layout != LayoutClass::Any && passes::step_along(indices.back(), axis) == 1 &&
-         std::all_of(indices.begin(), indices.end() - 1,
-                     [&](const Value* index) { return passes::step_along(index, axis) == 0; });
+  return is_gather(op) && passes::step_in_memory(op, op.result()->type.rank() - 1) == 1;
 }
 
 int own_cost(const Op& op) {
@@ -136,9 +131,7 @@ private:
       }
       for (const auto& r : op->results) {
         int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
-        if (is_gather(*op) &&
-            reads_neighbours(*op)) // from one address, which is known before the vector loop
-          cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
+        if (reads_neighbours(*op)) cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
         // Vector loops end where it would fail, and what is one element of every row is computed before them.
         if (column_limit(*op) || along_rows(*op)) cost = 0;
         if (r->type.is_tile() && (is_root(*op) || cost > longest_chain || depth > deepest_chain)) {

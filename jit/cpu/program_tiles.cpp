@@ -236,23 +236,19 @@ private:
 };
 
 // Where the dimensions lie in views, and what the kernel consists of.
-void look_at(const ir::Region& region, ProgramTiles& tiles) {
-  for (const auto& op : region.ops) {
-    for (const auto& inner : op->regions)
-      look_at(*inner, tiles);
-    tiles.loops |= op->is(Opcode::For);
-    tiles.reduces |= op->is(Opcode::Reduce);
-    if (!op->is(Opcode::ViewLoad) && !op->is(Opcode::ViewStore)) continue;
-    const auto& axes = op->integers("axes");
-    const ir::Type& tile = op->is(Opcode::ViewStore) ? op->stored_value()->type : op->result()->type;
-    const int last = op->operand(0)->type.view_rank - 1;
-    for (TileDimension& dimension : tiles.dimensions) {
-      for (std::size_t t = 0; t < axes.size(); ++t) {
-        if (!is_symbol(tile.shape[t], dimension.name)) continue;
-        dimension.along_rows |= axes[t] == last;
-        dimension.columns |= axes[t] == last && last > 0;
-        dimension.rows |= axes[t] != last;
-      }
+void look_at(const Op& op, ProgramTiles& tiles) {
+  tiles.loops |= op.is(Opcode::For);
+  tiles.reduces |= op.is(Opcode::Reduce);
+  if (!op.is(Opcode::ViewLoad) && !op.is(Opcode::ViewStore)) return;
+  const auto& axes = op.integers("axes");
+  const ir::Type& tile = op.is(Opcode::ViewStore) ? op.stored_value()->type : op.result()->type;
+  const int last = op.operand(0)->type.view_rank - 1;
+  for (TileDimension& dimension : tiles.dimensions) {
+    for (std::size_t t = 0; t < axes.size(); ++t) {
+      if (!is_symbol(tile.shape[t], dimension.name)) continue;
+      dimension.along_rows |= axes[t] == last;
+      dimension.columns |= axes[t] == last && last > 0;
+      dimension.rows |= axes[t] != last;
     }
   }
 }
@@ -269,7 +265,7 @@ ProgramTiles program_tiles(const ir::Kernel& recorded) {
         if (names.size() != 1 || !is_symbol(d, names[0])) return {};
         tiles.dimensions.push_back({names[0]});
       }
-  look_at(recorded.body, tiles);
+  ir::walk(recorded.body, [&](const Op& op) { look_at(op, tiles); });
   if (!recorded.config_specific)
     for (TileDimension& dimension : tiles.dimensions)
       dimension.free = Follower(recorded, dimension.name).is_free();

@@ -60,19 +60,14 @@ Config for_elements(const ProgramTiles& tiles, const Config& config) {
 bool suits(const ir::Kernel& bound, bool loops) {
   constexpr std::int64_t most_kept = 4096;
   const Plan plan(bound);
-  auto suits = [&](auto&& self, const ir::Region& region) -> bool {
-    return std::all_of(region.ops.begin(), region.ops.end(), [&](const auto& op) {
-      return std::all_of(op->results.begin(), op->results.end(),
-                         [&](const auto& r) {
-                           const std::int64_t elements = r->type.is_tile() ? r->type.numel() : 1;
-                           return loops ? !plan.has_buffer(r.get()) || elements <= most_kept
-                                        : !plan.has_buffer(r.get()) && elements <= most_elements;
-                         }) &&
-             std::all_of(op->regions.begin(), op->regions.end(),
-                         [&](const auto& inner) { return self(self, *inner); });
-    });
-  };
-  return suits(suits, bound.body);
+  bool all = true;
+  ir::walk(bound.body, [&](const ir::Op& op) {
+    for (const auto& r : op.results) {
+      const std::int64_t elements = r->type.is_tile() ? r->type.numel() : 1;
+      all &= plan.has_buffer(r.get()) ? loops && elements <= most_kept : loops || elements <= most_elements;
+    }
+  });
+  return all;
 }
 
 } // namespace

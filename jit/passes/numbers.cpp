@@ -109,8 +109,18 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
 } // namespace
 
 std::optional<Numbers> numbers_of(const ir::Value* v) { return numbers_of(v, DType::I64, 0); }
-std::optional<Numbers> short_numbers_of(const ir::Value* v) { return numbers_of(v, DType::I32, 0); }
+std::optional<Numbers> numbers_in_32_bits(const ir::Value* v) { return numbers_of(v, DType::I32, 0); }
 
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis) { return step_along(v, axis, 0); }
+
+std::optional<std::int64_t> step_in_memory(const ir::Op& op, int axis) {
+  const ir::Type& memory = op.operand(0)->type;
+  if (!memory.is_view()) return step_along(op.operand(0), axis);
+  if (memory.layout == LayoutClass::Any) return std::nullopt;
+  const auto indices = op.view_offsets();
+  const bool one_row = std::all_of(indices.begin(), indices.end() - 1,
+                                   [&](const ir::Value* index) { return step_along(index, axis) == 0; });
+  return one_row ? step_along(indices.back(), axis) : std::nullopt;
+}
 
 } // namespace kiln::passes

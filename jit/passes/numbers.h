@@ -24,10 +24,13 @@ Numbers number(const ir::Value* scalar);
 // What is known of a tile's elements; none if they are not of this kind.
 std::optional<Numbers> numbers_of(const ir::Value* v);
 // The same of an i32 tile: with an offset of 32 bits, to which the sums wrap; `start` is exact.
-std::optional<Numbers> short_numbers_of(const ir::Value* v);
+std::optional<Numbers> numbers_in_32_bits(const ir::Value* v);
 
 // By how much the elements of a tile of integers or pointers grow from one to the next along an axis (of
 // pointers: in elements), in 64 bits that may wrap; none if that is not known, or not everywhere the same.
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis);
+// By how many elements the places of a gather, a scatter or an access through pointers grow along an axis;
+// none also where the indices do that belong to other axes of a view than its contiguous one.
+std::optional<std::int64_t> step_in_memory(const ir::Op& op, int axis);
 
 } // namespace kiln::passes

@@ -73,22 +73,18 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
   ViewFacts& v = facts(view);
   Access access;
   auto indices = op.view_offsets();
-  const std::size_t last = indices.size() - 1;
   const int axis = axis_of_lanes(at);
-  std::vector<std::optional<std::int64_t>> steps(indices.size());
   for (std::size_t a = 0; a < indices.size(); ++a) {
-    if (axis >= 0) steps[a] = passes::step_along(indices[a], axis);
-    if (steps[a] && ends_fast_half(nest, indices[a], *steps[a], axis, at, v.extents[a])) continue;
+    const auto step = axis >= 0 ? passes::step_along(indices[a], axis) : std::nullopt;
+    if (step && ends_fast_half(nest, indices[a], *step, axis, at, v.extents[a])) continue;
     Value *compared = operand_element(nest, indices[a], at), *extent = v.extents[a];
     match_lanes(b_, compared, extent);
     access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));
   }
   // Lanes beyond the tile may be read: the view's bounds hold for them too.
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
-  // Only the index of the contiguous axis grows with the lanes.
-  const bool along = axis >= 0 && view->type.layout != LayoutClass::Any && is_step(steps[last]) &&
-                     std::all_of(steps.begin(), steps.end() - 1, [](auto step) { return step == 0; });
-  access.step = along ? chosen_step(op, *steps[last], access.mask) : 0;
+  const auto step = axis >= 0 ? passes::step_in_memory(op, axis) : std::nullopt;
+  access.step = is_step(step) ? chosen_step(op, *step, access.mask) : 0;
   const Indices place = access.step != 0 ? first_lane(at) : at;
   Value* position = b_.getInt64(0);
   for (std::size_t a = 0; a < indices.size(); ++a) {
@@ -105,7 +101,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
 KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op, const Indices& at) {
   Access access;
   const int axis = axis_of_lanes(at);
-  const auto step = axis >= 0 ? passes::step_along(op.operand(0), axis) : std::nullopt;
+  const auto step = axis >= 0 ? passes::step_in_memory(op, axis) : std::nullopt;
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(operand_element(nest, mask, at), nullptr);
   // No view tells where memory ends.
   Value* mask = mask_and(access.mask, nest.tail);

@@ -12,7 +12,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr std::int64_t most_lanes = std::int64_t{1} << 40; // more than a tile has
+constexpr std::int64_t more_than_a_tile = std::int64_t{1} << 40; // lanes
 
 } // namespace
 
@@ -87,15 +87,16 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
   };
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
-  Value *first = of(limit->numbers), *bound = of(limit->bound), *most = b_.getInt64(most_lanes);
+  Value *first = of(limit->numbers), *bound = of(limit->bound), *most = b_.getInt64(more_than_a_tile);
   if (limit->bound.axis >= 0)
     bound = b_.CreateAdd(bound, at[static_cast<std::size_t>(limit->bound.axis)].base);
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
   if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
   // Columns below the bound wrap nowhere, since they lie between `first` and the bound; but those past it
   // may.
-  Value* wraps = b_.CreateICmpSGT(first, b_.getInt64(static_cast<std::uint64_t>(INT64_MAX - most_lanes)));
-  if (limit->narrow) {
+  Value* wraps =
+      b_.CreateICmpSGT(first, b_.getInt64(static_cast<std::uint64_t>(INT64_MAX - more_than_a_tile)));
+  if (limit->in_32_bits) {
     auto fits = [&](Value* from, std::int64_t count) { // numbers that hold in 32 bits
       Value* last = b_.getInt64(static_cast<std::uint64_t>(std::int64_t{INT32_MAX} + 1 - count));
       return b_.CreateAnd(
@@ -212,7 +213,7 @@ void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
                    std::countr_zero(static_cast<unsigned>(nest.loop_lanes));
   if (more != 0) {
     room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
-    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, b_.getInt64(most_lanes));
+    room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, b_.getInt64(more_than_a_tile));
     room = more > 0 ? b_.CreateLShr(room, static_cast<std::uint64_t>(more))
                     : b_.CreateShl(room, static_cast<std::uint64_t>(-more));
   }

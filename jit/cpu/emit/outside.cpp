@@ -60,9 +60,8 @@ public:
       return true;
     if (!v->def || (e_.plan_.has_buffer(v) && !nest_.being_filled.count(v))) return false;
     const auto [known, made] = known_.try_emplace({key_of(v, at, nest_.lanes), seen}, false);
-    if (!made) return known->second;
-    const bool same = of_op(*v->def, at, seen);
-    return known_[{key_of(v, at, nest_.lanes), seen}] = same;
+    if (made) known->second = of_op(*v->def, at, seen);
+    return known->second;
   }
 
 private:

@@ -125,7 +125,8 @@ void KernelEmitter::VectorLevel::emit() {
 // before the next step wants the rest, as where rows lie a power of two apart.
 int KernelEmitter::VectorLevel::registers_of_step() {
   if (!nest_.rows.empty()) return 1;
-  int registers = e_.evaluates_functions(nest_) ? e_.target_.registers_in_step : 1;
+  int registers = e_.target_.registers_in_step;
+  if (registers > 1 && !e_.evaluates_functions(nest_)) registers = 1;
   std::size_t running = 0; // values of a step
   for (const Root& root : nest_.roots) {
     if (root.kind != Root::Kind::Reduce) continue;

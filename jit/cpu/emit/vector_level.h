@@ -24,9 +24,9 @@ private:
   Accumulators reduced_columns();
   void block_of_rows();
   llvm::Value* fast_half(); // where it ended
-  llvm::Value*
-  fast_halves(llvm::Value* streams); // past the cache where `streams` holds, and through it elsewhere
-  Accumulators chain(int k) const;   // one of flat_'s
+  // Past the cache where `streams` holds, and through it elsewhere.
+  llvm::Value* fast_halves(llvm::Value* streams);
+  Accumulators chain(int k) const; // one of flat_'s
   Accumulators merged_chains();
   void narrow(Accumulators& total); // to vectors of one register
   Accumulators guarded_half(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
