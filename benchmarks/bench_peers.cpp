@@ -82,6 +82,7 @@ int run_part(const SuiteOptions& options, const std::string& path) {
                        {"threads", suite.threads()},
                        {"copy_gbs", suite.limits().copy_gbs},
                        {"fma_gflops", suite.limits().fma_gflops},
+                       {"tile_gflops", suite.tile_gflops()},
                        {"peers", peers},
                        {"wrong_results", suite.wrong()},
                        {"rows", rows}};
@@ -154,8 +155,10 @@ int run_all(const Options& options, char** argv) {
   }
 
   for (const auto& m : all["machines"]) {
-    fmt::print("{}, threads: {}; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s\n", m["cpu"].get<std::string>(),
-               m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>());
+    const double tiles = m["tile_gflops"].get<double>();
+    fmt::print("{}, threads: {}; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s{}\n", m["cpu"].get<std::string>(),
+               m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>(),
+               tiles > 0 ? fmt::format(", bf16 in tile registers {:.0f}", tiles) : "");
     for (const auto& [name, description] : m["peers"].items())
       fmt::print("  {:<9} {}\n", name, description.get<std::string>());
   }

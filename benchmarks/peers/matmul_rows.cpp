@@ -129,16 +129,15 @@ private:
   }
   double bound() const { return std::is_integral_v<T> ? 0 : std::is_same_v<T, float> ? 1e-5 : 5e-3; }
 
-  // The least seconds that arithmetic or memory allow. Vector units do twice as many bf16 products as f32
-  // ones, and four times as many i8 ones; what fits the caches is not read from memory in every run.
+  // The least seconds that arithmetic or memory allow; what fits the caches is not read from memory in every
+  // run.
   Work work() const {
     constexpr double cached_bytes = 16e6;
-    const auto& limits = suite_.limits();
     double m = static_cast<double>(s_.m), n = static_cast<double>(s_.n), k = static_cast<double>(s_.k);
     double operations = 2 * m * n * k;
     double bytes = (m + n) * k * sizeof(T) + m * n * sizeof(Result<T>);
-    double arithmetic = operations / (limits.fma_gflops * 1e9 * 4 / sizeof(T));
-    double memory = bytes < cached_bytes ? 0 : bytes / (limits.copy_gbs * 1e9);
+    double arithmetic = operations / (suite_.peak_gflops(sizeof(T)) * 1e9);
+    double memory = bytes < cached_bytes ? 0 : bytes / (suite_.limits().copy_gbs * 1e9);
     return {.amount = operations,
             .limit = memory > arithmetic ? "memory" : "FMA",
             .least_seconds = std::max(memory, arithmetic)};

@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include "../numbers.h"
+#include "tile_peak.h"
 
 #include <cmath>
 #include <csignal>
@@ -11,7 +12,8 @@ namespace benchmarks {
 Suite::Suite(const SuiteOptions& options)
     : options_(options), threads_(kiln::Device::cpu().properties().num_threads) {
   limits_ = samples::measure_limits(copied_bytes()); // starts Kiln's workers, which place themselves
-  stream.host_function([](void*) {}, nullptr);       // and its thread
+  tile_gflops_ = measure_tile_gflops(threads_);
+  stream.host_function([](void*) {}, nullptr); // and its thread
   stream.synchronize();
   auto wanted_peer = [&](const char* name) { return options.peers.count(name) != 0; };
   if (wanted_peer("pytorch")) {
@@ -43,9 +45,17 @@ std::int64_t Suite::copied_bytes() const { return std::int64_t{tiny() ? 1 : 192}
 void Suite::measure_limits_again() {
   Placement::unpin_caller(); // the threads that measure inherit where it may run
   auto now = samples::measure_limits(copied_bytes());
+  tile_gflops_ = std::max(tile_gflops_, measure_tile_gflops(threads_));
   Placement::pin_caller();
   limits_.copy_gbs = std::max(limits_.copy_gbs, now.copy_gbs);
   limits_.fma_gflops = std::max(limits_.fma_gflops, now.fma_gflops);
+}
+
+// Vector units do twice as many bf16 products as f32 ones, and four times as many i8 ones; of f32 tile
+// registers have none.
+double Suite::peak_gflops(std::size_t bytes) const {
+  const double vectors = limits_.fma_gflops * 4 / static_cast<double>(bytes);
+  return bytes < 4 ? std::max(vectors, tile_gflops_ * 2 / static_cast<double>(bytes)) : vectors;
 }
 
 std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() const {

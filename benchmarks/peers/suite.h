@@ -53,6 +53,9 @@ public:
   // The peers, each a line of the table's head; those that are absent say so.
   std::vector<std::pair<std::string, std::string>> peer_descriptions() const;
   const samples::MachineLimits& limits() const { return limits_; }
+  double tile_gflops() const { return tile_gflops_; } // of bf16 in AMX's registers; 0: there are none
+  // Multiply-adds a second, times two, of numbers of so many bytes.
+  double peak_gflops(std::size_t bytes) const;
   // Once more; the better of both holds.
   void measure_limits_again();
 
@@ -83,6 +86,7 @@ private:
   Placement placement_;
   std::unique_ptr<PythonPeers> python_;
   samples::MachineLimits limits_;
+  double tile_gflops_ = 0;
   std::vector<Row> rows_;
   static constexpr double too_slow_ratio = 20, too_slow_seconds = 1;
   std::set<std::pair<std::string, std::string>> too_slow_; // a group's dtype, and the peer

@@ -1,0 +1,81 @@
+// How fast AMX's tile registers multiply, measured.
+#pragma once
+
+#include <samples/machine_limits.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace benchmarks {
+
+#if defined(__x86_64__) && defined(__linux__)
+
+// bf16 and 8-bit products, and leave to use the registers.
+inline bool can_multiply_tiles() {
+  constexpr unsigned bf16 = 1U << 22, tiles = 1U << 24, bytes = 1U << 25, all = bf16 | tiles | bytes;
+  constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & all) == all &&
+         syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+
+// Four independent sums of 16 x 16, as many as their operands leave room for. Returns the operations.
+__attribute__((target("amx-tile,amx-bf16"))) inline double multiply_tiles(std::int64_t rounds) {
+  alignas(64) unsigned char config[64] = {1};
+  for (int tile = 0; tile < 8; ++tile)
+    config[16 + 2 * tile] = 64, config[48 + tile] = 16; // bytes of a row, and rows
+  asm volatile("" : : "r"(config) : "memory");          // GCC 12 believes that the next line reads 8 bytes
+  _tile_loadconfig(config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (std::int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 2.0 * 4 * 16 * 16 * 32 * static_cast<double>(rounds);
+}
+
+// Operations on bf16 a second on all threads together, each at its best; 0: there are no such registers. On
+// 8-bit integers they do twice as many.
+inline double measure_tile_gflops(int threads) {
+  if (!can_multiply_tiles()) return 0;
+  std::vector<double> rates(static_cast<std::size_t>(threads));
+  samples::limits::on_threads(threads, [&](int t) {
+    for (int round = 0; round < 40; ++round) {
+      auto begin = std::chrono::steady_clock::now();
+      double operations = multiply_tiles(100'000);
+      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      double& rate = rates[static_cast<std::size_t>(t)];
+      rate = std::max(rate, operations / seconds * 1e-9);
+    }
+  });
+  double total = 0;
+  for (double rate : rates)
+    total += rate;
+  return total;
+}
+
+#else
+
+inline double measure_tile_gflops(int) { return 0; }
+
+#endif
+
+} // namespace benchmarks
