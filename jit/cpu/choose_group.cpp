@@ -8,8 +8,6 @@ namespace kiln::cpu {
 
 namespace {
 
-constexpr double row_cost = 14; // of packing a row of B, in rows that are multiplied in that time
-
 std::int64_t blocks(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
 
 // From many to few: powers of two below the most, and equal parts of the grid.
@@ -52,7 +50,7 @@ std::array<std::int64_t, 8> choose_run(const MacroTile& tile, std::span<const st
     const auto size = static_cast<double>(sizes.values[i]), side = std::sqrt(size);
     const double groups =
         programs / static_cast<double>(grid[axis]) * static_cast<double>(blocks(grid[axis], sizes.values[i]));
-    const double packing = row_cost / (side * static_cast<double>(tile.tile_m)) +
+    const double packing = tile.packing_b / (side * static_cast<double>(tile.tile_m)) +
                            tile.packing_a / (side * static_cast<double>(tile.tile_n));
     const double cost = busiest_share(programs, size, groups, threads) * (1 + packing);
     if (best == 0 || cost < best) best = cost, group[axis] = sizes.values[i];
@@ -88,7 +86,7 @@ std::array<std::int64_t, 8> choose_group(const MacroTile& tile, std::span<const 
       const auto groups_n = static_cast<double>(blocks(grid_n, gn));
       const double busiest = busiest_share(all_rows * all_columns, elements, groups_m * groups_n, threads);
       const double cost =
-          busiest * (1 + row_cost * groups_m / all_rows + tile.packing_a * groups_n / all_columns);
+          busiest * (1 + tile.packing_b * groups_m / all_rows + tile.packing_a * groups_n / all_columns);
       if (best == 0 || cost < best) best = cost, best_m = gm, best_n = gn;
     }
   if (tile.m_axis >= 0) group[static_cast<std::size_t>(tile.m_axis)] = best_m;

@@ -85,12 +85,16 @@ private:
 // A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
 // sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
+constexpr std::int64_t most_columns_of_2_mib = 256; // where that cache has them
 // Of an A that has to be packed too, each element for all columns of the group.
 constexpr std::int64_t most_packed_columns = 1024;
 // So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
 // them.
 constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
 constexpr double packing_a_block = 14; // as long as packing B takes, in rows
+// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long; A is only read.
+constexpr std::int64_t most_tiles_columns = 512;
+constexpr double reading_a_tiles = 60, packing_b_tiles = 140;
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs. For others
 // groups are tall all the same if their sums need no scratch, whose shape is fixed.
 constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
@@ -100,7 +104,10 @@ class MacroFinder {
 public:
   MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals,
               const Target& target)
-      : kernel_(kernel), plan_(plan), naturals_(naturals), blocks_rows_(target.vector_registers < 32) {}
+      : kernel_(kernel), plan_(plan), naturals_(naturals), target_(target),
+        blocks_rows_(target.vector_registers < 32),
+        most_in_place_columns_(target.second_cache_bytes > (1 << 20) ? most_columns_of_2_mib : most_columns) {
+  }
 
   std::optional<MacroProduct> find() {
     std::optional<MacroProduct> macro;
@@ -214,18 +221,25 @@ private:
 
   void limit(MacroProduct& macro) const {
     MacroTile& tile = macro.tile;
-    bool packs_a = false;
-    for (const ProductLoop& product : macro.products)
+    bool packs_a = false, tiles = true;
+    for (const ProductLoop& product : macro.products) {
       packs_a |= packs(product.a);
-    std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_columns;
+      tiles &= fills_tiles(product);
+    }
+    std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
     std::int64_t most_elements = most_m * most_n;
     if (blocks_rows_) {
       most_n = macro.store ? most_packed_columns : most_kept_columns;
       most_elements = macro.store ? most_m * most_n : most_kept_elements;
       tile.packing_a = packing_a_block;
     }
+    if (tiles) {
+      most_n = std::max(most_n, most_tiles_columns);
+      most_elements = most_m * most_n;
+      tile.packing_a = reading_a_tiles, tile.packing_b = packing_b_tiles;
+    }
     if (tile.tile_m <= few_rows) {
-      if (!blocks_rows_) most_elements = most_rows * most_columns;
+      if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;
       most_m = macro.store ? most_rows : most_few_rows;
       most_n = macro.store && blocks_rows_ ? most_streamed_columns : most_few_columns;
     }
@@ -299,6 +313,12 @@ private:
     return !rows || !known;
   }
 
+  bool fills_tiles(const ProductLoop& product) const {
+    const DType a = product.a.value->type.dtype, b = product.b.value->type.dtype;
+    if (a == DType::BF16 && b == DType::BF16) return target_.amx_bf16;
+    return is_integer(a) && is_integer(b) && target_.amx_int8;
+  }
+
   // The view axis that axis `i` of a plain operand runs along.
   static std::size_t axis_of(const ProductOperand& operand, std::size_t i) {
     return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
@@ -324,7 +344,9 @@ private:
   const ir::Kernel& kernel_;
   const Plan& plan_;
   const passes::NaturalNumbers& naturals_;
+  const Target& target_;
   bool blocks_rows_;
+  std::int64_t most_in_place_columns_; // of an A that is read in place
 };
 
 } // namespace

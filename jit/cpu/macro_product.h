@@ -29,6 +29,7 @@ struct MacroTile {
   std::int64_t most_m = 1, most_n = 1; // programs of a group, along each axis
   std::int64_t most_programs = 1;      // and of a whole group
   double packing_a = 2;                // of one element of A, in columns that are multiplied in that time
+  double packing_b = 14;               // of one element of B, in rows
   bool grouped() const { return most_m * most_n > 1; }
 };
 

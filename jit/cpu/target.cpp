@@ -120,6 +120,9 @@ void derive(Target& target) {
   target.fma = has("fma");
   target.f16c = has("f16c");
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq");
+  if (has("amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
+  target.amx_bf16 = target.avx512 && has("avx512bf16") && has("amx-tile") && has("amx-bf16");
+  target.amx_int8 = target.avx512 && has("avx512vnni") && has("amx-tile") && has("amx-int8");
   target.avx512_bf16 = target.avx512 && has("avx512bf16");
   target.vector_bytes = target.avx512 ? 64 : target.avx2 ? 32 : 16;
   target.vector_registers = target.avx512 ? 32 : 16;

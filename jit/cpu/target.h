@@ -20,6 +20,8 @@ struct Target {
   int registers_in_step = 1; // by how many a vector loop goes on that evaluates functions like exp
   int sve_bytes = 0; // AArch64: of one SVE register, where code is to use those; it runs at this length alone
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
+  bool amx_bf16 = false, amx_int8 = false;
+  std::int64_t second_cache_bytes = 1 << 20; // of those with AVX-512
 
   bool operator==(const Target&) const = default;
   std::string key() const {

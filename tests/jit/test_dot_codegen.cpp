@@ -429,8 +429,14 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
        {Types{DType::BF16, DType::BF16}, Types{DType::I8, DType::I8}, Types{DType::I8, DType::U8},
         Types{DType::U8, DType::I8}, Types{DType::U8, DType::U8}}) {
     CAPTURE(name(x), name(y));
-    for (DotStrides a_strides : {DotStrides::UnitInner, DotStrides::Any}) {
-      const DotShape shape{x, y, 150, 200, 1200, a_strides};
+    struct Sizes {
+      std::int64_t m;
+      DotStrides a_strides;
+    };
+    for (auto [m, a_strides] : {Sizes{150, DotStrides::UnitInner}, Sizes{150, DotStrides::UnitOuter},
+                                Sizes{150, DotStrides::Any}, Sizes{29, DotStrides::UnitInner}}) {
+      CAPTURE(m, static_cast<int>(a_strides));
+      const DotShape shape{x, y, m, 200, 1200, a_strides};
       const CompiledDot dot(
           shape, "host",
           [](cpu::DotTarget& target) {
@@ -442,12 +448,15 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
         WARN("skipped: this CPU has no dot products of bf16 and of bytes, which compute what tiles leave");
         return;
       }
-      const std::int64_t before = test::emulated_tile_products();
-      check_product(dot, shape, {64, 96, 256}, random);
-      if (a_strides == DotStrides::UnitInner)
-        CHECK(test::emulated_tile_products() - before == (64 / 16) * (96 / 16) * (256 * size_of(x) / 64));
+      // Rows that do not fill a tile take one too.
+      for (std::int64_t rows : {m > 64 ? 64 : 16, m > 64 ? 105 : 29}) {
+        const std::int64_t before = test::emulated_tile_products();
+        check_product(dot, shape, {rows, 96, 256}, random);
+        CHECK(test::emulated_tile_products() - before ==
+              (rows + 15) / 16 * (96 / 16) * (256 * size_of(x) / 64));
+      }
       for (int i = 0; i < 8; ++i)
-        check_product(dot, shape, {up_to(150, random), up_to(200, random), up_to(300, random)}, random);
+        check_product(dot, shape, {up_to(m, random), up_to(200, random), up_to(300, random)}, random);
     }
   }
 }

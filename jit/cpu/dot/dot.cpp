@@ -41,7 +41,7 @@ struct LoopNest {
       : b(builder), plan(p), x(builder, p, f), operands(builder, p, x),
         c_element(operands.element(p.accumulator)) {
     micro = microkernel(b, plan);
-    if (multiplies_tiles(plan)) tiles = tiles_routine(b, plan);
+    if (plan.tiles) tiles = tiles_routine(b, plan);
     if (plan.blocks_rows && plan.mr == 6) {
       Plan few = plan;
       few.mr = short_rows;
@@ -80,7 +80,6 @@ struct LoopNest {
     emit_if_else(
         b, b.CreateICmpSGT(x.k, b.getInt64(0)),
         [&] {
-          if (tiles) emit_configure_tiles(b);
           products();
           if (tiles) emit_release_tiles(b);
         },
@@ -105,7 +104,7 @@ struct LoopNest {
     if (!inner) return by_rows();
     Value* lines = b.CreateAnd(b.CreateICmpEQ(x.b_row_stride, one), b.CreateICmpEQ(x.a_column_stride, one));
     Value* deep = b.CreateICmpSGE(x.k, b.getInt64(least_inner_depth));
-    Value* wanted = b.CreateAnd(b.CreateAnd(lines, deep), at_most(most_inner_rows));
+    Value* wanted = b.CreateAnd(b.CreateAnd(lines, deep), at_most(most_inner_rows(plan)));
     emit_if_else(
         b, wanted,
         [&] {
@@ -150,7 +149,11 @@ struct LoopNest {
     Value* in_place_a = operands.a_in_place();
     Value* in_place_b = operands.b_in_place();
     Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
-    Value* k_chunk = equal_parts(x.k, most, k_unit);
+    if (plan.streams_b() && plan.may_read_b_in_place()) {
+      Value* once = b.CreateICmpSLE(x.m, b.getInt64(plan.mr));
+      most = b.CreateSelect(once, most, smin(b, most, b.getInt64(streamed_k_chunk)));
+    }
+    Value* k_chunk = equal_parts(x.k, most, tiles ? plan.group() * tile_rows : k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
       Chunk chunk{k0, depth_of_chunk(k0, k_chunk), in_place_a, in_place_b,
@@ -201,43 +204,67 @@ struct LoopNest {
              [&](Value* group) { body(group, smin(b, x.n, b.CreateAdd(group, b.getInt64(columns)))); });
   }
 
-  void multiply_group(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
-                      const Rows& rows) {
-    emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
-      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
-      const Panel sliver = operands.sliver_of_b(chunk, group, j, width);
-      Value* c_tile = operands.at_c(i0, j);
-      sums_of(rows, {sliver, c_tile, width, operands.corrections_of(group, j)}, height,
-              operands.steps_of(chunk.depth), chunk.adds);
-    });
-  }
-
   struct Sliver {
     Panel panel;
     Value *c_tile, *width, *corrections;
   };
 
-  // Tile registers take what rows of A fill them, if K does.
-  void sums_of(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
-    if (!tiles) return register_tiles(rows, sliver, height, steps, adds);
-    Value* fills = b.CreateAnd(b.CreateICmpEQ(b.CreateAnd(steps, b.getInt64(tile_rows - 1)), b.getInt64(0)),
-                               b.CreateICmpEQ(rows.step, b.getInt64(1)));
-    Value* whole = b.CreateSelect(fills, b.CreateAnd(height, b.getInt64(-tiles_extent)), b.getInt64(0));
-    emit_for(b, b.getInt64(0), whole, tiles_extent, [&](Value* i) {
-      Value* a_rows = operands.row_of(rows, i);
-      Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, x.c_row_stride));
+  template <class Body>
+  void for_slivers(const Chunk& chunk, Value* group, Value* group_end, Value* i, Body&& body) {
+    emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
+      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
+      body(Sliver{operands.sliver_of_b(chunk, group, j, width), operands.at_c(i, j), width,
+                  operands.corrections_of(group, j)});
+    });
+  }
+
+  // Tile registers multiply the chunks of K that fill them.
+  void multiply_group(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
+                      const Rows& rows) {
+    Value* steps = operands.steps_of(chunk.depth);
+    auto by_vectors = [&] {
+      Value* most = plan.target.far_second_cache ? b.getInt64(2 * panel_rows) : height;
+      emit_for(b, b.getInt64(0), height, most, [&](Value* i) {
+        Rows block = rows;
+        block.pointer = operands.row_of(rows, i);
+        Value* of_block = smin(b, most, b.CreateSub(height, i));
+        for_slivers(chunk, group, group_end, b.CreateAdd(i0, i), [&](const Sliver& sliver) {
+          register_tiles(block, sliver, of_block, steps, chunk.adds);
+        });
+      });
+    };
+    if (!tiles) return by_vectors();
+    emit_if_else(
+        b, fills_tiles(b, steps),
+        [&] {
+          Value* whole = b.CreateAnd(height, b.getInt64(-tiles_extent));
+          auto rows_of_tiles = [&](Value* i, Value* count) {
+            multiply_tiles(chunk, group, group_end, b.CreateAdd(i0, i), operands.row_of(rows, i), rows, count,
+                           steps);
+          };
+          emit_configure_tiles(b, b.getInt64(tiles_extent));
+          emit_for(b, b.getInt64(0), whole, tiles_extent,
+                   [&](Value* i) { rows_of_tiles(i, b.getInt64(tiles_extent)); });
+          Value* left = b.CreateSub(height, whole);
+          emit_if(b, b.CreateICmpSGT(left, b.getInt64(0)), [&] {
+            emit_configure_tiles(b, left);
+            rows_of_tiles(whole, left);
+          });
+        },
+        by_vectors);
+  }
+
+  // Rows of A that fill two tiles, or fewer, stay in the first caches while the group's columns pass.
+  void multiply_tiles(const Chunk& chunk, Value* group, Value* group_end, Value* i, Value* a_rows,
+                      const Rows& rows, Value* count, Value* steps) {
+    for_slivers(chunk, group, group_end, i, [&](const Sliver& sliver) {
       emit_for(b, b.getInt64(0), sliver.width, tiles_extent, [&](Value* j) {
         Value* width = smin(b, b.getInt64(tiles_extent), b.CreateSub(sliver.width, j));
         b.CreateCall(tiles, {a_rows, rows.row_stride, b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j),
-                             sliver.panel.row_stride, b.CreateGEP(c_element, c_rows, j), x.c_row_stride,
-                             width, steps, adds});
+                             sliver.panel.row_stride, b.CreateGEP(c_element, sliver.c_tile, j),
+                             x.c_row_stride, count, width, steps, chunk.adds});
       });
     });
-    Rows left = rows;
-    left.pointer = operands.row_of(rows, whole);
-    Sliver below = sliver;
-    below.c_tile = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(whole, x.c_row_stride));
-    register_tiles(left, below, b.CreateSub(height, whole), steps, adds);
   }
 
   // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
@@ -302,9 +329,9 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
   const DotShape& shape = plan.shape;
   std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
-                     plan.tile_name() + (plan.skinny ? ".few" : "") +
-                     (multiplies_tiles(plan) ? ".tiles." : ".") + std::to_string(plan.k_chunk) + "." +
-                     std::to_string(plan.m_chunk) + "." + std::to_string(plan.slivers);
+                     plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.tiles ? ".tiles." : ".") +
+                     std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
+                     std::to_string(plan.slivers);
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, name, {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
                  [&](llvm::Function* f) { LoopNest(b, plan, f).build(); });

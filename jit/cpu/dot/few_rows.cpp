@@ -257,6 +257,9 @@ bool outer_products_possible(const Plan& plan) {
 // others.
 std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : 4; }
 
+// Tile registers take more rows sooner than sums of f32 do.
+std::int64_t most_inner_rows(const Plan& plan) { return plan.tiles ? 4 : 32; }
+
 bool inner_products_possible(const Plan& plan) {
   return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
          plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;

@@ -17,7 +17,7 @@ namespace kiln::cpu::dot {
 // Rows of A up to which this is quicker than packing. Beyond 8 rows of contiguous B, C's loads and stores
 // take longer than reading B; inner products never have them.
 std::int64_t most_outer_rows(const Plan& plan);
-inline constexpr std::int64_t most_inner_rows = 32;
+std::int64_t most_inner_rows(const Plan& plan);
 
 // Whether the plan's products may be made that way. The outer kind wants A as accumulator elements.
 bool outer_products_possible(const Plan& plan);

@@ -11,7 +11,8 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t skinny_rows_ahead = 24, line_bytes = 64;
+constexpr std::int64_t streamed_rows_ahead = 24, sliver_rows_ahead = 8, line_bytes = 64;
+constexpr unsigned first_cache = 3, second_cache = 2; // as llvm.prefetch counts them
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
 Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
@@ -150,9 +151,9 @@ struct Microkernel {
   }
 
   // An address past the end is harmless.
-  void prefetch(Value* address) {
+  void prefetch(Value* address, unsigned level = first_cache) {
     b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                      {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+                      {address, b.getInt32(0), b.getInt32(level), b.getInt32(1)});
   }
 
   void prefetch_tile(Value* c, Value* c_stride) {
@@ -168,7 +169,7 @@ struct Microkernel {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
     Value *k = f->getArg(8), *accumulate = f->getArg(9), *corrections = f->getArg(10),
-          *a_step = f->getArg(11);
+          *a_step = plan.packs_a_by_panels() ? static_cast<Value*>(f->getArg(11)) : b.getInt64(1);
     const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
     const auto lanes = static_cast<unsigned>(plan.lanes);
 
@@ -196,7 +197,10 @@ struct Microkernel {
 
     const State first{b.getInt64(0), b.getInt64(0), panel, repeated(start, rows)};
     auto one_step = [&](const State& at) {
-      if (plan.streams_b()) prefetch_rows_ahead(at.b_row, b_stride);
+      const bool far = plan.target.far_second_cache;
+      if (plan.streams_b())
+        prefetch_rows_ahead(at.b_row, b_stride, streamed_rows_ahead, far ? second_cache : first_cache);
+      if (far) prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, first_cache);
       State next;
       next.step = b.CreateNUWAdd(at.step, b.getInt64(1));
       next.a_at = b.CreateNSWAdd(at.a_at, a_step);
@@ -207,14 +211,14 @@ struct Microkernel {
     auto to_the_end = [&](const State& from, Value* end) {
       return loop(from, "k.loop", [&](const State& at) { return one_step(at); }, end);
     };
+    if (!plan.streams_b()) prefetch_tile(c, c_stride);
+    // Rows that are packed the hardware fetches itself, and those of a block are in the second cache: asking
+    // for them too costs 2 to 4 %.
+    const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.far_second_cache;
     State last;
-    if (plan.streams_b()) {
-      last = to_the_end(first, k);
-    } else if (plan.blocks_rows) { // the hardware fetches rows that are packed; asking for them too costs 4 %
-      prefetch_tile(c, c_stride);
+    if (!asks_for_rows) {
       last = to_the_end(first, k);
     } else {
-      prefetch_tile(c, c_stride);
       // A line of each of the next tile's rows, for as many steps as use one up.
       const std::int64_t steps =
           line_bytes / static_cast<std::int64_t>(ab_element->getScalarSizeInBits() / 8);
@@ -247,11 +251,13 @@ struct Microkernel {
     b.CreateRetVoid();
   }
 
-  // B comes from memory, its rows in place pages apart, where the hardware does not prefetch.
-  void prefetch_rows_ahead(Value* b_row, Value* b_stride) {
-    Value* ahead = b.CreateGEP(ab_element, b_row, b.CreateMul(b_stride, b.getInt64(skinny_rows_ahead)));
+  // B comes from memory, its rows in place pages apart, where the hardware does not prefetch; or from the
+  // second cache.
+  void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, unsigned level) {
+    Value* ahead =
+        b.CreateGEP(ab_element, b_row, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(rows))));
     for (int v = 0; v < plan.vectors; ++v)
-      prefetch(b.CreateConstGEP1_64(ab_element, ahead, static_cast<std::uint64_t>(v * plan.lanes)));
+      prefetch(b.CreateConstGEP1_64(ab_element, ahead, static_cast<std::uint64_t>(v * plan.lanes)), level);
   }
 
   void store_whole(Value* c, Value* c_stride, llvm::ArrayRef<Value*> sums, bool accumulate) {
@@ -326,7 +332,7 @@ Value* fused_multiply_add(Builder& b, const Plan& plan, Value* x, Value* y, Valu
 
 llvm::Function* microkernel(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
-  return routine(b, "kiln.dot.micro." + plan.tile_name(),
+  return routine(b, "kiln.dot.micro." + plan.tile_name() + (plan.packs_a_by_panels() ? ".panels" : ""),
                  {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, i64},
                  [&](llvm::Function* f) { Microkernel(b, plan).build(f); });
 }

@@ -4,6 +4,7 @@
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
 #include <kiln/jit/cpu/dot/pack.h>
+#include <kiln/jit/cpu/dot/tiles.h>
 
 namespace kiln::cpu::dot {
 
@@ -52,8 +53,7 @@ Operands::Operands(Builder& b, const Plan& plan, const Arguments& arguments)
   of_b.exactly = plan.blocks_rows;
   pack_b_ = pack_routine(b, of_b);
   if (plan.shifts_a()) corrections_ = corrections_routine(b, plan);
-  // Panels of columns would take a first cache that a sliver of B is to stay in.
-  const bool panels = shape.a_strides != DotStrides::UnitInner && !plan.blocks_rows;
+  const bool panels = plan.packs_a_by_panels();
   if (panels) {
     of_a.strides = DotStrides::UnitInner; // of the transposed matrix
     pack_a_panel_ = pack_routine(b, of_a);
@@ -124,7 +124,8 @@ Value* Operands::a_in_place() {
     Value* near = b_.CreateICmpULE(stride, b_.getInt64(in_place_row_bytes / size_of(plan_.shape.a)));
     return b_.CreateAnd(rows, b_.CreateOr(few, near));
   }
-  if (plan_.group() > 1 || plan_.shape.a_strides == DotStrides::UnitInner) return rows;
+  if (plan_.group() > 1 || plan_.shape.a_strides == DotStrides::UnitInner || plan_.target.far_second_cache)
+    return rows;
   Value* bytes = b_.CreateMul(x_.a_column_stride, b_.getInt64(size_of(plan_.shape.a)));
   Value* spread = b_.CreateICmpNE(b_.CreateAnd(bytes, b_.getInt64(crowded_stride_bytes - 1)), b_.getInt64(0));
   return b_.CreateOr(rows, b_.CreateAnd(b_.CreateICmpEQ(x_.a_row_stride, b_.getInt64(1)), spread));
@@ -246,11 +247,14 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
                               rows, width, nr});
     });
   });
-  if (plan_.shifts_a())
+  if (!plan_.shifts_a()) return;
+  Value* shifts = plan_.tiles ? b_.CreateNot(fills_tiles(b_, steps_of(depth))) : b_.getTrue();
+  emit_if(b_, shifts, [&] {
     emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
       b_.CreateCall(corrections_,
                     {corrections_of(group, j), packed_sliver(group, j, b_.getInt64(0)), steps_of(depth)});
     });
+  });
 }
 
 // Where a sliver's sums begin; made when it is packed.

@@ -77,6 +77,31 @@ struct Packer {
                       {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
   }
 
+  // Two rows of bf16 that AVX-512 interleaves by two shuffles, into two vectors.
+  bool interleaves_pairs() const {
+    return spec.panel == PanelKind::Bf16Pairs && spec.order == PackOrder::RowGroups &&
+           spec.target.isa == DotIsa::Avx512;
+  }
+  void copy_interleaved(Value* r, Value* c) {
+    const int lanes = 2 * spec.lanes;
+    auto row = [&](int i) {
+      Value* at = source_at(b.CreateAdd(source_row(r), b.getInt64(static_cast<std::uint64_t>(i))), c);
+      return b.CreateAlignedLoad(llvm::FixedVectorType::get(from, static_cast<unsigned>(lanes)), at,
+                                 from_align);
+    };
+    Value *first = row(0), *second = row(1);
+    for (int half = 0; half < 2; ++half) {
+      llvm::SmallVector<int, 32> mask;
+      for (int i = 0; i < spec.lanes; ++i) {
+        mask.push_back(half * spec.lanes + i);
+        mask.push_back(half * spec.lanes + i + lanes);
+      }
+      Value* pairs = b.CreateBitCast(b.CreateShuffleVector(first, second, mask), vector_of(to));
+      Value* at = b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(half * spec.lanes)));
+      b.CreateAlignedStore(pairs, packed_at(r, at), to_align);
+    }
+  }
+
   void copy_vector(Value* r, Value* c) {
     Value* v =
         packed_value(r, c, [&](Value* p) { return b.CreateAlignedLoad(vector_of(from), p, from_align); });
@@ -130,8 +155,11 @@ struct Packer {
     const auto line = static_cast<int>(line_bytes / size_of(spec.from));
     for (int i = 0; i < step; i += std::max(line, spec.lanes))
       prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
-    for (int i = 0; i < step; i += spec.lanes)
-      copy_vector(r, b.CreateAdd(c, b.getInt64(i)));
+    int i = 0;
+    for (; interleaves_pairs() && i + 2 * spec.lanes <= step; i += 2 * spec.lanes)
+      copy_interleaved(r, b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(i))));
+    for (; i < step; i += spec.lanes)
+      copy_vector(r, b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(i))));
   }
 
   // Rows of the source are contiguous.

@@ -18,6 +18,7 @@ struct Plan {
   int vectors = 0;          // vectors in a row of the register tile
   int mr = 0;               // rows of the register tile
   bool skinny = false;      // so few rows that reading B takes longer than multiplying
+  bool tiles = false;       // AMX multiplies what fills its registers along K (tiles.h)
   bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
                             // them, each in the first; else slivers stay in the second, and A passes
   std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
@@ -42,6 +43,11 @@ struct Plan {
   bool may_pack_a() const {
     return a_converts() || group() > 1 || blocks_rows || shape.a_strides != DotStrides::UnitInner;
   }
+  // Columns of A where these are contiguous, [k][panel_rows]; else rows. Panels would take a first cache that
+  // a sliver of B is to stay in, and tile registers load rows.
+  bool packs_a_by_panels() const {
+    return shape.a_strides != DotStrides::UnitInner && !blocks_rows && !tiles;
+  }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
   // x86's byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or
@@ -59,6 +65,10 @@ private:
 // Rows of A whose columns are contiguous are packed by so many, a multiple of every register tile's rows but
 // 5 and 7, which come alone: [k][panel_rows].
 inline constexpr std::int64_t panel_rows = 48;
+
+// K of chunks where rows of B are streamed and more than one tile of A's rows multiplies them: a row of B is
+// pages from the next, and a second cache keeps little more than a hundred of such rows for the next tile.
+inline constexpr std::int64_t streamed_k_chunk = 48;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 

@@ -11,16 +11,18 @@ namespace {
 using llvm::Value;
 
 constexpr std::int64_t row_bytes = 64;
+constexpr std::int64_t least_rows = 5, least_vectors = 2;
 constexpr int sums = 0, of_a = 4, of_b = 6; // the registers: 2 x 2 of C, 2 of A, 2 of B
 
 struct Tiles {
   Builder& b;
   const Plan& plan;
   Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes
-  Value *n, *steps, *accumulate;
+  Value *m, *n, *steps, *accumulate;
 
   Tiles(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
-    Value** const arguments[] = {&a, &a_stride, &b_panel, &b_stride, &c, &c_stride, &n, &steps, &accumulate};
+    Value** const arguments[] = {&a,        &a_stride, &b_panel, &b_stride, &c,
+                                 &c_stride, &m,        &n,       &steps,    &accumulate};
     unsigned index = 0;
     for (Value** argument : arguments)
       *argument = f->getArg(index++);
@@ -40,8 +42,8 @@ struct Tiles {
     Value* down = b.CreateMul(stride, b.getInt64(static_cast<std::uint64_t>(i * tile_rows)));
     return bytes_on(pointer, b.CreateAdd(down, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))));
   }
-  template <class Each> void each_sum(Each&& each) {
-    for (int i = 0; i < 2; ++i)
+  template <class Each> void each_sum(int halves, Each&& each) {
+    for (int i = 0; i < halves; ++i)
       for (int j = 0; j < 2; ++j)
         each(sums + 2 * i + j, i, j);
   }
@@ -57,39 +59,48 @@ struct Tiles {
     auto* buffer = b.CreateAlloca(b.getInt8Ty(), b.getInt64(tiles_extent * 2 * row_bytes));
     buffer->setAlignment(llvm::Align(64));
     Value* whole = b.CreateICmpEQ(n, b.getInt64(tiles_extent));
+    Value* place = b.CreateSelect(whole, c, buffer);
+    Value* stride = b.CreateSelect(whole, c_stride, b.getInt64(2 * row_bytes));
+    Value* loads = b.CreateAnd(whole, accumulate);
     emit_if_else(
-        b, b.CreateAnd(whole, accumulate),
+        b, b.CreateICmpSGT(m, b.getInt64(tile_rows)), [&] { multiply(2, loads, place, stride); },
+        [&] { multiply(1, loads, place, stride); });
+    emit_if(b, b.CreateNot(whole), [&] { store_columns(buffer); });
+    b.CreateRetVoid();
+  }
+
+  // Rows that fill so many tiles, or fill the last one as far as it is configured.
+  void multiply(int halves, Value* loads, Value* place, Value* stride) {
+    auto move = [&](llvm::Intrinsic::ID id, Value* at, Value* row_stride) {
+      each_sum(halves, [&](int tile, int i, int j) {
+        tile_memory(id, tile, part(at, row_stride, i, j), row_stride);
+      });
+    };
+    emit_if_else(
+        b, loads, [&] { move(llvm::Intrinsic::x86_tileloadd64, c, c_stride); },
         [&] {
-          each_sum([&](int tile, int i, int j) {
-            tile_memory(llvm::Intrinsic::x86_tileloadd64, tile, part(c, c_stride, i, j), c_stride);
-          });
-        },
-        [&] { each_sum([&](int tile, int, int) { tile_operation(llvm::Intrinsic::x86_tilezero, tile); }); });
+          each_sum(halves, [&](int tile, int, int) { tile_operation(llvm::Intrinsic::x86_tilezero, tile); });
+        });
     emit_for(b, b.getInt64(0), steps, tile_rows, [&](Value* step) {
       Value* a_at = bytes_on(a, b.CreateMul(step, b.getInt64(4)));
       Value* b_at = bytes_on(b_panel, b.CreateMul(step, b_stride));
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < halves; ++i) {
         tile_memory(llvm::Intrinsic::x86_tileloadd64, of_a + i, part(a_at, a_stride, i, 0), a_stride);
-        tile_memory(llvm::Intrinsic::x86_tileloadd64, of_b + i, part(b_at, b_stride, 0, i), b_stride);
+        for (int j = 0; j < 2; ++j) {
+          if (i == 0)
+            tile_memory(llvm::Intrinsic::x86_tileloadd64, of_b + j, part(b_at, b_stride, 0, j), b_stride);
+          b.CreateIntrinsic(products(), {}, {number(sums + 2 * i + j), number(of_a + i), number(of_b + j)});
+        }
       }
-      each_sum([&](int tile, int i, int j) {
-        b.CreateIntrinsic(products(), {}, {number(tile), number(of_a + i), number(of_b + j)});
-      });
     });
-    Value* place = b.CreateSelect(whole, c, buffer);
-    Value* stride = b.CreateSelect(whole, c_stride, b.getInt64(2 * row_bytes));
-    each_sum([&](int tile, int i, int j) {
-      tile_memory(llvm::Intrinsic::x86_tilestored64, tile, part(place, stride, i, j), stride);
-    });
-    emit_if(b, b.CreateNot(whole), [&] { store_columns(buffer); });
-    b.CreateRetVoid();
+    move(llvm::Intrinsic::x86_tilestored64, place, stride);
   }
 
   void store_columns(Value* buffer) {
     auto* vector = llvm::FixedVectorType::get(accumulator_type(b, plan), static_cast<unsigned>(plan.lanes));
     const llvm::Align align(4);
     Value* none = llvm::Constant::getNullValue(vector);
-    emit_for(b, b.getInt64(0), b.getInt64(tiles_extent), 1, [&](Value* row) {
+    emit_for(b, b.getInt64(0), m, 1, [&](Value* row) {
       for (int v = 0; v < 2; ++v) {
         Value* column = b.getInt64(static_cast<std::uint64_t>(v * row_bytes));
         Value* mask = lanes_below(b, b.CreateSub(n, b.getInt64(static_cast<std::uint64_t>(v * plan.lanes))),
@@ -109,25 +120,39 @@ struct Tiles {
 
 } // namespace
 
-bool multiplies_tiles(const Plan& plan) {
+bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
   const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
                    : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
                                                       : false;
-  return can && !plan.skinny && plan.lanes == tile_rows && plan.nr() % tiles_extent == 0;
+  return can && m >= least_rows && vectors_of_n >= least_vectors && plan.lanes == tile_rows;
 }
 
-// Palette 1; all eight registers have 16 rows of 64 bytes.
-void emit_configure_tiles(Builder& b) {
-  constexpr std::uint64_t bytes = 64, at_columns = 16, at_rows = 48;
-  auto* config = b.CreateAlloca(b.getInt8Ty(), b.getInt64(bytes));
-  config->setAlignment(llvm::Align(64));
-  b.CreateMemSet(config, b.getInt8(0), bytes, llvm::Align(64));
-  b.CreateStore(b.getInt8(1), config);
-  for (std::uint64_t tile = 0; tile < 8; ++tile) {
-    b.CreateStore(b.getInt16(row_bytes), b.CreateConstGEP1_64(b.getInt8Ty(), config, at_columns + 2 * tile));
-    b.CreateStore(b.getInt8(tile_rows), b.CreateConstGEP1_64(b.getInt8Ty(), config, at_rows + tile));
-  }
-  b.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, llvm::ArrayRef<llvm::Type*>(), {config});
+Value* fills_tiles(Builder& b, Value* steps) {
+  return b.CreateICmpEQ(b.CreateAnd(steps, b.getInt64(tile_rows - 1)), b.getInt64(0));
+}
+
+// Palette 1: registers have rows of 64 bytes, those of sums and of A as many as the half that they are of.
+void emit_configure_tiles(Builder& b, Value* rows) {
+  auto* f = routine(b, "kiln.dot.tiles.configure", {b.getInt64Ty()}, [&](llvm::Function* f) {
+    constexpr std::uint64_t bytes = 64, at_columns = 16, at_rows = 48;
+    auto* config = b.CreateAlloca(b.getInt8Ty(), b.getInt64(bytes));
+    config->setAlignment(llvm::Align(64));
+    b.CreateMemSet(config, b.getInt8(0), bytes, llvm::Align(64));
+    b.CreateStore(b.getInt8(1), config);
+    Value *all = b.getInt64(tile_rows), *second = b.CreateSub(f->getArg(0), all);
+    Value* const rows_of_half[] = {smin(b, f->getArg(0), all),
+                                   b.CreateSelect(b.CreateICmpSGT(second, b.getInt64(0)), second, all)};
+    for (int tile = 0; tile < 8; ++tile) {
+      Value* own = tile >= of_b ? all : rows_of_half[tile >= of_a ? tile - of_a : tile / 2];
+      const auto at = static_cast<std::uint64_t>(tile);
+      b.CreateStore(b.getInt16(row_bytes), b.CreateConstGEP1_64(b.getInt8Ty(), config, at_columns + 2 * at));
+      b.CreateStore(b.CreateTrunc(own, b.getInt8Ty()),
+                    b.CreateConstGEP1_64(b.getInt8Ty(), config, at_rows + at));
+    }
+    b.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, llvm::ArrayRef<llvm::Type*>(), {config});
+    b.CreateRetVoid();
+  });
+  b.CreateCall(f, {rows});
 }
 
 void emit_release_tiles(Builder& b) {
@@ -138,7 +163,7 @@ llvm::Function* tiles_routine(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name =
       "kiln.dot.tiles." + std::string(kiln::name(plan.shape.a)) + "." + std::string(kiln::name(plan.shape.b));
-  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, b.getInt1Ty()},
+  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
                  [&](llvm::Function* f) { Tiles(b, plan, f).build(); });
 }
 

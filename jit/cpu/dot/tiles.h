@@ -1,9 +1,9 @@
 // Products by AMX's tile registers: 32 rows and columns of C in four tiles, at 8 times the rate of vectors.
 //
 // They read what the vectors read: rows of A in place, and B's packed slivers, whose groups of k are a tile's
-// rows already. What does not fill tiles, a ragged end of K and the last rows of A, is left to the vectors;
-// columns past the end are zero in the sliver and not stored. See Intel's Instruction Set Extensions
-// reference, chapter 3.
+// rows already. A ragged end of K is left to the vectors; fewer rows of A are tiles of fewer rows; columns
+// past the end are zero in the sliver and not stored. See Intel's Instruction Set Extensions reference,
+// chapter 3.
 #pragma once
 
 #include <kiln/jit/cpu/dot/build.h>
@@ -14,14 +14,20 @@ namespace kiln::cpu::dot {
 inline constexpr int tile_rows = 16; // of a register, and groups of k; a row is 64 bytes
 inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time
 
-bool multiplies_tiles(const Plan& plan);
+// Whether a plan multiplies tiles where its products have so many rows, and vectors of columns. Of fewer rows
+// reading B in place is as quick.
+bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
 
-// Before the first product of a call, and after the last.
-void emit_configure_tiles(Builder& b);
+// Whether so many groups of k fill tiles.
+llvm::Value* fills_tiles(Builder& b, llvm::Value* steps);
+
+// Before products of up to 32 rows, and after the last product of a call.
+void emit_configure_tiles(Builder& b, llvm::Value* rows);
 void emit_release_tiles(Builder& b);
 
-// `void tiles(a, a_row_stride, b, b_row_stride, c, c_row_stride, i64 n, i64 steps, i1 accumulate)`: strides
-// as the microkernel counts them; 32 rows, n of 32 columns, `steps` groups of k, a multiple of 16.
+// `void tiles(a, a_row_stride, b, b_row_stride, c, c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate)`:
+// strides as the microkernel counts them; m of 32 rows, as configured; n of 32 columns; `steps` groups of k,
+// a multiple of 16.
 llvm::Function* tiles_routine(Builder& b, const Plan& plan);
 
 } // namespace kiln::cpu::dot
