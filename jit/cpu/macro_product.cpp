@@ -92,9 +92,9 @@ constexpr std::int64_t most_packed_columns = 1024;
 // them.
 constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
 constexpr double packing_a_block = 14; // as long as packing B takes, in rows
-// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long; A is only read.
-constexpr std::int64_t most_tiles_columns = 512;
-constexpr double reading_a_tiles = 60, packing_b_tiles = 140;
+// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
+constexpr std::int64_t most_tiles_columns = 2048;
+constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs. For others
 // groups are tall all the same if their sums need no scratch, whose shape is fixed.
 constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
@@ -236,7 +236,7 @@ private:
     if (tiles) {
       most_n = std::max(most_n, most_tiles_columns);
       most_elements = most_m * most_n;
-      tile.packing_a = reading_a_tiles, tile.packing_b = packing_b_tiles;
+      tile.packing_a = packing_a_tiles, tile.packing_b = packing_b_tiles;
     }
     if (tile.tile_m <= few_rows) {
       if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;

@@ -19,6 +19,7 @@ constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up t
 constexpr std::int64_t k_unit = 4;
 constexpr int three_vector_rows = 8;
 constexpr int short_rows = 4;
+constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
 int narrow_rows(const Plan& plan) {
@@ -155,6 +156,7 @@ struct LoopNest {
     }
     Value* k_chunk = equal_parts(x.k, most, tiles ? plan.group() * tile_rows : k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);
+    if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
       Chunk chunk{k0, depth_of_chunk(k0, k_chunk), in_place_a, in_place_b,
                   b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
@@ -162,7 +164,9 @@ struct LoopNest {
         Value* odd = b.CreateURem(chunk.depth, b.getInt64(plan.group()));
         chunk.direct_a = b.CreateAnd(in_place_a, b.CreateICmpEQ(odd, b.getInt64(0)));
       }
-      if (plan.blocks_rows)
+      if (tiles)
+        blocks_of_tiles(chunk);
+      else if (plan.blocks_rows)
         groups_then_rows(chunk, rows_packed);
       else
         rows_then_groups(chunk, rows_packed);
@@ -189,6 +193,16 @@ struct LoopNest {
         multiply_group(chunk, group, group_end, i0, height, rows);
       });
     });
+  }
+
+  // Blocks of A's rows that fill two tiles stay in the first cache while the group's columns pass. Many
+  // columns repay packing them: rows that lie a power of two apart would share a few sets of that cache.
+  // Chunks of K that do not fill tiles are left to the vectors.
+  void blocks_of_tiles(Chunk chunk) {
+    Value* fills = fills_tiles(b, operands.steps_of(chunk.depth));
+    Value* many = b.CreateICmpSGE(x.n, b.getInt64(least_columns_for_packed_rows));
+    chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(b.CreateAnd(fills, many)));
+    groups_then_rows(chunk, b.CreateSelect(fills, b.getInt64(tiles_extent), b.getInt64(panel_rows)));
   }
 
   template <class Body> void for_row_blocks(const Chunk& chunk, Value* m_block, Body&& body) {
@@ -218,51 +232,43 @@ struct LoopNest {
     });
   }
 
-  // Tile registers multiply the chunks of K that fill them.
   void multiply_group(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
                       const Rows& rows) {
     Value* steps = operands.steps_of(chunk.depth);
-    auto by_vectors = [&] {
-      Value* most = plan.target.far_second_cache ? b.getInt64(2 * panel_rows) : height;
-      emit_for(b, b.getInt64(0), height, most, [&](Value* i) {
-        Rows block = rows;
-        block.pointer = operands.row_of(rows, i);
-        Value* of_block = smin(b, most, b.CreateSub(height, i));
-        for_slivers(chunk, group, group_end, b.CreateAdd(i0, i), [&](const Sliver& sliver) {
-          register_tiles(block, sliver, of_block, steps, chunk.adds);
-        });
-      });
-    };
+    auto by_vectors = [&] { multiply_by_vectors(chunk, group, group_end, i0, height, rows, steps); };
     if (!tiles) return by_vectors();
     emit_if_else(
         b, fills_tiles(b, steps),
         [&] {
-          Value* whole = b.CreateAnd(height, b.getInt64(-tiles_extent));
-          auto rows_of_tiles = [&](Value* i, Value* count) {
-            multiply_tiles(chunk, group, group_end, b.CreateAdd(i0, i), operands.row_of(rows, i), rows, count,
-                           steps);
-          };
-          emit_configure_tiles(b, b.getInt64(tiles_extent));
-          emit_for(b, b.getInt64(0), whole, tiles_extent,
-                   [&](Value* i) { rows_of_tiles(i, b.getInt64(tiles_extent)); });
-          Value* left = b.CreateSub(height, whole);
-          emit_if(b, b.CreateICmpSGT(left, b.getInt64(0)), [&] {
-            emit_configure_tiles(b, left);
-            rows_of_tiles(whole, left);
-          });
+          Value* ragged = b.CreateICmpSLT(height, b.getInt64(tiles_extent));
+          emit_if(b, ragged, [&] { emit_configure_tiles(b, height); });
+          multiply_by_tiles(chunk, group, group_end, i0, height, rows, steps);
+          emit_if(b, ragged, [&] { emit_configure_tiles(b, b.getInt64(tiles_extent)); });
         },
         by_vectors);
   }
 
-  // Rows of A that fill two tiles, or fewer, stay in the first caches while the group's columns pass.
-  void multiply_tiles(const Chunk& chunk, Value* group, Value* group_end, Value* i, Value* a_rows,
-                      const Rows& rows, Value* count, Value* steps) {
-    for_slivers(chunk, group, group_end, i, [&](const Sliver& sliver) {
+  void multiply_by_vectors(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
+                           const Rows& rows, Value* steps) {
+    Value* most = plan.target.far_second_cache ? b.getInt64(2 * panel_rows) : height;
+    emit_for(b, b.getInt64(0), height, most, [&](Value* i) {
+      Rows block = rows;
+      block.pointer = operands.row_of(rows, i);
+      Value* of_block = smin(b, most, b.CreateSub(height, i));
+      for_slivers(chunk, group, group_end, b.CreateAdd(i0, i),
+                  [&](const Sliver& sliver) { register_tiles(block, sliver, of_block, steps, chunk.adds); });
+    });
+  }
+
+  void multiply_by_tiles(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
+                         const Rows& rows, Value* steps) {
+    for_slivers(chunk, group, group_end, i0, [&](const Sliver& sliver) {
       emit_for(b, b.getInt64(0), sliver.width, tiles_extent, [&](Value* j) {
         Value* width = smin(b, b.getInt64(tiles_extent), b.CreateSub(sliver.width, j));
-        b.CreateCall(tiles, {a_rows, rows.row_stride, b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j),
-                             sliver.panel.row_stride, b.CreateGEP(c_element, sliver.c_tile, j),
-                             x.c_row_stride, count, width, steps, chunk.adds});
+        b.CreateCall(tiles,
+                     {rows.pointer, rows.row_stride, b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j),
+                      sliver.panel.row_stride, b.CreateGEP(c_element, sliver.c_tile, j), x.c_row_stride,
+                      height, width, steps, chunk.adds});
       });
     });
   }

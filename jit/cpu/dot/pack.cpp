@@ -1,5 +1,6 @@
 // Emits the packing routine: straight row copies, vector transposition, or one element at a time.
 #include <algorithm>
+#include <array>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/pack.h>
 
@@ -77,28 +78,44 @@ struct Packer {
                       {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
   }
 
-  // Two rows of bf16 that AVX-512 interleaves by two shuffles, into two vectors.
-  bool interleaves_pairs() const {
-    return spec.panel == PanelKind::Bf16Pairs && spec.order == PackOrder::RowGroups &&
-           spec.target.isa == DotIsa::Avx512;
+  // Whether AVX-512's shuffles interleave rows of elements that need no conversion: of bf16 pairs or of
+  // bytes.
+  bool interleaves() const {
+    const bool as_they_are = spec.panel == PanelKind::Bf16Pairs || spec.panel == PanelKind::I8Quads;
+    return as_they_are && spec.order == PackOrder::RowGroups && spec.target.isa == DotIsa::Avx512;
   }
+  // {x[0], y[0], x[1], y[1], ...}, in two vectors.
+  std::array<Value*, 2> interleaved(Value* x, Value* y) {
+    const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
+    llvm::SmallVector<int, 64> low, high;
+    for (int i = 0; i < lanes / 2; ++i) {
+      low.append({i, i + lanes});
+      high.append({i + lanes / 2, i + lanes / 2 + lanes});
+    }
+    return {b.CreateShuffleVector(x, y, low), b.CreateShuffleVector(x, y, high)};
+  }
+  // As many vectors as rows are in a group, from column c on.
   void copy_interleaved(Value* r, Value* c) {
-    const int lanes = 2 * spec.lanes;
-    auto row = [&](int i) {
+    const auto count = static_cast<unsigned>(group * spec.lanes);
+    llvm::SmallVector<Value*, 4> vectors;
+    for (int i = 0; i < group; ++i) {
       Value* at = source_at(b.CreateAdd(source_row(r), b.getInt64(static_cast<std::uint64_t>(i))), c);
-      return b.CreateAlignedLoad(llvm::FixedVectorType::get(from, static_cast<unsigned>(lanes)), at,
-                                 from_align);
-    };
-    Value *first = row(0), *second = row(1);
-    for (int half = 0; half < 2; ++half) {
-      llvm::SmallVector<int, 32> mask;
-      for (int i = 0; i < spec.lanes; ++i) {
-        mask.push_back(half * spec.lanes + i);
-        mask.push_back(half * spec.lanes + i + lanes);
-      }
-      Value* pairs = b.CreateBitCast(b.CreateShuffleVector(first, second, mask), vector_of(to));
-      Value* at = b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(half * spec.lanes)));
-      b.CreateAlignedStore(pairs, packed_at(r, at), to_align);
+      vectors.push_back(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), at, from_align));
+    }
+    if (group == 4) {
+      auto* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), count / 2);
+      const auto first = interleaved(vectors[0], vectors[1]), second = interleaved(vectors[2], vectors[3]);
+      vectors.clear();
+      for (std::size_t half = 0; half < 2; ++half)
+        llvm::append_range(
+            vectors, interleaved(b.CreateBitCast(first[half], pairs), b.CreateBitCast(second[half], pairs)));
+    } else {
+      const auto both = interleaved(vectors[0], vectors[1]);
+      vectors.assign(both.begin(), both.end());
+    }
+    for (std::size_t v = 0; v < vectors.size(); ++v) {
+      Value* at = b.CreateAdd(c, b.getInt64(v * static_cast<std::uint64_t>(spec.lanes)));
+      b.CreateAlignedStore(b.CreateBitCast(vectors[v], vector_of(to)), packed_at(r, at), to_align);
     }
   }
 
@@ -156,7 +173,7 @@ struct Packer {
     for (int i = 0; i < step; i += std::max(line, spec.lanes))
       prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
     int i = 0;
-    for (; interleaves_pairs() && i + 2 * spec.lanes <= step; i += 2 * spec.lanes)
+    for (; interleaves() && i + group * spec.lanes <= step; i += group * spec.lanes)
       copy_interleaved(r, b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(i))));
     for (; i < step; i += spec.lanes)
       copy_vector(r, b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(i))));
