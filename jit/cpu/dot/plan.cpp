@@ -109,7 +109,7 @@ struct Blocking {
 // are 1 to 3 % quicker.
 Blocking in_second_cache(const Plan& plan) {
   const bool has_2_mib = plan.target.second_cache_bytes > (1 << 20);
-  return {.k = 1024, .packed_k = 256, .m = 960, .slivers = has_2_mib ? 4 : 2};
+  return {.k = 1024, .packed_k = has_2_mib ? 512 : 256, .m = 960, .slivers = has_2_mib ? 4 : 2};
 }
 
 // A sliver of 256 rows, 16 KiB, and the rows that it meets fill most of a first cache of 32 KiB, and 144 such

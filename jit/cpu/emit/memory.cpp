@@ -246,7 +246,7 @@ void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& 
     Value* address = b_.CreateGEP(b_.getInt8Ty(), access.address,
                                   b_.CreateAdd(distance, b_.getInt64(static_cast<std::uint64_t>(line))));
     b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                       {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into L2, data
+                       {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into the first cache, data
   }
 }
 
