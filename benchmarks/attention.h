@@ -53,8 +53,8 @@ template <class T> const auto& attention_kernel(bool causal) {
 
 // Heuristic: of 32 to 256 queries and 32 to 512 keys these were among the fastest for widths of 64 and 128.
 // Scores of 256 x 256, 256 KiB, want a second cache of 2 MiB.
-inline kiln::Config attention_config(std::int64_t width) {
-  const bool large = kiln::Device::cpu().properties().l2_bytes >= std::int64_t{2} << 20;
+inline kiln::Config attention_config(std::int64_t width, std::int64_t tokens) {
+  const bool large = tokens >= 256 && kiln::Device::cpu().properties().l2_bytes >= std::int64_t{2} << 20;
   return {QUERIES = large ? 256 : 128, KEYS = large ? 256 : 64, WIDTH = width};
 }
 

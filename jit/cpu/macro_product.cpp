@@ -234,7 +234,8 @@ private:
       tile.packing_a = packing_a_block;
     }
     if (tiles) {
-      most_n = std::max(most_n, most_tiles_columns);
+      const auto products = static_cast<std::int64_t>(macro.products.size());
+      most_n = std::max(most_n, most_tiles_columns / products); // of each the sums are kept
       most_elements = most_m * most_n;
       tile.packing_a = packing_a_tiles, tile.packing_b = packing_b_tiles;
     }

@@ -79,11 +79,7 @@ struct LoopNest {
     b.CreateCondBr(empty, done, check_k);
     b.SetInsertPoint(check_k);
     emit_if_else(
-        b, b.CreateICmpSGT(x.k, b.getInt64(0)),
-        [&] {
-          products();
-          if (tiles) emit_release_tiles(b);
-        },
+        b, b.CreateICmpSGT(x.k, b.getInt64(0)), [&] { products(); },
         [&] { emit_if(b, b.CreateNot(x.accumulate), [&] { zero_c(); }); });
     b.CreateBr(done);
     b.SetInsertPoint(done);
@@ -172,6 +168,7 @@ struct LoopNest {
         rows_then_groups(chunk, rows_packed);
       return chunk.depth;
     });
+    if (tiles) emit_release_tiles(b);
   }
 
   // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
@@ -337,7 +334,7 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
                      plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.tiles ? ".tiles." : ".") +
                      std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
-                     std::to_string(plan.slivers);
+                     std::to_string(plan.slivers) + "." + std::to_string(narrow_rows(plan));
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, name, {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr},
                  [&](llvm::Function* f) { LoopNest(b, plan, f).build(); });
