@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,22 @@ template <class F> void on_threads(int n, F body) {
   body(0);
   for (auto& t : helpers)
     t.join();
+}
+
+// Billions of operations a second of loops that return how many they did, all threads together: each keeps
+// its own best, all running at once, since others on this machine disturb one more often than all.
+template <class Loop> double best_gops(int threads, Loop loop) {
+  std::vector<double> rates(static_cast<std::size_t>(threads));
+  on_threads(threads, [&](int t) {
+    for (int round = 0; round < 40; ++round) {
+      auto begin = std::chrono::steady_clock::now();
+      double operations = loop();
+      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      double& rate = rates[static_cast<std::size_t>(t)];
+      rate = std::max(rate, operations / seconds * 1e-9);
+    }
+  });
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 // A copy in pieces that Kiln's own threads share, as they share the programs of a launch. Returns the
@@ -140,24 +157,8 @@ inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20
     for (auto copy : copies)
       best.copy_gbs =
           std::max(best.copy_gbs, 2.0 * 4 * static_cast<double>(n) / copy_all(copy, to, from) * 1e-9);
-  // Each thread keeps its own best, all running at once: others on this machine disturb one more often than
-  // all.
-  for (auto fma : fmas) {
-    std::vector<double> rates(static_cast<std::size_t>(threads));
-    on_threads(threads, [&](int t) {
-      for (int round = 0; round < 40; ++round) {
-        auto begin = std::chrono::steady_clock::now();
-        double operations = fma(200'000);
-        double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        double& rate = rates[static_cast<std::size_t>(t)];
-        rate = std::max(rate, operations / seconds * 1e-9);
-      }
-    });
-    double total = 0;
-    for (double rate : rates)
-      total += rate;
-    best.fma_gflops = std::max(best.fma_gflops, total);
-  }
+  for (auto fma : fmas)
+    best.fma_gflops = std::max(best.fma_gflops, best_gops(threads, [&] { return fma(200'000); }));
   return best;
 }
 

@@ -3,9 +3,7 @@
 
 #include <samples/machine_limits.h>
 
-#include <algorithm>
-#include <chrono>
-#include <vector>
+#include <cstdint>
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
@@ -52,24 +50,11 @@ __attribute__((target("amx-tile,amx-bf16"))) inline double multiply_tiles(std::i
   return 2.0 * 4 * 16 * 16 * 32 * static_cast<double>(rounds);
 }
 
-// Operations on bf16 a second on all threads together, each at its best; 0: there are no such registers. On
-// 8-bit integers they do twice as many.
+// Billions of operations on bf16 a second on all threads together; 0: there are no such registers. On 8-bit
+// integers they do twice as many.
 inline double measure_tile_gflops(int threads) {
-  if (!can_multiply_tiles()) return 0;
-  std::vector<double> rates(static_cast<std::size_t>(threads));
-  samples::limits::on_threads(threads, [&](int t) {
-    for (int round = 0; round < 40; ++round) {
-      auto begin = std::chrono::steady_clock::now();
-      double operations = multiply_tiles(100'000);
-      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      double& rate = rates[static_cast<std::size_t>(t)];
-      rate = std::max(rate, operations / seconds * 1e-9);
-    }
-  });
-  double total = 0;
-  for (double rate : rates)
-    total += rate;
-  return total;
+  return can_multiply_tiles() ? samples::limits::best_gops(threads, [] { return multiply_tiles(100'000); })
+                              : 0;
 }
 
 #else

@@ -177,7 +177,7 @@ struct LoopNest {
     for_row_blocks(chunk, m_chunk, [&](Value* i0, Value* height, const Rows& rows) {
       for_groups([&](Value* group, Value* group_end) {
         operands.pack_slivers(chunk, group, group_end);
-        multiply_group(chunk, group, group_end, i0, height, rows);
+        multiply({chunk, group, group_end, i0, height, rows});
       });
     });
   }
@@ -187,7 +187,7 @@ struct LoopNest {
     for_groups([&](Value* group, Value* group_end) {
       operands.pack_slivers(chunk, group, group_end);
       for_row_blocks(chunk, m_block, [&](Value* i0, Value* height, const Rows& rows) {
-        multiply_group(chunk, group, group_end, i0, height, rows);
+        multiply({chunk, group, group_end, i0, height, rows});
       });
     });
   }
@@ -215,57 +215,62 @@ struct LoopNest {
              [&](Value* group) { body(group, smin(b, x.n, b.CreateAdd(group, b.getInt64(columns)))); });
   }
 
+  // Rows of A, `height` from i on, and the columns of a group.
+  struct Block {
+    const Chunk& chunk;
+    Value *group, *group_end, *i, *height;
+    Rows rows;
+  };
+
   struct Sliver {
     Panel panel;
     Value *c_tile, *width, *corrections;
   };
 
-  template <class Body>
-  void for_slivers(const Chunk& chunk, Value* group, Value* group_end, Value* i, Body&& body) {
-    emit_for(b, group, group_end, plan.nr(), [&](Value* j) {
-      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(group_end, j));
-      body(Sliver{operands.sliver_of_b(chunk, group, j, width), operands.at_c(i, j), width,
-                  operands.corrections_of(group, j)});
+  template <class Body> void for_slivers(const Block& block, Body&& body) {
+    emit_for(b, block.group, block.group_end, plan.nr(), [&](Value* j) {
+      Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(block.group_end, j));
+      body(Sliver{operands.sliver_of_b(block.chunk, block.group, j, width), operands.at_c(block.i, j), width,
+                  operands.corrections_of(block.group, j)});
     });
   }
 
-  void multiply_group(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
-                      const Rows& rows) {
-    Value* steps = operands.steps_of(chunk.depth);
-    auto by_vectors = [&] { multiply_by_vectors(chunk, group, group_end, i0, height, rows, steps); };
-    if (!tiles) return by_vectors();
+  void multiply(const Block& block) {
+    Value* steps = operands.steps_of(block.chunk.depth);
+    if (!tiles) return multiply_by_vectors(block, steps);
     emit_if_else(
         b, fills_tiles(b, steps),
         [&] {
-          Value* ragged = b.CreateICmpSLT(height, b.getInt64(tiles_extent));
-          emit_if(b, ragged, [&] { emit_configure_tiles(b, height); });
-          multiply_by_tiles(chunk, group, group_end, i0, height, rows, steps);
+          Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(tiles_extent));
+          emit_if(b, ragged, [&] { emit_configure_tiles(b, block.height); });
+          multiply_by_tiles(block, steps);
           emit_if(b, ragged, [&] { emit_configure_tiles(b, b.getInt64(tiles_extent)); });
         },
-        by_vectors);
+        [&] { multiply_by_vectors(block, steps); });
   }
 
-  void multiply_by_vectors(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
-                           const Rows& rows, Value* steps) {
-    Value* most = plan.target.far_second_cache ? b.getInt64(2 * panel_rows) : height;
-    emit_for(b, b.getInt64(0), height, most, [&](Value* i) {
-      Rows block = rows;
-      block.pointer = operands.row_of(rows, i);
-      Value* of_block = smin(b, most, b.CreateSub(height, i));
-      for_slivers(chunk, group, group_end, b.CreateAdd(i0, i),
-                  [&](const Sliver& sliver) { register_tiles(block, sliver, of_block, steps, chunk.adds); });
+  // Some rows of A stay in a far second cache while the slivers pass.
+  void multiply_by_vectors(const Block& block, Value* steps) {
+    Value* most = plan.target.far_second_cache ? b.getInt64(2 * panel_rows) : block.height;
+    emit_for(b, b.getInt64(0), block.height, most, [&](Value* i) {
+      Block some = block;
+      some.i = b.CreateAdd(block.i, i);
+      some.height = smin(b, most, b.CreateSub(block.height, i));
+      some.rows.pointer = operands.row_of(block.rows, i);
+      for_slivers(some, [&](const Sliver& sliver) {
+        register_tiles(some.rows, sliver, some.height, steps, block.chunk.adds);
+      });
     });
   }
 
-  void multiply_by_tiles(const Chunk& chunk, Value* group, Value* group_end, Value* i0, Value* height,
-                         const Rows& rows, Value* steps) {
-    for_slivers(chunk, group, group_end, i0, [&](const Sliver& sliver) {
+  void multiply_by_tiles(const Block& block, Value* steps) {
+    for_slivers(block, [&](const Sliver& sliver) {
       emit_for(b, b.getInt64(0), sliver.width, tiles_extent, [&](Value* j) {
         Value* width = smin(b, b.getInt64(tiles_extent), b.CreateSub(sliver.width, j));
-        b.CreateCall(tiles,
-                     {rows.pointer, rows.row_stride, b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j),
-                      sliver.panel.row_stride, b.CreateGEP(c_element, sliver.c_tile, j), x.c_row_stride,
-                      height, width, steps, chunk.adds});
+        b.CreateCall(tiles, {block.rows.pointer, block.rows.row_stride,
+                             b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j), sliver.panel.row_stride,
+                             b.CreateGEP(c_element, sliver.c_tile, j), x.c_row_stride, block.height, width,
+                             steps, block.chunk.adds});
       });
     });
   }
