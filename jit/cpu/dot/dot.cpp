@@ -146,7 +146,7 @@ struct LoopNest {
     Value* in_place_a = operands.a_in_place();
     Value* in_place_b = operands.b_in_place();
     Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
-    if (plan.streams_b() && plan.may_read_b_in_place()) {
+    if (plan.streams_b() && plan.may_read_b_in_place() && plan.target.far_second_cache) {
       Value* once = b.CreateICmpSLE(x.m, b.getInt64(plan.mr));
       most = b.CreateSelect(once, most, smin(b, most, b.getInt64(streamed_k_chunk)));
     }

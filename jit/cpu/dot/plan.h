@@ -68,7 +68,8 @@ private:
 inline constexpr std::int64_t panel_rows = 48;
 
 // K of chunks where rows of B are streamed and more than one tile of A's rows multiplies them: a row of B is
-// pages from the next, and a second cache keeps little more than a hundred of such rows for the next tile.
+// pages from the next, and a second cache keeps little more than a hundred of such rows for the next tile. On
+// Granite Rapids 18 and 32 rows take half as long; Zen 5 has its measured times with whole chunks.
 inline constexpr std::int64_t streamed_k_chunk = 48;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
