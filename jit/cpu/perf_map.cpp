@@ -26,9 +26,11 @@ namespace {
 struct Function {
   std::uint64_t address = 0, size = 0; // the address is within its section
   std::string name;
+  std::uint64_t section = 0;
 };
 
-// The functions of an object, which are in one section, an exported one first; empty if there is none.
+// The functions of an object that are in one section with an exported one, which is the first; empty if there
+// is none. Where others lie, as those that are rarely called, is not known here.
 std::vector<Function> functions_of(std::span<const char> object) {
   auto file = llvm::object::ObjectFile::createELFObjectFile(
       llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel"));
@@ -44,20 +46,25 @@ std::vector<Function> functions_of(std::span<const char> object) {
     auto name = symbol.getName();
     auto address = symbol.getAddress();
     auto flags = symbol.getFlags();
-    if (!type || !name || !address || !flags) {
+    auto section = symbol.getSection();
+    if (!type || !name || !address || !flags || !section) {
       llvm::consumeError(type.takeError());
       llvm::consumeError(name.takeError());
       llvm::consumeError(address.takeError());
       llvm::consumeError(flags.takeError());
+      llvm::consumeError(section.takeError());
       continue;
     }
-    if (*type != llvm::object::SymbolRef::ST_Function) continue;
-    functions.push_back({*address, symbol.getSize(), name->str()});
+    if (*type != llvm::object::SymbolRef::ST_Function || *section == (*file)->section_end()) continue;
+    functions.push_back({*address, symbol.getSize(), name->str(), (*section)->getIndex()});
     const bool exported = (*flags & llvm::object::SymbolRef::SF_Global) != 0;
     if (exported && !found) std::swap(functions.front(), functions.back());
     found = found || exported;
   }
   if (!found) functions.clear();
+  std::erase_if(functions, [&, of_exported = found ? functions.front().section : 0](const Function& f) {
+    return f.section != of_exported;
+  });
   return functions;
 }
 

@@ -69,8 +69,8 @@ std::string compare(DType t, Cell found, Cell expected, std::int64_t ulps, bool 
 }
 
 bool is_signalling_nan(DType t, Cell bits) {
-  if (t != DType::F32 && t != DType::F64) return false;
-  Cell quiet = Cell{1} << (t == DType::F32 ? 22 : 51);
+  if (t != DType::F32 && t != DType::F64 && t != DType::F16 && t != DType::BF16) return false;
+  Cell quiet = Cell{1} << (t == DType::F64 ? 51 : t == DType::F32 ? 22 : t == DType::F16 ? 9 : 6);
   return std::isnan(float_of(t, bits)) && !(bits & quiet);
 }
 

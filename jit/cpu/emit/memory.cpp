@@ -245,8 +245,9 @@ void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& 
   for (int line = 0; line < nest.lanes * size_of(view.dtype); line += line_bytes) {
     Value* address = b_.CreateGEP(b_.getInt8Ty(), access.address,
                                   b_.CreateAdd(distance, b_.getInt64(static_cast<std::uint64_t>(line))));
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                       {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into the first cache, data
+    b_.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+        {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)}); // read, into the first cache, data
   }
 }
 
