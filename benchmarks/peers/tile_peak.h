@@ -5,25 +5,13 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
+#if defined(__x86_64__)
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace benchmarks {
 
-#if defined(__x86_64__) && defined(__linux__)
-
-// bf16 and 8-bit products, and leave to use the registers.
-inline bool can_multiply_tiles() {
-  constexpr unsigned bf16 = 1U << 22, tiles = 1U << 24, bytes = 1U << 25, all = bf16 | tiles | bytes;
-  constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & all) == all &&
-         syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-}
+#if defined(__x86_64__)
 
 // Four independent sums of 16 x 16, as many as their operands leave room for. Returns the operations.
 __attribute__((target("amx-tile,amx-bf16"))) inline double multiply_tiles(std::int64_t rounds) {
@@ -53,8 +41,9 @@ __attribute__((target("amx-tile,amx-bf16"))) inline double multiply_tiles(std::i
 // Billions of operations on bf16 a second on all threads together; 0: there are no such registers. On 8-bit
 // integers they do twice as many.
 inline double measure_tile_gflops(int threads) {
-  return can_multiply_tiles() ? samples::limits::best_gops(threads, [] { return multiply_tiles(100'000); })
-                              : 0;
+  return kiln::Device::cpu().properties().isa.find("amx-bf16") != std::string::npos
+             ? samples::limits::best_gops(threads, [] { return multiply_tiles(100'000); })
+             : 0;
 }
 
 #else

@@ -224,7 +224,7 @@ private:
     bool packs_a = false, tiles = true;
     for (const ProductLoop& product : macro.products) {
       packs_a |= packs(product.a);
-      tiles &= fills_tiles(product);
+      tiles &= by_tile_registers(product);
     }
     std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
     std::int64_t most_elements = most_m * most_n;
@@ -314,7 +314,7 @@ private:
     return !rows || !known;
   }
 
-  bool fills_tiles(const ProductLoop& product) const {
+  bool by_tile_registers(const ProductLoop& product) const {
     const DType a = product.a.value->type.dtype, b = product.b.value->type.dtype;
     if (a == DType::BF16 && b == DType::BF16) return target_.amx_bf16;
     return is_integer(a) && is_integer(b) && target_.amx_int8;

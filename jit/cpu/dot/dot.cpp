@@ -15,8 +15,7 @@ using llvm::Value;
 
 constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
 
-// Where K and M are divided. Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
-constexpr std::int64_t k_unit = 4;
+// Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
 constexpr int three_vector_rows = 8;
 constexpr int short_rows = 4;
 constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
@@ -139,7 +138,7 @@ struct LoopNest {
     };
     if (plan.group() == 1) return depth;
     Value* groups = whole(plan.group(), depth);
-    return tiles ? whole(plan.group() * tile_rows, groups) : groups;
+    return tiles ? whole(static_cast<int>(plan.k_unit), groups) : groups;
   }
 
   void chunks_of_k() {
@@ -150,7 +149,7 @@ struct LoopNest {
       Value* once = b.CreateICmpSLE(x.m, b.getInt64(plan.mr));
       most = b.CreateSelect(once, most, smin(b, most, b.getInt64(streamed_k_chunk)));
     }
-    Value* k_chunk = equal_parts(x.k, most, tiles ? plan.group() * tile_rows : k_unit);
+    Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);
     if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {

@@ -60,9 +60,8 @@ struct DotTarget {
   bool vnni = false;
   bool i8mm = false;
   bool amx_bf16 = false, amx_int8 = false;
-  bool far_second_cache =
-      false;         // prefetches packed B from the second cache, which the hardware does not in time
-  int sve_bytes = 0; // of a register of Sve, 32 or 64
+  bool far_second_cache = false; // its lines come too late unless they are asked for
+  int sve_bytes = 0;             // of a register of Sve, 32 or 64
   std::int64_t second_cache_bytes = 1 << 20;
 
   bool has_masks() const { return isa == DotIsa::Avx2 || isa == DotIsa::Avx512 || isa == DotIsa::Sve; }

@@ -158,8 +158,8 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
 
   // Rounded so that a last group that is short has room for its zeros.
   const Blocking most = blocking(plan);
-  const std::int64_t k_unit = plan.tiles ? plan.group() * tile_rows : 4;
-  plan.k_chunk = round_up(std::min(k, plan.a_converts() ? most.packed_k : most.k), k_unit);
+  plan.k_unit = plan.tiles ? plan.group() * tile_rows : 4;
+  plan.k_chunk = round_up(std::min(k, plan.a_converts() ? most.packed_k : most.k), plan.k_unit);
   plan.packed_k_chunk = std::min(plan.k_chunk, most.packed_k);
   plan.m_chunk = round_up(std::min(m, most.m), panel_rows);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);

@@ -21,6 +21,7 @@ struct Plan {
   bool tiles = false;       // AMX multiplies what fills its registers along K (tiles.h)
   bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
                             // them, each in the first; else slivers stay in the second, and A passes
+  std::int64_t k_unit = 0;  // of chunks of K, but the last: they fill tiles
   std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
   std::int64_t slivers = 0;                     // slivers of B packed at a time
   std::int64_t m_chunk = 0;                     // rows of A packed at a time, or in a block, at most
