@@ -30,7 +30,8 @@ struct LoopNest {
   const Plan& plan;
   llvm::Function *micro, *narrow = nullptr,
                          *three_vectors = nullptr; // the whole tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;            // of short_rows rows
+  llvm::Function* short_tile = nullptr;            // of short_rows rows; would not end where panels of A do
+  llvm::Function* packing = nullptr;               // the whole tile, for B that is packed on the way
   llvm::Function* tiles = nullptr;
   llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
   const Arguments x;
@@ -42,7 +43,8 @@ struct LoopNest {
         c_element(operands.element(p.accumulator)) {
     micro = microkernel(b, plan);
     if (plan.tiles) tiles = tiles_routine(b, plan);
-    if (plan.blocks_rows && plan.mr == 6) {
+    if (plan.packs_on_the_way()) packing = microkernel(b, plan, true);
+    if (plan.mr == 6 && !plan.tiles && !plan.packs_a_by_panels()) {
       Plan few = plan;
       few.mr = short_rows;
       short_tile = microkernel(b, few);
@@ -144,17 +146,21 @@ struct LoopNest {
   void chunks_of_k() {
     Value* in_place_a = operands.a_in_place();
     Value* in_place_b = operands.b_in_place();
+    Value* on_the_way = b.getFalse();
+    if (packing)
+      on_the_way = b.CreateAnd(b.CreateNot(in_place_b), b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
     Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
-    if (plan.streams_b() && plan.may_read_b_in_place() && plan.target.far_second_cache) {
+    if (plan.streams_b() && plan.may_read_b_in_place()) {
       Value* once = b.CreateICmpSLE(x.m, b.getInt64(plan.mr));
-      most = b.CreateSelect(once, most, smin(b, most, b.getInt64(streamed_k_chunk)));
+      most = b.CreateSelect(once, most, smin(b, most, b.getInt64(plan.streamed_k_chunk)));
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);
     if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
-      Chunk chunk{k0, depth_of_chunk(k0, k_chunk), in_place_a, in_place_b,
-                  b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
+      Chunk chunk{k0,         depth_of_chunk(k0, k_chunk),
+                  in_place_a, in_place_b,
+                  on_the_way, b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
       if (plan.group() > 1 && !plan.a_converts()) {
         Value* odd = b.CreateURem(chunk.depth, b.getInt64(plan.group()));
         chunk.direct_a = b.CreateAnd(in_place_a, b.CreateICmpEQ(odd, b.getInt64(0)));
@@ -224,13 +230,17 @@ struct LoopNest {
   struct Sliver {
     Panel panel;
     Value *c_tile, *width, *corrections;
+    Value *unpacked, *source; // i1: it is still to be packed, from `source`
   };
 
   template <class Body> void for_slivers(const Block& block, Body&& body) {
     emit_for(b, block.group, block.group_end, plan.nr(), [&](Value* j) {
       Value* width = smin(b, b.getInt64(plan.nr()), b.CreateSub(block.group_end, j));
-      body(Sliver{operands.sliver_of_b(block.chunk, block.group, j, width), operands.at_c(block.i, j), width,
-                  operands.corrections_of(block.group, j)});
+      const Chunk& chunk = block.chunk;
+      Value* whole = b.CreateICmpEQ(width, b.getInt64(plan.nr()));
+      body(Sliver{operands.sliver_of_b(chunk, block.group, j, width), operands.at_c(block.i, j), width,
+                  operands.corrections_of(block.group, j), b.CreateAnd(chunk.packs_on_the_way, whole),
+                  operands.at_b(chunk.k0, j)});
     });
   }
 
@@ -276,8 +286,7 @@ struct LoopNest {
 
   // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
   void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
-    if (short_tile) return long_and_short_tiles(rows, sliver, height, steps, adds);
-    if (!narrow) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
+    if (!narrow) return whole_tiles(rows, sliver, height, steps, adds);
     const std::int64_t few = std::int64_t{plan.lanes} * (plan.vectors / 2);
     emit_if_else(
         b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(few))),
@@ -286,33 +295,45 @@ struct LoopNest {
             llvm::Type* element = plan.group() > 1 ? b.getInt32Ty() : c_element;
             const Panel panel{b.CreateGEP(element, sliver.panel.pointer, v), sliver.panel.row_stride};
             Value* width = smin(b, b.getInt64(plan.lanes), b.CreateSub(sliver.width, v));
-            const Sliver part{panel, b.CreateGEP(c_element, sliver.c_tile, v), width, sliver.corrections};
+            Sliver part = sliver;
+            part.panel = panel, part.width = width;
+            part.c_tile = b.CreateGEP(c_element, sliver.c_tile, v);
             register_tiles(narrow, narrow_rows(plan), rows, part, height, steps, adds);
           });
         },
         [&] {
-          if (!three_vectors) return register_tiles(micro, plan.mr, rows, sliver, height, steps, adds);
+          if (!three_vectors) return whole_tiles(rows, sliver, height, steps, adds);
           const std::int64_t without_one = std::int64_t{plan.lanes} * (plan.vectors - 1);
           emit_if_else(
               b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(without_one))),
               [&] { register_tiles(three_vectors, three_vector_rows, rows, sliver, height, steps, adds); },
-              [&] { register_tiles(micro, plan.mr, rows, sliver, height, steps, adds); });
+              [&] { whole_tiles(rows, sliver, height, steps, adds); });
         });
   }
 
-  // Tiles of 6 rows, and where these would lack more than one row, of 4: two take the place of one and of 1
-  // or 2 rows that are left.
-  void long_and_short_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps,
-                            Value* adds) {
-    Value *zero = b.getInt64(0), *mr = b.getInt64(plan.mr);
-    Value* left = b.CreateURem(height, mr);
+  // The first packs the sliver, if it is not. Tiles of 6 rows, and where these would lack more than one row,
+  // of 4: two take the place of one and of 1 or 2 rows that are left.
+  void whole_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
+    Value *zero = b.getInt64(0), *mr = b.getInt64(plan.mr), *begin = zero;
+    if (packing) {
+      Value* first = smin(b, mr, height);
+      emit_if(b, sliver.unpacked, [&] {
+        Sliver source = sliver;
+        source.panel = {sliver.source, x.b_row_stride};
+        call_tile(packing, rows, source, zero, first, steps, adds, sliver.panel.pointer);
+      });
+      begin = b.CreateSelect(sliver.unpacked, first, zero);
+    }
+    if (!short_tile) return register_tiles(micro, plan.mr, rows, sliver, begin, height, steps, adds);
+    Value* rest = b.CreateSub(height, begin);
+    Value* left = b.CreateURem(rest, mr);
     Value* fits = b.CreateOr(b.CreateICmpEQ(left, zero), b.CreateICmpEQ(left, b.getInt64(plan.mr - 1)));
     Value* in_short = b.CreateSelect(b.CreateICmpULE(left, b.getInt64(2 * short_rows - plan.mr)),
                                      b.CreateAdd(left, mr), left);
-    Value* in_long = b.CreateSub(height, b.CreateSelect(fits, zero, in_short));
-    in_long = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, in_long, zero);
-    register_tiles(micro, plan.mr, rows, sliver, zero, in_long, steps, adds);
-    register_tiles(short_tile, short_rows, rows, sliver, in_long, height, steps, adds);
+    Value* in_long = b.CreateSub(rest, b.CreateSelect(fits, zero, in_short));
+    Value* end = b.CreateAdd(begin, b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, in_long, zero));
+    register_tiles(micro, plan.mr, rows, sliver, begin, end, steps, adds);
+    register_tiles(short_tile, short_rows, rows, sliver, end, height, steps, adds);
   }
 
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* height,
@@ -324,11 +345,16 @@ struct LoopNest {
                       Value* height, Value* steps, Value* adds) {
     emit_for(b, begin, height, mr, [&](Value* i) {
       Value* tile_rows = smin(b, b.getInt64(mr), b.CreateSub(height, i));
-      Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, x.c_row_stride));
-      b.CreateCall(kernel, {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer,
-                            sliver.panel.row_stride, c_rows, x.c_row_stride, tile_rows, sliver.width, steps,
-                            adds, sliver.corrections, rows.step});
+      call_tile(kernel, rows, sliver, i, tile_rows, steps, adds, llvm::PoisonValue::get(b.getPtrTy()));
     });
+  }
+
+  void call_tile(llvm::Function* kernel, const Rows& rows, const Sliver& sliver, Value* i, Value* height,
+                 Value* steps, Value* adds, Value* packed) {
+    Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, x.c_row_stride));
+    b.CreateCall(kernel, {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer,
+                          sliver.panel.row_stride, c_rows, x.c_row_stride, height, sliver.width, steps, adds,
+                          sliver.corrections, rows.step, packed});
   }
 };
 

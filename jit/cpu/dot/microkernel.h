@@ -7,12 +7,13 @@
 namespace kiln::cpu::dot {
 
 // void(ptr a, i64 a_row_stride, ptr b, i64 b_row_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k, i1
-// accumulate, ptr corrections, i64 a_step) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. k counts groups where the
-// panel has such, and so do the stride of b and a_step, the distance of columns of a; a's row stride counts
-// elements. Columns of b are contiguous. Row p of b must be readable for all NR columns. Rows of a beyond m
-// and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are what the
-// routine below makes.
-llvm::Function* microkernel(Builder& b, const Plan& plan);
+// accumulate, ptr corrections, i64 a_step, ptr packed) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. k counts
+// groups where the panel has such, and so do the stride of b and a_step, the distance of columns of a; a's
+// row stride counts elements. Columns of b are contiguous. Row p of b must be readable for all NR columns.
+// Rows of a beyond m and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are
+// what the routine below makes. One that packs also stores what it reads of b to `packed`, as [k][NR]; others
+// ignore it.
+llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs = false);
 
 // x * y + sum in one rounding where the target has such an instruction, on vectors of accumulator elements.
 llvm::Value* fused_multiply_add(Builder& b, const Plan& plan, llvm::Value* x, llvm::Value* y,

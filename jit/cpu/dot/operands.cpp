@@ -233,7 +233,8 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
   Value* depth = chunk.depth;
   Value* whole = b_.CreateMul(b_.CreateSDiv(b_.CreateSub(group_end, group), b_.getInt64(plan_.nr())),
                               b_.getInt64(plan_.nr()));
-  Value* first = b_.CreateSelect(chunk.in_place_b, b_.CreateAdd(group, whole), group);
+  Value* elsewhere = b_.CreateOr(chunk.in_place_b, chunk.packs_on_the_way);
+  Value* first = b_.CreateSelect(elsewhere, b_.CreateAdd(group, whole), group);
   // Contiguous columns are read to their end instead.
   Value* rows_together = b_.getInt64(plan_.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
   Value* together = b_.CreateSelect(b_.CreateICmpEQ(x_.b_row_stride, b_.getInt64(1)), depth, rows_together);

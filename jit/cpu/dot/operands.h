@@ -26,9 +26,10 @@ struct Panel {
   llvm::Value *pointer, *row_stride;
 };
 
-// Of K: where it begins, its extent, whether A and B are read in place, and whether it is added to C.
+// Of K: where it begins, its extent, whether A and B are read in place, whether B is packed while the first
+// rows of A are multiplied, and whether the products are added to C.
 struct Chunk {
-  llvm::Value *k0, *depth, *direct_a, *in_place_b, *adds;
+  llvm::Value *k0, *depth, *direct_a, *in_place_b, *packs_on_the_way, *adds;
 };
 
 class Operands {

@@ -161,6 +161,8 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.k_unit = plan.tiles ? plan.group() * tile_rows : 4;
   plan.k_chunk = round_up(std::min(k, plan.a_converts() ? most.packed_k : most.k), plan.k_unit);
   plan.packed_k_chunk = std::min(plan.k_chunk, most.packed_k);
+  plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
+  plan.streamed_rows_ahead = plan.streamed_k_chunk / 2;
   plan.m_chunk = round_up(std::min(m, most.m), panel_rows);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
   plan.slivers = std::min(most.slivers, (n - 1) / plan.nr() + 1);

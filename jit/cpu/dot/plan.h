@@ -23,6 +23,8 @@ struct Plan {
                             // them, each in the first; else slivers stay in the second, and A passes
   std::int64_t k_unit = 0;  // of chunks of K, but the last: they fill tiles
   std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
+  std::int64_t streamed_k_chunk = 0;            // where several tiles of A's rows read B in place
+  std::int64_t streamed_rows_ahead = 0;         // of B in memory, prefetched so far ahead
   std::int64_t slivers = 0;                     // slivers of B packed at a time
   std::int64_t m_chunk = 0;                     // rows of A packed at a time, or in a block, at most
   std::int64_t packed_a_row_stride = 0;         // in elements of A's panel (i16 for pair kinds)
@@ -50,6 +52,11 @@ struct Plan {
   bool packs_a_by_panels() const {
     return shape.a_strides != DotStrides::UnitInner && !blocks_rows && !tiles && !target.far_second_cache;
   }
+  // The first of A's register tiles reads rows of B in place, and packs them for the others on the way, so
+  // that memory and arithmetic overlap: 64 rows and 128 x 8192 x 512 are 10 to 15 % faster (Zen 4).
+  bool packs_on_the_way() const {
+    return target.isa == DotIsa::Avx512 && may_read_b_in_place() && !skinny && !target.far_second_cache;
+  }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
   // x86's byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or
@@ -67,11 +74,6 @@ private:
 // Rows of A whose columns are contiguous are packed by so many, a multiple of every register tile's rows but
 // 5 and 7, which come alone: [k][panel_rows].
 inline constexpr std::int64_t panel_rows = 48;
-
-// K of chunks where rows of B are streamed and more than one tile of A's rows multiplies them: a row of B is
-// pages from the next, and a second cache keeps little more than a hundred of such rows for the next tile. On
-// Granite Rapids 18 and 32 rows take half as long; Zen 5 has its measured times with whole chunks.
-inline constexpr std::int64_t streamed_k_chunk = 48;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
