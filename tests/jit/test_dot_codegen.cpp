@@ -315,6 +315,26 @@ TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
   check_product(dot, open, {500, 90, 700}, random);
 }
 
+TEST_CASE("dot packs a large B while it multiplies the first rows, of every type and in whole groups") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (const char* cpu : {"host", "znver4"}) {
+    if (!test::host_runs(cpu)) continue;
+    for (DotStrides b : {DotStrides::UnitInner, DotStrides::Any}) {
+      check_shape({DType::F32, DType::F32, 100, 700, 300, DotStrides::UnitInner, b}, cpu, 2, random);
+      check_shape({DType::BF16, DType::BF16, 20, 400, 301, DotStrides::Any, b}, cpu, 2, random);
+    }
+    check_shape({DType::F32, DType::F32, 200, 500, 400, DotStrides::UnitOuter, DotStrides::UnitInner}, cpu, 1,
+                random); // panels of A, where register tiles end
+    for (DType t : floats)
+      check_shape({DType::F32, t, 40, 300, 330, DotStrides::UnitInner, DotStrides::UnitInner}, cpu, 1,
+                  random);
+    check_shape({DType::BF16, DType::BF16, 130, 200, 1100, DotStrides::UnitInner, DotStrides::UnitInner}, cpu,
+                1, random);
+  }
+}
+
 TEST_CASE("dot blocks A's rows where registers are few, read in place or packed") {
   const unsigned seed = fresh_seed();
   CAPTURE(seed);

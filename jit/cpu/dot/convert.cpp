@@ -102,4 +102,14 @@ llvm::Value* to_panel(Builder& b, llvm::Value* value, DType from, PanelKind pane
   internal_error("unknown panel kind");
 }
 
+std::array<Value*, 2> interleaved(Builder& b, Value* x, Value* y) {
+  const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
+  llvm::SmallVector<int, 64> low, high;
+  for (int i = 0; i < lanes / 2; ++i) {
+    low.append({i, i + lanes});
+    high.append({i + lanes / 2, i + lanes / 2 + lanes});
+  }
+  return {b.CreateShuffleVector(x, y, low), b.CreateShuffleVector(x, y, high)};
+}
+
 } // namespace kiln::cpu::dot

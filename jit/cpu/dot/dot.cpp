@@ -150,7 +150,7 @@ struct LoopNest {
     if (packing)
       on_the_way = b.CreateAnd(b.CreateNot(in_place_b), b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
     Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
-    if (plan.streams_b() && plan.may_read_b_in_place()) {
+    if (plan.streams_b()) {
       Value* once = b.CreateICmpSLE(x.m, b.getInt64(plan.mr));
       most = b.CreateSelect(once, most, smin(b, most, b.getInt64(plan.streamed_k_chunk)));
     }
@@ -161,9 +161,10 @@ struct LoopNest {
       Chunk chunk{k0,         depth_of_chunk(k0, k_chunk),
                   in_place_a, in_place_b,
                   on_the_way, b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
-      if (plan.group() > 1 && !plan.a_converts()) {
-        Value* odd = b.CreateURem(chunk.depth, b.getInt64(plan.group()));
-        chunk.direct_a = b.CreateAnd(in_place_a, b.CreateICmpEQ(odd, b.getInt64(0)));
+      if (plan.group() > 1) {
+        Value* whole = b.CreateICmpEQ(b.CreateURem(chunk.depth, b.getInt64(plan.group())), b.getInt64(0));
+        if (!plan.a_converts()) chunk.direct_a = b.CreateAnd(in_place_a, whole);
+        chunk.packs_on_the_way = b.CreateAnd(on_the_way, whole);
       }
       if (tiles)
         blocks_of_tiles(chunk);

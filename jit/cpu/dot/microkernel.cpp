@@ -37,6 +37,7 @@ struct Microkernel {
   llvm::Type* c_element;
   llvm::Type* c_vector;
   llvm::Type* ab_element; // what one step reads from A: an element, or a group as i32
+  llvm::Type* b_element;  // what B's row stride counts
   llvm::Type* a_part;     // what A's row stride counts: a part of a group
   llvm::Type* ab_vector;
   llvm::Align c_align;
@@ -45,6 +46,7 @@ struct Microkernel {
   Microkernel(Builder& builder, const Plan& p, bool packs_b) : b(builder), plan(p), packs(packs_b) {
     c_element = accumulator_type(b, plan);
     ab_element = plan.group() > 1 ? b.getInt32Ty() : c_element;
+    b_element = packs ? memory_type(b, plan.shape.b) : ab_element;
     c_vector = llvm::FixedVectorType::get(c_element, static_cast<unsigned>(plan.lanes));
     a_part = plan.group() > 1 ? b.getIntNTy(32U / static_cast<unsigned>(plan.group())) : ab_element;
     ab_vector = llvm::FixedVectorType::get(ab_element, static_cast<unsigned>(plan.lanes));
@@ -86,17 +88,41 @@ struct Microkernel {
     return nullptr;
   }
 
-  // A row of a sliver of B.
+  // What a step reads of B: a row of a sliver, or of memory as one.
   llvm::SmallVector<Value*, 8> load_row(Value* row) {
     llvm::SmallVector<Value*, 8> vectors;
     for (int v = 0; v < plan.vectors; ++v)
       vectors.push_back(b.CreateAlignedLoad(ab_vector, vector_at(row, v), ab_align));
     return vectors;
   }
+  llvm::SmallVector<Value*, 8> load_source_rows(Value* row, Value* stride) {
+    const DType from = plan.shape.b;
+    const auto count = static_cast<unsigned>(plan.group() * plan.lanes);
+    llvm::Type* type = llvm::FixedVectorType::get(b_element, count);
+    llvm::SmallVector<Value*, 8> vectors;
+    for (unsigned column = 0; column < static_cast<unsigned>(plan.nr()); column += count) {
+      llvm::SmallVector<Value*, 2> of_rows;
+      for (int i = 0; i < plan.group(); ++i) {
+        Value* at = row_of(row, b_element, stride, b.getInt64(static_cast<std::uint64_t>(i)));
+        Value* v = b.CreateAlignedLoad(type, b.CreateConstGEP1_64(b_element, at, column),
+                                       llvm::Align(static_cast<std::uint64_t>(size_of(from))));
+        of_rows.push_back(to_panel(b, v, from, plan.panel, plan.target));
+      }
+      if (plan.group() == 2) {
+        const auto both = interleaved(b, of_rows[0], of_rows[1]);
+        of_rows.assign(both.begin(), both.end());
+      }
+      for (Value* v : of_rows)
+        vectors.push_back(b.CreateBitCast(v, ab_vector));
+    }
+    return vectors;
+  }
   void store_row(llvm::ArrayRef<Value*> vectors, Value* row) {
     for (int v = 0; v < plan.vectors; ++v)
       b.CreateAlignedStore(vectors[static_cast<std::size_t>(v)], vector_at(row, v), ab_align);
   }
+  // Of B, in memory as far as it is packed here.
+  int rows_of_step() const { return packs ? plan.group() : 1; }
   Value* vector_at(Value* row, int v) {
     return b.CreateConstGEP1_64(ab_element, row, static_cast<std::uint64_t>(v * plan.lanes));
   }
@@ -214,7 +240,7 @@ struct Microkernel {
         prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_rows_ahead, second_cache);
       if (plan.target.far_second_cache)
         prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, first_cache);
-      const llvm::SmallVector<Value*, 8> b_vectors = load_row(at.b_row);
+      const auto b_vectors = packs ? load_source_rows(at.b_row, b_stride) : load_row(at.b_row);
       if (packs)
         store_row(b_vectors,
                   row_of(packed, ab_element, b.getInt64(static_cast<std::uint64_t>(plan.nr())), at.step));
@@ -222,7 +248,8 @@ struct Microkernel {
       next.step = b.CreateNUWAdd(at.step, b.getInt64(1));
       next.a_at = b.CreateNSWAdd(at.a_at, a_step);
       next.sums = add_products(at, row_pointers, signs, b_vectors);
-      next.b_row = b.CreateGEP(ab_element, at.b_row, b_stride);
+      next.b_row =
+          row_of(at.b_row, b_element, b_stride, b.getInt64(static_cast<std::uint64_t>(rows_of_step())));
       return next;
     };
     auto to_the_end = [&](const State& from, Value* end) {
@@ -272,10 +299,14 @@ struct Microkernel {
   // second cache. The first cache waits for too few lines at a time to read memory by itself: with these in
   // the second one, 6 to 32 rows take half as long (Zen 4).
   void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, unsigned level) {
-    Value* ahead =
-        b.CreateGEP(ab_element, b_row, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(rows))));
-    for (int v = 0; v < plan.vectors; ++v)
-      prefetch(b.CreateConstGEP1_64(ab_element, ahead, static_cast<std::uint64_t>(v * plan.lanes)), level);
+    const auto element = static_cast<std::int64_t>(b_element->getPrimitiveSizeInBits() / 8);
+    const std::int64_t step = std::max<std::int64_t>(line_bytes / element, plan.lanes);
+    for (int i = 0; i < rows_of_step(); ++i) {
+      Value* ahead = row_of(b_row, b_element, b_stride,
+                            b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step() + i)));
+      for (std::int64_t j = 0; j < plan.nr(); j += step)
+        prefetch(b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), level);
+    }
   }
 
   void store_whole(Value* c, Value* c_stride, llvm::ArrayRef<Value*> sums, bool accumulate) {

@@ -11,8 +11,8 @@ namespace kiln::cpu::dot {
 // groups where the panel has such, and so do the stride of b and a_step, the distance of columns of a; a's
 // row stride counts elements. Columns of b are contiguous. Row p of b must be readable for all NR columns.
 // Rows of a beyond m and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are
-// what the routine below makes. One that packs also stores what it reads of b to `packed`, as [k][NR]; others
-// ignore it.
+// what the routine below makes. One that packs reads b as it is in memory, whole groups of
+// its rows and all NR columns, and stores it to `packed` as [k][NR]; others ignore that.
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs = false);
 
 // x * y + sum in one rounding where the target has such an instruction, on vectors of accumulator elements.

@@ -1,6 +1,5 @@
 // Emits the packing routine: straight row copies, vector transposition, or one element at a time.
 #include <algorithm>
-#include <array>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/pack.h>
 
@@ -84,16 +83,6 @@ struct Packer {
     const bool as_they_are = spec.panel == PanelKind::Bf16Pairs || spec.panel == PanelKind::I8Quads;
     return as_they_are && spec.order == PackOrder::RowGroups && spec.target.isa == DotIsa::Avx512;
   }
-  // {x[0], y[0], x[1], y[1], ...}, in two vectors.
-  std::array<Value*, 2> interleaved(Value* x, Value* y) {
-    const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
-    llvm::SmallVector<int, 64> low, high;
-    for (int i = 0; i < lanes / 2; ++i) {
-      low.append({i, i + lanes});
-      high.append({i + lanes / 2, i + lanes / 2 + lanes});
-    }
-    return {b.CreateShuffleVector(x, y, low), b.CreateShuffleVector(x, y, high)};
-  }
   // As many vectors as rows are in a group, from column c on.
   void copy_interleaved(Value* r, Value* c) {
     const auto count = static_cast<unsigned>(group * spec.lanes);
@@ -104,13 +93,14 @@ struct Packer {
     }
     if (group == 4) {
       auto* pairs = llvm::FixedVectorType::get(b.getInt16Ty(), count / 2);
-      const auto first = interleaved(vectors[0], vectors[1]), second = interleaved(vectors[2], vectors[3]);
+      const auto first = interleaved(b, vectors[0], vectors[1]),
+                 second = interleaved(b, vectors[2], vectors[3]);
       vectors.clear();
       for (std::size_t half = 0; half < 2; ++half)
-        llvm::append_range(
-            vectors, interleaved(b.CreateBitCast(first[half], pairs), b.CreateBitCast(second[half], pairs)));
+        llvm::append_range(vectors, interleaved(b, b.CreateBitCast(first[half], pairs),
+                                                b.CreateBitCast(second[half], pairs)));
     } else {
-      const auto both = interleaved(vectors[0], vectors[1]);
+      const auto both = interleaved(b, vectors[0], vectors[1]);
       vectors.assign(both.begin(), both.end());
     }
     for (std::size_t v = 0; v < vectors.size(); ++v) {

@@ -38,7 +38,7 @@ struct Plan {
   // Consecutive k that one multiply-add consumes.
   int group() const { return panel == PanelKind::I8Quads ? 4 : grouped_by_two() ? 2 : 1; }
   // Whether B's rows are mostly read once, in place.
-  bool streams_b() const { return skinny && !blocks_rows; }
+  bool streams_b() const { return skinny && !blocks_rows && may_read_b_in_place(); }
   // Operands whose conversion happens while packing are always packed. B's groups are interleaved then too;
   // those of A are neighbours in its rows, so that A is read in place, but for a last group that is short.
   bool a_converts() const { return panel == PanelKind::I16Pairs || (group() == 1 && shape.a != accumulator); }
@@ -55,7 +55,9 @@ struct Plan {
   // The first of A's register tiles reads rows of B in place, and packs them for the others on the way, so
   // that memory and arithmetic overlap: 64 rows and 128 x 8192 x 512 are 10 to 15 % faster (Zen 4).
   bool packs_on_the_way() const {
-    return target.isa == DotIsa::Avx512 && may_read_b_in_place() && !skinny && !target.far_second_cache;
+    const bool as_vectors = group() == 1 || (panel == PanelKind::Bf16Pairs && vectors % 2 == 0);
+    return as_vectors && target.isa == DotIsa::Avx512 && shape.b_strides != DotStrides::UnitOuter &&
+           !streams_b() && !tiles && !target.far_second_cache;
   }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
