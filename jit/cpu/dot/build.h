@@ -59,6 +59,14 @@ inline llvm::Value* smin(Builder& b, llvm::Value* x, llvm::Value* y) {
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
 }
 
+// Asks for the line at `address`, which may lie anywhere.
+inline constexpr std::int64_t line_bytes = 64;
+inline constexpr unsigned first_cache = 3, second_cache = 2; // as llvm.prefetch counts them
+inline void prefetch_line(Builder& b, llvm::Value* address, unsigned level = first_cache) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {address, b.getInt32(0), b.getInt32(level), b.getInt32(1)});
+}
+
 // Lanes 0 to count-1 of a vector, as a mask.
 inline llvm::Value* lanes_below(Builder& b, llvm::Value* count, int lanes) {
   llvm::SmallVector<llvm::Constant*, 16> indices;

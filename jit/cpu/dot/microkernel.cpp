@@ -11,8 +11,7 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t sliver_rows_ahead = 8, line_bytes = 64;
-constexpr unsigned first_cache = 3, second_cache = 2; // as llvm.prefetch counts them
+constexpr std::int64_t sliver_rows_ahead = 8;
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
 Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
@@ -188,18 +187,12 @@ struct Microkernel {
     return sums;
   }
 
-  // An address past the end is harmless.
-  void prefetch(Value* address, unsigned level = first_cache) {
-    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                      {address, b.getInt32(0), b.getInt32(level), b.getInt32(1)});
-  }
-
   void prefetch_tile(Value* c, Value* c_stride) {
     for (int r = 0; r < plan.mr; ++r) {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
       const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
       for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
-        prefetch(b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(j)));
+        prefetch_line(b, b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(j)));
     }
   }
 
@@ -271,7 +264,8 @@ struct Microkernel {
           first, "k.line",
           [&](const State& at) {
             for (unsigned r = 0; r < rows; ++r)
-              prefetch(b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.a_at));
+              prefetch_line(
+                  b, b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.a_at));
             Value* end = b.CreateAdd(at.step, b.getInt64(static_cast<std::uint64_t>(steps)));
             return to_the_end(at, b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, k));
           },
@@ -305,7 +299,7 @@ struct Microkernel {
       Value* ahead = row_of(b_row, b_element, b_stride,
                             b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step() + i)));
       for (std::int64_t j = 0; j < plan.nr(); j += step)
-        prefetch(b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), level);
+        prefetch_line(b, b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), level);
     }
   }
 

@@ -10,7 +10,6 @@ namespace {
 using llvm::Value;
 
 constexpr int rows_ahead = 16;
-constexpr std::int64_t line_bytes = 64;
 constexpr std::uint64_t column_bytes_ahead = 512;
 
 struct Packer {
@@ -73,8 +72,7 @@ struct Packer {
   // harmless.
   void prefetch_rows_ahead(Value* r, Value* c) {
     Value* address = source_at(source_row(b.CreateAdd(r, b.getInt64(rows_ahead))), c);
-    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                      {address, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+    prefetch_line(b, address);
   }
 
   // Whether AVX-512's shuffles interleave rows of elements that need no conversion: of bf16 pairs or of
@@ -231,9 +229,7 @@ struct Packer {
     const auto count = static_cast<unsigned>(spec.lanes * group);
     Value* address = source_at(source_row(r), c);
     // Beyond what the hardware fetches ahead of sixteen columns at once.
-    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                      {b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead), b.getInt32(0),
-                       b.getInt32(3), b.getInt32(1)});
+    prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead));
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
