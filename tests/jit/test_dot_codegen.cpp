@@ -325,10 +325,13 @@ TEST_CASE("dot packs a large B while it multiplies the first rows, of every type
       check_shape({DType::F32, DType::F32, 100, 700, 300, DotStrides::UnitInner, b}, cpu, 2, random);
       check_shape({DType::BF16, DType::BF16, 20, 400, 301, DotStrides::Any, b}, cpu, 2, random);
     }
-    check_shape({DType::F32, DType::F32, 200, 500, 400, DotStrides::UnitOuter, DotStrides::UnitInner}, cpu, 1,
-                random); // panels of A, where register tiles end
+    // A is packed by panels, in several chunks of K, and in several blocks of rows.
+    check_shape({DType::F16, DType::F32, 200, 500, 400, DotStrides::UnitOuter, DotStrides::UnitInner}, cpu, 1,
+                random);
+    check_shape({DType::F16, DType::F32, 1000, 300, 600, DotStrides::UnitOuter, DotStrides::UnitInner}, cpu,
+                0, random);
     for (DType t : floats)
-      check_shape({DType::F32, t, 40, 300, 330, DotStrides::UnitInner, DotStrides::UnitInner}, cpu, 1,
+      check_shape({DType::F32, t, 40, 450, 330, DotStrides::UnitInner, DotStrides::UnitInner}, cpu, 1,
                   random);
     check_shape({DType::BF16, DType::BF16, 130, 200, 1100, DotStrides::UnitInner, DotStrides::UnitInner}, cpu,
                 1, random);

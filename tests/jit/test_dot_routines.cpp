@@ -9,6 +9,7 @@
 #include <llvm/IR/Operator.h>
 #include <map>
 #include <random>
+#include <regex>
 
 using namespace kiln;
 
@@ -84,4 +85,49 @@ TEST_CASE("products that share a routine of dot share how its scratch is cut") {
   }
   CHECK(scratch_of.size() < 400); // some do share one
   b.CreateRetVoid();
+}
+
+TEST_CASE("routines of dot that have one name have one code, whatever products ask for them") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const std::pair<DType, DType> types[] = {
+      {DType::F32, DType::F32},   {DType::F32, DType::BF16}, {DType::F16, DType::F32},
+      {DType::BF16, DType::BF16}, {DType::F64, DType::F32},  {DType::F32, DType::F16},
+      {DType::I8, DType::I8},     {DType::U8, DType::I8},    {DType::F8E4M3, DType::F32}};
+  const cpu::DotStrides strides[] = {cpu::DotStrides::UnitInner, cpu::DotStrides::UnitOuter,
+                                     cpu::DotStrides::Any};
+  const cpu::DotTarget targets[] = {
+      {.isa = cpu::DotIsa::Avx2, .x86 = true},
+      {.isa = cpu::DotIsa::Avx512, .x86 = true, .bf16_dot = true, .vnni = true},
+      {.isa = cpu::DotIsa::Avx512, .x86 = true, .bf16_dot = true, .vnni = true, .far_second_cache = true},
+      {.isa = cpu::DotIsa::Neon}};
+  auto any_of = [&](const auto& list) { return list[random() % std::size(list)]; };
+  auto up_to = [&](std::uint64_t most) { return static_cast<std::int64_t>(1 + random() % most); };
+  for (const cpu::DotTarget& target : targets) {
+    std::map<std::string, std::string> code_of;
+    for (int i = 0; i < 150; ++i) {
+      llvm::LLVMContext context;
+      llvm::Module module("one", context);
+      llvm::IRBuilder<> b(context);
+      auto* f = begin_caller(module, b);
+      llvm::Value *p = f->getArg(0), *s = f->getArg(1);
+      const auto [x, y] = any_of(types);
+      const cpu::DotShape shape{
+          x, y, up_to(i % 2 ? 40 : 400), up_to(200), up_to(1500), any_of(strides), any_of(strides)};
+      cpu::DotContext dot{b, shape, target};
+      cpu::emit_dot_accumulate(dot, {{p, s, s}, {p, s, s}, p, s, s, s, s, b.getTrue(), p});
+      b.CreateRetVoid();
+      for (const llvm::Function& made : module) {
+        if (made.isDeclaration() || &made == f) continue;
+        std::string code;
+        llvm::raw_string_ostream stream(code);
+        made.print(stream);
+        code = std::regex_replace(code, std::regex("#[0-9]+"), ""); // attributes are numbered by module
+        const auto [known, is_new] = code_of.emplace(made.getName().str(), code);
+        INFO(known->first << " of " << name(x) << " x " << name(y));
+        if (known->second != code) FAIL_CHECK("has another code");
+      }
+    }
+  }
 }

@@ -30,7 +30,7 @@ struct LoopNest {
   const Plan& plan;
   llvm::Function *micro, *narrow = nullptr,
                          *three_vectors = nullptr; // the whole tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;            // of short_rows rows; would not end where panels of A do
+  llvm::Function* short_tile = nullptr;            // of short_rows rows; none where panels of A end between
   llvm::Function* packing = nullptr;               // the whole tile, for B that is packed on the way
   llvm::Function* tiles = nullptr;
   llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
@@ -43,7 +43,6 @@ struct LoopNest {
         c_element(operands.element(p.accumulator)) {
     micro = microkernel(b, plan);
     if (plan.tiles) tiles = tiles_routine(b, plan);
-    if (plan.packs_on_the_way()) packing = microkernel(b, plan, true);
     if (plan.mr == 6 && !plan.tiles && !plan.packs_a_by_panels()) {
       Plan few = plan;
       few.mr = short_rows;
@@ -62,6 +61,8 @@ struct LoopNest {
     }
     if (inner_products_possible(plan)) inner = inner_products(b, plan);
     if (outer_products_possible(plan)) outer = outer_products(b, plan);
+    const bool all_outer = outer && plan.shape.m <= most_outer_rows(plan); // what could be packed on the way
+    if (plan.packs_on_the_way() && !all_outer) packing = microkernel(b, plan, true);
   }
 
   // The extent of equal parts of `whole`, none above `most`: a multiple of `unit`, of which `most` is one.
@@ -151,8 +152,8 @@ struct LoopNest {
       on_the_way = b.CreateAnd(b.CreateNot(in_place_b), b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
     Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
     if (plan.streams_b()) {
-      Value* once = b.CreateICmpSLE(x.m, b.getInt64(plan.mr));
-      most = b.CreateSelect(once, most, smin(b, most, b.getInt64(plan.streamed_k_chunk)));
+      Value* again = b.CreateAnd(in_place_b, b.CreateICmpSGT(x.m, b.getInt64(plan.mr)));
+      most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);

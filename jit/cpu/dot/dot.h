@@ -6,7 +6,8 @@
 //
 //   for each chunk of K that fits the scratch
 //     for each sliver of NR columns of B              packed into scratch as [k][NR], or in place if small
-//       for each MR rows of A                         read in place by broadcast if rows are contiguous
+//       for each MR rows of A                         read in place by broadcast if rows are contiguous; the
+//                                                     first may pack the sliver (AVX-512 of AMD's)
 //         microkernel: MR x NR accumulators stay in registers over the whole chunk
 //
 // With 16 registers the tile is narrow, 6 x 16 for f32, and a sliver of B fits the first cache. Then a chunk

@@ -68,7 +68,7 @@ struct FewRows {
     const PanelKind panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
     return to_panel(b, bits, from, panel, plan.target);
   }
-  // What comes `bytes_ahead` of so many bytes.
+  // Asks for so many bytes, `bytes_ahead` of the address.
   void prefetch(Value* address, std::int64_t bytes) {
     for (std::int64_t line = 0; line < bytes; line += line_bytes)
       prefetch_line(

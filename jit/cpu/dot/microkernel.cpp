@@ -87,7 +87,7 @@ struct Microkernel {
     return nullptr;
   }
 
-  // What a step reads of B: a row of a sliver, or of memory as one.
+  // What a step reads of B: a row of a sliver, or a group of rows of memory, as a row of a sliver is.
   llvm::SmallVector<Value*, 8> load_row(Value* row) {
     llvm::SmallVector<Value*, 8> vectors;
     for (int v = 0; v < plan.vectors; ++v)
@@ -120,7 +120,7 @@ struct Microkernel {
     for (int v = 0; v < plan.vectors; ++v)
       b.CreateAlignedStore(vectors[static_cast<std::size_t>(v)], vector_at(row, v), ab_align);
   }
-  // Of B, in memory as far as it is packed here.
+  // Rows of B that a step reads: of memory or of a sliver.
   int rows_of_step() const { return packs ? plan.group() : 1; }
   Value* vector_at(Value* row, int v) {
     return b.CreateConstGEP1_64(ab_element, row, static_cast<std::uint64_t>(v * plan.lanes));
@@ -230,7 +230,7 @@ struct Microkernel {
     const State first{b.getInt64(0), b.getInt64(0), panel, repeated(start, rows)};
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
-        prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_rows_ahead, second_cache);
+        prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, second_cache);
       if (plan.target.far_second_cache)
         prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, first_cache);
       const auto b_vectors = packs ? load_source_rows(at.b_row, b_stride) : load_row(at.b_row);
@@ -376,7 +376,8 @@ Value* fused_multiply_add(Builder& b, const Plan& plan, Value* x, Value* y, Valu
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name = "kiln.dot.micro." + plan.tile_name() +
-                           (plan.packs_a_by_panels() ? ".panels" : "") + (packs ? ".packs" : "");
+                           (plan.packs_a_by_panels() ? ".panels" : "") +
+                           (packs ? ".packs." + std::string(kiln::name(plan.shape.b)) : "");
   return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, i64, ptr},
                  [&](llvm::Function* f) { Microkernel(b, plan, packs).build(f); });
 }

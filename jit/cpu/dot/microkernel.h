@@ -12,7 +12,8 @@ namespace kiln::cpu::dot {
 // row stride counts elements. Columns of b are contiguous. Row p of b must be readable for all NR columns.
 // Rows of a beyond m and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are
 // what the routine below makes. One that packs reads b as it is in memory, whole groups of
-// its rows and all NR columns, and stores it to `packed` as [k][NR]; others ignore that.
+// its rows and all NR columns, b_row_stride counting its elements, and stores it to `packed` as [k][NR];
+// others ignore that.
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs = false);
 
 // x * y + sum in one rounding where the target has such an instruction, on vectors of accumulator elements.

@@ -228,7 +228,7 @@ Value* Operands::packed_sliver(Value* group, Value* j, Value* row) {
 
 // A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
 // microkernel reads NR columns whatever n is, so a ragged last sliver is packed even when the others are
-// read in place.
+// read in place, or packed on the way.
 void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) {
   Value* depth = chunk.depth;
   Value* whole = b_.CreateMul(b_.CreateSDiv(b_.CreateSub(group_end, group), b_.getInt64(plan_.nr())),

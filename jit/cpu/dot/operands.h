@@ -45,8 +45,8 @@ public:
   Rows plain_rows(llvm::Value* pointer, llvm::Value* row_stride);
   llvm::Value* row_of(const Rows& rows, llvm::Value* i); // its address
 
-  // Packs the slivers of a group of columns as far as they are not read in place, and makes their
-  // corrections.
+  // Packs the slivers of a group of columns that are neither read in place nor packed on the way, and makes
+  // their corrections.
   void pack_slivers(const Chunk& chunk, llvm::Value* group, llvm::Value* group_end);
   Panel sliver_of_b(const Chunk& chunk, llvm::Value* group, llvm::Value* j, llvm::Value* width);
   // Where the sums of the sliver at column j begin.

@@ -161,8 +161,11 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.k_unit = plan.tiles ? plan.group() * tile_rows : 4;
   plan.k_chunk = round_up(std::min(k, plan.a_converts() ? most.packed_k : most.k), plan.k_unit);
   plan.packed_k_chunk = std::min(plan.k_chunk, most.packed_k);
+  // A row of B is pages from the next, and a second cache keeps little more than a hundred of such rows for
+  // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
+  // Zen 4 a tenth to a third less.
   plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
-  plan.streamed_rows_ahead = plan.streamed_k_chunk / 2;
+  plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;
   plan.m_chunk = round_up(std::min(m, most.m), panel_rows);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
   plan.slivers = std::min(most.slivers, (n - 1) / plan.nr() + 1);
