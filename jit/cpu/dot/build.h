@@ -1,6 +1,7 @@
 // Small helpers for writing structured LLVM IR: counted loops, and internal functions found by name.
 #pragma once
 
+#include <kiln/jit/cpu/prefetch.h>
 #include <kiln/jit/emit/lanes.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
@@ -57,14 +58,6 @@ using emit::emit_if_else;
 
 inline llvm::Value* smin(Builder& b, llvm::Value* x, llvm::Value* y) {
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
-}
-
-// Asks for the line at `address`, which may lie anywhere.
-inline constexpr std::int64_t line_bytes = 64;
-inline constexpr unsigned first_cache = 3, second_cache = 2; // as llvm.prefetch counts them
-inline void prefetch_line(Builder& b, llvm::Value* address, unsigned level = first_cache) {
-  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                    {address, b.getInt32(0), b.getInt32(level), b.getInt32(1)});
 }
 
 // Lanes 0 to count-1 of a vector, as a mask.

@@ -155,6 +155,10 @@ struct LoopNest {
       Value* again = b.CreateAnd(in_place_b, b.CreateICmpSGT(x.m, b.getInt64(plan.mr)));
       most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
     }
+    if (plan.packs_for_few_rows()) {
+      Value* few = b.CreateICmpSLE(x.m, b.getInt64(short_rows));
+      most = b.CreateSelect(few, smin(b, most, b.getInt64(plan.few_rows_k_chunk)), most);
+    }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);
     if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));

@@ -192,7 +192,7 @@ struct Microkernel {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
       const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
       for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
-        prefetch_line(b, b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(j)));
+        prefetch_line(b, b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(j)), Cache::First);
     }
   }
 
@@ -230,9 +230,9 @@ struct Microkernel {
     const State first{b.getInt64(0), b.getInt64(0), panel, repeated(start, rows)};
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
-        prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, second_cache);
+        prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::Second);
       if (plan.target.far_second_cache)
-        prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, first_cache);
+        prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, Cache::First);
       const auto b_vectors = packs ? load_source_rows(at.b_row, b_stride) : load_row(at.b_row);
       if (packs)
         store_row(b_vectors,
@@ -265,7 +265,8 @@ struct Microkernel {
           [&](const State& at) {
             for (unsigned r = 0; r < rows; ++r)
               prefetch_line(
-                  b, b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.a_at));
+                  b, b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.a_at),
+                  Cache::First);
             Value* end = b.CreateAdd(at.step, b.getInt64(static_cast<std::uint64_t>(steps)));
             return to_the_end(at, b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, k));
           },
@@ -292,14 +293,14 @@ struct Microkernel {
   // B comes from memory, its rows in place pages apart, where the hardware does not prefetch; or from the
   // second cache. The first cache waits for too few lines at a time to read memory by itself: with these in
   // the second one, 6 to 32 rows take half as long (Zen 4).
-  void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, unsigned level) {
+  void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, Cache into) {
     const auto element = static_cast<std::int64_t>(b_element->getPrimitiveSizeInBits() / 8);
     const std::int64_t step = std::max<std::int64_t>(line_bytes / element, plan.lanes);
     for (int i = 0; i < rows_of_step(); ++i) {
       Value* ahead = row_of(b_row, b_element, b_stride,
                             b.getInt64(static_cast<std::uint64_t>(rows * rows_of_step() + i)));
       for (std::int64_t j = 0; j < plan.nr(); j += step)
-        prefetch_line(b, b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), level);
+        prefetch_line(b, b.CreateConstGEP1_64(b_element, ahead, static_cast<std::uint64_t>(j)), into);
     }
   }
 

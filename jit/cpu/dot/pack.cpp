@@ -9,7 +9,10 @@ namespace {
 
 using llvm::Value;
 
-constexpr int rows_ahead = 16;
+// The source lies in memory, and is asked for so far ahead, into the second cache: the first waits for few
+// lines at a time. Of Zen 4 that is a quarter to a third of 1 row of i8 and of 8 rows of f32 (AVX2), a tenth
+// of 32 rows, and 3 to 6 % of 128.
+constexpr int rows_ahead = 16, grouped_rows_ahead = 32;
 constexpr std::uint64_t column_bytes_ahead = 512;
 
 struct Packer {
@@ -71,8 +74,11 @@ struct Packer {
   // Rows of a big matrix are pages apart, where the hardware does not prefetch. An address past the end is
   // harmless.
   void prefetch_rows_ahead(Value* r, Value* c) {
-    Value* address = source_at(source_row(b.CreateAdd(r, b.getInt64(rows_ahead))), c);
-    prefetch_line(b, address);
+    Value* first = b.CreateAdd(source_row(r), b.getInt64(group > 1 ? grouped_rows_ahead : rows_ahead));
+    for (int i = 0; i < group; ++i) {
+      Value* row = b.CreateAdd(first, b.getInt64(static_cast<std::uint64_t>(i)));
+      prefetch_line(b, source_at(row, c), Cache::Second);
+    }
   }
 
   // Whether AVX-512's shuffles interleave rows of elements that need no conversion: of bf16 pairs or of
@@ -229,7 +235,7 @@ struct Packer {
     const auto count = static_cast<unsigned>(spec.lanes * group);
     Value* address = source_at(source_row(r), c);
     // Beyond what the hardware fetches ahead of sixteen columns at once.
-    prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead));
+    prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead), Cache::Second);
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
