@@ -309,6 +309,7 @@ TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
   check_shape({DType::BF16, DType::BF16, 1000, 70, 601, DotStrides::UnitOuter}, "host", 2, random);
   check_shape({DType::BF16, DType::BF16, 600, 70, 1101}, "host", 2, random);
   check_shape({DType::I8, DType::I8, 600, 70, 1101}, "host", 2, random);
+  check_shape({DType::I8, DType::I8, 4, 300, 501}, "host", 8, random); // few rows of bytes have short chunks
   const std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const DotShape open{DType::F16, DType::F32, unknown, unknown, unknown};
   const CompiledDot dot(open, "host");
