@@ -4,6 +4,7 @@
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace kiln::passes {
@@ -14,9 +15,12 @@ namespace {
 
 using Axis = AxisInfo::Axis;
 
-constexpr std::int64_t most = std::int64_t{1} << 40; // what divides zero
+constexpr int bits_of_most = 40;
+constexpr std::int64_t most = std::int64_t{1} << bits_of_most; // what divides zero
 
-std::int64_t power_of_two_in(std::int64_t x) { return x == 0 ? most : std::min(x & -x, most); }
+std::int64_t power_of_two_in(std::int64_t x) {
+  return std::int64_t{1} << std::min(std::countr_zero(static_cast<std::uint64_t>(x)), bits_of_most);
+}
 std::int64_t product(std::int64_t a, std::int64_t b) { return a > most / b ? most : a * b; }
 
 // What divides the first of each run of `length` elements, where the value is contiguous or constant over

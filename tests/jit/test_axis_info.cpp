@@ -74,3 +74,22 @@ TEST_CASE("axis facts hold for what random kernels compute") {
   }
   CHECK(contiguous > 0);
 }
+
+TEST_CASE("axis facts of the extreme constants") {
+  const auto kernel = parse(R"(kernel @constants(%x: view<i64, 1>) {
+  %zero = constant {value = 0} : i64
+  %least = constant {value = -9223372036854775808} : i64
+  %greatest = constant {value = 9223372036854775807} : i64
+  %tile = splat %least : tile<4 x i64>
+  view_store %x, %tile, %zero {axes = [0]}
+  %other = splat %greatest : tile<4 x i64>
+  view_store %x, %other, %zero {axes = [0]}
+})");
+  passes::bind(*kernel, {});
+  for (const auto& [value, info] : passes::axis_info(*kernel)) {
+    if (!value->type.is_tile()) continue;
+    CHECK(info.axes[0].constancy == 4);
+    const bool of_greatest = value->def->operand(0)->def->integer("value") > 0;
+    CHECK(info.axes[0].divisibility == (of_greatest ? 1 : std::int64_t{1} << 40));
+  }
+}
