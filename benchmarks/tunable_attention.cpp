@@ -25,7 +25,7 @@ Space space(DType, const Problem& p, kiln::Device device) {
   space.require("tiles are not much larger than the tokens", [](const Choice& c, const Problem& p) {
     return (c[QUERIES] <= 128 || c[QUERIES] < 2 * p["T"]) && (c[KEYS] <= 64 || c[KEYS] < 2 * p["T"]);
   });
-  space.keeps_order({QUERIES}).seed_near(attention_config(p["D"], p["T"], false));
+  space.keeps_order({QUERIES}).seed_near(attention_config(device, p["D"], p["T"], false));
   return space;
 }
 

@@ -50,7 +50,8 @@ template <class T> void run(Suite& suite, const Shape& s) {
   auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.width)));
   const auto& kernel = attention_kernel<T>(s.causal);
   auto work = [&] {
-    kernel.launch(suite.stream, attention_config(s.width, s.tokens, s.causal), q, k, v, o, scale);
+    kernel.launch(suite.stream, attention_config(suite.stream.device(), s.width, s.tokens, s.causal), q, k, v,
+                  o, scale);
     suite.stream.synchronize();
   };
   work();

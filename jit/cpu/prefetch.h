@@ -7,7 +7,7 @@
 
 namespace kiln::cpu {
 
-inline constexpr std::int64_t line_bytes = 64;
+inline constexpr int line_bytes = 64;
 // The numbers are those of llvm.prefetch.
 enum class Cache : std::uint8_t { Second = 2, First = 3 };
 

@@ -86,10 +86,13 @@ TEST_CASE("axis facts of the extreme constants") {
   view_store %x, %other, %zero {axes = [0]}
 })");
   passes::bind(*kernel, {});
+  int tiles = 0;
   for (const auto& [value, info] : passes::axis_info(*kernel)) {
     if (!value->type.is_tile()) continue;
+    ++tiles;
     CHECK(info.axes[0].constancy == 4);
     const bool of_greatest = value->def->operand(0)->def->integer("value") > 0;
     CHECK(info.axes[0].divisibility == (of_greatest ? 1 : std::int64_t{1} << 40));
   }
+  CHECK(tiles == 2);
 }

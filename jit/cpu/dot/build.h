@@ -1,7 +1,6 @@
 // Small helpers for writing structured LLVM IR: counted loops, and internal functions found by name.
 #pragma once
 
-#include <kiln/jit/cpu/prefetch.h>
 #include <kiln/jit/emit/lanes.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>

@@ -3,6 +3,7 @@
 
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/prefetch.h>
 
 namespace kiln::cpu::dot {
 
@@ -16,8 +17,7 @@ constexpr int wide = 2; // vectors of columns at a time
 // taken at a time, and memory is slow to follow: of one row, runs of 4096 columns are 20 % faster than runs
 // of 1024 (Zen 3).
 constexpr std::int64_t sums_of_run = 8192, shortest_run = 1024;
-// So far ahead rows of B are asked for, into the second cache: 15 to 25 % on Zen 4, which waits for few lines
-// in the first.
+// So far ahead rows of B are asked for, into the second cache: 15 to 25 % on Zen 4.
 constexpr std::uint64_t bytes_ahead = 1024;
 
 struct InnerTile {

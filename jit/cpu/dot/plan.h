@@ -24,7 +24,7 @@ struct Plan {
   std::int64_t k_unit = 0;  // of chunks of K, but the last: they fill tiles
   std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
   std::int64_t streamed_k_chunk = 0;            // where several tiles of A's rows read B in place
-  std::int64_t few_rows_k_chunk = 0;            // where few rows of A, one tile, want B packed
+  std::int64_t few_rows_k_chunk = 0;            // where bytes are packed for few rows
   std::int64_t streamed_steps_ahead = 0;        // B in memory is prefetched so far ahead
   std::int64_t slivers = 0;                     // slivers of B packed at a time
   std::int64_t m_chunk = 0;                     // rows of A packed at a time, or in a block, at most
@@ -40,8 +40,8 @@ struct Plan {
   int group() const { return panel == PanelKind::I8Quads ? 4 : grouped_by_two() ? 2 : 1; }
   // Whether B's rows are mostly read once, in place.
   bool streams_b() const { return skinny && !blocks_rows && may_read_b_in_place(); }
-  // Bytes of B are packed even for the few rows that need no packing of other types.
-  bool packs_for_few_rows() const { return skinny && panel == PanelKind::I8Quads && !tiles; }
+  // Bytes whose dot product is an instruction are packed even for few rows, which other types do without.
+  bool packs_bytes_for_few_rows() const { return skinny && panel == PanelKind::I8Quads && !tiles; }
   // Operands whose conversion happens while packing are always packed. B's groups are interleaved then too;
   // those of A are neighbours in its rows, so that A is read in place, but for a last group that is short.
   bool a_converts() const { return panel == PanelKind::I16Pairs || (group() == 1 && shape.a != accumulator); }

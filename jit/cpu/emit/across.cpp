@@ -4,6 +4,7 @@
 // together, which takes whole lines as vectors along that loop and transposes them in registers. The same
 // load may be needed as it lies too, as in t + trans(t): that is no load across.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/prefetch.h>
 #include <kiln/jit/emit/transpose.h>
 #include <kiln/jit/passes/axes.h>
 
@@ -16,7 +17,6 @@ using llvm::Value;
 
 namespace {
 
-constexpr int line_bytes = 64;
 constexpr int least_lanes = 4, most_block = 16; // of rows, each of which is code of its own
 // Operations of a block at most: compiling takes as long as there are such.
 constexpr int function_operations = 25, most_operations = 1000;
