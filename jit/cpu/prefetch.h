@@ -20,4 +20,10 @@ inline void prefetch_line(llvm::IRBuilder<>& b, llvm::Value* address, Cache into
       {address, b.getInt32(to_read), b.getInt32(static_cast<std::uint32_t>(into)), b.getInt32(data)});
 }
 
+// Asks for the lines of so many bytes from `address` on.
+inline void prefetch_lines(llvm::IRBuilder<>& b, llvm::Value* address, std::int64_t bytes, Cache into) {
+  for (std::int64_t line = 0; line < bytes; line += line_bytes)
+    prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, static_cast<std::uint64_t>(line)), into);
+}
+
 } // namespace kiln::cpu

@@ -68,13 +68,6 @@ struct FewRows {
     const PanelKind panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
     return to_panel(b, bits, from, panel, plan.target);
   }
-  // Asks for so many bytes, `bytes_ahead` of the address.
-  void prefetch(Value* address, std::int64_t bytes) {
-    for (std::int64_t line = 0; line < bytes; line += line_bytes)
-      prefetch_line(
-          b, b.CreateConstGEP1_64(b.getInt8Ty(), address, bytes_ahead + static_cast<std::uint64_t>(line)),
-          Cache::Second);
-  }
   Value* fused(Value* x, Value* y, Value* sum) { return fused_multiply_add(b, plan, x, y, sum); }
 
   // --- Rows of B contiguous ---
@@ -86,7 +79,9 @@ struct FewRows {
     llvm::SmallVector<Value*, 16> of_b;
     for (int p = 0; p < depth; ++p) {
       Value* row = at(element, b_pointer, b.CreateAdd(k0, number(p)), b_stride, j);
-      if (!mask) prefetch(row, vectors * plan.lanes * size_of(plan.shape.b));
+      if (!mask)
+        prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), row, bytes_ahead),
+                       vectors * plan.lanes * size_of(plan.shape.b), Cache::Second);
       for (int v = 0; v < vectors; ++v)
         of_b.push_back(load(plan.shape.b,
                             b.CreateConstGEP1_64(element, row, static_cast<std::uint64_t>(v * plan.lanes)),

@@ -165,8 +165,6 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
   // Zen 4 a tenth to a third less.
   plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
-  // So short that a packed sliver stays in the first cache: 1 to 4 rows take a fifth to a third less (Zen 4).
-  plan.few_rows_k_chunk = 96;
   plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;
   plan.m_chunk = round_up(std::min(m, most.m), panel_rows);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);

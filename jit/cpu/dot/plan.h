@@ -24,7 +24,6 @@ struct Plan {
   std::int64_t k_unit = 0;  // of chunks of K, but the last: they fill tiles
   std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
   std::int64_t streamed_k_chunk = 0;            // where several tiles of A's rows read B in place
-  std::int64_t few_rows_k_chunk = 0;            // where bytes are packed for few rows
   std::int64_t streamed_steps_ahead = 0;        // B in memory is prefetched so far ahead
   std::int64_t slivers = 0;                     // slivers of B packed at a time
   std::int64_t m_chunk = 0;                     // rows of A packed at a time, or in a block, at most

@@ -246,11 +246,8 @@ void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& 
   Value* distance = b_.CreateMul(facts(load.operand(0)).strides[0],
                                  b_.getInt64(static_cast<std::uint64_t>(rows * size_of(view.dtype))));
   const bool large = load.result()->type.numel() * size_of(view.dtype) >= least_bytes_for_second_cache;
-  for (std::int64_t line = 0; line < nest.lanes * size_of(view.dtype); line += line_bytes) {
-    Value* address = b_.CreateGEP(b_.getInt8Ty(), access.address,
-                                  b_.CreateAdd(distance, b_.getInt64(static_cast<std::uint64_t>(line))));
-    prefetch_line(b_, address, large ? Cache::Second : Cache::First);
-  }
+  prefetch_lines(b_, b_.CreateGEP(b_.getInt8Ty(), access.address, distance), nest.lanes * size_of(view.dtype),
+                 large ? Cache::Second : Cache::First);
 }
 
 // An operand that is a scalar or a tile of the operation's shape.
