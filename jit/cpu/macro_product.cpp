@@ -95,10 +95,12 @@ constexpr double packing_a_block = 14; // as long as packing B takes, in rows
 // So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
 constexpr std::int64_t most_tiles_columns = 2048;
 constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
-// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs. For others
-// groups are tall all the same if their sums need no scratch, whose shape is fixed.
-constexpr std::int64_t few_rows = 32, most_few_rows = 128, most_few_columns = 1024;
-constexpr std::int64_t most_streamed_columns = 4096; // runs of one row (dot/few_rows.cpp); measured on Zen 3
+// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
+constexpr std::int64_t few_rows = 32, most_few_columns = 1024;
+constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; measured on Zen 3
+// The fewest rows multiply B as it comes from memory (dot/few_rows.cpp), which is read a fifth to a third
+// faster in rows of 4096 columns and more than of 1024 (Zen 4).
+constexpr std::int64_t fewest_rows = 4, most_streamed_columns = 32768;
 
 class MacroFinder {
 public:
@@ -219,6 +221,11 @@ private:
     macro->scalars = std::move(scalars);
   }
 
+  std::int64_t most_columns_of_few_rows(std::int64_t rows) const {
+    if (rows <= fewest_rows) return most_streamed_columns;
+    return blocks_rows_ ? most_blocked_columns : most_few_columns;
+  }
+
   void limit(MacroProduct& macro) const {
     MacroTile& tile = macro.tile;
     bool packs_a = false, tiles = true;
@@ -241,8 +248,7 @@ private:
     }
     if (tile.tile_m <= few_rows) {
       if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;
-      most_m = macro.store ? most_rows : most_few_rows;
-      most_n = macro.store && blocks_rows_ ? most_streamed_columns : most_few_columns;
+      most_n = most_columns_of_few_rows(tile.tile_m);
     }
     const bool runs = tile.run_axis >= 0;
     if (tile.m_axis >= 0 || runs) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);

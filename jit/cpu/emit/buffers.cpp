@@ -88,12 +88,24 @@ Buffer KernelEmitter::materialize(const ir::Value* v) {
   return temporary;
 }
 
+Value* KernelEmitter::stride_of(const Buffer& buffer, std::size_t axis) {
+  if (axis == 0 && buffer.row_stride) return buffer.row_stride;
+  return b_.getInt64(static_cast<std::uint64_t>(buffer.strides[axis]));
+}
+
+Values KernelEmitter::strides_of(const Buffer& buffer) {
+  Values strides;
+  for (std::size_t axis = 0; axis < buffer.strides.size(); ++axis)
+    strides.push_back(stride_of(buffer, axis));
+  return strides;
+}
+
 Value* KernelEmitter::buffer_address(const Buffer& buffer, const Indices& at) {
   llvm::Type* type = buffer.is_pointer ? b_.getPtrTy() : memory_type(context_, buffer.dtype);
   Value* offset = b_.getInt64(0);
   Value* lane_offset = nullptr;
   for (std::size_t a = 0; a < at.size(); ++a) {
-    Value* stride = b_.getInt64(static_cast<std::uint64_t>(buffer.strides[a]));
+    Value* stride = stride_of(buffer, a);
     offset = b_.CreateAdd(offset, b_.CreateMul(at[a].base, stride));
     if (!at[a].lanes) continue;
     Value* part = b_.CreateMul(at[a].lanes, widen(b_, stride, lanes_of(at[a].lanes)));

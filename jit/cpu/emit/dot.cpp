@@ -11,10 +11,8 @@ using llvm::Value;
 KernelEmitter::Matrix KernelEmitter::buffer_matrix(const Buffer& buffer) {
   Matrix m;
   m.pointer = buffer.pointer;
-  for (std::size_t a = 0; a < buffer.extents.size(); ++a) {
-    m.strides.push_back(b_.getInt64(static_cast<std::uint64_t>(buffer.strides[a])));
-    m.valid.push_back(b_.getInt64(static_cast<std::uint64_t>(buffer.extents[a])));
-  }
+  m.strides = strides_of(buffer);
+  m.valid = constants(buffer.extents);
   if (buffer.strides.back() == 1) m.known = DotStrides::UnitInner;
   return m;
 }
@@ -152,7 +150,7 @@ Values KernelEmitter::constants(const std::vector<std::int64_t>& numbers) {
 }
 
 KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate) {
-  return {buffer.pointer, buffer.dtype, constants(buffer.strides), constants(buffer.extents), accumulate};
+  return {buffer.pointer, buffer.dtype, strides_of(buffer), constants(buffer.extents), accumulate};
 }
 
 void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {

@@ -78,6 +78,8 @@ private:
   Buffer make_buffer(DType dtype, bool pointer, std::vector<std::int64_t> extents);
   Buffer& own_buffer(const ir::Value* v); // made when first asked for
   Buffer materialize(const ir::Value* v); // its own buffer, or a temporary that is filled here
+  llvm::Value* stride_of(const Buffer& buffer, std::size_t axis);
+  Values strides_of(const Buffer& buffer);
   llvm::Value* buffer_address(const Buffer& buffer, const Indices& at);
   llvm::Value* load_buffer(Nest& nest, const Buffer& buffer, const Indices& at);
   void store_buffer(Nest& nest, const Buffer& buffer, const Indices& at, llvm::Value* v);

@@ -19,6 +19,7 @@ struct Buffer {
   DType dtype = DType::F32;
   bool is_pointer = false; // elements are addresses
   std::vector<std::int64_t> extents, strides;
+  llvm::Value* row_stride = nullptr; // of the first axis, where it is no constant
 };
 
 // An index along one axis: `base`, `base + lane` (linear: and base is a multiple of the number of lanes), or
