@@ -196,7 +196,7 @@ int main(int argc, char** argv) {
   known.push_back("none");
   app.add_option("--peers", peers, "only these peers, or none")->delimiter(',')->check(CLI::IsMember(known));
   app.add_option("--rounds", options.suite.race.rounds,
-                 "turns of each contender (default: 3 to 9, by their length)")
+                 "turns of each contender (default: 3 to 9, by their length; more where they disagree)")
       ->check(CLI::PositiveNumber);
   app.add_flag("--quick", quick, "some rows of each group, fewer rounds");
   app.add_flag("--tiny", tiny, "rows that take no time, to see that everything works");

@@ -46,6 +46,24 @@ double turn(const Contender& contender, const RaceOptions& options) {
   return median(times);
 }
 
+// About how far the median of these turns may be off, as a share of it: half of what lies between their
+// quartiles, over the root of their number.
+double uncertainty(std::vector<double> turns) {
+  std::sort(turns.begin(), turns.end());
+  const std::size_t quarter = turns.size() / 4;
+  const double spread = turns[turns.size() - 1 - quarter] - turns[quarter];
+  return spread / 2 / std::sqrt(static_cast<double>(turns.size())) / median(turns);
+}
+
+// Whether turns of Kiln, which is the first, and of the fastest of the others agree so far.
+bool agree(const std::vector<std::vector<double>>& times) {
+  constexpr double enough = 0.01;
+  const std::vector<double>* fastest = nullptr;
+  for (std::size_t i = 1; i < times.size(); ++i)
+    if (double t = median(times[i]); t > 0 && (!fastest || t < median(*fastest))) fastest = &times[i];
+  return uncertainty(times[0]) < enough && (!fastest || uncertainty(*fastest) < enough);
+}
+
 const cpu_set_t& process_mask() {
   static const cpu_set_t mask = [] {
     cpu_set_t m;
@@ -82,13 +100,15 @@ std::vector<int> threads_of_this_process() {
 
 std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options) {
   std::vector<std::vector<double>> times(contenders.size());
-  int rounds = options.rounds > 0 ? options.rounds : 1;
+  const bool own_choice = options.rounds == 0;
+  int rounds = own_choice ? 1 : options.rounds;
+  const auto begin = Clock::now();
   for (int round = 0; round < rounds; ++round) {
-    auto begin = Clock::now();
     for (std::size_t i = 0; i < contenders.size(); ++i)
       times[i].push_back(turn(contenders[i], options));
-    if (round == 0 && options.rounds == 0)
-      rounds = std::clamp(static_cast<int>(options.seconds / since(begin)), 3, 9);
+    if (!own_choice) continue;
+    if (round == 0) rounds = std::clamp(static_cast<int>(options.seconds / since(begin)), 3, 9);
+    if (round + 1 == rounds && since(begin) < options.most_seconds && !agree(times)) ++rounds;
   }
   std::vector<double> medians;
   for (auto& t : times)

@@ -27,11 +27,12 @@ struct Contender {
 };
 
 struct RaceOptions {
-  int rounds = 0;         // 0: as many as fit into the seconds, from 3 to 9
-  double seconds = 1.6;   // for all contenders of a row
-  double pause = 0.025;   // before a turn
-  double warm = 0.020;    // untimed
-  double measure = 0.004; // timed; a call that takes longer is timed once
+  int rounds = 0;          // 0: as many as fit into the seconds, from 3 to 9, and more where turns disagree
+  double seconds = 1.6;    // for all contenders of a row
+  double most_seconds = 5; // no further round begins after them
+  double pause = 0.025;    // before a turn
+  double warm = 0.020;     // untimed
+  double measure = 0.004;  // timed; a call that takes longer is timed once
 };
 
 // The median seconds of each; 0 for those that do not do this.
