@@ -113,4 +113,22 @@ for name, single, comment, target, weight, degree, a, b in entries:
     c, worst = remez(target, weight, degree, a, b)
     print(f"// {comment}; relative error 2^{float(log(worst) / ln2):.1f}.")
     print(f"inline constexpr double {name}[] = {{{', '.join(literal(k, single) for k in c)}}};\n", flush=True)
+
+# For each of 16 intervals around n w: with t = x - n w the coefficients of erf(x) - t, constant term first. Of all
+# w of 18 bits this one leaves the least error, since erf(n w) is nearly an f32 where that matters most.
+w, powers = mpf(8597) / 32768, 6
+worst, columns = mpf(0), []
+for n in range(16):
+    if n == 0:  # relative to x, which may be small
+        c, error = remez(lambda t: erf(t) / t, lambda t: t / erf(t), powers - 2, mpf(10) ** -20, w / 2)
+        c = [mpf(0)] + c
+    else:
+        c, error = remez(lambda t: erf(n * w + t), lambda t: 1 / erf(n * w + t), powers - 1, -w / 2, w / 2)
+    c[1] -= 1
+    columns.append(c)
+    worst = max(worst, error)
+print(f"// erf(x) = t + q_n(t), t = x - n w, for 0 <= x <= 4 in intervals of length w; relative error 2^{float(log(worst) / ln2):.1f}.")
+print(f"inline constexpr double erf_interval_f32 = {literal(w, 1)};")
+rows = ", ".join("{" + ", ".join(literal(c[power], 1) for c in columns) + "}" for power in range(powers))
+print(f"inline constexpr double erf_table_f32[{powers}][16] = {{{rows}}};\n", flush=True)
 print("} // namespace kiln::emit::coefficients")
