@@ -205,7 +205,10 @@ int main(int argc, char** argv) {
 
   options.suite.groups = {groups.begin(), groups.end()};
   options.suite.peers = {peers.begin(), peers.end()};
-  if (quick) options.suite.selection = Selection::quick, options.suite.race.seconds = 0.7;
+  if (quick) {
+    options.suite.selection = Selection::quick;
+    options.suite.race.seconds = 0.7, options.suite.race.most_seconds = 1.5;
+  }
   if (tiny) {
     options.suite.selection = Selection::tiny;
     options.suite.race = {.rounds = 1, .pause = 0, .warm = 0, .measure = 0};

@@ -3,6 +3,7 @@
 
 #include "../numbers.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -46,21 +47,22 @@ double turn(const Contender& contender, const RaceOptions& options) {
   return median(times);
 }
 
-// About how far the median of these turns may be off, as a share of it: half of what lies between their
-// quartiles, over the root of their number.
+// The standard error of the median of these turns, as a share of it, by what lies between their quartiles.
 double uncertainty(std::vector<double> turns) {
   std::sort(turns.begin(), turns.end());
   const std::size_t quarter = turns.size() / 4;
   const double spread = turns[turns.size() - 1 - quarter] - turns[quarter];
-  return spread / 2 / std::sqrt(static_cast<double>(turns.size())) / median(turns);
+  const double deviation = spread / 1.35; // of a normal distribution
+  return 1.25 * deviation / std::sqrt(static_cast<double>(turns.size())) / median(turns);
 }
 
-// Whether turns of Kiln, which is the first, and of the fastest of the others agree so far.
-bool agree(const std::vector<std::vector<double>>& times) {
-  constexpr double enough = 0.01;
+// Whether turns of Kiln, which is the first, and of the fastest peer agree so far.
+bool agree(const std::vector<Contender>& contenders, const std::vector<std::vector<double>>& times) {
+  constexpr double enough = 0.02;
   const std::vector<double>* fastest = nullptr;
   for (std::size_t i = 1; i < times.size(); ++i)
-    if (double t = median(times[i]); t > 0 && (!fastest || t < median(*fastest))) fastest = &times[i];
+    if (double t = median(times[i]); contenders[i].role == Role::peer && t > 0)
+      if (!fastest || t < median(*fastest)) fastest = &times[i];
   return uncertainty(times[0]) < enough && (!fastest || uncertainty(*fastest) < enough);
 }
 
@@ -108,7 +110,7 @@ std::vector<double> race(const std::vector<Contender>& contenders, const RaceOpt
       times[i].push_back(turn(contenders[i], options));
     if (!own_choice) continue;
     if (round == 0) rounds = std::clamp(static_cast<int>(options.seconds / since(begin)), 3, 9);
-    if (round + 1 == rounds && since(begin) < options.most_seconds && !agree(times)) ++rounds;
+    if (round + 1 == rounds && since(begin) < options.most_seconds && !agree(contenders, times)) ++rounds;
   }
   std::vector<double> medians;
   for (auto& t : times)

@@ -1,7 +1,6 @@
 // Contenders in one process, in turns: A B C A B C ..., medians, with the care that fair numbers need.
 //
-//   Race race(rounds);
-//   auto seconds = race({{"Kiln", run}, {"OpenBLAS", other}});
+//   auto seconds = race({{"Kiln", run}, {"OpenBLAS", other}}, options);
 //
 // A turn begins with a pause, so that the threads of the one before go to sleep (OpenBLAS's and libgomp's
 // spin for a while after a call and would take the CPU from the next); then the contender runs untimed for a
@@ -29,7 +28,7 @@ struct Contender {
 struct RaceOptions {
   int rounds = 0;          // 0: as many as fit into the seconds, from 3 to 9, and more where turns disagree
   double seconds = 1.6;    // for all contenders of a row
-  double most_seconds = 5; // no further round begins after them
+  double most_seconds = 5; // no round beyond those begins after them
   double pause = 0.025;    // before a turn
   double warm = 0.020;     // untimed
   double measure = 0.004;  // timed; a call that takes longer is timed once

@@ -10,16 +10,16 @@ namespace {
 
 std::int64_t blocks(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
 
-// From many to few: powers of two below the most, and equal parts of the grid.
+// Equal parts of the grid, some for each thread too, and halves of the most down to one.
 struct Candidates {
-  std::array<std::int64_t, 16> values{};
+  std::array<std::int64_t, 32> values{};
   std::size_t count = 0;
 
-  Candidates(std::int64_t grid, std::int64_t most) {
+  Candidates(std::int64_t grid, std::int64_t most, std::int64_t threads) {
     most = std::min(most, grid);
     const std::int64_t parts = blocks(grid, most);
-    for (std::int64_t p : {parts, parts + 1, 2 * parts, 4 * parts})
-      add(blocks(grid, p));
+    for (std::int64_t p : {parts, parts + 1, 2 * parts, 4 * parts, threads, 2 * threads, 4 * threads})
+      if (p >= parts) add(blocks(grid, p));
     for (std::int64_t value = most; value >= 1 && count < values.size(); value /= 2)
       add(value);
   }
@@ -44,7 +44,7 @@ std::array<std::int64_t, 8> choose_run(const MacroTile& tile, std::span<const st
   double programs = 1;
   for (std::int64_t extent : grid)
     programs *= static_cast<double>(extent);
-  const Candidates sizes(grid[axis], tile.most_programs);
+  const Candidates sizes(grid[axis], tile.most_programs, threads);
   double best = 0;
   for (std::size_t i = 0; i < sizes.count; ++i) {
     const auto size = static_cast<double>(sizes.values[i]), side = std::sqrt(size);
@@ -72,7 +72,7 @@ std::array<std::int64_t, 8> choose_group(const MacroTile& tile, std::span<const 
   if (tile.run_axis >= 0) return choose_run(tile, grid, threads);
   const std::int64_t grid_m = tile.m_axis >= 0 ? grid[static_cast<std::size_t>(tile.m_axis)] : 1;
   const std::int64_t grid_n = tile.n_axis >= 0 ? grid[static_cast<std::size_t>(tile.n_axis)] : 1;
-  const Candidates ms(grid_m, tile.most_m), ns(grid_n, tile.most_n);
+  const Candidates ms(grid_m, tile.most_m, threads), ns(grid_n, tile.most_n, threads);
   const auto all_rows = static_cast<double>(grid_m * tile.tile_m);
   const auto all_columns = static_cast<double>(grid_n * tile.tile_n);
   double best = 0;

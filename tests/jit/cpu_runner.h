@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <stdexcept>
 
 namespace kiln::test {
 
@@ -57,7 +58,8 @@ struct CpuKernel {
     std::copy(group.begin(), group.end(), context.group);
     for (std::size_t i = 0; i < grid.size(); ++i)
       programs *= (grid[i] + group[i] - 1) / group[i];
-    auto bytes = static_cast<std::size_t>((scratch_bytes + 127) / 64 * 64);
+    constexpr std::int64_t guard = 1024;
+    auto bytes = static_cast<std::size_t>((scratch_bytes + guard + 63) / 64 * 64);
     std::unique_ptr<char, decltype(&std::free)> scratch(static_cast<char*>(std::aligned_alloc(64, bytes)),
                                                         &std::free);
     std::fill_n(scratch.get(), bytes, static_cast<char>(poison));
@@ -66,6 +68,9 @@ struct CpuKernel {
     context.launch = &state;
     for (std::int64_t first = 0; first < programs; first += chunk)
       code->entry()(arguments, &context, first, std::min(programs, first + chunk));
+    const bool beyond = std::any_of(scratch.get() + scratch_bytes, scratch.get() + bytes,
+                                    [&](char c) { return c != static_cast<char>(poison); });
+    if (beyond) throw std::logic_error("the kernel stored beyond its scratch");
     if (state.error) std::rethrow_exception(state.error);
   }
 };

@@ -28,6 +28,35 @@ auto doubled_product() {
   });
 }
 
+std::vector<std::uint64_t> words_of(const std::vector<Tensor<float, 2>*>& tensors) {
+  std::vector<std::uint64_t> words;
+  for (Tensor<float, 2>* t : tensors)
+    for (std::uint64_t w : {reinterpret_cast<std::uint64_t>(t->data()), std::uint64_t(t->extent(0)),
+                            std::uint64_t(t->extent(1)), std::uint64_t(t->extent(1)), std::uint64_t{1}})
+      words.push_back(w);
+  return words;
+}
+
+test::CpuKernel compiled(std::int64_t tm, std::int64_t tn) {
+  const Config config = {BM = tm, BN = tn, BK = 16};
+  return test::CpuKernel(*doubled_product().record(config), config, {3, LayoutClass::Unit});
+}
+
+// On one thread, with scratch that is poisoned and guarded.
+void check(const test::CpuKernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
+           std::mt19937_64& random) {
+  const std::int64_t tm = kernel.macro.tile_m, tn = kernel.macro.tile_n;
+  CAPTURE(tm, tn, m, n, k);
+  auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random);
+  auto c = Tensor<float, 2>::empty({m, n});
+  c.fill(NAN);
+  const auto words = words_of({&a, &b, &c});
+  kernel.run(words.data(), {(m + tm - 1) / tm, (n + tn - 1) / tn});
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = i % 3; j < n; j += 3)
+      REQUIRE(c.data()[i * n + j] == Approx(2 * test::exact_product(a, b, i, j) + 1));
+}
+
 } // namespace
 
 TEST_CASE("sums of groups that are one row of many columns, or many rows of few, stay apart") {
@@ -37,31 +66,29 @@ TEST_CASE("sums of groups that are one row of many columns, or many rows of few,
   auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  Stream stream;
-  const auto product = doubled_product();
-  for (auto [tm, tn] : {std::pair{1, 64}, {1, 8}, {2, 256}, {4, 1}, {4, 128}, {8, 32}, {32, 64}, {64, 16}})
-    for (bool wide : {false, true}) {
-      const std::int64_t m = wide ? draw(1, 6) : draw(1, 400), n = wide ? draw(5000, 40000) : draw(1, 300);
-      const std::int64_t k = draw(1, 20);
-      CAPTURE(tm, tn, m, n, k);
-      auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random);
-      auto c = Tensor<float, 2>::empty({m, n});
-      c.fill(NAN);
-      product.launch(stream, {BM = tm, BN = tn, BK = 16}, a, b, c);
-      stream.synchronize();
-      for (std::int64_t i = 0; i < m; ++i)
-        for (std::int64_t j = i % 3; j < n; j += 3)
-          REQUIRE(c.data()[i * n + j] == Approx(2 * test::exact_product(a, b, i, j) + 1));
-    }
+  for (auto [tm, tn] : {std::pair{1, 64}, {1, 8}, {2, 256}, {4, 1}, {4, 128}, {8, 32}, {32, 64}, {64, 16}}) {
+    const auto kernel = compiled(tm, tn);
+    check(kernel, draw(1, 6), draw(5000, 40000), draw(1, 20), random);
+    check(kernel, draw(1, 400), draw(1, 300), draw(1, 20), random);
+  }
 }
 
-TEST_CASE("sums of a group take no more memory for being as long as a row may be") {
-  for (auto [tm, tn] : {std::pair{1, 256}, {4, 64}, {16, 64}, {64, 64}}) {
-    const Config config = {BM = tm, BN = tn, BK = 64};
-    const std::vector<LayoutClass> layouts(3, LayoutClass::Unit);
-    const test::CpuKernel compiled(*doubled_product().record(config), config, layouts);
-    CAPTURE(tm, tn, compiled.macro.most_m, compiled.macro.most_n);
-    CHECK(compiled.macro.grouped());
-    CHECK(compiled.scratch_bytes < 8 << 20);
+TEST_CASE("groups as large as they may be fill their scratch and no more") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (auto [tm, tn] : {std::pair{1, 256}, {4, 64}, {16, 64}, {64, 64}, {16, 8}}) {
+    const auto kernel = compiled(tm, tn);
+    const auto& macro = kernel.macro;
+    CAPTURE(tm, tn, macro.most_m, macro.most_n, macro.most_programs);
+    CHECK(macro.grouped());
+    CHECK(kernel.scratch_bytes < 8 << 20);
+    // As long as there may be, and as tall, with as many programs as that leaves for the other side.
+    const std::int64_t tall = std::min(macro.most_m, macro.most_programs),
+                       wide = std::min(macro.most_n, macro.most_programs);
+    check(kernel, std::max<std::int64_t>(1, std::min(macro.most_m, macro.most_programs / wide)) * tm,
+          wide * tn, 3, random);
+    check(kernel, tall * tm,
+          std::max<std::int64_t>(1, std::min(macro.most_n, macro.most_programs / tall)) * tn, 3, random);
   }
 }

@@ -155,3 +155,23 @@ TEST_CASE("groups cover the grid, stay within their limits and leave no thread w
   CHECK(groups % 2 == 0); // two threads get equal shares
   CHECK(group[0] * tile.tile_m >= 512);
 }
+
+TEST_CASE("long rows of B are not cut into short ones to make shares of threads alike") {
+  for (std::int64_t tile_n : {64, 128, 256})
+    for (std::int64_t n : {4096, 14336, 28672, 32000, 128256})
+      for (int threads : {1, 2, 3, 6, 8, 16, 32}) {
+        const MacroTile tile{.m_axis = 0,
+                             .n_axis = 1,
+                             .tile_m = 1,
+                             .tile_n = tile_n,
+                             .most_m = 1024,
+                             .most_n = 32768 / tile_n,
+                             .most_programs = (1 << 17) / tile_n,
+                             .packing_a = 300};
+        CAPTURE(tile_n, n, threads);
+        const std::int64_t grid[8] = {1, (n + tile_n - 1) / tile_n, 1, 1, 1, 1, 1, 1};
+        const std::int64_t columns = choose_group(tile, grid, threads)[1] * tile_n;
+        CHECK(columns >= std::min<std::int64_t>(n / threads / 3, 2048));
+        CHECK(columns * (threads - 1) < n + threads * tile_n);
+      }
+}

@@ -257,6 +257,7 @@ private:
   void emit_group(llvm::Value* group);
   void emit_rectangle(const Values& first, llvm::Value* count_m, llvm::Value* count_n,
                       llvm::function_ref<Values(llvm::Value* m, llvm::Value* n)> coordinates);
+  Buffer make_sums(DType dtype, llvm::Value* columns);
   void emit_shared_products(const Values& first, llvm::Value* rows, llvm::Value* columns);
   void emit_shared_product(const ProductLoop& product, const Buffer& buffer, llvm::Value* rows,
                            llvm::Value* columns);

@@ -210,25 +210,32 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
   });
 }
 
+// A buffer for the sums of a group, whose rows are `columns` long. Rows a power of two apart would share the
+// sets of the cache with each other and with B's, so that they are an odd number of lines long; and where a
+// row is a few lines ahead of B's in a page of 4 KiB, loads of B look to the CPU like what was just stored:
+// four rows take a seventh less with 17 lines between them than with one (Zen 4).
+Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
+  const MacroTile& tile = macro_->tile;
+  const std::int64_t line = 64 / size_of(dtype), between_rows = 16 * line;
+  const std::int64_t rows = tile.tile_m * tile.most_m;
+  const std::int64_t programs = std::min(tile.most_programs, tile.most_m * tile.most_n);
+  Buffer sums =
+      make_buffer(dtype, false, {programs * tile.tile_m * tile.tile_n + rows * (between_rows + 2 * line)});
+  sums.extents = {rows, tile.tile_n * tile.most_n};
+  sums.strides = {0, 1};
+  auto number = [&](std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); };
+  Value* whole_lines = b_.CreateAnd(b_.CreateAdd(columns, number(line - 1)), number(-line));
+  sums.row_stride = b_.CreateAdd(b_.CreateOr(whole_lines, number(line)), number(between_rows));
+  return sums;
+}
+
 // The sums of `rows` x `columns` that begin where the program at `first` has its tile.
 void KernelEmitter::emit_shared_products(const Values& first, Value* rows, Value* columns) {
-  const MacroTile& tile = macro_->tile;
   coordinates_ = first;
   for (const ir::Op* op : macro_->scalars)
     emit_scalar(*op);
-  // Rows a power of two apart would share the sets of the cache with each other and with B's. And where a row
-  // is a few lines ahead of B's in a page of 4 KiB, loads of B look to the CPU like what was just stored:
-  // four rows take a seventh less with 17 lines between them than with one (Zen 4). What reads whole vectors
-  // of the last row may reach beyond it.
-  const std::int64_t most_rows = tile.tile_m * tile.most_m, between_rows = 272;
-  const std::int64_t most = tile.most_programs * tile.tile_m * tile.tile_n + most_rows * between_rows;
-  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i) {
-    const DType dtype = macro_->products[i].dot->result()->type.dtype;
-    group_.sums.push_back(make_buffer(dtype, false, {most + tile.tile_n + between_rows}));
-    group_.sums.back().extents = {most_rows, tile.tile_n * tile.most_n};
-    group_.sums.back().strides = {0, 1};
-    group_.sums.back().row_stride = b_.CreateAdd(columns, b_.getInt64(between_rows));
-  }
+  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i)
+    group_.sums.push_back(make_sums(macro_->products[i].dot->result()->type.dtype, columns));
   for (std::size_t i = 0; i < macro_->products.size(); ++i)
     emit_shared_product(macro_->products[i], group_.sums[i], rows, columns);
 }
