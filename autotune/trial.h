@@ -32,12 +32,16 @@ struct Measurement {
   double low = 0, high = 0; // 95 % confidence interval of that median
   int launches = 0;         // that were timed
   double relative = 0;      // to the drift anchor beside it; 0: there was none
-  // What the compiler tells of the code: "registers", "spill_bytes", "shared_bytes", "code_bytes", ...
+  // What the compiler tells of the code, and what happened beside: see is_of_code().
   std::map<std::string, double> facts;
 
   double compile_seconds = 0, run_seconds = 0; // what the trial cost
   bool ok() const { return status == Status::ok; }
 };
+
+// Whether it is a fact of the compiled code, "registers" or "spill_bytes", which is known before it runs;
+// others, as "disturbed", are of its measurement.
+bool is_of_code(std::string_view fact);
 
 struct Trial {
   Point point;

@@ -98,7 +98,7 @@ void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
     for (Compiler& c : compilers_) {
       while (!c.job && lost_.empty() && next != candidates.end()) {
         PendingCandidate& candidate = *next++;
-        if (!candidate.done) start(c, candidate);
+        if (!candidate.done && !candidate.compiled) start(c, candidate);
       }
       if (!c.job) continue;
       busy.push_back(c.process.get());

@@ -26,8 +26,8 @@ public:
   CompileQueue(Crew& crew, int jobs, double limit) : crew_(crew), limit_(limit), compilers_(jobs) {}
   void set_up_with(Message setup) { setup_ = std::move(setup); }
 
-  // All that are not done. Calls `meanwhile` between any two things that it waits for. Ends early on
-  // interruption, or when the device is lost.
+  // All that are neither compiled nor done. Calls `meanwhile` between any two things that it waits for. Ends
+  // early on interruption, or when the device is lost.
   void compile(std::vector<PendingCandidate>& candidates, const std::function<void()>& meanwhile);
   // Why the device cannot be opened any more; empty: it can.
   const std::string& lost() const { return lost_; }

@@ -158,6 +158,18 @@ PendingCandidate LiveMeasurer::Impl::make_candidate(const Config& config, bool m
   return c;
 }
 
+PendingCandidate LiveMeasurer::Impl::make_trial(const Point& point) {
+  PendingCandidate c = make_candidate(space_.config(point), true);
+  const auto known = compiled_.extract(point);
+  if (const std::string fault = known ? known.mapped().fault : draw_fault(); !fault.empty())
+    c.message["fault"] = fault;
+  if (!known) return c;
+  c.result = known.mapped().result;
+  c.compiled = true;
+  c.done = !c.result.ok();
+  return c;
+}
+
 // For two checked launches and the timing; the reference's own, with its larger costs, tells how long checks
 // take, and 100 launches of the best are about what a candidate that is ten times slower needs.
 double LiveMeasurer::Impl::run_limit() const {
@@ -224,10 +236,8 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
   std::vector<Measurement> results;
   if (!started_) return results; // interrupted
   std::vector<PendingCandidate> candidates;
-  for (const Point& point : points) {
-    candidates.push_back(make_candidate(space_.config(point), true));
-    if (std::string fault = draw_fault(); !fault.empty()) candidates.back().message["fault"] = fault;
-  }
+  for (const Point& point : points)
+    candidates.push_back(make_trial(point));
   const bool gone = lost_;
   bool enough = false;
   const auto tell = [&](Measurement m) {
@@ -254,6 +264,24 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
   return results;
 }
 
+std::vector<Measurement> LiveMeasurer::Impl::compile(std::span<const Point> points) {
+  start();
+  if (!started_ || lost_) return {};
+  std::vector<PendingCandidate> candidates;
+  for (const Point& point : points)
+    candidates.push_back(make_trial(point));
+  compilers_.compile(candidates, [] {});
+  if (!compilers_.lost().empty()) lose(compilers_.lost());
+  std::vector<Measurement> results;
+  for (const PendingCandidate& c : candidates) {
+    if (!c.compiled || lost_) break;
+    const std::string fault = c.message.is_object() ? c.message.value("fault", "") : "";
+    compiled_.insert_or_assign(points[results.size()], Compiled{c.result, fault});
+    results.push_back(c.result);
+  }
+  return results;
+}
+
 // --- The class ---------------------------------------------------------------------------------------------
 
 LiveMeasurer::LiveMeasurer(Workload workload, BoundSpace& space, Config fallback, MeasureOptions options)
@@ -270,6 +298,10 @@ std::vector<Measurement> LiveMeasurer::measure(std::span<const Point> points, co
 }
 std::vector<Measurement> LiveMeasurer::confirm(std::span<const Point> points) {
   return impl_->confirm(points);
+}
+std::size_t LiveMeasurer::compilers() const { return impl_->compilers(); }
+std::vector<Measurement> LiveMeasurer::compile(std::span<const Point> points) {
+  return impl_->compile(points);
 }
 void LiveMeasurer::interrupt() noexcept { impl_->crew().interrupt(); }
 bool LiveMeasurer::interrupted() const noexcept { return impl_->crew().interrupted(); }

@@ -70,6 +70,9 @@ public:
   // Fewer results than points where it was interrupted, or the listener has enough: those of the first ones.
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) override;
   std::vector<Measurement> confirm(std::span<const Point> points) override;
+  std::size_t compilers() const override;
+  // The code waits in the tuner's folder until it is measured.
+  std::vector<Measurement> compile(std::span<const Point> points) override;
 
   // Ends what is running now; measure() and confirm() return at once from then on. Async-signal-safe.
   void interrupt() noexcept;

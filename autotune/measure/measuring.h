@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace kiln::tune {
@@ -16,6 +17,8 @@ public:
   void start();
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener);
   std::vector<Measurement> confirm(std::span<const Point> points);
+  std::vector<Measurement> compile(std::span<const Point> points);
+  std::size_t compilers() const { return static_cast<std::size_t>(options_.jobs); }
 
   const Measurement& reference() const { return reference_; }
   const std::string& checked() const { return checked_; }
@@ -33,6 +36,7 @@ private:
   void compare_with_interpreter();
 
   PendingCandidate make_candidate(const Config& config, bool may_fail) const;
+  PendingCandidate make_trial(const Point& point); // as it was compiled, if it was
   std::string draw_fault();
   void run(PendingCandidate& candidate);
   void note(const Measurement& m);
@@ -53,6 +57,11 @@ private:
   CompileQueue compilers_;
   bool started_ = false, lost_ = false;
   std::string lost_error_;
+  struct Compiled {
+    Measurement result;
+    std::string fault;
+  };
+  std::unordered_map<Point, Compiled, PointHash> compiled_; // what was not measured yet
   Message reference_message_;
   Measurement reference_;
   std::string checked_;

@@ -15,6 +15,11 @@ public:
   // One for each point, in order. Never throws for what a point does wrong. Fewer where it was interrupted,
   // or the listener has enough: those of the first points.
   virtual std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) = 0;
+  // How many it compiles side by side without running them; 0: it cannot compile alone.
+  virtual std::size_t compilers() const { return 0; }
+  // What the compiler tells of each point, in order, or how it fails; none of them is run. A point that is
+  // measured later is not compiled again. Fewer where it was interrupted, or the device is lost.
+  virtual std::vector<Measurement> compile(std::span<const Point>) { return {}; }
   // The finalists again, interleaved and more exactly. None where it was interrupted.
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
 };

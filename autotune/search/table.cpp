@@ -265,11 +265,28 @@ public:
       : table_(table), noise_(noise), random_(seed ^ 0x5bd1e995u) {
     for (std::size_t i = 0; i < table.points.size(); ++i)
       index_.emplace(table.points[i], i);
+    for (const Measurement& m : table.results)
+      for (const auto& [fact, value] : m.facts)
+        tells_of_code_ |= is_of_code(fact);
   }
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener) override {
     return look_up(points, 1, listener);
   }
   std::vector<Measurement> confirm(std::span<const Point> points) override { return look_up(points, 9, {}); }
+  std::size_t compilers() const override { return tells_of_code_ ? 1 : 0; }
+  std::vector<Measurement> compile(std::span<const Point> points) override {
+    std::vector<Measurement> results;
+    for (const Point& p : points) {
+      Measurement m = recorded(p);
+      std::erase_if(m.facts, [](const auto& fact) { return !is_of_code(fact.first); });
+      const bool compiled = m.status != Status::refused && m.status != Status::compile_error &&
+                            m.status != Status::compile_timeout;
+      if (compiled) m.status = Status::ok, m.error.clear();
+      m.seconds = m.low = m.high = 0, m.launches = 0;
+      results.push_back(std::move(m));
+    }
+    return results;
+  }
 
 private:
   std::vector<Measurement> look_up(std::span<const Point> points, int repeats, const Listener& listener) {
@@ -280,15 +297,16 @@ private:
     }
     return results;
   }
-  Measurement look_up(const Point& point, int repeats) {
+  Measurement recorded(const Point& point) const {
     const auto at = index_.find(point);
-    if (at == index_.end()) {
-      Measurement none;
-      none.status = Status::refused;
-      none.error = "the table has no such config";
-      return none;
-    }
-    Measurement m = table_.results[at->second];
+    if (at != index_.end()) return table_.results[at->second];
+    Measurement none;
+    none.status = Status::refused;
+    none.error = "the table has no such config";
+    return none;
+  }
+  Measurement look_up(const Point& point, int repeats) {
+    Measurement m = recorded(point);
     if (noise_ > 0 && m.ok()) {
       std::vector<double> errors(static_cast<std::size_t>(repeats));
       for (double& e : errors)
@@ -309,6 +327,7 @@ private:
   double noise_;
   Random random_;
   std::unordered_map<Point, std::size_t, PointHash> index_;
+  bool tells_of_code_ = false;
 };
 
 } // namespace

@@ -173,3 +173,66 @@ TEST_CASE("cold arguments are measured too") {
   INFO(results[0].error);
   CHECK(results[0].ok());
 }
+
+TEST_CASE("what is compiled alone is run later without being compiled again") {
+  const auto folders = tuner_folders();
+  {
+    BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
+                     Device::cpu());
+    Workload w = matmul_workload(64, 64, 64);
+    w.ir = [ir = w.ir](const Config& config) {
+      if (config.get("BM") == 8) throw UserError("no tiles of 8 rows");
+      return ir(config);
+    };
+    MeasureOptions options = quick_options();
+    options.faults = {0.5, {"compile error"}}; // drawn once for each
+    LiveMeasurer measurer(w, space, Config::parse("BM=32,BN=32,BK=32"), options);
+    CHECK(measurer.compilers() == 2);
+    const auto points = points_of(space, {"BM=8,BN=8,BK=8", "BM=64,BN=32,BK=32", "BM=16,BN=32,BK=32",
+                                          "BM=16,BN=16,BK=16", "BM=64,BN=64,BK=64", "BM=32,BN=16,BK=8"});
+    const auto compiled = measurer.compile(points);
+    REQUIRE(compiled.size() == points.size());
+    const double compiling = measurer.totals().compile_seconds;
+    CHECK(compiling > 0);
+    CHECK(measurer.compile(points).size() == points.size()); // known already
+    const auto results = measurer.measure(points);
+    REQUIRE(results.size() == points.size());
+    CHECK(measurer.totals().compile_seconds == compiling);
+    int failed = 0;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      CAPTURE(i, results[i].error);
+      CHECK(results[i].status == compiled[i].status);
+      CHECK(results[i].compile_seconds == compiled[i].compile_seconds);
+      failed += !compiled[i].ok();
+      if (!compiled[i].ok()) continue;
+      CHECK(compiled[i].seconds == 0);
+      CHECK(results[i].seconds > 0);
+      for (const auto& [fact, value] : compiled[i].facts) {
+        CHECK(is_of_code(fact));
+        CHECK(results[i].facts.at(fact) == value);
+      }
+    }
+    CHECK(compiled[0].status == Status::refused);
+    CHECK(failed > 1);
+    CHECK(failed < 6);
+    const auto again = measurer.measure(points_of(space, {"BM=64,BN=64,BK=32"}));
+    CHECK(measurer.totals().compile_seconds > compiling); // it was not in the pool
+  }
+  CHECK(tuner_folders() == folders);
+}
+
+TEST_CASE("an interruption after compiling alone leaves nothing behind") {
+  const auto folders = tuner_folders();
+  {
+    BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
+                     Device::cpu());
+    LiveMeasurer measurer(matmul_workload(64, 64, 64), space, Config::parse("BM=32,BN=32,BK=32"),
+                          quick_options());
+    const auto points = points_of(space, {"BM=64,BN=64,BK=64", "BM=16,BN=32,BK=16"});
+    CHECK(measurer.compile(points).size() == 2);
+    measurer.interrupt();
+    CHECK(measurer.measure(points).empty());
+    CHECK(measurer.compile(points_of(space, {"BM=64,BN=64,BK=32"})).empty());
+  }
+  CHECK(tuner_folders() == folders);
+}
