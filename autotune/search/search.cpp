@@ -1,6 +1,7 @@
 // The loop of a search: asks a strategy, measures, decides when to stop, confirms the best.
 #include <kiln/autotune/search/search.h>
 
+#include <kiln/autotune/search/compiled_pool.h>
 #include <kiln/autotune/search/sharing.h>
 
 #include <algorithm>
@@ -14,6 +15,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Adds the time for which it lives.
+struct Stopwatch {
+  double& seconds;
+  Clock::time_point start = Clock::now();
+  ~Stopwatch() { seconds += since(start); }
+};
 
 // Trials that were ok, fastest first; of equal ones the earlier, and those of others last.
 std::vector<const Trial*> ranking(const SearchResult& result) {
@@ -79,13 +87,12 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
   SearchResult result;
   Sharing sharing(others);
   Sharing::Seen seen;
+  CompiledPool pool(strategy, measurer);
   double best = 0, gained_at = 0; // seconds; 0: none yet
   int last_gain = 0;
   auto timed = [](double& seconds, auto&& work) {
-    const Clock::time_point begin = Clock::now();
-    auto value = work();
-    seconds += since(begin);
-    return value;
+    const Stopwatch until_the_end{seconds};
+    return work();
   };
 
   for (int batch = 0; result.stopped_by.empty(); ++batch) {
@@ -104,12 +111,13 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     }
     const std::size_t most =
         std::min({left, std::max<std::size_t>(1, strategy.batch()), fitting(result, budget.seconds)});
-    const std::vector<Proposal> proposals =
-        timed(result.model_seconds, [&] { return sharing.propose(strategy, most, seen); });
+    std::vector<Proposal> proposals =
+        timed(result.model_seconds, [&] { return sharing.propose(strategy, pool.size(most, result), seen); });
     if (proposals.empty()) {
       result.stopped_by = "exhausted";
       break;
     }
+    timed(result.measure_seconds, [&] { pool.choose(proposals, most, left, seen, result); });
 
     std::vector<Point> points;
     for (const Proposal& p : proposals)
@@ -159,10 +167,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
   }
 
   if (result.stopped_by != "device lost")
-    timed(result.measure_seconds, [&] {
-      confirm(result, measurer, budget.confirm);
-      return 0;
-    });
+    timed(result.measure_seconds, [&] { confirm(result, measurer, budget.confirm); });
   result.seconds = since(start);
   return result;
 }

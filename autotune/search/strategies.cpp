@@ -9,6 +9,15 @@
 
 namespace kiln::tune {
 
+// The first: it has no opinion of code.
+std::vector<std::size_t> Strategy::choose(std::span<const Proposal> proposals,
+                                          std::span<const Measurement> compiled, std::size_t most) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < proposals.size() && chosen.size() < most; ++i)
+    if (compiled[i].ok()) chosen.push_back(i);
+  return chosen;
+}
+
 namespace {
 
 struct Entry {

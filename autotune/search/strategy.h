@@ -45,6 +45,13 @@ public:
   virtual std::size_t batch() const { return 8; }
   // At most `most` points that were not proposed before; fewer, or none, if the strategy is at its end.
   virtual std::vector<Proposal> propose(std::size_t most) = 0;
+  // How many points to compile for each that is run, where that costs little; 1: it would make nothing of
+  // what the compiler tells of the others.
+  virtual double compiled_per_run() { return 1; }
+  // Which of its proposals to run now that all are compiled: the places of at most `most`. What the compiler
+  // failed on is none of them; others that are left out count as not proposed.
+  virtual std::vector<std::size_t> choose(std::span<const Proposal> proposals,
+                                          std::span<const Measurement> compiled, std::size_t most);
   // What came of its proposals; and, where it uses siblings, trials that others measured meanwhile.
   virtual void observe(std::span<const Trial> trials) = 0;
   // How likely any point not measured is more than 2 % faster than the best; 1 where that is not known.
