@@ -51,12 +51,43 @@ public:
     return std::move(batch_);
   }
 
+  double compiled_per_run() override {
+    return model_.share_of_facts() >= options_.least_share_of_facts ? options_.compiled_per_run : 1;
+  }
+
+  std::vector<std::size_t> choose(std::span<const Proposal> proposals, std::span<const Measurement> compiled,
+                                  std::size_t most) override {
+    struct Place {
+      std::size_t proposal, at;
+      double score;
+    };
+    std::vector<Place> places;
+    for (std::size_t i = 0; i < proposals.size(); ++i) {
+      if (!compiled[i].ok()) continue;
+      const std::size_t at = candidates_.find(proposals[i].point);
+      model_.note(at, compiled[i].facts);
+      places.push_back({i, at, model_.told_by_facts(at) - options_.place_worth * static_cast<double>(i)});
+    }
+    std::stable_sort(places.begin(), places.end(),
+                     [](const Place& a, const Place& b) { return a.score > b.score; });
+    std::vector<std::size_t> chosen;
+    for (const Place& place : places)
+      if (chosen.size() < most) {
+        chosen.push_back(place.proposal);
+      } else {
+        candidates_.give_back(place.at);
+        --proposed_;
+      }
+    return chosen;
+  }
+
   void observe(std::span<const Trial> trials) override {
     double before = best_;
     for (const Trial& t : trials) {
       std::size_t at = candidates_.add(t.point);
       if (at == none) continue;
       candidates_.take(at);
+      model_.note(at, t.result.facts);
       double seconds = t.result.ok() && t.result.seconds > 0 ? std::log(t.result.seconds) : infinity;
       trials_.push_back({at, seconds});
       best_ = std::min(best_, seconds);

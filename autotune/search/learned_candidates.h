@@ -32,6 +32,7 @@ public:
 
   bool taken(std::size_t at) const { return taken_[at]; }
   void take(std::size_t at) { taken_[at] = true; }
+  void give_back(std::size_t at) { taken_[at] = false; }
   std::size_t draw(Random& random) const;                // one that is not taken; none if all are
   double similarity(std::size_t a, std::size_t b) const; // 1 for equal ones, 0 for those with nothing alike
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 namespace kiln::tune {
 
@@ -21,7 +22,7 @@ BoostOptions LearnedModel::tree_options(std::uint64_t seed) const {
   return boost;
 }
 
-std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Random& random) {
+LearnedModel::Targets LearnedModel::targets_of(const std::vector<Tried>& trials) const {
   std::vector<double> times;
   for (const Tried& t : trials)
     if (std::isfinite(t.log_seconds)) times.push_back(t.log_seconds);
@@ -30,60 +31,107 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
       std::max(options_.least_good,
                static_cast<std::size_t>(std::ceil(options_.quantile * static_cast<double>(times.size()))));
   double threshold = times[std::min(good, times.size()) - 1];
-
-  const Rows& rows = candidates_.rows();
-  training_ = {};
-  training_.rows.columns = rows.columns;
+  // With the slow ones cut off: what differs among them does not matter.
+  double slowest = std::min(times.back(), times.front() + range);
+  Targets targets;
   for (const Tried& t : trials) {
-    std::span<const float> row = rows[t.at];
-    std::copy(row.begin(), row.end(), training_.rows.add().begin());
-    training_.labels.push_back(t.log_seconds <= threshold ? 1.f : 0.f);
+    targets.good.push_back(t.log_seconds <= threshold ? 1.f : 0.f);
+    targets.log_seconds.push_back(static_cast<float>(std::min(t.log_seconds, slowest)));
   }
-  weigh_by_gain(trials, threshold);
-  double scale = candidates_.has_prior() ? fit_scale(trials) : 0;
+  targets.weights = gains(trials, threshold);
+  return targets;
+}
+
+std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Random& random) {
+  const Rows& rows = candidates_.rows();
+  Targets targets = targets_of(trials);
+  const double scale = candidates_.has_prior() ? fit_scale(trials, targets.good) : 0;
   if (scale > 0)
     for (const Tried& t : trials)
-      training_.margins.push_back(static_cast<float>(-scale * candidates_.prior(t.at)));
+      targets.margins.push_back(static_cast<float>(-scale * candidates_.prior(t.at)));
+  std::vector<std::size_t> tried;
+  for (const Tried& t : trials)
+    tried.push_back(t.at);
+  facts_.choose_columns(tried);
 
-  BoostOptions boost = tree_options(random.bits());
-  boost.objective = Objective::logistic;
-  std::vector<double> scores = BoostedTrees::train(training_, boost).predict(rows);
+  const std::uint64_t seed = random.bits();
+  training_ = {};
+  training_.rows.columns = rows.columns;
+  for (std::size_t at : tried) {
+    std::span<const float> row = rows[at];
+    std::copy(row.begin(), row.end(), training_.rows.add().begin());
+  }
+  plain_ = fit(training_, targets, seed);
+  informed_.reset();
+  if (facts_.columns() > 0) {
+    TrainingSet set;
+    set.rows.columns = rows.columns + facts_.columns();
+    for (std::size_t at : tried)
+      facts_.append(at, rows[at], set.rows);
+    informed_ = fit(set, targets, seed);
+  }
+
+  std::vector<double> scores = plain_->good.predict(rows);
   if (scale > 0)
     for (std::size_t i = 0; i < scores.size(); ++i)
       scores[i] -= scale * candidates_.prior(i);
+  if (informed_)
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] += told_by_facts(i);
+  return scores;
+}
 
-  // Times, with the slow ones cut off: what differs among them does not matter.
-  training_.margins.clear();
-  training_.weights.clear();
-  double slowest = std::min(times.back(), times.front() + range);
-  for (std::size_t i = 0; i < trials.size(); ++i)
-    training_.labels[i] = static_cast<float>(std::min(trials[i].log_seconds, slowest));
+LearnedModel::Trees LearnedModel::fit(TrainingSet& set, const Targets& targets, std::uint64_t seed) const {
+  BoostOptions boost = tree_options(seed);
+  set.labels = targets.good, set.weights = targets.weights, set.margins = targets.margins;
+  boost.objective = Objective::logistic;
+  BoostedTrees good = BoostedTrees::train(set, boost);
+  set.labels = targets.log_seconds, set.weights.clear(), set.margins.clear();
   boost.trees = (boost.trees + 1) / 2, boost.learning_rate *= 1.5;
   boost.objective = Objective::pairwise;
-  order_.emplace(BoostedTrees::train(training_, boost));
+  BoostedTrees order = BoostedTrees::train(set, boost);
   boost.objective = Objective::squared;
   boost.least_weight = 1;
-  times_.emplace(BoostedTrees::train(training_, boost));
-  return scores;
+  return {std::move(good), std::move(order), BoostedTrees::train(set, boost)};
+}
+
+double LearnedModel::ask(BoostedTrees Trees::* trees, std::size_t at) const {
+  const std::span<const float> row = candidates_.rows()[at];
+  if (!informed(at)) return ((*plain_).*trees).predict(row);
+  Rows with_facts;
+  with_facts.columns = row.size() + facts_.columns();
+  facts_.append(at, row, with_facts);
+  return ((*informed_).*trees).predict(with_facts[0]);
+}
+
+double LearnedModel::told_by_facts(std::size_t at) const {
+  return informed(at) ? ask(&Trees::good, at) - plain_->good.predict(candidates_.rows()[at]) : 0;
+}
+
+double LearnedModel::share_of_facts() const {
+  if (!informed_) return 0;
+  const std::vector<double> importance = informed_->good.importance();
+  return std::accumulate(importance.end() - static_cast<std::ptrdiff_t>(facts_.columns()), importance.end(),
+                         0.);
 }
 
 // Good trials count by how much faster they are than the threshold, as many in all as without that: the odds
 // are then the expected gain rather than the chance of any (Song et al.). It saves a sixth of the trials.
-void LearnedModel::weigh_by_gain(const std::vector<Tried>& trials, double threshold) {
+std::vector<float> LearnedModel::gains(const std::vector<Tried>& trials, double threshold) const {
   double sum = 0, count = 0;
   for (const Tried& t : trials)
     if (t.log_seconds <= threshold) sum += threshold - t.log_seconds, ++count;
-  if (sum <= 0) return;
+  std::vector<float> weights;
+  if (sum <= 0) return weights;
   for (const Tried& t : trials)
-    training_.weights.push_back(
+    weights.push_back(
         t.log_seconds <= threshold ? static_cast<float>((threshold - t.log_seconds) * count / sum) : 1.f);
+  return weights;
 }
-
-double LearnedModel::order(std::size_t at) const { return order_->predict(candidates_.rows()[at]); }
 
 // How much the prior says about the trials: the factor with the least logistic loss, pulled to a usual one
 // while there are few trials.
-double LearnedModel::fit_scale(const std::vector<Tried>& trials) const {
+double LearnedModel::fit_scale(const std::vector<Tried>& trials, const std::vector<float>& good) const {
   double best_scale = 0, least = infinity;
   for (double scale : {0., .5, 1., 1.5, 2., 3., 4., 6., 8.}) {
     double start = 0, loss = 0;
@@ -92,7 +140,7 @@ double LearnedModel::fit_scale(const std::vector<Tried>& trials) const {
       loss = 0;
       for (std::size_t i = 0; i < trials.size(); ++i) {
         double x = start - scale * candidates_.prior(trials[i].at);
-        double y = static_cast<double>(training_.labels[i]), p = 1 / (1 + std::exp(-x));
+        double y = static_cast<double>(good[i]), p = 1 / (1 + std::exp(-x));
         first += p - y, second += p * (1 - p);
         loss += std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.) - y * x;
       }
@@ -118,7 +166,7 @@ double LearnedModel::chance_of_better(const std::vector<Tried>& trials, double b
   double middle = times[times.size() / 2];
   BoostOptions boost = tree_options(trials.size());
   boost.trees = 30, boost.learning_rate = .3;
-  std::vector<double> expected = times_->predict(candidates_.rows());
+  std::vector<double> expected = plain_->times.predict(candidates_.rows());
   double square = 0;
   std::size_t count = 0;
   for (std::size_t fold = 0; fold < folds; ++fold) {
