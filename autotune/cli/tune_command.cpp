@@ -66,6 +66,7 @@ nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
   json["strategy"] = t.strategy;
   json["trials"] = t.search.trials.size();
   json["shared_trials"] = t.search.shared.size();
+  json["compiled_only"] = t.search.compiled_only;
   json["seconds"] = t.search.seconds;
   json["model_seconds"] = t.search.model_seconds;
   json["stopped_by"] = t.search.stopped_by;
@@ -91,6 +92,8 @@ void print_summary(const Tuning& t, const Task& task) {
   const auto& r = t.search;
   fmt::print("{} {} on {}: {} trials in {:.1f} s, stopped by {}\n", task.kernel, task.problem.to_string(),
              to_string(task.device), r.trials.size(), r.seconds, r.stopped_by);
+  if (r.compiled_only > 0)
+    fmt::print("  compiled  {} more, which were not run for what their code is like\n", r.compiled_only);
   if (!r.shared.empty()) fmt::print("  shared    {} trials of other searches\n", r.shared.size());
   if (const std::string failures = failures_text(r); !failures.empty())
     fmt::print("  failed    {}\n", failures);

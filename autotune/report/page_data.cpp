@@ -299,7 +299,7 @@ const Measurement* result_of(const SearchResult& search, const Point& point) {
 }
 
 TimeSplit time_split(const SearchResult& search) {
-  double ran = 0, compiled = 0;
+  double ran = 0, compiled = search.compiled_only_seconds;
   for (const Trial& trial : search.trials)
     ran += trial.result.run_seconds, compiled += trial.result.compile_seconds;
   for (const Measurement& m : search.confirmed)
@@ -333,6 +333,7 @@ std::string page_data(const ReportData& data) {
                {"version", version()},
                {"stopped", s.stopped_by},
                {"trials", s.trials.size()},
+               {"compiled_only", s.compiled_only},
                {"best", best},
                {"top", top(data)},
                {"references", references(data)},

@@ -33,6 +33,7 @@ function head() {
   }
   const size = report.space.size;
   tiles.append(tile('trials', String(trial_count), [trial_count - timed ? trial_count - timed + ' failed' : '',
+    report.compiled_only ? report.compiled_only + ' more compiled and not run' : '',
     size ? 'of ' + (report.space.exact ? '' : 'about ') + format_whole(size) + ' configs' : ''].filter(Boolean).join(', ')));
   if (time.seconds > 0) tiles.append(tile('search', format_time(time.seconds), stops[report.stopped] ?? report.stopped));
   page.append(tiles);

@@ -150,6 +150,18 @@ TEST_CASE("numbers that are none are left out of the page's data", "[report]") {
   CHECK(json["time"]["seconds"].is_null());
 }
 
+TEST_CASE("what was compiled and not run is told, and its compilers' time counts", "[report]") {
+  ReportData data = test::synthetic_run(4, 40);
+  const Json before = Json::parse(page_data(data));
+  data.search.compiled_only = 7;
+  data.search.compiled_only_seconds = 0.5;
+  const Json json = Json::parse(page_data(data));
+  CHECK(json["compiled_only"] == 7);
+  CHECK(json["trials"] == before["trials"]);
+  const auto compilers = [](const Json& j) { return j["time"]["compilers"].get<double>(); };
+  CHECK(compilers(json) == Approx(compilers(before) + 0.5).epsilon(1e-4));
+}
+
 TEST_CASE("CSV has a line for each trial, and as many fields as its header", "[report]") {
   ReportData data = test::synthetic_run(4, 40);
   data.search.trials[2].result.status = Status::crash;
