@@ -92,8 +92,7 @@ void print_summary(const Tuning& t, const Task& task) {
   const auto& r = t.search;
   fmt::print("{} {} on {}: {} trials in {:.1f} s, stopped by {}\n", task.kernel, task.problem.to_string(),
              to_string(task.device), r.trials.size(), r.seconds, r.stopped_by);
-  if (r.compiled_only > 0)
-    fmt::print("  compiled  {} more, which were not run for what their code is like\n", r.compiled_only);
+  if (r.compiled_only > 0) fmt::print("  compiled  {} more, which were not run\n", r.compiled_only);
   if (!r.shared.empty()) fmt::print("  shared    {} trials of other searches\n", r.shared.size());
   if (const std::string failures = failures_text(r); !failures.empty())
     fmt::print("  failed    {}\n", failures);

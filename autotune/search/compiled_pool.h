@@ -13,16 +13,14 @@ class CompiledPool {
 public:
   CompiledPool(Strategy& strategy, Measurer& measurer) : strategy_(strategy), measurer_(measurer) {}
 
-  // How many to propose, for `most` of them to be run.
-  std::size_t size(std::size_t most, const SearchResult& so_far);
-  // Of more than `most` proposals, compiles all and leaves those that are to be measured: `most` that the
-  // strategy chooses, and in front of them what did not compile, as far as `left` trials allow. The others
-  // are not seen any more.
-  void choose(std::vector<Proposal>& proposals, std::size_t most, std::size_t left, Sharing::Seen& seen,
-              SearchResult& result);
+  // Compiles a whole batch of proposals and as many spares of the strategy, where that is cheap, and leaves
+  // those that are to be measured: as many as were proposed, by the strategy's choice, and in front of them
+  // what did not compile, as far as `left` trials allow. The others are not seen any more.
+  void choose(std::vector<Proposal>& proposals, std::size_t left, Sharing::Seen& seen, SearchResult& result);
 
 private:
-  bool is_cheap(double compiled_per_run, const SearchResult& so_far) const;
+  bool is_cheap(std::size_t pool, const SearchResult& so_far) const;
+  void add_spares(std::vector<Proposal>& proposals, Sharing::Seen& seen);
   void compile(std::vector<Proposal>& proposals, std::size_t most, std::size_t left, Sharing::Seen& seen);
 
   Strategy& strategy_;

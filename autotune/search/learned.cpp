@@ -39,6 +39,7 @@ public:
 
   std::vector<Proposal> propose(std::size_t most) override {
     batch_.clear();
+    scores_.clear();
     add_known(most);
     std::size_t good = static_cast<std::size_t>(std::count_if(
         trials_.begin(), trials_.end(), [](const Tried& t) { return std::isfinite(t.log_seconds); }));
@@ -51,8 +52,12 @@ public:
     return std::move(batch_);
   }
 
-  double compiled_per_run() override {
-    return model_.share_of_facts() >= options_.least_share_of_facts ? options_.compiled_per_run : 1;
+  // The next that the model likes; what else a batch is made of stays as measured.
+  std::vector<Proposal> spares(std::size_t most) override {
+    if (scores_.empty() || model_.share_of_facts() < options_.least_share_of_facts) return {};
+    batch_.clear();
+    pick(scores_, most, "model");
+    return std::move(batch_);
   }
 
   std::vector<std::size_t> choose(std::span<const Proposal> proposals, std::span<const Measurement> compiled,
@@ -170,11 +175,11 @@ private:
             options_.descent_share * static_cast<double>(trials_.size() + most) + 8)
       add_descent(most);
     if (batch_.size() >= most) return;
-    const std::vector<double> scores = model_.classify(trials_, random_);
+    scores_ = model_.classify(trials_, random_);
     if (candidates_.has_siblings() && trials_.size() <= options_.sibling_trials)
       add_by_sibling_errors(batch_.size() + (most - batch_.size()) / 2);
-    add_local(scores, std::min(most, batch_.size() + options_.local));
-    pick(scores, most, "model");
+    add_local(scores_, std::min(most, batch_.size() + options_.local));
+    pick(scores_, most, "model");
   }
 
   // Those that promise the greatest gain, by what siblings say of them and by how much siblings were wrong
@@ -328,6 +333,7 @@ private:
   std::size_t proposed_ = 0, descended_ = 0;
   bool started_ = false;
   std::vector<Proposal> batch_;
+  std::vector<double> scores_; // of the candidates, that the batch was proposed by; none: it was not modelled
   std::vector<std::size_t> chosen_; // of the batch
   double chance_ = 1;
   std::size_t chance_at_ = 0; // after how many trials; 0: not yet

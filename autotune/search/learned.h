@@ -49,8 +49,8 @@ struct LearnedOptions {
   std::size_t stale = 8;      // trials without gain, before coordinate moves
   double descent_share = .15; // of all trials, at most, for them
   double prior_scale = 3, prior_trust = 1;
-  double compiled_per_run = 2;      // where facts of the code tell good trials from others
-  double least_share_of_facts = .1; // of what the classifier gains by its splits, for them to tell
+  // Of what the classifier gains by its splits, so that spares are compiled; above 1: never.
+  double least_share_of_facts = .1;
   double place_worth = 1; // log-odds that facts have to add for a compiled candidate to gain a place
 };
 

@@ -42,6 +42,16 @@ LearnedModel::Targets LearnedModel::targets_of(const std::vector<Tried>& trials)
   return targets;
 }
 
+LearnedModel::Targets LearnedModel::Targets::of(const std::vector<std::size_t>& trials) const {
+  auto some = [&](const std::vector<float>& all) {
+    std::vector<float> chosen;
+    for (std::size_t i : trials)
+      if (!all.empty()) chosen.push_back(all[i]);
+    return chosen;
+  };
+  return {some(good), some(weights), some(margins), some(log_seconds)};
+}
+
 std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Random& random) {
   const Rows& rows = candidates_.rows();
   Targets targets = targets_of(trials);
@@ -49,27 +59,19 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
   if (scale > 0)
     for (const Tried& t : trials)
       targets.margins.push_back(static_cast<float>(-scale * candidates_.prior(t.at)));
-  std::vector<std::size_t> tried;
-  for (const Tried& t : trials)
-    tried.push_back(t.at);
-  facts_.choose_columns(tried);
 
   const std::uint64_t seed = random.bits();
   training_ = {};
   training_.rows.columns = rows.columns;
-  for (std::size_t at : tried) {
-    std::span<const float> row = rows[at];
+  for (const Tried& t : trials) {
+    std::span<const float> row = rows[t.at];
     std::copy(row.begin(), row.end(), training_.rows.add().begin());
   }
   plain_ = fit(training_, targets, seed);
-  informed_.reset();
-  if (facts_.columns() > 0) {
-    TrainingSet set;
-    set.rows.columns = rows.columns + facts_.columns();
-    for (std::size_t at : tried)
-      facts_.append(at, rows[at], set.rows);
-    informed_ = fit(set, targets, seed);
-  }
+  BoostOptions boost = options_of_times(seed);
+  boost.objective = Objective::pairwise;
+  order_ = BoostedTrees::train(training_, boost); // the labels are times now
+  fit_informed(trials, targets, seed);
 
   std::vector<double> scores = plain_->good.predict(rows);
   if (scale > 0)
@@ -81,18 +83,44 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
   return scores;
 }
 
+// Of trials whose facts are known alone: that others have none, because they did not compile, would else be
+// what tells most, and of no use among candidates that do.
+void LearnedModel::fit_informed(const std::vector<Tried>& trials, const Targets& targets,
+                                std::uint64_t seed) {
+  std::vector<std::size_t> known, at;
+  for (std::size_t i = 0; i < trials.size(); ++i)
+    if (facts_.known(trials[i].at)) known.push_back(i), at.push_back(trials[i].at);
+  facts_.choose_columns(at);
+  informed_.reset();
+  offset_ = 0;
+  if (facts_.columns() == 0) return;
+  TrainingSet set;
+  set.rows.columns = candidates_.rows().columns + facts_.columns();
+  for (std::size_t candidate : at)
+    facts_.append(candidate, candidates_.rows()[candidate], set.rows);
+  informed_ = fit(set, targets.of(known), seed);
+  double sum = 0;
+  for (std::size_t candidate : at)
+    sum += told_by_facts(candidate);
+  offset_ = sum / static_cast<double>(at.size());
+}
+
+BoostOptions LearnedModel::options_of_times(std::uint64_t seed) const {
+  BoostOptions boost = tree_options(seed);
+  boost.trees = (boost.trees + 1) / 2, boost.learning_rate *= 1.5;
+  return boost;
+}
+
 LearnedModel::Trees LearnedModel::fit(TrainingSet& set, const Targets& targets, std::uint64_t seed) const {
   BoostOptions boost = tree_options(seed);
   set.labels = targets.good, set.weights = targets.weights, set.margins = targets.margins;
   boost.objective = Objective::logistic;
   BoostedTrees good = BoostedTrees::train(set, boost);
   set.labels = targets.log_seconds, set.weights.clear(), set.margins.clear();
-  boost.trees = (boost.trees + 1) / 2, boost.learning_rate *= 1.5;
-  boost.objective = Objective::pairwise;
-  BoostedTrees order = BoostedTrees::train(set, boost);
+  boost = options_of_times(seed);
   boost.objective = Objective::squared;
   boost.least_weight = 1;
-  return {std::move(good), std::move(order), BoostedTrees::train(set, boost)};
+  return {std::move(good), BoostedTrees::train(set, boost)};
 }
 
 double LearnedModel::ask(BoostedTrees Trees::* trees, std::size_t at) const {
@@ -104,8 +132,11 @@ double LearnedModel::ask(BoostedTrees Trees::* trees, std::size_t at) const {
   return ((*informed_).*trees).predict(with_facts[0]);
 }
 
+double LearnedModel::order(std::size_t at) const { return order_->predict(candidates_.rows()[at]); }
+
 double LearnedModel::told_by_facts(std::size_t at) const {
-  return informed(at) ? ask(&Trees::good, at) - plain_->good.predict(candidates_.rows()[at]) : 0;
+  if (!informed(at)) return 0;
+  return ask(&Trees::good, at) - plain_->good.predict(candidates_.rows()[at]) - offset_;
 }
 
 double LearnedModel::share_of_facts() const {
@@ -193,7 +224,9 @@ double LearnedModel::chance_of_better(const std::vector<Tried>& trials, double b
   std::vector<double> chances;
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (!candidates_.taken(i)) {
-      double above = expected[i] / (folds + 1) - (best + std::log(.98));
+      // What was compiled and not run is judged by its code.
+      const double guess = informed(i) ? ask(&Trees::times, i) : expected[i] / (folds + 1);
+      double above = guess - (best + std::log(.98));
       chances.push_back(.5 * std::erfc(above / sigma / std::sqrt(2.)));
     }
   std::size_t few = std::min<std::size_t>(4, chances.size());

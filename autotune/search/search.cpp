@@ -112,12 +112,13 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     const std::size_t most =
         std::min({left, std::max<std::size_t>(1, strategy.batch()), fitting(result, budget.seconds)});
     std::vector<Proposal> proposals =
-        timed(result.model_seconds, [&] { return sharing.propose(strategy, pool.size(most, result), seen); });
+        timed(result.model_seconds, [&] { return sharing.propose(strategy, most, seen); });
     if (proposals.empty()) {
       result.stopped_by = "exhausted";
       break;
     }
-    timed(result.measure_seconds, [&] { pool.choose(proposals, most, left, seen, result); });
+    if (sharing.alone()) // others would propose the spares too
+      timed(result.measure_seconds, [&] { pool.choose(proposals, left, seen, result); });
 
     std::vector<Point> points;
     for (const Proposal& p : proposals)

@@ -21,6 +21,8 @@ public:
   // and so are the others.
   std::vector<Proposal> propose(Strategy& strategy, std::size_t most, Seen& seen);
 
+  bool alone() const { return searches_ == 1; } // so far as was heard
+
 private:
   Others others_;
   std::size_t searches_ = 1, own_rank_ = 0;

@@ -45,9 +45,9 @@ public:
   virtual std::size_t batch() const { return 8; }
   // At most `most` points that were not proposed before; fewer, or none, if the strategy is at its end.
   virtual std::vector<Proposal> propose(std::size_t most) = 0;
-  // How many points to compile for each that is run, where that costs little; 1: it would make nothing of
-  // what the compiler tells of the others.
-  virtual double compiled_per_run() { return 1; }
+  // At most so many points to compile beside those that it just proposed, where that costs little, since what
+  // the compiler tells may change which of all are run; none: it would make nothing of that.
+  virtual std::vector<Proposal> spares(std::size_t) { return {}; }
   // Which of its proposals to run now that all are compiled: the places of at most `most`. What the compiler
   // failed on is none of them; others that are left out count as not proposed.
   virtual std::vector<std::size_t> choose(std::span<const Proposal> proposals,

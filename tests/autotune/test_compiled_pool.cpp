@@ -17,7 +17,7 @@ namespace {
 // Points 0, 1, 2, ... of a space of one knob; of those compiled, it runs the ones with the fewest registers
 // and proposes the others again.
 struct Thrifty final : Strategy {
-  double per_run = 2;
+  bool spares_some = true;
   std::uint16_t next = 0, last = 1000;
   std::vector<std::uint16_t> again;
   std::vector<std::size_t> pools;
@@ -32,7 +32,9 @@ struct Thrifty final : Strategy {
     return proposals;
   }
   void observe(std::span<const Trial>) override {}
-  double compiled_per_run() override { return per_run; }
+  std::vector<Proposal> spares(std::size_t most) override {
+    return spares_some ? propose(most) : std::vector<Proposal>();
+  }
   std::vector<std::size_t> choose(std::span<const Proposal> proposals, std::span<const Measurement> compiled,
                                   std::size_t most) override {
     pools.push_back(proposals.size());
@@ -166,7 +168,7 @@ TEST_CASE("nothing is compiled that is not run where that is dear, not possible,
     return;
   }
   SECTION("a measurer that cannot compile alone") { measurer.side_by_side = 0; }
-  SECTION("a strategy that asks for none") { strategy.per_run = 1; }
+  SECTION("a strategy that has no spares") { strategy.spares_some = false; }
   CHECK(search(strategy, measurer, trials(32)).trials.size() == 32);
   CHECK(measurer.asked.empty());
 }
@@ -198,4 +200,13 @@ TEST_CASE("an interruption between compiling and running ends the search") {
   CHECK(r.stopped_by == "interrupted");
   CHECK(r.trials.empty());
   CHECK(strategy.pools.empty());
+}
+
+TEST_CASE("searches that share a question compile what they run") {
+  Thrifty strategy;
+  Compiler measurer;
+  const Others others = [] { return News{.trials = {}, .searches = 2, .own_rank = 0}; };
+  const SearchResult r = search(strategy, measurer, trials(32), {}, others);
+  CHECK(r.trials.size() == 32);
+  CHECK(strategy.pools.size() == 1); // before it has heard of the other
 }

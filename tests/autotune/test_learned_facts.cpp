@@ -35,10 +35,10 @@ Table spilling_table(Random& random, int side = 10) {
   return table;
 }
 
-SearchResult search_of(const Table& table, std::uint64_t seed, double compiled_per_run, int trials = 256) {
+SearchResult search_of(const Table& table, std::uint64_t seed, bool by_facts, int trials = 256) {
   BoundSpace space(table.space, {}, Device::cpu());
   LearnedOptions options;
-  options.compiled_per_run = compiled_per_run;
+  if (!by_facts) options.least_share_of_facts = 2;
   const auto strategy = make_learned(plain_context(space, seed), options);
   Budget budget;
   budget.trials = trials;
@@ -72,10 +72,10 @@ TEST_CASE("where the code tells what the knobs do not, a pool of compiled candid
   for (int i = 0; i < 20; ++i) {
     const Table table = spilling_table(random);
     const std::uint64_t own = random.bits();
-    const SearchResult informed = search_of(table, own, 2);
+    const SearchResult informed = search_of(table, own, true);
     CHECK(informed.compiled_only > 0);
     with.push_back(trials_needed(table, informed));
-    without.push_back(trials_needed(table, search_of(table, own, 1)));
+    without.push_back(trials_needed(table, search_of(table, own, false)));
   }
   const auto mean = [](const std::vector<std::size_t>& trials) { // geometric
     double logs = 0;
@@ -92,11 +92,11 @@ TEST_CASE("a search with facts is the same for a seed, and goes through a whole 
   CAPTURE(seed);
   Random random(seed);
   const Table table = spilling_table(random, 6);
-  const SearchResult all = search_of(table, seed, 2, 10'000);
+  const SearchResult all = search_of(table, seed, true, 10'000);
   CHECK(all.stopped_by == "exhausted");
   CHECK(all.trials.size() == table.points.size());
   CHECK(all.compiled_only == 0);
-  CHECK(order_of(search_of(table, seed, 2)) == order_of(search_of(table, seed, 2)));
+  CHECK(order_of(search_of(table, seed, true)) == order_of(search_of(table, seed, true)));
 }
 
 TEST_CASE("facts that tell nothing of code, or the same of all, change no search", "[learned]") {
@@ -106,11 +106,11 @@ TEST_CASE("facts that tell nothing of code, or the same of all, change no search
   Table table = random_table(random, 300);
   while (table.points.size() > 2000)
     table = random_table(random, 300);
-  const std::vector<Point> expected = order_of(search_of(table, seed, 1));
+  const std::vector<Point> expected = order_of(search_of(table, seed, false));
   for (const char* fact : {"disturbed", "registers"}) {
     for (Measurement& m : table.results)
       m.facts = {{fact, fact == std::string("registers") ? 32 : m.seconds}};
-    const SearchResult result = search_of(table, seed, 2);
+    const SearchResult result = search_of(table, seed, true);
     CHECK(order_of(result) == expected);
     CHECK(result.compiled_only == 0);
   }

@@ -1,5 +1,5 @@
-// erf: x + x q(x^2) up to 1.125 (f64: 1.5), and 1 - e^-q(|x|) beyond, where q approximates -log(erfc); or 16
-// polynomials, where registers are as long.
+// erf: x + x q(x^2) up to 1.125 (f64: 1.5), and 1 - e^-q(|x|) beyond, where q approximates -log(erfc); or for
+// f32 in registers of 512 bits 16 polynomials.
 //
 // The form beyond is after Juffa's observation that the logarithm of erfc is nearly a parabola, so a short
 // polynomial serves the whole range until erf rounds to 1 (3.92 in f32, 5.92 in f64).
@@ -17,7 +17,7 @@ namespace co = coefficients;
 namespace {
 
 // Of an f32, where a register holds 16 coefficients and one permute picks a lane's: erf(x) = t + q_n(t)
-// around the nearest n w. 17 operations, where the other way takes 26.
+// around the nearest n w. 18 operations, where the other way takes 26.
 Value* erf_by_table(const MathBuilder& m, Value* x) {
   constexpr double w = co::erf_interval_f32, to_integer = 0x1.8p23;
   Value* a = m.at_most(m.abs(x), 4);

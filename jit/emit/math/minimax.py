@@ -114,8 +114,9 @@ for name, single, comment, target, weight, degree, a, b in entries:
     print(f"// {comment}; relative error 2^{float(log(worst) / ln2):.1f}.")
     print(f"inline constexpr double {name}[] = {{{', '.join(literal(k, single) for k in c)}}};\n", flush=True)
 
-# For each of 16 intervals around n w: with t = x - n w the coefficients of erf(x) - t, constant term first. Of all
-# w of 18 bits this one leaves the least error, since erf(n w) is nearly an f32 where that matters most.
+# For each of 16 intervals around n w: with t = x - n w the coefficients of erf(x) - t, constant term first. Of the
+# 65536ths between .2535 and .2665 this w left the least error over all f32, since erf(n w) is nearly an f32 where that
+# matters most.
 w, powers = mpf(8597) / 32768, 6
 worst, columns = mpf(0), []
 for n in range(16):
