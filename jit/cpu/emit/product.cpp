@@ -211,12 +211,13 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
 }
 
 // A buffer for the sums of a group, whose rows are `columns` long. Rows a power of two apart would share the
-// sets of the cache with each other and with B's, so that they are an odd number of lines long; and where a
-// row is a few lines ahead of B's in a page of 4 KiB, loads of B look to the CPU like what was just stored:
-// four rows take a seventh less with 17 lines between them than with one (Zen 4).
+// sets of the cache with each other and with B's, so that they are an odd number of lines long. Where few
+// rows meet B as it comes from memory, and one is a few lines ahead of B's in a page of 4 KiB, loads of B
+// look to the CPU like what was just stored: four rows take a seventh less with 17 lines between them than
+// with one (Zen 4).
 Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
   const MacroTile& tile = macro_->tile;
-  const std::int64_t line = 64 / size_of(dtype), between_rows = 16 * line;
+  const std::int64_t line = 64 / size_of(dtype), between_rows = tile.tile_m <= few_rows ? 16 * line : 0;
   const std::int64_t rows = tile.tile_m * tile.most_m;
   const std::int64_t programs = std::min(tile.most_programs, tile.most_m * tile.most_n);
   Buffer sums =
