@@ -12,12 +12,11 @@
 // the trials of GPUs that learn from other GPUs.
 //
 // What the compiler tells of the code, registers, spills and sizes, is known of trials and can be known of
-// others before they run. Where it tells good trials from others, more candidates are compiled than are run,
-// and trees that see it beside the knobs move them in the order in which they were proposed. It saves a third
-// of the trials where spills decide that the knobs do not tell; on a convolution's times of three GPUs, with
-// the registers and sizes that nvcc gives its code, it makes no difference beyond that of seeds, and where
-// facts are noise it costs a tenth. Running those of the pool with the best odds, in whatever order they were
-// proposed, explores too little: that costs a tenth more on recorded tables.
+// others before they run. Where it tells good trials from others, spares are compiled beside a batch, and
+// trees that see it beside the knobs move all of them in the order in which they were proposed. It saves a
+// sixth of the trials of made-up tables where spills decide that the knobs do not tell. Running those with
+// the best odds, in whatever order they were proposed, explores too little, and with a pool that is proposed
+// as one batch of twice the size most runs are those of siblings: both cost trials.
 //
 // Measured on recorded tables and made-up ones, and left out: a first batch that covers the values of each
 // knob, or of more and farther points, gains nothing; without siblings, times of a Gaussian process save a
