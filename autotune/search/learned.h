@@ -15,8 +15,8 @@
 // others before they run. Where it tells good trials from others, spares are compiled beside a batch, and
 // trees that see it beside the knobs move all of them in the order in which they were proposed. It saves a
 // sixth of the trials of made-up tables where spills decide that the knobs do not tell. Running those with
-// the best odds, in whatever order they were proposed, explores too little, and with a pool that is proposed
-// as one batch of twice the size most runs are those of siblings: both cost trials.
+// the best odds, in whatever order they were proposed, explores too little and costs trials; and were the
+// pool proposed as one batch of twice the size, most runs would be those of siblings.
 //
 // Measured on recorded tables and made-up ones, and left out: a first batch that covers the values of each
 // knob, or of more and farther points, gains nothing; without siblings, times of a Gaussian process save a
