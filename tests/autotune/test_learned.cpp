@@ -111,7 +111,8 @@ TEST_CASE("a prior and siblings shorten a learned search", "[learned]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   double size = 1111;
-  double cold = median_trials([](SearchContext c) { return make_learned(c); }, size, seed);
+  const int runs = 15; // medians of 7 are the wrong way round once in a hundred times
+  double cold = median_trials([](SearchContext c) { return make_learned(c); }, size, seed, runs);
   double prior = median_trials(
       [&](SearchContext c) {
         BoundSpace& space = c.space;
@@ -138,7 +139,7 @@ TEST_CASE("a prior and siblings shorten a learned search", "[learned]") {
         }
         return make_learned(c);
       },
-      size, seed);
+      size, seed, runs);
   INFO("cold " << cold << ", with a prior " << prior << ", with siblings " << siblings);
   CHECK(prior <= cold);
   CHECK(siblings <= cold);
