@@ -14,6 +14,7 @@
   X(tanh, Tanh)                                                                                              \
   X(erf, Erf)                                                                                                \
   X(sigmoid, Sigmoid)                                                                                        \
+  X(gelu, Gelu)                                                                                              \
   X(sqrt, Sqrt)                                                                                              \
   X(rsqrt, Rsqrt)                                                                                            \
   X(floor, Floor)                                                                                            \

@@ -96,6 +96,13 @@ auto sigmoid(const A& a, detail::Location loc = detail::Location::current()) {
   static_assert(detail::some_float<A>, "sigmoid needs a tile of floats: write cast<float>(x) first");
   return detail::float_node<ir::Opcode::Sigmoid>(loc, a);
 }
+// x * Phi(x), the exact one with the error function and not with tanh.
+template <class A>
+  requires detail::Operands<A>
+auto gelu(const A& a, detail::Location loc = detail::Location::current()) {
+  static_assert(detail::some_float<A>, "gelu needs a tile of floats: write cast<float>(x) first");
+  return detail::float_node<ir::Opcode::Gelu>(loc, a);
+}
 template <class A>
   requires detail::Operands<A>
 auto sqrt(const A& a, detail::Location loc = detail::Location::current()) {
@@ -375,18 +382,6 @@ auto silu(const A& a, detail::Location loc = detail::Location::current()) {
     return kiln::cast<detail::element_t<A>>(x * kiln::sigmoid(x, loc), loc);
   } else {
     return a * kiln::sigmoid(a, loc);
-  }
-}
-// x * Phi(x), the exact one with the error function and not with tanh.
-template <class A>
-  requires detail::Operands<A>
-auto gelu(const A& a, detail::Location loc = detail::Location::current()) {
-  static_assert(detail::some_float<A>, "gelu needs a tile of floats: write cast<float>(x) first");
-  if constexpr (detail::IsPoison<A> || !detail::is_float_operand<A>) {
-    return Poison{};
-  } else {
-    detail::set_location(loc);
-    return detail::tile_of_t<A>(detail::emit_gelu(detail::as_tile(a).record(loc)));
   }
 }
 

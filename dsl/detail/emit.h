@@ -128,9 +128,6 @@ void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handl
 // The size of a dimension in the config being recorded for.
 std::int64_t bound_value(const DimInfo& dim);
 
-// x Phi(x) of floats.
-Handle emit_gelu(Handle x);
-
 // Ready-made reductions and scans along `axis`; the operand and the result have the dtype of `result`.
 Handle emit_reduce(ir::Opcode combine, Handle x, int axis, const TypeInfo& result);
 Handle emit_arg_reduce(ir::Opcode compare, Handle x, int axis, const DimInfo& extent, const TypeInfo& result);

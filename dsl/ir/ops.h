@@ -69,6 +69,7 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(Tanh, "tanh", Unary, 1, 1, 0, Pure, "hyperbolic tangent")                                                \
   X(Erf, "erf", Unary, 1, 1, 0, Pure, "error function")                                                      \
   X(Sigmoid, "sigmoid", Unary, 1, 1, 0, Pure, "1 / (1 + exp(-x))")                                           \
+  X(Gelu, "gelu", Unary, 1, 1, 0, Pure, "x times the normal distribution up to x")                           \
   X(Sqrt, "sqrt", Unary, 1, 1, 0, Pure, "square root, correctly rounded")                                    \
   X(Rsqrt, "rsqrt", Unary, 1, 1, 0, Pure, "1 / sqrt(x)")                                                     \
   X(Floor, "floor", Unary, 1, 1, 0, Pure, "round towards minus infinity")                                    \

@@ -54,6 +54,7 @@ int own_cost(const Op& op) {
   case Opcode::Expm1:
   case Opcode::Tanh:
   case Opcode::Erf:
+  case Opcode::Gelu:
   case Opcode::Sin:
   case Opcode::Cos:
   case Opcode::Tan:

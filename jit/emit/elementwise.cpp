@@ -91,6 +91,7 @@ std::optional<MathFn> math_function(Opcode code) {
   case Opcode::Tan: return MathFn::Tan;
   case Opcode::Tanh: return MathFn::Tanh;
   case Opcode::Erf: return MathFn::Erf;
+  case Opcode::Gelu: return MathFn::Gelu;
   case Opcode::Sigmoid: return MathFn::Sigmoid;
   case Opcode::Sqrt: return MathFn::Sqrt;
   case Opcode::Rsqrt: return MathFn::Rsqrt;

@@ -42,6 +42,7 @@ llvm::Value* emit_math(llvm::IRBuilderBase& builder, const MathOptions& options,
   case MathFn::Tan: return emit_tan(m, x);
   case MathFn::Tanh: return emit_tanh(m, x);
   case MathFn::Erf: return emit_erf(m, x);
+  case MathFn::Gelu: return emit_gelu(m, x);
   case MathFn::Sigmoid: return emit_sigmoid(m, x);
   case MathFn::Pow: return emit_pow(m, x, y);
   case MathFn::Sqrt: return m.sqrt(x);

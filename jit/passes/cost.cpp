@@ -31,6 +31,7 @@ double flops_of(Opcode code) {
   case Opcode::Tanh: return 16;
   case Opcode::Tan:
   case Opcode::Erf: return 20;
+  case Opcode::Gelu:
   case Opcode::Pow:
   case Opcode::Atan2: return 30;
   default: return 1;

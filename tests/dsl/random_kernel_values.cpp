@@ -59,7 +59,7 @@ void KernelGenerator::unary() {
                                      Opcode::Trunc, Opcode::Round, Opcode::IsNan, Opcode::IsInf};
   static constexpr Opcode inexact[] = {
       Opcode::Exp, Opcode::Exp2, Opcode::Expm1, Opcode::Log, Opcode::Log2,    Opcode::Log1p, Opcode::Sin,
-      Opcode::Cos, Opcode::Tan,  Opcode::Tanh,  Opcode::Erf, Opcode::Sigmoid, Opcode::Rsqrt};
+      Opcode::Cos, Opcode::Tan,  Opcode::Tanh,  Opcode::Erf, Opcode::Sigmoid, Opcode::Rsqrt, Opcode::Gelu};
   Opcode code = t == DType::Bool               ? one_of(for_bool)
                 : !is_float(t)                 ? one_of(for_int)
                 : options_.exact || chance(50) ? one_of(exact)

@@ -136,6 +136,8 @@ TEMPLATE_TEST_CASE("float operations are IEEE, functions are within their bound"
       {Opcode::Tanh, [](Wide x) { return std::tanh(x); }},
       {Opcode::Erf, [](Wide x) { return std::erf(x); }},
       {Opcode::Sigmoid, [](Wide x) { return 1 / (1 + std::exp(-x)); }},
+      {Opcode::Gelu,
+       [](Wide x) { return std::isinf(x) && x < 0 ? -Wide(0) : x * std::erfc(-x / std::sqrt(Wide(2))) / 2; }},
       {Opcode::Rsqrt, [](Wide x) { return 1 / std::sqrt(x); }},
   };
   for (T a : list) {

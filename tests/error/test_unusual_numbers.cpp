@@ -18,6 +18,9 @@ namespace exact {
 
 using namespace std;
 long double sigmoid(long double x) { return 1 / (1 + std::exp(-x)); }
+long double gelu(long double x) {
+  return std::isinf(x) && x < 0 ? -0.0L : x * std::erfc(-x / std::sqrt(2.0L)) / 2;
+}
 long double rsqrt(long double x) { return 1 / std::sqrt(x); }
 long double round(long double x) { return std::nearbyint(x); } // ties to even
 

@@ -29,6 +29,7 @@ bool is_exact(Opcode code) {
   case Opcode::Tanh:
   case Opcode::Erf:
   case Opcode::Sigmoid:
+  case Opcode::Gelu:
   case Opcode::Rsqrt:
   case Opcode::Pow:
   case Opcode::Atan2: return false;

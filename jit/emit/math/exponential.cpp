@@ -58,11 +58,10 @@ constexpr double to_sixteenths = 0x1.8p19;
 // 2^k (1 + slope r + r^2 q(r)) for the multiple k of a sixteenth in `shifted` (Tang, "Table-driven
 // implementation of the exponential function in IEEE floating-point arithmetic", 1989): the instruction that
 // scales takes the floor of k, one permute of a register gives the rest. Two multiplications fewer than the
-// polynomial over all of [-ln2/2, ln2/2]: a sixth less time on Zen 5.
+// polynomial over all of [-ln2/2, ln2/2]: a sixth less time on Zen 5. Where k has no sixteenths left the
+// result is infinity, zero or NaN whatever r is, so long as it is not NaN itself.
 Value* power_by_table(const MathBuilder& m, Value* shifted, Value* k, Value* r, double slope,
                       llvm::ArrayRef<double> q) {
-  // Where k has no sixteenths left the result is infinity, zero or NaN whatever r is; r may be NaN itself.
-  r = m.within(r, 0.5);
   Value* part = m.look_up(sixteenths, m.bits(shifted));
   Value* rest = m.fma(m.polynomial(q, r), r, m.constant(slope));
   return m.scale(m.fma(m.mul(part, r), rest, part), k);
@@ -100,7 +99,7 @@ Value* emit_exp(const MathBuilder& m, Value* x) {
     Value* shifted = m.fma(x, m.constant(0x1.71547652b82fep+0), m.constant(to_sixteenths));
     Value* k = m.sub(shifted, to_sixteenths);
     ExpReduction e = reduce_by_ln2(m, x, {k, nullptr});
-    return power_by_table(m, shifted, k, e.r, 1, co::exp_table_f32);
+    return power_by_table(m, shifted, k, m.within(e.r, 0.5), 1, co::exp_table_f32);
   }
   if (m.scales_any()) return exp_by_polynomial(m, x);
   x = above_underflow(m, below_overflow(m, x));
@@ -111,7 +110,8 @@ Value* emit_exp2(const MathBuilder& m, Value* x) {
   if (m.scales_any() && !m.is_double()) {
     Value* shifted = m.add(x, to_sixteenths);
     Value* k = m.sub(shifted, to_sixteenths);
-    return power_by_table(m, shifted, k, m.sub(x, k), 0x1.62e42fefa39efp-1, co::exp2_table_f32);
+    return power_by_table(m, shifted, k, m.within(m.sub(x, k), 0.5), 0x1.62e42fefa39efp-1,
+                          co::exp2_table_f32);
   }
   if (!m.scales_any()) x = m.at_least(m.at_most(x, m.pick(129, 1025)), m.pick(-151, -1076));
   if (!m.is_double()) {
@@ -158,6 +158,22 @@ Value* emit_sigmoid(const MathBuilder& m, Value* x) {
   // The rounding error of 1 + z, over 1 + z, for negative x; for positive x a part of it, which does no harm.
   Value* error = m.mul(m.sub(z, m.sub(sum, 1)), m.sub(m.constant(1), quotient));
   return m.mul_add(m.neg(quotient), error, quotient);
+}
+
+// What rounding took from x^2 goes back in.
+Value* emit_gaussian(const MathBuilder& m, Value* x) {
+  Value* square = m.mul(x, x);
+  Value* lost = m.fma(x, x, m.neg(square));
+  if (!m.scales_any() || m.is_double()) {
+    Value* power = emit_exp(m, m.mul(square, -0.5));
+    return m.fma(power, m.mul(lost, -0.5), power);
+  }
+  // With what remains in units of -1/2.
+  constexpr double q[] = {co::exp_table_f32[0] / 4, co::exp_table_f32[1] / -8};
+  Value* shifted = m.fma(square, m.constant(-0x1.71547652b82fep-1), m.constant(to_sixteenths));
+  Value* k = m.sub(shifted, to_sixteenths);
+  Value* r = reduce_by_ln2(m, square, {k, nullptr}, -2).r;
+  return power_by_table(m, shifted, k, m.add(r, lost), -0.5, q);
 }
 
 Value* emit_tanh(const MathBuilder& m, Value* x) {

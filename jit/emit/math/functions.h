@@ -12,6 +12,8 @@ llvm::Value* emit_exp2(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_expm1(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_sigmoid(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_tanh(const MathBuilder& m, llvm::Value* x);
+// e^(-x^2 / 2) for |x| of at most 100, or NaN.
+llvm::Value* emit_gaussian(const MathBuilder& m, llvm::Value* x);
 
 // logarithm.cpp
 llvm::Value* emit_log(const MathBuilder& m, llvm::Value* x);
@@ -20,6 +22,9 @@ llvm::Value* emit_log1p(const MathBuilder& m, llvm::Value* x);
 
 // error_function.cpp
 llvm::Value* emit_erf(const MathBuilder& m, llvm::Value* x);
+
+// gelu.cpp
+llvm::Value* emit_gelu(const MathBuilder& m, llvm::Value* x);
 
 // trigonometric.cpp
 llvm::Value* emit_sin(const MathBuilder& m, llvm::Value* x);

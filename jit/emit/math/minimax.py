@@ -74,6 +74,14 @@ def by_sqrt(function):
     return lambda z: function(sqrt(z))
 
 
+def tail(a):  # Phi(-a) e^(a^2 / 2), Phi the normal distribution
+    return erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2)
+
+
+def tail_of_ratio(u):
+    return tail(4 / (u + mpf("0.5")) - 4) / (u + mpf("0.5"))
+
+
 g = lambda x: -log(erfc(x))
 entries = [
     # name, single, comment, target, weight, degree, a, b
@@ -101,6 +109,8 @@ entries = [
     ("erf_large_f32", 1, "erf(x) = 1 - e^(-q(x - 2.5)) for 1.125 <= x <= 4", lambda t: g(t + mpf("2.5")), lambda t: erfc(t + mpf("2.5")) / erf(t + mpf("2.5")), 6, -mpf("1.375"), mpf("1.5")),
     ("erf_small_f64", 0, "erf(x) = x + x q(x^2) for |x| <= 1.5", by_sqrt(lambda x: erf(x) / x - 1), by_sqrt(lambda x: x / erf(x)), 15, mpf(10) ** -20, mpf("2.25")),
     ("erf_large_f64", 0, "erf(x) = 1 - e^(-q(x - 3)) for 1.5 <= x <= 6", lambda t: g(t + 3), lambda t: erfc(t + 3) / erf(t + 3), 16, -mpf("1.5"), 3),
+    ("gelu_f32", 1, "Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 4 / (4 + a), for 0 <= a <= 15", tail_of_ratio, lambda u: 1 / tail_of_ratio(u), 9, mpf(4) / 19 - mpf("0.5"), mpf("0.5")),
+    ("gelu_f64", 0, "the same for 0 <= a <= 39", tail_of_ratio, lambda u: 1 / tail_of_ratio(u), 23, mpf(4) / 43 - mpf("0.5"), mpf("0.5")),
     ("atan_f32", 1, "atan(x) = x + x^3 q(x^2) for |x| <= 1", by_sqrt(lambda x: (atan(x) - x) / x**3), by_sqrt(lambda x: x**3 / atan(x)), 8, mpf(10) ** -20, 1),
     ("atan_f64", 0, "atan(x) = x + x^3 q(x^2) for |x| <= tan(pi / 8)", by_sqrt(lambda x: (atan(x) - x) / x**3), by_sqrt(lambda x: x**3 / atan(x)), 10, mpf(10) ** -20, (hi * mpf("1.0001")) ** 2),
     ("asin_f32", 1, "asin(x) = x + x^3 q(x^2) for |x| <= 1/2", by_sqrt(lambda x: (asin(x) - x) / x**3), by_sqrt(lambda x: x**3 / asin(x)), 5, mpf(10) ** -20, mpf("0.25")),
@@ -132,4 +142,17 @@ print(f"// erf(x) = t + q_n(t), t = x - n w, for 0 <= x <= 4 in intervals of len
 print(f"inline constexpr double erf_interval_f32 = {literal(w, 1)};")
 rows = ", ".join("{" + ", ".join(literal(c[power], 1) for c in columns) + "}" for power in range(powers))
 print(f"inline constexpr double erf_table_f32[{powers}][16] = {{{rows}}};\n", flush=True)
+# Four intervals for each power of two of 1 + a, numbered by the bits of that f32 from 2^21 on, modulo 16.
+powers, columns, centres, worst = 7, [None] * 16, [None] * 16, mpf(0)
+for octave in range(4):
+    for quarter_of_it in range(4):
+        width = mpf(2) ** octave / 4
+        n, centre = (127 + octave) % 4 * 4 + quarter_of_it, 2**octave + width * (quarter_of_it + mpf("0.5")) - 1
+        columns[n], error = remez(lambda t: tail(centre + t), lambda t: 1 / tail(centre + t), powers - 1, -width / 2, width / 2)
+        centres[n] = centre
+        worst = max(worst, error)
+print(f"// Phi(-a) = e^(-a^2 / 2) q_n(a - centre_n) for 0 <= a < 15; relative error 2^{float(log(worst) / ln2):.1f}.")
+print(f"inline constexpr double gelu_centres_f32[16] = {{{', '.join(literal(c, 1) for c in centres)}}};")
+rows = ", ".join("{" + ", ".join(literal(c[power], 1) for c in columns) + "}" for power in range(powers))
+print(f"inline constexpr double gelu_table_f32[{powers}][16] = {{{rows}}};\n", flush=True)
 print("} // namespace kiln::emit::coefficients")

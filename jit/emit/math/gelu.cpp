@@ -1,0 +1,46 @@
+// gelu: x Phi(x), with full relative accuracy in the negative tail, where Phi(x) written as
+// (1 + erf(x / sqrt 2)) / 2 cancels to nothing.
+//
+//   gelu(x) = max(x, 0) - a Phi(-a),  Phi(-a) = e^(-a^2 / 2) q(a),  a = |x|
+//
+// q varies slowly: a polynomial in 4 / (4 + a) serves its whole range, or for f32 in registers of 512 bits 16
+// polynomials do, without the quotient.
+#include <kiln/jit/emit/math/coefficients.h>
+#include <kiln/jit/emit/math/functions.h>
+
+#include <iterator>
+
+namespace kiln::emit {
+
+using llvm::Value;
+namespace co = coefficients;
+
+namespace {
+
+Value* tail_by_ratio(const MathBuilder& m, Value* a) {
+  Value* ratio = m.div(m.constant(4), m.add(a, 4));
+  return m.mul(ratio, m.polynomial(m.pick(co::gelu_f32, co::gelu_f64), m.sub(ratio, 0.5)));
+}
+
+// One permute of a register picks each lane's coefficient.
+Value* tail_by_table(const MathBuilder& m, Value* a) {
+  Value* interval = m.ir().CreateLShr(m.bits(m.add(a, 1)), m.integer(21));
+  Value* t = m.sub(a, m.look_up(co::gelu_centres_f32, interval));
+  std::size_t power = std::size(co::gelu_table_f32) - 1;
+  Value* q = m.look_up(co::gelu_table_f32[power], interval);
+  while (power-- > 0)
+    q = m.fma(q, t, m.look_up(co::gelu_table_f32[power], interval));
+  return q;
+}
+
+} // namespace
+
+Value* emit_gelu(const MathBuilder& m, Value* x) {
+  const bool by_table = m.scales_any() && !m.is_double();
+  // Beyond the bound the exponential is 0. The table's last interval ends at 15.
+  Value* a = m.at_most(m.abs(x), m.pick(14.875, 39));
+  Value* q = by_table ? tail_by_table(m, a) : tail_by_ratio(m, a);
+  return m.mul_add(m.mul(m.neg(a), q), emit_gaussian(m, a), m.at_least(x, -0.0)); // zeros keep their sign
+}
+
+} // namespace kiln::emit
