@@ -11,8 +11,8 @@ namespace {
 constexpr const char* names[] = {"ok",           "refused",      "compile error", "compile timeout",
                                  "launch error", "crash",        "timeout",       "out of memory",
                                  "wrong result", "not a number", "device lost"};
-constexpr std::string_view code_facts[] = {"code_bytes", "registers", "scratch_bytes", "shared_bytes",
-                                           "spill_bytes"};
+constexpr std::string_view code_facts[] = {"code_bytes",   "registers",   "scratch_bytes",
+                                           "shared_bytes", "spill_bytes", "stack_bytes"};
 static_assert(std::size(names) == static_cast<std::size_t>(Status::device_lost) + 1);
 
 } // namespace

@@ -71,7 +71,10 @@ std::shared_ptr<const CompiledKernel> LoadedCandidate::compiled(const Situation&
 std::map<std::string, double> facts_of(const CompiledKernel& code) {
   std::map<std::string, double> facts;
   if (code.code_bytes) facts["code_bytes"] = static_cast<double>(code.code_bytes);
-  if (code.code) facts["scratch_bytes"] = static_cast<double>(code.scratch_bytes);
+  if (code.code) {
+    facts["scratch_bytes"] = static_cast<double>(code.scratch_bytes);
+    facts["stack_bytes"] = static_cast<double>(code.stack_bytes);
+  }
   if (code.cuda) {
     const cuda::FunctionInfo& info = code.cuda->function.info();
     facts["registers"] = info.registers;

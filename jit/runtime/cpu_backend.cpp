@@ -3,8 +3,10 @@
 
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/legality.h>
+#include <kiln/jit/cpu/stack_frame.h>
 #include <kiln/jit/runtime/log.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace kiln {
@@ -126,6 +128,10 @@ private:
     into.code_bytes = 0;
     for (std::span<const char> object : objects)
       into.code_bytes += static_cast<std::int64_t>(object.size());
+    std::int64_t of_routines = 0;
+    for (std::span<const char> routine : std::span(objects).subspan(1))
+      of_routines = std::max(of_routines, cpu::largest_stack_frame(routine));
+    into.stack_bytes = cpu::largest_stack_frame(objects.front()) + of_routines;
     into.code = cpu::load_objects(objects, c_.lowered->name + (config.empty() ? "" : "[" + config + "]"));
   }
 

@@ -56,6 +56,7 @@ TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and n
       CHECK(m.run_seconds > 0);
       CHECK(m.facts.at("code_bytes") > 0);
       CHECK(m.facts.count("scratch_bytes") == 1);
+      CHECK(m.facts.at("stack_bytes") > 0);
     }
     const auto confirmed = measurer.confirm(points);
     REQUIRE(confirmed.size() == 3);
