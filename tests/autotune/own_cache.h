@@ -3,12 +3,19 @@
 
 #include "temporary_folder.h"
 
-#include <cstdlib>
+#include <kiln/autotune/records/store.h>
 
-// The first one of a process holds for all of it: the store is opened once.
+#include <cstdlib>
+#include <stdexcept>
+
+// The first one of a process holds for all of it: the store is opened once. What opens it, if only to look,
+// has one.
 class OwnCache {
 public:
-  OwnCache() : path_(folder().path()) {}
+  OwnCache() : path_(folder().path()) {
+    if (kiln::tune::RecordStore::standard().path() != kiln::tune::RecordStore::standard_folder())
+      throw std::logic_error("a test before this one opened the store of records without a cache of its own");
+  }
   const std::filesystem::path& path() const { return path_; }
 
 private:

@@ -1,6 +1,7 @@
 // What the doctor says of machines that are not well.
 #include <catch2/catch.hpp>
 
+#include "autotune/own_cache.h"
 #include "temporary_folder.h"
 
 #include <kiln/autotune/cli/doctor.h>
@@ -157,6 +158,7 @@ TEST_CASE("a GPU without a driver is broken, no GPU is not", "[doctor]") {
 }
 
 TEST_CASE("the doctor looks at everything and never throws", "[doctor]") {
+  const OwnCache cache;
   const Findings findings = check_all();
   for (const char* topic : {"environment", "cpu target", "threads", "governor", "huge pages", "cuda", "ptxas",
                             "cache folder", "tuner's folder", "kernel on cpu", "steal"}) {

@@ -8,13 +8,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "scoped_variable.h"
 #include "temporary_folder.h"
 #include "test_seed.h"
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 #include <string>
 
 namespace kiln::test {
@@ -83,15 +83,16 @@ inline int open_descriptors() {
   return count;
 }
 
-// Those of this process's tuners: from the first call on it has a folder of its own for temporary files.
-inline std::set<std::string> tuner_folders() {
-  static const TemporaryFolder temporary;
-  setenv("TMPDIR", temporary.path().c_str(), 1);
-  std::set<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(temporary.path()))
-    if (entry.path().filename().string().starts_with("kiln-tune-")) found.insert(entry.path());
-  return found;
-}
+// While it lives the tuners of this process make their folders in one of the test's own, where nobody else's
+// are.
+class TunersFolder {
+public:
+  bool empty() const { return std::filesystem::is_empty(folder_.path()); }
+
+private:
+  TemporaryFolder folder_;
+  ScopedVariable variable_{"TMPDIR", folder_.path().c_str()};
+};
 
 class Stopwatch {
 public:

@@ -17,20 +17,10 @@ std::vector<Point> points_of(BoundSpace& space, std::initializer_list<const char
   return points;
 }
 
-struct Env { // sets a variable while it lives
-  Env(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Env() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
-  const char* name_;
-  std::string old_;
-};
-
 } // namespace
 
 TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and nothing is left behind") {
-  const auto folders = tuner_folders();
+  const TunersFolder folder;
   const int descriptors = open_descriptors();
   {
     BoundSpace space(matmul_space(), {.sizes = {{"M", 100}, {"N", 130}, {"K", 70}}, .kind = "f32"},
@@ -65,7 +55,7 @@ TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and n
     CHECK(measurer.totals().crashed == 0);
   }
   CHECK(open_descriptors() == descriptors);
-  CHECK(tuner_folders() == folders);
+  CHECK(folder.empty());
 }
 
 TEST_CASE("a kernel that updates in place is measured, and its output is checked") {
@@ -137,12 +127,12 @@ TEST_CASE("a command that is not there, or of no use, is said to be") {
   LiveMeasurer measurer(matmul_workload(32, 32, 32), space, Config::parse("BM=32,BN=32,BK=32"),
                         quick_options());
   {
-    Env command("KILN_COMMAND", "/nowhere/kiln");
+    const ScopedVariable command("KILN_COMMAND", "/nowhere/kiln");
     CHECK_THROWS_WITH(measurer.start(),
                       Catch::StartsWith("KILN_COMMAND is /nowhere/kiln, which is no program"));
   }
   {
-    Env command("KILN_COMMAND", "/bin/false");
+    const ScopedVariable command("KILN_COMMAND", "/bin/false");
     CHECK_THROWS_WITH(measurer.start(), Catch::Contains("/bin/false tune-worker does not start"));
   }
   measurer.start(); // and then it works
@@ -176,7 +166,7 @@ TEST_CASE("cold arguments are measured too") {
 }
 
 TEST_CASE("what is compiled alone is run later without being compiled again") {
-  const auto folders = tuner_folders();
+  const TunersFolder folder;
   {
     BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
                      Device::cpu());
@@ -219,11 +209,11 @@ TEST_CASE("what is compiled alone is run later without being compiled again") {
     const auto again = measurer.measure(points_of(space, {"BM=64,BN=64,BK=32"}));
     CHECK(measurer.totals().compile_seconds > compiling); // it was not in the pool
   }
-  CHECK(tuner_folders() == folders);
+  CHECK(folder.empty());
 }
 
 TEST_CASE("an interruption after compiling alone leaves nothing behind") {
-  const auto folders = tuner_folders();
+  const TunersFolder folder;
   {
     BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
                      Device::cpu());
@@ -235,5 +225,5 @@ TEST_CASE("an interruption after compiling alone leaves nothing behind") {
     CHECK(measurer.measure(points).empty());
     CHECK(measurer.compile(points_of(space, {"BM=64,BN=64,BK=32"})).empty());
   }
-  CHECK(tuner_folders() == folders);
+  CHECK(folder.empty());
 }

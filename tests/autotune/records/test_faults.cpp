@@ -1,6 +1,7 @@
 // What goes wrong around a record store: killed writers, full disks, folders that cannot be written or used.
 #include <catch2/catch.hpp>
 
+#include "autotune/own_cache.h"
 #include "records_support.h"
 
 #include <kiln/autotune/records/maintenance.h>
@@ -210,6 +211,7 @@ TEST_CASE("a read-only folder is read, and nothing is stored, with one warning",
 }
 
 TEST_CASE("a folder that others own or can write to is refused", "[records]") {
+  const OwnCache cache;
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "v1";
   {
