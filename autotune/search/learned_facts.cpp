@@ -11,6 +11,13 @@ void LearnedFacts::note(std::size_t candidate, const std::map<std::string, doubl
     if (is_of_code(name)) facts_[candidate][name] = value;
 }
 
+std::vector<std::size_t> LearnedFacts::candidates() const {
+  std::vector<std::size_t> known;
+  for (const auto& [candidate, facts] : facts_)
+    known.push_back(candidate);
+  return known;
+}
+
 void LearnedFacts::choose_columns(std::span<const std::size_t> candidates) {
   std::map<std::string, std::pair<double, double>> ranges;
   for (std::size_t candidate : candidates) {

@@ -12,6 +12,7 @@ class LearnedFacts {
 public:
   void note(std::size_t candidate, const std::map<std::string, double>& facts);
   bool known(std::size_t candidate) const { return facts_.contains(candidate); }
+  std::vector<std::size_t> candidates() const; // those known, in no order
 
   // Columns are the facts that differ among those of these candidates that are known.
   void choose_columns(std::span<const std::size_t> candidates);

@@ -78,8 +78,8 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
     for (std::size_t i = 0; i < scores.size(); ++i)
       scores[i] -= scale * candidates_.prior(i);
   if (informed_)
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      scores[i] += told_by_facts(i);
+    for (std::size_t at : facts_.candidates())
+      scores[at] += told_by_facts(at);
   return scores;
 }
 
@@ -221,12 +221,15 @@ double LearnedModel::chance_of_better(const std::vector<Tried>& trials, double b
       expected[i] += guesses[i];
   }
   double sigma = std::max(count ? std::sqrt(square / static_cast<double>(count)) : 1., 1e-3);
+  for (double& seconds : expected)
+    seconds /= folds + 1;
+  if (informed_) // what was compiled and not run is judged by its code
+    for (std::size_t at : facts_.candidates())
+      if (!candidates_.taken(at)) expected[at] = ask(&Trees::times, at);
   std::vector<double> chances;
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (!candidates_.taken(i)) {
-      // What was compiled and not run is judged by its code.
-      const double guess = informed(i) ? ask(&Trees::times, i) : expected[i] / (folds + 1);
-      double above = guess - (best + std::log(.98));
+      double above = expected[i] - (best + std::log(.98));
       chances.push_back(.5 * std::erfc(above / sigma / std::sqrt(2.)));
     }
   std::size_t few = std::min<std::size_t>(4, chances.size());
