@@ -28,7 +28,8 @@ struct SearchResult {
   std::string
       stopped_by; // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"
   double seconds = 0, model_seconds = 0, measure_seconds = 0;
-  // Points that were compiled beside others, and not run after what the compiler told of all; no trials.
+  // Points that were compiled beside others and are no trials, since what the compiler told of all spoke for
+  // others, or the search stopped before; known at its end.
   std::size_t compiled_only = 0;
   double compiled_only_seconds = 0; // that compilers took for them
 };

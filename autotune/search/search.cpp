@@ -117,8 +117,14 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.stopped_by = "exhausted";
       break;
     }
-    if (sharing.alone()) // others would propose the spares too
-      timed(result.measure_seconds, [&] { pool.choose(proposals, left, seen, result); });
+    if (sharing.alone()) { // others would propose the spares too
+      const CompiledPool::Room room{.runs = proposals.size(), .trials = left};
+      timed(result.model_seconds, [&] { pool.add_spares(proposals, seen); });
+      if (proposals.size() > room.runs) {
+        const auto compiled = timed(result.measure_seconds, [&] { return pool.compile(proposals); });
+        timed(result.model_seconds, [&] { pool.choose(proposals, compiled, room, seen); });
+      }
+    }
 
     std::vector<Point> points;
     for (const Proposal& p : proposals)
@@ -147,6 +153,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
         timed(result.measure_seconds, [&] { return measurer.measure(points, listen); });
     const std::span<const Trial> fresh(result.trials.data() + first, result.trials.size() - first);
     internal_check(measured.size() == fresh.size(), "a measurer did not tell of all that it measured");
+    pool.note(fresh);
     const bool unlikely = timed(result.model_seconds, [&] {
       strategy.observe(fresh);
       return budget.chance > 0 && result.best && strategy.chance_of_better() < budget.chance;
@@ -167,6 +174,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.stopped_by = "chance";
   }
 
+  pool.report(result);
   if (result.stopped_by != "device lost")
     timed(result.measure_seconds, [&] { confirm(result, measurer, budget.confirm); });
   result.seconds = since(start);

@@ -16,7 +16,7 @@ namespace {
 
 // Points 0, 1, 2, ... of a space of one knob; of those compiled, it runs the ones with the fewest registers
 // and proposes the others again.
-struct Thrifty final : Strategy {
+struct Thrifty : Strategy {
   bool spares_some = true;
   std::uint16_t next = 0, last = 1000;
   std::vector<std::uint16_t> again;
@@ -192,6 +192,38 @@ TEST_CASE("a search ends when its time is up while it compiles, with a trial of 
   CHECK(r.measure_seconds >= 0.06);
 }
 
+TEST_CASE("the compilers' time for what a stop keeps from running is told, whether it was chosen or failed") {
+  Thrifty strategy;
+  Compiler measurer;
+  measurer.failing = 7; // of the first eight points 0 and 7, which come first
+  std::size_t stop_after = 0;
+  SECTION("before what was chosen") { stop_after = 1; }
+  SECTION("amid it") { stop_after = 4; }
+  SECTION("after the batch") { stop_after = 6; }
+  const SearchResult r = search(strategy, measurer, trials(100), [&](const SearchResult& so_far) {
+    return so_far.trials.size() < stop_after;
+  });
+  CHECK(r.stopped_by == "interrupted");
+  CHECK(r.trials.size() == stop_after);
+  CHECK(r.compiled_only == 8 - stop_after);
+  CHECK(r.compiled_only_seconds == Approx(0.01 * static_cast<double>(8 - stop_after)));
+}
+
+TEST_CASE("the time that a strategy takes to choose is not measuring") {
+  struct Slow final : Thrifty {
+    std::vector<std::size_t> choose(std::span<const Proposal> proposals,
+                                    std::span<const Measurement> compiled, std::size_t most) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return Thrifty::choose(proposals, compiled, most);
+    }
+  } strategy;
+  Compiler measurer;
+  const SearchResult r = search(strategy, measurer, trials(4));
+  REQUIRE(strategy.pools.size() == 1);
+  CHECK(r.model_seconds >= 0.02);
+  CHECK(r.measure_seconds < r.model_seconds);
+}
+
 TEST_CASE("an interruption between compiling and running ends the search") {
   Thrifty strategy;
   Compiler measurer;
@@ -200,6 +232,7 @@ TEST_CASE("an interruption between compiling and running ends the search") {
   CHECK(r.stopped_by == "interrupted");
   CHECK(r.trials.empty());
   CHECK(strategy.pools.empty());
+  CHECK(r.compiled_only == 3);
 }
 
 TEST_CASE("searches that share a question compile what they run") {
