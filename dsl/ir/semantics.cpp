@@ -50,7 +50,8 @@ template <class T> T unary(Opcode code, T x, DType t) {
   case Opcode::Tanh: return rounded(std::tanh(w));
   case Opcode::Erf: return rounded(std::erf(w));
   case Opcode::Sigmoid: return rounded(1 / (1 + std::exp(-w)));
-  case Opcode::Gelu: return w < -1e3 ? T(-0.0) : rounded(w * Wide(0.5) * std::erfc(-w / std::sqrt(Wide(2))));
+  case Opcode::Gelu: // at -infinity its limit
+    return std::isinf(w) && w < 0 ? T(-0.0) : rounded(w * std::erfc(-w / std::sqrt(Wide(2))) / 2);
   case Opcode::Rsqrt: return rounded(1 / std::sqrt(w));
   default: no_such(code, t);
   }

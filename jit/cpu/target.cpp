@@ -198,7 +198,7 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   llvm::Triple triple = triple_of(target);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c is two roundings unless the kernel says fma
-  options.EmitStackSizeSection = true; // for largest_stack_frame
+  options.EmitStackSizeSection = true;                // for largest_stack_frame
   std::unique_ptr<llvm::TargetMachine> machine(lookup(triple)->createTargetMachine(
       triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
       llvm::CodeGenOptLevel::Default, /*JIT=*/true));

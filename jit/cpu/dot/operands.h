@@ -1,7 +1,7 @@
 // The factors of a product: which of their parts are read in place, and the copies of the others.
 //
-//   rows of A: in place, or packed into rows of their own, or into panels of columns where these are
-//   contiguous slivers of NR columns of B: in place, or packed as [k][NR]
+//   A: rows in place, or packed, as rows or as panels of columns where these are contiguous
+//   B: slivers of NR columns in place, or packed as [k][NR]
 #pragma once
 
 #include <kiln/jit/cpu/dot/build.h>

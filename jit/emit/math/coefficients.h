@@ -118,20 +118,20 @@ inline constexpr double erf_large_f64[] = {
     0x1.673f8abba9324p-31,  -0x1.773748f13a919p-33, 0x1.5073f8407b1e8p-35,  -0x1.f4d21cae9f100p-37,
     0x1.5463097b53acfp-41};
 
-// Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 4 / (4 + a), for 0 <= a <= 15; relative error 2^-26.7.
-inline constexpr double gelu_f32[] = {0x1.82b4bc0000000p-3,  0x1.373e380000000p-2,  0x1.8c6d9e0000000p-2,
-                                      0x1.7e001e0000000p-2,  0x1.eed34e0000000p-3,  0x1.ed17c80000000p-5,
-                                      -0x1.cc17400000000p-5, -0x1.9b259c0000000p-5, 0x1.6e4a840000000p-7,
-                                      0x1.196c140000000p-6};
+// Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 2.5 / (2.5 + a), for 0 <= a <= 15; relative error 2^-25.9.
+inline constexpr double gelu_f32[] = {0x1.2172520000000p-2,  0x1.6347ce0000000p-2,  0x1.b07eb40000000p-3,
+                                      -0x1.e439d20000000p-6, -0x1.ad8dd20000000p-4, 0x1.4fb7cc0000000p-6,
+                                      0x1.08a7420000000p-4,  -0x1.1f0fec0000000p-5, -0x1.0568500000000p-5,
+                                      0x1.0893f60000000p-5};
 
-// the same for 0 <= a <= 39; relative error 2^-59.3.
+// the same with t = 3 / (3 + a), for 0 <= a <= 39; relative error 2^-55.3.
 inline constexpr double gelu_f64[] = {
-    0x1.82b4bb8c94dcep-3,  0x1.373e3a893c28ap-2,   0x1.8c6dbf2cfc2b5p-2,   0x1.7dff2bff68399p-2,
-    0x1.eec4cc3e4d1ffp-3,  0x1.ee2761047f309p-5,   -0x1.c81719d53e65fp-5,  -0x1.ab825fc0f9bc7p-5,
-    0x1.17a4ae29e814ep-7,  0x1.e4a4256de4cd3p-6,   -0x1.001e4841ef7f7p-11, -0x1.26d0996f1fb9cp-6,
-    0x1.80b1648c451fbp-11, 0x1.8d4b1eb5f2438p-7,   -0x1.51e40ca512c1fp-9,  -0x1.1236b9ba0726bp-7,
-    0x1.233bacaef0b93p-8,  0x1.4cec5bd0b0776p-8,   -0x1.6c20e0ac40c35p-8,  -0x1.ce49828126488p-10,
-    0x1.4a56e2e66d50ep-8,  -0x1.e30a86031859cp-11, -0x1.4c1b712a2fb58p-9,  0x1.70d59ae19db5dp-10};
+    0x1.f1b89c231e9b7p-3,  0x1.5bb437230bef3p-2,  0x1.3a0d052ee3344p-2,  0x1.021e7f9bb5fd0p-3,
+    -0x1.c9212fcaacfd0p-5, -0x1.30a372cb2b752p-4, 0x1.672b661e4d04dp-6,  0x1.6d8b28d5bfc56p-5,
+    -0x1.66b7e4d54557ap-6, -0x1.afb7bfba84cc2p-6, 0x1.b8c09ecf397fdp-6,  0x1.2849d56d45906p-7,
+    -0x1.cecee9871fd11p-6, 0x1.3b10d85658e14p-7,  0x1.45b5dad02c9c5p-6,  -0x1.9555ae0973f62p-6,
+    0x1.5dc16eab9aac9p-13, 0x1.b254161437adcp-6,  -0x1.85f6999338c92p-6, -0x1.43baa299f8edbp-7,
+    0x1.0e0a92d4c649cp-5,  -0x1.7b61852c5c0e4p-7, -0x1.2978d90e30bafp-6, 0x1.b2fd4d3011dddp-7};
 
 // atan(x) = x + x^3 q(x^2) for |x| <= 1; relative error 2^-28.5.
 inline constexpr double atan_f32[] = {-0x1.55553e0000000p-2, 0x1.9991fc0000000p-3,  -0x1.2421b20000000p-3,

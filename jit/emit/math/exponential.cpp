@@ -165,7 +165,8 @@ Value* emit_gaussian(const MathBuilder& m, Value* x) {
   Value* square = m.mul(x, x);
   Value* lost = m.fma(x, x, m.neg(square));
   if (!m.scales_any() || m.is_double()) {
-    Value* power = emit_exp(m, m.mul(square, -0.5));
+    Value* power =
+        emit_math(m.ir(), m.options(), MathFn::Exp, m.mul(square, -0.5)); // of the hardware, if any
     return m.fma(power, m.mul(lost, -0.5), power);
   }
   // With what remains in units of -1/2.

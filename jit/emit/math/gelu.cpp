@@ -3,8 +3,9 @@
 //
 //   gelu(x) = max(x, 0) - a Phi(-a),  Phi(-a) = e^(-a^2 / 2) q(a),  a = |x|
 //
-// q varies slowly: a polynomial in 4 / (4 + a) serves its whole range, or for f32 in registers of 512 bits 16
-// polynomials do, without the quotient.
+// q varies slowly: a polynomial in s / (s + a) serves its whole range, or for f32 in registers of 512 bits 16
+// polynomials do, without the quotient. What rounding takes from the quotient is worth less the smaller s is,
+// and the polynomial is longer: with s = 4 gelu would be off by up to 7.9 ulp.
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/functions.h>
 
@@ -18,7 +19,8 @@ namespace co = coefficients;
 namespace {
 
 Value* tail_by_ratio(const MathBuilder& m, Value* a) {
-  Value* ratio = m.div(m.constant(4), m.add(a, 4));
+  const double s = m.pick(2.5, 3);
+  Value* ratio = m.div(m.constant(s), m.add(a, s));
   return m.mul(ratio, m.polynomial(m.pick(co::gelu_f32, co::gelu_f64), m.sub(ratio, 0.5)));
 }
 

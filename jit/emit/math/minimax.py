@@ -78,8 +78,8 @@ def tail(a):  # Phi(-a) e^(a^2 / 2), Phi the normal distribution
     return erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2)
 
 
-def tail_of_ratio(u):
-    return tail(4 / (u + mpf("0.5")) - 4) / (u + mpf("0.5"))
+def tail_by_ratio(s):  # of u = t - 1/2, t = s / (s + a), by t
+    return lambda u: tail(s / (u + mpf("0.5")) - s) / (u + mpf("0.5"))
 
 
 g = lambda x: -log(erfc(x))
@@ -109,8 +109,8 @@ entries = [
     ("erf_large_f32", 1, "erf(x) = 1 - e^(-q(x - 2.5)) for 1.125 <= x <= 4", lambda t: g(t + mpf("2.5")), lambda t: erfc(t + mpf("2.5")) / erf(t + mpf("2.5")), 6, -mpf("1.375"), mpf("1.5")),
     ("erf_small_f64", 0, "erf(x) = x + x q(x^2) for |x| <= 1.5", by_sqrt(lambda x: erf(x) / x - 1), by_sqrt(lambda x: x / erf(x)), 15, mpf(10) ** -20, mpf("2.25")),
     ("erf_large_f64", 0, "erf(x) = 1 - e^(-q(x - 3)) for 1.5 <= x <= 6", lambda t: g(t + 3), lambda t: erfc(t + 3) / erf(t + 3), 16, -mpf("1.5"), 3),
-    ("gelu_f32", 1, "Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 4 / (4 + a), for 0 <= a <= 15", tail_of_ratio, lambda u: 1 / tail_of_ratio(u), 9, mpf(4) / 19 - mpf("0.5"), mpf("0.5")),
-    ("gelu_f64", 0, "the same for 0 <= a <= 39", tail_of_ratio, lambda u: 1 / tail_of_ratio(u), 23, mpf(4) / 43 - mpf("0.5"), mpf("0.5")),
+    ("gelu_f32", 1, "Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 2.5 / (2.5 + a), for 0 <= a <= 15", tail_by_ratio(mpf("2.5")), lambda u: 1 / tail_by_ratio(mpf("2.5"))(u), 9, mpf("2.5") / mpf("17.5") - mpf("0.5"), mpf("0.5")),
+    ("gelu_f64", 0, "the same with t = 3 / (3 + a), for 0 <= a <= 39", tail_by_ratio(3), lambda u: 1 / tail_by_ratio(3)(u), 23, mpf(3) / 42 - mpf("0.5"), mpf("0.5")),
     ("atan_f32", 1, "atan(x) = x + x^3 q(x^2) for |x| <= 1", by_sqrt(lambda x: (atan(x) - x) / x**3), by_sqrt(lambda x: x**3 / atan(x)), 8, mpf(10) ** -20, 1),
     ("atan_f64", 0, "atan(x) = x + x^3 q(x^2) for |x| <= tan(pi / 8)", by_sqrt(lambda x: (atan(x) - x) / x**3), by_sqrt(lambda x: x**3 / atan(x)), 10, mpf(10) ** -20, (hi * mpf("1.0001")) ** 2),
     ("asin_f32", 1, "asin(x) = x + x^3 q(x^2) for |x| <= 1/2", by_sqrt(lambda x: (asin(x) - x) / x**3), by_sqrt(lambda x: x**3 / asin(x)), 5, mpf(10) ** -20, mpf("0.25")),
