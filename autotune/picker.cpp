@@ -25,7 +25,7 @@ Config seed_of(const Task& task, const BoundSpace& space) {
 
 Picked analytic(const Task& task, BoundSpace& space) {
   Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder(), false));
-  const std::vector<Point> best = prior.best(space, 1, most_looked_at);
+  const std::vector<Point> best = prior.best(some_points(space, most_looked_at), 1);
   if (best.empty()) return {seed_of(task, space), "the seed"};
   // A seed is known to work well, and the model is off by a third at times: on row kernels it prefers tiles
   // that are too tall.

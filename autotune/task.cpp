@@ -97,25 +97,26 @@ double Prior::bound() {
   return 0;
 }
 
-std::vector<Point> Prior::best(BoundSpace& space, std::size_t count, std::size_t most) {
-  std::vector<Point> candidates;
-  if (const auto* all = space.points(most)) {
-    candidates = *all;
-  } else {
-    Random random(most);
-    for (std::size_t i = 0; i < most; ++i)
-      if (auto point = space.sample(random)) candidates.push_back(std::move(*point));
-    for (const Point& seed : space.seeds())
-      candidates.push_back(seed);
-  }
+std::vector<Point> some_points(BoundSpace& space, std::size_t most) {
+  if (const auto* all = space.points(most)) return *all;
+  std::vector<Point> points;
+  Random random(most);
+  for (std::size_t i = 0; i < most; ++i)
+    if (auto point = space.sample(random)) points.push_back(std::move(*point));
+  for (const Point& seed : space.seeds())
+    points.push_back(seed);
+  return points;
+}
+
+std::vector<Point> Prior::best(std::span<const Point> points, std::size_t count) {
   std::vector<std::pair<double, std::size_t>> order;
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    if (const double seconds = (*this)(candidates[i]); std::isfinite(seconds)) order.emplace_back(seconds, i);
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (const double seconds = (*this)(points[i]); std::isfinite(seconds)) order.emplace_back(seconds, i);
   std::sort(order.begin(), order.end());
   std::vector<Point> best;
   for (const auto& [seconds, i] : order) {
     if (best.size() == count) break;
-    if (std::find(best.begin(), best.end(), candidates[i]) == best.end()) best.push_back(candidates[i]);
+    if (std::find(best.begin(), best.end(), points[i]) == best.end()) best.push_back(points[i]);
   }
   return best;
 }

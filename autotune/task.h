@@ -48,6 +48,10 @@ inline constexpr std::string_view one_order_suffix = ".one-order";
 // What of a config is a kernel's: its dimensions, and options. Other knobs are the caller's own.
 Config own_part(const Config& config, const std::vector<const char*>& dimensions);
 
+// All points of a space that has at most so many; else so many drawn at random, the same each time, and the
+// seeds.
+std::vector<Point> some_points(BoundSpace& space, std::size_t most = 4096);
+
 // The analytic model of one task, which keeps what it counted. Thread-compatible.
 class Prior {
 public:
@@ -61,8 +65,8 @@ public:
   Estimate estimate(const Point& point);
   // Seconds that no config beats; of the first legal seed, 0 if there is none.
   double bound();
-  // The `count` members that it expects to be fastest, of all or of a sample of `most`, best first.
-  std::vector<Point> best(BoundSpace& space, std::size_t count, std::size_t most = 4096);
+  // The `count` that it expects to be fastest of some points, best first.
+  std::vector<Point> best(std::span<const Point> points, std::size_t count);
 
 private:
   struct Known {

@@ -60,9 +60,8 @@ private:
   std::atomic<LiveMeasurer*>* slot_ = nullptr;
 };
 
-// Spaces of more points are not looked at one by one by the analytic model: it takes a fraction of a
-// millisecond for each.
-constexpr std::size_t counted_points = 4096;
+// That the analytic model looks at before a search: it takes a fraction of a millisecond for each.
+constexpr std::size_t points_looked_at = 4096;
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
@@ -319,6 +318,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());
   BoundSpace& space = *tuning.space;
   tuning.machine = std::make_shared<const Machine>(machine_of(task.device, RecordStore::standard_folder()));
+  const double known_machine = now();
   tuning.prior = std::make_shared<Prior>(task, space, *tuning.machine);
   Prior& prior = *tuning.prior;
 
@@ -326,30 +326,32 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
   tuning.bound = prior.estimate(fallback).bound;
-  const bool counted = space.points(counted_points) != nullptr;
-  const std::vector<Point> expected = prior.best(space, 8, counted_points);
+  const std::vector<Point> looked_at = some_points(space, points_looked_at);
+  const std::vector<Point> expected = prior.best(looked_at, 8);
   if (!expected.empty()) tuning.analytic = expected.front();
 
   SearchContext context{space, options.seed, {}, {}, {}, {}, {}};
   context.parallel = static_cast<std::size_t>(LiveMeasurer::jobs_of({.jobs = options.jobs}));
-  if (counted) {
-    context.prior = [&prior](const Point& point) { return prior(point); };
-    for (const char* name : Terms::column_names())
-      context.column_names.emplace_back(name);
-    context.columns = [&prior](const Point& point, std::span<float> out) {
-      const Terms* terms = prior.terms(point);
-      if (!terms) return std::fill(out.begin(), out.end(), std::nanf(""));
-      const auto columns = terms->columns_of();
-      std::copy(columns.begin(), columns.end(), out.begin());
-    };
-    Teachers teachers = siblings_of(task, space, *tuning.machine);
-    context.siblings = std::move(teachers.siblings);
-    tuning.bad_records = teachers.bad_records;
-  }
+  context.prior = [&prior](const Point& point) { return prior(point); };
+  for (const char* name : Terms::column_names())
+    context.column_names.emplace_back(name);
+  context.columns = [&prior](const Point& point, std::span<float> out) {
+    const Terms* terms = prior.terms(point);
+    if (!terms) return std::fill(out.begin(), out.end(), std::nanf(""));
+    const auto columns = terms->columns_of();
+    std::copy(columns.begin(), columns.end(), out.begin());
+  };
+  Teachers teachers = siblings_of(task, space, *tuning.machine);
+  context.siblings = std::move(teachers.siblings);
+  tuning.bad_records = teachers.bad_records;
   context.favourites = favourites_of(records.key(), space);
-  if (!counted) context.favourites.insert(context.favourites.end(), expected.begin(), expected.end());
+  if (!space.points(points_looked_at)) {
+    context.candidates = looked_at;
+    context.favourites.insert(context.favourites.end(), expected.begin(), expected.end());
+  }
   tuning.sibling_records = context.siblings.size();
   auto strategy = make_strategy(options.strategy, std::move(context));
+  const double modelling = now() - known_machine;
 
   MeasureOptions measure;
   measure.jobs = options.jobs;
@@ -372,6 +374,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
     others = [&records] { return records.news(); };
   }
   tuning.search = search(*strategy, measurer, budget, progress, others);
+  tuning.search.seconds += modelling, tuning.search.model_seconds += modelling;
   tuning.kept = records.finish(tuning.search);
   if (options.record) Database::standard().look_again();
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {

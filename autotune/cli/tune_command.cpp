@@ -240,8 +240,12 @@ int run_tune(int argc, char** argv) {
     throw UserError("there is no tunable kernel \"" + a.kernel +
                     "\"; `kiln tune --list` has those that there are");
   if (!a.table.empty()) check_writable("--table", a.table);
-  for (const std::string& file : a.reports)
+  for (const std::string& file : a.reports) {
+    if (!file.ends_with(".html") && !file.ends_with(".csv"))
+      throw UserError("--report " + file +
+                      ": a report is a page or a table; give its name the end .html or .csv");
     check_writable("--report", file);
+  }
   Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));
   task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);

@@ -16,7 +16,10 @@ LearnedCandidates::LearnedCandidates(const SearchContext& context, const Learned
                                      Random& random)
     : context_(context), columns_(context) {
   base_.columns = columns_.count();
-  if (const std::vector<Point>* all = context.space.points(options.most_candidates)) {
+  if (!context.candidates.empty()) {
+    for (const Point& p : context.candidates)
+      insert(p);
+  } else if (const std::vector<Point>* all = context.space.points(options.most_candidates)) {
     complete_ = true;
     for (const Point& p : *all)
       insert(p);

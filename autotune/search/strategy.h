@@ -29,7 +29,10 @@ struct SearchContext {
   std::function<void(const Point&, std::span<float>)> columns;
   std::vector<Sibling> siblings;
   std::vector<Point> favourites; // winners of neighbouring problems, best first
-  std::size_t parallel = 1;      // compilers that work side by side, and would wait for smaller batches
+  // Of a space with too many points to ask the model about each, those to begin with; empty: all, or what a
+  // strategy draws itself.
+  std::vector<Point> candidates = {};
+  std::size_t parallel = 1; // compilers that work side by side, and would wait for smaller batches
 };
 
 struct Proposal {

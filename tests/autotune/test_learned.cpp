@@ -270,6 +270,50 @@ TEST_CASE("the learned search knows when little is left to find", "[learned]") {
   CHECK(late < early / 2);
 }
 
+TEST_CASE("of a large space the model is asked about the candidates given, and what lies around the best",
+          "[learned]") {
+  Space large;
+  for (int k = 0; k < 8; ++k)
+    large.range("k" + std::to_string(k), 1, 10);
+  BoundSpace space(large, {}, Device::cpu());
+  SearchContext context = context_of(space, fresh_seed());
+  CAPTURE(context.seed);
+  auto seconds = [](const Point& p) {
+    double sum = 1;
+    for (std::size_t k = 0; k < p.size(); ++k)
+      sum += std::pow(p[k] - static_cast<double>(k), 2);
+    return sum;
+  };
+  std::unordered_set<Point, PointHash> asked;
+  context.prior = [&](const Point& p) {
+    asked.insert(p);
+    return seconds(p);
+  };
+  Random random(context.seed);
+  for (int i = 0; i < 500; ++i)
+    context.candidates.push_back(*space.sample(random));
+  const Point best =
+      *std::min_element(context.candidates.begin(), context.candidates.end(),
+                        [&](const Point& a, const Point& b) { return seconds(a) < seconds(b); });
+  auto strategy = make_learned(context);
+  CHECK(asked.size() <= 500);
+  const std::vector<Proposal> first = strategy->propose(8);
+  CHECK(std::any_of(first.begin(), first.end(),
+                    [&](const Proposal& p) { return seconds(p.point) <= seconds(best); }));
+  double fastest = seconds(best);
+  for (std::vector<Proposal> batch = first; !batch.empty() && asked.size() < 5000;
+       batch = strategy->propose(8)) {
+    std::vector<Trial> trials(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      trials[i].point = batch[i].point, trials[i].result.seconds = seconds(batch[i].point);
+      fastest = std::min(fastest, trials[i].result.seconds);
+    }
+    strategy->observe(trials);
+    if (fastest < seconds(best)) break;
+  }
+  CHECK(fastest < seconds(best));
+}
+
 TEST_CASE("the learned search works in spaces that cannot be listed", "[learned]") {
   Space large;
   for (int k = 0; k < 12; ++k)

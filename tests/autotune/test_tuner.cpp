@@ -106,6 +106,23 @@ TEST_CASE("a run that is interrupted before its first process ends without a tri
   CHECK_THROWS_WITH(tuning.config(), Contains("no config worked"));
 }
 
+TEST_CASE("a search of a large space learns from other problems too") {
+  const OwnCache cache;
+  tune::Space space;
+  space.range(BM, 1, 8).range(BN, 1, 600).seed({{"BM", 4}, {"BN", 64}});
+  const auto sums = tuned(row_sums("row sums, large space"), space, with_mode(tune::Mode::cached));
+  Stream stream;
+  Rows few(37, 301), more(64, 512);
+  const tune::Tuning first =
+      sums.tune(stream, {.trials = 28, .strategy = "random", .cold = false}, few.x, few.out);
+  CHECK_FALSE(first.space->points(4096));
+  CHECK(first.sibling_records == 0);
+  const tune::Tuning second = sums.tune(stream, {.trials = 8, .cold = false}, more.x, more.out);
+  CHECK(second.sibling_records >= 24);
+  CHECK(second.search.model_seconds > 0);
+  CHECK(second.found());
+}
+
 // Hidden, since it kills its process: the next test runs it in one of its own.
 TEST_CASE("is killed amid a batch", "[.][is_killed_amid_a_batch]") {
   tune::TuneOptions options;
