@@ -109,7 +109,7 @@ Row run(const tune::Table& table, bool warm, std::uint64_t seed) {
   const std::size_t chosen = finalists.add(*space.point(quick.config()));
   const std::size_t fallback = finalists.add(*quick.fallback);
   tune::Prior prior(task, space, machine);
-  for (const tune::Point& point : prior.best(space, 8))
+  for (const tune::Point& point : prior.best(tune::some_points(space), 8))
     eight.push_back(finalists.add(point));
 
   tune::MeasureOptions options;
