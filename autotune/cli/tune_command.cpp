@@ -241,7 +241,8 @@ int run_tune(int argc, char** argv) {
                     "\"; `kiln tune --list` has those that there are");
   if (!a.table.empty()) check_writable("--table", a.table);
   for (const std::string& file : a.reports) {
-    if (!file.ends_with(".html") && !file.ends_with(".csv"))
+    const std::filesystem::path end = std::filesystem::path(file).extension();
+    if (!end.empty() && end != ".html" && end != ".csv")
       throw UserError("--report " + file +
                       ": a report is a page or a table; give its name the end .html or .csv");
     check_writable("--report", file);

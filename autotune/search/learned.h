@@ -21,7 +21,10 @@
 // Measured on recorded tables and made-up ones, and left out: a first batch that covers the values of each
 // knob, or of more and farther points, gains nothing; without siblings, times of a Gaussian process save a
 // tenth of the trials on made-up tables and cost a tenth on recorded ones. More than half from the process
-// where there are siblings costs a third of the trials to 98 %.
+// where there are siblings costs a third of the trials to 98 %. Where one config stands alone and the search
+// is stuck, a quarter of each batch from crossovers or mutations of the best, or from a bootstrapped
+// classifier, finds it no sooner; from a process of times it is missed a third less often, for twice the time
+// of models.
 #pragma once
 
 #include <kiln/autotune/search/strategy.h>

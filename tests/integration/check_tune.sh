@@ -44,6 +44,7 @@ grep -q '^<!doctype html>' run.html || { echo "check_tune: run.html is no page";
 # A file that cannot be written is refused before the search, and one that fails later costs no summary.
 expect 1 '^kiln: --report nowhere/run.html cannot be written: No such file' tune softmax --shape 101x303 --trials 2 --report nowhere/run.html
 expect 1 '^kiln: --table . cannot be written: Is a directory' tune softmax --shape 101x303 --trials 2 --table .
+expect 1 '^kiln: --report run.pdf: a report is a page or a table' tune softmax --shape 101x303 --trials 2 --report run.pdf
 "$kiln" records list | grep -q 303 && { echo "check_tune: it searched before it refused a file"; failures=$((failures + 1)); }
 expect 1 '^  best +' tune softmax --shape 101x303 --trials 2 --report /dev/full --report late.csv
 grep -q BM late.csv || { echo "check_tune: a report that failed cost the next one"; failures=$((failures + 1)); }
