@@ -33,7 +33,7 @@ struct LoopNest {
   const Plan& plan;
   llvm::Function *micro, *narrow = nullptr,
                          *three_vectors = nullptr; // the whole tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;            // of short_rows rows; none where panels of A end between
+  llvm::Function* short_tile = nullptr;            // of short_rows rows
   llvm::Function* packing = nullptr;               // the whole tile, for B that is packed on the way
   llvm::Function* tiles = nullptr;
   llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
@@ -46,7 +46,7 @@ struct LoopNest {
         c_element(operands.element(p.accumulator)) {
     micro = microkernel(b, plan);
     if (plan.tiles) tiles = tiles_routine(b, plan);
-    if (plan.mr == 6 && !plan.tiles && !plan.packs_a_by_panels()) {
+    if (plan.mr == 6 && !plan.tiles) {
       Plan few = plan;
       few.mr = short_rows;
       short_tile = microkernel(b, few);
@@ -153,7 +153,7 @@ struct LoopNest {
     Value* on_the_way = b.getFalse();
     if (packing)
       on_the_way = b.CreateAnd(b.CreateNot(in_place_b), b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
-    Value* most = b.CreateSelect(in_place_a, b.getInt64(plan.k_chunk), b.getInt64(plan.packed_k_chunk));
+    Value* most = b.getInt64(plan.k_chunk);
     if (plan.streams_b()) {
       Value* again = b.CreateAnd(in_place_b, b.CreateICmpSGT(x.m, b.getInt64(plan.mr)));
       most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
@@ -164,7 +164,7 @@ struct LoopNest {
       most = b.CreateSelect(b.CreateAnd(few, by_rows), smin(b, most, b.getInt64(few_rows_k_chunk)), most);
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
-    Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), panel_rows);
+    Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), rows_unit);
     if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
       Chunk chunk{k0,         depth_of_chunk(k0, k_chunk),
@@ -214,7 +214,7 @@ struct LoopNest {
     Value* fills = fills_tiles(b, operands.steps_of(chunk.depth));
     Value* many = b.CreateICmpSGE(x.n, b.getInt64(least_columns_for_packed_rows));
     chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(b.CreateAnd(fills, many)));
-    groups_then_rows(chunk, b.CreateSelect(fills, b.getInt64(tiles_extent), b.getInt64(panel_rows)));
+    groups_then_rows(chunk, b.CreateSelect(fills, b.getInt64(tiles_extent), b.getInt64(rows_unit)));
   }
 
   template <class Body> void for_row_blocks(const Chunk& chunk, Value* m_block, Body&& body) {
@@ -270,7 +270,7 @@ struct LoopNest {
 
   // Some rows of A stay in a far second cache while the slivers pass.
   void multiply_by_vectors(const Block& block, Value* steps) {
-    Value* most = plan.target.far_second_cache ? b.getInt64(2 * panel_rows) : block.height;
+    Value* most = plan.target.far_second_cache ? b.getInt64(2 * rows_unit) : block.height;
     emit_for(b, b.getInt64(0), block.height, most, [&](Value* i) {
       Block some = block;
       some.i = b.CreateAdd(block.i, i);
@@ -362,9 +362,9 @@ struct LoopNest {
   void call_tile(llvm::Function* kernel, const Rows& rows, const Sliver& sliver, Value* i, Value* height,
                  Value* steps, Value* adds, Value* packed) {
     Value* c_rows = b.CreateGEP(c_element, sliver.c_tile, b.CreateMul(i, x.c_row_stride));
-    b.CreateCall(kernel, {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer,
-                          sliver.panel.row_stride, c_rows, x.c_row_stride, height, sliver.width, steps, adds,
-                          sliver.corrections, rows.step, packed});
+    b.CreateCall(kernel,
+                 {operands.row_of(rows, i), rows.row_stride, sliver.panel.pointer, sliver.panel.row_stride,
+                  c_rows, x.c_row_stride, height, sliver.width, steps, adds, sliver.corrections, packed});
   }
 };
 

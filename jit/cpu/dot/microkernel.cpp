@@ -133,7 +133,7 @@ struct Microkernel {
 
   // Where the K loop is.
   struct State {
-    Value *step, *a_at, *b_row; // a_at: from each row's start, in what a step reads
+    Value *step, *b_row;
     llvm::SmallVector<Value*, 32> sums;
   };
 
@@ -147,7 +147,7 @@ struct Microkernel {
       phi->addIncoming(start, before);
       return phi;
     };
-    State at{phi(from.step), phi(from.a_at), phi(from.b_row), {}};
+    State at{phi(from.step), phi(from.b_row), {}};
     for (Value* sum : from.sums)
       at.sums.push_back(phi(sum));
     const State next = body(at);
@@ -155,7 +155,6 @@ struct Microkernel {
       llvm::cast<llvm::PHINode>(phi)->addIncoming(value, b.GetInsertBlock());
     };
     continues(at.step, next.step);
-    continues(at.a_at, next.a_at);
     continues(at.b_row, next.b_row);
     for (std::size_t i = 0; i < at.sums.size(); ++i)
       continues(at.sums[i], next.sums[i]);
@@ -179,7 +178,7 @@ struct Microkernel {
     const auto vectors = static_cast<unsigned>(plan.vectors), lanes = static_cast<unsigned>(plan.lanes);
     llvm::SmallVector<Value*, 32> sums;
     for (Value* row : row_pointers) {
-      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row, at.a_at), ab_align);
+      Value* x = b.CreateAlignedLoad(ab_element, b.CreateGEP(ab_element, row, at.step), ab_align);
       Value* splat = b.CreateVectorSplat(lanes, x);
       if (plan.shifts_a()) splat = b.CreateXor(splat, signs);
       for (unsigned v = 0; v < vectors; ++v)
@@ -201,8 +200,7 @@ struct Microkernel {
     Value *a = f->getArg(0), *a_stride = f->getArg(1), *panel = f->getArg(2), *b_stride = f->getArg(3);
     Value *c = f->getArg(4), *c_stride = f->getArg(5), *m = f->getArg(6), *n = f->getArg(7);
     Value *k = f->getArg(8), *accumulate = f->getArg(9), *corrections = f->getArg(10),
-          *a_step = plan.packs_a_by_panels() ? static_cast<Value*>(f->getArg(11)) : b.getInt64(1),
-          *packed = f->getArg(12);
+          *packed = f->getArg(11);
     const auto rows = static_cast<unsigned>(plan.mr), vectors = static_cast<unsigned>(plan.vectors);
     const auto lanes = static_cast<unsigned>(plan.lanes);
 
@@ -228,7 +226,7 @@ struct Microkernel {
       signs = b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(c_element, corrections, vectors * lanes),
                                   c_align);
 
-    const State first{b.getInt64(0), b.getInt64(0), panel, repeated(start, rows)};
+    const State first{b.getInt64(0), panel, repeated(start, rows)};
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
         prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::Second);
@@ -240,7 +238,6 @@ struct Microkernel {
                   row_of(packed, ab_element, b.getInt64(static_cast<std::uint64_t>(plan.nr())), at.step));
       State next;
       next.step = b.CreateNUWAdd(at.step, b.getInt64(1));
-      next.a_at = b.CreateNSWAdd(at.a_at, a_step);
       next.sums = add_products(at, row_pointers, signs, b_vectors);
       next.b_row =
           row_of(at.b_row, b_element, b_stride, b.getInt64(static_cast<std::uint64_t>(rows_of_step())));
@@ -266,7 +263,7 @@ struct Microkernel {
           [&](const State& at) {
             for (unsigned r = 0; r < rows; ++r)
               prefetch_line(
-                  b, b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.a_at),
+                  b, b.CreateGEP(ab_element, row_of(next_rows, a_part, a_stride, b.getInt64(r)), at.step),
                   Cache::First);
             Value* end = b.CreateAdd(at.step, b.getInt64(static_cast<std::uint64_t>(steps)));
             return to_the_end(at, b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, end, k));
@@ -377,10 +374,9 @@ Value* fused_multiply_add(Builder& b, const Plan& plan, Value* x, Value* y, Valu
 
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
-  const std::string name = "kiln.dot.micro." + plan.tile_name() +
-                           (plan.packs_a_by_panels() ? ".panels" : "") +
-                           (packs ? ".packs." + std::string(kiln::name(plan.shape.b)) : "");
-  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, i64, ptr},
+  const std::string name =
+      "kiln.dot.micro." + plan.tile_name() + (packs ? ".packs." + std::string(kiln::name(plan.shape.b)) : "");
+  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty(), ptr, ptr},
                  [&](llvm::Function* f) { Microkernel(b, plan, packs).build(f); });
 }
 

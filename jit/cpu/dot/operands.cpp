@@ -52,16 +52,9 @@ Operands::Operands(Builder& b, const Plan& plan, const Arguments& arguments)
   of_b.exactly = plan.blocks_rows;
   pack_b_ = pack_routine(b, of_b);
   if (plan.shifts_a()) corrections_ = corrections_routine(b, plan);
-  const bool panels = plan.packs_a_by_panels();
-  if (panels) {
-    of_a.strides = DotStrides::UnitInner; // of the transposed matrix
-    pack_a_panel_ = pack_routine(b, of_a);
-  }
   of_a.order = PackOrder::Elements;
   of_a.strides = shape.a_strides;
-  of_a.transposes = !panels;
-  if (plan.may_pack_a() && (!panels || shape.a_strides != DotStrides::UnitOuter))
-    pack_a_ = pack_routine(b, of_a);
+  if (plan.may_pack_a()) pack_a_ = pack_routine(b, of_a);
   if (!outer_products_possible(plan)) return;
   of_a.transposes = false;
   of_a.panel = plan.accumulator == DType::F64 ? PanelKind::F64 : PanelKind::F32;
@@ -125,14 +118,8 @@ Value* Operands::a_in_place() {
   return b_.CreateAnd(rows, b_.CreateOr(few, near));
 }
 
-Rows Operands::plain_rows(Value* pointer, Value* row_stride) {
-  return {pointer, row_stride, b_.getInt64(1), b_.CreateMul(row_stride, b_.getInt64(panel_rows))};
-}
-
 Value* Operands::row_of(const Rows& rows, Value* i) {
-  Value* panel = b_.CreateMul(b_.CreateUDiv(i, b_.getInt64(panel_rows)), rows.panel_stride);
-  Value* in_panel = b_.CreateMul(b_.CreateURem(i, b_.getInt64(panel_rows)), rows.row_stride);
-  return b_.CreateGEP(panel_part(), rows.pointer, b_.CreateAdd(panel, in_panel));
+  return b_.CreateGEP(panel_part(), rows.pointer, b_.CreateMul(i, rows.row_stride));
 }
 
 // What one of two ways to rows of A gives.
@@ -150,22 +137,14 @@ template <class Then, class Else> Rows Operands::either(Value* condition, Then&&
     phi->addIncoming(q, after_other);
     return phi;
   };
-  Value *pointer = merge(v.pointer, w.pointer), *row_stride = merge(v.row_stride, w.row_stride);
-  Value* step = merge(v.step, w.step);
-  return {pointer, row_stride, step, merge(v.panel_stride, w.panel_stride)};
+  return {merge(v.pointer, w.pointer), merge(v.row_stride, w.row_stride)};
 }
 
 Rows Operands::rows_of_a(const Chunk& chunk, Value* i0, Value* height) {
   Value* first = at_a(i0, chunk.k0);
-  auto plain = [&] { return plain_rows(first, x_.a_row_stride); };
-  auto rows = [&] { return packed_rows(chunk, first, height); };
-  auto panels = [&] { return packed_panels(chunk, first, height); };
-  auto packed = [&] {
-    if (!pack_a_panel_) return rows();
-    if (!pack_a_) return panels();
-    return either(b_.CreateICmpEQ(x_.a_row_stride, b_.getInt64(1)), panels, rows);
-  };
-  return either(chunk.direct_a, plain, packed);
+  return either(
+      chunk.direct_a, [&] { return Rows{first, x_.a_row_stride}; },
+      [&] { return packed_rows(chunk, first, height); });
 }
 
 Rows Operands::packed_rows(const Chunk& chunk, Value* first, Value* height) {
@@ -174,25 +153,7 @@ Rows Operands::packed_rows(const Chunk& chunk, Value* first, Value* height) {
   Value* padded = b_.CreateMul(steps_of(chunk.depth), b_.getInt64(plan_.group()));
   b_.CreateCall(pack_a_,
                 {packed, stride, first, x_.a_row_stride, x_.a_column_stride, height, chunk.depth, padded});
-  return plain_rows(packed, stride);
-}
-
-Rows Operands::packed_panels(const Chunk& chunk, Value* first, Value* height) {
-  Value *packed = in_scratch(plan_.packed_a_offset), *rows = b_.getInt64(panel_rows);
-  // Some k at a time for all panels: neighbouring rows share pages, columns do not.
-  emit_for(b_, b_.getInt64(0), chunk.depth, rows_packed_together, [&](Value* k) {
-    Value* count = smin(b_, b_.getInt64(rows_packed_together), b_.CreateSub(chunk.depth, k));
-    Value* source_k = b_.CreateGEP(element(plan_.shape.a), first, b_.CreateMul(k, x_.a_column_stride));
-    Value* panel_k = b_.CreateGEP(panel_part(), packed, b_.CreateMul(k, rows));
-    emit_for(b_, b_.getInt64(0), height, panel_rows, [&](Value* i) {
-      Value* width = smin(b_, rows, b_.CreateSub(height, i));
-      Value* panel = b_.CreateGEP(panel_part(), panel_k, b_.CreateMul(i, b_.getInt64(plan_.packed_k_chunk)));
-      Value* source = b_.CreateGEP(element(plan_.shape.a), source_k, b_.CreateMul(i, x_.a_row_stride));
-      b_.CreateCall(pack_a_panel_,
-                    {panel, rows, source, x_.a_column_stride, b_.getInt64(1), count, width, width});
-    });
-  });
-  return {packed, b_.getInt64(plan_.group()), rows, b_.getInt64(panel_rows * plan_.packed_k_chunk)};
+  return {packed, stride};
 }
 
 Rows Operands::wide_rows_of_a(Value* k0, Value* depth) {
@@ -201,11 +162,11 @@ Rows Operands::wide_rows_of_a(Value* k0, Value* depth) {
     Value *wide = in_scratch(plan_.wide_a_offset), *stride = b_.getInt64(plan_.wide_a_row_stride);
     b_.CreateCall(pack_wide_a_,
                   {wide, stride, first, x_.a_row_stride, x_.a_column_stride, x_.m, depth, depth});
-    return plain_rows(wide, stride);
+    return Rows{wide, stride};
   };
   const bool converts = plan_.shape.a != plan_.accumulator;
   Value* in_place = converts ? b_.getFalse() : b_.CreateICmpEQ(x_.a_column_stride, b_.getInt64(1));
-  return either(in_place, [&] { return plain_rows(first, x_.a_row_stride); }, packed);
+  return either(in_place, [&] { return Rows{first, x_.a_row_stride}; }, packed);
 }
 
 // Where a group keeps the sliver that begins at column j, from row k of the chunk.

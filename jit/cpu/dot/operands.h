@@ -1,6 +1,6 @@
 // The factors of a product: which of their parts are read in place, and the copies of the others.
 //
-//   A: rows in place, or packed, as rows or as panels of columns where these are contiguous
+//   A: rows in place, or packed
 //   B: slivers of NR columns in place, or packed as [k][NR]
 #pragma once
 
@@ -17,9 +17,9 @@ struct Arguments {
   Arguments(Builder& builder, const Plan& plan, llvm::Function* f);
 };
 
-// Element (i, k) is at (i / panel_rows) * panel_stride + (i % panel_rows) * row_stride + k * step.
+// Of A; the columns of each are contiguous.
 struct Rows {
-  llvm::Value *pointer, *row_stride, *step, *panel_stride;
+  llvm::Value *pointer, *row_stride;
 };
 
 struct Panel {
@@ -42,7 +42,6 @@ public:
   llvm::Value* b_in_place();
 
   Rows rows_of_a(const Chunk& chunk, llvm::Value* i0, llvm::Value* height);
-  Rows plain_rows(llvm::Value* pointer, llvm::Value* row_stride);
   llvm::Value* row_of(const Rows& rows, llvm::Value* i); // its address
 
   // Packs the slivers of a group of columns that are neither read in place nor packed on the way, and makes
@@ -68,13 +67,12 @@ private:
   llvm::Value* in_scratch(std::int64_t offset);
   llvm::Value* packed_sliver(llvm::Value* group, llvm::Value* j, llvm::Value* row);
   Rows packed_rows(const Chunk& chunk, llvm::Value* first, llvm::Value* height);
-  Rows packed_panels(const Chunk& chunk, llvm::Value* first, llvm::Value* height);
   template <class Then, class Else> Rows either(llvm::Value* condition, Then&& one, Else&& other);
 
   Builder& b_;
   const Plan& plan_;
   const Arguments& x_;
-  llvm::Function *pack_a_ = nullptr, *pack_a_panel_ = nullptr, *pack_wide_a_ = nullptr;
+  llvm::Function *pack_a_ = nullptr, *pack_wide_a_ = nullptr;
   llvm::Function *pack_b_ = nullptr, *corrections_ = nullptr;
 };
 

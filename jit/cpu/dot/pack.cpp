@@ -241,9 +241,16 @@ struct Packer {
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
 
-  void copy_transposed(Value* whole_rows, Value* whole_columns) {
-    emit_for(b, zero(), whole_columns, spec.lanes, [&](Value* c) {
-      emit_for(b, zero(), whole_rows, spec.lanes, [&](Value* r) {
+  // Blocks of as many rows and columns as lanes. The last overlap the ones before, and copy what they share
+  // again.
+  void copy_transposed(Value* row_count) {
+    Value* lanes = b.getInt64(spec.lanes);
+    auto for_blocks = [&](Value* extent, auto&& body) {
+      Value* last = b.CreateSub(extent, lanes);
+      emit_for(b, zero(), extent, spec.lanes, [&](Value* i) { body(smin(b, i, last)); });
+    };
+    for_blocks(columns, [&](Value* c) {
+      for_blocks(row_count, [&](Value* r) {
         llvm::SmallVector<Value*, 16> block;
         for (int i = 0; i < spec.lanes; ++i)
           block.push_back(load_column(r, b.CreateAdd(c, b.getInt64(i))));
@@ -255,15 +262,14 @@ struct Packer {
     });
   }
 
-  // Rows of the source are not contiguous: transpose what is columnar and whole, copy the rest by elements.
+  // Rows of the source are not contiguous: columns that are get transposed, if there is a block of them.
   void copy_columns(Value* row_count) {
-    if (!spec.transposes) return copy_elements(zero(), row_count, zero(), columns);
-    Value* columnar = b.CreateICmpEQ(row_stride, b.getInt64(1));
-    Value* whole_rows = b.CreateSelect(columnar, whole_vectors(row_count), zero());
-    Value* whole_columns = b.CreateSelect(columnar, whole_vectors(columns), zero());
-    copy_transposed(whole_rows, whole_columns);
-    copy_elements(zero(), whole_rows, whole_columns, columns);
-    copy_elements(whole_rows, row_count, zero(), columns);
+    auto by_elements = [&] { copy_elements(zero(), row_count, zero(), columns); };
+    if (!spec.transposes) return by_elements();
+    Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, row_count, columns);
+    Value* blocks = b.CreateAnd(b.CreateICmpEQ(row_stride, b.getInt64(1)),
+                                b.CreateICmpSGE(least, b.getInt64(spec.lanes)));
+    emit_if_else(b, blocks, [&] { copy_transposed(row_count); }, by_elements);
   }
 
   void build() {

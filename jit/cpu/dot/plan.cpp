@@ -98,33 +98,32 @@ PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& targe
 constexpr std::int64_t skinny_rows = 32;
 // At most, and K is divided equally.
 struct Blocking {
-  std::int64_t k, packed_k; // K of a chunk; where A is packed too
-  std::int64_t m;           // rows of a chunk of A that is packed, or of a block
-  std::int64_t slivers;     // of B, packed at a time
+  std::int64_t k;       // of a chunk
+  std::int64_t m;       // rows of a chunk of A that is packed, or of a block
+  std::int64_t slivers; // of B, packed at a time
 };
 
 // Up to 1024 a chunk of B, 512 KiB packed, stays in a 1 MiB cache, and C is read again least often: 3 %
-// faster than 512 at 1000 cubed. Less where A is packed too, so that both stay there. 128 columns: 1 and 4
-// slivers are 3 % slower on 2048 x 2048; with a second cache of 2 MiB, where blocks of A's rows stay too, 4
-// are 1 to 3 % quicker.
+// faster than 512 at 1000 cubed. Rows of A pass, packed ones as those in place do: with A transposed on Zen 4
+// 2048 cubed takes 5 % less than with so few of them, 960 x 256, that they stay in that cache too. 128
+// columns: 1 and 4 slivers are 3 % slower on 2048 x 2048; with a second cache of 2 MiB, where blocks of A's
+// rows stay too, 4 are 1 to 3 % quicker.
 Blocking in_second_cache(const Plan& plan) {
   const bool has_2_mib = plan.target.second_cache_bytes > (1 << 20);
-  return {.k = 1024, .packed_k = has_2_mib ? 512 : 256, .m = 960, .slivers = has_2_mib ? 4 : 2};
+  return {.k = 1024, .m = 1056, .slivers = has_2_mib ? 4 : 2};
 }
 
 // A sliver of 256 rows, 16 KiB, and the rows that it meets fill most of a first cache of 32 KiB, and 144 such
 // rows of A a quarter of a second one of 512 KiB. On Zen 3 chunks of 256 to 384 and blocks of 96 to 192 rows
 // are the same on an idle core; the smaller ones lose less where another thread shares its caches.
-Blocking of_rows(const Plan& plan) {
-  return {.k = 256, .packed_k = 256, .m = 144, .slivers = 1024 / plan.nr()};
-}
+Blocking of_rows(const Plan& plan) { return {.k = 256, .m = 144, .slivers = 1024 / plan.nr()}; }
 
 // Tile registers multiply so fast that loading them counts. 32 rows and columns of 512 bytes fit the first
 // cache, a group of 2048 columns takes 1 MiB of the second. Measured on 2048 and 4096 cubed in bf16, where
 // half as many columns are 5 to 8 % slower, and rows twice as long 10 %.
 Blocking of_tiles(const Plan& plan) {
   const std::int64_t k = 512 / size_of(plan.shape.a);
-  return {.k = k, .packed_k = k, .m = tiles_extent, .slivers = 2048 / plan.nr()};
+  return {.k = k, .m = tiles_extent, .slivers = 2048 / plan.nr()};
 }
 
 Blocking blocking(const Plan& plan) {
@@ -159,14 +158,13 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   // Rounded so that a last group that is short has room for its zeros.
   const Blocking most = blocking(plan);
   plan.k_unit = plan.tiles ? plan.group() * tile_rows : 4;
-  plan.k_chunk = round_up(std::min(k, plan.a_converts() ? most.packed_k : most.k), plan.k_unit);
-  plan.packed_k_chunk = std::min(plan.k_chunk, most.packed_k);
+  plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
   // A row of B is pages from the next, and a second cache keeps little more than a hundred of such rows for
   // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
   // Zen 4 a tenth to a third less.
   plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
   plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;
-  plan.m_chunk = round_up(std::min(m, most.m), panel_rows);
+  plan.m_chunk = round_up(std::min(m, most.m), rows_unit);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
   plan.slivers = std::min(most.slivers, (n - 1) / plan.nr() + 1);
   plan.packed_a_offset = round_up(plan.slivers * plan.k_chunk * plan.nr() * panel_element, 64);
@@ -177,7 +175,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.scratch_bytes = plan.packed_a_offset;
   if (plan.may_pack_a()) {
     // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
-    plan.packed_a_row_stride = round_up(plan.packed_k_chunk, 64) + 32;
+    plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
     plan.scratch_bytes += plan.m_chunk * plan.packed_a_row_stride * panel_element;
   }
   if (outer_products_possible(plan)) {

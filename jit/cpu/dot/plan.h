@@ -22,16 +22,16 @@ struct Plan {
   bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
                             // them, each in the first; else slivers stay in the second, and A passes
   std::int64_t k_unit = 0;  // of chunks of K, but the last: they fill tiles
-  std::int64_t k_chunk = 0, packed_k_chunk = 0; // at most; where A is packed too
-  std::int64_t streamed_k_chunk = 0;            // where several tiles of A's rows read B in place
-  std::int64_t streamed_steps_ahead = 0;        // B in memory is prefetched so far ahead
-  std::int64_t slivers = 0;                     // slivers of B packed at a time
-  std::int64_t m_chunk = 0;                     // rows of A packed at a time, or in a block, at most
-  std::int64_t packed_a_row_stride = 0;         // in elements of A's panel (i16 for pair kinds)
-  std::int64_t packed_a_offset = 0;             // bytes into the scratch
-  std::int64_t corrections_offset = 0; // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
-  std::int64_t wide_a_offset = 0;      // likewise: rows of A as accumulator elements, for few_rows.h
-  std::int64_t wide_a_row_stride = 0;  // in such elements
+  std::int64_t k_chunk = 0; // K of a chunk, at most
+  std::int64_t streamed_k_chunk = 0;     // where several tiles of A's rows read B in place
+  std::int64_t streamed_steps_ahead = 0; // B in memory is prefetched so far ahead
+  std::int64_t slivers = 0;              // slivers of B packed at a time
+  std::int64_t m_chunk = 0;              // rows of A packed at a time, or in a block, at most
+  std::int64_t packed_a_row_stride = 0;  // in elements of A's panel (i16 for pair kinds)
+  std::int64_t packed_a_offset = 0;      // bytes into the scratch
+  std::int64_t corrections_offset = 0;   // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
+  std::int64_t wide_a_offset = 0;        // likewise: rows of A as accumulator elements, for few_rows.h
+  std::int64_t wide_a_row_stride = 0;    // in such elements
   std::int64_t scratch_bytes = 0;
 
   int nr() const { return lanes * vectors; }
@@ -47,12 +47,6 @@ struct Plan {
   bool b_converts() const { return group() > 1 || shape.b != accumulator; }
   bool may_pack_a() const {
     return a_converts() || group() > 1 || blocks_rows || shape.a_strides != DotStrides::UnitInner;
-  }
-  // Columns of A where these are contiguous, [k][panel_rows]; else rows. Panels would take a first cache that
-  // a sliver of B is to stay in, and are read from a far second one once for every tile that has a part of a
-  // line: 7 % of 2048 cubed. Tile registers load rows.
-  bool packs_a_by_panels() const {
-    return shape.a_strides != DotStrides::UnitInner && !blocks_rows && !tiles && !target.far_second_cache;
   }
   // The first of A's register tiles reads rows of B in place, and packs them for the others on the way, so
   // that memory and arithmetic overlap: 64 rows and 128 x 8192 x 512 are 10 to 15 % faster (Zen 4).
@@ -75,9 +69,8 @@ private:
   bool grouped_by_two() const { return panel == PanelKind::I16Pairs || panel == PanelKind::Bf16Pairs; }
 };
 
-// Rows of A whose columns are contiguous are packed by so many, a multiple of every register tile's rows but
-// 5 and 7, which come alone: [k][panel_rows].
-inline constexpr std::int64_t panel_rows = 48;
+// A multiple of every register tile's rows but 5 and 7, which come alone.
+inline constexpr std::int64_t rows_unit = 48;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
