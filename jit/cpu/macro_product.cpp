@@ -96,12 +96,11 @@ constexpr double packing_a_block = 14; // as long as packing B takes, in rows
 constexpr std::int64_t most_tiles_columns = 2048;
 constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
-constexpr std::int64_t few_rows = 32, most_few_columns = 1024;
+constexpr std::int64_t most_few_columns = 1024;
 constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; measured on Zen 3
-// The fewest rows multiply B as it comes from memory (dot/few_rows.cpp, where they are most_outer_rows),
-// which is read a fifth to a third faster in rows of 4096 columns and more than of 1024 (Zen 4): beginning
-// one takes as long as reading 300 columns. Their sums stay in the second cache.
-constexpr std::int64_t fewest_rows = 4, most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
+// For the fewest, rows of 4096 columns and more are read a fifth to a third faster than of 1024 (Zen 4):
+// beginning one takes as long as reading 300 columns. Their sums stay in the second cache.
+constexpr std::int64_t most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
 constexpr double beginning_rows = 300;
 
 class MacroFinder {

@@ -20,7 +20,7 @@ constexpr int three_vector_rows = 8;
 constexpr int short_rows = 4;
 // Where bytes are packed for few rows, K of a chunk is so short that a packed sliver stays in the first
 // cache: 1 to 4 rows take a fifth to a third less (Zen 4).
-constexpr std::int64_t few_rows = 4, few_rows_k_chunk = 96;
+constexpr std::int64_t fewest_rows_k_chunk = 96;
 constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
@@ -159,9 +159,9 @@ struct LoopNest {
       most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
     }
     if (plan.packs_bytes_for_few_rows()) {
-      Value* few = b.CreateICmpSLE(x.m, b.getInt64(few_rows));
+      Value* few = b.CreateICmpSLE(x.m, b.getInt64(fewest_rows));
       Value* by_rows = b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // columns are packed to their end
-      most = b.CreateSelect(b.CreateAnd(few, by_rows), smin(b, most, b.getInt64(few_rows_k_chunk)), most);
+      most = b.CreateSelect(b.CreateAnd(few, by_rows), smin(b, most, b.getInt64(fewest_rows_k_chunk)), most);
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), rows_unit);

@@ -48,6 +48,10 @@ class TargetMachine;
 
 namespace kiln::cpu {
 
+// Heuristics: so few rows of A take longer to read B than to multiply; the fewest multiply it best in long
+// runs, as it comes from memory (dot/few_rows.h).
+inline constexpr std::int64_t few_rows = 32, fewest_rows = 4;
+
 enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512, Neon, Sve };
 
 // What the code may use. `bf16_dot` is the dot product of pairs of bf16, at twice the speed of f32; it takes

@@ -261,7 +261,7 @@ bool outer_products_possible(const Plan& plan) {
 
 // Measured on Zen 5, whose microkernel then reads B in place, and on Zen 3, where it is packed for the
 // others.
-std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : 4; }
+std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : fewest_rows; }
 
 // Tile registers take more rows sooner than sums of f32 do.
 std::int64_t most_inner_rows(const Plan& plan) { return plan.tiles ? 4 : 32; }

@@ -15,7 +15,6 @@ namespace {
 // B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
 // repay packing it. Both bounds are measured.
 constexpr std::int64_t in_place_span_bytes = 1 << 19, blocked_in_place_span_bytes = 1 << 16;
-constexpr std::int64_t in_place_rows = 32;
 constexpr std::int64_t rows_packed_together = 32;
 // Of slivers one line wide: more rows are more streams than the hardware fetches ahead. 10 % at 64 x 4096 x
 // 4096.
@@ -101,7 +100,7 @@ Value* Operands::b_in_place() {
   const std::int64_t most = plan_.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
   Value* largest = b_.CreateUDiv(b_.getInt64(most / size_of(plan_.shape.b)), x_.k);
   Value* small = b_.CreateOr(b_.CreateICmpULE(span, largest),
-                             b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : in_place_rows)));
+                             b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : few_rows)));
   return b_.CreateAnd(small, b_.CreateICmpEQ(x_.b_column_stride, b_.getInt64(1)));
 }
 

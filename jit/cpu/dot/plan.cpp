@@ -95,7 +95,6 @@ PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& targe
   return both_bf16 && target.bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
 }
 
-constexpr std::int64_t skinny_rows = 32;
 // At most, and K is divided equally.
 struct Blocking {
   std::int64_t k;       // of a chunk
@@ -152,7 +151,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
     tile = {2, std::min(tile.mr, 6)}; // each half takes registers
   plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
   plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
-  plan.skinny = m <= skinny_rows;
+  plan.skinny = m <= few_rows;
   plan.blocks_rows = !has_many_registers(plan.target.isa);
 
   // Rounded so that a last group that is short has room for its zeros.

@@ -15,7 +15,6 @@ namespace {
 
 // Where operands are computed first, as many steps of K at a time as the product packs (dot/plan.cpp).
 constexpr std::int64_t gathered_depth = 512;
-constexpr std::int64_t few_rows = 32;
 constexpr std::int64_t unknown_depth = std::int64_t{1} << 40;
 
 } // namespace
