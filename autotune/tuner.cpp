@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <fmt/format.h>
 #include <thread>
 
 namespace kiln::tune {
@@ -59,6 +60,8 @@ public:
 private:
   std::atomic<LiveMeasurer*>* slot_ = nullptr;
 };
+
+constexpr double least_left = 1e-3; // seconds that a measurer has in any case, since none are no limit
 
 // That the analytic model looks at before a search: it takes a fraction of a millisecond for each.
 constexpr std::size_t points_looked_at = 4096;
@@ -276,7 +279,16 @@ Budget budget_of(const TuneOptions& options) {
   return budget;
 }
 
+Machine machine_for(Device device, const TuneOptions& options) {
+  constexpr double enough = 10; // seconds; measuring takes two
+  return machine_of(device, RecordStore::standard_folder(), budget_of(options).seconds >= enough);
+}
+
 Config Tuning::config() const {
+  if (!search.best && search.trials.empty() && search.stopped_by == "seconds")
+    throw UserError(
+        fmt::format("tuning {}: {:.3g} s were over before the default was measured; give it more time",
+                    task->kernel, budget_seconds));
   if (!search.best) {
     std::map<std::string, int> kinds;
     for (const Trial& trial : search.trials)
@@ -317,7 +329,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   const Task& task = *tuning.task;
   tuning.space = std::make_shared<BoundSpace>(task.bound_space());
   BoundSpace& space = *tuning.space;
-  tuning.machine = std::make_shared<const Machine>(machine_of(task.device, RecordStore::standard_folder()));
+  tuning.machine = std::make_shared<const Machine>(machine_for(task.device, options));
   const double known_machine = now();
   tuning.prior = std::make_shared<Prior>(task, space, *tuning.machine);
   Prior& prior = *tuning.prior;
@@ -358,12 +370,16 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   tuning.jobs = LiveMeasurer::jobs_of(measure);
   measure.cold_cache = options.cold;
   measure.seed = options.seed;
+  measure.announce = options.announce;
+  Budget budget = budget_of(options);
+  tuning.budget_seconds = budget.seconds;
+  measure.seconds = std::max(least_left, budget.seconds - (now() - begin));
   LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
   const Running entered(measurer);
   if (runs.interrupts != interrupts_before) measurer.interrupt(); // while there was none yet
+  const double starting = now();
   measurer.start();
-  Budget budget = budget_of(options);
-  budget.seconds = std::max(1.0, budget.seconds - (now() - begin));
+  budget.spent = now() - begin;
   const Progress progress = [&](const SearchResult& so_far) {
     records.add_trials(so_far);
     return !measurer.interrupted() && (!options.progress || options.progress(so_far));
@@ -374,7 +390,8 @@ Tuning tune(const Task& given, const TuneOptions& options) {
     others = [&records] { return records.news(); };
   }
   tuning.search = search(*strategy, measurer, budget, progress, others);
-  tuning.search.seconds += modelling, tuning.search.model_seconds += modelling;
+  tuning.search.model_seconds += modelling;
+  tuning.search.measure_seconds += begin + budget.spent - starting;
   tuning.kept = records.finish(tuning.search);
   if (options.record) Database::standard().look_again();
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {

@@ -24,7 +24,7 @@ inline constexpr Effort most = Effort::most;                        // 512 trial
 struct TuneOptions {
   Effort effort = Effort::full;
   int trials = 0;     // 0: as the effort says
-  double seconds = 0; // 0: as the effort says
+  double seconds = 0; // of all from beginning to end; 0: as the effort says
   int jobs = 0;       // compiler processes; 0: by the CPUs there are
   std::string strategy = "learned";
   std::uint64_t seed = 0;
@@ -32,9 +32,13 @@ struct TuneOptions {
   bool record = true;         // in the database
   bool deterministic = false; // only configs that add up in the seed's order
   Progress progress = {};
+  std::function<void(const std::string&)> announce = {}; // hears "measuring the default" and the like
 };
 
 Budget budget_of(const TuneOptions& options);
+// The device's limits; those that nobody measured yet are assumed where measuring would take much of the
+// budget.
+Machine machine_for(Device device, const TuneOptions& options);
 
 struct Tuning {
   std::shared_ptr<const Task> task;
@@ -52,12 +56,15 @@ struct Tuning {
   double worker_seconds = 0;
   std::string checked; // what of the fallback was compared with the interpreter
 
+  double budget_seconds = 0;
+
   bool found() const { return search.best.has_value(); }
   Config config() const; // the winner's; UserError if there is none, with what went wrong
   const Measurement* of(const Point& point) const; // null: not measured
 };
 
-// UserError if no seed is legal, or the first one does not run or computes what it should not.
+// UserError if no seed is legal, or the first one does not run or computes what it should not. Where the time
+// is too short for it, nothing is found.
 Tuning tune(const Task& task, const TuneOptions& options);
 
 // Without measuring: wisdom, the database, else the analytic model.

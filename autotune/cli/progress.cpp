@@ -91,9 +91,17 @@ void ProgressLine::show(const SearchResult& r, const BoundSpace& space, double b
   if (!terminal_ && r.seconds < shown_at_ + seconds_a_line) return;
   shown_at_ = r.seconds;
   const std::size_t columns = terminal_ ? columns_of(out_) : std::string::npos;
-  const std::string line = text(title_, r, space, budget_, bound, flops_, columns);
+  print(text(title_, r, space, budget_, bound, flops_, columns));
+}
+
+void ProgressLine::say(const std::string& what) {
+  const std::string line = title_ + "  " + what;
+  print(terminal_ ? line.substr(0, columns_of(out_)) : line);
+}
+
+void ProgressLine::print(const std::string& line) {
   if (terminal_) {
-    fmt::print(out_, "\r{:<{}}", line, std::min(width_, columns));
+    fmt::print(out_, "\r{:<{}}", line, std::min(width_, columns_of(out_)));
     width_ = line.size();
   } else {
     fmt::print(out_, "{}\n", line);

@@ -13,6 +13,7 @@ class ProgressLine {
 public:
   // Rewrites one line on a terminal, else prints one every few seconds.
   ProgressLine(std::string title, const Budget& budget, double flops, std::FILE* out);
+  void say(const std::string& what); // what takes a while and has no figures yet
   void show(const SearchResult& so_far, const BoundSpace& space, double bound);
   void finish();
   // At most `columns` wide: what does not fit is left out, of the config first.
@@ -24,6 +25,7 @@ private:
   Budget budget_;
   double flops_;
   std::FILE* out_;
+  void print(const std::string& line);
   bool terminal_;
   double shown_at_ = -1e9;
   std::size_t width_ = 0;

@@ -105,8 +105,9 @@ void print_summary(const Tuning& t, const Task& task) {
       return;
     }
     const double flops = flops_of(*t.prior, *point);
-    fmt::print("  {:<9} {:>9}  [{}, {}]{}{}  {{{}}}\n", what, duration_text(m->seconds),
-               duration_text(m->low), duration_text(m->high),
+    const std::string interval =
+        m->launches == 1 ? "one launch" : duration_text(m->low) + ", " + duration_text(m->high);
+    fmt::print("  {:<9} {:>9}  [{}]{}{}  {{{}}}\n", what, duration_text(m->seconds), interval,
                flops > 0 ? "  " + rate_text(flops / m->seconds) : "",
                t.bound > 0 ? fmt::format("  {:.0f} % of the bound", 100 * t.bound / m->seconds) : "",
                t.space->text(*point));
@@ -118,8 +119,13 @@ void print_summary(const Tuning& t, const Task& task) {
     fmt::print(
         "  kept      launches go on with {{{}}}, which was measured with more trials, or from memory\n",
         t.kept);
-  fmt::print("  checked   the default against the interpreter: {}; every other config against the default\n",
-             t.checked);
+  if (r.trials.empty() && r.stopped_by == "seconds")
+    fmt::print("  measured  nothing: the default did not end within {:.3g} s; give it more with --budget\n",
+               t.budget_seconds);
+  if (!t.checked.empty())
+    fmt::print(
+        "  checked   the default against the interpreter: {}; every other config against the default\n",
+        t.checked);
 }
 
 // Options that a replay would not look at are mistakes, and so is --seeds without one.
@@ -200,7 +206,8 @@ int run_tune(int argc, char** argv) {
       ->check(CLI::IsMember({"quick", "full", "most"}))
       ->capture_default_str();
   app.add_option("--trials", a.options.trials, "at most so many configs")->check(cli::from_to(1, 1e6));
-  app.add_option("--budget", a.options.seconds, "at most so many seconds")->check(cli::from_to(.001, 1e6));
+  app.add_option("--budget", a.options.seconds, "about so many seconds at most, from start to end")
+      ->check(cli::from_to(.001, 1e6));
   app.add_option("--jobs", a.options.jobs, "processes that compile (default: one a CPU)")
       ->check(cli::from_to(1, 1024));
   app.add_option("--strategy", a.options.strategy, "how to search")
@@ -257,12 +264,15 @@ int run_tune(int argc, char** argv) {
   std::optional<ProgressLine> line;
   double bound = 0;
   if (!a.quiet) {
-    Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder()));
+    Prior prior(task, space, machine_for(task.device, a.options));
     const std::vector<Point> seeds = space.seeds();
     bound = prior.bound();
     line.emplace(task.kernel, budget_of(a.options), seeds.empty() ? 0 : flops_of(prior, seeds.front()),
                  stderr);
   }
+  a.options.announce = [&](const std::string& what) {
+    if (line) line->say(what);
+  };
   a.options.progress = [&](const SearchResult& so_far) {
     if (line) line->show(so_far, space, bound);
     return true;

@@ -5,6 +5,7 @@
 #include <kiln/jit/cli/text.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 
@@ -89,13 +90,16 @@ Checker::Checker(const Situation& situation, const Inputs& inputs, const LoadedC
     }
 }
 
-void Checker::launch(const LoadedCandidate& candidate, Pattern pattern) {
+double Checker::launch(const LoadedCandidate& candidate, Pattern pattern) {
   set_.restore(stream_, inputs_.contents);
   for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i)
     if (const auto& bytes = poison_of(i, pattern); !bytes.empty())
       set_.arrays()[i].upload(stream_, bytes.data());
+  stream_.synchronize();
+  const auto begin = std::chrono::steady_clock::now();
   candidate.launch(stream_, set_.words());
   stream_.synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 std::vector<unsigned char> Checker::output(std::size_t block) {
@@ -104,10 +108,13 @@ std::vector<unsigned char> Checker::output(std::size_t block) {
   return values;
 }
 
-void Checker::run_reference() {
+Checker::Launched Checker::run_reference(const std::function<bool(double)>& again) {
   outputs_.assign(inputs_.plan.blocks.size(), {});
+  Launched launched;
   for (Pattern pattern : patterns) {
-    launch(reference_, pattern);
+    if (pattern != Pattern::first && again && !again(launched.seconds)) break;
+    const double seconds = launch(reference_, pattern);
+    if (launched.launches++ == 0) launched.seconds = seconds;
     for (std::size_t i = 0; i < inputs_.plan.blocks.size(); ++i) {
       const Block& block = inputs_.plan.blocks[i];
       if (!block.written) continue;
@@ -131,6 +138,7 @@ void Checker::run_reference() {
     const std::string damage = set_.damage(stream_, inputs_.contents);
     if (!damage.empty()) throw UserError("kernel \"" + reference_.kernel->recorded().name + "\": " + damage);
   }
+  return launched;
 }
 
 Verdict Checker::check_output(const LoadedCandidate& c, std::size_t i, Pattern pattern,

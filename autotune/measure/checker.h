@@ -9,6 +9,7 @@
 #include <kiln/autotune/measure/compare.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,14 +32,20 @@ public:
   Checker(const Situation& situation, const Inputs& inputs, const LoadedCandidate& reference, Stream& stream,
           ArraySet* shared = nullptr);
 
-  // Launches the reference and keeps its outputs. Throws what its launch does; UserError if it writes where
-  // it must not.
-  void run_reference();
+  // Launches the reference twice and keeps its outputs. Throws what its launch does; UserError if it writes
+  // where it must not. `again` is asked before the second launch with the seconds of the first; where it
+  // refuses, what is not written is known by one pattern alone. How many launches there were, and the first's
+  // seconds.
+  struct Launched {
+    int launches = 0;
+    double seconds = 0;
+  };
+  Launched run_reference(const std::function<bool(double)>& again = {});
   // Two launches. Throws what they do.
   Verdict check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
 
 private:
-  void launch(const LoadedCandidate& candidate, Pattern pattern);
+  double launch(const LoadedCandidate& candidate, Pattern pattern); // its seconds
   std::vector<unsigned char> output(std::size_t block);
   Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
                        Strictness strictness);

@@ -91,8 +91,9 @@ void CompileQueue::take_messages(Compiler& c) {
 
 void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
                            const std::function<void()>& meanwhile) {
+  if (crew_.stopped()) return;
   auto next = candidates.begin();
-  for (;;) {
+  for (bool stopped = false; !stopped;) {
     std::vector<WorkerProcess*> busy;
     Clock::time_point deadline = in(3600);
     for (Compiler& c : compilers_) {
@@ -107,9 +108,10 @@ void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
     if (busy.empty()) return;
     meanwhile();
     crew_.wait(busy, deadline);
+    stopped = crew_.stopped(); // for all of them alike
     for (Compiler& c : compilers_) {
       if (!c.job) continue;
-      if (crew_.interrupted()) {
+      if (stopped) {
         c.process.reset();
         c.job = nullptr;
         continue;
@@ -125,7 +127,6 @@ void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
         crew_.kill(c.process);
       }
     }
-    if (crew_.interrupted()) return;
   }
 }
 

@@ -27,7 +27,7 @@ public:
   void set_up_with(Message setup) { setup_ = std::move(setup); }
 
   // All that are neither compiled nor done. Calls `meanwhile` between any two things that it waits for. Ends
-  // early on interruption, or when the device is lost.
+  // early where the crew is stopped, or when the device is lost.
   void compile(std::vector<PendingCandidate>& candidates, const std::function<void()>& meanwhile);
   // Why the device cannot be opened any more; empty: it can.
   const std::string& lost() const { return lost_; }

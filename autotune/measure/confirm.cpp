@@ -103,10 +103,11 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
 }
 
 // Whether it is right on inputs that no trial had; if not, the result says on which.
-bool LiveMeasurer::Impl::stands(const PendingCandidate& candidate, Measurement& result) {
+LiveMeasurer::Impl::Stands LiveMeasurer::Impl::stands(const PendingCandidate& candidate,
+                                                      Measurement& result) {
   int verified = 0;
   for (Twist twist : all_twists) {
-    if (!runner_ready()) return true; // what is known stays known
+    if (!runner_ready()) return lost_ ? Stands::yes : Stands::interrupted; // what is known stays known
     const double limit = compilers_.limit() + run_limit();
     Answer answer = crew_.request(*runner_,
                                   {{"do", "verify"},
@@ -118,7 +119,7 @@ bool LiveMeasurer::Impl::stands(const PendingCandidate& candidate, Measurement& 
     const bool reference_ran = answer.says_stage();
     if (reference_ran) answer = crew_.await(*runner_, limit);
     if (answer.kind != Answer::Kind::message) runner_.reset();
-    if (answer.kind == Answer::Kind::interrupted) return true;
+    if (answer.kind == Answer::Kind::interrupted) return Stands::interrupted;
     Measurement m;
     if (answer.kind == Answer::Kind::message && answer.message.contains("status"))
       m = measurement_from(answer.message);
@@ -129,12 +130,12 @@ bool LiveMeasurer::Impl::stands(const PendingCandidate& candidate, Measurement& 
     if (!m.ok()) {
       result.status = m.status;
       result.error = std::string("with ") + words_of(twist) + ": " + m.error;
-      return false;
+      return Stands::no;
     }
     ++verified;
   }
   result.facts["verified"] = verified;
-  return true;
+  return Stands::yes;
 }
 
 void LiveMeasurer::Impl::verify_fastest(Finalists& f) {
@@ -144,11 +145,16 @@ void LiveMeasurer::Impl::verify_fastest(Finalists& f) {
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return f.results[a].seconds < f.results[b].seconds; });
   for (std::size_t i : order)
-    if (stands(f.candidates[i], f.results[i])) return;
+    if (const Stands answer = stands(f.candidates[i], f.results[i]); answer != Stands::no) {
+      f.interrupted = answer == Stands::interrupted;
+      return;
+    }
 }
 
 std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> points) {
   start();
+  allow_rest();
+  announce("confirming " + std::to_string(points.size()) + (points.size() == 1 ? " config" : " configs"));
   Finalists f;
   f.results.resize(points.size());
   f.strikes.resize(points.size());
@@ -164,7 +170,18 @@ std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> poin
   for (std::size_t i : f.waiting())
     f.end(i, failed(Status::crash, "it could not be confirmed"));
   if (!lost_) verify_fastest(f);
+  if (f.interrupted) return {};
   return std::move(f.results);
+}
+
+// Each is checked and timed about as in its trial; the fastest is then run beside the reference for each
+// twist, which takes about as long as setting up the process that runs did.
+double LiveMeasurer::Impl::seconds_to_confirm(std::span<const Trial* const> finalists) const {
+  const double setting_up = std::max(setup_seconds_ - reference_.compile_seconds, 4 * reference_.seconds);
+  double seconds = static_cast<double>(std::size(all_twists)) * setting_up + (runner_ ? 0 : setup_seconds_);
+  for (const Trial* finalist : finalists)
+    seconds += finalist->result.run_seconds + options_.confirm_seconds;
+  return seconds;
 }
 
 } // namespace kiln::tune

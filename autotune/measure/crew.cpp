@@ -55,6 +55,8 @@ void Crew::interrupt() noexcept {
   errno = error;
 }
 
+void Crew::allow(double seconds) { until_ = in(seconds); }
+
 std::unique_ptr<WorkerProcess> Crew::start(Role role) {
   std::vector<std::string> environment{"KILN_CACHE_DIR=" + folder_ + "/kernels",
                                        "KILN_CACHE_LIMIT=2G",
@@ -77,8 +79,9 @@ bool Crew::wait(const std::vector<WorkerProcess*>& processes, Clock::time_point 
     watched.push_back({p->socket(), POLLIN, 0});
     watched.push_back({p->errors(), POLLIN, 0});
   }
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  if (left < 0 || interrupted_) return false;
+  const auto until = std::min(deadline, until_) - Clock::now();
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until).count();
+  if (left < 0 || stopped()) return false;
   poll(watched.data(), watched.size(), static_cast<int>(std::min<long>(left + 1, 1000)));
   return true;
 }
@@ -98,8 +101,8 @@ Answer Crew::await(WorkerProcess& process, double seconds) {
     const bool alive = process.pump();
     if (auto message = process.next()) return {Answer::Kind::message, std::move(*message), {}, 0};
     if (!alive) return ended(process);
-    if (interrupted_) return {Answer::Kind::interrupted, {}, "interrupted", 0};
-    if (!wait({&process}, deadline) && !interrupted_) return {Answer::Kind::late, {}, {}, 0};
+    if (stopped()) return {Answer::Kind::interrupted, {}, "interrupted", 0};
+    if (!wait({&process}, deadline) && !stopped()) return {Answer::Kind::late, {}, {}, 0};
   }
 }
 

@@ -27,6 +27,7 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 inline Clock::time_point in(double seconds) {
+  if (!(seconds < 1e9)) return Clock::time_point::max();
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
@@ -61,6 +62,9 @@ public:
 
   void interrupt() noexcept; // async-signal-safe
   bool interrupted() const noexcept { return interrupted_.load(); }
+  // After so many seconds from now everything stops as if it were interrupted, until it is allowed more.
+  void allow(double seconds);
+  bool stopped() const noexcept { return interrupted() || Clock::now() >= until_; }
 
   LiveMeasurer::Totals totals;
 
@@ -68,6 +72,7 @@ private:
   int threads_;
   int wake_ = -1;
   std::atomic<bool> interrupted_{false};
+  Clock::time_point until_ = Clock::time_point::max();
   std::string command_, folder_;
 };
 

@@ -11,9 +11,9 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr double seconds_enough = 1.0;
 // How much slower the interpreter is than CostModel's vector code: 300 to 2000 were measured on samples.
 constexpr double slowness = 1000;
+constexpr double most_program_seconds = 10; // of one program, below which it is tried
 
 using Sizes = std::vector<std::int64_t>;
 
@@ -42,7 +42,7 @@ bool programs_stand_alone(const ir::Kernel& kernel) {
 }
 
 // As many of the first programs as take so long, two along an axis at least where there is time.
-Sizes sample_of(const Sizes& grid, double program_seconds) {
+Sizes sample_of(const Sizes& grid, double program_seconds, double seconds_enough) {
   Sizes sample(grid.size(), 1);
   for (bool grown = true; grown;) {
     grown = false;
@@ -60,7 +60,7 @@ Sizes sample_of(const Sizes& grid, double program_seconds) {
 
 } // namespace
 
-std::string interpret_check(const LoadedCandidate& c, const Situation& s) {
+std::string interpret_check(const LoadedCandidate& c, const Situation& s, double seconds_enough) {
   const MemoryPlan plan = plan_memory(s.arguments, c.kernel->recorded());
   const std::vector<std::uint64_t> imagined = imagined_words(plan, s.arguments);
   const auto code = c.kernel->compile(s.device, c.config, imagined);
@@ -77,9 +77,9 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s) {
   if (!(program_seconds * static_cast<double>(programs) <= seconds_enough)) {
     if (!programs_stand_alone(c.kernel->recorded()))
       return "nothing: the interpreter would take too long, and programs depend on each other";
-    if (!(program_seconds <= 10 * seconds_enough))
+    if (!(program_seconds <= most_program_seconds))
       return "nothing: one program would take the interpreter too long";
-    part = sample_of(grid, program_seconds);
+    part = sample_of(grid, program_seconds, seconds_enough);
   }
   const bool whole = part == grid;
 

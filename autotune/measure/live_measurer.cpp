@@ -15,9 +15,16 @@ namespace {
 constexpr int most_jobs = 16;
 constexpr double interpreter_seconds = 30;
 constexpr double least_run_limit = 5;
+// What may follow when all the time is used up, as a share of it: what was nearly done.
+constexpr double overtime = 0.15;
 
 MeasureOptions complete(MeasureOptions options) {
   options.jobs = LiveMeasurer::jobs_of(options);
+  if (options.seconds > 0) { // measurements that are less exact, so that there are some
+    options.most_seconds = std::min(options.most_seconds, options.seconds / 40);
+    options.least_seconds = std::min(options.least_seconds, options.most_seconds);
+    options.confirm_seconds = std::min(options.confirm_seconds, options.seconds / 60);
+  }
   return options;
 }
 
@@ -43,10 +50,21 @@ Message LiveMeasurer::Impl::setup_message(Crew::Role role) const {
                    {{"least", options_.least_seconds},
                     {"most", options_.most_seconds},
                     {"drop", options_.drop},
+                    {"screening", options_.seconds > 0 ? options_.seconds / 20 : 1e9},
                     {"cold", options_.cold_cache}}}};
-  if (runs) message["reference"] = reference_message_;
+  if (runs) message["reference"] = reference_message_, message["seconds"] = std::min(left(), 1e9);
   if (device_fault_) message["fault"] = "device";
   return message;
+}
+
+double LiveMeasurer::Impl::left() const {
+  return options_.seconds > 0 ? options_.seconds - seconds_since(begin_) : INFINITY;
+}
+
+void LiveMeasurer::Impl::allow_rest() { crew_.allow(left() + overtime * options_.seconds); }
+
+void LiveMeasurer::Impl::announce(const std::string& what) const {
+  if (options_.announce) options_.announce(what);
 }
 
 Answer LiveMeasurer::Impl::set_up_runner(double seconds) {
@@ -67,7 +85,9 @@ Answer LiveMeasurer::Impl::set_up_runner(double seconds) {
 }
 
 void LiveMeasurer::Impl::start() {
-  if (started_) return;
+  if (started_ || crew_.stopped()) return;
+  allow_rest();
+  announce("measuring the default {" + fallback_.to_string() + "}");
   crew_.open();
   reference_message_ = make_candidate(fallback_, false).message;
   constexpr int attempts = 3; // a process may be killed for no fault of its own
@@ -96,13 +116,21 @@ void LiveMeasurer::Impl::start() {
     checked_ = "nothing: not asked for";
 }
 
+// Of little time it gets a small part, and looks at fewer programs.
 void LiveMeasurer::Impl::compare_with_interpreter() {
+  constexpr double enough = 1, longest_launch = 0.05, longest = 0.1;
+  if (reference_.seconds > longest_launch * left()) {
+    checked_ = "nothing: there was no time for it";
+    return;
+  }
   const std::unique_ptr<WorkerProcess> process = crew_.start(Crew::Role::compile);
   crew_.check_hello(*process);
   Answer answer = crew_.request(*process, setup_message(Crew::Role::compile), hello_seconds);
   if (answer.kind == Answer::Kind::message)
-    answer = crew_.request(*process, {{"do", "interpret"}, {"candidate", reference_message_}},
-                           interpreter_seconds);
+    answer = crew_.request(
+        *process,
+        {{"do", "interpret"}, {"candidate", reference_message_}, {"seconds", std::min(enough, left() / 20)}},
+        std::min(interpreter_seconds, longest * left()));
   if (answer.kind == Answer::Kind::message && answer.message.contains("error"))
     throw UserError(answer.text("error", "?"));
   if (answer.kind == Answer::Kind::message)
@@ -117,7 +145,7 @@ bool LiveMeasurer::Impl::runner_ready() {
   constexpr int attempts = 3;
   std::string error;
   for (int i = 0; !runner_ && i < attempts; ++i) {
-    if (crew_.interrupted() || lost_) return false;
+    if (crew_.stopped() || lost_) return false;
     Answer answer = set_up_runner(compilers_.limit() + std::max(least_run_limit, 5 * setup_seconds_));
     if (answer.kind == Answer::Kind::interrupted) return false;
     error = answer.error;
@@ -158,8 +186,18 @@ PendingCandidate LiveMeasurer::Impl::make_candidate(const Config& config, bool m
   return c;
 }
 
+bool LiveMeasurer::Impl::is_known(const Point& point) const {
+  constexpr double small_share = 0.05;
+  return reference_.run_seconds > small_share * left() && space_.config(point) == fallback_;
+}
+
 PendingCandidate LiveMeasurer::Impl::make_trial(const Point& point) {
   PendingCandidate c = make_candidate(space_.config(point), true);
+  if (is_known(point)) {
+    c.result = reference_;
+    c.compiled = c.done = true;
+    return c;
+  }
   const auto known = compiled_.extract(point);
   if (const std::string fault = known ? known.mapped().fault : draw_fault(); !fault.empty())
     c.message["fault"] = fault;
@@ -251,14 +289,14 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
     compilers_.compile(candidates, [&] {
       if (!overlap || enough || !compilers_.lost().empty() || results.size() == candidates.size()) return;
       PendingCandidate& next = candidates[results.size()];
-      if (!next.done && next.compiled && !crew_.interrupted()) run(next);
+      if (!next.done && next.compiled && !crew_.stopped()) run(next);
       if (next.done) tell(next.result);
     });
   if (!lost_ && !compilers_.lost().empty()) lose(compilers_.lost());
   while (results.size() < candidates.size() && !enough) {
     PendingCandidate& next = candidates[results.size()];
-    if (!next.done && !lost_ && !crew_.interrupted()) run(next);
-    if (!next.done && !lost_) break; // interrupted
+    if (!next.done && !lost_ && !crew_.stopped()) run(next);
+    if (!next.done && !lost_) break; // interrupted, or the time is up
     tell(next.done && !gone ? next.result : failed(Status::device_lost, lost_error_));
   }
   return results;
@@ -306,6 +344,11 @@ std::vector<Measurement> LiveMeasurer::compile(std::span<const Point> points) {
 void LiveMeasurer::interrupt() noexcept { impl_->crew().interrupt(); }
 bool LiveMeasurer::interrupted() const noexcept { return impl_->crew().interrupted(); }
 bool LiveMeasurer::device_lost() const { return impl_->lost(); }
+bool LiveMeasurer::started() const { return impl_->started(); }
+double LiveMeasurer::seconds_to_confirm(std::span<const Trial* const> finalists) const {
+  return impl_->seconds_to_confirm(finalists);
+}
+void LiveMeasurer::allow(double seconds) { impl_->crew().allow(seconds); }
 LiveMeasurer::Totals LiveMeasurer::totals() const { return impl_->crew().totals; }
 
 } // namespace kiln::tune

@@ -48,8 +48,11 @@ struct MeasureOptions {
   double compile_limit = 0;     // seconds; 0: three times what most took, at least 10
   double run_limit = 0;         // seconds; 0: by the size of the problem and the best so far, at least 5
   double first_limit = 120;     // seconds for the fallback, before anything is known
+  double seconds = 0;           // for all that it does from its making on, confirming included; 0: no limit
   bool check_reference = true;  // compare it with the interpreter
   Faults faults = {};
+  // Hears of what takes a while and is no trial: "measuring the default".
+  std::function<void(const std::string&)> announce = {};
 };
 
 class LiveMeasurer final : public Measurer {
@@ -61,7 +64,8 @@ public:
 
   // Starts the processes and measures the fallback; the first measure() does it otherwise. UserError if the
   // command is not found or of another build, if the fallback does not run or gives another result than the
-  // interpreter; TargetError if the system has no processes left.
+  // interpreter; TargetError if the system has no processes left. Of a fallback that takes most of the time
+  // there is, one launch is all that is known; where not even that ends in it, nothing is measured.
   void start();
   const Measurement& fallback() const; // once started
   // What was compared with the interpreter: "the whole problem", "programs 1 x 2 of 16 x 16", "nothing: ...".
@@ -69,7 +73,10 @@ public:
 
   // Fewer results than points where it was interrupted, or the listener has enough: those of the first ones.
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) override;
+  // Those that could not be compared on all inputs before the time was up are not confirmed either.
   std::vector<Measurement> confirm(std::span<const Point> points) override;
+  double seconds_to_confirm(std::span<const Trial* const> finalists) const override;
+  void allow(double seconds) override;
   std::size_t compilers() const override;
   // The code waits in the tuner's folder until it is measured.
   std::vector<Measurement> compile(std::span<const Point> points) override;
@@ -78,6 +85,7 @@ public:
   void interrupt() noexcept;
   bool interrupted() const noexcept;
   bool device_lost() const;
+  bool started() const; // the fallback is measured
 
   struct Totals {
     int processes = 0; // started

@@ -19,10 +19,12 @@ public:
   std::vector<Measurement> confirm(std::span<const Point> points);
   std::vector<Measurement> compile(std::span<const Point> points);
   std::size_t compilers() const { return static_cast<std::size_t>(options_.jobs); }
+  double seconds_to_confirm(std::span<const Trial* const> finalists) const;
 
   const Measurement& reference() const { return reference_; }
   const std::string& checked() const { return checked_; }
   bool lost() const { return lost_; }
+  bool started() const { return started_; }
   Crew& crew() { return crew_; }
 
 private:
@@ -34,23 +36,29 @@ private:
   void lose(const std::string& error);
   double run_limit() const;
   void compare_with_interpreter();
+  double left() const; // seconds; infinite where they are not limited
+  void allow_rest();
+  void announce(const std::string& what) const;
 
   PendingCandidate make_candidate(const Config& config, bool may_fail) const;
   PendingCandidate make_trial(const Point& point); // as it was compiled, if it was
   std::string draw_fault();
   void run(PendingCandidate& candidate);
   void note(const Measurement& m);
+  bool is_known(const Point& point) const; // from start(), and too slow to be measured twice
 
   // confirm.cpp
   struct Finalists;
   bool time_by_turns(Finalists& finalists);
   void verify_fastest(Finalists& finalists);
-  bool stands(const PendingCandidate& candidate, Measurement& result);
+  enum class Stands : std::uint8_t { yes, no, interrupted };
+  Stands stands(const PendingCandidate& candidate, Measurement& result);
 
   Workload workload_;
   BoundSpace& space_;
   Config fallback_;
   MeasureOptions options_;
+  Clock::time_point begin_ = Clock::now();
 
   Crew crew_; // outlives the processes
   std::unique_ptr<WorkerProcess> runner_;

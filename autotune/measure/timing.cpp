@@ -169,14 +169,21 @@ bool decided(const Timing& t, double best) {
 
 } // namespace
 
+int Timer::screening_of(double sample_seconds) const {
+  const double fitting = plan_.screening_seconds / std::max(sample_seconds, 1e-9);
+  return static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(screening)));
+}
+
 Timing Timer::time(const Candidate& c, double best) {
   const int launches = launches_of_sample(c);
   Samples samples;
   const auto begin = Clock::now();
-  for (int calm = 0; calm < screening && samples.seconds.size() < 3 * screening;) {
+  int wanted = screening;
+  for (int calm = 0; calm < wanted && static_cast<int>(samples.seconds.size()) < 3 * wanted;) {
     const Sample s = sample(c, launches);
     samples.add(s);
     calm += !s.disturbed;
+    wanted = screening_of(samples.least() * launches);
     // Of a long kernel that is far too slow, the launch before and this one say enough.
     if (best > 0 && std::min(warm_up_seconds_, s.seconds) > std::max(4 * plan_.drop * best, 1e-3)) break;
   }
@@ -201,12 +208,14 @@ std::vector<Timing> Timer::interleaved(const std::vector<Candidate>& candidates,
   std::vector<Samples> samples(candidates.size());
   const auto begin = Clock::now();
   const double budget = seconds * static_cast<double>(candidates.size());
+  int rounds = screening;
   for (int round = 0; round < most_samples; ++round) {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const std::size_t which = round % 2 ? candidates.size() - 1 - i : i;
       samples[which].add(sample(candidates[which], launches[which]));
     }
-    if (round >= screening - 1 && seconds_since(begin) >= budget) break;
+    if (round == 0) rounds = screening_of(seconds_since(begin) / static_cast<double>(candidates.size()));
+    if (round >= rounds - 1 && seconds_since(begin) >= budget) break;
   }
   std::vector<Timing> timings;
   for (std::size_t i = 0; i < candidates.size(); ++i)

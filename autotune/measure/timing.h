@@ -23,7 +23,8 @@ struct TimingPlan {
   double least_seconds = 0.02, most_seconds = 0.3;
   double drop = 1.5;
   bool cold = false;
-  double noise = 0; // for tests: so many of the samples are four times too long
+  double screening_seconds = 1e9; // launches that take long are sampled less often, once at the least
+  double noise = 0;               // for tests: so many of the samples are four times too long
 };
 
 struct Timing {
@@ -48,7 +49,8 @@ public:
   int launches_of_sample(const Candidate& candidate);
   Sample sample(const Candidate& candidate, int launches);
 
-  // Three samples in which nothing came between; more only if the quickest is no longer than `drop` times
+  // Three samples in which nothing came between (fewer of launches so long that these take more than
+  // `screening_seconds`); more only if the quickest is no longer than `drop` times
   // `best` (0: there is none). Then as many as it takes until the interval of the median lies on one side of
   // `best`, or is narrower than 1 %, or the time of the plan is spent.
   Timing time(const Candidate& candidate, double best);
@@ -56,6 +58,7 @@ public:
   std::vector<Timing> interleaved(const std::vector<Candidate>& candidates, double seconds);
 
 private:
+  int screening_of(double sample_seconds) const;
   void launch(const Candidate& candidate);
   double on_host(const Candidate& candidate, int launches);
   double on_cuda(const Candidate& candidate, int launches);

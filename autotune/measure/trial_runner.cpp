@@ -31,7 +31,7 @@ double stolen_seconds() {
 
 } // namespace
 
-TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference)
+TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference, double seconds)
     : situation_(std::move(situation)), reference_(std::move(reference)),
       inputs_(situation_, reference_.kernel->recorded()), stream_(situation_.device) {
   const Device device = situation_.device;
@@ -45,16 +45,25 @@ TrialRunner::TrialRunner(Situation situation, LoadedCandidate reference)
   const bool apart = device.is_cpu() && has_room_apart(device, bytes);
   checker_ =
       std::make_unique<Checker>(situation_, inputs_, reference_, stream_, apart ? nullptr : &timed_.front());
-  run_reference();
+  run_reference(seconds);
 }
 
-void TrialRunner::run_reference() {
+void TrialRunner::run_reference(double seconds) {
   const auto begin = Clock::now();
   reference_result_.facts = facts_of(*reference_.compiled(situation_));
   reference_result_.compile_seconds = seconds_since(begin);
-  checker_->run_reference();
-  Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
-  fill_in(reference_result_, timer.time(reference_.ready(), 0));
+  constexpr int ahead = 4; // one that is checked, one that warms up, and at least one that is timed
+  const Checker::Launched launched =
+      checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
+  if (launched.launches > 1) {
+    Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
+    fill_in(reference_result_, timer.time(reference_.ready(), 0));
+  } else {
+    fill_in(reference_result_, {.seconds = launched.seconds,
+                                .interval = {launched.seconds, launched.seconds},
+                                .launches = 1,
+                                .samples = 1});
+  }
   anchor_.add(reference_result_.seconds);
   reference_result_.relative = 1;
   reference_result_.run_seconds = seconds_since(begin) - reference_result_.compile_seconds;

@@ -4,6 +4,7 @@
 #include <kiln/autotune/measure/checker.h>
 #include <kiln/autotune/measure/drift.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,14 +14,16 @@ namespace kiln::tune {
 
 // Compares the device's outputs with the interpreter's. What was compared, in words; throws UserError where
 // they differ.
-// It looks at the whole problem where the interpreter needs about a second for it, else at the first programs
-// of the grid, if what one program writes does not depend on others (no atomics, no number of programs).
-std::string interpret_check(const LoadedCandidate& candidate, const Situation& situation);
+// It looks at the whole problem where the interpreter needs about so many seconds for it, else at the first
+// programs of the grid, if what one program writes does not depend on others (no atomics, no number of
+// programs).
+std::string interpret_check(const LoadedCandidate& candidate, const Situation& situation, double seconds);
 
-// Of the process that runs. Throws what the reference's launch does.
+// Of the process that runs. Throws what the reference's launch does. Where there are not the `seconds` to
+// launch the reference so often that it can be timed, one launch is all that is known of it.
 class TrialRunner {
 public:
-  TrialRunner(Situation situation, LoadedCandidate reference);
+  TrialRunner(Situation situation, LoadedCandidate reference, double seconds);
 
   const Measurement& reference() const { return reference_result_; }
   // `stage` is called when the candidate is loaded. `best`: the best seconds so far, as a multiple of the
@@ -33,12 +36,13 @@ public:
                                    const std::function<void(std::size_t)>& stage);
 
 private:
-  void run_reference();
+  void run_reference(double seconds);
   void time_anchor();
   // Throws nothing for what the candidate does: not ok where it is wrong.
   Measurement check(const LoadedCandidate& candidate, const std::function<void()>& stage);
   void fill_in(Measurement& m, const Timing& timing) const;
 
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Situation situation_;
   LoadedCandidate reference_;
   Inputs inputs_;

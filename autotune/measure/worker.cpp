@@ -132,8 +132,8 @@ private:
       if (what == "confirm") return confirm(request);
       if (what == "verify") return verify_winner(request);
       if (what == "interpret")
-        return {
-            {"checked", interpret_check(load_candidate(request.at("candidate"), situation_), situation_)}};
+        return {{"checked", interpret_check(load_candidate(request.at("candidate"), situation_), situation_,
+                                            request.at("seconds"))}};
       return {{"error", "a worker cannot \"" + what + "\""}};
     } catch (const std::bad_alloc&) {
       return {{"error", "no memory is left"}};
@@ -161,10 +161,12 @@ private:
     situation_.timing = {.least_seconds = timing.at("least"),
                          .most_seconds = timing.at("most"),
                          .drop = timing.at("drop"),
-                         .cold = timing.at("cold")};
+                         .cold = timing.at("cold"),
+                         .screening_seconds = timing.at("screening")};
     if (request.at("role") != "run") return {{"ready", true}};
     if (request.value("fault", "") == "device") throw TargetError("an injected loss of the device");
-    runner_ = std::make_unique<TrialRunner>(situation_, load_candidate(request.at("reference"), situation_));
+    runner_ = std::make_unique<TrialRunner>(situation_, load_candidate(request.at("reference"), situation_),
+                                            request.at("seconds"));
     if (situation_.device.is_cpu()) pin_here();
     return to_message(runner_->reference());
   }

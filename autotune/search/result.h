@@ -12,7 +12,8 @@ namespace kiln::tune {
 
 struct Budget {
   int trials = 128;
-  double seconds = 120; // 0: no limit
+  double seconds = 120; // confirming included; 0: no limit
+  double spent = 0;     // of these, before the search begins
   int patience = 0;     // trials without 1 % of gain; 0: no limit
   double chance = 0.05; // stop when chance_of_better() falls below; 0: never
   int confirm = 8;      // finalists; 0: none
@@ -27,7 +28,7 @@ struct SearchResult {
   Measurement best_result;
   std::string
       stopped_by; // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"
-  double seconds = 0, model_seconds = 0, measure_seconds = 0;
+  double seconds = 0, model_seconds = 0, measure_seconds = 0; // `seconds`: with what was spent before
   // Points that were compiled beside others and are no trials, since what the compiler told of all spoke for
   // others, or the search stopped before; known at its end.
   std::size_t compiled_only = 0;

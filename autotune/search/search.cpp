@@ -2,6 +2,7 @@
 #include <kiln/autotune/search/search.h>
 
 #include <kiln/autotune/search/compiled_pool.h>
+#include <kiln/autotune/search/finalists.h>
 #include <kiln/autotune/search/sharing.h>
 
 #include <algorithm>
@@ -23,60 +24,13 @@ struct Stopwatch {
   ~Stopwatch() { seconds += since(start); }
 };
 
-// Trials that were ok, fastest first; of equal ones the earlier, and those of others last.
-std::vector<const Trial*> ranking(const SearchResult& result) {
-  std::vector<const Trial*> ok;
-  for (const auto* trials : {&result.trials, &result.shared})
-    for (const Trial& t : *trials)
-      if (t.result.ok()) ok.push_back(&t);
-  std::stable_sort(ok.begin(), ok.end(),
-                   [](const Trial* a, const Trial* b) { return a->result.seconds < b->result.seconds; });
-  return ok;
-}
-
-// Trials that the rest of the time is enough for, if they take as long as those so far; at least one.
-std::size_t fitting(const SearchResult& so_far, double seconds) {
-  if (seconds <= 0 || so_far.trials.empty() || so_far.seconds <= 0) return SIZE_MAX;
-  const double each = so_far.seconds / static_cast<double>(so_far.trials.size());
-  const double count = std::floor((seconds - so_far.seconds) / each);
-  return count < 1 ? 1 : count < 1e6 ? static_cast<std::size_t>(count) : SIZE_MAX;
-}
-
-void confirm(SearchResult& result, Measurer& measurer, int finalists) {
-  if (!result.best || finalists < 1) return;
-  const std::vector<const Trial*> ok = ranking(result);
-  // The known-good config is always among them: a winner that is not faster than it beside it is none,
-  // whatever both took when the machine did something else.
-  const auto first_seed = std::find_if(result.trials.begin(), result.trials.end(), [](const Trial& trial) {
-    return trial.source == "seed" && trial.result.ok();
-  });
-  const Trial* seed = first_seed == result.trials.end() ? ok.front() : &*first_seed;
-  // The next ones where all that looked best fail when they are run again.
-  const auto step = static_cast<std::size_t>(finalists);
-  bool found = false;
-  for (std::size_t first = 0; first < ok.size() && !found; first += step) {
-    std::vector<Point> points;
-    for (std::size_t i = first; i < std::min(ok.size(), first + step); ++i)
-      if (first == 0 || ok[i] != seed) points.push_back(ok[i]->point);
-    if (points.empty()) break; // the seed alone was left
-    if (first == 0 && std::find(points.begin(), points.end(), seed->point) == points.end())
-      points.push_back(seed->point);
-    const std::vector<Measurement> again = measurer.confirm(points);
-    internal_check(again.size() <= points.size(), "a measurer answered for another number of points");
-    if (again.size() < points.size()) return; // interrupted: the trials decide
-    result.finalists.insert(result.finalists.end(), points.begin(), points.end());
-    result.confirmed.insert(result.confirmed.end(), again.begin(), again.end());
-    for (std::size_t i = 0; i < points.size(); ++i)
-      if (again[i].ok() && (!found || again[i].seconds < result.best_result.seconds)) {
-        found = true;
-        result.best = points[i];
-        result.best_result = again[i];
-      }
-    if (std::any_of(again.begin(), again.end(),
-                    [](const Measurement& m) { return m.status == Status::device_lost; }))
-      break;
-  }
-  if (!found) result.best.reset();
+// Trials that the rest of the time is enough for, if they take as long as those so far.
+std::size_t fitting(const SearchResult& so_far, const Budget& budget, double reserved) {
+  const double spent = so_far.seconds - budget.spent;
+  if (budget.seconds <= 0 || so_far.trials.empty() || spent <= 0) return SIZE_MAX;
+  const double each = spent / static_cast<double>(so_far.trials.size());
+  const double count = std::floor((budget.seconds - reserved - so_far.seconds) / each);
+  return count < 1 ? 0 : count < 1e6 ? static_cast<std::size_t>(count) : SIZE_MAX;
 }
 
 } // namespace
@@ -88,6 +42,9 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
   Sharing sharing(others);
   Sharing::Seen seen;
   CompiledPool pool(strategy, measurer);
+  const auto elapsed = [&] { return budget.spent + since(start); };
+  double reserved = 0; // seconds for confirming
+  const auto time_is_up = [&] { return budget.seconds > 0 && elapsed() >= budget.seconds - reserved; };
   double best = 0, gained_at = 0; // seconds; 0: none yet
   int last_gain = 0;
   auto timed = [](double& seconds, auto&& work) {
@@ -110,7 +67,14 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.shared.insert(result.shared.end(), news.begin(), news.end());
     }
     const std::size_t most =
-        std::min({left, std::max<std::size_t>(1, strategy.batch()), fitting(result, budget.seconds)});
+        std::min({left, std::max<std::size_t>(1, strategy.batch()), fitting(result, budget, reserved)});
+    if (most == 0) {
+      result.stopped_by = "seconds";
+      break;
+    }
+    // A trial that is on its way when the time is up may end, if it does so soon.
+    constexpr double soon = 0.1;
+    if (budget.seconds > 0) measurer.allow((1 + soon) * budget.seconds - reserved - elapsed());
     std::vector<Proposal> proposals =
         timed(result.model_seconds, [&] { return sharing.propose(strategy, most, seen); });
     if (proposals.empty()) {
@@ -134,7 +98,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     const auto listen = [&](const Measurement& measured) {
       const Proposal& proposal = proposals.at(result.trials.size() - first);
       result.trials.push_back(
-          {proposal.point, measured, proposal.source, proposal.predicted, since(start), batch});
+          {proposal.point, measured, proposal.source, proposal.predicted, elapsed(), batch});
       if (measured.ok() && (best == 0 || measured.seconds < best)) {
         best = measured.seconds;
         result.best = proposal.point;
@@ -144,9 +108,10 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
         gained_at = best;
         last_gain = static_cast<int>(result.trials.size());
       }
-      result.seconds = since(start);
+      result.seconds = elapsed();
       refused = progress && !progress(result);
-      late = budget.seconds > 0 && result.seconds >= budget.seconds;
+      reserved = reserved_seconds(result, measurer, budget);
+      late = time_is_up();
       return !refused && !late;
     };
     const std::vector<Measurement> measured =
@@ -158,14 +123,16 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       strategy.observe(fresh);
       return budget.chance > 0 && result.best && strategy.chance_of_better() < budget.chance;
     });
-    result.seconds = since(start);
+    result.seconds = elapsed();
+    late = late || time_is_up();
 
     if (refused || (measured.size() < points.size() && !late))
       result.stopped_by = "interrupted";
-    else if (std::all_of(measured.begin(), measured.end(),
-                         [](const Measurement& m) { return m.status == Status::device_lost; }))
+    else if (!measured.empty() && std::all_of(measured.begin(), measured.end(), [](const Measurement& m) {
+               return m.status == Status::device_lost;
+             }))
       result.stopped_by = "device lost";
-    else if (budget.seconds > 0 && result.seconds >= budget.seconds)
+    else if (late)
       result.stopped_by = "seconds";
     else if (budget.patience > 0 && result.best &&
              static_cast<int>(result.trials.size()) - last_gain >= budget.patience)
@@ -176,8 +143,8 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
 
   pool.report(result);
   if (result.stopped_by != "device lost")
-    timed(result.measure_seconds, [&] { confirm(result, measurer, budget.confirm); });
-  result.seconds = since(start);
+    timed(result.measure_seconds, [&] { confirm(result, measurer, budget, elapsed); });
+  result.seconds = elapsed();
   return result;
 }
 

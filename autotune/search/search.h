@@ -20,8 +20,12 @@ public:
   // What the compiler tells of each point, in order, or how it fails; none of them is run. A point that is
   // measured later is not compiled again. Fewer where it was interrupted, or the device is lost.
   virtual std::vector<Measurement> compile(std::span<const Point>) { return {}; }
-  // The finalists again, interleaved and more exactly. None where it was interrupted.
+  // The finalists again, interleaved and more exactly. None where it was interrupted, or the time was up.
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
+  // How long that takes, as far as their trials tell; 0: no time to speak of.
+  virtual double seconds_to_confirm(std::span<const Trial* const>) const { return 0; }
+  // measure() and compile() end after so many seconds from now, whatever is on the way.
+  virtual void allow(double) {}
 };
 
 // With `others`, searches of one question share its points: each measures some of what its strategy proposes,

@@ -39,7 +39,7 @@ struct Counting final : Strategy {
 };
 
 // Answers by a function of the index.
-struct Function final : Measurer {
+struct Function : Measurer {
   std::function<Measurement(std::uint16_t)> measured, confirmed;
   explicit Function(Measurement (*f)(std::uint16_t)) : measured(f), confirmed(f) {}
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener) override {
@@ -162,7 +162,7 @@ TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it 
     b.confirm = 0;
     const SearchResult r = search(strategy, slow, b);
     CHECK(r.stopped_by == "seconds");
-    CHECK(r.seconds >= 0.05);
+    CHECK(r.seconds >= 0.04); // the last trial is the last that fits
     CHECK(r.trials.size() < 40);
     CHECK(r.measure_seconds > 0.8 * r.seconds);
   }
@@ -174,6 +174,49 @@ TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it 
     CHECK(r.trials.size() == 12);
     CHECK(r.best == Point{0});
     CHECK(r.finalists.empty());
+  }
+}
+
+TEST_CASE("a search keeps time for confirming, and confirms as many as there is time for") {
+  struct Costly final : Function {
+    using Function::Function;
+    double each = 0;
+    std::vector<double> allowed;
+    double seconds_to_confirm(std::span<const Trial* const> finalists) const override {
+      return each * static_cast<double>(finalists.size());
+    }
+    void allow(double seconds) override { allowed.push_back(seconds); }
+  };
+  Counting strategy;
+  Costly measurer([](std::uint16_t i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return took(100 - i % 90);
+  });
+  Budget budget = trials(500);
+  budget.seconds = 20.5;
+  budget.spent = 20; // half a second is left
+  SECTION("of all finalists where they take a small part of the seconds") {
+    measurer.each = 0.03;
+    const SearchResult r = search(strategy, measurer, budget);
+    CHECK(r.stopped_by == "seconds");
+    CHECK(r.confirmed.size() == 8);
+    CHECK(r.trials.back().at_seconds < 20.4); // of 0.24 seconds that are kept
+    CHECK(r.seconds > 20.1);
+    CHECK(measurer.allowed.front() > 0);
+  }
+  SECTION("of fewer where all would take too much") {
+    measurer.each = 2;
+    const SearchResult r = search(strategy, measurer, budget);
+    CHECK(r.stopped_by == "seconds");
+    CHECK(r.trials.size() == 1); // the time is up with the first one
+    CHECK(r.confirmed.size() == 1);
+  }
+  SECTION("of none where the best alone would take most of the seconds") {
+    measurer.each = 15;
+    const SearchResult r = search(strategy, measurer, budget);
+    CHECK(r.trials.size() > 20); // none of the half second is kept
+    CHECK(r.best.has_value());
+    CHECK(r.confirmed.empty());
   }
 }
 

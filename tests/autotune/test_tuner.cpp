@@ -92,6 +92,20 @@ TEST_CASE("a run that is interrupted keeps its trials and publishes nothing") {
   CHECK(picked.config == tuning.config());
 }
 
+TEST_CASE("a run whose seconds are over before the default is measured says so") {
+  const OwnCache cache;
+  std::vector<std::string> heard;
+  tune::TuneOptions options;
+  options.seconds = 0.005; // a process takes longer to start
+  options.announce = [&](const std::string& what) { heard.push_back(what); };
+  const tune::Tuning tuning = tune_in("row sums, no time", row_space(), options);
+  CHECK(heard == std::vector<std::string>{"measuring the default {BM=4,BN=64}"});
+  CHECK(tuning.search.stopped_by == "seconds");
+  CHECK(tuning.search.trials.empty());
+  CHECK_THROWS_WITH(tuning.config(), Contains("0.005 s were over before the default was measured"));
+  CHECK(records_of("row sums, no time").empty());
+}
+
 TEST_CASE("a run that is interrupted before its first process ends without a trial") {
   const OwnCache cache;
   tune::Space space = row_space();

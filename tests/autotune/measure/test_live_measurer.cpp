@@ -58,6 +58,37 @@ TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and n
   CHECK(folder.empty());
 }
 
+TEST_CASE("a fallback that takes most of the time is launched once, or ended with it") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 256}, {"N", 256}, {"K", 256}}, .kind = "f32"},
+                   Device::parse("emulated:sm_80"));
+  const Workload workload = matmul_workload(256, 256, 256, Device::parse("emulated:sm_80"));
+  const Config fallback = Config::parse("BM=32,BN=32,BK=32");
+  double once = 0;
+  {
+    LiveMeasurer unlimited(workload, space, fallback, quick_options());
+    unlimited.start();
+    REQUIRE(unlimited.fallback().launches >= 3);
+    once = unlimited.fallback().seconds;
+  }
+  const auto within = [&](double seconds) {
+    MeasureOptions options = quick_options();
+    options.seconds = seconds;
+    const Stopwatch watch;
+    LiveMeasurer measurer(workload, space, fallback, options);
+    const auto results = measurer.measure(points_of(space, {"BM=32,BN=32,BK=32", "BM=16,BN=16,BK=16"}));
+    CHECK(watch.seconds() < 1.3 * seconds + 1); // a process needs some time to end
+    return results;
+  };
+  CHECK(within(once / 4).empty());
+  const auto results = within(3 * once);
+  CHECK(results.size() <= 1); // none where the machine is busy
+  for (const Measurement& m : results) {
+    CHECK(m.launches == 1);
+    CHECK(m.low == m.high);
+    CHECK(m.seconds < 3 * once);
+  }
+}
+
 TEST_CASE("a kernel that updates in place is measured, and its output is checked") {
   Space space;
   space.pow2(BN, 1, 1024).seed({{"BN", 256}});

@@ -1,0 +1,107 @@
+// Who is measured again, and how much time that has.
+#include <kiln/autotune/search/finalists.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::tune {
+
+namespace {
+
+// Of the budget's seconds: what many finalists may take, what a few may, and how far these may go over.
+constexpr double usual_share = 0.3, most_share = 0.6, overtime = 0.1;
+
+// Trials that were ok, fastest first; of equal ones the earlier, and those of others last.
+std::vector<const Trial*> ranking(const SearchResult& result) {
+  std::vector<const Trial*> ok;
+  for (const auto* trials : {&result.trials, &result.shared})
+    for (const Trial& t : *trials)
+      if (t.result.ok()) ok.push_back(&t);
+  std::stable_sort(ok.begin(), ok.end(),
+                   [](const Trial* a, const Trial* b) { return a->result.seconds < b->result.seconds; });
+  return ok;
+}
+
+// The known-good config is always among them: a winner that is not faster than it beside it is none, whatever
+// both took when the machine did something else.
+const Trial* known_good(const SearchResult& result, const std::vector<const Trial*>& ok) {
+  const auto seed = std::find_if(result.trials.begin(), result.trials.end(), [](const Trial& trial) {
+    return trial.source == "seed" && trial.result.ok();
+  });
+  return seed == result.trials.end() ? ok.front() : &*seed;
+}
+
+std::vector<const Trial*> finalists(const std::vector<const Trial*>& ok, const Trial* seed, std::size_t first,
+                                    std::size_t count) {
+  std::vector<const Trial*> chosen;
+  for (std::size_t i = first; i < std::min(ok.size(), first + count); ++i)
+    if (first == 0 || ok[i] != seed) chosen.push_back(ok[i]);
+  const bool has_seed = std::any_of(chosen.begin(), chosen.end(),
+                                    [&](const Trial* trial) { return trial->point == seed->point; });
+  if (first == 0 && !has_seed) chosen.push_back(seed);
+  return chosen;
+}
+
+// How many of the fastest can be confirmed in so many seconds.
+std::size_t fitting(const std::vector<const Trial*>& ok, const Trial* seed, const Measurer& measurer,
+                    int most, double seconds) {
+  auto count = std::min(ok.size(), static_cast<std::size_t>(most));
+  while (count > 0 && measurer.seconds_to_confirm(finalists(ok, seed, 0, count)) > seconds)
+    --count;
+  return count;
+}
+
+} // namespace
+
+double reserved_seconds(const SearchResult& so_far, const Measurer& measurer, const Budget& budget) {
+  if (budget.seconds <= 0 || budget.confirm < 1) return 0;
+  const std::vector<const Trial*> ok = ranking(so_far);
+  if (ok.empty()) return 0;
+  const Trial* seed = known_good(so_far, ok);
+  const std::size_t count = fitting(ok, seed, measurer, budget.confirm, usual_share * budget.seconds);
+  const double seconds = measurer.seconds_to_confirm(finalists(ok, seed, 0, std::max<std::size_t>(1, count)));
+  return seconds <= most_share * budget.seconds ? seconds : 0;
+}
+
+void confirm(SearchResult& result, Measurer& measurer, const Budget& budget,
+             const std::function<double()>& elapsed) {
+  if (!result.best || budget.confirm < 1) return;
+  const std::vector<const Trial*> ok = ranking(result);
+  const Trial* seed = known_good(result, ok);
+  const auto left = [&] {
+    return budget.seconds > 0 ? std::max(0.0, (1 + overtime) * budget.seconds - elapsed()) : INFINITY;
+  };
+  const std::size_t step = fitting(ok, seed, measurer, budget.confirm, left());
+  if (step == 0) return;
+  // The next ones where all that looked best fail when they are run again.
+  bool found = false;
+  for (std::size_t first = 0; first < ok.size() && !found; first += step) {
+    const std::vector<const Trial*> chosen = finalists(ok, seed, first, step);
+    if (chosen.empty()) break; // the seed alone was left
+    if (first > 0 && measurer.seconds_to_confirm(chosen) > left()) {
+      result.best = chosen.front()->point;
+      result.best_result = chosen.front()->result;
+      return;
+    }
+    std::vector<Point> points;
+    for (const Trial* trial : chosen)
+      points.push_back(trial->point);
+    const std::vector<Measurement> again = measurer.confirm(points);
+    internal_check(again.size() <= points.size(), "a measurer answered for another number of points");
+    if (again.size() < points.size()) return; // interrupted, or late: the trials decide
+    result.finalists.insert(result.finalists.end(), points.begin(), points.end());
+    result.confirmed.insert(result.confirmed.end(), again.begin(), again.end());
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (again[i].ok() && (!found || again[i].seconds < result.best_result.seconds)) {
+        found = true;
+        result.best = points[i];
+        result.best_result = again[i];
+      }
+    if (std::any_of(again.begin(), again.end(),
+                    [](const Measurement& m) { return m.status == Status::device_lost; }))
+      break;
+  }
+  if (!found) result.best.reset();
+}
+
+} // namespace kiln::tune
