@@ -21,11 +21,12 @@ public:
                           const Budget& budget, double bound, double flops, std::size_t columns);
 
 private:
+  void print(const std::string& line);
+
   std::string title_;
   Budget budget_;
   double flops_;
   std::FILE* out_;
-  void print(const std::string& line);
   bool terminal_;
   double shown_at_ = -1e9;
   std::size_t width_ = 0;

@@ -80,6 +80,7 @@ nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
     nlohmann::ordered_json entry{{"config", t.space->text(*point)}};
     if (const Measurement* m = t.of(*point); m && m->ok())
       entry["seconds"] = m->seconds, entry["low"] = m->low, entry["high"] = m->high;
+    entry["confirmed"] = t.search.is_confirmed(*point);
     return entry;
   };
   json["best"] = config(t.search.best);
@@ -107,14 +108,18 @@ void print_summary(const Tuning& t, const Task& task) {
     const double flops = flops_of(*t.prior, *point);
     const std::string interval =
         m->launches == 1 ? "one launch" : duration_text(m->low) + ", " + duration_text(m->high);
-    fmt::print("  {:<9} {:>9}  [{}]{}{}  {{{}}}\n", what, duration_text(m->seconds), interval,
+    fmt::print("  {:<9} {:>9}  [{}]{}{}  {{{}}}{}\n", what, duration_text(m->seconds), interval,
                flops > 0 ? "  " + rate_text(flops / m->seconds) : "",
                t.bound > 0 ? fmt::format("  {:.0f} % of the bound", 100 * t.bound / m->seconds) : "",
-               t.space->text(*point));
+               t.space->text(*point), r.is_confirmed(*point) ? "" : "  unconfirmed");
   };
   line("best", r.best);
   line("default", t.fallback);
   line("analytic", t.analytic);
+  if (r.best && !r.is_confirmed(*r.best))
+    fmt::print(
+        "  unconfirmed: the search ended before it measured the best again beside the default; launches "
+        "take it as a guess\n");
   if (!t.kept.empty())
     fmt::print(
         "  kept      launches go on with {{{}}}, which was measured with more trials, or from memory\n",

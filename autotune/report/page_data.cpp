@@ -325,6 +325,7 @@ std::string page_data(const ReportData& data) {
     best = measured(s.best_result);
     best["config"] = point_text(data.knobs, *s.best);
     best["point"] = *s.best;
+    best["confirmed"] = s.is_confirmed(*s.best);
   }
   Json json = {{"kernel", data.kernel},
                {"problem", data.problem},

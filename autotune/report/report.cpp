@@ -35,7 +35,8 @@ std::string summary(const ReportData& data) {
   if (!s.best) return text + "No config worked.";
   return text + "Best: " + point_text(data.knobs, *s.best) + ", " + cli::time_text(s.best_result.seconds) +
          " a launch, with 95 % confidence from " + cli::time_text(s.best_result.low) + " to " +
-         cli::time_text(s.best_result.high) + ".";
+         cli::time_text(s.best_result.high) +
+         (s.is_confirmed(*s.best) ? "." : ", by one trial that was not confirmed.");
 }
 
 } // namespace

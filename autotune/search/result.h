@@ -3,6 +3,7 @@
 
 #include <kiln/autotune/trial.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,6 +34,13 @@ struct SearchResult {
   // others, or the search stopped before; known at its end.
   std::size_t compiled_only = 0;
   double compiled_only_seconds = 0; // that compilers took for them
+
+  // Whether it was measured again at the end; of others one trial is known.
+  bool is_confirmed(const Point& point) const {
+    const auto end =
+        finalists.begin() + static_cast<std::ptrdiff_t>(std::min(finalists.size(), confirmed.size()));
+    return std::find(finalists.begin(), end, point) != end;
+  }
 };
 
 // What other searches of the same question do, on this machine or others.

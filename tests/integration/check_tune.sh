@@ -51,6 +51,11 @@ grep -q BM late.csv || { echo "check_tune: a report that failed cost the next on
 expect 1 '^kiln: the report /dev/full cannot be written: No space' tune softmax --shape 101x303 --trials 2 --report /dev/full
 
 expect 0 '"stopped_by": ' tune softmax --shape M=100,N=300 --trials 4 --json --quiet
+expect 0 '"confirmed": true' tune softmax --shape M=100,N=300 --trials 4 --json --quiet
+"$kiln" tune softmax --shape 100x300 --trials 8 --quiet 2>&1 | grep '^  best' | grep -q unconfirmed && {
+  echo "check_tune: a confirmed best is marked"
+  failures=$((failures + 1))
+}
 expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
@@ -103,19 +108,27 @@ grep -qE '^  shared +[1-9][0-9]* trials of other searches' first second && grep 
   failures=$((failures + 1))
 }
 
-# Ctrl-C keeps what was measured.
-"$kiln" tune matmul --shape 256x256x256 --effort most --quiet >interrupted 2>&1 &
-pid=$!
-for _ in $(seq 100); do
-  sleep 0.2
-  grep -rqs '"M":256' "$KILN_CACHE_DIR/tune/v1/rec" && break
-done
-kill -INT $pid
-wait $pid
-code=$?
-if [ $code != 0 ] || ! grep -q 'stopped by interrupted' interrupted; then
-  echo "check_tune: an interrupted search ended with $code:"
-  sed 's/^/    /' interrupted
-  failures=$((failures + 1))
-fi
+# Ctrl-C keeps what was measured, and says that nothing confirmed it.
+# expect_interrupted SIZE PATTERN OPTION...
+expect_interrupted() {
+  local size=$1 pattern=$2 pid code
+  shift 2
+  "$kiln" tune matmul --shape "${size}x${size}x${size}" --effort most --quiet "$@" >interrupted 2>&1 &
+  pid=$!
+  for _ in $(seq 100); do
+    sleep 0.2
+    grep -rqs "\"M\":$size" "$KILN_CACHE_DIR/tune/v1/rec" && break
+  done
+  kill -INT $pid
+  wait $pid
+  code=$?
+  if [ $code != 0 ] || ! grep -q interrupted interrupted || ! grep -qE "$pattern" interrupted; then
+    echo "check_tune: an interrupted search ended with $code, or does not print \"$pattern\":"
+    sed 's/^/    /' interrupted
+    failures=$((failures + 1))
+  fi
+}
+expect_interrupted 256 '^  best .*\}  unconfirmed$'
+expect_interrupted 257 '^  unconfirmed: the search ended before it measured the best again'
+expect_interrupted 258 '"confirmed": false' --json
 [ $failures = 0 ] || { echo "check_tune: $failures failures"; exit 1; }

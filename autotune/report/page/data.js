@@ -2,7 +2,7 @@
 'use strict';
 
 // {kernel, problem, device, strategy, version, stopped, trials: count, best: {seconds, low, high, launches, facts,
-// config, point} or null, top: [as best, and trial, confirmed], references: [{name, title, seconds, config, outcome}],
+// config, point, confirmed} or null, top: [as best, and trial], references: [{name, title, seconds, config, outcome}],
 // columns: [{group, name, unit, values} or {group, name, labels, values: indices, ordered}], effects: [{knob, share,
 // values: [{tried, ok, best, median}]}], predictions: [{model, column, trials, tau, recall, of}], failures: [{kind,
 // count, messages}], space: {size, exact, combinations, tried, removed}, time, why, work, machine, ...}; null is what

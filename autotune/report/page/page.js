@@ -22,7 +22,8 @@ function head() {
   const tiles = element('div', {class: 'tiles'});
   const timed = times.filter(is_number).length;
   if (best) {
-    tiles.append(tile('best', format_time(best.seconds, 4), best.low && best.high ? '95 %: ' + format_time(best.low, 4) + ' to ' + format_time(best.high, 4) : ''));
+    const sure = best.low && best.high ? '95 %: ' + format_time(best.low, 4) + ' to ' + format_time(best.high, 4) : '';
+    tiles.append(tile('best', format_time(best.seconds, 4), [sure, best.confirmed ? '' : 'not confirmed'].filter(Boolean).join(', ')));
     const before = seconds_of('default'), bound = seconds_of('bound'), known = seconds_of('known best');
     if (before) tiles.append(tile('against the default', '× ' + digits(before / best.seconds, 3), 'default: ' + format_time(before, 4), before > best.seconds * 1.02 ? 'good' : ''));
     if (known) tiles.append(tile('of the known best', format_percent(known / best.seconds), 'known best: ' + format_time(known, 4)));

@@ -150,6 +150,15 @@ TEST_CASE("numbers that are none are left out of the page's data", "[report]") {
   CHECK(json["time"]["seconds"].is_null());
 }
 
+TEST_CASE("a best that was not confirmed is marked, on the page and in its summary", "[report]") {
+  ReportData data = test::synthetic_run(4, 40);
+  CHECK(Json::parse(page_data(data))["best"]["confirmed"] == true);
+  CHECK(report_html(data).find("one trial that was not confirmed") == std::string::npos);
+  data.search.finalists.clear(), data.search.confirmed.clear();
+  CHECK(Json::parse(page_data(data))["best"]["confirmed"] == false);
+  CHECK(report_html(data).find("one trial that was not confirmed") != std::string::npos);
+}
+
 TEST_CASE("what was compiled and not run is told, and its compilers' time counts", "[report]") {
   ReportData data = test::synthetic_run(4, 40);
   const Json before = Json::parse(page_data(data));
