@@ -34,6 +34,15 @@ Picked analytic(const Task& task, BoundSpace& space) {
   return {space.config(best.front()), "the analytic model"};
 }
 
+// That a file was made for another machine is the usual reason why it lacks a config.
+std::string of_other_silicon(Database& known, const RecordKey& key) {
+  for (const auto& record : known.wisdom())
+    if (record->key->kernel == key.kernel && record->key->problem == key.problem &&
+        record->key->silicon != key.silicon)
+      return "; there is one for other silicon, " + record->key->silicon + ", and this is " + key.silicon;
+  return {};
+}
+
 const char* words_of(Source source) {
   return source == Source::user      ? "the user's wisdom"
          : source == Source::project ? "the program's wisdom"
@@ -67,8 +76,9 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
   if (mode == Mode::pinned)
     throw UserError("kernel \"" + task.kernel + "\" has no config for " +
                     task.recorded_problem().to_string() + " on " + to_string(task.device) +
-                    " in a wisdom file, and the tuner's mode is pinned; tune it and add it "
-                    "to a file (kiln records export), or choose another mode (KILN_TUNE)");
+                    " in a wisdom file, and the tuner's mode is pinned" + of_other_silicon(known, key) +
+                    "; tune it here and add it to a file (kiln records export), or choose another mode "
+                    "(KILN_TUNE)");
   for (const Neighbour& neighbour : found.neighbours) {
     // One that is close is worth more than the model's opinion.
     const auto point = point_of(task.space.knobs(), neighbour.record->config);

@@ -1,4 +1,5 @@
 // kiln records: what tuning measured, and which configs are used.
+#include <kiln/autotune/cli/asked_problem.h>
 #include <kiln/autotune/cli/records_list.h>
 #include <kiln/autotune/cli/records_text.h>
 #include <kiln/autotune/records/maintenance.h>
@@ -11,7 +12,6 @@
 #include <kiln/jit/cli/text.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -22,12 +22,13 @@ namespace {
 using namespace kiln::tune;
 
 struct Arguments {
-  std::string folder, kernel, what, file, shape, kind, device = "cpu";
+  std::string folder, kernel, what, file, shape, dtype, kind, device = "cpu";
   std::vector<std::string> folders;
   bool json = false, all = false, wisdom = false, stale = false, repair = false;
   double older_than_days = -1;
   std::int64_t keep = -1;
 
+  Question question() const { return {what, shape, dtype, kind, Device::parse(device)}; }
   Filter filter() const {
     Filter filter;
     filter.kernel = kernel;
@@ -153,37 +154,16 @@ int verify_records(RecordStore& store, const Arguments& a) {
   return r.repaired < wrong ? 1 : 0;
 }
 
-Problem parse_problem(const std::string& shape, const std::string& kind) {
-  Problem problem;
-  problem.kind = kind;
-  for (std::size_t at = 0; at < shape.size();) {
-    const std::size_t end = std::min(shape.find(',', at), shape.size());
-    const std::string item = shape.substr(at, end - at);
-    const std::size_t equals = item.find('=');
-    std::int64_t size = 0;
-    const char* digits = item.c_str() + equals + 1;
-    const auto [stop, error] = equals == item.npos
-                                   ? std::from_chars_result{nullptr, std::errc::invalid_argument}
-                                   : std::from_chars(digits, item.c_str() + item.size(), size);
-    if (error != std::errc() || stop != item.c_str() + item.size() || equals == 0)
-      throw UserError(fmt::format(
-          "kiln records why: --shape {}: \"{}\" is not NAME=SIZE; write M=512,N=512,K=512", shape, item));
-    problem.sizes.emplace_back(item.substr(0, equals), size);
-    at = end + 1;
-  }
-  return problem;
-}
-
 int why_record(RecordStore& store, const Arguments& a) {
   Database database(store);
   Database& known = a.folder.empty() ? Database::standard() : database;
-  const std::optional<RecordKey> key =
-      guess_key(known, a.what, parse_problem(a.shape, a.kind), Device::parse(a.device));
+  const Problem asked = asked_problem(known, a.question());
+  const std::optional<RecordKey> key = guess_key(known, a.what, asked, Device::parse(a.device));
   if (!key)
     throw UserError(
         fmt::format("kiln records why: no record is of a kernel {}{}; the analytic choice is used, and "
                     "`kiln tune` makes records",
-                    a.what, a.kind.empty() ? "" : " for " + a.kind));
+                    a.what, asked.kind.empty() ? "" : " for " + asked.kind));
   const Why found = why(known, *key);
   if (!a.json) {
     fmt::print("{}", printable_lines(text_of(found)));
@@ -243,7 +223,10 @@ int run_records(int argc, char** argv) {
   verify->add_flag("--repair", a.repair, "remove what is damaged");
   CLI::App* why = app.add_subcommand("why", "tell which config a problem gets, and why");
   why->add_option("kernel", a.what, "the kernel's name")->required();
-  why->add_option("--shape", a.shape, "its sizes: M=512,N=512,K=512")->required();
+  why->add_option("--shape", a.shape,
+                  "its sizes: M=512,N=512,K=512, or as `kiln tune` takes them: 512x512x512")
+      ->required();
+  why->add_option("--dtype", a.dtype, "of the operands, as of `kiln tune`; for kernels that it lists");
   why->add_option("--kind", a.kind, "dtypes and layouts: f32.nn; by default those of the newest record");
   why->add_option("--device", a.device, "as Device::parse names it; default cpu");
   if (argc > 1 && *argv[1] != '-' &&

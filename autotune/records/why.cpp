@@ -90,8 +90,8 @@ std::string text_of(const Why& why) {
   return text;
 }
 
-std::optional<RecordKey> guess_key(Database& database, const std::string& kernel, const Problem& problem,
-                                   Device device) {
+std::optional<RecordKey> newest_key(Database& database, const std::string& kernel, const std::string& kind,
+                                    Device device) {
   std::vector<std::shared_ptr<const Record>> known = database.wisdom();
   for (auto& best : database.store().bests(kernel))
     known.push_back(std::move(best));
@@ -105,7 +105,7 @@ std::optional<RecordKey> guess_key(Database& database, const std::string& kernel
   const std::string backend = backend_of(device);
   for (const auto& record : known) {
     const RecordKey& key = *record->key;
-    if (key.kernel != kernel || (!problem.kind.empty() && key.problem.kind != problem.kind)) continue;
+    if (key.kernel != kernel || (!kind.empty() && key.problem.kind != kind)) continue;
     const auto rank = [&](const RecordKey& k, std::int64_t time) {
       return std::pair(k.backend == backend, time);
     };
@@ -113,6 +113,12 @@ std::optional<RecordKey> guess_key(Database& database, const std::string& kernel
     newest = &key;
     newest_time = record->time;
   }
+  return newest ? std::optional(*newest) : std::nullopt;
+}
+
+std::optional<RecordKey> guess_key(Database& database, const std::string& kernel, const Problem& problem,
+                                   Device device) {
+  const std::optional<RecordKey> newest = newest_key(database, kernel, problem.kind, device);
   if (!newest) return std::nullopt;
   Problem asked = problem;
   if (asked.kind.empty()) asked.kind = newest->problem.kind;

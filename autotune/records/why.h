@@ -24,6 +24,11 @@ struct Why {
 Why why(Database& database, const RecordKey& key);
 std::string text_of(const Why& why);
 
+// The key of the newest record or wisdom of a kernel, before those of other kinds of devices. `kind` may be
+// empty: any.
+std::optional<RecordKey> newest_key(Database& database, const std::string& kernel, const std::string& kind,
+                                    Device device);
+
 // The question about a problem of a kernel on a device, for somebody who has no kernel at hand: its code and
 // space are those of the newest record of a kernel of this name. `kind` may be empty: the newest record's.
 // Nothing if no record and no wisdom knows the kernel.

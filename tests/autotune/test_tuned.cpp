@@ -109,6 +109,26 @@ TEST_CASE("what a search finds is used by later processes, other buckets' sizes 
   CHECK_FALSE(tuned(sums, other, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out).known);
 }
 
+TEST_CASE("mode pinned says where a file has a config for other silicon alone") {
+  const OwnCache cache;
+  const auto sums = row_sums("row sums, elsewhere");
+  Rows rows(37, 301);
+  Stream stream;
+  const tune::TunedOptions options = with_mode(tune::Mode::cached);
+  REQUIRE(tuned(sums, row_space(), options).tune(stream, options.search, rows.x, rows.out).found());
+  const auto bests = tune::RecordStore::standard().bests("row sums, elsewhere");
+  REQUIRE(bests.size() == 1);
+  const auto key = std::make_shared<tune::RecordKey>(*bests[0]->key);
+  key->silicon = "znver9:64K";
+  const auto record = std::make_shared<tune::Record>(*bests[0]);
+  record->key = key;
+  tune::Database::standard().add_wisdom({record}, tune::Source::project);
+  const auto pinned = tuned(sums, row_space(), with_mode(tune::Mode::pinned));
+  CHECK_THROWS_WITH(
+      pinned.pick(stream, rows.x, rows.out),
+      Contains("pinned; there is one for other silicon, znver9:64K, and this is " + bests[0]->key->silicon));
+}
+
 TEST_CASE("threads get a config for each of more problems than a tuned kernel remembers") {
   const OwnCache cache;
   const auto sums = tuned(row_sums("row sums of many shapes"), row_space(), with_mode(tune::Mode::off));

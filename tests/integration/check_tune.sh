@@ -68,6 +68,8 @@ expect 1 '^  measured  nothing: the default did not end within 1.5 s; give it mo
 expect 0 '^ +warm +compile what tuning found best' cache --help
 expect 0 'kiln cache warm --wisdom app.json' cache warm --help
 expect 0 '^  best +' tune matmul --shape 48x64x32 --trials 3
+expect 0 '^matmul M=48,N=64,K=32 f32\..* on ' records why matmul --shape 48x64x32
+expect 0 'it was confirmed for this very problem' records why matmul --shape 48x64x32 --dtype f32
 config=$("$kiln" records list --json --kernel matmul | grep -o 'BM=[0-9]*,BN=[0-9]*,BK=[0-9]*' | head -1)
 launch() { KILN_COMPILE_POLICY=forbid "$kiln" bench matmul --shape 48x64x32 --config "$config" --seconds 0.01 2>&1; }
 launch | grep -q 'compile policy forbids' || { echo "check_tune: a launch finds code before the cache is warm"; failures=$((failures + 1)); }

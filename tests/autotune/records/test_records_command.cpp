@@ -123,6 +123,21 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   out = records({"why", "matmul", "--shape", "M=big", "--folder", a});
   CHECK(out.code == 1);
   CHECK(has(out, "\"M=big\" is not NAME=SIZE; write M=512,N=512,K=512"));
+  // As `kiln tune` reads it: the kind is the one of what that would tune, and the records have another.
+  out = records({"why", "matmul", "--shape", "64x64x64", "--dtype", "bf16", "--folder", a});
+  CHECK(has(out, "no record is of a kernel matmul for bf16.aligned.aligned.aligned"));
+  CHECK(has(records({"why", "matmul", "--shape", "64x64", "--folder", a}), "matmul has 3 sizes: M, N, K"));
+  // By the names that the records have.
+  CHECK(records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--folder", a}).text ==
+        records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a}).text);
+  out = records({"why", "matmul", "--shape", "512", "--kind", "f32.nn", "--folder", a});
+  CHECK(has(out, "matmul has 2 sizes in the records; write M=SIZE,N=SIZE, or all of them separated by x"));
+  out = records({"why", "mine", "--shape", "512", "--folder", a});
+  CHECK(has(out, "have a kernel mine whose sizes these could be; write NAME=SIZE"));
+  out = records({"why", "mine", "--shape", "M=512", "--dtype", "f32", "--folder", a});
+  CHECK(has(out, "mine is none of them; give --kind, as `kiln records list` shows it"));
+  out = records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--dtype", "f32", "--folder", a});
+  CHECK(has(out, "--dtype and --kind both say of which dtypes it is; leave one out"));
 
   CHECK(records({"verify", "--folder", a}).code == 0);
   const fs::path segment = files_of(a, ".jsonl").at(0);
