@@ -90,12 +90,24 @@ std::size_t PointHash::operator()(const Point& p) const noexcept {
   return static_cast<std::size_t>(h);
 }
 
-std::size_t Choice::index_of(std::string_view knob) const {
+std::size_t Choice::find(std::string_view knob) const {
+  const std::size_t at = reads_++;
+  if (at < order_.size() && knobs_[order_[at]].name == knob) return order_[at];
   std::size_t k = 0;
   while (k < knobs_.size() && knobs_[k].name != knob)
     ++k;
   if (k == knobs_.size())
     throw UserError("the space has no knob " + quoted(knob) + "; its knobs are " + knob_names(knobs_));
+  constexpr std::size_t most_remembered = 64; // a rule may read in a loop
+  if (at < most_remembered) {
+    order_.resize(std::max(order_.size(), at + 1));
+    order_[at] = static_cast<std::uint16_t>(k);
+  }
+  return k;
+}
+
+std::size_t Choice::index_of(std::string_view knob) const {
+  const std::size_t k = find(knob);
   if (wants_ < 0) {
     read_ |= std::uint64_t{1} << k;
     if (!(known_ >> k & 1)) wants_ = static_cast<int>(k);

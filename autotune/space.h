@@ -79,12 +79,17 @@ public:
 
 private:
   friend class BoundSpace;
-  Choice(const std::vector<Knob>& knobs, const Point& point, std::uint64_t known)
-      : knobs_(knobs), point_(point), known_(known) {}
+  // Knobs in the order in which a rule read them when it was last asked: it mostly reads them so again.
+  using Order = std::vector<std::uint16_t>;
+  Choice(const std::vector<Knob>& knobs, const Point& point, std::uint64_t known, Order& order)
+      : knobs_(knobs), point_(point), known_(known), order_(order) {}
+  std::size_t find(std::string_view knob) const;
   std::size_t index_of(std::string_view knob) const;
   const std::vector<Knob>& knobs_;
   const Point& point_;
-  std::uint64_t known_;            // bit k: knob k has a value
+  std::uint64_t known_; // bit k: knob k has a value
+  Order& order_;
+  mutable std::size_t reads_ = 0;  // so far
   mutable std::uint64_t read_ = 0; // bit k: knob k was read, before any that has no value yet
   mutable int wants_ = -1;         // the first that was read and has no value yet
 };

@@ -15,8 +15,8 @@ constexpr std::uint64_t all_knobs = ~std::uint64_t{0};
 } // namespace
 
 Tree::Tree(Space s, Problem p, Device d)
-    : space(std::move(s)), problem(std::move(p)), device(d), knobs(space.knobs_),
-      reads_(space.rules_.size()) {
+    : space(std::move(s)), problem(std::move(p)), device(d), knobs(space.knobs_), reads_(space.rules_.size()),
+      orders_(space.rules_.size()) {
   for (const Knob& k : knobs) { // no zero if there is another value: rules like to divide
     const auto at = std::find_if(k.values.begin(), k.values.end(), [](std::int64_t v) { return v != 0; });
     unknown_.push_back(static_cast<std::uint16_t>(at == k.values.end() ? 0 : at - k.values.begin()));
@@ -25,7 +25,7 @@ Tree::Tree(Space s, Problem p, Device d)
 
 Tree::Verdict Tree::ask(std::size_t rule, const Point& point, std::uint64_t known, int* wants) {
   ++asked_;
-  const Choice choice(knobs, point, known);
+  const Choice choice(knobs, point, known, orders_[rule]);
   bool holds = false;
   std::string thrown;
   try {

@@ -91,8 +91,9 @@ private:
               const Point& point, std::uint64_t known);
   bool draw_into(const Component& c, Point& point, Random& random);
 
-  std::vector<std::uint64_t> reads_; // of each rule, as observed
-  Point unknown_;                    // what knobs without a value show to rules
+  std::vector<std::uint64_t> reads_;               // of each rule, as observed
+  std::vector<std::vector<std::uint16_t>> orders_; // of each rule: see Choice
+  Point unknown_;                                  // what knobs without a value show to rules
   std::size_t budget_ = 0, asked_ = 0;
   bool grew_ = false; // a read set, since it was last cleared
 };

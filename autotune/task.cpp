@@ -97,20 +97,21 @@ double Prior::bound() {
   return 0;
 }
 
-std::vector<Point> some_points(BoundSpace& space, std::size_t most) {
+std::vector<Point> some_points(BoundSpace& space, std::size_t most, const std::function<bool()>& stop) {
   if (const auto* all = space.points(most)) return *all;
   std::vector<Point> points;
   Random random(most);
-  for (std::size_t i = 0; i < most; ++i)
+  for (std::size_t i = 0; i < most && !(stop && stop()); ++i)
     if (auto point = space.sample(random)) points.push_back(std::move(*point));
   for (const Point& seed : space.seeds())
     points.push_back(seed);
   return points;
 }
 
-std::vector<Point> Prior::best(std::span<const Point> points, std::size_t count) {
+std::vector<Point> Prior::best(std::span<const Point> points, std::size_t count,
+                               const std::function<bool()>& stop) {
   std::vector<std::pair<double, std::size_t>> order;
-  for (std::size_t i = 0; i < points.size(); ++i)
+  for (std::size_t i = 0; i < points.size() && !(stop && stop()); ++i)
     if (const double seconds = (*this)(points[i]); std::isfinite(seconds)) order.emplace_back(seconds, i);
   std::sort(order.begin(), order.end());
   std::vector<Point> best;

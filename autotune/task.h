@@ -50,7 +50,9 @@ Config own_part(const Config& config, const std::vector<const char*>& dimensions
 
 // All points of a space that has at most so many; else so many drawn at random, the same each time, and the
 // seeds.
-std::vector<Point> some_points(BoundSpace& space, std::size_t most = 4096);
+// Fewer where `stop` says so, which is asked before each draw.
+std::vector<Point> some_points(BoundSpace& space, std::size_t most = 4096,
+                               const std::function<bool()>& stop = {});
 
 // The analytic model of one task, which keeps what it counted. Thread-compatible.
 class Prior {
@@ -65,8 +67,10 @@ public:
   Estimate estimate(const Point& point);
   // Seconds that no config beats; of the first legal seed, 0 if there is none.
   double bound();
-  // The `count` that it expects to be fastest of some points, best first.
-  std::vector<Point> best(std::span<const Point> points, std::size_t count);
+  // The `count` that it expects to be fastest of some points, best first; of those that it looked at until
+  // `stop` said so.
+  std::vector<Point> best(std::span<const Point> points, std::size_t count,
+                          const std::function<bool()>& stop = {});
 
 private:
   struct Known {

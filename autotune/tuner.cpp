@@ -65,6 +65,7 @@ constexpr double least_left = 1e-3; // seconds that a measurer has in any case, 
 
 // That the analytic model looks at before a search: it takes a fraction of a millisecond for each.
 constexpr std::size_t points_looked_at = 4096;
+constexpr double looking_share = 0.1; // of the budget's seconds, at most
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
@@ -338,8 +339,12 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
   tuning.bound = prior.estimate(fallback).bound;
-  const std::vector<Point> looked_at = some_points(space, points_looked_at);
-  const std::vector<Point> expected = prior.best(looked_at, 8);
+  // Of a space whose rules are slow, or a kernel that is slow to record, fewer.
+  const auto enough = [&, until = now() + looking_share * budget_of(options).seconds] {
+    return runs.interrupts != interrupts_before || now() > until;
+  };
+  const std::vector<Point> looked_at = some_points(space, points_looked_at, enough);
+  const std::vector<Point> expected = prior.best(looked_at, 8, enough);
   if (!expected.empty()) tuning.analytic = expected.front();
 
   SearchContext context{space, options.seed, {}, {}, {}, {}, {}};

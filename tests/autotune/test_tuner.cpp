@@ -122,6 +122,23 @@ TEST_CASE("a run that is interrupted before its first process ends without a tri
   CHECK_THROWS_WITH(tuning.config(), Contains("no config worked"));
 }
 
+TEST_CASE("a run that is interrupted while it draws from a large space draws no more") {
+  const OwnCache cache;
+  static std::atomic<int> asked, at_interrupt;
+  asked = at_interrupt = 0;
+  tune::Space space;
+  space.range(BM, 1, 2000).range(BN, 1, 2000).seed({{"BM", 4}, {"BN", 64}});
+  space.require("most of them", [](const tune::Choice& c) {
+    constexpr int counted = 3'000'000; // the space is, or was given up
+    if (++asked == counted) tune::interrupt_tuning(), at_interrupt = counted;
+    return c[BM] * c[BN] < 3'000'000;
+  });
+  const tune::Tuning tuning = tune_in("row sums, interrupted draws", space);
+  CHECK(tuning.search.stopped_by == "interrupted");
+  REQUIRE(at_interrupt > 0);
+  CHECK(asked - at_interrupt < 5'000'000); // of the 4096 draws' two hundred million
+}
+
 TEST_CASE("a search of a large space learns from other problems too") {
   const OwnCache cache;
   tune::Space space;
