@@ -397,6 +397,10 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   tuning.search = search(*strategy, measurer, budget, progress, others);
   tuning.search.model_seconds += modelling;
   tuning.search.measure_seconds += begin + budget.spent - starting;
+  if (const auto* all = space.points(points_looked_at);
+      all && all->size() == 1 &&
+      (tuning.search.stopped_by == "exhausted" || tuning.search.stopped_by == "chance"))
+    tuning.search.stopped_by = "one point";
   tuning.kept = records.finish(tuning.search);
   if (options.record) Database::standard().look_again();
   if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {

@@ -27,8 +27,9 @@ struct SearchResult {
   std::vector<Point> finalists;       // best first as the trials had them
   std::optional<Point> best;          // nothing: no trial was ok
   Measurement best_result;
-  std::string
-      stopped_by; // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"
+  // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"; of a whole run also
+  // "one point": the space has no others
+  std::string stopped_by;
   double seconds = 0, model_seconds = 0, measure_seconds = 0; // `seconds`: with what was spent before
   // Points that were compiled beside others and are no trials, since what the compiler told of all spoke for
   // others, or the search stopped before; known at its end.

@@ -50,6 +50,7 @@ TEST_CASE("a space of one point is measured once, and is its winner") {
   space.oneof(BM, {4}).oneof(BN, {64}).seed({{"BM", 4}, {"BN", 64}});
   const tune::Tuning tuning = tune_in("row sums, one point", space);
   CHECK(tuning.search.trials.size() == 1);
+  CHECK(tuning.search.stopped_by == "one point");
   CHECK(tuning.search.is_confirmed(*tuning.search.best));
   CHECK(tuning.config().to_string() == "BM=4,BN=64");
 }

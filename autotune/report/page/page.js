@@ -12,7 +12,7 @@ function tile(what, value, more, kind = '') {
   return element('div', {class: 'tile'}, element('div', {class: 'what'}, what), element('div', {class: 'value ' + kind}, value), element('div', {class: 'more'}, more));
 }
 const stops = {trials: 'stopped at its number of trials', seconds: 'stopped at its time', patience: 'stopped: no more gain', chance: 'stopped: hardly anything better is left',
-  exhausted: 'everything was tried', interrupted: 'interrupted'};
+  exhausted: 'everything was tried', interrupted: 'interrupted', 'one point': 'the space has one point'};
 
 function head() {
   const {best, work, references, time} = report;
