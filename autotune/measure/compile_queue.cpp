@@ -112,6 +112,7 @@ void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
     for (Compiler& c : compilers_) {
       if (!c.job) continue;
       if (stopped) {
+        if (!c.setting_up) crew_.totals.compile_seconds += seconds_since(c.begin);
         c.process.reset();
         c.job = nullptr;
         continue;

@@ -100,6 +100,7 @@ void LiveMeasurer::Impl::start() {
       best_relative_ = 1;
       best_seconds_ = reference_.seconds;
       compilers_.note(reference_.compile_seconds);
+      crew_.totals.compile_seconds += reference_.compile_seconds;
       started_ = true;
       break;
     }
@@ -338,6 +339,7 @@ std::vector<Measurement> LiveMeasurer::confirm(std::span<const Point> points) {
   return impl_->confirm(points);
 }
 std::size_t LiveMeasurer::compilers() const { return impl_->compilers(); }
+double LiveMeasurer::compiler_seconds() const { return impl_->crew().totals.compile_seconds; }
 std::vector<Measurement> LiveMeasurer::compile(std::span<const Point> points) {
   return impl_->compile(points);
 }

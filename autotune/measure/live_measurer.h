@@ -78,6 +78,7 @@ public:
   double seconds_to_confirm(std::span<const Trial* const> finalists) const override;
   void allow(double seconds) override;
   std::size_t compilers() const override;
+  double compiler_seconds() const override;
   // The code waits in the tuner's folder until it is measured.
   std::vector<Measurement> compile(std::span<const Point> points) override;
 

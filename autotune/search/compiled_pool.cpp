@@ -71,6 +71,11 @@ void CompiledPool::report(SearchResult& result) const {
   result.compiled_only = waiting_.size();
   for (const auto& [point, seconds] : waiting_)
     result.compiled_only_seconds += seconds;
+  double of_trials = 0;
+  for (const Trial& trial : result.trials)
+    of_trials += trial.result.compile_seconds;
+  result.compiled_only_seconds =
+      std::max(result.compiled_only_seconds, measurer_.compiler_seconds() - of_trials);
 }
 
 } // namespace kiln::tune

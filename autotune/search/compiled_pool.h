@@ -26,7 +26,8 @@ public:
               Sharing::Seen& seen);
 
   void note(std::span<const Trial> trials); // all of the search, as they come
-  // What was compiled here and is no trial: others were chosen, or the search stopped before.
+  // What was compiled here and is no trial: others were chosen, or the search stopped before; and the time of
+  // all that the measurer compiled and no trial has.
   void report(SearchResult& result) const;
 
 private:

@@ -34,7 +34,8 @@ struct SearchResult {
   // Points that were compiled beside others and are no trials, since what the compiler told of all spoke for
   // others, or the search stopped before; known at its end.
   std::size_t compiled_only = 0;
-  double compiled_only_seconds = 0; // that compilers took for them
+  // That compilers took for them, and for what was compiled ahead of a stop or cut off by it.
+  double compiled_only_seconds = 0;
 
   // Whether it was measured again at the end; of others one trial is known.
   bool is_confirmed(const Point& point) const {

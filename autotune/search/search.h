@@ -20,6 +20,8 @@ public:
   // What the compiler tells of each point, in order, or how it fails; none of them is run. A point that is
   // measured later is not compiled again. Fewer where it was interrupted, or the device is lost.
   virtual std::vector<Measurement> compile(std::span<const Point>) { return {}; }
+  // Seconds that all compilers worked so far, whatever became of it; 0: it is not known.
+  virtual double compiler_seconds() const { return 0; }
   // The finalists again, interleaved and more exactly. None where it was interrupted, or the time was up.
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
   // How long that takes, as far as their trials tell; 0: no time to speak of.

@@ -51,7 +51,7 @@ struct Thrifty : Strategy {
 };
 
 // Odd points need many registers, and those divisible by `failing` do not compile.
-struct Compiler final : Measurer {
+struct Compiler : Measurer {
   std::uint16_t failing = 0;
   double compile_seconds = 0.01, run_seconds = 1;
   std::size_t side_by_side = 2, most_compiled = SIZE_MAX;
@@ -207,6 +207,21 @@ TEST_CASE("the compilers' time for what a stop keeps from running is told, wheth
   CHECK(r.trials.size() == stop_after);
   CHECK(r.compiled_only == 8 - stop_after);
   CHECK(r.compiled_only_seconds == Approx(0.01 * static_cast<double>(8 - stop_after)));
+}
+
+TEST_CASE("compilers' time that no trial has is told where the measurer knows it, without a pool too") {
+  struct Counted final : Compiler {
+    double compiler_seconds() const override { return 7; }
+    std::size_t compilers() const override { return 0; }
+  } measurer;
+  Thrifty strategy;
+  const SearchResult r = search(strategy, measurer, trials(10));
+  CHECK(strategy.pools.empty());
+  double of_trials = 0;
+  for (const Trial& trial : r.trials)
+    of_trials += trial.result.compile_seconds;
+  CHECK(r.compiled_only == 0);
+  CHECK(r.compiled_only_seconds == Approx(7 - of_trials));
 }
 
 TEST_CASE("the time that a strategy takes to choose is not measuring") {

@@ -89,6 +89,30 @@ TEST_CASE("a fallback that takes most of the time is launched once, or ended wit
   }
 }
 
+TEST_CASE("what was compiled ahead of a stop, or cut off by it, counts as compilers' time") {
+  BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
+                   Device::cpu());
+  const Config fallback = Config::parse("BM=32,BN=32,BK=32");
+  const auto points = points_of(space, {"BM=8,BN=8,BK=8", "BM=16,BN=16,BK=16", "BM=64,BN=64,BK=64"});
+  {
+    LiveMeasurer measurer(matmul_workload(64, 64, 64), space, fallback, quick_options());
+    measurer.start();
+    const double before = measurer.compiler_seconds();
+    CHECK(before == measurer.fallback().compile_seconds);
+    const auto results = measurer.measure(points, [](const Measurement&) { return false; });
+    REQUIRE(results.size() == 1); // the CPU compiles all before it runs one
+    CHECK(measurer.compiler_seconds() - before > results[0].compile_seconds);
+  }
+  MeasureOptions hanging = quick_options();
+  hanging.faults = {.probability = 1, .kinds = {"compile hang"}};
+  LiveMeasurer measurer(matmul_workload(64, 64, 64), space, fallback, hanging);
+  measurer.start();
+  const double before = measurer.compiler_seconds();
+  measurer.allow(2);
+  CHECK(measurer.measure(points).empty());
+  CHECK(measurer.compiler_seconds() - before > 0.5); // of two compilers, once they have started
+}
+
 TEST_CASE("a kernel that updates in place is measured, and its output is checked") {
   Space space;
   space.pow2(BN, 1, 1024).seed({{"BN", 256}});
