@@ -92,9 +92,14 @@ double Prior::operator()(const Point& point) {
 }
 
 double Prior::bound() {
-  for (const Point& seed : space_.seeds())
-    if (terms(seed)) return estimate(seed).bound;
-  return 0;
+  const std::vector<Point> seeds = space_.seeds();
+  const auto legal = std::find_if(seeds.begin(), seeds.end(), [&](const Point& seed) { return terms(seed); });
+  if (legal == seeds.end()) return 0;
+  double least = estimate(*legal).bound;
+  for (const auto& [point, known] : known_)
+    if (known.terms)
+      least = std::min(least, tune::estimate(*known.terms, machine_, task_.device.kind()).bound);
+  return least;
 }
 
 std::vector<Point> some_points(BoundSpace& space, std::size_t most, const std::function<bool()>& stop) {

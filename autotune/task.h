@@ -65,7 +65,8 @@ public:
   const Terms* terms(const Point& point);
   const std::string& refusal(const Point& point); // empty: it is legal
   Estimate estimate(const Point& point);
-  // Seconds that no config beats; of the first legal seed, 0 if there is none.
+  // Seconds that no config beats: the least of the first legal seed and all that were looked at, since what
+  // pads their tiles differs. 0 if no seed is legal.
   double bound();
   // The `count` that it expects to be fastest of some points, best first; of those that it looked at until
   // `stop` said so.

@@ -338,13 +338,13 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   Recorder records(task, space, options);
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
-  tuning.bound = prior.estimate(fallback).bound;
   // Of a space whose rules are slow, or a kernel that is slow to record, fewer.
   const auto enough = [&, until = now() + looking_share * budget_of(options).seconds] {
     return runs.interrupts != interrupts_before || now() > until;
   };
   const std::vector<Point> looked_at = some_points(space, points_looked_at, enough);
   const std::vector<Point> expected = prior.best(looked_at, 8, enough);
+  tuning.bound = prior.bound();
   if (!expected.empty()) tuning.analytic = expected.front();
 
   SearchContext context{space, options.seed, {}, {}, {}, {}, {}};
@@ -403,10 +403,8 @@ Tuning tune(const Task& given, const TuneOptions& options) {
     tuning.search.stopped_by = "one point";
   tuning.kept = records.finish(tuning.search);
   if (options.record) Database::standard().look_again();
-  if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound) {
-    tuning.bound = tuning.search.best_result.seconds;
+  if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound)
     forget_machine(task.device, RecordStore::standard_folder());
-  }
   tuning.checked = measurer.checked();
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;

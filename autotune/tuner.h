@@ -48,7 +48,7 @@ struct Tuning {
   SearchResult search;
   std::string strategy;
   std::optional<Point> fallback, analytic; // the seed, and what the model chose without measuring
-  double bound = 0;                        // seconds that no config beats, by the analytic model
+  double bound = 0; // seconds that no config beats, by the analytic model; where one did, the model was wrong
   std::size_t sibling_records = 0;
   std::string kept;    // the better config that launches go on with; empty: they use the winner
   int bad_records = 0; // lines of the database that could not be read

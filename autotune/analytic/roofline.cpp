@@ -85,8 +85,8 @@ Estimate on_gpu(const Terms& t, const Machine& m) {
 
 Estimate estimate(const Terms& t, const Machine& m, DeviceKind kind) {
   Estimate e = kind == DeviceKind::Cpu ? on_cpu(t, m) : on_gpu(t, m);
-  const double flops = t.useful_flops > 0 ? t.useful_flops : t.flops;
-  const double share = t.flops > 0 ? flops / t.flops : 1;
+  // What pads tiles is no work that another config needs.
+  const double share = t.flops > 0 ? t.useful_flops / t.flops : 0;
   const double arithmetic =
       (t.dot_flops / m.dot_rate(t.dot_type) + (t.flops - t.dot_flops) / m.elementwise) * share;
   e.bound = std::max(arithmetic, t.unique / rate_of(t.unique, m));

@@ -17,8 +17,9 @@ namespace kiln::tune {
 struct Estimate {
   double seconds = 0;
   double compute = 0, memory = 0, cache = 0, programs = 0, launch = 0; // seconds of each, before overlap
-  double waste = 1;       // of the busiest thread's share over an equal share
-  double bound = 0;       // seconds that no config can beat: useful arithmetic or unique bytes
+  double waste = 1; // of the busiest thread's share over an equal share
+  // Seconds that no config should beat: useful arithmetic (none where it is not known) or unique bytes.
+  double bound = 0;
   const char* limit = ""; // "arithmetic", "memory", "cache", "programs"
 };
 

@@ -179,7 +179,7 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
     for (const auto& word : kernel.words)
       words.push_back(*word);
     if (grid.empty()) grid = ir::grid_of(*lowered, words.data());
-    t.useful_flops = t.flops * share_inside(*lowered, words);
+    if (!lowered->grid.empty()) t.useful_flops = t.flops * share_inside(*lowered, words);
   }
   if (device.is_cpu()) {
     share_products(*lowered, grid, device, t);

@@ -91,9 +91,11 @@ void print_text(const Task& task, const Machine& machine, const Bench& b, const 
                  b.terms.useful_flops > 0 ? "" : "; with what pads tiles");
     if (b.memory.rate > 0) fmt::print("  memory      {}\n", share_text(b.memory, "B/s", machine));
     if (b.bound_share > 0)
-      fmt::print("  roofline    {:<14} {:.3g} % of the time; the model expected {}, limited by {}\n",
-                 time_text(b.estimate.bound), 100 * b.bound_share, time_text(b.estimate.seconds),
-                 b.estimate.limit);
+      fmt::print("  roofline    {:<14} {}; the model expected {}, limited by {}\n",
+                 time_text(b.estimate.bound),
+                 b.bound_share > 1 ? "the time is above the model's bound"
+                                   : fmt::format("{:.3g} % of the time", 100 * b.bound_share),
+                 time_text(b.estimate.seconds), b.estimate.limit);
   }
   std::string facts;
   for (const auto& [name, value] : b.facts)

@@ -54,6 +54,11 @@ std::string rate_text(double rate) {
                      : fmt::format("{:.1f} TFLOP/s", rate * 1e-12);
 }
 
+std::string share_of_bound(double bound, double seconds) {
+  if (seconds < bound) return "above the model's bound";
+  return fmt::format("{:.0f} % of the bound", 100 * bound / seconds);
+}
+
 std::string failures_text(const SearchResult& result) {
   std::map<Status, int> kinds;
   for (const Trial& trial : result.trials)
@@ -73,8 +78,7 @@ std::string ProgressLine::text(const std::string& title, const SearchResult& r, 
   if (const Trial* best = best_of(r)) {
     text += fmt::format("  best {}", duration_text(best->result.seconds));
     if (flops > 0) text += ", " + rate_text(flops / best->result.seconds);
-    if (bound > 0)
-      text += fmt::format(", {:.0f} % of the bound", std::min(100.0, 100 * bound / best->result.seconds));
+    if (bound > 0) text += ", " + share_of_bound(bound, best->result.seconds);
     config = "  {" + space.text(best->point) + "}";
   } else {
     text += "  nothing worked yet";

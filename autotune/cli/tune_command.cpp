@@ -111,8 +111,8 @@ void print_summary(const Tuning& t, const Task& task) {
         m->launches == 1 ? "one launch" : duration_text(m->low) + ", " + duration_text(m->high);
     fmt::print("  {:<9} {:>9}  [{}]{}{}  {{{}}}{}\n", what, duration_text(m->seconds), interval,
                flops > 0 ? "  " + rate_text(flops / m->seconds) : "",
-               t.bound > 0 ? fmt::format("  {:.0f} % of the bound", 100 * t.bound / m->seconds) : "",
-               t.space->text(*point), r.is_confirmed(*point) ? "" : "  unconfirmed");
+               t.bound > 0 ? "  " + share_of_bound(t.bound, m->seconds) : "", t.space->text(*point),
+               r.is_confirmed(*point) ? "" : "  unconfirmed");
   };
   line("best", r.best);
   line("default", t.fallback);

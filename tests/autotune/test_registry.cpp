@@ -63,6 +63,11 @@ TEST_CASE("a registration tells how much is behind pointers, and a config's grid
   CHECK(task.pointer_bytes == std::vector<std::int64_t>{1600, 400});
   REQUIRE(task.grid);
   CHECK(task.grid({{"BN", 32}}).x == 4);
+  // How much of its tiles lies inside is the caller's to know.
+  const tune::BoundSpace space = task.bound_space();
+  tune::Prior prior(task, space, tune::assumed_machine(Device::cpu()));
+  REQUIRE(prior.terms(space.seeds().front()));
+  CHECK(prior.terms(space.seeds().front())->useful_flops == 0);
   tune::TunableKernel untold = copying();
   untold.parameters = "from=N,2 to n=N";
   CHECK_THROWS_WITH(tune::make_task(untold, "", "100", Device::cpu()),

@@ -27,7 +27,7 @@ function head() {
     const before = seconds_of('default'), bound = seconds_of('bound'), known = seconds_of('known best');
     if (before) tiles.append(tile('against the default', '× ' + digits(before / best.seconds, 3), 'default: ' + format_time(before, 4), before > best.seconds * 1.02 ? 'good' : ''));
     if (known) tiles.append(tile('of the known best', format_percent(known / best.seconds), 'known best: ' + format_time(known, 4)));
-    if (bound) tiles.append(tile('of the roofline', format_percent(bound / best.seconds), 'bound: ' + format_time(bound, 4)));
+    if (bound) tiles.append(tile('of the roofline', best.seconds < bound ? 'above it' : format_percent(bound / best.seconds), (best.seconds < bound ? 'the model’s ' : '') + 'bound: ' + format_time(bound, 4)));
     if (work.flops && best.seconds) tiles.append(tile('arithmetic', format_count(work.flops / best.seconds, 'FLOP/s'), work.bytes ? format_count(work.bytes / best.seconds, 'B/s') + ' of memory, each byte once' : ''));
   } else {
     tiles.append(tile('best', 'none', 'no config worked', 'bad'));
