@@ -133,6 +133,20 @@ bool Tree::assign(std::uint16_t knob, const std::vector<Open>& before, std::vect
   return true;
 }
 
+// Branches with one key have the same future: the rules that are open, and the values of what these read.
+std::string key_of(const std::vector<Tree::Open>& open, const std::vector<std::uint64_t>& reads,
+                   const Point& point, std::uint64_t known) {
+  std::string text;
+  auto add = [&](std::uint16_t v) { text.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  std::uint64_t read = 0;
+  for (const Tree::Open& o : open)
+    add(o.rule), read |= reads[o.rule];
+  add(UINT16_MAX);
+  for (std::uint64_t rest = read & known; rest; rest &= rest - 1)
+    add(point[static_cast<std::size_t>(std::countr_zero(rest))]);
+  return text;
+}
+
 // One component's graph, depth first.
 struct Tree::Builder {
   Tree& tree;
@@ -155,15 +169,7 @@ struct Tree::Builder {
   }
 
   std::string key(std::size_t depth, std::uint64_t known) const {
-    std::string text;
-    auto add = [&](std::uint16_t v) { text.append(reinterpret_cast<const char*>(&v), sizeof v); };
-    std::uint64_t read = 0;
-    for (const Open& o : open[depth])
-      add(o.rule), read |= tree.reads_[o.rule];
-    add(UINT16_MAX);
-    for (std::uint64_t rest = read & known; rest; rest &= rest - 1)
-      add(point[static_cast<std::size_t>(std::countr_zero(rest))]);
-    return text;
+    return key_of(open[depth], tree.reads_, point, known);
   }
 
   std::uint32_t node(std::size_t depth, std::uint64_t known) {
@@ -205,6 +211,7 @@ void Tree::build(std::size_t budget) {
 void Tree::count() {
   do {
     grew_ = false;
+    allowed_.clear(), allowed_count_ = 0; // their keys are of what rules were known to read
     split();
     for (std::size_t i = 0; i < components.size() && !grew_; ++i) {
       Component& c = components[i];
@@ -234,16 +241,31 @@ long double Tree::members() const {
   return product;
 }
 
+const std::vector<std::uint16_t>& Tree::allowed(std::uint16_t knob, const std::vector<Open>& open,
+                                                Point& point, std::uint64_t known) {
+  constexpr std::size_t most = 1u << 22; // eight megabytes
+  if (allowed_count_ > most) allowed_.clear(), allowed_count_ = 0;
+  std::string key = key_of(open, reads_, point, known & ~bit(knob));
+  key.append(reinterpret_cast<const char*>(&knob), sizeof knob);
+  if (const auto at = allowed_.find(key); at != allowed_.end()) return at->second;
+  std::vector<std::uint16_t> values;
+  std::vector<Open> after;
+  for (std::size_t v = 0; v < knobs[knob].values.size(); ++v) {
+    point[knob] = static_cast<std::uint16_t>(v);
+    if (assign(knob, open, after, point, known)) values.push_back(point[knob]);
+  }
+  allowed_count_ += values.size() + 1;
+  return allowed_.emplace(std::move(key), std::move(values)).first->second;
+}
+
 // One member, or a dead end; `weight` is the number of ways it had to choose from.
 bool Tree::descend(const Component& c, Point& point, Random& random, long double& weight) {
   std::vector<Open> open = c.open, next;
-  std::vector<std::uint16_t> values;
   std::uint64_t known = 0;
   for (const std::uint16_t k : c.knobs)
     point[k] = unknown_[k];
   for (const std::uint16_t k : c.knobs) {
     known |= bit(k);
-    values.clear();
     const bool asked = std::any_of(open.begin(), open.end(), [&](const Open& o) { return o.wants == k; });
     const std::size_t count = knobs[k].values.size();
     if (!asked) {
@@ -251,10 +273,7 @@ bool Tree::descend(const Component& c, Point& point, Random& random, long double
       weight *= static_cast<long double>(count);
       continue;
     }
-    for (std::size_t v = 0; v < count; ++v) {
-      point[k] = static_cast<std::uint16_t>(v);
-      if (assign(k, open, next, point, known)) values.push_back(point[k]);
-    }
+    const std::vector<std::uint16_t>& values = allowed(k, open, point, known);
     if (values.empty()) return false;
     point[k] = values[random.below(values.size())];
     weight *= static_cast<long double>(values.size());

@@ -90,12 +90,17 @@ private:
   bool assign(std::uint16_t knob, const std::vector<Open>& before, std::vector<Open>& after,
               const Point& point, std::uint64_t known);
   bool draw_into(const Component& c, Point& point, Random& random);
+  // Of a knob: those that no open rule refuses, as they were found for alike branches before.
+  const std::vector<std::uint16_t>& allowed(std::uint16_t knob, const std::vector<Open>& open, Point& point,
+                                            std::uint64_t known);
 
   std::vector<std::uint64_t> reads_;               // of each rule, as observed
   std::vector<std::vector<std::uint16_t>> orders_; // of each rule: see Choice
   Point unknown_;                                  // what knobs without a value show to rules
   std::size_t budget_ = 0, asked_ = 0;
   bool grew_ = false; // a read set, since it was last cleared
+  std::unordered_map<std::string, std::vector<std::uint16_t>> allowed_; // by knob, and see key_of
+  std::size_t allowed_count_ = 0;                                       // of all their values
 };
 
 } // namespace kiln::tune
