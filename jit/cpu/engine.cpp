@@ -15,6 +15,8 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include <atomic>
+#include <mutex>
+#include <unordered_set>
 
 namespace kiln::cpu {
 
@@ -30,16 +32,39 @@ template <class T> T take(const std::string& doing, llvm::Expected<T> value) {
 }
 
 // Objects with line info are announced through gdb's JIT interface. LLVM's plugin keeps a copy of every other
-// object for good, so those pass it by.
+// object for good, so those pass it by; and it must not hear that one failed which it never saw: it would
+// look for what it has of it, and crash.
 class DebugObjects : public llvm::orc::ELFDebugObjectPlugin {
 public:
   using ELFDebugObjectPlugin::ELFDebugObjectPlugin;
-  void notifyMaterializing(llvm::orc::MaterializationResponsibility& responsibility,
-                           llvm::jitlink::LinkGraph& graph, llvm::jitlink::JITLinkContext& context,
-                           llvm::MemoryBufferRef object) override {
-    if (graph.findSectionByName(".debug_info"))
-      ELFDebugObjectPlugin::notifyMaterializing(responsibility, graph, context, object);
+  using Responsibility = llvm::orc::MaterializationResponsibility;
+
+  void notifyMaterializing(Responsibility& responsibility, llvm::jitlink::LinkGraph& graph,
+                           llvm::jitlink::JITLinkContext& context, llvm::MemoryBufferRef object) override {
+    if (!graph.findSectionByName(".debug_info")) return;
+    {
+      const std::lock_guard guard(lock_);
+      shown_.insert(&responsibility);
+    }
+    ELFDebugObjectPlugin::notifyMaterializing(responsibility, graph, context, object);
   }
+  llvm::Error notifyEmitted(Responsibility& responsibility) override {
+    forget(responsibility);
+    return ELFDebugObjectPlugin::notifyEmitted(responsibility);
+  }
+  llvm::Error notifyFailed(Responsibility& responsibility) override {
+    if (!forget(responsibility)) return llvm::Error::success();
+    return ELFDebugObjectPlugin::notifyFailed(responsibility);
+  }
+
+private:
+  bool forget(Responsibility& responsibility) {
+    const std::lock_guard guard(lock_);
+    return shown_.erase(&responsibility) != 0;
+  }
+
+  std::mutex lock_;
+  std::unordered_set<const Responsibility*> shown_;
 };
 
 void show_to_debuggers(llvm::orc::LLJIT& jit) {
