@@ -129,12 +129,18 @@ struct Packer {
     });
   }
 
+  // Comes before the columns beside it, of which it may cover some: a sliver of one column is nearly all
+  // padding, which has to cost whole vectors.
   void zero_padding(Value* row_count) {
     emit_if(b, b.CreateICmpSLT(columns, padded), [&] {
+      auto zeros = [&](Value* r, Value* c, llvm::Type* type) {
+        b.CreateAlignedStore(llvm::Constant::getNullValue(type), packed_at(r, c), to_align);
+      };
+      Value *begin = whole_vectors(columns), *end = whole_vectors(padded);
+      Value* rest = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, columns, end);
       emit_for(b, zero(), row_count, 1, [&](Value* r) {
-        emit_for(b, columns, padded, 1, [&](Value* c) {
-          b.CreateAlignedStore(llvm::Constant::getNullValue(to), packed_at(r, c), to_align);
-        });
+        emit_for(b, begin, end, spec.lanes, [&](Value* c) { zeros(r, c, vector_of(to)); });
+        emit_for(b, rest, padded, 1, [&](Value* c) { zeros(r, c, to); });
       });
     });
   }
@@ -274,6 +280,7 @@ struct Packer {
 
   void build() {
     Value* row_count = group > 1 ? b.CreateUDiv(rows, b.getInt64(group)) : rows;
+    zero_padding(row_count);
     switch (spec.strides) {
     case DotStrides::UnitInner:
       column_stride = b.getInt64(1);
@@ -289,7 +296,6 @@ struct Packer {
           [&] { copy_columns(row_count); });
       break;
     }
-    zero_padding(row_count);
     if (group > 1) last_rows(row_count);
     b.CreateRetVoid();
   }
