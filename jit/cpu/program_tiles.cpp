@@ -142,6 +142,7 @@ private:
     case Opcode::ViewLoad: return loads_places(op);
     case Opcode::Cast: return cast(op);
     case Opcode::Add: return sum(op);
+    case Opcode::Sub: return difference(op);
     case Opcode::Expects: return everything(op);
     default: break;
     }
@@ -164,6 +165,12 @@ private:
     const bool whole = is_integer(from) && (to == DType::I64 || to == DType::U64) && size_of(from) >= 4;
     if (x == Along::Number || x == Along::Begin) return whole ? std::optional(x) : std::nullopt;
     return x;
+  }
+
+  std::optional<Along> difference(const Op& op) const {
+    const Along y = along_.at(op.operand(1));
+    if (y == Along::Begin || y == Along::Number) return std::nullopt; // would count down
+    return sum(op);
   }
 
   std::optional<Along> sum(const Op& op) const {

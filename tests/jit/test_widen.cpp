@@ -43,6 +43,10 @@ TEST_CASE("tiles of elementwise kernels are free, with shifts, masks, numbers, g
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(exp(x.tile(i, j).load()) + x.tile(i + 1, j + x.rows()).load());
         })) == Names{"BM", "BN"});
+  CHECK(free_of(of([](In x, Out y) {
+          auto [i, j] = program_tile(y, BM, BN);
+          y.tile(i, j).store(x.tile(i - 1, j).load() - x.tile(i, j - x.rows()).load());
+        })) == Names{"BM", "BN"});
   CHECK(free_of(of([](In x, View<const float, 1> r, View<const float, 1> c, Out y) {
           auto [i, j] = program_tile(y, BM, BN);
           y.tile(i, j).store(trans(x.tile(j, i).load()) * r.tile(j).load() + expand<1>(c.tile(i).load()));
@@ -121,6 +125,15 @@ TEST_CASE("tiles whose size can be told are not free") {
   CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
           auto [i] = program_tile(y, BN);
           y.tile(i).store(x.at(i * 2 + arange(BN)).load());
+        })) == Names{});
+  // Places that count down.
+  CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
+          auto [i] = program_tile(y, BN);
+          y.tile(i).store(x.tile(x.size() - i).load());
+        })) == Names{});
+  CHECK(free_of(of([](View<const float, 1> x, View<float, 1> y) {
+          auto [i] = program_tile(y, BN);
+          y.tile(i).store(x.at(i + (x.size() - arange(BN))).load());
         })) == Names{});
 }
 
