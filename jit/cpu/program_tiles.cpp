@@ -139,7 +139,8 @@ private:
     case Opcode::ExpandDims:
     case Opcode::Squeeze:
     case Opcode::Permute: return along_.at(op.operand(0));
-    case Opcode::ViewLoad: return loads_places(op);
+    case Opcode::ViewLoad:
+    case Opcode::ViewMask: return loads_places(op);
     case Opcode::Cast: return cast(op);
     case Opcode::Add: return sum(op);
     case Opcode::Sub: return difference(op);
