@@ -93,7 +93,7 @@ void print_text(const Task& task, const Machine& machine, const Bench& b, const 
     if (b.bound_share > 0)
       fmt::print("  roofline    {:<14} {}; the model expected {}, limited by {}\n",
                  time_text(b.estimate.bound),
-                 b.bound_share > 1 ? "the time is above the model's bound"
+                 b.bound_share > 1 ? "faster than the model's bound"
                                    : fmt::format("{:.3g} % of the time", 100 * b.bound_share),
                  time_text(b.estimate.seconds), b.estimate.limit);
   }

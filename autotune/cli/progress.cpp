@@ -55,7 +55,7 @@ std::string rate_text(double rate) {
 }
 
 std::string share_of_bound(double bound, double seconds) {
-  if (seconds < bound) return "above the model's bound";
+  if (seconds < bound) return "faster than the model's bound";
   return fmt::format("{:.0f} % of the bound", 100 * bound / seconds);
 }
 

@@ -34,7 +34,7 @@ private:
 
 std::string duration_text(double seconds);    // "812 ns", "9.12 ms", "1.50 s"
 std::string rate_text(double flops_a_second); // "235 GFLOP/s"
-// "91 % of the bound"; "above the model's bound" where it is faster than that.
+// "91 % of the bound", or that it is faster.
 std::string share_of_bound(double bound, double seconds);
 // "3 crash, 1 timeout"; empty: all were ok.
 std::string failures_text(const SearchResult& result);

@@ -55,10 +55,10 @@ TEST_CASE("a progress line that is too long for the terminal loses of its config
 TEST_CASE("what is faster than the model's bound is not a hundred percent of it") {
   CHECK(share_of_bound(35.4e-6, 42.2e-6) == "84 % of the bound");
   CHECK(share_of_bound(42.2e-6, 42.2e-6) == "100 % of the bound");
-  CHECK(share_of_bound(50e-6, 42.2e-6) == "above the model's bound");
+  CHECK(share_of_bound(50e-6, 42.2e-6) == "faster than the model's bound");
   const Run run;
   CHECK_THAT(ProgressLine::text("matmul", run.result, run.space, {.trials = 32}, 50e-6, 0, 200),
-             Contains("best 42.20 us, above the model's bound"));
+             Contains("best 42.20 us, faster than the model's bound"));
 }
 
 TEST_CASE("a progress line never fills a terminal's line") {
