@@ -357,7 +357,8 @@ TEST_CASE("a rule may read knobs in an order that depends on their values") {
   CHECK(small.points()->size() == 2 * 2 * 6);
 }
 
-// Hidden: it prints times, which gate nothing.
+// Hidden, because it is a measurement: it prints a time, which depends on the machine, and has nothing to
+// check that the tests above do not. For whoever changes how points are drawn: tune_tests "[draw_costs]".
 TEST_CASE("what a draw costs from a space too large to count", "[.][draw_costs]") {
   Space space;
   space.range("unroll", 1, 4).range("first", 1, 700).range("second", 1, 700).range("third", 1, 700);

@@ -7,13 +7,12 @@
 namespace kiln::cpu::dot {
 
 // void(ptr a, i64 a_row_stride, ptr b, i64 b_row_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k, i1
-// accumulate, ptr corrections, ptr packed) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. k counts
-// groups where the panel has such, and so does the stride of b; a's row stride counts elements. Columns of a
-// and b are contiguous. Row p of b must be readable for all NR columns.
-// Rows of a beyond m and columns of c beyond n are not touched. Where the plan shifts A, `corrections` are
-// what the routine below makes. One that packs reads b as it is in memory, whole groups of
-// its rows and all NR columns, b_row_stride counting its elements, and stores it to `packed` as [k][NR];
-// others ignore that.
+// accumulate, ptr corrections, ptr packed) with 1 <= m <= MR, 1 <= n <= NR, k >= 1. k counts groups where the
+// panel has such, and so does the stride of b; a's row stride counts elements. Columns of a and b are
+// contiguous. Row p of b must be readable for all NR columns. Rows of a beyond m and columns of c beyond n
+// are not touched. Where the plan shifts A, `corrections` are what the routine below makes. One that packs
+// reads b as it is in memory, whole groups of its rows and all NR columns, b_row_stride counting its
+// elements, and stores it to `packed` as [k][NR]; others ignore that.
 llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs = false);
 
 // x * y + sum in one rounding where the target has such an instruction, on vectors of accumulator elements.

@@ -13,7 +13,7 @@ using llvm::Value;
 
 namespace {
 
-// Where operands are computed first, as many steps of K at a time as the product packs (dot/plan.cpp).
+// Where operands are computed first, so many steps of K at a time.
 constexpr std::int64_t gathered_depth = 512;
 constexpr std::int64_t unknown_depth = std::int64_t{1} << 40;
 
