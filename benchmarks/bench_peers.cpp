@@ -83,6 +83,7 @@ int run_part(const SuiteOptions& options, const std::string& path) {
                        {"copy_gbs", suite.limits().copy_gbs},
                        {"fma_gflops", suite.limits().fma_gflops},
                        {"tile_gflops", suite.tile_gflops()},
+                       {"turns_repeated_for_a_shared_core", suite.repeated_turns()},
                        {"peers", peers},
                        {"wrong_results", suite.wrong()},
                        {"rows", rows}};
@@ -159,6 +160,8 @@ int run_all(const Options& options, char** argv) {
     fmt::print("{}, threads: {}; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s{}\n", m["cpu"].get<std::string>(),
                m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>(),
                tiles > 0 ? fmt::format(", bf16 in tile registers {:.0f}", tiles) : "");
+    if (int repeated = m["turns_repeated_for_a_shared_core"].get<int>())
+      fmt::print("  {} turns were run again, since the host ran two CPUs on one core\n", repeated);
     for (const auto& [name, description] : m["peers"].items())
       fmt::print("  {:<9} {}\n", name, description.get<std::string>());
   }

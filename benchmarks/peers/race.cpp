@@ -1,13 +1,12 @@
-// Turns, medians, and where threads run.
+// Turns and medians.
 #include "race.h"
 
 #include "../numbers.h"
+#include "placement.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <sched.h>
 #include <thread>
 
 namespace benchmarks {
@@ -24,27 +23,49 @@ double seconds_of(const std::function<void()>& run, std::int64_t times) {
   return since(begin) / static_cast<double>(times);
 }
 
-double turn(const Contender& contender, const RaceOptions& options) {
+struct Turn {
+  double seconds = 0;
+  bool shared_core = false; // when the clock began, or when it ended
+};
+
+Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharing* sharing) {
   constexpr double long_enough_alone = 0.1, shortest_batch = 50e-6;
+  auto shared = [&] { return sharing && sharing->now(); };
   std::this_thread::sleep_for(std::chrono::duration<double>(options.pause));
-  if (contender.outside) return contender.outside();
+  if (contender.outside) {
+    const double seconds = contender.outside();
+    return {seconds, shared()};
+  }
   if (contender.starts_threads) Placement::unpin_caller();
   auto begin = Clock::now();
   double once = seconds_of(contender.run, 1);
   std::vector<double> times;
+  bool shared_before = false;
   if (once >= long_enough_alone) {
     times.push_back(once); // waking threads and clocks is nothing beside it
   } else {
     while (since(begin) < options.warm)
       once = seconds_of(contender.run, 1);
     auto batch = std::max<std::int64_t>(1, std::llround(shortest_batch / std::max(once, 1e-9)));
+    shared_before = shared();
     begin = Clock::now();
     do
       times.push_back(seconds_of(contender.run, batch));
     while (since(begin) < options.measure);
   }
   if (contender.starts_threads) Placement::pin_caller();
-  return median(times);
+  return {median(times), shared() || shared_before};
+}
+
+double turn(const Contender& contender, const RaceOptions& options, CoreSharing* sharing) {
+  constexpr int most = 8; // a host that never relents is what this machine is
+  Turn last;
+  for (int i = 0; i < most; ++i) {
+    last = one_turn(contender, options, sharing);
+    if (!last.shared_core || last.seconds == 0) break;
+    ++sharing->repeated_turns;
+  }
+  return last.seconds;
 }
 
 // The standard error of the median of these turns, as a share of it, by what lies between their quartiles.
@@ -66,48 +87,17 @@ bool agree(const std::vector<Contender>& contenders, const std::vector<std::vect
   return uncertainty(times[0]) < enough && (!fastest || uncertainty(*fastest) < enough);
 }
 
-const cpu_set_t& process_mask() {
-  static const cpu_set_t mask = [] {
-    cpu_set_t m;
-    CPU_ZERO(&m);
-    sched_getaffinity(0, sizeof m, &m);
-    return m;
-  }();
-  return mask;
-}
-
-std::vector<int> process_cpus() {
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &process_mask())) cpus.push_back(cpu);
-  return cpus;
-}
-
-void pin(int thread, int cpu) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  sched_setaffinity(thread, sizeof one, &one); // best effort: without it numbers are noisier
-}
-
-std::vector<int> threads_of_this_process() {
-  std::vector<int> threads;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error))
-    threads.push_back(std::atoi(entry.path().filename().c_str()));
-  return threads;
-}
-
 } // namespace
 
-std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options) {
+std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options,
+                         CoreSharing* sharing) {
   std::vector<std::vector<double>> times(contenders.size());
   const bool own_choice = options.rounds == 0;
   int rounds = own_choice ? 1 : options.rounds;
   const auto begin = Clock::now();
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < contenders.size(); ++i)
-      times[i].push_back(turn(contenders[i], options));
+      times[i].push_back(turn(contenders[i], options, sharing));
     if (!own_choice) continue;
     if (round == 0) rounds = std::clamp(static_cast<int>(options.seconds / since(begin)), 3, 9);
     if (round + 1 == rounds && since(begin) < options.most_seconds && !agree(contenders, times)) ++rounds;
@@ -117,26 +107,5 @@ std::vector<double> race(const std::vector<Contender>& contenders, const RaceOpt
     medians.push_back(median(t));
   return medians;
 }
-
-Placement::Placement() {
-  process_mask();
-  leave_present_threads();
-}
-
-void Placement::leave_present_threads() { known_ = threads_of_this_process(); }
-
-void Placement::pin_new_threads() {
-  auto cpus = process_cpus();
-  std::size_t next = 1;
-  for (int thread : threads_of_this_process())
-    if (std::find(known_.begin(), known_.end(), thread) == known_.end() && cpus.size() > 1) {
-      pin(thread, cpus[next]);
-      next = next + 1 < cpus.size() ? next + 1 : 1;
-    }
-  leave_present_threads();
-}
-
-void Placement::pin_caller() { pin(0, process_cpus().front()); }
-void Placement::unpin_caller() { sched_setaffinity(0, sizeof(cpu_set_t), &process_mask()); }
 
 } // namespace benchmarks

@@ -9,6 +9,7 @@
 // result.
 #pragma once
 
+#include "core_sharing.h"
 #include "row.h"
 
 #include <functional>
@@ -34,24 +35,9 @@ struct RaceOptions {
   double measure = 0.004;  // timed; a call that takes longer is timed once
 };
 
-// The median seconds of each; 0 for those that do not do this.
-std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options);
-
-// Where threads run: the caller on the first CPU of the process's mask, others where they are told.
-// An unpinned thread that the system wakes on the caller's CPU shares it for milliseconds while another CPU
-// idles, which makes two-threaded numbers bimodal; it happens to every library.
-class Placement {
-public:
-  Placement();
-  // Pins the threads that were started since the last call to CPUs of their own, the caller's left out.
-  void pin_new_threads();
-  // Counts the threads that are there as not ours to pin.
-  void leave_present_threads();
-  static void pin_caller();
-  static void unpin_caller();
-
-private:
-  std::vector<int> known_;
-};
+// The median seconds of each; 0 for those that do not do this. A turn beside which the CPUs shared a core is
+// run again, if their probe is given.
+std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options,
+                         CoreSharing* sharing = nullptr);
 
 } // namespace benchmarks

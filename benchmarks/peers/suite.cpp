@@ -38,6 +38,7 @@ Suite::Suite(const SuiteOptions& options)
     place(onednn_matmul({kiln::DType::F32, n, n, n, false, false, a.data(), b.data(), c.data()},
                         Weights::as_they_are));
   Placement::pin_caller();
+  if (threads_ > 1) sharing_ = std::make_unique<CoreSharing>();
 }
 
 std::int64_t Suite::copied_bytes() const { return std::int64_t{tiny() ? 1 : 192} << 20; }
@@ -83,7 +84,7 @@ void Suite::add_pytorch(std::vector<Contender>& contenders, const std::string& r
 void Suite::run(Row row, std::vector<Contender> contenders, const Work& work) {
   const std::string kind = row.group + " " + row.dtype;
   std::erase_if(contenders, [&](const Contender& c) { return too_slow_.count({kind, c.name}) != 0; });
-  auto seconds = race(contenders, options_.race);
+  auto seconds = race(contenders, options_.race, sharing_.get());
   row.seconds = seconds[0];
   row.rate = work.amount / seconds[0] * 1e-9, row.unit = work.unit;
   if (work.elements > 0) row.element_ns = seconds[0] * threads_ / work.elements * 1e9;

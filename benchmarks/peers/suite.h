@@ -4,6 +4,7 @@
 #include "../python_peers.h"
 #include "blas.h"
 #include "onednn.h"
+#include "placement.h"
 #include "race.h"
 #include "row.h"
 
@@ -74,6 +75,8 @@ public:
   int threads() const { return threads_; }
   const std::vector<Row>& rows() const { return rows_; }
   int wrong() const { return wrong_; }
+  // Turns that were run again, since the CPUs shared a core.
+  int repeated_turns() const { return sharing_ ? sharing_->repeated_turns : 0; }
 
   kiln::Stream stream;
   Blas open_blas, blis;
@@ -84,6 +87,7 @@ private:
   SuiteOptions options_;
   int threads_;
   Placement placement_;
+  std::unique_ptr<CoreSharing> sharing_; // none with one thread
   std::unique_ptr<PythonPeers> python_;
   samples::MachineLimits limits_;
   double tile_gflops_ = 0;
