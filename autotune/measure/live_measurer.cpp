@@ -15,8 +15,6 @@ namespace {
 constexpr int most_jobs = 16;
 constexpr double interpreter_seconds = 30;
 constexpr double least_run_limit = 5;
-// What may follow when all the time is used up, as a share of it: what was nearly done.
-constexpr double overtime = 0.15;
 
 MeasureOptions complete(MeasureOptions options) {
   options.jobs = LiveMeasurer::jobs_of(options);
@@ -61,7 +59,9 @@ double LiveMeasurer::Impl::left() const {
   return options_.seconds > 0 ? options_.seconds - seconds_since(begin_) : INFINITY;
 }
 
-void LiveMeasurer::Impl::allow_rest() { crew_.allow(left() + overtime * options_.seconds); }
+void LiveMeasurer::Impl::allow_rest() {
+  crew_.allow(left() + with_overtime(options_.seconds) - options_.seconds);
+}
 
 void LiveMeasurer::Impl::announce(const std::string& what) const {
   if (options_.announce) options_.announce(what);

@@ -8,8 +8,8 @@ namespace kiln::tune {
 
 namespace {
 
-// Of the budget's seconds: what many finalists may take, what a few may, and how far these may go over.
-constexpr double usual_share = 0.3, most_share = 0.6, overtime = 0.1;
+// Of the budget's seconds: what many finalists may take, and what a few may.
+constexpr double usual_share = 0.3, most_share = 0.6;
 
 // Trials that were ok, fastest first; of equal ones the earlier, and those of others last.
 std::vector<const Trial*> ranking(const SearchResult& result) {
@@ -69,7 +69,7 @@ void confirm(SearchResult& result, Measurer& measurer, const Budget& budget,
   const std::vector<const Trial*> ok = ranking(result);
   const Trial* seed = known_good(result, ok);
   const auto left = [&] {
-    return budget.seconds > 0 ? std::max(0.0, (1 + overtime) * budget.seconds - elapsed()) : INFINITY;
+    return budget.seconds > 0 ? std::max(0.0, with_overtime(budget.seconds) - elapsed()) : INFINITY;
   };
   const std::size_t step = fitting(ok, seed, measurer, budget.confirm, left());
   if (step == 0) return;

@@ -20,6 +20,9 @@ struct Budget {
   int confirm = 8;      // finalists; 0: none
 };
 
+// Until when what is on its way at the end of so many seconds may go on: a trial, the default, confirming.
+inline double with_overtime(double seconds) { return 1.1 * seconds; }
+
 struct SearchResult {
   std::vector<Trial> trials;          // in the order measured
   std::vector<Trial> shared;          // that other processes measured meanwhile; not counted as trials

@@ -72,9 +72,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.stopped_by = "seconds";
       break;
     }
-    // A trial that is on its way when the time is up may end, if it does so soon.
-    constexpr double soon = 0.1;
-    if (budget.seconds > 0) measurer.allow((1 + soon) * budget.seconds - reserved - elapsed());
+    if (budget.seconds > 0) measurer.allow(with_overtime(budget.seconds) - reserved - elapsed());
     std::vector<Proposal> proposals =
         timed(result.model_seconds, [&] { return sharing.propose(strategy, most, seen); });
     if (proposals.empty()) {
