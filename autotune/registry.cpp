@@ -1,11 +1,11 @@
 // Registered kernels, and tasks made of them.
 #include <kiln/autotune/registry.h>
 
+#include <kiln/autotune/shape.h>
 #include <kiln/jit/cli/example.h>
 #include <kiln/jit/cli/registry.h>
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 
 namespace kiln::tune {
@@ -19,61 +19,18 @@ std::deque<TunableKernel>& registered() {
   return kernels;
 }
 
-std::int64_t number(const std::string& text, const std::string& what) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    throw UserError("--shape: " + what + " is \"" + text + "\", which is not a number of at least 0");
-  return value;
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
-Problem default_problem(const TunableKernel& kernel) {
-  Problem problem;
-  for (const std::string& part : split(kernel.sizes, ',')) {
-    const std::size_t equals = part.find('=');
-    problem.sizes.emplace_back(part.substr(0, equals),
-                               number(part.substr(equals + 1), part.substr(0, equals)));
-  }
-  return problem;
-}
-
-std::string names_of(const Problem& problem) {
-  std::string names;
-  for (const auto& [name, value] : problem.sizes)
-    names += (names.empty() ? "" : ", ") + name;
-  return names;
-}
-
 void set_shape(Problem& problem, const TunableKernel& kernel, const std::string& shape) {
-  if (shape.find('=') == std::string::npos) {
-    const std::vector<std::string> parts = split(shape, 'x');
-    if (parts.size() != problem.sizes.size())
-      throw UserError("--shape " + shape + ": " + kernel.name + " has " +
-                      std::to_string(problem.sizes.size()) + " sizes: " + names_of(problem) +
-                      "; write all, separated by x, or NAME=SIZE");
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      problem.sizes[i].second = number(parts[i], problem.sizes[i].first);
+  if (!has_names(shape)) {
+    problem.sizes = sizes_in_order(shape, kernel.name, std::move(problem.sizes));
     return;
   }
-  for (const std::string& part : split(shape, ',')) {
-    const std::size_t equals = part.find('=');
-    const std::string name = part.substr(0, equals);
-    auto at = std::find_if(problem.sizes.begin(), problem.sizes.end(),
-                           [&](const auto& s) { return s.first == name; });
-    if (equals == std::string::npos || at == problem.sizes.end())
+  for (const auto& [name, size] : named_sizes(shape)) {
+    const auto at = std::find_if(problem.sizes.begin(), problem.sizes.end(),
+                                 [&](const auto& known) { return known.first == name; });
+    if (at == problem.sizes.end())
       throw UserError("--shape " + shape + ": " + kernel.name + " has no size \"" + name + "\"; it has " +
-                      names_of(problem));
-    at->second = number(part.substr(equals + 1), name);
+                      names_of(problem.sizes));
+    at->second = size;
   }
 }
 
@@ -128,19 +85,12 @@ const TunableKernel* find_tunable(std::string_view name) {
   return last == all.rend() ? nullptr : &*last;
 }
 
-std::string shape_of(const Problem& problem) {
-  std::string shape;
-  for (const auto& [name, size] : problem.sizes)
-    shape += (shape.empty() ? "" : ",") + name + "=" + std::to_string(size);
-  return shape;
-}
-
 Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
                Device device) {
   Task task;
   task.kernel = kernel.name;
   task.device = device;
-  task.problem = default_problem(kernel);
+  task.problem.sizes = named_sizes(kernel.sizes);
   if (!shape.empty()) set_shape(task.problem, kernel, shape);
   const DType type = choose_dtype(kernel, dtype);
   task.space = kernel.space(type, task.problem, device);

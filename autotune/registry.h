@@ -49,7 +49,4 @@ const TunableKernel* find_tunable(std::string_view name); // null if there is no
 Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
                Device device);
 
-// The sizes as `shape` has them: "M=512,N=512".
-std::string shape_of(const Problem& problem);
-
 } // namespace kiln::tune

@@ -10,6 +10,7 @@
 #include <kiln/autotune/registry.h>
 #include <kiln/autotune/search/replay.h>
 #include <kiln/autotune/search/table.h>
+#include <kiln/autotune/shape.h>
 #include <kiln/autotune/task_workload.h>
 #include <kiln/autotune/tuner.h>
 

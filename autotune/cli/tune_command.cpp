@@ -254,10 +254,7 @@ int run_tune(int argc, char** argv) {
                     "\"; `kiln tune --list` has those that there are");
   if (!a.table.empty()) check_writable("--table", a.table);
   for (const std::string& file : a.reports) {
-    const std::filesystem::path end = std::filesystem::path(file).extension();
-    if (!end.empty() && end != ".html" && end != ".csv")
-      throw UserError("--report " + file +
-                      ": a report is a page or a table; give its name the end .html or .csv");
+    report_kind(file); // refuses a name that says nothing
     check_writable("--report", file);
   }
   Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));

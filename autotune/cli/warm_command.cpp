@@ -2,6 +2,7 @@
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/registry.h>
+#include <kiln/autotune/shape.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cli/example.h>
 #include <kiln/jit/cli/parse.h>

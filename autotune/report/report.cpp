@@ -5,7 +5,10 @@
 #include <kiln/autotune/report/page_data.h>
 #include <kiln/autotune/report/text.h>
 #include <kiln/autotune/write_file.h>
+#include <kiln/dsl/error.h>
 #include <kiln/jit/cli/text.h>
+
+#include <filesystem>
 
 namespace kiln::tune {
 
@@ -51,8 +54,17 @@ std::string report_html(const ReportData& data) {
 
 std::string report_html(const Tuning& tuning) { return report_html(report_data(tuning)); }
 
+ReportKind report_kind(const std::string& path) {
+  const std::string end = std::filesystem::path(path).extension().string();
+  if (end == ".csv") return ReportKind::table;
+  if (end.empty() || end == ".html") return ReportKind::page;
+  throw UserError("--report " + path +
+                  ": a report is a page or a table; give its name the end .html or .csv");
+}
+
 void write_report(const ReportData& data, const std::string& path) {
-  write_file(path, path.ends_with(".csv") ? trials_csv(data) : report_html(data), "the report");
+  const bool table = report_kind(path) == ReportKind::table;
+  write_file(path, table ? trials_csv(data) : report_html(data), "the report");
 }
 
 } // namespace kiln::tune

@@ -8,6 +8,7 @@
 
 #include <kiln/autotune/report/report_data.h>
 
+#include <cstdint>
 #include <string>
 
 namespace kiln::tune {
@@ -17,8 +18,12 @@ std::string report_html(const Tuning& tuning);
 // A line for each trial: what was tried, why, what came of it.
 std::string trials_csv(const ReportData& data);
 
-// CSV where the name ends in .csv, else HTML. UserError if the file cannot be written; an old one is then
-// left as it was.
+// As the end of a file's name asks for it: .csv, .html, or none for a page. UserError for another end.
+enum class ReportKind : std::uint8_t { page, table };
+ReportKind report_kind(const std::string& path);
+
+// A page or a table of trials, as the name says. UserError as above, and if the file cannot be written; an
+// old one is then left as it was.
 void write_report(const ReportData& data, const std::string& path);
 
 } // namespace kiln::tune

@@ -206,4 +206,7 @@ TEST_CASE("a report is written whole or not at all", "[report]") {
   write_report(data, "/dev/null");
   CHECK(std::filesystem::is_character_file("/dev/null"));
   CHECK_THROWS_WITH(write_report(data, "/dev/full"), Catch::Contains("No space left on device"));
+  CHECK_THROWS_WITH(write_report(data, (folder.path / "tune.pdf").string()),
+                    Catch::Contains("tune.pdf: a report is a page or a table; give its name the end .html"));
+  CHECK_FALSE(std::filesystem::exists(folder.path / "tune.pdf"));
 }
