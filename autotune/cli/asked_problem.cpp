@@ -15,7 +15,8 @@ Sizes sizes_as_recorded(const Question& q, Database& database) {
   if (const auto newest = newest_key(database, q.kernel, q.kind, q.device))
     return sizes_in_order(q.shape, q.kernel, newest->problem.sizes);
   throw UserError(fmt::format("--shape {}: neither the records nor `kiln tune --list` have a kernel {} whose "
-                              "sizes these could be; write NAME=SIZE,...",
+                              "sizes these could be; give --plugin with the library that registers it, or "
+                              "write NAME=SIZE,...",
                               q.shape, q.kernel));
 }
 
@@ -28,7 +29,9 @@ Problem asked_problem(Database& database, const Question& q) {
   const bool named = has_names(q.shape);
   if (!q.dtype.empty() && !kernel)
     throw UserError("kiln records why: --dtype is for kernels that `kiln tune --list` names, and " +
-                    q.kernel + " is none of them; give --kind, as `kiln records list` shows it");
+                    q.kernel +
+                    " is none of them; give --plugin with the library that registers it, or --kind, as "
+                    "`kiln records list` shows it");
   if (kernel && (!named || !q.dtype.empty()) && q.kind.empty())
     return make_task(*kernel, q.dtype, q.shape, q.device).recorded_problem();
   return {named ? named_sizes(q.shape) : sizes_as_recorded(q, database), q.kind};

@@ -1,5 +1,6 @@
 // kiln records: what tuning measured, and which configs are used.
 #include <kiln/autotune/cli/asked_problem.h>
+#include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/records_list.h>
 #include <kiln/autotune/cli/records_text.h>
 #include <kiln/autotune/records/maintenance.h>
@@ -22,7 +23,7 @@ namespace {
 using namespace kiln::tune;
 
 struct Arguments {
-  std::string folder, kernel, what, file, shape, dtype, kind, device = "cpu";
+  std::string folder, kernel, what, file, plugin, shape, dtype, kind, device = "cpu";
   std::vector<std::string> folders;
   bool json = false, all = false, wisdom = false, stale = false, repair = false;
   double older_than_days = -1;
@@ -155,6 +156,7 @@ int verify_records(RecordStore& store, const Arguments& a) {
 }
 
 int why_record(RecordStore& store, const Arguments& a) {
+  if (!a.plugin.empty()) open_plugin(a.plugin);
   Database database(store);
   Database& known = a.folder.empty() ? Database::standard() : database;
   const Problem asked = asked_problem(known, a.question());
@@ -223,6 +225,7 @@ int run_records(int argc, char** argv) {
   verify->add_flag("--repair", a.repair, "remove what is damaged");
   CLI::App* why = app.add_subcommand("why", "tell which config a problem gets, and why");
   why->add_option("kernel", a.what, "the kernel's name")->required();
+  why->add_option("--plugin", a.plugin, "a shared library that registers the kernel");
   why->add_option("--shape", a.shape,
                   "its sizes: M=512,N=512,K=512, or as `kiln tune` takes them: 512x512x512")
       ->required();

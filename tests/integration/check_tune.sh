@@ -57,6 +57,9 @@ expect 0 '"confirmed": true' tune softmax --shape M=100,N=300 --trials 4 --json 
   failures=$((failures + 1))
 }
 expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
+# Of a user's own kernel, which only its library knows.
+expect 0 'it was confirmed for this very problem' records why --plugin "$plugin" attention --shape 1x64x32 --dtype f32
+expect 1 'attention is none of them; give --plugin with the library' records why attention --shape 1x64x32 --dtype f32
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
 

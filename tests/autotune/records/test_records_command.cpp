@@ -133,11 +133,14 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   out = records({"why", "matmul", "--shape", "512", "--kind", "f32.nn", "--folder", a});
   CHECK(has(out, "--shape 512: matmul has 2 sizes: M, N; write all of them, separated by x, or NAME=SIZE"));
   out = records({"why", "mine", "--shape", "512", "--folder", a});
-  CHECK(has(out, "have a kernel mine whose sizes these could be; write NAME=SIZE"));
+  CHECK(has(out, "have a kernel mine whose sizes these could be; give --plugin with the library"));
   out = records({"why", "mine", "--shape", "M=512", "--dtype", "f32", "--folder", a});
-  CHECK(has(out, "mine is none of them; give --kind, as `kiln records list` shows it"));
+  CHECK(has(out, "mine is none of them; give --plugin with the library that registers it, or --kind, as"));
   out = records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--dtype", "f32", "--folder", a});
   CHECK(has(out, "--dtype and --kind both say of which dtypes it is; leave one out"));
+  out = records({"why", "mine", "--plugin", "./nothing.so", "--shape", "512", "--folder", a});
+  CHECK(out.code == 1);
+  CHECK(has(out, "--plugin ./nothing.so: "));
 
   CHECK(records({"verify", "--folder", a}).code == 0);
   const fs::path segment = files_of(a, ".jsonl").at(0);
