@@ -58,7 +58,7 @@ Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharin
 }
 
 double turn(const Contender& contender, const RaceOptions& options, CoreSharing* sharing) {
-  constexpr int most = 8; // a host that never relents is what this machine is
+  constexpr int most = 24; // in about a second; a host that never relents is what this machine is
   Turn last;
   for (int i = 0; i < most; ++i) {
     last = one_turn(contender, options, sharing);
