@@ -80,15 +80,15 @@ std::string BoundSpace::what_refuses() const {
   return text.empty() ? "nothing is refused" : text + " of all combinations";
 }
 
-const std::vector<Point>* BoundSpace::points(std::size_t most) {
+const std::vector<Point>* BoundSpace::points(std::size_t most, const Stop& stop) {
   Tree& tree = *tree_;
   if (tree.all) return tree.all->size() <= most ? &*tree.all : nullptr;
-  if (tree.too_many && most <= tree.too_many) return nullptr;
+  if (tree.given_up || (tree.too_many && most <= tree.too_many)) return nullptr;
   std::vector<Point> members;
   std::size_t asked = 0;
   bool complete = true;
   auto take = [&](const Point& p) {
-    if (legal_ && ++asked > most_asked) return complete = false;
+    if ((legal_ && ++asked > most_asked) || tree.is_stopped(stop)) return complete = false;
     if (!contains(p)) return true;
     if (members.size() == most) return complete = false;
     members.push_back(p);
@@ -98,8 +98,9 @@ const std::vector<Point>* BoundSpace::points(std::size_t most) {
     for (const Point& p : *space_.only_)
       if (!take(p)) break;
   } else {
-    tree.build(quick_budget);
-    if (!tree.counted() && tree.members() < 64.0L * static_cast<long double>(most)) tree.build(long_budget);
+    tree.build(quick_budget, stop);
+    if (!tree.counted() && tree.members() < 64.0L * static_cast<long double>(most))
+      tree.build(long_budget, stop);
     complete = tree.counted() && (legal_ || tree.members() <= static_cast<long double>(most));
     if (complete && legal_)
       tree.each(take);

@@ -37,6 +37,9 @@
 
 namespace kiln::tune {
 
+// Asked now and then by what takes long: true where it should end now, with what it has.
+using Stop = std::function<bool()>;
+
 // What is to be computed: named sizes, and what else distinguishes problems ("f32", "nt").
 struct Problem {
   std::vector<std::pair<std::string, std::int64_t>> sizes; // in the order given
@@ -203,7 +206,8 @@ public:
 
   // All members if there are at most `most`, in the order of the knobs' values or of only(); nothing if there
   // are more, or the rules (16 million questions) or the compiler (65536) would be asked too often.
-  const std::vector<Point>* points(std::size_t most = 1u << 20);
+  // Nothing too once `stop` said so while they were counted, which is not begun again.
+  const std::vector<Point>* points(std::size_t most = 1u << 20, const Stop& stop = {});
   // How many members there are: exact where points() has them or they could be counted, else an estimate.
   double size(bool* exact = nullptr);
   // One of them, each as likely as the others (nearly so in spaces too large to count). Nothing if there is

@@ -152,14 +152,15 @@ struct Tree::Builder {
   Tree& tree;
   Component& c;
   std::size_t limit;
+  const Stop& stop;
   Point point;
   std::vector<std::vector<Open>> open; // at each depth
   std::vector<std::unordered_map<std::string, std::uint32_t>> known_nodes;
   bool gave_up = false;
 
-  Builder(Tree& t, Component& component, std::size_t budget)
-      : tree(t), c(component), limit(t.asked_ + budget), point(t.unknown_), open(component.knobs.size() + 1),
-        known_nodes(component.knobs.size()) {
+  Builder(Tree& t, Component& component, std::size_t budget, const Stop& until)
+      : tree(t), c(component), limit(t.asked_ + budget), stop(until), point(t.unknown_),
+        open(component.knobs.size() + 1), known_nodes(component.knobs.size()) {
     c.nodes.assign(1, {0, 0, 1});
     c.branches.clear();
     open[0] = c.open;
@@ -184,7 +185,7 @@ struct Tree::Builder {
       ++tree.asked_;
       point[knob] = static_cast<std::uint16_t>(v);
       if (!tree.assign(knob, open[depth], open[depth + 1], point, known | bit(knob))) continue;
-      if (tree.grew_ || tree.asked_ > limit) gave_up = true;
+      if (tree.grew_ || tree.asked_ > limit || tree.is_stopped(stop)) gave_up = true;
       if (gave_up) break;
       const std::uint32_t next = node(depth + 1, known | bit(knob));
       if (gave_up) break;
@@ -201,30 +202,31 @@ struct Tree::Builder {
   }
 };
 
-void Tree::build(std::size_t budget) {
-  if (budget <= budget_ || (budget_ && counted())) return;
+void Tree::build(std::size_t budget, const Stop& stop) {
+  if (given_up || budget <= budget_ || (budget_ && counted())) return;
   if (!budget_) learn();
   budget_ = budget;
-  count();
+  count(stop);
 }
 
-void Tree::count() {
+void Tree::count(const Stop& stop) {
   do {
     grew_ = false;
     allowed_.clear(), allowed_count_ = 0; // their keys are of what rules were known to read
     split();
     for (std::size_t i = 0; i < components.size() && !grew_; ++i) {
       Component& c = components[i];
-      Builder(*this, c, budget_);
+      Builder(*this, c, budget_, stop);
       if (grew_ || c.counted) continue;
       Random random(2);
       long double sum = 0;
-      constexpr int descents = 512;
+      constexpr int most_descents = 512;
       Point point = unknown_;
-      for (int d = 0; d < descents; ++d) {
+      int descents = 0;
+      do {
         long double weight = 1;
         if (descend(c, point, random, weight)) sum += weight;
-      }
+      } while (++descents < most_descents && !is_stopped(stop));
       c.estimate = static_cast<double>(sum / descents);
     }
   } while (grew_);
@@ -346,7 +348,7 @@ bool Tree::draw_into(const Component& c, Point& point, Random& random) {
 
 std::optional<Point> Tree::draw(Random& random) {
   for (;;) {
-    if (grew_ && !counted()) count(); // a rule read what it never had before
+    if (grew_ && !counted()) count({}); // a rule read what it never had before
     if (refused) return std::nullopt;
     Point point = unknown_;
     bool found = true;

@@ -56,13 +56,16 @@ struct BoundSpace::Tree {
 
   // Learns, counts what can be counted with `budget` questions to rules for each component; again only if the
   // budget is larger than before.
-  void build(std::size_t budget);
+  // Once `stop` said so, what is not counted yet stays so.
+  void build(std::size_t budget, const Stop& stop = {});
   bool counted() const;        // all components
   long double members() const; // by the rules alone; an estimate where not counted()
   std::optional<Point> draw(Random& random);
   // Calls `take` with every member until it returns false. Only where counted().
   void each(const std::function<bool(const Point&)>& take) const;
 
+  // For good, so that one who has no time is not kept by the next that asks.
+  bool is_stopped(const Stop& stop) { return given_up = given_up || (stop && stop()); }
   Verdict ask(std::size_t rule, const Point& point, std::uint64_t known, int* wants = nullptr);
 
   const Space space;
@@ -70,7 +73,8 @@ struct BoundSpace::Tree {
   const Device device;
   const std::vector<Knob>& knobs; // of `space`
   std::vector<Component> components;
-  bool refused = false; // by a rule that reads no knob
+  bool refused = false;  // by a rule that reads no knob
+  bool given_up = false; // somebody had no time for counting
 
   // Kept for BoundSpace.
   std::unordered_set<Point, PointHash> listed;      // of only()
@@ -82,7 +86,7 @@ struct BoundSpace::Tree {
 private:
   struct Builder;
   void learn();
-  void count(); // with `budget_`
+  void count(const Stop& stop); // with `budget_`
   void split();
   std::vector<std::uint16_t> order(std::uint64_t component) const;
   bool descend(const Component& c, Point& point, Random& random, long double& weight);

@@ -102,8 +102,8 @@ double Prior::bound() {
   return least;
 }
 
-std::vector<Point> some_points(BoundSpace& space, std::size_t most, const std::function<bool()>& stop) {
-  if (const auto* all = space.points(most)) return *all;
+std::vector<Point> some_points(BoundSpace& space, std::size_t most, const Stop& stop) {
+  if (const auto* all = space.points(most, stop)) return *all;
   std::vector<Point> points;
   Random random(most);
   for (std::size_t i = 0; i < most && !(stop && stop()); ++i)
@@ -113,8 +113,7 @@ std::vector<Point> some_points(BoundSpace& space, std::size_t most, const std::f
   return points;
 }
 
-std::vector<Point> Prior::best(std::span<const Point> points, std::size_t count,
-                               const std::function<bool()>& stop) {
+std::vector<Point> Prior::best(std::span<const Point> points, std::size_t count, const Stop& stop) {
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < points.size() && !(stop && stop()); ++i)
     if (const double seconds = (*this)(points[i]); std::isfinite(seconds)) order.emplace_back(seconds, i);

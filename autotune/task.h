@@ -49,10 +49,8 @@ inline constexpr std::string_view one_order_suffix = ".one-order";
 Config own_part(const Config& config, const std::vector<const char*>& dimensions);
 
 // All points of a space that has at most so many; else so many drawn at random, the same each time, and the
-// seeds.
-// Fewer where `stop` says so, which is asked before each draw.
-std::vector<Point> some_points(BoundSpace& space, std::size_t most = 4096,
-                               const std::function<bool()>& stop = {});
+// seeds. Fewer where `stop` says so, while they are counted or before a draw.
+std::vector<Point> some_points(BoundSpace& space, std::size_t most = 4096, const Stop& stop = {});
 
 // The analytic model of one task, which keeps what it counted. Thread-compatible.
 class Prior {
@@ -70,8 +68,7 @@ public:
   double bound();
   // The `count` that it expects to be fastest of some points, best first; of those that it looked at until
   // `stop` said so.
-  std::vector<Point> best(std::span<const Point> points, std::size_t count,
-                          const std::function<bool()>& stop = {});
+  std::vector<Point> best(std::span<const Point> points, std::size_t count, const Stop& stop = {});
 
 private:
   struct Known {

@@ -65,7 +65,15 @@ constexpr double least_left = 1e-3; // seconds that a measurer has in any case, 
 
 // That the analytic model looks at before a search: it takes a fraction of a millisecond for each.
 constexpr std::size_t points_looked_at = 4096;
-constexpr double looking_share = 0.1; // of the budget's seconds, at most
+// Of the budget's seconds, at most: for that, and for measuring the machine where it is busy or slow.
+constexpr double looking_share = 0.1, measuring_share = 0.25;
+
+// When so many seconds are over, or somebody ends the runs.
+Stop stop_after(double seconds) {
+  return [until = now() + seconds, before = runs.interrupts.load()] {
+    return runs.interrupts != before || now() > until;
+  };
+}
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
@@ -282,7 +290,9 @@ Budget budget_of(const TuneOptions& options) {
 
 Machine machine_for(Device device, const TuneOptions& options) {
   constexpr double enough = 10; // seconds; measuring takes two
-  return machine_of(device, RecordStore::standard_folder(), budget_of(options).seconds >= enough);
+  const double seconds = budget_of(options).seconds;
+  return machine_of(device, RecordStore::standard_folder(), seconds >= enough,
+                    stop_after(measuring_share * seconds));
 }
 
 Config Tuning::config() const {
@@ -339,8 +349,8 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
   // Of a space whose rules are slow, or a kernel that is slow to record, fewer.
-  const auto enough = [&, until = now() + looking_share * budget_of(options).seconds] {
-    return runs.interrupts != interrupts_before || now() > until;
+  const Stop enough = [&, late = stop_after(looking_share * budget_of(options).seconds)] {
+    return runs.interrupts != interrupts_before || late();
   };
   const std::vector<Point> looked_at = some_points(space, points_looked_at, enough);
   const std::vector<Point> expected = prior.best(looked_at, 8, enough);

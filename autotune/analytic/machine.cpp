@@ -29,25 +29,44 @@ double now() {
 // process ends.
 template <class K> const K& lasting(K kernel) { return *new K(std::move(kernel)); }
 
-// The least seconds of one call, of batches that take about 5 ms each.
-template <class F> double least_seconds(Stream& stream, F&& launch) {
-  launch();
-  stream.synchronize();
-  double least = 1e30;
-  int calls = 1;
-  for (double end = now() + 0.08; now() < end;) {
-    const double begin = now();
-    for (int i = 0; i < calls; ++i)
-      launch();
-    stream.synchronize();
-    const double seconds = (now() - begin) / calls;
-    least = std::min(least, seconds);
-    calls = std::clamp(static_cast<int>(5e-3 / seconds), 1, 10'000);
-  }
-  return least;
-}
+// Nobody waits for the rest.
+struct Stopped {};
 
-double copy_rate(Stream& stream, std::int64_t bytes) {
+// A stream on which kernels are timed, until somebody has no time for that.
+class Timed {
+public:
+  Timed(Device device, const Stop& stop) : stream_(device), stop_(stop) {}
+
+  // The least seconds of one call, of batches that take about 5 ms each. Throws Stopped.
+  template <class F> double least_seconds(F&& launch) {
+    check();
+    launch(stream_);
+    stream_.synchronize();
+    double least = 1e30;
+    int calls = 1;
+    for (double end = now() + 0.08; now() < end;) {
+      check();
+      const double begin = now();
+      for (int i = 0; i < calls; ++i)
+        launch(stream_);
+      stream_.synchronize();
+      const double seconds = (now() - begin) / calls;
+      least = std::min(least, seconds);
+      calls = std::clamp(static_cast<int>(5e-3 / seconds), 1, 10'000);
+    }
+    return least;
+  }
+
+private:
+  void check() const {
+    if (stop_ && stop_()) throw Stopped();
+  }
+
+  Stream stream_;
+  const Stop& stop_;
+};
+
+double copy_rate(Timed& timed, std::int64_t bytes) {
   static const auto& copy = lasting(kernel("tuner's copy", [](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     out.tile(i).store(x.tile(i).load());
@@ -56,20 +75,21 @@ double copy_rate(Stream& stream, std::int64_t bytes) {
   auto x = Tensor<float, 1>::zeros({n}), y = Tensor<float, 1>::zeros({n});
   x.fill(1), y.fill(1); // zeroed memory may be one page, many times
   const Config config{BN = std::clamp<std::int64_t>(n / 8, 1024, 8192)};
-  return static_cast<double>(8 * n) / least_seconds(stream, [&] { copy.launch(stream, config, x, y); });
+  return static_cast<double>(8 * n) /
+         timed.least_seconds([&](Stream& stream) { copy.launch(stream, config, x, y); });
 }
 
 // Seconds of a launch of so many programs with next to nothing to do.
-double empty_seconds(Stream& stream, std::int64_t programs) {
+double empty_seconds(Timed& timed, std::int64_t programs) {
   static const auto& empty = lasting(kernel("tuner's empty kernel", [](View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     out.tile(i).store(zeros<float>(BN));
   }));
   auto out = Tensor<float, 1>::zeros({programs * 16});
-  return least_seconds(stream, [&] { empty.launch(stream, {BN = 16}, out); });
+  return timed.least_seconds([&](Stream& stream) { empty.launch(stream, {BN = 16}, out); });
 }
 
-template <class T, class A> double dot_rate_of(Stream& stream) {
+template <class T, class A> double dot_rate_of(Timed& timed) {
   static const auto& product =
       lasting(kernel("tuner's product", [](View<const T, 2> a, View<const T, 2> b, View<A, 2> c) {
         auto [m, n] = program_tile(c, BM, BN);
@@ -83,10 +103,10 @@ template <class T, class A> double dot_rate_of(Stream& stream) {
   auto c = Tensor<A, 2>::zeros({n, n});
   const Config config{BM = 128, BN = 128, BK = 128};
   return 2.0 * static_cast<double>(n * n * n) /
-         least_seconds(stream, [&] { product.launch(stream, config, a, b, c); });
+         timed.least_seconds([&](Stream& stream) { product.launch(stream, config, a, b, c); });
 }
 
-double elementwise_rate(Stream& stream) {
+double elementwise_rate(Timed& timed) {
   constexpr int steps = 32;
   static const auto& chain = lasting(kernel("tuner's chain", [](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
@@ -98,25 +118,26 @@ double elementwise_rate(Stream& stream) {
   const std::int64_t n = 1 << 17;
   auto x = Tensor<float, 1>::zeros({n}), y = Tensor<float, 1>::zeros({n});
   return 2.0 * steps * static_cast<double>(n) /
-         least_seconds(stream, [&] { chain.launch(stream, {BN = 4096}, x, y); });
+         timed.least_seconds([&](Stream& stream) { chain.launch(stream, {BN = 4096}, x, y); });
 }
 
-Machine measure_cpu(Device device) {
+// Throws Stopped.
+Machine measure_cpu(Device device, const Stop& stop) {
   Machine m = assumed_machine(device);
-  Stream stream(device);
-  const double one = empty_seconds(stream, 1), many = empty_seconds(stream, 4096);
+  Timed timed(device, stop);
+  const double one = empty_seconds(timed, 1), many = empty_seconds(timed, 4096);
   m.launch = one;
   m.program = std::max(1e-9, (many - one) / 4096 * m.threads);
-  m.private_cache = copy_rate(stream, static_cast<std::int64_t>(m.private_cache_bytes / 2));
+  m.private_cache = copy_rate(timed, static_cast<std::int64_t>(m.private_cache_bytes / 2));
   m.last_cache =
-      std::min(m.private_cache, copy_rate(stream, static_cast<std::int64_t>(m.last_cache_bytes / 2)));
-  m.memory = copy_rate(stream, static_cast<std::int64_t>(std::min(4 * m.last_cache_bytes, 256e6)));
+      std::min(m.private_cache, copy_rate(timed, static_cast<std::int64_t>(m.last_cache_bytes / 2)));
+  m.memory = copy_rate(timed, static_cast<std::int64_t>(std::min(4 * m.last_cache_bytes, 256e6)));
   m.last_cache = std::max(m.last_cache, m.memory);
-  m.f32 = dot_rate_of<float, float>(stream);
-  m.f64 = dot_rate_of<double, double>(stream);
-  m.bf16 = dot_rate_of<bf16, float>(stream);
-  m.i8 = dot_rate_of<std::int8_t, std::int32_t>(stream);
-  m.elementwise = elementwise_rate(stream);
+  m.f32 = dot_rate_of<float, float>(timed);
+  m.f64 = dot_rate_of<double, double>(timed);
+  m.bf16 = dot_rate_of<bf16, float>(timed);
+  m.i8 = dot_rate_of<std::int8_t, std::int32_t>(timed);
+  m.elementwise = elementwise_rate(timed);
   m.measured = true;
   return m;
 }
@@ -212,16 +233,20 @@ Machine assumed_machine(Device device) {
   return m;
 }
 
-Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure) {
+Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure, const Stop& stop) {
   if (!device.is_cpu()) return assumed_machine(device);
   const std::string name = file_name(silicon_of(device.properties()));
   if (const auto known = device_folder(folder, cache::IfMissing::leave))
     if (auto machine = read_machine(*known, name, device)) return *machine;
   if (!may_measure) return assumed_machine(device);
-  const Machine m = measure_cpu(device);
-  if (const auto kept = device_folder(folder, cache::IfMissing::create))
-    publish_file(*kept, name, text_of(m)); // where that fails it is measured again
-  return m;
+  try {
+    const Machine m = measure_cpu(device, stop);
+    if (const auto kept = device_folder(folder, cache::IfMissing::create))
+      publish_file(*kept, name, text_of(m)); // where that fails it is measured again
+    return m;
+  } catch (const Stopped&) {
+    return assumed_machine(device);
+  }
 }
 
 void forget_machine(Device device, const std::filesystem::path& folder) {

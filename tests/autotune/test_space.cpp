@@ -374,3 +374,44 @@ TEST_CASE("what a draw costs from a space too large to count", "[.][draw_costs]"
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   fmt::print("{:.1f} us a draw, of points that sum up to {:x}\n", 1e6 * took.count() / draws, sum);
 }
+
+TEST_CASE("counting a space ends when it is told to, is not begun again, and the space can be drawn from") {
+  int asked = 0;
+  Space s;
+  std::vector<std::string> names;
+  for (int k = 0; k < 9; ++k)
+    s.range(names.emplace_back("k" + std::to_string(k)), 1, 12);
+  s.require("even", [&asked, names](const Choice& c) {
+    ++asked;
+    std::int64_t sum = 0;
+    for (const std::string& n : names)
+      sum = sum * 31 + c[n];
+    return sum % 2 == 0;
+  });
+  BoundSpace bound(s, {}, Device::cpu());
+  int left = 100;
+  const Stop stop = [&left] { return --left <= 0; };
+  CHECK(bound.points(4096, stop) == nullptr);
+  CHECK(left == 0);
+  CHECK(asked < 1000); // counting asks 600,000 times
+  const int before = asked;
+  CHECK(bound.points(4096) == nullptr);
+  CHECK(bound.points(1u << 20) == nullptr);
+  CHECK(asked == before);
+  Random random(1);
+  const auto drawn = bound.sample(random);
+  REQUIRE(drawn);
+  CHECK(bound.contains(*drawn));
+  bool exact = true;
+  CHECK(bound.size(&exact) > 0);
+  CHECK_FALSE(exact);
+}
+
+TEST_CASE("listing a space ends when it is told to") {
+  Space s;
+  s.range("a", 1, 100).range("b", 1, 100);
+  BoundSpace bound(s, {}, Device::cpu(), [](const Point&) { return true; });
+  int left = 300; // more than counting asks
+  CHECK(bound.points(1u << 20, [&left] { return --left <= 0; }) == nullptr);
+  CHECK(left == 0);
+}
