@@ -1,14 +1,14 @@
 // The analytic model.
 #include <kiln/autotune/analytic/roofline.h>
 
+#include <kiln/autotune/analytic/gpu_model.h>
+
 #include <algorithm>
 #include <cmath>
 
 namespace kiln::tune {
 
 namespace {
-
-double blocks(double x, double size) { return std::ceil(x / std::max(1.0, size)); }
 
 // How much faster the first cache is than the second: two lines a cycle, and half a line to one.
 constexpr double first_cache_gain = 2.5;
@@ -52,48 +52,20 @@ Estimate on_cpu(const Terms& t, const Machine& m) {
   return e;
 }
 
-Estimate on_gpu(const Terms& t, const Machine& m) {
-  Estimate e;
-  const double sms = std::max(1, m.threads);
-  const double warps = std::max(1.0, t.warps);
-  // Programs that share a multiprocessor, by registers, shared memory and warps.
-  double resident = std::min(32.0, std::floor(m.warps / warps));
-  const double registers = std::min(255.0, 24 + t.registers) * 32 * warps;
-  resident = std::min(resident, std::floor(m.registers / registers));
-  if (t.scratch_bytes > 0) resident = std::min(resident, std::floor(m.shared_bytes / t.scratch_bytes));
-  resident = std::max(1.0, resident);
-  const double waves = blocks(t.programs, sms * resident);
-  e.waste = std::max(1.0, waves * sms * resident / std::max(1.0, t.programs));
-  // Fewer warps than these do not hide the latency of arithmetic or memory.
-  const double occupancy = std::min(1.0, resident * warps / 16);
-  const double spill = t.registers > 230 ? 1 + (t.registers - 230) / 100 : 1;
-  double reuse = 1; // of what is loaded to shared memory for a dot
-  if (t.dot_flops > 0 && t.rows > 0) reuse = 1 + 24 / t.rows + 24 / std::max(1.0, t.columns);
-  const double other = t.flops - t.dot_flops;
-  e.compute = (t.dot_flops / m.dot_rate(t.dot_type) * reuse + other / m.elementwise) * e.waste * spill /
-              (0.5 + 0.5 * occupancy);
-  e.memory = t.unique / m.memory / (0.4 + 0.6 * occupancy);
-  e.cache = (t.read + t.written) / m.last_cache;
-  e.programs = waves * m.program;
-  e.launch = m.launch;
-  const double overlapped = std::max({e.compute, e.memory, e.cache});
-  e.seconds = overlapped + 0.2 * (e.compute + e.memory + e.cache - overlapped) + e.programs + e.launch;
-  return e;
-}
-
 } // namespace
 
 Estimate estimate(const Terms& t, const Machine& m, DeviceKind kind) {
-  Estimate e = kind == DeviceKind::Cpu ? on_cpu(t, m) : on_gpu(t, m);
+  Estimate e = kind == DeviceKind::Cpu ? on_cpu(t, m) : estimate_gpu(t, m);
   // What pads tiles is no work that another config needs.
   const double share = t.flops > 0 ? t.useful_flops / t.flops : 0;
   const double arithmetic =
       (t.dot_flops / m.dot_rate(t.dot_type) + (t.flops - t.dot_flops) / m.elementwise) * share;
   e.bound = std::max(arithmetic, t.unique / rate_of(t.unique, m));
-  const double longest = std::max({e.compute, e.memory, e.cache, e.programs});
+  const double longest = std::max({e.compute, e.memory, e.cache, e.shared, e.programs});
   e.limit = longest == e.compute  ? "arithmetic"
             : longest == e.memory ? "memory"
             : longest == e.cache  ? "cache"
+            : longest == e.shared ? "shared memory"
                                   : "programs";
   return e;
 }

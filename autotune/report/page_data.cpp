@@ -276,6 +276,7 @@ Json why(const ReportData& data) {
                           {{"arithmetic", number(e.compute)},
                            {"memory", number(e.memory)},
                            {"cache", number(e.cache)},
+                           {"shared memory", number(e.shared)},
                            {"programs", number(e.programs)},
                            {"launch", number(e.launch)}}}});
   Json contributions = Json::array();
