@@ -25,7 +25,7 @@ double seconds_of(const std::function<void()>& run, std::int64_t times) {
 
 struct Turn {
   double seconds = 0;
-  bool shared_core = false; // when the clock began, or when it ended
+  bool shared_core = false; // when the clock began, or after it ended
 };
 
 Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharing* sharing) {
@@ -36,18 +36,18 @@ Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharin
     const double seconds = contender.outside();
     return {seconds, shared()};
   }
+  bool shared_before = shared();
   if (contender.starts_threads) Placement::unpin_caller();
   auto begin = Clock::now();
   double once = seconds_of(contender.run, 1);
   std::vector<double> times;
-  bool shared_before = false;
   if (once >= long_enough_alone) {
     times.push_back(once); // waking threads and clocks is nothing beside it
   } else {
     while (since(begin) < options.warm)
       once = seconds_of(contender.run, 1);
     auto batch = std::max<std::int64_t>(1, std::llround(shortest_batch / std::max(once, 1e-9)));
-    shared_before = shared();
+    if (!contender.starts_threads) shared_before = shared(); // which is seen from the first CPU alone
     begin = Clock::now();
     do
       times.push_back(seconds_of(contender.run, batch));
