@@ -82,7 +82,7 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] = static_cast<int>(a);
   for (const Root& root : nest.roots) {
-    if (root.kind == Root::Kind::Reduce) return nest.across.clear(), nullptr;
+    if (root.runs()) return nest.across.clear(), nullptr;
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }

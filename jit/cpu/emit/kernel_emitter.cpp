@@ -158,10 +158,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::While: return emit_while(op);
   case Opcode::If: return emit_if_op(op);
   case Opcode::Dot: return emit_dot(op);
-  case Opcode::Scan:
-    flush();
-    locate(op);
-    return emit_scan(op);
+  case Opcode::Scan: return emit_scan(op);
   case Opcode::ViewStore:
   case Opcode::ViewScatter:
   case Opcode::Store: return emit_store(op);

@@ -99,7 +99,8 @@ private:
   struct Access {
     llvm::Value* address = nullptr; // of lane 0, or a vector of addresses
     int step = 1; // elements from one lane to the next; 0: a vector of addresses, or one for all lanes
-    llvm::Value* mask = nullptr; // lanes that may be touched; null: all
+    llvm::Value* stride = nullptr; // the same where it is no constant: `address` is of lane 0, `step` 0
+    llvm::Value* mask = nullptr;   // lanes that may be touched; null: all
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
@@ -128,6 +129,9 @@ private:
   Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
   static int chosen_step(const ir::Op& op, std::int64_t step, llvm::Value* mask);
   llvm::Value* load_steps(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align);
+  llvm::Value* load_apart(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align);
+  llvm::Value* address_of_lane(const Access& access, llvm::Type* element, int lane);
+  void store_apart(Nest& nest, const Access& access, llvm::Value* bits, llvm::Align align);
 
   // nest.cpp: loops over a domain
   bool can_join(const Root& root) const;
@@ -196,8 +200,9 @@ private:
   void finish_reduction(Nest& nest, const Root& root, Accumulator accumulator, const Indices& at);
 
   // scan.cpp
-  class Scan;
   void emit_scan(const ir::Op& op);
+  bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
+  void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
 
   // store.cpp
   void emit_store(const ir::Op& op);
@@ -206,6 +211,9 @@ private:
     llvm::Value* direct = nullptr; // i1: it need not; null: it never need
   };
   Hazard hazard_of(const ir::Op& store);
+  bool joins_scan(const Root& store, const std::vector<std::int64_t>& domain);
+  bool stores_rows(const ir::Op& store) const;
+  void emit_with_pending(const Root& root, const std::vector<std::int64_t>& domain);
   void put_places_aside(const ir::Op& store);
   void store_aside(Root root);
   void store_unless_overlapping(Root root, llvm::Value* direct);
@@ -216,6 +224,7 @@ private:
   };
   void lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const;
   void lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into, Visited& seen) const;
+  void lazy_reads(const ir::Op& op, bool identity, std::vector<LazyRead>& into, Visited& seen) const;
   llvm::Value* disjoint(const ir::Value* a, const ir::Value* b);
   llvm::Value* same_view(const ir::Value* a, const ir::Value* b);
   llvm::Value* distinct_elements(const ir::Value* view);

@@ -132,7 +132,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   llvm::Type* element = memory_type(context_, type.dtype);
   bool guarded = nest.guarded || op.is(Opcode::ViewMask);
   Value* position = b_.getInt64(0);
-  Value* lane_part = nullptr;
+  Value *lane_part = nullptr, *lane_stride = nullptr;
   Value *past = nullptr, *rows_inside = nullptr; // the first lane past this view; null: none, all
   int last = type.view_rank - 1;
   for (int a = 0; a <= last; ++a) {
@@ -178,6 +178,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
     if (index.uniform()) continue;
     if (index.linear && a == last && type.layout != LayoutClass::Any && !lane_part) continue;
     access.step = 0;
+    lane_stride = index.linear && !lane_part ? stride : nullptr;
     Value* numbers = index.linear ? lane_numbers(b_, nest.lanes) : index.lanes;
     Value* part = b_.CreateMul(numbers, widen(b_, stride, nest.lanes));
     lane_part = lane_part ? b_.CreateAdd(lane_part, part) : part;
@@ -186,6 +187,14 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
     IRBuilder::InsertPointGuard keep(b_);
     b_.SetInsertPoint(nest.limit_point);
     nest.pasts.push_back(rows_inside ? b_.CreateSelect(rows_inside, past, b_.getInt64(0)) : past);
+  }
+  if (!address_only && !op.is(Opcode::ViewMask))
+    if (const ir::Value* mask = op.mask())
+      access.mask = mask_and(access.mask, operand_element(nest, mask, at));
+  if (lane_stride && !nest.guarded && !access.mask && !address_only) {
+    access.stride = lane_stride;
+    access.address = b_.CreateGEP(element, v.data, position);
+    return access;
   }
   // A linear last axis that came before a second varying axis was counted as contiguous; one axis varies at
   // most in nests over the tile itself, and reshaped indices are never linear together with others.
@@ -196,10 +205,6 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
     for (const Index& index : at)
       varies |= !index.uniform();
     if (varies) access.address = b_.CreateGEP(element, access.address, lane_numbers(b_, nest.lanes));
-  }
-  if (!address_only && !op.is(Opcode::ViewMask)) {
-    if (const ir::Value* mask = op.mask())
-      access.mask = mask_and(access.mask, operand_element(nest, mask, at));
   }
   return access;
 }
@@ -263,7 +268,7 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   bool varies = many;
   for (const Index& index : at)
     varies |= !index.uniform();
-  if (!many && access.step == 0) varies = false; // one address for all lanes
+  if (!many && access.step == 0 && !access.stride) varies = false; // one address for all lanes
   Value* mask = access.mask;
   Value* bits;
   if (nest.lanes == 1 || !varies) {
@@ -277,7 +282,9 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   } else {
     llvm::Type* type = lanes_type(element_type, nest.lanes);
     mask = mask_and(mask, many ? nest.tail : nullptr);
-    if (access.step != 0 && access.step != 1) {
+    if (access.stride && !mask) {
+      bits = load_apart(nest, access, element_type, align);
+    } else if (access.step != 0 && access.step != 1) {
       bits = load_steps(nest, access, element_type, align);
     } else if (many) {
       Value* all = llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
@@ -325,6 +332,7 @@ void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Valu
       b_.CreateAlignedStore(bits, access.address, align);
     return;
   }
+  if (access.stride && !mask) return store_apart(nest, access, bits, align);
   Value* all = llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
   b_.CreateMaskedScatter(bits, widen(b_, access.address, nest.lanes), align,
                          mask ? widen(b_, mask, nest.lanes) : all);

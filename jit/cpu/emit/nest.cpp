@@ -12,6 +12,15 @@ using llvm::Value;
 // --- Sharing
 // ---------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Whether it begins at the far end.
+bool is_reversed(const Root& root) {
+  return root.kind == Root::Kind::Scan && root.op->integer("reverse") != 0;
+}
+
+} // namespace
+
 // Whether evaluating `v` would need something a pending root has not finished: the result of a reduction, or
 // a filled buffer at another element than the one at hand.
 bool KernelEmitter::touches_pending(const ir::Value* v, bool identity) const {
@@ -22,9 +31,9 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity) const {
 bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& seen) const {
   if (!seen.insert({v, identity}).second) return false; // answered already
   for (const Root& root : pending_) {
-    if (root.kind == Root::Kind::Reduce)
+    if (root.runs())
       for (const auto& r : root.op->results)
-        if (r.get() == v) return true;
+        if (r.get() == v) return root.kind == Root::Kind::Reduce || !identity;
     if (root.kind == Root::Kind::Fill && root.own && root.value == v) return !identity;
   }
   if (!v->def || plan_.has_buffer(v) ||
@@ -38,14 +47,10 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& 
 }
 
 bool KernelEmitter::can_join(const Root& root) const {
-  auto reduced = [](const Root& r) {
-    return r.kind == Root::Kind::Reduce ? static_cast<int>(r.op->integer("axis")) : -1;
-  };
-  int axis = reduced(root);
-  for (const Root& other : pending_) {
-    int other_axis = reduced(other);
-    if (axis >= 0 && other_axis >= 0 && axis != other_axis) return false;
-  }
+  for (const Root& other : pending_)
+    if (root.runs() && other.runs() &&
+        (root.op->integer("axis") != other.op->integer("axis") || is_reversed(root) != is_reversed(other)))
+      return false;
   const ir::Op& op = root.kind == Root::Kind::Fill ? *root.value->def : *root.op;
   for (const ir::Value* v : op.operands)
     if (!v->type.is_view() && touches_pending(v, op.info().cls != ir::OpClass::Shape)) return false;
@@ -54,7 +59,7 @@ bool KernelEmitter::can_join(const Root& root) const {
 
 void KernelEmitter::add_root(Root root) {
   std::vector<std::int64_t> domain =
-      root.kind == Root::Kind::Reduce ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
+      root.runs() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
   if (!pending_.empty() && (domain != pending_domain_ || !can_join(root))) flush();
   pending_domain_ = std::move(domain);
   pending_.push_back(std::move(root));
@@ -94,11 +99,16 @@ int widest_bytes(const std::vector<Root>& roots) {
 
 // Elements that every root would store outside of its view need not be computed: the loops of a nest that
 // only stores to views end where the last of them does, so a tile far larger than its view costs nothing.
+// Prefixes alone that only they need end there too, unless they begin past it.
 Values KernelEmitter::store_bounds(const Nest& nest) {
   Values bounds(nest.domain.size(), nullptr);
-  for (const Root& root : nest.roots)
-    if (root.kind != Root::Kind::Store || !root.op->is(Opcode::ViewStore)) return bounds;
   for (const Root& root : nest.roots) {
+    const bool stores = root.kind == Root::Kind::Store && root.op->is(Opcode::ViewStore);
+    const bool serves = root.kind == Root::Kind::Scan && root.kept.empty() && !nest.reversed;
+    if (!stores && !serves) return bounds;
+  }
+  for (const Root& root : nest.roots) {
+    if (root.kind != Root::Kind::Store) continue;
     const auto& axes = root.op->integers("axes");
     for (std::size_t t = 0; t < axes.size(); ++t) {
       auto axis = static_cast<std::size_t>(axes[t]);
@@ -138,8 +148,13 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   nest.domain = domain;
   nest.roots = std::move(roots);
   int reduced = -1;
-  for (const Root& root : nest.roots) {
-    if (root.kind == Root::Kind::Reduce) reduced = static_cast<int>(root.op->integer("axis"));
+  for (Root& root : nest.roots) {
+    if (root.runs()) reduced = static_cast<int>(root.op->integer("axis"));
+    if (root.kind == Root::Kind::Scan) {
+      nest.reversed = is_reversed(root);
+      for (const auto& result : root.op->results)
+        if (is_read_beside(result.get(), nest.roots)) root.kept.push_back(result.get());
+    }
     if (root.kind == Root::Kind::Fill && root.own) nest.being_filled.insert(root.value);
   }
   for (int a = static_cast<int>(domain.size()) - 1; a >= 0 && nest.vector_axis < 0; --a)
@@ -153,6 +168,10 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     auto extent = static_cast<std::uint64_t>(domain[static_cast<std::size_t>(nest.vector_axis)]);
     nest.native_lanes = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(target_.vector_bytes / widest_bytes(nest.roots)), std::bit_ceil(extent)));
+    // Of a row from the far end each vector must be whole.
+    if (nest.reversed && reduced == nest.vector_axis &&
+        extent % static_cast<unsigned>(nest.native_lanes) != 0)
+      nest.native_lanes = 1;
     nest.lanes = nest.native_lanes;
   }
   nest.bounds = store_bounds(nest);
@@ -211,9 +230,9 @@ Value* KernelEmitter::destination_address(const Root& root, const Indices& at) {
   return b_.CreateGEP(memory_type(context_, root.op->operand(0)->type.dtype), root.destination, position);
 }
 
-// One vector (or element) of every root at `at`; reductions along the vector axis go to `accumulators`.
+// One vector (or element) of every root at `at`; what runs goes on from `accumulators`.
 void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators) {
-  std::size_t reduction = 0;
+  std::size_t running = 0;
   for (const Root& root : nest.roots) {
     switch (root.kind) {
     case Root::Kind::Fill:
@@ -221,7 +240,8 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
                    root.stored_from ? load_buffer(nest, *root.stored_from, at)
                                     : operand_element(nest, root.value, at));
       break;
-    case Root::Kind::Reduce: accumulate(nest, root, at, (*accumulators)[reduction++]); break;
+    case Root::Kind::Reduce: accumulate(nest, root, at, (*accumulators)[running++]); break;
+    case Root::Kind::Scan: advance_scan(nest, root, at, (*accumulators)[running++]); break;
     case Root::Kind::Store: {
       locate(*root.op);
       const ir::Op& op = *root.op;

@@ -39,20 +39,24 @@ using Indices = std::vector<Index>;
 
 // What a nest does at each element of its domain.
 struct Root {
-  enum class Kind { Fill, Reduce, Store } kind;
-  const ir::Value* value = nullptr; // Fill: what; Reduce: null
-  const ir::Op* op = nullptr;       // Reduce, Store
+  enum class Kind { Fill, Reduce, Scan, Store } kind;
+  const ir::Value* value = nullptr; // Fill: what; others: null
+  const ir::Op* op = nullptr;       // Reduce, Scan, Store
   Buffer buffer = {};               // Fill: where to
   bool own = false;                 // Fill: it is the value's own buffer
   // Store to a view: where tile element 0 goes and the distance in elements along each tile axis.
   llvm::Value* destination = nullptr;
   Values destination_strides = {};
-  llvm::Value* direct = nullptr;       // with a destination: whether it lies in the view
-  const Buffer* stored_from = nullptr; // Store: the value was put here before
+  llvm::Value* direct = nullptr;           // with a destination: whether it lies in the view
+  const Buffer* stored_from = nullptr;     // Store: the value was put here before
+  std::vector<const ir::Value*> kept = {}; // Scan: results that something beside this nest reads
+
+  // From one element to the next it carries what it has combined so far.
+  bool runs() const { return kind == Kind::Reduce || kind == Kind::Scan; }
 };
 
-// The running values of one reduction; `has` tells which lanes hold anything, null if the initial value is
-// the identity.
+// The running values of one reduction or scan; `has` tells which lanes hold anything, null if the initial
+// value is the identity.
 struct Accumulator {
   Values values;
   llvm::Value* has = nullptr;
@@ -68,7 +72,8 @@ struct Nest {
   std::vector<Root> roots;
   std::vector<int> outer_axes;
   int vector_axis = -1;  // -1: no vector loop
-  int reduced_axis = -1; // a reduction along another axis than the vector axis: that loop is innermost
+  int reduced_axis = -1; // of a reduction or scan along another than the vector axis: innermost
+  bool reversed = false; // a scan from the far end: the loop along its axis begins there
   int lanes = 1;         // of the vector at hand
   int loop_lanes = 1;    // of the vectors of the loop; those that a reshape is made of differ
   int native_lanes = 1;  // of a register; the fast half may have vectors of several

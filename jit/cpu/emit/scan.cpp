@@ -1,191 +1,132 @@
-// Scans: inclusive prefixes, in place in the buffers of their results, which begin as the operands.
+// Scans: inclusive prefixes, as steps of the nest that also computes their operands and what is made of their
+// results, such as the store of a cumulative sum.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace kiln::cpu {
 
+using ir::Opcode;
 using llvm::Value;
 
-class KernelEmitter::Scan {
-public:
-  Scan(KernelEmitter& emitter, const ir::Op& op);
-  void emit();
+namespace {
 
-private:
-  void rows(std::size_t k); // every row or column, along the axes from others_[k] on
-  void along();             // a row, whose vectors lie along it
-  void down();              // all columns that lie side by side, a few registers at a time
-  void columns(Value* from, Value* to, int lanes); // those of one width
-  Values within(Values v);                         // prefixes of the lanes of one vector
-  Values last_lane(const Values& v);               // in all lanes
-  Values combine(Values running, const Values& elements);
-  Values load();
-  void store(const Values& values);
-  Value* place(Value* number, int lanes); // of the vector that comes so many-th along the scanned axis
-  llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
-
-  KernelEmitter& e_;
-  IRBuilder& b_;
-  const ir::Op& op_;
-  const std::vector<std::int64_t> extents_;
-  const std::size_t axis_;
-  const bool reverse_, wide_;
-  int vector_axis_ = -1, lanes_ = 1; // of a register
-  std::vector<std::size_t> others_;  // axes beside the scanned one, and the vector axis
-  Nest nest_;
-  Indices at_;
-};
-
-KernelEmitter::Scan::Scan(KernelEmitter& emitter, const ir::Op& op)
-    : e_(emitter), b_(emitter.b_), op_(op), extents_(extents_of(op.operand(0)->type)),
-      axis_(static_cast<std::size_t>(op.integer("axis"))), reverse_(op.integer("reverse") != 0),
-      wide_(keeps_wide(op)), at_(extents_.size(), Index{b_.getInt64(0)}) {
-  for (std::size_t a = 0; a < extents_.size(); ++a)
-    if (extents_[a] > 1) vector_axis_ = static_cast<int>(a);
-  for (std::size_t a = 0; a < extents_.size(); ++a)
-    if (a != axis_ && static_cast<int>(a) != vector_axis_ && extents_[a] > 1) others_.push_back(a);
-  if (vector_axis_ < 0) return;
-  int bytes = 4;
-  for (const auto& result : op.results)
-    bytes = std::max(bytes, size_of(result->type.dtype));
-  const auto extent = static_cast<std::uint64_t>(extents_[static_cast<std::size_t>(vector_axis_)]);
-  lanes_ = static_cast<int>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(e_.target_.vector_bytes / bytes), std::bit_ceil(extent)));
-}
-
-void KernelEmitter::Scan::emit() {
-  std::vector<Root> fills;
-  for (int i = 0; i < op_.num_operands(); ++i) {
-    Root root{Root::Kind::Fill, op_.operand(i)};
-    root.buffer = e_.own_buffer(op_.result(i));
-    fills.push_back(root);
+// Whether evaluating `v` along the lanes may read elements that lie far apart. A nest of its own reads such
+// across (across.cpp).
+bool may_read_across(const Plan& plan, const ir::Value* v, std::set<const ir::Value*>& seen) {
+  if (!v->def || !v->type.is_tile() || plan.has_buffer(v) || !seen.insert(v).second) return false;
+  const ir::Op& op = *v->def;
+  if (op.is(Opcode::Permute)) return true;
+  if (op.is(Opcode::ViewLoad)) {
+    const ir::Type& view = op.operand(0)->type;
+    const auto& axes = op.integers("axes");
+    if (view.view_rank > 1 &&
+        (view.layout == LayoutClass::Any || axes.empty() || axes.back() != view.view_rank - 1))
+      return true;
   }
-  e_.emit_nest(std::move(fills), extents_);
-  e_.locate(op_);
-  if (extents_[axis_] > 1) rows(0);
+  return std::any_of(op.operands.begin(), op.operands.end(),
+                     [&](const ir::Value* operand) { return may_read_across(plan, operand, seen); });
 }
 
-void KernelEmitter::Scan::rows(std::size_t k) {
-  if (k == others_.size()) return static_cast<int>(axis_) == vector_axis_ ? along() : down();
-  emit_loop(b_, constant(0), constant(extents_[others_[k]]), constant(1), {},
-            [&](Value* i, const Values&, llvm::Instruction*) -> Values {
-              at_[others_[k]] = Index{i};
-              rows(k + 1);
-              return {};
-            });
-}
-
-Value* KernelEmitter::Scan::place(Value* number, int lanes) {
-  Value* begin = b_.CreateNSWMul(number, constant(lanes));
-  return reverse_ ? b_.CreateNSWSub(constant(extents_[axis_] - lanes), begin) : begin;
-}
-
-// What is carried from vector to vector is combined with the last lane of each, so that it waits for one
-// operation a vector. Lanes past the end of a row are of its buffer's padding; from the far end they would
-// be the first, so that such rows go element by element.
-void KernelEmitter::Scan::along() {
-  const std::int64_t extent = extents_[axis_];
-  const int lanes = reverse_ && extent % lanes_ != 0 ? 1 : lanes_;
-  nest_.lanes = lanes;
-  auto vector = [&](Value* number) {
-    at_[axis_] = Index{place(number, lanes), lanes > 1};
-    return within(load());
-  };
-  const Values first = vector(constant(0));
-  store(first);
-  emit_loop(b_, constant(1), constant((extent + lanes - 1) / lanes), constant(1), last_lane(first),
-            [&](Value* number, const Values& carried, llvm::Instruction*) -> Values {
-              const Values own = vector(number);
-              store(combine(carried, own));
-              return combine(carried, last_lane(own));
-            });
-}
-
-void KernelEmitter::Scan::down() {
-  constexpr int registers = 4;
-  const std::int64_t extent = extents_[static_cast<std::size_t>(vector_axis_)];
-  const int wide = op_.num_operands() == 1 ? registers * lanes_ : lanes_;
-  const std::int64_t whole = extent / wide * wide;
-  columns(constant(0), constant(whole), wide);
-  if (whole < extent) columns(constant(whole), constant(extent), lanes_);
-}
-
-void KernelEmitter::Scan::columns(Value* from, Value* to, int lanes) {
-  nest_.lanes = lanes;
-  emit_loop(b_, from, to, constant(lanes), {}, [&](Value* j, const Values&, llvm::Instruction*) -> Values {
-    at_[static_cast<std::size_t>(vector_axis_)] = Index{j, lanes > 1};
-    at_[axis_] = Index{place(constant(0), 1)};
-    emit_loop(b_, constant(1), constant(extents_[axis_]), constant(1), load(),
-              [&](Value* number, const Values& carried, llvm::Instruction*) -> Values {
-                at_[axis_] = Index{place(number, 1)};
-                Values next = combine(carried, load());
-                store(next);
-                return next;
-              });
-    return {};
-  });
-}
-
-// By doubling: the second half of each 2, 4, 8... lanes with the last one of the first half (Sklansky,
-// "Conditional-sum addition logic", 1960), whose first shuffles stay within 128 bits.
-Values KernelEmitter::Scan::within(Values v) {
-  const int lanes = nest_.lanes;
+// Every lane's prefix, by doubling: the second half of each 2, 4, 8... lanes with the last one of the first
+// half (Sklansky, "Conditional-sum addition logic", 1960), whose first shuffles stay within 128 bits.
+template <class Combine>
+Values prefixes(IRBuilder& b, Values v, int lanes, bool reversed, Combine&& combine) {
   for (int half = 1; half < lanes; half *= 2) {
     llvm::SmallVector<int, 64> before;
     std::vector<llvm::Constant*> second;
     for (int lane = 0; lane < lanes; ++lane) {
-      const bool in_second = ((lane & half) != 0) != reverse_;
-      const int last = (lane & -(2 * half)) + (reverse_ ? half : half - 1);
+      const bool in_second = ((lane & half) != 0) != reversed;
+      const int last = (lane & -(2 * half)) + (reversed ? half : half - 1);
       before.push_back(in_second ? last : lane);
-      second.push_back(b_.getInt1(in_second));
+      second.push_back(b.getInt1(in_second));
     }
     Values shifted;
     for (Value* x : v)
-      shifted.push_back(b_.CreateShuffleVector(x, before));
+      shifted.push_back(b.CreateShuffleVector(x, before));
     const Values combined = combine(shifted, v);
     for (std::size_t i = 0; i < v.size(); ++i)
-      v[i] = b_.CreateSelect(llvm::ConstantVector::get(second), combined[i], v[i]);
+      v[i] = b.CreateSelect(llvm::ConstantVector::get(second), combined[i], v[i]);
   }
   return v;
 }
 
-Values KernelEmitter::Scan::last_lane(const Values& v) {
-  if (nest_.lanes == 1) return v;
-  const llvm::SmallVector<int, 64> last(static_cast<std::size_t>(nest_.lanes),
-                                        reverse_ ? 0 : nest_.lanes - 1);
-  Values all;
-  for (Value* x : v)
-    all.push_back(b_.CreateShuffleVector(x, last));
-  return all;
+} // namespace
+
+void KernelEmitter::emit_scan(const ir::Op& op) {
+  for (const ir::Value* v : op.operands) {
+    std::set<const ir::Value*> seen;
+    if (!may_read_across(plan_, v, seen)) continue;
+    flush();
+    buffers_[v] = materialize(v);
+    plan_.add_buffer(v);
+  }
+  add_root({Root::Kind::Scan, nullptr, &op});
 }
 
-Values KernelEmitter::Scan::combine(Values running, const Values& elements) {
-  running.insert(running.end(), elements.begin(), elements.end());
-  Values next = e_.evaluate_combine(*op_.region(), running, wide_);
-  for (Value*& v : next)
-    v = widen(b_, v, nest_.lanes);
-  return next;
+// Whether anything but `roots`, one of which computes `v`, needs it.
+bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const {
+  std::set<const ir::Value*> seen;
+  auto read = [&](auto&& self, const ir::Value* x) -> bool {
+    const auto users = users_.find(x);
+    if (users == users_.end() || !seen.insert(x).second) return false;
+    return std::any_of(users->second.begin(), users->second.end(), [&](const ir::Op* user) {
+      const bool here = std::any_of(roots.begin(), roots.end(), [&](const Root& root) {
+        return root.op == user || (root.own && root.value->def == user);
+      });
+      if (here) return false;
+      const bool lazy = !is_root(*user) && user->num_results() == 1 && user->result()->type.is_tile() &&
+                        !plan_.has_buffer(user->result());
+      return !lazy || self(self, user->result());
+    });
+  };
+  return read(read, v);
 }
 
-Values KernelEmitter::Scan::load() {
-  Values values;
-  for (const auto& result : op_.results)
-    values.push_back(e_.load_buffer(nest_, e_.own_buffer(result.get()), at_));
-  return values;
-}
-
-void KernelEmitter::Scan::store(const Values& values) {
-  for (int i = 0; i < op_.num_results(); ++i) {
-    const ir::Value* result = op_.result(i);
-    Value* v = values[static_cast<std::size_t>(i)];
-    if (wide_) v = round_to(b_, e_.numbers_, v, result->type.dtype);
-    e_.store_buffer(nest_, e_.own_buffer(result), at_, v);
+// One more vector of elements: the prefixes that end there, which the roots that follow find as the results'
+// elements. Along the lanes what is carried on is combined with the last lane of each vector, so that it
+// waits for one operation a vector.
+void KernelEmitter::advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running) {
+  const ir::Op& op = *root.op;
+  const int lanes = nest.lanes;
+  const bool along = nest.reduced_axis < 0, wide = keeps_wide(op);
+  Values own;
+  for (const ir::Value* v : op.operands)
+    own.push_back(widen(b_, operand_element(nest, v, at), lanes));
+  locate(op);
+  auto combine = [&](Values left, const Values& right) {
+    left.insert(left.end(), right.begin(), right.end());
+    left = evaluate_combine(*op.region(), left, wide);
+    for (Value*& v : left)
+      v = widen(b_, v, lanes);
+    return left;
+  };
+  auto after_running = [&](const Values& elements) {
+    Values next = combine(running.values, elements);
+    for (std::size_t i = 0; running.has && i < next.size(); ++i)
+      next[i] = b_.CreateSelect(running.has, next[i], elements[i]);
+    return next;
+  };
+  if (along) own = prefixes(b_, own, lanes, nest.reversed, combine);
+  const Values results = after_running(own);
+  if (along && lanes > 1) {
+    const llvm::SmallVector<int, 64> last(static_cast<std::size_t>(lanes), nest.reversed ? 0 : lanes - 1);
+    for (Value*& v : own)
+      v = b_.CreateShuffleVector(v, last);
+    running.values = after_running(own);
+  } else {
+    running.values = results;
+  }
+  if (running.has) running.has = llvm::Constant::getAllOnesValue(running.has->getType());
+  for (int i = 0; i < op.num_results(); ++i) {
+    const ir::Value* result = op.result(i);
+    Value* v = results[static_cast<std::size_t>(i)];
+    if (wide) v = round_to(b_, numbers_, v, result->type.dtype);
+    nest.memo[key_of(result, at, lanes)] = v;
+    if (std::find(root.kept.begin(), root.kept.end(), result) != root.kept.end())
+      store_buffer(nest, own_buffer(result), at, v);
   }
 }
-
-void KernelEmitter::emit_scan(const ir::Op& op) { Scan(*this, op).emit(); }
 
 } // namespace kiln::cpu

@@ -20,8 +20,11 @@ void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<La
 void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into,
                                Visited& seen) const {
   if (!seen.insert({v, identity}).second) return;
-  if (!v->def || !v->type.is_tile() || plan_.has_buffer(v)) return;
-  const ir::Op& op = *v->def;
+  if (v->def && v->type.is_tile() && !plan_.has_buffer(v)) lazy_reads(*v->def, identity, into, seen);
+}
+
+void KernelEmitter::lazy_reads(const ir::Op& op, bool identity, std::vector<LazyRead>& into,
+                               Visited& seen) const {
   if (op.info().effect == ir::Effect::Read) {
     for (const LazyRead& known : into)
       if (known.op == &op && known.identity == identity) return;
@@ -95,9 +98,9 @@ Value* KernelEmitter::distinct_elements(const ir::Value* view) {
 }
 
 void KernelEmitter::emit_store(const ir::Op& op) {
-  flush();
   const Root root{Root::Kind::Store, nullptr, &op};
   const auto domain = extents_of(op.stored_value()->type);
+  if (!joins_scan(root, domain)) flush();
   if (domain.empty()) return emit_nest({root}, domain);
   put_places_aside(op);
   const Hazard hazard = hazard_of(op);
@@ -106,12 +109,35 @@ void KernelEmitter::emit_store(const ir::Op& op) {
   else if (hazard.direct)
     store_unless_overlapping(root, hazard.direct);
   else
-    emit_nest({root}, domain);
+    emit_with_pending(root, domain);
 }
 
+// Whether a store can share the nest of a pending scan, so that what it stores of the prefixes need not lie
+// in scratch first.
+bool KernelEmitter::joins_scan(const Root& store, const std::vector<std::int64_t>& domain) {
+  const bool scans = std::any_of(pending_.begin(), pending_.end(),
+                                 [](const Root& root) { return root.kind == Root::Kind::Scan; });
+  if (!scans || domain != pending_domain_ || !store.op->is(Opcode::ViewStore) || !can_join(store))
+    return false;
+  const ir::Value* mask = store.op->mask(); // may be put aside, before all of this
+  if (mask && touches_pending(mask, false)) return false;
+  const Hazard hazard = hazard_of(*store.op);
+  return !hazard.aside && (!hazard.direct || stores_rows(*store.op));
+}
+
+void KernelEmitter::emit_with_pending(const Root& root, const std::vector<std::int64_t>& domain) {
+  std::vector<Root> roots = std::exchange(pending_, {});
+  roots.push_back(root);
+  emit_nest(std::move(roots), domain);
+}
+
+// Of a store whose nest the pending roots share, if there are any.
 KernelEmitter::Hazard KernelEmitter::hazard_of(const ir::Op& op) {
   std::vector<LazyRead> reads;
   lazy_reads(op.stored_value(), true, reads);
+  Visited seen;
+  for (const Root& root : pending_)
+    lazy_reads(root.op ? *root.op : *root.value->def, true, reads, seen);
   Hazard hazard;
   for (const LazyRead& read : reads) {
     const ir::Op& load = *read.op;
@@ -159,10 +185,18 @@ void KernelEmitter::store_aside(Root root) {
   emit_nest({root}, extents_of(value->type));
 }
 
+// Whether the vectors of a store lie along contiguous rows, in its view as in scratch.
+bool KernelEmitter::stores_rows(const ir::Op& store) const {
+  const ir::Type &type = store.stored_value()->type, &view = store.operand(0)->type;
+  const auto& axes = store.integers("axes");
+  return view.layout != LayoutClass::Any && !axes.empty() && axes.back() == view.view_rank - 1 &&
+         !type.shape.back().is_one(); // or lanes would run along another axis
+}
+
 // Another view may overlap the destination: then the tile goes to scratch first and is copied from there.
 void KernelEmitter::store_unless_overlapping(Root root, Value* direct) {
   const ir::Op& op = *root.op;
-  const ir::Type &type = op.stored_value()->type, &view = op.operand(0)->type;
+  const ir::Type& type = op.stored_value()->type;
   const auto domain = extents_of(type);
   Buffer aside = make_buffer(type);
   ViewFacts& v = facts(op.operand(0));
@@ -174,16 +208,13 @@ void KernelEmitter::store_unless_overlapping(Root root, Value* direct) {
   root.destination =
       b_.CreateSelect(direct, b_.CreateGEP(memory_type(context_, type.dtype), v.data, start), aside.pointer);
   root.direct = direct;
-  const bool contiguous_rows = view.layout != LayoutClass::Any && !axes.empty() &&
-                               axes.back() == view.view_rank - 1 && aside.strides.back() == 1 &&
-                               !type.shape.back().is_one(); // or lanes would run along another axis
-  if (!contiguous_rows) return store_by_branch(root, aside);
+  if (!stores_rows(op)) return store_by_branch(root, aside);
   for (std::size_t t = 0; t < axes.size(); ++t) {
     Value* there = t + 1 == axes.size() ? b_.getInt64(1) : v.strides[static_cast<std::size_t>(axes[t])];
     root.destination_strides.push_back(
         b_.CreateSelect(direct, there, b_.getInt64(static_cast<std::uint64_t>(aside.strides[t]))));
   }
-  emit_nest({root}, domain);
+  emit_with_pending(root, domain);
   emit_if(b_, b_.CreateNot(direct), [&] {
     Root copy{Root::Kind::Store, nullptr, &op};
     copy.stored_from = &aside;

@@ -40,11 +40,13 @@ private:
   void repeated_columns(llvm::Value* begin, llvm::Value* end);
   llvm::Value* unchanged(const Accumulators& before, const Accumulators& after);
   void finish(const Accumulators& total);
-  // Calls f with each root that reduces, and its number among them.
+  // Calls f with each root that reduces, and its number among those that run.
   template <class F> void each_reduction(F f) {
     std::size_t k = 0;
-    for (const Root& root : nest_.roots)
-      if (root.kind == Root::Kind::Reduce) f(root, k++);
+    for (const Root& root : nest_.roots) {
+      if (root.kind == Root::Kind::Reduce) f(root, k);
+      k += root.runs();
+    }
   }
   llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
 
@@ -56,7 +58,8 @@ private:
   const std::size_t axis_;
   const std::int64_t extent_;
   const bool down_columns_;            // what is reduced is another axis, inside of this loop
-  bool reduces_ = false;               // some root reduces, along this axis or that one
+  bool runs_ = false;                  // some root reduces or scans, along this axis or that one
+  bool scans_ = false;                 // along this axis: one vector after the other
   bool hosts_;                         // a deferred row may be stored meanwhile
   Accumulators initial_;               // of what is reduced along this axis
   Values flat_;                        // the accumulators of all chains
