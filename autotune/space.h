@@ -18,6 +18,7 @@
 #pragma once
 
 #include <kiln/autotune/random.h>
+#include <kiln/autotune/stop.h>
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/dim.h>
 #include <kiln/dsl/error.h>
@@ -36,9 +37,6 @@
 #include <vector>
 
 namespace kiln::tune {
-
-// Asked now and then by what takes long: true where it should end now, with what it has.
-using Stop = std::function<bool()>;
 
 // What is to be computed: named sizes, and what else distinguishes problems ("f32", "nt").
 struct Problem {

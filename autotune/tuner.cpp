@@ -68,10 +68,14 @@ constexpr std::size_t points_looked_at = 4096;
 // Of the budget's seconds, at most: for that, and for measuring the machine where it is busy or slow.
 constexpr double looking_share = 0.1, measuring_share = 0.25;
 
+int interruptions_before(const TuneOptions& options) {
+  return options.interruptions_before.value_or(interruptions());
+}
+
 // When so many seconds are over, or somebody ends the runs.
-Stop stop_after(double seconds) {
-  return [until = now() + seconds, before = runs.interrupts.load()] {
-    return runs.interrupts != before || now() > until;
+Stop stop_after(double seconds, int interruptions_before) {
+  return [until = now() + seconds, interruptions_before] {
+    return interruptions() != interruptions_before || now() > until;
   };
 }
 
@@ -292,7 +296,7 @@ Machine machine_for(Device device, const TuneOptions& options) {
   constexpr double enough = 10; // seconds; measuring takes two
   const double seconds = budget_of(options).seconds;
   return machine_of(device, RecordStore::standard_folder(), seconds >= enough,
-                    stop_after(measuring_share * seconds));
+                    stop_after(measuring_share * seconds, interruptions_before(options)));
 }
 
 Config Tuning::config() const {
@@ -322,9 +326,10 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
-Tuning tune(const Task& given, const TuneOptions& options) {
+Tuning tune(const Task& given, const TuneOptions& asked) {
   const double begin = now();
-  const int interrupts_before = runs.interrupts;
+  TuneOptions options = asked;
+  options.interruptions_before = interruptions_before(asked);
   if (is_empty(given.problem))
     throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
@@ -349,9 +354,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
   // Of a space whose rules are slow, or a kernel that is slow to record, fewer.
-  const Stop enough = [&, late = stop_after(looking_share * budget_of(options).seconds)] {
-    return runs.interrupts != interrupts_before || late();
-  };
+  const Stop enough = stop_after(looking_share * budget_of(options).seconds, *options.interruptions_before);
   const std::vector<Point> looked_at = some_points(space, points_looked_at, enough);
   const std::vector<Point> expected = prior.best(looked_at, 8, enough);
   tuning.bound = prior.bound();
@@ -391,7 +394,7 @@ Tuning tune(const Task& given, const TuneOptions& options) {
   measure.seconds = std::max(least_left, budget.seconds - (now() - begin));
   LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
   const Running entered(measurer);
-  if (runs.interrupts != interrupts_before) measurer.interrupt(); // while there was none yet
+  if (interruptions() != options.interruptions_before) measurer.interrupt(); // while there was none yet
   const double starting = now();
   measurer.start();
   budget.spent = now() - begin;
@@ -427,6 +430,8 @@ void interrupt_tuning() noexcept {
     if (LiveMeasurer* measurer = slot.load()) measurer->interrupt();
   --runs.interrupting;
 }
+
+int interruptions() noexcept { return runs.interrupts; }
 
 Table table_of(const Tuning& tuning) {
   Table table;

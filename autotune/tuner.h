@@ -7,6 +7,7 @@
 #include <kiln/autotune/space.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct TuneOptions {
   bool deterministic = false; // only configs that add up in the seed's order
   Progress progress = {};
   std::function<void(const std::string&)> announce = {}; // hears "measuring the default" and the like
+  // What interruptions() was when the run began, where that was before tune(): one since then ends it at
+  // once.
+  std::optional<int> interruptions_before = {};
 };
 
 Budget budget_of(const TuneOptions& options);
@@ -81,6 +85,8 @@ std::optional<Picked> pick_known(const Task& task, Mode mode);
 
 // Ends the tuning runs of this process, which keep what they have. For signal handlers.
 void interrupt_tuning() noexcept;
+// How often that was called.
+int interruptions() noexcept;
 
 // The run as a table, if every point was measured; else of those that were.
 Table table_of(const Tuning& tuning);

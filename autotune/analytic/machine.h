@@ -1,7 +1,7 @@
 // What a device can do at best, measured once by kernels of Kiln's own and kept beside the records.
 #pragma once
 
-#include <kiln/autotune/space.h>
+#include <kiln/autotune/stop.h>
 #include <kiln/dsl/dtype.h>
 #include <kiln/jit/runtime/device.h>
 

@@ -263,6 +263,8 @@ int run_tune(int argc, char** argv) {
   a.options.cold = !a.warm;
   if (!a.table.empty()) a.options.strategy = "grid", a.options.trials = 1 << 20, a.options.seconds = 1e6;
 
+  a.options.interruptions_before = interruptions();
+  std::optional<InterruptHandler> handler(std::in_place);
   const BoundSpace space = task.bound_space();
   std::optional<ProgressLine> line;
   double bound = 0;
@@ -280,11 +282,8 @@ int run_tune(int argc, char** argv) {
     if (line) line->show(so_far, space, bound);
     return true;
   };
-  Tuning tuning;
-  {
-    InterruptHandler handler;
-    tuning = tune(task, a.options);
-  }
+  const Tuning tuning = tune(task, a.options);
+  handler.reset(); // a second Ctrl-C need not wait for reports
   if (line) line->finish();
   if (a.json)
     fmt::print("{}\n", json_of(tuning, task).dump(2));

@@ -95,6 +95,17 @@ TEST_CASE("a run that is interrupted keeps its trials and publishes nothing") {
   CHECK(picked.config == tuning.config());
 }
 
+TEST_CASE("an interruption between the beginning of a run and its search ends it") {
+  const OwnCache cache;
+  tune::TuneOptions options;
+  options.interruptions_before = tune::interruptions();
+  tune::interrupt_tuning();
+  const tune::Tuning tuning = tune_in("row sums, interrupted early", row_space(), options);
+  CHECK(tuning.search.stopped_by == "interrupted");
+  CHECK(tuning.search.trials.empty());
+  CHECK_FALSE(tuning.found());
+}
+
 TEST_CASE("a run whose seconds are over before the default is measured says so") {
   const OwnCache cache;
   std::vector<std::string> heard;

@@ -136,4 +136,21 @@ expect_interrupted() {
 expect_interrupted 256 '^  best .*\}  unconfirmed$'
 expect_interrupted 257 '^  unconfirmed: the search ended before it measured the best again'
 expect_interrupted 258 '"confirmed": false' --json
+
+# So does one while the machine is measured, before the search: nothing was measured then.
+KILN_CACHE_DIR=$work/fresh "$kiln" tune matmul --shape 64x64x64 >interrupted 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+  caught=$(sed -n 's/^SigCgt:[[:space:]]*//p' /proc/$pid/status)
+  ((0x${caught:-0} & 2)) && break
+  sleep 0.02
+done
+kill -INT $pid
+wait $pid
+code=$?
+if [ $code != 1 ] || ! grep -q '^matmul .*: 0 trials in .*stopped by interrupted' interrupted; then
+  echo "check_tune: a search that was interrupted before it began ended with $code:"
+  sed 's/^/    /' interrupted
+  failures=$((failures + 1))
+fi
 [ $failures = 0 ] || { echo "check_tune: $failures failures"; exit 1; }
