@@ -21,6 +21,8 @@ std::string cache_text(std::int64_t bytes) {
   return bytes ? bytes_text(static_cast<double>(bytes)) : "unknown";
 }
 
+std::string clock_text(std::int64_t hz) { return hz ? count_text(static_cast<double>(hz), "Hz") : "unknown"; }
+
 void print_text() {
   const DeviceProperties& cpu = Device::cpu().properties();
   const cpu::Target& target = cpu::host_target();
@@ -40,6 +42,10 @@ void print_text() {
     fmt::print("  target   sm_{}, {} multiprocessors\n", gpu.sm, gpu.multiprocessors);
     fmt::print("  memory   {}; L2 {}; {} shared by a block\n", cache_text(gpu.memory_bytes),
                cache_text(gpu.l2_bytes), cache_text(gpu.shared_bytes));
+    fmt::print("  clocks   {}; memory {}, {} bits wide\n", clock_text(gpu.clock_hz),
+               clock_text(gpu.memory_clock_hz), gpu.memory_bus_bits);
+    fmt::print("  each     {} threads, {} registers, {} shared\n", gpu.multiprocessor_threads,
+               gpu.multiprocessor_registers, cache_text(gpu.multiprocessor_shared_bytes));
     fmt::print("  driver   CUDA {}.{}\n", gpu.cuda_version / 1000, gpu.cuda_version % 1000 / 10);
   }
   for (const char* arch : emulated_architectures) {
@@ -62,6 +68,12 @@ nlohmann::ordered_json cuda_json() {
                        {"memory_bytes", gpu.memory_bytes},
                        {"l2_bytes", gpu.l2_bytes},
                        {"shared_bytes", gpu.shared_bytes},
+                       {"multiprocessor_threads", gpu.multiprocessor_threads},
+                       {"multiprocessor_registers", gpu.multiprocessor_registers},
+                       {"multiprocessor_shared_bytes", gpu.multiprocessor_shared_bytes},
+                       {"clock_hz", gpu.clock_hz},
+                       {"memory_clock_hz", gpu.memory_clock_hz},
+                       {"memory_bus_bits", gpu.memory_bus_bits},
                        {"cuda_version", gpu.cuda_version}});
   }
   return {{"available", true}, {"devices", devices}};

@@ -104,6 +104,12 @@ DeviceProperties find_cuda(int index) {
   p.multiprocessors = found.multiprocessors;
   p.shared_bytes = found.shared_bytes_optin;
   p.cuda_version = device.driver().version;
+  p.multiprocessor_threads = found.multiprocessor_threads;
+  p.multiprocessor_registers = found.multiprocessor_registers;
+  p.multiprocessor_shared_bytes = found.multiprocessor_shared_bytes;
+  p.clock_hz = found.clock_hz;
+  p.memory_clock_hz = found.memory_clock_hz;
+  p.memory_bus_bits = found.memory_bus_bits;
   return p;
 }
 

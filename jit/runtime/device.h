@@ -47,10 +47,16 @@ struct DeviceProperties {
       0; // physical memory, or the container's limit if that is lower. CUDA: of the device
 
   // Of CUDA devices and emulated ones; zero for others.
-  int sm = 0;                    // compute capability, 90 for 9.0
-  int multiprocessors = 0;       // streaming multiprocessors
-  std::int64_t shared_bytes = 0; // shared memory that one block may have
-  int cuda_version = 0;          // that the driver supports, 12040 for 12.4
+  int sm = 0;                       // compute capability, 90 for 9.0
+  int multiprocessors = 0;          // streaming multiprocessors
+  std::int64_t shared_bytes = 0;    // shared memory that one block may have
+  int cuda_version = 0;             // that the driver supports, 12040 for 12.4
+  int multiprocessor_threads = 0;   // that one has room for
+  int multiprocessor_registers = 0; // of 32 bits
+  std::int64_t multiprocessor_shared_bytes = 0;
+  std::int64_t clock_hz = 0;        // the multiprocessors' highest; an emulated GPU has none
+  std::int64_t memory_clock_hz = 0; // two transfers each; an emulated GPU has none
+  int memory_bus_bits = 0;
 };
 
 // How an emulated GPU runs kernels: see Device::emulated.

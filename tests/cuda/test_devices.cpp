@@ -32,6 +32,12 @@ TEST_CASE("a CUDA device has properties in bytes and limits") {
   CHECK(p.l2_bytes == 50 << 20);
   CHECK(p.memory_bytes == 1 << 30);
   CHECK(p.cuda_version == 12040);
+  CHECK(p.multiprocessor_threads == 2048);
+  CHECK(p.multiprocessor_registers == 65536);
+  CHECK(p.multiprocessor_shared_bytes == 228 << 10);
+  CHECK(p.clock_hz == 1'980'000'000);
+  CHECK(p.memory_clock_hz == 2'619'000'000);
+  CHECK(p.memory_bus_bits == 5120);
   CHECK(&p == &Device::cuda(1).properties());
   CHECK(Device::cuda(1).limits().max_programs == 2147483647);
   CHECK(Device::cuda(1).limits().max_scratch_bytes == 227 << 10);
@@ -51,6 +57,17 @@ TEST_CASE("a device whose properties cannot be read is asked again by the next c
   CHECK(error_of<TargetError>([] { cuda::DeviceState::get(6); }) ==
         "the CUDA driver does not tell a device's properties: CUDA_ERROR_UNKNOWN (unknown error)");
   CHECK(cuda::DeviceState::get(6).properties().sm == 90);
+}
+
+TEST_CASE("clocks that the driver does not tell, or refuses to, are zero") {
+  FreshFake fresh;
+  for (const int told : {0, -1}) {
+    fake().set("clocks", told);
+    const cuda::DeviceState device(cuda::driver(), 6);
+    CHECK(device.properties().clock_hz == 0);
+    CHECK(device.properties().memory_clock_hz == 0);
+    CHECK(device.properties().multiprocessor_threads == 2048);
+  }
 }
 
 TEST_CASE("a context is retained once, by the first call that needs it, and a refusal is not final") {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs the kiln command with good and bad arguments and looks at key lines and exit codes:
-#   check_cli.sh KILN WORK_DIR PLUGIN
+#   check_cli.sh KILN WORK_DIR PLUGIN FAKE_DRIVER
 set -u
-kiln=$1 work=$2 plugin=$3 source=$(cd "$(dirname "$0")/../.." && pwd)
+kiln=$1 work=$2 plugin=$3 driver=$4 source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache
 mkdir -m 700 "$KILN_CACHE_DIR"
@@ -35,6 +35,12 @@ expect 1 '--load ./nothing.so: .*nothing.so' --load ./nothing.so devices
 
 expect 0 '^  threads  [1-9]' devices
 KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 0 '^cuda: not usable: no NVIDIA driver: cannot open /nowhere/libcuda.so ' devices
+export KILN_CUDA_LIBRARY=$driver
+expect 0 '^  clocks   1.98 GHz; memory 2.619 GHz, 5120 bits wide$' devices
+expect 0 '^  each     2048 threads, 65536 registers, 228 KiB shared$' devices
+expect 0 '"clock_hz": 1980000000,$' devices --json
+FAKE_CUDA=clocks=-1 expect 0 '^  clocks   unknown; memory unknown, 5120 bits wide$' devices
+unset KILN_CUDA_LIBRARY
 expect 0 '^emulated:sm_90a: a GPU in software, 227 KiB shared by a block' devices
 expect 0 '"vector_bytes": [1-9]' devices --json
 expect 2 'run `kiln devices --help`' devices --jsno

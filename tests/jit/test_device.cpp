@@ -65,6 +65,11 @@ TEST_CASE("an emulated device is one for each architecture and set of options") 
   CHECK(to_string(seeded).starts_with("emulated:sm_80"));
   CHECK(seeded.properties().sm == 80);
   CHECK(seeded.properties().shared_bytes == 163 << 10);
+  CHECK(seeded.properties().multiprocessor_shared_bytes == 164 << 10);
+  CHECK(seeded.properties().multiprocessor_threads == 2048);
+  CHECK(Device::emulated("sm_89").properties().multiprocessor_threads == 1536);
+  CHECK(seeded.properties().multiprocessor_registers == 65536);
+  CHECK(seeded.properties().clock_hz == 0);
   CHECK(seeded.limits().max_programs == 0x7fffffff);
 }
 

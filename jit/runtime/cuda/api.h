@@ -78,10 +78,16 @@ enum class DeviceAttribute : int {
   MaxGridDimZ = 7,
   MaxSharedMemoryPerBlock = 8,
   WarpSize = 10,
+  ClockRate = 13, // kilohertz
   MultiprocessorCount = 16,
+  MemoryClockRate = 36,      // kilohertz
+  GlobalMemoryBusWidth = 37, // bits
   L2CacheSize = 38,
+  MaxThreadsPerMultiprocessor = 39,
   ComputeCapabilityMajor = 75,
   ComputeCapabilityMinor = 76,
+  MaxSharedMemoryPerMultiprocessor = 81,
+  MaxRegistersPerMultiprocessor = 82,
   PageableMemoryAccess = 88,
   CooperativeLaunch = 95,
   MaxSharedMemoryPerBlockOptin = 97,

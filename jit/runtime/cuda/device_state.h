@@ -35,6 +35,12 @@ struct Properties {
   std::int64_t shared_bytes_optin = 0; // per block, at most
   std::int64_t l2_bytes = 0;
   std::int64_t memory_bytes = 0;
+  // Zero where the driver does not tell; newer ones may leave out clocks.
+  std::int64_t clock_hz = 0, memory_clock_hz = 0;
+  int memory_bus_bits = 0;
+  int multiprocessor_threads = 0;
+  int multiprocessor_registers = 0; // of 32 bits
+  std::int64_t multiprocessor_shared_bytes = 0;
   bool cooperative_launch = false;
   bool cluster_launch = false;
   bool memory_pools = false;

@@ -18,6 +18,8 @@ namespace {
 
 // Persistent kernels launch a block for each, and blocks run one after the other.
 constexpr int multiprocessors = 4;
+// Of a multiprocessor's shared memory, which the system takes for each block.
+constexpr std::int64_t block_reserve = 1024;
 
 struct Devices {
   std::mutex mutex;
@@ -62,6 +64,18 @@ emulator::Options emulator_options(const std::string& arch, const EmulatorOption
   return o;
 }
 
+// By the CUDA programming guide's table of technical specifications.
+int multiprocessor_threads(int sm) {
+  switch (sm) {
+  case 86:
+  case 87:
+  case 89:
+  case 120:
+  case 121: return 1536;
+  default: return 2048;
+  }
+}
+
 DeviceProperties describe(const std::string& arch) {
   DeviceProperties p;
   p.name = "emulated " + arch;
@@ -69,6 +83,9 @@ DeviceProperties describe(const std::string& arch) {
   p.sm = number_of(arch);
   p.multiprocessors = multiprocessors;
   p.shared_bytes = static_cast<std::int64_t>(emulator::shared_bytes_of(arch));
+  p.multiprocessor_threads = multiprocessor_threads(p.sm);
+  p.multiprocessor_registers = 65536;
+  p.multiprocessor_shared_bytes = p.shared_bytes + block_reserve;
   p.memory_bytes = Device::cpu().properties().memory_bytes;
   return p;
 }

@@ -32,6 +32,13 @@ FAKE_ENTRY cuDeviceTotalMem_v2(std::size_t* bytes, DeviceHandle) {
   return Result::Success;
 }
 
+// As the setting says how drivers tell clocks: 1 does, 0 says zero, -1 refuses.
+static Result clock(int* value, int kilohertz) {
+  const long long told = state().setting("clocks");
+  *value = told == 1 ? kilohertz : 0;
+  return told < 0 ? Result::InvalidValue : Result::Success;
+}
+
 FAKE_ENTRY cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHandle) {
   ENTER(false);
   using A = DeviceAttribute;
@@ -46,6 +53,12 @@ FAKE_ENTRY cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHan
   case A::MaxGridDimZ: *value = 65535; break;
   case A::MaxSharedMemoryPerBlock: *value = 48 << 10; break;
   case A::WarpSize: *value = 32; break;
+  case A::ClockRate: return clock(value, 1'980'000);
+  case A::MemoryClockRate: return clock(value, 2'619'000);
+  case A::GlobalMemoryBusWidth: *value = 5120; break;
+  case A::MaxThreadsPerMultiprocessor: *value = 2048; break;
+  case A::MaxSharedMemoryPerMultiprocessor: *value = 228 << 10; break;
+  case A::MaxRegistersPerMultiprocessor: *value = 65536; break;
   case A::MultiprocessorCount: *value = 132; break;
   case A::L2CacheSize: *value = 50 << 20; break;
   case A::ComputeCapabilityMajor: *value = sm / 10; break;

@@ -29,6 +29,7 @@ void set_defaults(State& state) {
                     {"pools", 1},
                     {"pageable", 0},
                     {"cooperative", 1},
+                    {"clocks", 1},
                     {"ptx", 84},
                     {"spills", 0},
                     {"kernel_ms", 0},
