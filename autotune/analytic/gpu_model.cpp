@@ -8,10 +8,12 @@ namespace kiln::tune {
 
 double resident_programs(const Terms& t, const Machine& m) {
   constexpr double most = 32, own_registers = 24, most_registers = 255, lanes = 32;
+  constexpr double reserved_bytes = 1024; // by the system, of shared memory for each block
   const double warps = std::max(1.0, t.warps);
   const double registers = std::min(most_registers, own_registers + t.registers) * lanes * warps;
   double resident = std::min({most, std::floor(m.warps / warps), std::floor(m.registers / registers)});
-  if (t.scratch_bytes > 0) resident = std::min(resident, std::floor(m.shared_bytes / t.scratch_bytes));
+  if (t.scratch_bytes > 0)
+    resident = std::min(resident, std::floor(m.shared_bytes / (t.scratch_bytes + reserved_bytes)));
   return std::max(1.0, resident);
 }
 

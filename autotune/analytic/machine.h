@@ -29,11 +29,11 @@ struct Machine {
   double dot_rate(DType factors) const;
 };
 
-// From the device's attributes alone.
+// From the device's attributes alone: see assumed.h.
 Machine assumed_machine(Device device);
 // From `folder`, or measured now in about two seconds and written there; a folder that cannot be written is
-// no error. An emulated GPU is assumed, and so is a device that is not in the folder if nothing is to be
-// measured, or `stop` said so before the end; then nothing is kept.
+// no error. A GPU is assumed, and so is a CPU that is not in the folder if nothing is to be measured, or
+// `stop` said so before the end; then nothing is kept.
 Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure = true,
                    const Stop& stop = {});
 

@@ -43,6 +43,8 @@ TEST_CASE("a multiprocessor has room for as many programs as its scarcest resour
   CHECK(resident_programs(t, m) == 4);
   t.scratch_bytes = 40 << 10;
   CHECK(resident_programs(t, m) == 2);
+  t.scratch_bytes = 50 << 10; // the system takes a part for each
+  CHECK(resident_programs(t, m) == 1);
   t.scratch_bytes = 1 << 20; // more than there is: it is refused elsewhere
   CHECK(resident_programs(t, m) == 1);
   t = {};
