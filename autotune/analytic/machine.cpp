@@ -19,12 +19,12 @@ double Machine::dot_rate(DType factors) const {
 }
 
 Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure, const Stop& stop) {
-  if (!device.is_cpu()) return assumed_machine(device);
+  if (device.is_emulated()) return assumed_machine(device);
   if (const auto kept = kept_machine(device, folder)) return *kept;
   if (!may_measure) return assumed_machine(device);
   try {
-    const Machine m = measure_cpu(device, stop);
-    keep_machine(m, device, folder);
+    const Machine m = device.is_cpu() ? measure_cpu(device, stop) : measure_gpu(device, stop);
+    if (m.measured) keep_machine(m, device, folder);
     return m;
   } catch (const Stopped&) {
     return assumed_machine(device);

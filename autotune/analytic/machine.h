@@ -24,7 +24,7 @@ struct Machine {
   double first_cache_bytes = 64 << 10;                               // all threads' together
   // GPUs: of one multiprocessor.
   double registers = 0, shared_bytes = 0, warps = 0;
-  bool measured = false;
+  bool measured = false; // a GPU: some of the rates may be assumed nevertheless, see measured.h
 
   double dot_rate(DType factors) const;
 };
@@ -32,8 +32,9 @@ struct Machine {
 // From the device's attributes alone: see assumed.h.
 Machine assumed_machine(Device device);
 // From `folder`, or measured now in about two seconds and written there; a folder that cannot be written is
-// no error. A GPU is assumed, and so is a CPU that is not in the folder if nothing is to be measured, or
-// `stop` said so before the end; then nothing is kept.
+// no error. An emulated GPU is assumed, and so is a device that is not in the folder if nothing is to be
+// measured, none of its rates is to be believed (see measured.h), or `stop` said so before the end; then
+// nothing is kept.
 Machine machine_of(Device device, const std::filesystem::path& folder, bool may_measure = true,
                    const Stop& stop = {});
 

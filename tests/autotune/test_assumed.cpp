@@ -1,8 +1,11 @@
-// A GPU's rates by its attributes, against those of data sheets.
+// A GPU's rates by its attributes, against those of data sheets; what is believed of measured ones.
 #include <kiln/autotune/analytic/assumed.h>
+#include <kiln/autotune/analytic/measured.h>
 #include <kiln/autotune/analytic/multiprocessor.h>
 
 #include <catch2/catch.hpp>
+
+#include <limits>
 
 using namespace kiln;
 using namespace kiln::tune;
@@ -114,4 +117,25 @@ TEST_CASE("attributes that a driver does not tell are those of the architecture'
   CHECK(gpu_limits(p).memory == limits.memory);
   p.memory_bus_bits = 4096;
   CHECK(gpu_limits(p).memory == Approx(2 * 1.215e9 * 512));
+}
+
+TEST_CASE("a measured rate is believed between a part of what is assumed and what the clocks allow") {
+  CHECK(is_believable(100, 100, 150));
+  CHECK(is_believable(30, 100, 150));
+  CHECK_FALSE(is_believable(29, 100, 150));
+  CHECK(is_believable(157, 100, 150));
+  CHECK_FALSE(is_believable(158, 100, 150));
+  CHECK_FALSE(is_believable(0, 100, 150));
+  CHECK_FALSE(is_believable(std::numeric_limits<double>::quiet_NaN(), 100, 150));
+  CHECK_FALSE(is_believable(std::numeric_limits<double>::infinity(), 100, 150));
+}
+
+TEST_CASE("measured seconds are believed within a factor of ten") {
+  CHECK(are_believable(3e-6, 3e-6));
+  CHECK(are_believable(4e-7, 3e-6));
+  CHECK(are_believable(2.9e-5, 3e-6));
+  CHECK_FALSE(are_believable(2e-7, 3e-6));
+  CHECK_FALSE(are_believable(4e-5, 3e-6));
+  CHECK_FALSE(are_believable(-3e-6, 3e-6));
+  CHECK_FALSE(are_believable(std::numeric_limits<double>::quiet_NaN(), 3e-6));
 }
