@@ -315,6 +315,70 @@ TEST_CASE("prefixes are of what memory held before any of them was stored") {
   }
 }
 
+TEST_CASE("what prefixes are of can be read where they are not computed") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  constexpr std::int64_t rows = 16, columns = 32;
+  const auto either =
+      kernel("either", [](View<const float, 2> x, View<float, 2> z, Scalar<std::int64_t> sum) {
+        auto m = offset(BM, 0);
+        auto n = offset(BN, 0);
+        Tile t = trans(x.tile(n, m).load());
+        Tile s = if_else(
+            sum > 0,
+            [&] {
+              Tile r = cumsum(t, BN);
+              return r;
+            },
+            [&] {
+              Tile r = zeros<float>(BM, BN);
+              return r;
+            });
+        z.tile(m, n).store(s + t * 2.0f);
+      });
+  Matrix<float> x(columns, rows, rows, 1), z(rows, columns, columns, 1);
+  x.fill(random, 4);
+  auto of = [&](std::int64_t i, std::int64_t j) { return static_cast<double>(x.at(j, i)); };
+  for (bool sum : {false, true}) {
+    either.launch(stream, {BM = rows, BN = columns}, Grid{1}, x.read(), z.view, std::int64_t{sum});
+    stream.synchronize();
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        REQUIRE(z.at(i, j) == 2 * of(i, j) + (sum ? prefix(of, i, j, 1, false, columns) : 0));
+  }
+}
+
+TEST_CASE("a combine function may use a sum of what it combines") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  const auto capped = kernel("capped", [](View<const float, 1> x, View<float, 1> y, View<float, 1> z) {
+    auto n = offset(BN, 0);
+    Tile t = x.tile(n).load();
+    Scalar<float> most = max(t, BN);
+    auto add = [&](auto a, auto b) { return min(a + b, most); };
+    y.tile(n).store(associative_scan(t, BN, add));
+    z.tile(n).store(zeros<float>(BN) + reduce(t, BN, add));
+  });
+  constexpr std::int64_t count = 70;
+  std::vector<float> x(count), y(count), z(count);
+  for (float& v : x)
+    v = static_cast<float>(random() % 8);
+  capped.launch(stream, {BN = 128}, Grid{1}, TensorView<const float, 1>(x.data(), {count}),
+                TensorView<float, 1>(y.data(), {count}), TensorView<float, 1>(z.data(), {count}));
+  stream.synchronize();
+  const float most = *std::max_element(x.begin(), x.end());
+  float sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum = std::min(sum + x[i], most);
+    REQUIRE(y[i] == sum);
+  }
+  CHECK(z == std::vector<float>(count, sum));
+}
+
 TEST_CASE("rows of any steps are read and written where they lie, and nothing beside them") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);

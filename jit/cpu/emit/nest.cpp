@@ -51,6 +51,13 @@ bool KernelEmitter::can_join(const Root& root) const {
     if (root.runs() && other.runs() &&
         (root.op->integer("axis") != other.op->integer("axis") || is_reversed(root) != is_reversed(other)))
       return false;
+  bool captures = false; // a scalar that is not there yet, in what it combines with
+  if (root.runs())
+    ir::walk(*root.op->region(), [&](const ir::Op& inner) {
+      captures |= std::any_of(inner.operands.begin(), inner.operands.end(),
+                              [&](const ir::Value* v) { return touches_pending(v, true); });
+    });
+  if (captures) return false;
   const ir::Op& op = root.kind == Root::Kind::Fill ? *root.value->def : *root.op;
   for (const ir::Value* v : op.operands)
     if (!v->type.is_view() && touches_pending(v, op.info().cls != ir::OpClass::Shape)) return false;

@@ -47,9 +47,10 @@ struct Root {
   // Store to a view: where tile element 0 goes and the distance in elements along each tile axis.
   llvm::Value* destination = nullptr;
   Values destination_strides = {};
-  llvm::Value* direct = nullptr;           // with a destination: whether it lies in the view
-  const Buffer* stored_from = nullptr;     // Store: the value was put here before
-  std::vector<const ir::Value*> kept = {}; // Scan: results that something beside this nest reads
+  llvm::Value* direct = nullptr;                  // with a destination: whether it lies in the view
+  const Buffer* stored_from = nullptr;            // Store: the value was put here before
+  std::vector<const ir::Value*> kept = {};        // Scan: results that something beside this nest reads
+  std::map<const ir::Value*, Buffer> copies = {}; // Scan: operands that were put here before
 
   // From one element to the next it carries what it has combined so far.
   bool runs() const { return kind == Kind::Reduce || kind == Kind::Scan; }

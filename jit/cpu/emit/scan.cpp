@@ -55,14 +55,14 @@ Values prefixes(IRBuilder& b, Values v, int lanes, bool reversed, Combine&& comb
 } // namespace
 
 void KernelEmitter::emit_scan(const ir::Op& op) {
+  Root root{Root::Kind::Scan, nullptr, &op};
   for (const ir::Value* v : op.operands) {
     std::set<const ir::Value*> seen;
-    if (!may_read_across(plan_, v, seen)) continue;
+    if (root.copies.count(v) || !may_read_across(plan_, v, seen)) continue;
     flush();
-    buffers_[v] = materialize(v);
-    plan_.add_buffer(v);
+    root.copies.emplace(v, materialize(v));
   }
-  add_root({Root::Kind::Scan, nullptr, &op});
+  add_root(std::move(root));
 }
 
 // Whether anything but `roots`, one of which computes `v`, needs it.
@@ -92,8 +92,12 @@ void KernelEmitter::advance_scan(Nest& nest, const Root& root, const Indices& at
   const int lanes = nest.lanes;
   const bool along = nest.reduced_axis < 0, wide = keeps_wide(op);
   Values own;
-  for (const ir::Value* v : op.operands)
-    own.push_back(widen(b_, operand_element(nest, v, at), lanes));
+  for (const ir::Value* v : op.operands) {
+    const auto copy = root.copies.find(v);
+    Value* element =
+        copy != root.copies.end() ? load_buffer(nest, copy->second, at) : operand_element(nest, v, at);
+    own.push_back(widen(b_, element, lanes));
+  }
   locate(op);
   auto combine = [&](Values left, const Values& right) {
     left.insert(left.end(), right.begin(), right.end());
