@@ -136,11 +136,13 @@ private:
     double m = static_cast<double>(s_.m), n = static_cast<double>(s_.n), k = static_cast<double>(s_.k);
     double operations = 2 * m * n * k;
     double bytes = (m + n) * k * sizeof(T) + m * n * sizeof(Result<T>);
-    double arithmetic = operations / (suite_.peak_gflops(sizeof(T)) * 1e9);
-    double memory = bytes < cached_bytes ? 0 : bytes / (suite_.limits().copy_gbs * 1e9);
-    return {.amount = operations,
-            .limit = memory > arithmetic ? "memory" : "FMA",
-            .least_seconds = std::max(memory, arithmetic)};
+    auto arithmetic = [=, &suite = suite_] { return operations / (suite.peak_gflops(sizeof(T)) * 1e9); };
+    auto memory = [=, &suite = suite_] {
+      return bytes < cached_bytes ? 0 : bytes / (suite.limits().copy_gbs * 1e9);
+    };
+    return {.amount = operations, .limit = memory() > arithmetic() ? "memory" : "FMA", .least_seconds = [=] {
+              return std::max(memory(), arithmetic());
+            }};
   }
 
   Suite& suite_;

@@ -11,6 +11,8 @@
 #include <kiln/kiln.h>
 #include <samples/machine_limits.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -38,8 +40,8 @@ struct Work {
   double amount = 0;
   std::string unit = "GFLOP/s"; // of amount * 1e-9 a second
   std::string limit = {};
-  double least_seconds = 0;
-  double elements = 0; // for the time that a core takes for each; 0: of no interest
+  std::function<double()> least_seconds = {}; // by the machine's limits; asked again when these are known
+  double elements = 0;                        // for the time that a core takes for each; 0: of no interest
 };
 
 class Suite {
@@ -57,7 +59,7 @@ public:
   double tile_gflops() const { return tile_gflops_; } // of bf16 in AMX's registers; 0: there are none
   // Multiply-adds a second, times two, of numbers of so many bytes.
   double peak_gflops(std::size_t bytes) const;
-  // Once more; the better of both holds.
+  // Once more, and again where two CPUs shared a core meanwhile; the best holds, for all rows so far too.
   void measure_limits_again();
 
   // Adds "PyTorch", whose time comes from its own process, if that is there.
@@ -92,6 +94,7 @@ private:
   samples::MachineLimits limits_;
   double tile_gflops_ = 0;
   std::vector<Row> rows_;
+  std::map<std::size_t, std::function<double()>> least_seconds_; // of rows, by their numbers
   static constexpr double too_slow_ratio = 20, too_slow_seconds = 1;
   std::set<std::pair<std::string, std::string>> too_slow_; // a group's dtype, and the peer
   int wrong_ = 0;
