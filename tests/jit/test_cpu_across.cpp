@@ -1,5 +1,5 @@
 // Loads whose neighbours lie along the loop around the vector loop: of transposed matrices.
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/jit/emit/transpose.h>

@@ -1,5 +1,5 @@
 // Tiles far larger than what they are read from: what lies past the ends of all views is computed once.
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/kiln.h>

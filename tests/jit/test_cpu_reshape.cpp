@@ -1,7 +1,7 @@
 // Vectors that are no vectors of neighbours: pairs that are split and interleaved, and elements a steady few
 // apart. All memory borders on pages that may not be touched.
 #include "dsl/guarded_memory.h"
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/kiln.h>

@@ -1,6 +1,6 @@
 // Prefixes on the CPU, which share a loop nest with what they are made of and what is made of them, and lanes
 // that lie any distance apart in memory.
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/kiln.h>

@@ -1,6 +1,6 @@
 // Products of programs whose places are computed from one axis of the grid.
 #include "product_reference.h"
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/jit/cpu/macro_product.h>

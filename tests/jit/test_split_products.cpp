@@ -1,6 +1,6 @@
 // Loops that multiply more than once, or do more than that: the products get loops and groups of their own.
 #include "product_reference.h"
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>

@@ -1,7 +1,7 @@
 // Kernels that index elements by aranges, as is the custom elsewhere: what becomes tiles, and what they
 // compute.
 #include "product_reference.h"
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>

@@ -1,5 +1,5 @@
 // Sizes of tiles that kernels do not depend on, and what the CPU makes of them.
-#include "random_integers.h"
+#include "random_numbers.h"
 #include "test_seed.h"
 
 #include <kiln/jit/cpu/program_tiles.h>

@@ -1,14 +1,13 @@
 // Random strided matrices, double-precision references, and the comparison of an op's result with them.
 #pragma once
 
-#include "test_seed.h"
+#include "random_numbers.h"
 
 #include <on_device.h>
 
 #include <catch2/catch.hpp>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 namespace kiln::test {
@@ -20,18 +19,6 @@ template <class T> double wide(T x) {
   else
     return static_cast<double>(static_cast<float>(x));
 }
-
-struct Random {
-  std::uint64_t seed = fresh_seed();
-  std::mt19937_64 source{seed};
-
-  std::int64_t integer(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(source);
-  }
-  double real(double low = -1, double high = 1) {
-    return std::uniform_real_distribution<double>(low, high)(source);
-  }
-};
 
 // How a matrix lies in memory.
 enum class Lie { contiguous, padded_rows, every_other_column, transposed };
@@ -56,7 +43,7 @@ public:
   Matrix& fill(Random& random, double low = -1, double high = 1) {
     for (std::int64_t r = 0; r < rows(); ++r)
       for (std::int64_t c = 0; c < cols(); ++c)
-        view_(r, c) = T(static_cast<float>(random.real(low, high)));
+        view_(r, c) = T(static_cast<float>(random.uniform(low, high)));
     return *this;
   }
   // NaN in every element: what an op does not write is found.

@@ -7,7 +7,7 @@
 //   y.check(1e-2, [&](auto r, auto c) { return 2 * x(r, c); });    // and nothing else was written
 #pragma once
 
-#include "test_seed.h"
+#include "random_numbers.h"
 
 #include <on_device.h>
 
@@ -18,22 +18,10 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
 namespace kiln::test {
-
-struct Random : std::mt19937_64 {
-  std::uint64_t seed = fresh_seed();
-  Random() { std::mt19937_64::seed(seed); }
-  // Both ends are included.
-  std::int64_t integer(std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(*this);
-  }
-  double uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(*this); }
-};
-#define KILN_SEED(random) INFO("seed " << (random).seed)
 
 template <class T> double to_double(T x) {
   if constexpr (std::is_arithmetic_v<T>)
@@ -92,19 +80,21 @@ public:
   template <class F> void each(F&& function) const { loop<0>(function); }
 
   // Every element is near expected(indices...): its error is at most `tolerance` of the value or of the whole
-  // result's root mean square.
-  template <class F> void check(double tolerance, F&& expected) const {
+  // result's root mean square, or what rounding takes from the smallest numbers of f16, or from the
+  // difference of floats as large as `subtracted`.
+  template <class F> void check(double tolerance, F&& expected, double subtracted = 0) const {
     double squares = 0;
     each([&](auto... i) {
       const double e = expected(i...);
       if (std::isfinite(e)) squares += e * e;
     });
     const double scale = std::sqrt(squares / std::max<double>(1, static_cast<double>(view.size())));
+    const double rounding = (std::is_same_v<T, f16> ? 0x1p-24 : 0) + 0x1p-22 * subtracted;
     each([&](auto... i) {
       const double e = expected(i...), got = (*this)(i...);
       if (got == e) return;
       if (std::isnan(e) && std::isnan(got)) return;
-      if (!(std::abs(got - e) <= tolerance * (std::abs(e) + scale))) {
+      if (!(std::abs(got - e) <= tolerance * (std::abs(e) + scale) + rounding)) {
         std::string where;
         ((where += " " + std::to_string(i)), ...);
         INFO("element" << where << " of " << layout());

@@ -29,7 +29,7 @@ template <class T> struct Dl {
 
 TEMPLATE_TEST_CASE("the C functions compute what the ops compute", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   std::int64_t m = random.integer(1, 60), n = random.integer(1, 60), k = random.integer(1, 60);
   Matrix<TestType> a(m, k, Lie::transposed), b(k, n, Lie::padded_rows), bias(1, n), c(m, n), expected(m, n);
   a.fill(random), b.fill(random), bias.fill(random);

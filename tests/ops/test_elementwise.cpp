@@ -22,7 +22,7 @@ constexpr ops::Activation activations[] = {ops::Activation::none, ops::Activatio
 
 TEMPLATE_TEST_CASE("activations of matrices of any extents and strides", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (int i = 0; i < 8; ++i) {
     std::int64_t rows = random.integer(1, 40), cols = random.integer(1, i < 4 ? 5000 : 60);
     ops::Activation activation = activations[i % 4];
@@ -44,7 +44,7 @@ TEMPLATE_TEST_CASE("activations of matrices of any extents and strides", "", flo
 
 TEMPLATE_TEST_CASE("activation_mul agrees with the interpreter", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   std::int64_t rows = random.integer(1, 20), cols = random.integer(1, 70);
   Config config = {ops::BM = random.integer(1, 8), ops::BN = random.integer(1, 70)};
   INFO(rows << " x " << cols << ", " << config.to_string());

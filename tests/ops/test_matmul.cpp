@@ -29,7 +29,7 @@ template <class T> double exact(const Matrix<T>& a, const Matrix<T>& b, std::int
 
 TEMPLATE_TEST_CASE("matmul multiplies matrices of any extents and strides", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (int i = 0; i < 12; ++i) {
     std::int64_t m = random.integer(1, 150), n = random.integer(1, 150), k = random.integer(1, 150);
     Lie of_a = all_lies[random.integer(0, 3)], of_b = all_lies[random.integer(0, 3)],
@@ -45,7 +45,7 @@ TEMPLATE_TEST_CASE("matmul multiplies matrices of any extents and strides", "", 
 
 TEMPLATE_TEST_CASE("linear adds the bias and applies the activation", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (auto activation :
        {ops::Activation::none, ops::Activation::relu, ops::Activation::gelu, ops::Activation::silu}) {
     std::int64_t m = random.integer(1, 90), n = random.integer(1, 90), k = random.integer(1, 90);
@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("linear adds the bias and applies the activation", "", float,
 TEMPLATE_TEST_CASE("matmul on the CPU agrees with the interpreter under any config", "", float, double, bf16,
                    f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (int i = 0; i < 3; ++i) {
     std::int64_t m = random.integer(1, 40), n = random.integer(1, 40), k = random.integer(1, 40);
     Config config = {ops::BM = random.integer(1, 24), ops::BN = random.integer(1, 24),

@@ -97,7 +97,7 @@ TEST_CASE("a result with several indices for one element is refused") {
 TEST_CASE("parts of one array that interleave are no overlap") {
   Stream stream;
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   Matrix<float> all(16, 48);
   all.fill(random);
   auto part = [&](int i) { return all.view().slice(1, 16 * i, 16 * i + 16); };

@@ -54,7 +54,7 @@ double layernorm_tolerance(const Matrix<T>& x, const std::vector<RowStatistics<T
 
 TEMPLATE_TEST_CASE("softmax of rows of any width", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (int i = 0; i < 12; ++i) {
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
@@ -74,7 +74,7 @@ TEMPLATE_TEST_CASE("softmax of rows of any width", "", float, double, bf16, f16)
 
 TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (std::int64_t cols : {std::int64_t{50}, std::int64_t{20000}}) {
     Matrix<float> x(3, cols), y(3, cols);
     x.fill(random, 1e4, 1e4 + 5);
@@ -101,7 +101,7 @@ TEST_CASE("softmax in place, with elements of -infinity and with large ones") {
 
 TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (int i = 0; i < 12; ++i) {
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i) + 1;
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
@@ -122,7 +122,7 @@ TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f1
 
 TEMPLATE_TEST_CASE("rmsnorm of rows of any width", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   for (int i = 0; i < 12; ++i) {
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
@@ -142,7 +142,7 @@ TEMPLATE_TEST_CASE("rmsnorm of rows of any width", "", float, double, bf16, f16)
 
 TEMPLATE_TEST_CASE("the kernels on rows agree with the interpreter", "", float, double, bf16, f16) {
   Random random;
-  INFO("seed " << random.seed);
+  KILN_SEED(random);
   using T = TestType;
   for (int i = 0; i < 3; ++i) {
     std::int64_t rows = random.integer(1, 20), cols = random.integer(1, 100);
