@@ -57,7 +57,7 @@ struct Root {
 };
 
 // The running values of one reduction or scan; `has` tells which lanes hold anything, null if the initial
-// value is the identity.
+// value is the identity. Without values it begins with the first element.
 struct Accumulator {
   Values values;
   llvm::Value* has = nullptr;

@@ -186,7 +186,7 @@ Accumulators KernelEmitter::VectorLevel::repeated(Value* begin, Value* end, cons
 }
 
 void KernelEmitter::VectorLevel::repeated_columns(Value* begin, Value* end) {
-  const Accumulators columns = reduced_columns();
+  const Accumulators columns = reduced_columns(1)[0].running;
   emit_loop(b_, begin, end, constant(nest_.lanes), {},
             [&](Value* j, const Values&, llvm::Instruction*) -> Values {
               at_[axis_].base = j;

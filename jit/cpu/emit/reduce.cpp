@@ -31,6 +31,7 @@ void KernelEmitter::accumulate(Nest& nest, const Root& root, const Indices& at, 
   for (const ir::Value* v : root.op->operands)
     elements.push_back(widen(b_, operand_element(nest, v, at), nest.lanes));
   locate(*root.op);
+  if (running.values.empty()) return (void)(running.values = elements);
   auto simple = simple_combine(*root.op);
   DType t = root.op->operand(0)->type.dtype;
   if (simple) {
@@ -44,10 +45,13 @@ void KernelEmitter::accumulate(Nest& nest, const Root& root, const Indices& at, 
   Values arguments = running.values;
   arguments.insert(arguments.end(), elements.begin(), elements.end());
   Values combined = evaluate_combine(*root.op->region(), arguments, false);
+  for (Value*& v : combined)
+    v = widen(b_, v, nest.lanes);
+  if (!running.has) return (void)(running.values = combined);
   Value* valid = nest.tail && nest.reduced_axis < 0 ? nest.tail
                                                     : llvm::Constant::getAllOnesValue(running.has->getType());
   for (std::size_t i = 0; i < combined.size(); ++i) {
-    Value* next = b_.CreateSelect(running.has, widen(b_, combined[i], nest.lanes), elements[i]);
+    Value* next = b_.CreateSelect(running.has, combined[i], elements[i]);
     running.values[i] = b_.CreateSelect(valid, next, running.values[i]);
   }
   running.has = b_.CreateOr(running.has, valid);

@@ -107,6 +107,7 @@ void KernelEmitter::advance_scan(Nest& nest, const Root& root, const Indices& at
     return left;
   };
   auto after_running = [&](const Values& elements) {
+    if (running.values.empty()) return elements;
     Values next = combine(running.values, elements);
     for (std::size_t i = 0; running.has && i < next.size(); ++i)
       next[i] = b_.CreateSelect(running.has, next[i], elements[i]);

@@ -10,6 +10,12 @@ namespace kiln::cpu {
 Values flatten(const Accumulators& accumulators);
 Accumulators unflatten(const Values& flat, const Accumulators& like);
 
+// One vector of columns on the way down.
+struct Columns {
+  Indices at;
+  Accumulators running;
+};
+
 class KernelEmitter::VectorLevel {
 public:
   VectorLevel(KernelEmitter& emitter, Nest& nest, Indices& at);
@@ -21,7 +27,10 @@ private:
   void choose_chains();
   Accumulators step(llvm::Value* j, Accumulators accumulators, llvm::Instruction* preheader, bool guarded,
                     llvm::Value* tail);
-  Accumulators reduced_columns();
+  // columns.cpp
+  std::vector<Columns> first_columns(int vectors);
+  void advance_columns(std::vector<Columns>& columns, llvm::Value* r, int depth, llvm::Instruction* before);
+  std::vector<Columns> reduced_columns(int vectors);
   void block_of_rows();
   llvm::Value* fast_half(); // where it ended
   // Past the cache where `streams` holds, and through it elsewhere.
@@ -60,6 +69,8 @@ private:
   const bool down_columns_;            // what is reduced is another axis, inside of this loop
   bool runs_ = false;                  // some root reduces or scans, along this axis or that one
   bool scans_ = false;                 // along this axis: one vector after the other
+  bool all_simple_ = true;             // what runs is sums and the like, with an identity to begin with
+  int side_by_side_ = 1;               // vectors of columns that go down together
   bool hosts_;                         // a deferred row may be stored meanwhile
   Accumulators initial_;               // of what is reduced along this axis
   Values flat_;                        // the accumulators of all chains
