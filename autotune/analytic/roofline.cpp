@@ -33,7 +33,9 @@ Estimate on_cpu(const Terms& t, const Machine& m) {
   // A group's packing is amortised over its rows and columns (see choose_group).
   double packing = 1;
   if (t.dot_flops > 0 && t.rows > 0) packing = 1 + 14 / t.rows + 2 / std::max(1.0, t.columns);
-  e.compute = (t.dot_flops / m.dot_rate(t.dot_type) * packing + other / m.elementwise +
+  // Loops end where views do.
+  const double inside = t.useful_flops > 0 ? t.useful_flops / t.flops : 1;
+  e.compute = ((t.dot_flops / m.dot_rate(t.dot_type) * packing + other / m.elementwise) * inside +
                t.reductions * reduction_seconds / threads) *
               e.waste;
   // The first touch of every byte comes from wherever all of them fit; the others from where a program's

@@ -57,17 +57,55 @@ void walk_tiles(const ir::Region& region, Terms& t, DotShare& share, double time
   }
 }
 
-void share_products(const ir::Kernel& lowered, const std::vector<std::int64_t>& grid, Device device,
-                    Terms& t) {
+// The programs (or groups of them) along one axis of the grid: so many whole ones, and a part of one more
+// where the last sticks out of the view.
+struct AxisShare {
+  double whole = 1, rest = 0;
+};
+
+// How much the busiest thread has, in programs of the average size, if threads take whole ones in turn and
+// then what is smaller.
+double busiest_thread(const std::vector<AxisShare>& axes, int threads) {
+  double largest = 1, whole = 1, all = 1, count = 1;
+  for (const AxisShare& axis : axes) {
+    largest *= axis.whole > 0 ? 1 : axis.rest;
+    whole *= std::max(1.0, axis.whole);
+    all *= axis.whole + axis.rest;
+    count *= axis.whole + (axis.rest > 0);
+  }
+  if (all <= 0) return 1;
+  const double in_turn = std::ceil(whole / threads) * largest;
+  const double smaller = all - whole * largest, left = smaller - (in_turn * threads - whole * largest);
+  const double piece = smaller / std::max(1.0, count - whole);
+  return (in_turn + (left > 0 ? std::max(left / threads, piece) : 0)) * count / all;
+}
+
+// `words` are the launch's, or none.
+AxisShare share_of_axis(const ir::Kernel& lowered, const std::vector<std::uint64_t>& words, std::size_t axis,
+                        std::int64_t programs, std::int64_t group) {
+  double units = static_cast<double>(programs) / static_cast<double>(group);
+  if (axis < lowered.grid.size() && !words.empty()) {
+    const ir::GridAxis& tiled = lowered.grid[axis];
+    const int word = ir::ArgumentLayout::of(lowered).extent_word(tiled.param, tiled.axis);
+    units = static_cast<double>(words[static_cast<std::size_t>(word)]) /
+            static_cast<double>(tiled.tile.value() * group);
+  }
+  return {std::floor(units), units - std::floor(units)};
+}
+
+void share_products(const ir::Kernel& lowered, const std::vector<std::uint64_t>& words,
+                    const std::vector<std::int64_t>& grid, Device device, Terms& t) {
   const int threads = std::max(1, device.properties().num_threads);
   t.shared_programs = t.programs;
+  std::array<std::int64_t, 8> group;
+  group.fill(1);
   const cpu::MacroTile macro = cpu::macro_tile(lowered, cpu::host_target());
   const bool runs = !grid.empty() && std::all_of(grid.begin(), grid.end(), [](auto n) { return n > 0; });
   if (macro.grouped() && runs) {
     std::array<std::int64_t, 8> whole;
     whole.fill(1);
     std::copy(grid.begin(), grid.end(), whole.begin());
-    const auto group = cpu::choose_group(macro, whole, threads);
+    group = cpu::choose_group(macro, whole, threads);
     double groups = 1;
     for (std::size_t axis = 0; axis < grid.size(); ++axis)
       groups *= std::ceil(static_cast<double>(grid[axis]) / static_cast<double>(group[axis]));
@@ -80,6 +118,11 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::int64_t>& 
     }
   }
   t.busiest = std::ceil(t.shared_programs / threads);
+  if (!runs) return;
+  std::vector<AxisShare> axes;
+  for (std::size_t axis = 0; axis < grid.size(); ++axis)
+    axes.push_back(share_of_axis(lowered, words, axis, grid[axis], group[axis]));
+  t.busiest = busiest_thread(axes, threads);
 }
 
 double cpu_scratch(const ir::Kernel& lowered) {
@@ -98,19 +141,6 @@ double gpu_registers(const gpu::LayoutPlan& plan) {
   for (const auto& [value, layout] : plan.layouts)
     words = std::max(words, elements_of(value->type) / (32.0 * plan.warps) * value->type.element_bytes() / 4);
   return 2.5 * words;
-}
-
-// The share of the grid's tiles that lies inside of what they tile.
-double share_inside(const ir::Kernel& lowered, const std::vector<std::uint64_t>& words) {
-  const auto layout = ir::ArgumentLayout::of(lowered);
-  double inside = 1;
-  for (const ir::GridAxis& axis : lowered.grid) {
-    const auto extent =
-        static_cast<double>(words[static_cast<std::size_t>(layout.extent_word(axis.param, axis.axis))]);
-    const auto tile = static_cast<double>(axis.tile.value());
-    if (extent > 0) inside *= extent / (std::ceil(extent / tile) * tile);
-  }
-  return inside;
 }
 
 std::string arch_of(Device device) {
@@ -173,16 +203,16 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
   walk_tiles(lowered->body, t, share, 1);
   t.dot_flops = share.all > 0 ? t.flops * share.dots / share.all : 0;
   std::vector<std::int64_t> grid = kernel.grid;
+  std::vector<std::uint64_t> words;
   if (std::all_of(kernel.words.begin(), kernel.words.end(),
                   [](const auto& word) { return word.has_value(); })) {
-    std::vector<std::uint64_t> words;
     for (const auto& word : kernel.words)
       words.push_back(*word);
     if (grid.empty()) grid = ir::grid_of(*lowered, words.data());
-    if (!lowered->grid.empty()) t.useful_flops = t.flops * share_inside(*lowered, words);
+    t.useful_flops = cost.inside_flops;
   }
   if (device.is_cpu()) {
-    share_products(*lowered, grid, device, t);
+    share_products(*lowered, words, grid, device, t);
     t.scratch_bytes = cpu_scratch(*lowered);
     if (t.scratch_bytes > static_cast<double>(device.limits().max_scratch_bytes))
       throw UserError("the tiles of {" + used.to_string() + "} need " +

@@ -18,9 +18,9 @@ namespace kiln::tune {
 struct Terms {
   double programs = 1;                     // as the grid has them
   double shared_programs = 1;              // after neighbours that share a product are counted as one (CPU)
-  double busiest = 1;                      // programs, or groups of them, of the busiest thread (CPU)
+  double busiest = 1;                      // of the busiest thread: such of the average size (CPU)
   double flops = 0;                        // tiles whole, padding included
-  double useful_flops = 0;                 // of the part of the tiles that lies inside; 0: not known
+  double useful_flops = 0;                 // of what tiles hold from inside of views; 0: not known
   double dot_flops = 0;                    // of these, in dots
   DType dot_type = DType::F32;             // of the dots' factors
   double reductions = 0;                   // values that reductions leave

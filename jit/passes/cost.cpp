@@ -3,6 +3,8 @@
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/semantics.h>
+#include <kiln/jit/passes/inside.h>
+#include <kiln/jit/passes/samples.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,62 +14,10 @@ namespace kiln::passes {
 
 using namespace ir;
 
-double flops_of(Opcode code) {
-  switch (code) {
-  case Opcode::Fma: return 2;
-  case Opcode::Div:
-  case Opcode::Sqrt:
-  case Opcode::Rsqrt: return 4;
-  case Opcode::Exp:
-  case Opcode::Exp2: return 10;
-  case Opcode::Rem:
-  case Opcode::Log:
-  case Opcode::Log2: return 12;
-  case Opcode::Expm1:
-  case Opcode::Log1p:
-  case Opcode::Sigmoid: return 14;
-  case Opcode::Sin:
-  case Opcode::Cos:
-  case Opcode::Tanh: return 16;
-  case Opcode::Tan:
-  case Opcode::Erf: return 20;
-  case Opcode::Gelu:
-  case Opcode::Pow:
-  case Opcode::Atan2: return 30;
-  default: return 1;
-  }
-}
-
 namespace {
 
-// A set of indices out of [0, count) and how many each stands for.
-struct Sample {
-  std::int64_t index;
-  double weight;
-};
-
-// All indices if there are at most `limit`; otherwise the last one, which is often ragged, and the middles
-// of equal ranges of the others.
-std::vector<Sample> samples_of(std::int64_t count, std::int64_t limit) {
-  std::vector<Sample> samples;
-  if (count <= limit) {
-    for (std::int64_t i = 0; i < count; ++i)
-      samples.push_back({i, 1});
-    return samples;
-  }
-  const std::int64_t rest = count - 1, ranges = std::max<std::int64_t>(1, limit - 1);
-  for (std::int64_t r = 0; r < ranges; ++r) {
-    auto edge = [&](std::int64_t i) {
-      return static_cast<std::int64_t>(static_cast<__int128>(rest) * i / ranges);
-    };
-    std::int64_t begin = edge(r), end = edge(r + 1);
-    samples.push_back({begin + (end - begin - 1) / 2, static_cast<double>(end - begin)});
-  }
-  samples.push_back({rest, 1});
-  return samples;
-}
-
-constexpr std::int64_t program_samples = 256, loop_samples = 64, inner_loop_samples = 8;
+// What grows by a constant from one program or iteration to the next is exact in any sample.
+constexpr std::int64_t program_samples = 64, loop_samples = 16, inner_loop_samples = 6;
 // Once this many operations were walked, loops are judged by two iterations: an answer takes well under a
 // second however deep they nest.
 constexpr std::int64_t operation_budget = 2'000'000;
@@ -75,7 +25,7 @@ constexpr std::int64_t operation_budget = 2'000'000;
 // What is added up; one more traffic than parameters, for accesses elsewhere.
 struct Sums {
   std::vector<Traffic> traffic;
-  double flops = 0, integer_ops = 0, reductions = 0;
+  double flops = 0, inside_flops = 0, integer_ops = 0, reductions = 0;
 
   explicit Sums(std::size_t parameters) : traffic(parameters + 1) {}
   void add(const Sums& other) {
@@ -84,6 +34,7 @@ struct Sums {
       traffic[i].written += other.traffic[i].written;
     }
     flops += other.flops;
+    inside_flops += other.inside_flops;
     integer_ops += other.integer_ops;
     reductions += other.reductions;
   }
@@ -112,6 +63,7 @@ public:
     sample_programs(0, 1);
     cost.sampled_programs = walked_;
     cost.flops = sums_.flops;
+    cost.inside_flops = sums_.inside_flops;
     cost.integer_ops = sums_.integer_ops;
     cost.reductions = sums_.reductions;
     cost.elsewhere = sums_.traffic.back();
@@ -156,6 +108,7 @@ private:
   void sample_programs(std::size_t axis, double weight) {
     if (!grid_known_ || axis == grid_.size()) {
       values_.clear();
+      inside_.clear();
       ++walked_;
       Sums program = collect(kernel_.body, weight);
       sums_.add(program);
@@ -251,6 +204,7 @@ private:
 
   void walk_op(const Op& op, double weight) {
     ++operations_;
+    inside_.follow(op);
     switch (op.code) {
     case Opcode::For: return walk_for(op, weight);
     case Opcode::While: return walk_while(op, weight);
@@ -269,14 +223,20 @@ private:
     if (op.num_results() == 1 && op.result()->type.is_scalar()) values_[op.result()] = compute(op);
     if (cls == OpClass::Unary || cls == OpClass::Predicate || cls == OpClass::Binary ||
         cls == OpClass::Compare || cls == OpClass::Ternary || cls == OpClass::Select)
-      add_arithmetic(op, weight * static_cast<double>(op.result()->type.numel()));
+      add_arithmetic(op, weight);
   }
 
-  void add_arithmetic(const Op& op, double elements) {
+  void add_flops(double whole, double inside) {
+    current_.flops += whole;
+    current_.inside_flops += inside;
+  }
+
+  void add_arithmetic(const Op& op, double weight) {
     const Type& type = op.operand(op.num_operands() - 1)->type;
     if (type.pointer) return;
+    const double elements = weight * static_cast<double>(op.result()->type.numel());
     if (is_float(type.dtype))
-      current_.flops += elements * flops_of(op.code);
+      add_flops(elements * flops_of(op.code), weight * inside_.elements(op.result()) * flops_of(op.code));
     else if (!op.result()->type.is_scalar())
       current_.integer_ops += elements;
   }
@@ -285,7 +245,10 @@ private:
     const Type& a = op.operand(0)->type;
     double work = 2 * weight * static_cast<double>(op.result()->type.numel()) *
                   static_cast<double>(a.shape.back().value());
-    (is_float(op.result()->type.dtype) ? current_.flops : current_.integer_ops) += work;
+    if (is_float(op.result()->type.dtype))
+      add_flops(work, weight * inside_.flops_of_dot(op));
+    else
+      current_.integer_ops += work;
   }
 
   // The combine runs once for each element; what little less it is in the first is not worth a rule.
@@ -301,18 +264,20 @@ private:
           cls == OpClass::Shape)
         continue;
       if (is_float(inner->operand(inner->num_operands() - 1)->type.dtype))
-        current_.flops += elements * flops_of(inner->code);
+        add_flops(elements * flops_of(inner->code),
+                  weight * inside_.elements(op.operand(0)) * flops_of(inner->code));
       else
         current_.integer_ops += elements;
     }
   }
 
-  // Elements of a view tile that lie inside the view.
-  double elements_inside(const Op& op, const Type& tile) const {
+  // Elements of a view tile that lie inside the view; of a load, the tile's extents are known then.
+  double elements_inside(const Op& op, const Type& tile) {
     const Value* view = op.operand(0);
     auto offsets = op.view_offsets();
     const auto& axes = op.integers("axes");
     double elements = 1;
+    InsideExtents::Extents extents{};
     for (int axis = 0; axis < view->type.view_rank; ++axis) {
       auto found = std::find(axes.begin(), axes.end(), axis);
       std::int64_t size =
@@ -327,7 +292,10 @@ private:
         size = std::min(size, *whole);
       }
       elements *= static_cast<double>(size);
+      if (found != axes.end())
+        extents[static_cast<std::size_t>(found - axes.begin())] = static_cast<double>(size);
     }
+    if (op.num_results()) inside_.set(op.result(), extents);
     return elements;
   }
 
@@ -362,7 +330,10 @@ private:
     if (effect != Effect::Write) traffic.read += bytes;
     if (effect != Effect::Read) traffic.written += bytes;
     if (op.info().cls != OpClass::Atomic) return;
-    (is_float(tile.dtype) ? current_.flops : current_.integer_ops) += weight * elements;
+    if (is_float(tile.dtype))
+      add_flops(weight * elements, weight * elements);
+    else
+      current_.integer_ops += weight * elements;
   }
 
   // --- Control flow ---
@@ -383,6 +354,16 @@ private:
       values_[op.results[i].get()] = i < known.size() ? known[i] : std::nullopt;
   }
 
+  // The tiles among them, likewise.
+  template <class From, class To>
+  void carry_tiles(const From& from, std::size_t first, const To& to, std::size_t first_to) {
+    std::vector<InsideExtents::Extents> extents;
+    for (std::size_t i = first; i < from.size(); ++i)
+      extents.push_back(inside_.of(from[i]));
+    for (std::size_t i = 0; i < extents.size() && first_to + i < to.size(); ++i)
+      inside_.set(to[first_to + i].get(), extents[i]);
+  }
+
   void walk_for(const Op& op, double weight) {
     auto lower = integer(op.operand(0)), upper = integer(op.operand(1)), step = integer(op.operand(2));
     std::vector<Known> carried = scalars(op.operands, 3);
@@ -399,6 +380,7 @@ private:
               ? static_cast<std::int64_t>((static_cast<__int128>(*upper) - *lower + *step - 1) / *step)
               : 0;
       std::int64_t next = 0;
+      carry_tiles(op.operands, 3, trips > 0 ? body.args : op.results, trips > 0 ? 1 : 0);
       std::int64_t limit = operations_ > operation_budget ? 2
                            : depth_ == 1                  ? loop_samples
                                                           : inner_loop_samples;
@@ -409,6 +391,8 @@ private:
         values_[body.args[0].get()] = static_cast<Cell>(*lower + s.index * *step);
         walk_region(body, weight * s.weight);
         carried = scalars(body.terminator()->operands, 0);
+        carry_tiles(body.terminator()->operands, 0, body.args, 1);
+        carry_tiles(body.terminator()->operands, 0, op.results, 0);
         next = s.index + 1;
       }
     }
@@ -429,7 +413,10 @@ private:
     if (auto taken = integer(op.operand(0))) {
       const Region& region = *op.region(*taken ? 0 : 1);
       walk_region(region, weight);
-      if (Op* yield = region.terminator()) leave(op, scalars(yield->operands, 0));
+      if (Op* yield = region.terminator()) {
+        leave(op, scalars(yield->operands, 0));
+        carry_tiles(yield->operands, 0, op.results, 0);
+      }
       return;
     }
     Sums first = collect(*op.region(0), weight), second = collect(*op.region(1), weight);
@@ -459,6 +446,7 @@ private:
   std::int64_t limit_ = 1; // programs looked at along one axis
   std::vector<Known> coordinates_;
   std::unordered_map<const Value*, Known> values_;
+  InsideExtents inside_;
   Sums sums_, current_{0};
   int depth_ = 0;
   double walked_ = 0;

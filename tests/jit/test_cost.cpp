@@ -99,6 +99,7 @@ TEST_CASE("an elementwise kernel moves each element once, its ragged end include
     // Tiles are computed whole.
     CHECK(cost.flops ==
           Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(cdiv(n, tile) * tile)));
+    CHECK(cost.inside_flops == Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(n)));
     CHECK(cost.assumptions.empty());
   }
 }
@@ -120,6 +121,7 @@ TEST_CASE("a matmul reads a and b once for each tile of c that needs them", "[co
     CHECK(cost.parameters[2].written == Approx(4.0 * static_cast<double>(m * n)));
     CHECK(cost.unique_bytes() == Approx(4.0 * static_cast<double>(m * k + k * n + m * n)));
     CHECK(cost.flops == Approx(2.0 * rows * 48 * columns * 64 * static_cast<double>(cdiv(k, 32) * 32)));
+    CHECK(cost.inside_flops == Approx(2.0 * static_cast<double>(m * n) * static_cast<double>(k)));
   }
 }
 
@@ -161,7 +163,7 @@ kernel @triangle(%x: view<const f32, 1>, %y: view<f32, 1>) {
     Cost cost = cost_of_text(triangle, "BM=4", {{{4 * programs}}, {{4 * programs}}});
     double expected = 16.0 * static_cast<double>(programs * (programs + 1) / 2);
     INFO(programs << " programs");
-    CHECK(cost.read() == Approx(expected).epsilon(programs > 256 ? 0.01 : 1e-9));
+    CHECK(cost.read() == Approx(expected).epsilon(programs > 64 ? 0.01 : 1e-9));
   }
 }
 
@@ -223,6 +225,45 @@ kernel @mixed(%p: ptr<const i32>, %sum: ptr<f32>) {
   CHECK(cost.reductions == 1);
 }
 
+TEST_CASE("what pads tiles is known through broadcasts, reductions and carried tiles", "[cost]") {
+  // Attention's inner loop: scores of the rows of x and y that there are, their sums, and a product with y.
+  constexpr const char* text = R"(
+kernel @scores(%x: view<const f32, 2>, %y: view<const f32, 2>, %o: view<f32, 2>) {
+  %m = program_tile %o {dims = [BM]} : i64
+  %zero = constant {value = 0} : i64
+  %none = constant {value = 0.0} : f32
+  %init = splat %none : tile<BM x 64 x f32>
+  %rows = view_extent %y {axis = 0} : i64
+  %step = dim_size {dim = BN} : i64
+  %tx = view_load %x, %m, %zero {axes = [0, 1]} : tile<BM x 64 x f32>
+  %acc = for %zero, %rows, %step, %init : tile<BM x 64 x f32> {
+    (%n: i64, %sum: tile<BM x 64 x f32>)
+    %ty = view_load %y, %n, %zero {axes = [0, 1]} : tile<BN x 64 x f32>
+    %t = permute %ty {order = [1, 0]} : tile<64 x BN x f32>
+    %s = dot %tx, %t : tile<BM x BN x f32>
+    %l = reduce %s {axis = 1} : tile<BM x f32> {
+      (%a: f32, %b: f32)
+      %c = add %a, %b : f32
+      yield %c
+    }
+    %l2 = expand_dims %l {axis = 1} : tile<BM x 1 x f32>
+    %l3 = broadcast %l2 : tile<BM x BN x f32>
+    %p = div %s, %l3 : tile<BM x BN x f32>
+    %next = dot %p, %ty, %sum : tile<BM x 64 x f32>
+    yield %next
+  }
+  %twice = add %acc, %acc : tile<BM x 64 x f32>
+  view_store %o, %twice, %m, %zero {axes = [0, 1]}
+})";
+  for (const auto& [m, n] : {std::pair<double, double>{37, 101}, {64, 64}, {1, 7}, {200, 1030}}) {
+    const auto rows = static_cast<std::int64_t>(m), others = static_cast<std::int64_t>(n);
+    const Cost cost = cost_of_text(text, "BM=16,BN=32", {{{rows, 50}}, {{others, 50}}, {{rows, 64}}});
+    // A product of 50 columns each, sums, quotients; a product with 50 columns; additions.
+    CHECK(cost.inside_flops == Approx(2 * m * n * 50 + m * n + 4 * m * n + 2 * m * n * 50 + m * 50));
+    CHECK(cost.inside_flops < cost.flops);
+  }
+}
+
 TEST_CASE("deep loops of many iterations are judged in little time", "[cost]") {
   constexpr const char* deep = R"(
 kernel @deep(%x: view<f32, 1>) {
@@ -276,6 +317,8 @@ TEST_CASE("random kernels get a finite cost over their whole grid", "[cost]") {
     REQUIRE(
         std::isfinite(cost.read() + cost.written() + cost.unique_bytes() + cost.flops + cost.integer_ops));
     REQUIRE(cost.unique_bytes() <= cost.read() + cost.written());
+    REQUIRE(cost.inside_flops >= 0);
+    REQUIRE(cost.inside_flops <= cost.flops * (1 + 1e-9));
     double programs = 1;
     for (std::int64_t g : ir::grid_of(*kernel, data.words()))
       programs *= static_cast<double>(g);
