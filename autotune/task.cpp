@@ -12,7 +12,7 @@ namespace {
 // A recording that needs sizes throws without them, or says that it is for those it was made with.
 bool reads_sizes(const Task& task) {
   try {
-    return task.record({})->config_specific;
+    return task.recorded({})->config_specific;
   } catch (const UserError&) {
     return true;
   }
@@ -23,6 +23,21 @@ bool reads_sizes(const Task& task) {
 bool is_empty(const Problem& problem) {
   return std::any_of(problem.sizes.begin(), problem.sizes.end(),
                      [](const auto& size) { return size.second == 0; });
+}
+
+std::shared_ptr<ir::Kernel> Task::recorded(const Config& config) const {
+  const auto thrown = [&](const std::string& what) {
+    return UserError("the code of kernel '" + kernel + "' threw for {" + config.to_string() + "}: " + what);
+  };
+  try {
+    return record(config);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw thrown(e.what());
+  } catch (...) {
+    throw thrown("what is no std::exception");
+  }
 }
 
 Problem Task::recorded_problem() const {
@@ -47,11 +62,11 @@ BoundSpace Task::bound_space() const {
 
 std::shared_ptr<const ir::Kernel> Task::canonical() const {
   try {
-    return record({});
+    return recorded({});
   } catch (const UserError&) { // it reads sizes
     const BoundSpace bound = bound_space();
     if (space.seeds().empty()) throw;
-    return record(bound.config(space.seeds().front()));
+    return recorded(bound.config(space.seeds().front()));
   }
 }
 
@@ -59,7 +74,7 @@ Prior::Prior(const Task& task, const BoundSpace& space, const Machine& machine)
     : task_(task), space_(space), machine_(machine), reads_sizes_(reads_sizes(task)) {
   case_.layouts = task.layouts;
   case_.words.assign(task.words.begin(), task.words.end());
-  if (!reads_sizes_) case_.recorded = task.record({});
+  if (!reads_sizes_) case_.recorded = task.recorded({});
 }
 
 const Prior::Known& Prior::look_at(const Point& point) {
@@ -67,7 +82,7 @@ const Prior::Known& Prior::look_at(const Point& point) {
   if (!is_new) return at->second;
   const Config config = space_.config(point);
   try {
-    if (reads_sizes_) case_.recorded = task_.record(config);
+    if (reads_sizes_) case_.recorded = task_.recorded(config);
     if (const auto grid = task_.grid_for(config)) case_.grid = {grid->x, grid->y, grid->z};
     at->second.terms = count_terms(case_, config, task_.device);
   } catch (const UserError& e) {

@@ -31,6 +31,9 @@ struct Task {
   std::function<Task(const Problem&)> for_problem;
   bool deterministic = false; // only configs that add up in the seed's order
 
+  // The kernel as its code records it for `config`. UserError too for whatever else that code throws. It runs
+  // here, not in a process of its own as candidates do: where it does not return, nor does this.
+  std::shared_ptr<ir::Kernel> recorded(const Config& config) const;
   // As records are kept: what was found among fewer configs is kept apart.
   Problem recorded_problem() const;
   std::optional<Grid> grid_for(const Config& config) const {

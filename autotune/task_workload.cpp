@@ -33,7 +33,7 @@ void check_pointers(const Task& task, const std::vector<kiln::detail::ParameterI
 
 Workload workload_of(const Task& task) {
   Workload w;
-  w.ir = [record = task.record](const Config& config) { return ir::print(*record(config)); };
+  w.ir = [task](const Config& config) { return ir::print(*task.recorded(config)); };
   std::vector<kiln::detail::ParameterInfo> parameters;
   const auto recorded = task.canonical();
   for (const auto& arg : recorded->body.args)

@@ -40,6 +40,37 @@ TEST_CASE("without a search a tuned kernel uses its seed, or what the analytic m
                         Contains("records export"));
 }
 
+TEST_CASE(
+    "a kernel whose own code throws for a config is launched with another, and a search leaves it out") {
+  const OwnCache cache;
+  const auto sums = kernel("row sums, that throw", [](View<const float, 2> x, View<float, 1> out) {
+    if (value(BM) != 4 && value(BN) > 16) throw std::runtime_error("four rows alone");
+    if (value(BM) != 4) throw 4;
+    auto [m] = program_tile(out, BM);
+    auto total = for_range(BN, x.cols(), zeros<float>(BM),
+                           [&](auto n, auto total) { return total + sum(x.tile(m, n).load(), BN); });
+    out.tile(m).store(total);
+  });
+  Rows rows(37, 301);
+  Stream stream;
+  for (tune::Mode mode : {tune::Mode::off, tune::Mode::analytic, tune::Mode::cached, tune::Mode::tune,
+                          tune::Mode::deterministic}) {
+    CAPTURE(tune::name(mode));
+    const auto gemv = tuned(sums, row_space(), with_mode(mode));
+    rows.out.fill(NAN);
+    gemv.launch(stream, rows.x, rows.out);
+    stream.synchronize();
+    rows.check();
+    CHECK(gemv.pick(stream, rows.x, rows.out).config.get("BM") == 4);
+  }
+  tune::Filter filter;
+  filter.kernel = "row sums, that throw";
+  bool refused = false;
+  for (const tune::Record& record : tune::RecordStore::standard().load(filter).records)
+    refused |= record.result.error.find("threw for {") != std::string::npos;
+  CHECK(refused);
+}
+
 TEST_CASE("KILN_TUNE is read when a tuned kernel is first used, and a mistake in it is that call's error") {
   const OwnCache cache;
   Rows rows(8, 100);
