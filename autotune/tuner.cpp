@@ -1,6 +1,7 @@
 // Tuning runs.
 #include <kiln/autotune/tuner.h>
 
+#include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/search/table.h>
@@ -128,8 +129,10 @@ public:
     return kept;
   }
 
-  // What others have kept of this question since it was last asked, if it was measured as here.
-  News news() {
+  // What others have kept of this question since it was last asked, if it was measured as here. The machine
+  // may have been faster or slower for them: what they say in terms of the reference becomes seconds of this
+  // run, where it took `reference_seconds`.
+  News news(double reference_seconds) {
     News news;
     const std::string own = RecordStore::session();
     for (const Record& record : Database::standard().store().load(Filter::of(*key_), &read_).records) {
@@ -139,7 +142,9 @@ public:
       const bool alike = !record.confirmed && record.measured_problem() == problem_ &&
                          (is_cold(record) == cold_ || !record.result.ok()) &&
                          record.result.status != Status::device_lost; // that machine's own misfortune
-      if (alike && point && space_.contains(*point)) news.trials.push_back({*point, record.result, "shared"});
+      if (!alike || !point || !space_.contains(*point)) continue;
+      news.trials.push_back({*point, record.result, "shared"});
+      remove_drift(news.trials.back().result, reference_seconds);
     }
     std::erase_if(heard_, [](const auto& other) { return now() - other.second > silence; });
     news.searches = 1 + heard_.size();
@@ -147,7 +152,7 @@ public:
     return news;
   }
   // What was there before is for the start alone.
-  void skip_old_news() { news(), heard_.clear(); }
+  void skip_old_news() { news(0), heard_.clear(); }
 
 private:
   // The config in use, if a winner is not to take its place. A run that never looked at it, because it had
@@ -405,7 +410,7 @@ Tuning tune(const Task& given, const TuneOptions& asked) {
   Others others;
   if (options.record && uses_siblings(options.strategy)) {
     records.skip_old_news();
-    others = [&records] { return records.news(); };
+    others = [&records, &measurer] { return records.news(measurer.fallback().seconds); };
   }
   tuning.search = search(*strategy, measurer, budget, progress, others);
   tuning.search.model_seconds += modelling;

@@ -92,10 +92,14 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
     runner_.reset();
     return false;
   }
+  std::vector<Measurement> timed;
+  for (const Message& result : results)
+    timed.push_back(measurement_from(result));
+  const double reference_seconds = credible_reference(timed, reference_.seconds);
   for (std::size_t i = 0; i < which.size(); ++i) {
-    Measurement m = measurement_from(results.at(i));
+    Measurement& m = timed[i];
     crew_.totals.run_seconds += m.run_seconds;
-    remove_drift(m, reference_.seconds);
+    remove_drift(m, reference_seconds);
     note(m);
     f.end(which[i], std::move(m));
   }

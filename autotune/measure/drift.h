@@ -16,7 +16,8 @@ public:
   void add(double seconds) { times_.push_back(seconds); } // of the reference
   bool empty() const { return times_.empty(); }
   double last() const { return times_.empty() ? 0 : times_.back(); }
-  // The median of the last three: what came between during one of them does not count.
+  // The median of the last three: what came between during one of them does not count. Within a factor of
+  // three of the first, since no machine's speed changes by more.
   double lately() const;
 
 private:
@@ -26,5 +27,9 @@ private:
 // Seconds and interval as they would have been when the reference took `reference_seconds`; for what has no
 // ratio to it, they stay. By how much the machine was slower becomes the fact "drift".
 void remove_drift(Measurement& m, double reference_seconds);
+
+// What to take for the reference's seconds where some were timed by turns with it, so that none takes less
+// than its quickest sample did: what used the CPUs meanwhile may have slowed the reference more than others.
+double credible_reference(const std::vector<Measurement>& timed, double reference_seconds);
 
 } // namespace kiln::tune

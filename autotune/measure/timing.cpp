@@ -4,8 +4,10 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/copy.h>
 #include <kiln/jit/runtime/event.h>
+#include <kiln/jit/runtime/thread_pool.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -30,12 +32,32 @@ long involuntary_switches() {
 
 constexpr std::int64_t most_rotated = std::int64_t{512} << 20; // bytes of all sets
 constexpr int most_sets = 64;
-constexpr double clock_seconds = 50e-6; // a sample is at least as long, so that the clock's own cost is 0.1 %
+constexpr double host_seconds = 200e-6; // a sample is at least as long: the clock itself costs 0.03 % of it
 constexpr double graph_seconds = 50e-6; // kernels that are shorter are launched by a graph
 constexpr int most_launches = 1000;     // of one sample
 constexpr int screening = 3;            // samples
 constexpr int most_samples = 300;
 constexpr double narrow = 0.005; // half the width of an interval that is sure enough, of its median
+
+// Returns with all threads of the pool awake, or after a while that is longer than it takes to wake one.
+// The first of some launches would else wait for them, 60 us and more where others use the CPUs too.
+void wake_threads() {
+  struct Meeting {
+    int expected;
+    Clock::time_point until = Clock::now() + std::chrono::microseconds(300);
+    std::atomic<int> arrived{0};
+  };
+  ThreadPool& pool = ThreadPool::shared();
+  if (pool.size() == 1) return;
+  Meeting meeting{pool.size()};
+  const auto meet = [](void* context, std::int64_t, std::int64_t, int) noexcept {
+    auto& m = *static_cast<Meeting*>(context);
+    ++m.arrived;
+    while (m.arrived < m.expected && Clock::now() < m.until) {
+    }
+  };
+  pool.parallel_for(pool.size(), meet, &meeting, 1);
+}
 
 std::int64_t cache_bytes(Device device) {
   const DeviceProperties& p = device.properties();
@@ -115,6 +137,7 @@ Timer::Sample Timer::sample(const Candidate& c, int launches) {
   for (ArraySet& set : sets_)
     if (set.restorable()) set.restore(stream_, contents_);
   flush_caches();
+  if (stream_.device().is_cpu()) wake_threads();
   const long before = involuntary_switches();
   Sample s;
   s.seconds = stream_.device().kind() == DeviceKind::Cuda ? on_cuda(c, launches) : on_host(c, launches);
@@ -128,9 +151,11 @@ int Timer::launches_of_sample(const Candidate& c) {
   double& once = warm_up_seconds_;
   once = on_host(c, 1);
   if (stream_.device().is_cpu()) {
-    if (once < 10 * clock_seconds) once = std::min(once, on_host(c, 1));
     if (flushed_) return 1;
-    return std::clamp(static_cast<int>(std::ceil(clock_seconds / std::max(once, 1e-9))), 1, most_launches);
+    // A thread that had to be woken, or a neighbour, may have cost more than the launch: more launches tell.
+    for (int launches = 4; once * launches < 10 * host_seconds && launches < most_launches; launches *= 4)
+      once = std::min(once, on_host(c, launches));
+    return std::clamp(static_cast<int>(std::ceil(host_seconds / std::max(once, 1e-9))), 1, most_launches);
   }
   once = std::min(once, on_cuda(c, 1));
   if (once >= graph_seconds || flushed_) return 1;
@@ -152,6 +177,7 @@ struct Samples {
     const std::vector<double> calm = undisturbed(seconds, disturbed);
     Timing t;
     t.seconds = median_of(calm);
+    t.quickest = least();
     t.interval = median_interval(calm);
     t.samples = static_cast<int>(seconds.size());
     t.launches = launches * t.samples;

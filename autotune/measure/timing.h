@@ -29,6 +29,7 @@ struct TimingPlan {
 
 struct Timing {
   double seconds = 0;
+  double quickest = 0; // sample
   Interval interval;
   int launches = 0;
   int samples = 0, disturbed = 0; // in which the system took the CPU away

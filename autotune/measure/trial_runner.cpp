@@ -57,12 +57,14 @@ void TrialRunner::run_reference(double seconds) {
       checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
   if (launched.launches > 1) {
     Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
-    fill_in(reference_result_, timer.time(reference_.ready(), 0));
+    fill_in(reference_result_, timer.time(reference_.ready(), 0), 0);
   } else {
-    fill_in(reference_result_, {.seconds = launched.seconds,
-                                .interval = {launched.seconds, launched.seconds},
-                                .launches = 1,
-                                .samples = 1});
+    fill_in(reference_result_,
+            {.seconds = launched.seconds,
+             .interval = {launched.seconds, launched.seconds},
+             .launches = 1,
+             .samples = 1},
+            0);
   }
   anchor_.add(reference_result_.seconds);
   reference_result_.relative = 1;
@@ -83,12 +85,13 @@ void TrialRunner::time_anchor() {
   since_anchor_ = 0;
 }
 
-void TrialRunner::fill_in(Measurement& m, const Timing& timing) const {
+void TrialRunner::fill_in(Measurement& m, const Timing& timing, double reference_seconds) {
   m.seconds = timing.seconds;
   m.low = timing.interval.low;
   m.high = timing.interval.high;
   m.launches = timing.launches;
-  if (anchor_.lately() > 0) m.relative = timing.seconds / anchor_.lately();
+  if (reference_seconds > 0) m.relative = timing.seconds / reference_seconds;
+  if (timing.quickest > 0) m.facts["quickest"] = timing.quickest;
   if (timing.disturbed) m.facts["disturbed"] = timing.disturbed;
   if (timing.dropped) m.facts["dropped"] = 1;
 }
@@ -135,7 +138,7 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
         time_anchor();
         timing = timer.time(c.ready(), best * anchor_.last());
       }
-      fill_in(m, timing);
+      fill_in(m, timing, anchor_.lately());
       // One set stands for all: they are equal.
       if (std::string damage = timed_.front().damage(stream_, inputs_.contents); !damage.empty()) {
         m.status = Status::wrong_result;
@@ -154,20 +157,26 @@ std::vector<Measurement> TrialRunner::confirm(const std::vector<LoadedCandidate>
                                               const std::function<void(std::size_t)>& stage) {
   std::vector<Measurement> results;
   std::vector<Candidate> right;
+  std::size_t reference = candidates.size(); // its place
   for (const LoadedCandidate& c : candidates) {
     stage(results.size());
+    if (c.config == reference_.config) reference = results.size();
     results.push_back(check(c, [] {}));
     if (!results.back().ok()) return results;
     right.push_back(c.ready());
   }
-  time_anchor();
+  // Compared with the reference of the same turns, not of some time before: a machine whose CPUs share a core
+  // now and then is twice as fast a moment later.
+  if (reference == candidates.size()) right.push_back(reference_.ready());
   stage(candidates.size());
   const auto begin = Clock::now();
   Timer timer(stream_, timed_, inputs_.contents, situation_.timing);
-  std::vector<Timing> timings = timer.interleaved(right, seconds);
+  const std::vector<Timing> timings = timer.interleaved(right, seconds);
+  anchor_.add(timings[reference].seconds);
+  since_anchor_ = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     Measurement& m = results[i];
-    fill_in(m, timings[i]);
+    fill_in(m, timings[i], timings[reference].seconds);
     m.run_seconds = seconds_since(begin) / static_cast<double>(right.size());
   }
   return results;

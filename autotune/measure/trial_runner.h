@@ -40,7 +40,8 @@ private:
   void time_anchor();
   // Throws nothing for what the candidate does: not ok where it is wrong.
   Measurement check(const LoadedCandidate& candidate, const std::function<void()>& stage);
-  void fill_in(Measurement& m, const Timing& timing) const;
+  // `reference_seconds`: of the reference beside it; 0: there is none.
+  static void fill_in(Measurement& m, const Timing& timing, double reference_seconds);
 
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Situation situation_;

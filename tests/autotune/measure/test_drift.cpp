@@ -21,6 +21,17 @@ TEST_CASE("an anchor follows the machine, and one disturbed time does not move i
   CHECK(anchor.lately() == 1.3);
 }
 
+TEST_CASE("an anchor that was mistimed does not make trials many times faster") {
+  DriftAnchor anchor;
+  anchor.add(4e-6);
+  for (int i = 0; i < 3; ++i)
+    anchor.add(60e-6); // a thread had to be woken each time
+  CHECK(anchor.lately() == Approx(12e-6));
+  for (int i = 0; i < 3; ++i)
+    anchor.add(1e-7);
+  CHECK(anchor.lately() == Approx(4e-6 / 3));
+}
+
 TEST_CASE("without drift a trial of a slow minute takes as long as one of a fast minute") {
   Measurement early, late;
   early.seconds = 2.0, early.low = 1.9, early.high = 2.1, early.relative = 0.5; // the reference took 4 s then
@@ -37,4 +48,16 @@ TEST_CASE("without drift a trial of a slow minute takes as long as one of a fast
   remove_drift(alone, 4.0);
   CHECK(alone.seconds == 1);
   CHECK(alone.facts.empty());
+}
+
+TEST_CASE("what was timed by turns with a disturbed reference takes no less than its quickest sample") {
+  Measurement best, reference;
+  best.seconds = 230e-6, best.facts["quickest"] = 205e-6, best.relative = 230.0 / 420;
+  reference.seconds = 420e-6, reference.facts["quickest"] = 215e-6, reference.relative = 1; // 220 us at first
+  const double seconds = credible_reference({best, reference}, 220e-6);
+  CHECK(seconds == Approx(205e-6 * 420 / 230));
+  remove_drift(best, seconds);
+  CHECK(best.seconds == Approx(205e-6));
+  best.facts["quickest"] = 110e-6;
+  CHECK(credible_reference({best, reference}, 220e-6) == Approx(220e-6));
 }
