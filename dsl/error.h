@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace kiln {
 
@@ -50,6 +51,12 @@ public:
 inline void internal_check(bool ok, std::string_view what,
                            std::source_location here = std::source_location::current()) {
   if (!ok) internal_error(what, here);
+}
+// The text is made where it is needed alone: `what()`.
+template <class F>
+  requires std::is_invocable_v<F&>
+void internal_check(bool ok, F&& what, std::source_location here = std::source_location::current()) {
+  if (!ok) internal_error(what(), here);
 }
 
 } // namespace kiln

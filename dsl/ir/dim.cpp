@@ -20,8 +20,9 @@ Dim Dim::symbol(const char* name) {
 }
 
 std::int64_t Dim::value() const {
-  internal_check(is_constant(),
-                 "the dimension " + to_string() + " was used as a number before a config was bound");
+  internal_check(is_constant(), [&] {
+    return "the dimension " + to_string() + " was used as a number before a config was bound";
+  });
   return numerator_;
 }
 

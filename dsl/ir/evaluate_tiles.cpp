@@ -185,7 +185,7 @@ Cell updated(const Op& op, DType t, Cell old, Cell x) {
   std::string_view kind = op.text("kind");
   for (const AtomicKind& k : atomic_kinds)
     if (k.name == kind) return evaluate(k.code, t, old, x);
-  internal_check(kind == "xchg", "unknown kind of atomic: " + std::string(kind));
+  internal_check(kind == "xchg", [&] { return "unknown kind of atomic: " + std::string(kind); });
   return x;
 }
 

@@ -84,8 +84,9 @@ std::vector<ExampleParameter> named_parameters(const ir::Kernel& kernel, const R
   std::istringstream words(registered->parameters);
   std::size_t i = 0;
   for (std::string word; words >> word; ++i) {
-    internal_check(i < parameters.size(),
-                   "kernel " + kernel.name + " is registered with more parameters than it has");
+    internal_check(i < parameters.size(), [&] {
+      return "kernel " + kernel.name + " is registered with more parameters than it has";
+    });
     auto equals = word.find('=');
     parameters[i].name = word.substr(0, equals);
     if (equals != std::string::npos) values[i] = word.substr(equals + 1);

@@ -80,10 +80,13 @@ BothSides both_sides(const LinearLayout& from, const LinearLayout& to) {
   const LinearLayout b = to.with_ins({in_register, in_lane, in_warp}).with_outs(axes);
   internal_check(a.outs() == b.outs() && a.in_bits(in_lane) == b.in_bits(in_lane) &&
                      a.in_bits(in_warp) == b.in_bits(in_warp),
-                 "a conversion between layouts of different tiles or threads:\n" + from.to_string() +
-                     to.to_string());
-  internal_check(a.is_surjective() && b.is_surjective(),
-                 "a conversion of a layout that leaves elements out:\n" + from.to_string() + to.to_string());
+                 [&] {
+                   return "a conversion between layouts of different tiles or threads:\n" + from.to_string() +
+                          to.to_string();
+                 });
+  internal_check(a.is_surjective() && b.is_surjective(), [&] {
+    return "a conversion of a layout that leaves elements out:\n" + from.to_string() + to.to_string();
+  });
   auto sides = [](const LinearLayout& l) {
     return Sides{columns_of(l, in_register), columns_of(l, in_lane), columns_of(l, in_warp)};
   };

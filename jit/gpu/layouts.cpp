@@ -29,7 +29,7 @@ LinearLayout step(const char* in, int axis, int bits = 1) {
 
 int log2_exact(int value, const char* what) {
   internal_check(value > 0 && std::has_single_bit(static_cast<unsigned>(value)),
-                 std::string(what) + " is no power of two: " + std::to_string(value));
+                 [&] { return std::string(what) + " is no power of two: " + std::to_string(value); });
   return std::countr_zero(static_cast<unsigned>(value));
 }
 
@@ -118,8 +118,9 @@ LinearLayout mma_accumulator(int m_bits, int n_bits, int warps_m_bits, int warps
 
 LinearLayout mma_operand(int operand, const LinearLayout& accumulator, int k_bits, int element_bits) {
   const auto repeats = accumulator.divided_by(mma_accumulator_fragment());
-  internal_check(repeats.has_value(),
-                 "an mma operand's accumulator is no tiling of fragments:\n" + accumulator.to_string());
+  internal_check(repeats.has_value(), [&] {
+    return "an mma operand's accumulator is no tiling of fragments:\n" + accumulator.to_string();
+  });
   const LinearLayout fragment = mma_operand_fragment(operand, element_bits);
   const int k = operand == 0 ? 1 : 0;
   const int fragment_k_bits = fragment.out_bits(axis_name(k));

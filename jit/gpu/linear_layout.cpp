@@ -73,7 +73,7 @@ int LinearLayout::out_start(std::string_view name) const { return start_of(outs_
 
 std::uint64_t LinearLayout::column(std::string_view in, int bit) const {
   internal_check(bit >= 0 && bit < in_bits(in),
-                 "a layout has no bit " + std::to_string(bit) + " of " + std::string(in));
+                 [&] { return "a layout has no bit " + std::to_string(bit) + " of " + std::string(in); });
   return column(in_start(in) + bit);
 }
 
@@ -94,7 +94,7 @@ std::uint64_t LinearLayout::flatten(const Coordinates& in) const {
   for (const auto& [name, value] : in) {
     int start = in_start(name);
     internal_check(start >= 0 ? static_cast<std::uint64_t>(value) <= low_mask(in_bits(name)) : value == 0,
-                   "a place outside of its layout: " + name + " " + std::to_string(value));
+                   [&] { return "a place outside of its layout: " + name + " " + std::to_string(value); });
     if (start >= 0) flat |= static_cast<std::uint64_t>(value) << start;
   }
   return flat;
@@ -156,9 +156,10 @@ LinearLayout LinearLayout::then(const LinearLayout& after) const {
       std::uint64_t value = moved(c, at, d.bits, 0);
       at += d.bits;
       int start = after.in_start(d.name);
-      internal_check(start >= 0 ? value <= low_mask(after.in_bits(d.name)) : value == 0,
-                     "layouts do not compose: " + d.name + " of\n" + to_string() + "does not fit\n" +
-                         after.to_string());
+      internal_check(start >= 0 ? value <= low_mask(after.in_bits(d.name)) : value == 0, [&] {
+        return "layouts do not compose: " + d.name + " of\n" + to_string() + "does not fit\n" +
+               after.to_string();
+      });
       if (start >= 0) between |= value << start;
     }
     columns.push_back(after.apply(between));
@@ -174,8 +175,9 @@ LinearLayout LinearLayout::inverse() const {
   std::vector<std::uint64_t> columns;
   for (int o = 0; o < out_bits(); ++o) {
     auto row = echelon.reduce(std::uint64_t{1} << o);
-    internal_check(row.value == 0,
-                   "only a layout that reaches every element has an inverse:\n" + to_string());
+    internal_check(row.value == 0, [&] {
+      return "only a layout that reaches every element has an inverse:\n" + to_string();
+    });
     columns.push_back(row.combination);
   }
   return LinearLayout(outs_, ins_, std::move(columns));

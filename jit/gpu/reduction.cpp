@@ -98,7 +98,7 @@ std::int64_t Reduction::scratch_bytes() const {
 Reduction plan_reduction(const LinearLayout& any_layout, int axis, int element_bytes) {
   const LinearLayout layout = any_layout.with_ins({in_register, in_lane, in_warp});
   internal_check(layout.is_surjective(),
-                 "a reduction of a layout that leaves elements out:\n" + layout.to_string());
+                 [&] { return "a reduction of a layout that leaves elements out:\n" + layout.to_string(); });
   const std::string name = axis_name(axis);
   const Split registers = split(layout, in_register, name), lanes = split(layout, in_lane, name),
               warps = split(layout, in_warp, name);

@@ -43,7 +43,7 @@ std::int64_t Scan::scratch_bytes() const {
 Scan plan_scan(const LinearLayout& any_layout, int axis, int element_bytes) {
   const LinearLayout layout = any_layout.with_ins({in_register, in_lane, in_warp});
   internal_check(layout.is_surjective(),
-                 "a scan of a layout that leaves elements out:\n" + layout.to_string());
+                 [&] { return "a scan of a layout that leaves elements out:\n" + layout.to_string(); });
   const std::string name = axis_name(axis);
   const int register_bits = layout.in_bits(in_register), axis_bits = layout.out_bits(name);
   Scan plan;

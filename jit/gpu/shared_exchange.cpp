@@ -308,7 +308,7 @@ int lanes_together_bits(int bytes) {
 
 SharedExchange plan_shared_exchange(const LinearLayout& from, const LinearLayout& to, int element_bytes) {
   internal_check(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8,
-                 "an exchange of elements of " + std::to_string(element_bytes) + " bytes");
+                 [&] { return "an exchange of elements of " + std::to_string(element_bytes) + " bytes"; });
   const BothSides sides = both_sides(from, to);
   auto of_warps = exchange_of_warps(sides, element_bytes);
   Exchange exchange = of_warps ? *of_warps : exchange_of_block(sides);

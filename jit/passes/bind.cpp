@@ -121,10 +121,12 @@ void set_layouts(Kernel& kernel, const std::vector<LayoutClass>& layouts) {
   std::size_t next = 0;
   for (auto& arg : kernel.body.args) {
     if (!arg->type.is_view()) continue;
-    internal_check(next < layouts.size(), "fewer layout classes than views of kernel " + kernel.name);
+    internal_check(next < layouts.size(),
+                   [&] { return "fewer layout classes than views of kernel " + kernel.name; });
     arg->type.layout = std::max(arg->type.layout, layouts[next++]);
   }
-  internal_check(next == layouts.size(), "more layout classes than views of kernel " + kernel.name);
+  internal_check(next == layouts.size(),
+                 [&] { return "more layout classes than views of kernel " + kernel.name; });
 }
 
 } // namespace

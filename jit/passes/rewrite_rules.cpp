@@ -148,7 +148,8 @@ public:
       p.kind = Pattern::Kind::Number;
       p.number = std::stoll(std::string(word));
     } else {
-      internal_check(word.size() == 1, "a rewrite rule has an unknown word: " + std::string(word));
+      internal_check(word.size() == 1,
+                     [&] { return "a rewrite rule has an unknown word: " + std::string(word); });
       p.letter = word[0];
       p.kind = p.letter == 'c' || p.letter == 'd'   ? Pattern::Kind::Constant
                : p.letter == 's' || p.letter == 't' ? Pattern::Kind::Splat

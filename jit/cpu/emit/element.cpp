@@ -136,7 +136,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   default: break;
   }
   internal_check(ir::is_elementwise(op.code),
-                 "the CPU cannot evaluate " + std::string(name(op.code)) + " lazily");
+                 [&] { return "the CPU cannot evaluate " + std::string(name(op.code)) + " lazily"; });
   Values operands;
   int lanes = 1;
   for (const ir::Value* v : op.operands) {

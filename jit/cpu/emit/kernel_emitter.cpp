@@ -210,7 +210,7 @@ void KernelEmitter::emit_scalar(const ir::Op& op) {
 Value* KernelEmitter::scalar(const ir::Value* v) {
   auto at = scalars_.find(v);
   internal_check(at != scalars_.end(),
-                 "a scalar of kernel " + kernel_.name + " is used before it is computed");
+                 [&] { return "a scalar of kernel " + kernel_.name + " is used before it is computed"; });
   return at->second;
 }
 

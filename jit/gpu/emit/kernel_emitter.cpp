@@ -135,7 +135,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   if (streams_.contains(&op)) return; // its product loads it
   const LinearLayout* layout = op.num_results() == 1 ? plan_.find(op.result()) : nullptr;
   internal_check(op.num_results() == 1 && (layout || !plan_.find(op.result())),
-                 "the GPU back end does not lower " + std::string(ir::name(op.code)));
+                 [&] { return "the GPU back end does not lower " + std::string(ir::name(op.code)); });
   if (!layout) return; // free: made where it is used
   define(op.result(), *layout, evaluate_free(op.result(), *layout));
 }
@@ -163,13 +163,14 @@ void KernelEmitter::emit_scalar(const ir::Op& op) {
 Value* KernelEmitter::scalar(const ir::Value* v) {
   auto at = scalars_.find(v);
   internal_check(at != scalars_.end(),
-                 "a scalar of kernel " + kernel_.name + " is used before it is computed");
+                 [&] { return "a scalar of kernel " + kernel_.name + " is used before it is computed"; });
   return at->second;
 }
 
 KernelEmitter::ViewFacts& KernelEmitter::facts(const ir::Value* view) {
   auto at = views_.find(view);
-  internal_check(at != views_.end(), "a view of kernel " + kernel_.name + " that is no parameter");
+  internal_check(at != views_.end(),
+                 [&] { return "a view of kernel " + kernel_.name + " that is no parameter"; });
   return at->second;
 }
 

@@ -57,7 +57,8 @@ Values KernelEmitter::registers(const ir::Value* v, const LinearLayout& layout) 
   if (v->type.is_scalar()) return Values(std::size_t{1} << layout.in_bits(in_register), scalar(v));
   if (!plan_.find(v)) return evaluate_free(v, layout);
   auto at = tiles_.find(v);
-  internal_check(at != tiles_.end(), "a tile of kernel " + kernel_.name + " is used before it is computed");
+  internal_check(at != tiles_.end(),
+                 [&] { return "a tile of kernel " + kernel_.name + " is used before it is computed"; });
   Tile& home = at->second.front();
   auto loaded = std::ranges::find(loaded_, v, [](const auto& entry) { return entry.first; });
   if (loaded != loaded_.end()) {
@@ -124,7 +125,7 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
   default: break;
   }
   internal_check(ir::is_elementwise(op.code),
-                 "the GPU back end does not lower " + std::string(ir::name(op.code)));
+                 [&] { return "the GPU back end does not lower " + std::string(ir::name(op.code)); });
   std::vector<Values> operands;
   for (const ir::Value* operand : op.operands)
     operands.push_back(registers(operand, layout));
