@@ -6,6 +6,7 @@
 #include <kiln/autotune/report/report.h>
 #include <kiln/autotune/search/replay.h>
 #include <kiln/autotune/search/table.h>
+#include <kiln/autotune/stop.h>
 #include <kiln/autotune/task.h>
 #include <kiln/autotune/tuner.h>
 #include <kiln/jit/cli/parse.h>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -42,11 +44,14 @@ constexpr const char* description = "Searches the configs of a kernel for one pr
 struct Arguments {
   std::string kernel, plugin, shape, dtype, device = "cpu", effort = "full";
   bool list = false, json = false, warm = false, quiet = false;
-  std::string table; // write one
+  std::string table;                 // write one
+  std::size_t configs_for_table = 0; // that it will have
   std::vector<std::string> reports, replayed;
   ReplayOptions replay;
   TuneOptions options;
 };
+
+constexpr std::size_t most_for_table = 100'000; // at ten a second they take three hours
 
 Effort effort_of(const std::string& text) {
   return text == "quick" ? Effort::quick : text == "full" ? Effort::full : Effort::most;
@@ -58,7 +63,7 @@ double flops_of(Prior& prior, const Point& point) {
   return terms->useful_flops > 0 ? terms->useful_flops : terms->flops;
 }
 
-nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
+nlohmann::ordered_json json_of(const Tuning& t, const Task& task, const Arguments& a) {
   nlohmann::ordered_json json;
   json["kernel"] = task.kernel;
   json["problem"] = task.problem.to_string();
@@ -86,10 +91,12 @@ nlohmann::ordered_json json_of(const Tuning& t, const Task& task) {
   json["best"] = config(t.search.best);
   json["default"] = config(t.fallback);
   json["analytic"] = config(t.analytic);
+  if (!a.table.empty())
+    json["table"] = {{"file", a.table}, {"configs", t.search.trials.size()}, {"of", a.configs_for_table}};
   return json;
 }
 
-void print_summary(const Tuning& t, const Task& task) {
+void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
   const auto& r = t.search;
   fmt::print("{} {} on {}: {} trials in {:.1f} s, {}\n", task.kernel, task.problem.to_string(),
              to_string(task.device), r.trials.size(), r.seconds,
@@ -132,6 +139,11 @@ void print_summary(const Tuning& t, const Task& task) {
     fmt::print(
         "  checked   the default against the interpreter: {}; every other config against the default\n",
         t.checked);
+  if (const std::size_t measured = r.trials.size(); !a.table.empty())
+    fmt::print("  table     {} of {} configs{}\n", measured, a.configs_for_table,
+               measured == 0                    ? ": nothing is written"
+               : measured < a.configs_for_table ? ": the others were not measured"
+                                                : "");
 }
 
 // Options that a replay would not look at are mistakes, and so is --seeds without one.
@@ -178,7 +190,8 @@ bool write_files(const Tuning& tuning, const Arguments& a) {
       written = false;
     }
   };
-  if (!a.table.empty()) attempt([&] { write_table(table_of(tuning), a.table); });
+  if (!a.table.empty() && !tuning.search.trials.empty())
+    attempt([&] { write_table(table_of(tuning), a.table); });
   for (const std::string& file : a.reports)
     attempt([&] { write_report(report_data(tuning), file); });
   return written;
@@ -200,6 +213,27 @@ private:
   struct sigaction before_{};
 };
 
+// UserError where there are more than anybody can wait for, or Ctrl-C came while they were counted.
+std::size_t count_for_table(BoundSpace& space, const Stop& interrupted) {
+  if (const std::vector<Point>* all = space.points(most_for_table, interrupted)) return all->size();
+  if (interrupted())
+    throw UserError("--table: interrupted while the configs were counted; nothing was measured");
+  bool exact = false;
+  const double size = space.size(&exact);
+  throw UserError(
+      fmt::format("--table measures every config, and there are {}{:.15g} of them; give the space at "
+                  "most {}, or search it without --table",
+                  exact ? "" : "about ", exact ? size : std::round(size), most_for_table));
+}
+
+// Nothing but --budget and Ctrl-C ends it early.
+void measure_all(TuneOptions& options) {
+  constexpr double no_limit = 1e6;
+  options.strategy = "grid";
+  options.trials = 1 << 20; // more than there are, so that no patience ends it
+  if (options.seconds == 0) options.seconds = no_limit;
+}
+
 int run_tune(int argc, char** argv) {
   CLI::App app(description, "kiln tune");
   Arguments a;
@@ -211,18 +245,22 @@ int run_tune(int argc, char** argv) {
   app.add_option("--effort", a.effort, "quick: 32 trials or 20 s; full: 128 or 120 s; most: 512 or 15 min")
       ->check(CLI::IsMember({"quick", "full", "most"}))
       ->capture_default_str();
-  app.add_option("--trials", a.options.trials, "at most so many configs")->check(cli::from_to(1, 1e6));
+  CLI::Option* trials =
+      app.add_option("--trials", a.options.trials, "at most so many configs")->check(cli::from_to(1, 1e6));
   app.add_option("--budget", a.options.seconds, "about so many seconds at most, from start to end")
       ->check(cli::from_to(.001, 1e6));
   app.add_option("--jobs", a.options.jobs, "processes that compile (default: one a CPU)")
       ->check(cli::from_to(1, 1024));
-  app.add_option("--strategy", a.options.strategy, "how to search")
-      ->check(CLI::IsMember(strategy_names()))
-      ->capture_default_str();
+  CLI::Option* strategy = app.add_option("--strategy", a.options.strategy, "how to search")
+                              ->check(CLI::IsMember(strategy_names()))
+                              ->capture_default_str();
   app.add_option("--seed", a.options.seed, "of the search and the inputs")->capture_default_str();
   app.add_flag("--warm", a.warm, "time with inputs in the caches (default: from memory)");
   app.add_flag("--deterministic", a.options.deterministic, "only configs that add up in the default's order");
-  app.add_option("--table", a.table, "measure every config and write them as a table for --replay");
+  app.add_option("--table", a.table,
+                 "measure every config, of at most 100000, and write them as a table for --replay; without "
+                 "--budget that takes as long as it takes, and what ends early writes what was measured")
+      ->excludes(trials, strategy);
   app.add_option("--report", a.reports, "write a report: FILE.html, or FILE.csv with the trials");
   app.add_flag("--json", a.json, "print the outcome as JSON");
   app.add_flag("--quiet", a.quiet, "no progress");
@@ -261,19 +299,24 @@ int run_tune(int argc, char** argv) {
   task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);
   a.options.cold = !a.warm;
-  if (!a.table.empty()) a.options.strategy = "grid", a.options.trials = 1 << 20, a.options.seconds = 1e6;
+  if (!a.table.empty()) measure_all(a.options);
 
   a.options.interruptions_before = interruptions();
   std::optional<InterruptHandler> handler(std::in_place);
-  const BoundSpace space = task.bound_space();
+  BoundSpace space = task.bound_space();
+  Budget shown = budget_of(a.options);
+  if (!a.table.empty()) {
+    a.configs_for_table = count_for_table(
+        space, [before = *a.options.interruptions_before] { return interruptions() != before; });
+    shown.trials = static_cast<int>(a.configs_for_table);
+  }
   std::optional<ProgressLine> line;
   double bound = 0;
   if (!a.quiet) {
     Prior prior(task, space, machine_for(task.device, a.options));
     const std::vector<Point> seeds = space.seeds();
     bound = prior.bound();
-    line.emplace(task.kernel, budget_of(a.options), seeds.empty() ? 0 : flops_of(prior, seeds.front()),
-                 stderr);
+    line.emplace(task.kernel, shown, seeds.empty() ? 0 : flops_of(prior, seeds.front()), stderr);
   }
   a.options.announce = [&](const std::string& what) {
     if (line) line->say(what);
@@ -286,9 +329,9 @@ int run_tune(int argc, char** argv) {
   handler.reset(); // a second Ctrl-C need not wait for reports
   if (line) line->finish();
   if (a.json)
-    fmt::print("{}\n", json_of(tuning, task).dump(2));
+    fmt::print("{}\n", json_of(tuning, task, a).dump(2));
   else
-    print_summary(tuning, task);
+    print_summary(tuning, task, a);
   std::fflush(stdout);
   const bool written = write_files(tuning, a);
   return tuning.found() && written ? 0 : 1;

@@ -43,7 +43,7 @@ grep -q '^<!doctype html>' run.html || { echo "check_tune: run.html is no page";
 [ "$(wc -l <run.csv)" -ge 9 ] || { echo "check_tune: run.csv lacks trials"; failures=$((failures + 1)); }
 # A file that cannot be written is refused before the search, and one that fails later costs no summary.
 expect 1 '^kiln: --report nowhere/run.html cannot be written: No such file' tune softmax --shape 101x303 --trials 2 --report nowhere/run.html
-expect 1 '^kiln: --table . cannot be written: Is a directory' tune softmax --shape 101x303 --trials 2 --table .
+expect 1 '^kiln: --table . cannot be written: Is a directory' tune softmax --shape 101x303 --table .
 expect 1 '^kiln: --report run.pdf: a report is a page or a table' tune softmax --shape 101x303 --trials 2 --report run.pdf
 "$kiln" records list | grep -q 303 && { echo "check_tune: it searched before it refused a file"; failures=$((failures + 1)); }
 expect 1 '^  best +' tune softmax --shape 101x303 --trials 2 --report /dev/full --report late.csv
@@ -92,6 +92,11 @@ expect 1 '\-\-wisdom nowhere.json: ' cache warm --wisdom nowhere.json
 
 # Every config of a small problem as a table, and searches on that.
 expect 0 '^  best +' tune softmax --shape 16x64 --table table.json.gz --warm
+expect 0 '^  table +([0-9]+) of \1 configs$' tune softmax --shape 16x64 --table table.json.gz --warm
+expect 2 '\-\-trials excludes --table' tune softmax --shape 16x64 --table some.json --trials 3
+expect 2 '\-\-strategy excludes --table' tune softmax --shape 16x64 --table some.json --strategy random
+expect 0 '^  table +[0-9]+ of [0-9]+ configs: the others were not measured$' tune matmul --shape 260x256x256 --table some.json --budget 2
+expect 0 '"of": [1-9][0-9]+$' tune matmul --shape 260x256x256 --table some.json --budget 2 --json --quiet
 expect 0 'learned' tune --replay table.json.gz --strategy learned --seeds 3
 expect 1 'nowhere' tune --replay nowhere.json
 expect 1 '\-\-replay searches recorded tables, and has no use for KERNEL; leave it out' tune matmul --replay table.json.gz
