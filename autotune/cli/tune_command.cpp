@@ -31,10 +31,10 @@ constexpr const char* description = "Searches the configs of a kernel for one pr
                                     "keeps the best in the database, where\n"
                                     "launches find it. Candidates are compiled and run by processes of their "
                                     "own, and checked before they are\n"
-                                    "timed. Ctrl-C ends the search and keeps what was measured. Machines of "
-                                    "one kind whose\n"
-                                    "KILN_CACHE_DIR is one folder share the configs of a problem that they "
-                                    "tune at once.\n\n"
+                                    "timed. Ctrl-C ends the search and keeps what was measured; a second "
+                                    "one ends it at once. Machines of one\n"
+                                    "kind whose KILN_CACHE_DIR is one folder share the configs of a problem "
+                                    "that they tune at once.\n\n"
                                     "  kiln tune matmul --shape 512x4096x4096 --dtype bf16\n"
                                     "  kiln tune softmax --shape M=8192 --trials 64 --report softmax.html\n"
                                     "  kiln tune --plugin ./libmine.so mine --device cuda:0 --budget 60\n"
@@ -199,12 +199,14 @@ bool write_files(const Tuning& tuning, const Arguments& a) {
 
 extern "C" void on_interrupt(int) { interrupt_tuning(); }
 
-// Ctrl-C ends the search, not the process, while this lives.
+// Ctrl-C ends the search, not the process, while this lives; a second one ends the process too. Its workers
+// see it go, remove their folder and end.
 class InterruptHandler {
 public:
   InterruptHandler() {
     struct sigaction action{};
     action.sa_handler = on_interrupt;
+    action.sa_flags = SA_RESETHAND;
     sigaction(SIGINT, &action, &before_);
   }
   ~InterruptHandler() { sigaction(SIGINT, &before_, nullptr); }

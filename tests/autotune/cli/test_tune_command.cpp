@@ -11,6 +11,8 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace kiln;
@@ -26,8 +28,8 @@ const auto doubled = kernel("doubled", [](View<const float, 1> x, View<float, 1>
   y.tile(i).store(x.tile(i).load() * 2.0f);
 });
 
-// Sends Ctrl-C to this process when a rule is next asked.
-std::atomic<bool> ctrl_c{false};
+// How often this process gets Ctrl-C while rules are asked.
+std::atomic<int> interrupts{0};
 
 const TunableKernel tunable{
     .name = "huge doubled",
@@ -39,7 +41,7 @@ const TunableKernel tunable{
           Space space;
           space.pow2("BN", 16, 128).range("a", 1, 1000).range("b", 1, 1000).range("c", 1, 1000);
           space.require("a is not b", [](const Choice& choice) {
-            if (ctrl_c.exchange(false)) std::raise(SIGINT);
+            if (interrupts > 0 && interrupts-- > 0) std::raise(SIGINT);
             return choice["a"] != choice["b"];
           });
           space.seed({{"BN", 32}, {"a", 1}, {"b", 2}, {"c", 3}});
@@ -70,6 +72,22 @@ TEST_CASE("a table of more configs than can be measured is refused", "[tune comm
 
 TEST_CASE("Ctrl-C ends the counting of a table's configs", "[tune command]") {
   const OwnCache cache;
-  ctrl_c = true;
+  interrupts = 1;
   CHECK_THROWS_WITH(tune_huge_as_table(), Contains("--table: interrupted while the configs were counted"));
+}
+
+TEST_CASE("a second Ctrl-C ends the process that honours the first one", "[tune command]") {
+  const OwnCache cache;
+  const pid_t child = fork();
+  if (child == 0) {
+    interrupts = 2;
+    try {
+      tune_huge_as_table();
+    } catch (const Error&) {
+    }
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)); // of which a shell makes 130
 }
