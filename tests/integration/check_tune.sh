@@ -49,6 +49,16 @@ expect 1 '^kiln: --report run.pdf: a report is a page or a table' tune softmax -
 expect 1 '^  best +' tune softmax --shape 101x303 --trials 2 --report /dev/full --report late.csv
 grep -q BM late.csv || { echo "check_tune: a report that failed cost the next one"; failures=$((failures + 1)); }
 expect 1 '^kiln: the report /dev/full cannot be written: No space' tune softmax --shape 101x303 --trials 2 --report /dev/full
+# So is one that the process's limit of file size is too small for.
+limited() { (ulimit -f 1 && "$kiln" "$@" 2>&1); }
+limited tune softmax --shape 101x303 --trials 2 --report limited.html | grep -q '^kiln: the report limited.html cannot be written: File too large' || {
+  echo "check_tune: a report past the limit of file size is no error that says so"
+  failures=$((failures + 1))
+}
+limited tune softmax --shape 101x303 --budget 2 --table limited.json | grep -q '^kiln: cannot write limited.json: File too large' || {
+  echo "check_tune: a table past the limit of file size is no error that says so"
+  failures=$((failures + 1))
+}
 
 expect 0 '"stopped_by": ' tune softmax --shape M=100,N=300 --trials 4 --json --quiet
 expect 0 '"confirmed": true' tune softmax --shape M=100,N=300 --trials 4 --json --quiet
