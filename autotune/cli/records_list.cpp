@@ -24,7 +24,7 @@ std::string short_id(const RecordKey& key) { return to_string(key.id()).substr(0
 struct Question {
   std::shared_ptr<const RecordKey> key;
   std::vector<Record> records;
-  std::shared_ptr<const Record> best; // published, or the fastest
+  std::shared_ptr<const Record> best; // published, or what launches find in its place
   bool published = false;
   std::size_t failed = 0;
   std::int64_t newest = 0;
@@ -76,7 +76,7 @@ void show_question(const Question& q, bool all) {
              k.tools.driver.empty() ? "" : ", driver " + printable(k.tools.driver));
   if (q.best)
     fmt::print("  used      {} in {}{}\n", printable(q.best->config), time_text(q.best->result.seconds),
-               q.published ? "" : ", not confirmed");
+               q.best->confirmed ? "" : ", not confirmed");
   std::map<std::string, std::size_t> failures;
   std::vector<const Record*> ok;
   for (const Record& record : q.records)
@@ -143,7 +143,8 @@ int list_records(RecordStore& store, const Filter& filter, const ListOptions& op
                printable(q.key->kernel), kernel_width, printable(text_of(q.key->problem)), problem_width,
                printable(q.key->backend), q.records.size(), q.failed,
                q.best ? time_text(q.best->result.seconds) : "-", when(q.newest),
-               q.best ? printable(q.best->config) : "-", q.best && !q.published ? " (not confirmed)" : "");
+               q.best ? printable(q.best->config) : "-",
+               q.best && !q.best->confirmed ? " (not confirmed)" : "");
   return 0;
 }
 

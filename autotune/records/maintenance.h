@@ -52,6 +52,12 @@ struct VerifyReport {
 };
 enum class Repair { no, yes }; // yes: damaged lines and files go, and bests are found anew from records
 VerifyReport verify(RecordStore& store, Repair repair);
+// Publishes the best confirmed config of each question that has none published; how many, and how many could
+// not be.
+struct FoundBests {
+  std::uint64_t published = 0, failed = 0;
+};
+FoundBests publish_missing_bests(RecordStore& store);
 
 struct MergeReport {
   std::uint64_t added = 0, known = 0, bad = 0, future = 0, bests = 0, failed = 0;

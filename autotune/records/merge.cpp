@@ -32,6 +32,12 @@ void merge_best(RecordStore& store, const Record& record, MergeReport& report) {
   ++(store.publish_best(record) ? report.bests : report.failed);
 }
 
+// What was merged may have confirmed configs that nobody published, or whose file was damaged.
+void publish_bests(RecordStore& store, MergeReport& report) {
+  const FoundBests found = publish_missing_bests(store);
+  report.bests += found.published, report.failed += found.failed;
+}
+
 // One line, newline excluded. The folders are those it had elsewhere, or empty: those of its key.
 void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReader& reader,
                 std::string kernel_folder, std::string silicon_folder, MergeReport& report) {
@@ -95,6 +101,7 @@ MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder)
   });
   for (const auto& best : other.bests())
     merge_best(store, *best, report);
+  publish_bests(store, report);
   return report;
 }
 
@@ -124,6 +131,7 @@ MergeReport import_text(RecordStore& store, std::string_view text) {
     if (!line.empty()) merge_line(store, line, ids, reader, {}, {}, report);
     text = end == text.npos ? std::string_view() : text.substr(end + 1);
   }
+  publish_bests(store, report);
   return report;
 }
 

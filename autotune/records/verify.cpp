@@ -78,6 +78,17 @@ void verify_bests(const cache::Folder& bests, std::size_t readable, Repair repai
 
 } // namespace
 
+FoundBests publish_missing_bests(RecordStore& store) {
+  IdSet known;
+  for (const auto& record : store.bests())
+    known.insert(record->key->id());
+  FoundBests found;
+  for (const auto& record : winners(store.load().records))
+    if (record->confirmed && !known.contains(record->key->id()))
+      ++(store.publish_best(*record) ? found.published : found.failed);
+  return found;
+}
+
 VerifyReport verify(RecordStore& store, Repair repair) {
   VerifyReport report;
   const auto root = store.folder(cache::IfMissing::leave);
@@ -106,12 +117,7 @@ VerifyReport verify(RecordStore& store, Repair repair) {
     report.busy = rewritten.busy;
     report.repaired += rewritten.bad;
   }
-  // A best that was damaged is found again from the records.
-  IdSet known;
-  for (const auto& record : store.bests())
-    known.insert(record->key->id());
-  for (const auto& record : winners(store.load().records))
-    if (record->confirmed && !known.contains(record->key->id())) store.publish_best(*record);
+  publish_missing_bests(store); // such as one that was damaged
   return report;
 }
 

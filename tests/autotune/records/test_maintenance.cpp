@@ -299,6 +299,33 @@ TEST_CASE("what is exported is imported elsewhere, once", "[records]") {
   CHECK_FALSE(import_text(third, "{\"kiln_wisdom\":").problem.empty());
 }
 
+TEST_CASE("confirmed configs that come with records are used, where none was before", "[records]") {
+  const TemporaryFolder folder;
+  RecordStore store(folder.path() / "a"), other(folder.path() / "b"), third(folder.path() / "c");
+  store.append(example_record(example_key(), 0.5e-3, "BM=lucky"));
+  Record best = example_record(example_key(), 1e-3, "BM=best");
+  best.confirmed = true;
+  store.append(best);
+  store.append(example_record(example_key(64), 1e-3, "BM=interrupted"));
+  const std::string lines = export_lines(store, {});
+  MergeReport report = import_text(other, lines);
+  CHECK(report.bests == 1);
+  REQUIRE(other.best(example_key()));
+  CHECK(other.best(example_key())->config == "BM=best");
+  CHECK_FALSE(other.best(example_key(64)));
+  CHECK(import_text(other, lines).bests == 0);
+  // What is in use stays.
+  Record own = example_record(example_key(), 2e-3, "BM=own");
+  own.confirmed = true;
+  third.publish_best(own);
+  CHECK(import_text(third, lines).bests == 0);
+  CHECK(third.best(example_key())->config == "BM=own");
+  // Of another folder too, whose best was damaged.
+  RecordStore fourth(folder.path() / "d");
+  CHECK(merge(fourth, folder.path() / "a").bests == 1);
+  CHECK(fourth.best(example_key())->config == "BM=best");
+}
+
 TEST_CASE("why tells which config is used and what is known", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());

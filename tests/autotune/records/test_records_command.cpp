@@ -100,7 +100,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(has(out, "kiln records show: no record is of a kernel or key softmax"));
 
   CHECK(has(records({"export", file, "--folder", a}), "3 records"));
-  CHECK(has(records({"import", file, "--folder", b}), "3 records added, 0 known before"));
+  CHECK(has(records({"import", file, "--folder", b}), "3 records added, 0 known before, 1 config faster"));
   CHECK(has(records({"import", file, "--folder", b}), "0 records added, 3 known before"));
   CHECK(has(records({"export", wisdom, "--wisdom", "--folder", a}), "1 config"));
   CHECK(read_wisdom_file(wisdom).records.size() == 1);
@@ -108,7 +108,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(records({"import", (folder.path() / "nothing").string(), "--folder", b}).code == 1);
   write_bytes(folder.path() / "garbage", "garbage\n");
   CHECK(records({"import", (folder.path() / "garbage").string(), "--folder", b}).code == 1);
-  CHECK(has(records({"merge", a, "--folder", b}), "0 records added, 3 known before, 1 config faster"));
+  CHECK(has(records({"merge", a, "--folder", b}), "0 records added, 3 known before, 0 configs faster"));
   CHECK(records({"merge", (folder.path() / "nowhere").string(), "--folder", b}).code == 1);
 
   out = records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a});
@@ -158,6 +158,28 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(has(records({"prune", "--older-than", "1", "--folder", a}), "removed "));
   CHECK(has(records({"list", "--folder", a}), "0 records of 0 problems"));
   CHECK(records({"prune", "--older-than", "-1", "--folder", a}).code == 2);
+}
+
+TEST_CASE("kiln records list calls confirmed what why does", "[records]") {
+  const TemporaryFolder folder;
+  const std::string a = (folder.path() / "a").string();
+  const RecordKey key = make_key("matmul", {1, 2}, {3, 4}, {{{"M", 512}}, "f32.nn"}, Device::cpu());
+  REQUIRE(exit_code_of(start([&] {
+            RecordStore store(a);
+            Record best = example_record(key, 1e-3, "BM=64");
+            best.confirmed = true;
+            return store.append(best) && store.publish_best(best) ? 0 : 1;
+          })) == 0);
+  write_bytes(files_of(fs::path(a) / "best", ".json").at(0), "damaged");
+  CHECK(has(records({"why", "matmul", "--shape", "M=512", "--folder", a}), "it was confirmed"));
+  CHECK(has(records({"list", "--folder", a}), "BM=64"));
+  CHECK_FALSE(has(records({"list", "--folder", a}), "not confirmed"));
+  CHECK_FALSE(has(records({"show", "matmul", "--folder", a}), "not confirmed"));
+  // Of an interrupted search, published or not.
+  REQUIRE(exit_code_of(start(
+              [&] { return RecordStore(a).publish_best(example_record(key, 1e-3, "BM=32")) ? 0 : 1; })) == 0);
+  CHECK(has(records({"why", "matmul", "--shape", "M=512", "--folder", a}), "no tuning came to its end"));
+  CHECK(has(records({"list", "--folder", a}), "BM=32 (not confirmed)"));
 }
 
 TEST_CASE("kiln records says what is wrong with its arguments", "[records]") {
