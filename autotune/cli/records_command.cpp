@@ -95,6 +95,10 @@ int import_records(RecordStore& store, const Arguments& a) {
   return finish_merge(import_text(store, text), a.file, a);
 }
 
+std::string why_busy(const std::string& problem) {
+  return problem.empty() ? "another process rewrites the records now; try again later" : problem;
+}
+
 int prune_records(RecordStore& store, const Arguments& a) {
   PruneRules rules;
   if (a.older_than_days >= 0) rules.older_than_days = a.older_than_days;
@@ -103,6 +107,7 @@ int prune_records(RecordStore& store, const Arguments& a) {
   const RewriteReport r = prune(store, rules);
   if (a.json)
     print_json({{"busy", r.busy},
+                {"problem", r.problem},
                 {"removed", r.removed},
                 {"kept", r.kept},
                 {"duplicates", r.duplicates},
@@ -113,8 +118,7 @@ int prune_records(RecordStore& store, const Arguments& a) {
                 {"segments_in_use", r.live},
                 {"failed", r.failed}});
   else if (r.busy)
-    fmt::print("{}: another process rewrites it, or it cannot be locked; nothing was done\n",
-               store.path().string());
+    fmt::print("nothing was done: {}\n", why_busy(r.problem));
   else
     fmt::print("{}: removed {}, {} duplicates, {} damaged lines and {}; kept {} in {}{}{}\n",
                store.path().string(), plural(r.removed, "record"), r.duplicates, r.bad,
@@ -139,6 +143,7 @@ int verify_records(RecordStore& store, const Arguments& a) {
                 {"leftovers", r.leftovers},
                 {"repaired", r.repaired},
                 {"busy", r.busy},
+                {"problem", r.problem},
                 {"damage", std::move(damage)}});
   } else {
     for (const Damage& d : r.damage)
@@ -147,10 +152,7 @@ int verify_records(RecordStore& store, const Arguments& a) {
                store.path().string(), plural(r.good, "record"), plural(r.segments, "file"),
                plural(r.bests, "best config"), r.duplicates, r.future, r.damage.size(), r.leftovers,
                r.repaired);
-    if (r.busy)
-      fmt::print(
-          "damaged lines stay: another process rewrites the records now, or they cannot be locked; try "
-          "again later\n");
+    if (r.busy) fmt::print("damaged lines stay: {}\n", why_busy(r.problem));
   }
   return r.repaired < wrong ? 1 : 0;
 }

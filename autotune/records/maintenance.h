@@ -18,7 +18,8 @@
 namespace kiln::tune {
 
 struct RewriteReport {
-  bool busy = false; // another process rewrites, or the file system has no locks: nothing was done
+  bool busy = false;   // nothing was done, since another process rewrites, or:
+  std::string problem; // why the folder cannot be locked; empty: it can
   std::uint64_t segments_before = 0, segments_after = 0;
   std::uint64_t live = 0; // segments of living processes, left as they are
   std::uint64_t kept = 0, removed = 0, duplicates = 0, bad = 0;
@@ -48,7 +49,8 @@ struct VerifyReport {
   std::vector<Damage> damage;
   std::uint64_t leftovers = 0; // temporary files of processes that ended
   std::uint64_t repaired = 0;  // of `damage` and leftovers
-  bool busy = false;
+  bool busy = false;           // as of RewriteReport
+  std::string problem;
 };
 enum class Repair { no, yes }; // yes: damaged lines and files go, and bests are found anew from records
 VerifyReport verify(RecordStore& store, Repair repair);

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <unordered_map>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -117,15 +119,25 @@ void rewrite_folder(const cache::Folder& folder, std::vector<Held>& sources, con
   report.future += static_cast<std::uint64_t>(std::ranges::count_if(lines, &Line::future));
 }
 
+// Held by one process at a time. Where it cannot be, the report says so.
+File lock_for_rewriting(const cache::Folder& root, RewriteReport& report) {
+  File lock(openat(root.descriptor(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const bool opened = static_cast<bool>(lock);
+  if (opened && lock_within(lock.get(), 10)) return lock;
+  const int error = errno;
+  report.busy = true;
+  if (!opened || (error != EAGAIN && error != EACCES)) // not another process
+    report.problem =
+        fmt::format("{} cannot be locked: {}", (root.path() / "lock").string(), std::strerror(error));
+  return {};
+}
+
 RewriteReport rewrite(RecordStore& store, const Choose& choose) {
   RewriteReport report;
   const auto root = store.folder(cache::IfMissing::leave);
   if (!root) return report;
-  const File lock(openat(root->descriptor(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock || !lock_within(lock.get(), 10)) {
-    report.busy = true;
-    return report;
-  }
+  const File lock = lock_for_rewriting(*root, report);
+  if (!lock) return report;
   const std::vector<RecordStore::Segment> segments = store.segments();
   for (std::size_t first = 0; first < segments.size();) {
     std::vector<Held> sources;

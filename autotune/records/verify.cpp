@@ -115,6 +115,7 @@ VerifyReport verify(RecordStore& store, Repair repair) {
   if (lines_damaged) {
     const RewriteReport rewritten = compact(store);
     report.busy = rewritten.busy;
+    report.problem = rewritten.problem;
     report.repaired += rewritten.bad;
   }
   publish_missing_bests(store); // such as one that was damaged

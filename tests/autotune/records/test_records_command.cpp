@@ -182,6 +182,24 @@ TEST_CASE("kiln records list calls confirmed what why does", "[records]") {
   CHECK(has(records({"list", "--folder", a}), "BM=32 (not confirmed)"));
 }
 
+TEST_CASE("kiln records says why a folder cannot be locked", "[records]") {
+  const TemporaryFolder folder;
+  const std::string a = (folder.path() / "a").string();
+  REQUIRE(exit_code_of(start([&] { return RecordStore(a).append(example_record(example_key())) ? 0 : 1; })) ==
+          0);
+  const fs::path lock = fs::path(a) / "lock", segment = files_of(a, ".jsonl").at(0);
+  fs::create_directory(lock); // whoever runs the tests may write where the mode says no
+  Output out = records({"prune", "--keep", "1", "--folder", a});
+  CHECK(out.code == 1);
+  CHECK(out.text == "nothing was done: " + lock.string() + " cannot be locked: Is a directory\n");
+  write_bytes(segment, read_bytes(segment) + "torn");
+  out = records({"verify", "--repair", "--folder", a});
+  CHECK(out.code == 1);
+  CHECK(has(out, "damaged lines stay: " + lock.string() + " cannot be locked: Is a directory\n"));
+  fs::remove(lock);
+  CHECK(has(records({"prune", "--keep", "1", "--folder", a}), "kept 1 in 1 file"));
+}
+
 TEST_CASE("kiln records says what is wrong with its arguments", "[records]") {
   CHECK(records({}).code == 2);
   CHECK(records({"lsit"}).code == 2);
