@@ -4,6 +4,7 @@
 #include <kiln/autotune/registry.h>
 #include <kiln/autotune/shape.h>
 #include <kiln/jit/cache/disk_cache.h>
+#include <kiln/jit/cache/folder.h>
 #include <kiln/jit/cli/example.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
@@ -12,6 +13,7 @@
 #include <kiln/jit/runtime/ir_kernel.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <set>
 
@@ -185,6 +187,12 @@ std::vector<Device> devices_named(const std::vector<std::string>& names) {
   return devices;
 }
 
+// Code that is compiled for nothing takes long too.
+void check_keeps(const std::filesystem::path& folder) {
+  const std::string problem = cache::open_folder(folder, cache::IfMissing::create).problem;
+  if (!problem.empty()) throw UserError("nothing is compiled, since it could not be kept: " + problem);
+}
+
 int run_warm(int argc, char** argv) {
   CLI::App app(description, "kiln cache warm");
   std::vector<std::string> kernels, files, plugins, devices;
@@ -199,6 +207,7 @@ int run_warm(int argc, char** argv) {
   if (disk.folder().empty())
     throw UserError(
         "the cache is off: there is no folder for it; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME");
+  check_keeps(disk.folder());
   for (const std::string& plugin : plugins)
     open_plugin(plugin);
   Records records = records_of(files);

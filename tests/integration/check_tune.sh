@@ -98,6 +98,8 @@ expect 1 'no config is known of a kernel "nothing"' cache warm nothing
 "$kiln" cache clear >cleared
 KILN_CACHE_DIR=$work/shipped expect 0 '^matmul M=48,N=64,K=32 .*\}$' cache warm --wisdom matmul.json
 KILN_CACHE_DIR=$work/shipped expect 0 '^0 compiled, 0 already there' cache warm
+mkdir -m 1777 open
+KILN_CACHE_DIR=$work/open expect 1 'nothing is compiled, since it could not be kept: others can write to the folder .*/open' cache warm --wisdom matmul.json
 expect 1 '\-\-wisdom nowhere.json: ' cache warm --wisdom nowhere.json
 
 # Every config of a small problem as a table, and searches on that.
