@@ -25,13 +25,14 @@ struct Request {
   void add_to(CLI::App& app) {
     app.add_option("KERNEL", kernel, "a tunable kernel; without it they are listed");
     app.add_option("--plugin", plugin, "a shared library that registers the kernel");
-    app.add_option("--shape", shape, "sizes, as M=512,N=512 or all of them in order, as 512x512x256");
-    app.add_option("--dtype", dtype, "of its elements");
+    app.add_option("--shape", shape, "sizes, as M=512,N=512 or all of them in order, as 512x512x256")
+        ->check(cli::not_empty());
+    app.add_option("--dtype", dtype, "of its elements")->check(cli::not_empty());
     app.add_option("--device", device, "cpu, cuda:0, emulated:sm_80, ...");
     app.add_option("--config", config, "what differs from the default config, as BM=128,num_warps=8");
     app.add_flag("--warm", warm, "with inputs in the caches (default: from memory)");
     app.add_option("--seconds", options.seconds, "of timing, at most")->check(cli::from_to(.01, 3600));
-    app.add_option("--seed", options.seed, "of the inputs");
+    app.add_option("--seed", options.seed, "of the inputs")->check(cli::whole_number());
     app.add_flag("--json", json, "print JSON");
   }
 };

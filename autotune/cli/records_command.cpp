@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -200,7 +201,7 @@ int run_records(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   Arguments a;
-  app.add_option("--folder", a.folder, "the records' folder, in place of the cache's");
+  app.add_option("--folder", a.folder, "the records' folder, in place of the cache's")->check(not_empty());
   app.add_flag("--json", a.json, "print JSON");
   const auto with_kernel = [&](CLI::App* command) {
     command->add_option("--kernel", a.kernel, "of this kernel alone");
@@ -230,9 +231,12 @@ int run_records(int argc, char** argv) {
   why->add_option("--plugin", a.plugin, "a shared library that registers the kernel");
   why->add_option("--shape", a.shape,
                   "its sizes: M=512,N=512,K=512, or as `kiln tune` takes them: 512x512x512")
-      ->required();
-  why->add_option("--dtype", a.dtype, "of the operands, as of `kiln tune`; for kernels that it lists");
-  why->add_option("--kind", a.kind, "dtypes and layouts: f32.nn; by default those of the newest record");
+      ->required()
+      ->check(not_empty());
+  why->add_option("--dtype", a.dtype, "of the operands, as of `kiln tune`; for kernels that it lists")
+      ->check(not_empty());
+  why->add_option("--kind", a.kind, "dtypes and layouts: f32.nn; by default those of the newest record")
+      ->check(not_empty());
   why->add_option("--device", a.device, "as Device::parse names it; default cpu");
   if (argc > 1 && *argv[1] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->get_name() == argv[1]; }).empty()) {
@@ -251,6 +255,10 @@ int run_records(int argc, char** argv) {
     throw UserError(
         "kiln records: there is no folder for records; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME, or "
         "give --folder");
+  const bool fills = *read || *merge; // the others have nothing to do where there is no folder
+  std::error_code ignored;
+  if (!a.folder.empty() && !fills && !std::filesystem::is_directory(store.path(), ignored))
+    throw UserError("--folder " + a.folder + ": there is no such folder");
   if (*list) return list_records(store, a.filter(), {.json = a.json});
   if (*show) return show_records(store, a.what, {.json = a.json, .all = a.all});
   if (*write) return export_records(store, a);

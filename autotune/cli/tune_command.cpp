@@ -241,8 +241,10 @@ int run_tune(int argc, char** argv) {
   Arguments a;
   app.add_option("KERNEL", a.kernel, "a kernel that --list names");
   app.add_option("--plugin", a.plugin, "a shared library that registers the kernel");
-  app.add_option("--shape", a.shape, "the problem's sizes: 512x512x512, or M=512,N=512 over the defaults");
-  app.add_option("--dtype", a.dtype, "of the operands (default: the kernel's first)");
+  app.add_option("--shape", a.shape, "the problem's sizes: 512x512x512, or M=512,N=512 over the defaults")
+      ->check(cli::not_empty());
+  app.add_option("--dtype", a.dtype, "of the operands (default: the kernel's first)")
+      ->check(cli::not_empty());
   app.add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80")->capture_default_str();
   app.add_option("--effort", a.effort, "quick: 32 trials or 20 s; full: 128 or 120 s; most: 512 or 15 min")
       ->check(CLI::IsMember({"quick", "full", "most"}))
@@ -256,7 +258,9 @@ int run_tune(int argc, char** argv) {
   CLI::Option* strategy = app.add_option("--strategy", a.options.strategy, "how to search")
                               ->check(CLI::IsMember(strategy_names()))
                               ->capture_default_str();
-  app.add_option("--seed", a.options.seed, "of the search and the inputs")->capture_default_str();
+  app.add_option("--seed", a.options.seed, "of the search and the inputs")
+      ->check(cli::whole_number())
+      ->capture_default_str();
   app.add_flag("--warm", a.warm, "time with inputs in the caches (default: from memory)");
   app.add_flag("--deterministic", a.options.deterministic, "only configs that add up in the default's order");
   app.add_option("--table", a.table,

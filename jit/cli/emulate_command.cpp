@@ -231,23 +231,11 @@ int run(const EmulateCommand& command) {
   return report.ok() ? 0 : findings_code;
 }
 
-// CLI11 takes -1 for 2^64 - 1, and cuts off what is longer.
-std::string problem_of_number(const std::string& text) {
-  std::string_view digits = text;
-  const bool hexadecimal = digits.starts_with("0x");
-  if (hexadecimal) digits.remove_prefix(2);
-  std::uint64_t value = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [at, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
-  if (at == end && error == std::errc()) return "";
-  return text + " is no number from 0 to 18446744073709551615";
-}
-
 int run_emulate(int argc, char** argv) {
   EmulateCommand c;
   CLI::App app(description + std::string(emulate_arguments_help), "kiln emulate");
   app.footer(footer);
-  const CLI::Validator number(problem_of_number, "");
+  const CLI::Validator number = whole_number();
   app.add_option("FILE", c.file, "PTX; - is the standard input")->required();
   app.add_option("--kernel", c.kernel, "which one (default: the only one)");
   app.add_option("--grid", c.grid, "blocks along x,y,z (default: 1)");

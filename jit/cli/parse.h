@@ -5,9 +5,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -23,6 +26,30 @@ inline CLI::Validator from_to(double least, double most) {
             return fmt::format("{} is not a number from {:.10g} to {:.10g}", text, least, most);
           },
           fmt::format("{:.10g} to {:.10g}", least, most)};
+}
+
+// That an option is a number from 0 to 2^64 - 1, decimal or 0x...: CLI11 takes -1 for 2^64 - 1, and cuts off
+// what is longer.
+inline CLI::Validator whole_number() {
+  return {[](const std::string& text) {
+            std::string_view digits = text;
+            const bool hexadecimal = digits.starts_with("0x");
+            if (hexadecimal) digits.remove_prefix(2);
+            std::uint64_t value = 0;
+            const char* end = digits.data() + digits.size();
+            const auto [at, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
+            if (at == end && error == std::errc()) return std::string();
+            return text + " is no number from 0 to 18446744073709551615";
+          },
+          ""};
+}
+
+// That an option has a value: one that is empty, as of a variable that is not set, is not the default.
+inline CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("it is empty; give it a value or leave it out") : std::string();
+          },
+          ""};
 }
 
 // The exit code if the command ends here: --help was asked for, or the options are wrong; `wrong`, if given,
