@@ -1,4 +1,5 @@
 // kiln bench: how long a tunable kernel takes, and how far that is from what the device can do.
+#include <kiln/autotune/cli/asked_device.h>
 #include <kiln/autotune/cli/bench.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/store.h>
@@ -153,7 +154,7 @@ int run_bench(int argc, char** argv) {
   request.options.cold = !request.warm;
   if (!request.plugin.empty()) open_plugin(request.plugin);
   if (request.kernel.empty()) return list_kernels(request.json), 0;
-  const Device device = Device::parse(request.device);
+  const Device device = asked_device(request.device);
   const Task task = make_task(kernel_named(request.kernel), request.dtype, request.shape, device);
   const Config config = config_for(task, request.config);
   // Its rates need kernels of their own; where none may be compiled they are assumed.

@@ -1,4 +1,5 @@
 // kiln records: what tuning measured, and which configs are used.
+#include <kiln/autotune/cli/asked_device.h>
 #include <kiln/autotune/cli/asked_problem.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/records_list.h>
@@ -30,7 +31,7 @@ struct Arguments {
   double older_than_days = -1;
   std::int64_t keep = -1;
 
-  Question question() const { return {what, shape, dtype, kind, Device::parse(device)}; }
+  Question question() const { return {what, shape, dtype, kind, asked_device(device)}; }
   Filter filter() const {
     Filter filter;
     filter.kernel = kernel;
@@ -163,7 +164,7 @@ int why_record(RecordStore& store, const Arguments& a) {
   Database database(store);
   Database& known = a.folder.empty() ? Database::standard() : database;
   const Problem asked = asked_problem(known, a.question());
-  const std::optional<RecordKey> key = guess_key(known, a.what, asked, Device::parse(a.device));
+  const std::optional<RecordKey> key = guess_key(known, a.what, asked, asked_device(a.device));
   if (!key)
     throw UserError(
         fmt::format("kiln records why: no record is of a kernel {}{}; the analytic choice is used, and "
@@ -237,7 +238,7 @@ int run_records(int argc, char** argv) {
       ->check(not_empty());
   why->add_option("--kind", a.kind, "dtypes and layouts: f32.nn; by default those of the newest record")
       ->check(not_empty());
-  why->add_option("--device", a.device, "as Device::parse names it; default cpu");
+  why->add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80; default cpu");
   if (argc > 1 && *argv[1] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->get_name() == argv[1]; }).empty()) {
     fmt::print(stderr,

@@ -1,4 +1,5 @@
 // kiln tune: searches the configs of a kernel on a device.
+#include <kiln/autotune/cli/asked_device.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/progress.h>
 #include <kiln/autotune/records/store.h>
@@ -301,7 +302,7 @@ int run_tune(int argc, char** argv) {
     report_kind(file); // refuses a name that says nothing
     check_writable("--report", file);
   }
-  Task task = make_task(*kernel, a.dtype, a.shape, Device::parse(a.device));
+  Task task = make_task(*kernel, a.dtype, a.shape, asked_device(a.device));
   task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);
   a.options.cold = !a.warm;

@@ -1,4 +1,5 @@
 // kiln cache warm: compiles ahead what tuning found, so that no launch has to.
+#include <kiln/autotune/cli/asked_device.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/registry.h>
@@ -179,7 +180,7 @@ void keep_named(Records& records, const std::vector<std::string>& kernels) {
 std::vector<Device> devices_named(const std::vector<std::string>& names) {
   std::vector<Device> devices;
   for (const std::string& name : names)
-    devices.push_back(Device::parse(name));
+    devices.push_back(asked_device(name));
   if (!names.empty()) return devices;
   devices.push_back(Device::cpu());
   for (int i = 0; i < Device::cuda_count(); ++i)

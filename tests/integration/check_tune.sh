@@ -42,6 +42,11 @@ for option in --shape --dtype; do
   expect 2 "$option: it is empty" bench matmul $option ''
   expect 2 "$option: it is empty" records why matmul --shape 5x5x5 $option ''
 done
+expect 1 '^kiln: --device gpu: "gpu" is no device; use "cpu", "cuda:0" or "emulated:sm_80"$' tune matmul --device gpu
+expect 1 '^kiln: --device gpu: "gpu" is no device' bench matmul --device gpu
+expect 1 '^kiln: --device gpu: "gpu" is no device' cache warm --device gpu
+expect 1 '^kiln: --device gpu: "gpu" is no device' records why matmul --shape 5x5x5 --device gpu
+expect 1 '^kiln: --device emulated:sm_80,sed=1: an emulated device has no option "sed"' tune matmul --device emulated:sm_80,sed=1
 KILN_COMPILE_POLICY=forbid expect 1 'tuning matmul compiles kernels, which the compile policy forbids' tune matmul --shape 64x64x64
 
 expect 0 '^  best +[0-9.]+ (ns|us|ms)  \[.*\{BM=[0-9]+,BN=[0-9]+,whole=[01]\}' tune softmax --shape 100x300 --trials 8 --report run.html --report run.csv
