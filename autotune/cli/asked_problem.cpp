@@ -24,12 +24,11 @@ Sizes sizes_as_recorded(const Question& q, Database& database) {
 
 Problem asked_problem(Database& database, const Question& q) {
   if (!q.dtype.empty() && !q.kind.empty())
-    throw UserError("kiln records why: --dtype and --kind both say of which dtypes it is; leave one out");
+    throw UserError("--dtype and --kind both say of which dtypes it is; leave one out");
   const TunableKernel* kernel = find_tunable(q.kernel);
   const bool named = has_names(q.shape);
   if (!q.dtype.empty() && !kernel)
-    throw UserError("kiln records why: --dtype is for kernels that `kiln tune --list` names, and " +
-                    q.kernel +
+    throw UserError("--dtype is for kernels that `kiln tune --list` names, and " + q.kernel +
                     " is none of them; give --plugin with the library that registers it, or --kind, as "
                     "`kiln records list` shows it");
   if (kernel && (!named || !q.dtype.empty()) && q.kind.empty())

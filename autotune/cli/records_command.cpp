@@ -54,7 +54,7 @@ int export_records(RecordStore& store, const Arguments& a) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
   }
-  write_file(a.file, text, "kiln records export: the file");
+  write_file(a.file, text, "the file");
   if (a.json)
     print_json({{"file", a.file}, {"records", count}});
   else
@@ -64,10 +64,8 @@ int export_records(RecordStore& store, const Arguments& a) {
 
 int finish_merge(const MergeReport& report, const std::string& from, const Arguments& a) {
   if (!report.problem.empty())
-    throw UserError(
-        fmt::format("kiln records {}: {}: {}; give what `kiln records export` wrote, or a folder of "
-                    "records",
-                    a.folders.empty() ? "import" : "merge", from, report.problem));
+    throw UserError(fmt::format("{}: {}; give what `kiln records export` wrote, or a folder of records", from,
+                                report.problem));
   if (a.json)
     print_json({{"from", from},
                 {"added", report.added},
@@ -166,10 +164,9 @@ int why_record(RecordStore& store, const Arguments& a) {
   const Problem asked = asked_problem(known, a.question());
   const std::optional<RecordKey> key = guess_key(known, a.what, asked, asked_device(a.device));
   if (!key)
-    throw UserError(
-        fmt::format("kiln records why: no record is of a kernel {}{}; the analytic choice is used, and "
-                    "`kiln tune` makes records",
-                    a.what, asked.kind.empty() ? "" : " for " + asked.kind));
+    throw UserError(fmt::format("no record is of a kernel {}{}; the analytic choice is used, and "
+                                "`kiln tune` makes records",
+                                a.what, asked.kind.empty() ? "" : " for " + asked.kind));
   const Why found = why(known, *key);
   if (!a.json) {
     fmt::print("{}", printable_lines(text_of(found)));
@@ -253,9 +250,8 @@ int run_records(int argc, char** argv) {
   RecordStore given(a.folder);
   RecordStore& store = a.folder.empty() ? RecordStore::standard() : given;
   if (store.path().empty())
-    throw UserError(
-        "kiln records: there is no folder for records; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME, or "
-        "give --folder");
+    throw UserError("there is no folder for records; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME, or "
+                    "give --folder");
   const bool fills = *read || *merge; // the others have nothing to do where there is no folder
   std::error_code ignored;
   if (!a.folder.empty() && !fills && !std::filesystem::is_directory(store.path(), ignored))

@@ -155,10 +155,9 @@ int show_records(RecordStore& store, const std::string& what, const ListOptions&
     return q.key->kernel != what && !(what.size() >= 4 && to_string(q.key->id()).starts_with(what));
   });
   if (list.empty())
-    throw UserError(
-        fmt::format("kiln records show: no record is of a kernel or key {}; `kiln records list` lists "
-                    "what there is in {}",
-                    what, store.path().string()));
+    throw UserError(fmt::format("no record is of a kernel or key {}; `kiln records list` lists "
+                                "what there is in {}",
+                                what, store.path().string()));
   Json rows = Json::array();
   for (const Question& q : list) {
     if (!options.json) {

@@ -4,6 +4,9 @@
 #include <kiln/autotune/records/wisdom.h>
 
 #include <algorithm>
+#include <filesystem>
+
+#include <unistd.h>
 
 namespace kiln::tune {
 namespace {
@@ -72,6 +75,25 @@ void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReade
   }
 }
 
+// Whoever can write to it.
+bool is_without_records(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(folder, ignored) && access(folder.c_str(), X_OK) == 0 &&
+         !std::filesystem::is_directory(folder / "rec", ignored) &&
+         !std::filesystem::is_directory(folder / "best", ignored);
+}
+
+// Why a folder is not read, without the advice to choose another cache, which it is not; empty: it is read.
+std::string problem_of(const std::filesystem::path& folder) {
+  const cache::OpenFolder opened = cache::open_folder(folder, cache::IfMissing::leave);
+  if (opened.folder) return {};
+  if (opened.problem.empty()) return "there is no such folder";
+  std::string problem = opened.problem.substr(0, opened.problem.find("set KILN_CACHE_DIR"));
+  for (const std::string_view end : {"; ", ", or "})
+    if (problem.ends_with(end)) problem.resize(problem.size() - end.size());
+  return problem;
+}
+
 } // namespace
 
 MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder) {
@@ -80,16 +102,9 @@ MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder)
   std::error_code ignored;
   const std::filesystem::path inner = other_folder / "tune" / "v1";
   const bool outer = std::filesystem::is_directory(inner, ignored);
-  const cache::OpenFolder opened = cache::open_folder(outer ? inner : other_folder, cache::IfMissing::leave);
-  if (!opened.folder) {
-    report.problem = opened.problem.empty() ? "there is no such folder" : opened.problem;
-    return report;
-  }
-  if (!outer && !std::filesystem::is_directory(other_folder / "rec", ignored) &&
-      !std::filesystem::is_directory(other_folder / "best", ignored)) {
-    report.problem = "it holds no tuning records";
-    return report;
-  }
+  report.problem = !outer && is_without_records(other_folder) ? "it holds no tuning records"
+                                                              : problem_of(outer ? inner : other_folder);
+  if (!report.problem.empty()) return report;
   RecordStore other(outer ? inner : other_folder);
   IdSet ids = ids_of(store);
   LineReader reader;

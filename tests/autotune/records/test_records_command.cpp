@@ -99,7 +99,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(records({"show", to_string(key.id()).substr(0, 8), "--folder", a}).code == 0);
   out = records({"show", "softmax", "--folder", a});
   CHECK(out.code == 1);
-  CHECK(has(out, "kiln records show: no record is of a kernel or key softmax"));
+  CHECK(has(out, "error: no record is of a kernel or key softmax"));
 
   CHECK(has(records({"export", file, "--folder", a}), "3 records"));
   CHECK(has(records({"import", file, "--folder", b}), "3 records added, 0 known before, 1 config faster"));
@@ -112,6 +112,16 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(records({"import", (folder.path() / "garbage").string(), "--folder", b}).code == 1);
   CHECK(has(records({"merge", a, "--folder", b}), "0 records added, 3 known before, 0 configs faster"));
   CHECK(records({"merge", (folder.path() / "nowhere").string(), "--folder", b}).code == 1);
+  const std::string open = (folder.path() / "open").string();
+  fs::create_directory(open);
+  fs::permissions(open, fs::perms::all);
+  CHECK(records({"merge", open, "--folder", b}).text ==
+        "error: " + open +
+            ": it holds no tuning records; give what `kiln records export` wrote, or a folder of records\n");
+  fs::create_directory(open + "/rec");
+  out = records({"merge", open, "--folder", b});
+  CHECK(has(out, "run `chmod go-w '" + open + "'`; give what `kiln records export` wrote"));
+  CHECK_FALSE(has(out, "KILN_CACHE_DIR"));
 
   out = records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a});
   CHECK(out.code == 0);
@@ -127,7 +137,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(has(out, "--shape M=big: M is \"big\"; write a whole number from 0 to 2^63 - 1"));
   // As `kiln tune` reads it: the kind is the one of what that would tune, and the records have another.
   out = records({"why", "matmul", "--shape", "64x64x64", "--dtype", "bf16", "--folder", a});
-  CHECK(has(out, "no record is of a kernel matmul for bf16.aligned.aligned.aligned"));
+  CHECK(has(out, "error: no record is of a kernel matmul for bf16.aligned.aligned.aligned"));
   CHECK(has(records({"why", "matmul", "--shape", "64x64", "--folder", a}), "matmul has 3 sizes: M, N, K"));
   // By the names that the records have.
   CHECK(records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--folder", a}).text ==
@@ -139,7 +149,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   out = records({"why", "mine", "--shape", "M=512", "--dtype", "f32", "--folder", a});
   CHECK(has(out, "mine is none of them; give --plugin with the library that registers it, or --kind, as"));
   out = records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--dtype", "f32", "--folder", a});
-  CHECK(has(out, "--dtype and --kind both say of which dtypes it is; leave one out"));
+  CHECK(has(out, "error: --dtype and --kind both say of which dtypes it is; leave one out"));
   out = records({"why", "mine", "--plugin", "./nothing.so", "--shape", "512", "--folder", a});
   CHECK(out.code == 1);
   CHECK(has(out, "--plugin ./nothing.so: "));
