@@ -134,8 +134,10 @@ void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
         "  kept      launches go on with {{{}}}, which was measured with more trials, or from memory\n",
         t.kept);
   if (r.trials.empty() && r.stopped_by == "seconds")
-    fmt::print("  measured  nothing: the default did not end within {:.3g} s; give it more with --budget\n",
-               t.budget_seconds);
+    fmt::print(
+        "  measured  nothing: the default {{{}}} did not end within {:.3g} s; if it is not endless, give "
+        "it more with --budget\n",
+        t.fallback ? t.space->text(*t.fallback) : "", t.budget_seconds);
   if (!t.checked.empty())
     fmt::print(
         "  checked   the default against the interpreter: {}; every other config against the default\n",

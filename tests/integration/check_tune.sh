@@ -87,7 +87,7 @@ expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_8
 
 # The budget bounds the default's own measurement too, and says so where it is too short for that.
 expect 1 'matmul  measuring the default \{.*BM=' tune matmul --shape 2048x2048x2048 --device emulated:sm_80 --budget 1.5
-expect 1 '^  measured  nothing: the default did not end within 1.5 s; give it more' tune matmul --shape 2048x2048x2048 --device emulated:sm_80 --budget 1.5
+expect 1 '^  measured  nothing: the default \{BM=.*\} did not end within 1.5 s; if it is not endless, give it more with --budget' tune matmul --shape 2048x2048x2048 --device emulated:sm_80 --budget 1.5
 
 # What was tuned is compiled ahead, where launches find it that may not compile.
 expect 0 '^ +warm +compile what tuning found best' cache --help
