@@ -7,6 +7,7 @@
 #include <kiln/jit/version.h>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +15,8 @@
 #include <numeric>
 
 namespace kiln::cli {
+
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -39,7 +42,9 @@ std::string help() {
   return text + "\noptions:\n"
                 "  --load FILE   a shared library whose kernels and commands join in\n"
                 "  --version     versions of Kiln and LLVM, and the CPU that code is made for\n"
-                "  --help        this text; `kiln COMMAND --help` tells more of one command\n";
+                "  --help        this text; `kiln COMMAND --help` tells more of one command\n"
+                "\nWhere a command takes --json, its errors are on the standard output too: "
+                "{\"error\": \"...\"}.\n";
 }
 
 void print_version() {
@@ -121,10 +126,17 @@ std::string nearest(std::string_view typed, const std::vector<std::string>& name
   return best ? *best : std::string();
 }
 
+void print_json_error(int argc, char** argv, const std::string& error) {
+  using Json = nlohmann::ordered_json;
+  if (std::none_of(argv, argv + argc, [](const char* word) { return word == "--json"sv; })) return;
+  fmt::print("{}\n", Json{{"error", error}}.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
 int run(int argc, char** argv) {
   try {
     return dispatch(argc, argv);
   } catch (const std::exception& error) {
+    print_json_error(argc, argv, error.what());
     std::fflush(stdout);
     fmt::print(stderr, "kiln: {}\n", error.what());
     return 1;

@@ -61,6 +61,7 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, std::strin
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     if (wrong) return *wrong = error.what(), wrong_usage;
+    print_json_error(argc, argv, error.what());
     std::fprintf(stderr, "kiln %s: %s\nrun `kiln %s --help` for its options\n", argv[0], error.what(),
                  argv[0]);
     return wrong_usage;

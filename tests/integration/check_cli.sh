@@ -157,6 +157,21 @@ if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; e = json.load(sys.stdin); assert e["cost"]["flops"] == 2048 and e["grid"]["programs"] == [16], e["cost"]' ||
     failures=$((failures + 1))
 fi
+# So are errors, on the standard output alone; without --json it stays empty.
+expect_error() {
+  local code=$1 wanted=$2 out actual
+  shift 2
+  out=$("$kiln" "$@" 2>error.txt </dev/null)
+  actual=$?
+  if [ $actual != "$code" ] || [ "$(tr -d '\n' <<<"$out")" != "$wanted" ] || [ ! -s error.txt ]; then
+    echo "kiln $*: exit code $actual, expected $code and \"$wanted\" on the standard output, not \"$out\""
+    failures=$((failures + 1))
+  fi
+}
+expect_error 1 '{  "error": "nothing.kir: cannot be read: No such file or directory; name a registered kernel or a file with tile IR"}' explain nothing.kir --json
+expect_error 1 '' explain nothing.kir
+expect_error 1 '{  "error": "--device gpu: \"gpu\" is no device; use \"cpu\", \"cuda:0\" or \"emulated:sm_80\""}' bench matmul --device gpu --json
+expect_error 2 '{  "error": "The following argument was not expected: --jobs"}' devices --json --jobs
 # A full disk is no success.
 if [ -w /dev/full ]; then
   "$kiln" devices >/dev/full 2>error.txt
