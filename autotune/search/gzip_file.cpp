@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+#include <vector>
 
 #include <unistd.h>
 
@@ -27,17 +27,15 @@ std::string read_gzip_file(const std::string& path) {
   if (!file) throw UserError("cannot open " + path + ": " + system_error() + "; check the name");
   std::string text;
   std::string problem;
-  for (;;) {
-    constexpr unsigned step = 1u << 20;
-    const std::size_t size = text.size();
-    if (size > most) {
-      problem = "it holds more than a gigabyte of text";
-      break;
+  bool too_large = false;
+  for (std::vector<char> step(1u << 20);;) {
+    const int got = gzread(file, step.data(), static_cast<unsigned>(step.size()));
+    if (got > 0) {
+      too_large = text.size() + static_cast<std::size_t>(got) > most;
+      if (too_large) break;
+      text.append(step.data(), static_cast<std::size_t>(got));
+      continue;
     }
-    text.resize(size + step);
-    const int got = gzread(file, text.data() + size, step);
-    text.resize(size + static_cast<std::size_t>(got < 0 ? 0 : got));
-    if (got > 0) continue;
     int code = Z_OK;
     const char* message = gzerror(file, &code);
     if (code == Z_ERRNO)
@@ -48,7 +46,10 @@ std::string read_gzip_file(const std::string& path) {
       problem = std::string("it is damaged (") + message + ")";
     break;
   }
-  if (const int closed = gzclose_r(file); closed != Z_OK && problem.empty())
+  const int closed = gzclose_r(file);
+  if (too_large)
+    throw UserError("cannot read " + path + ": it holds more than a gigabyte of text; give a smaller file");
+  if (closed != Z_OK && problem.empty())
     problem = closed == Z_BUF_ERROR ? "it is cut off" : "it could not be read to its end";
   if (!problem.empty()) throw UserError("cannot read " + path + ": " + problem + "; get the file again");
   return text;

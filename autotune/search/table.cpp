@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fmt/format.h>
 #include <limits>
 #include <map>
 #include <set>
@@ -259,6 +260,15 @@ json rounded(double v) { // to six digits: tables are committed
   return std::round(v * scale) / scale;
 }
 
+// A small file of gzip may hold so many values that their objects are too large for any memory.
+void check_values(const std::string& path, const std::string& text) {
+  constexpr std::ptrdiff_t most = 32'000'000;
+  const auto separators =
+      std::count_if(text.begin(), text.end(), [](char c) { return c == ',' || c == '[' || c == '{'; });
+  if (separators > most)
+    bad(path, fmt::format("it has more than {} values; record fewer configs or launches in one table", most));
+}
+
 class TableMeasurer final : public Measurer {
 public:
   TableMeasurer(const Table& table, double noise, std::uint64_t seed)
@@ -348,6 +358,7 @@ double Table::random_trials(double share) const {
 
 Table read_table(const std::string& path) {
   const std::string text = read_gzip_file(path);
+  check_values(path, text);
   Table table;
   try {
     const json file = json::parse(text);

@@ -128,6 +128,12 @@ for option in '--report r.html' '--table t.json' '--seed 3' '--effort quick' '--
   expect 1 "has no use for ${option%% *};" tune --replay table.json.gz $option
 done
 expect 1 '\-\-seeds is of --replay' tune softmax --seeds 3
+# Small files that hold too much.
+head -c 64M /dev/zero | gzip -1 >zeros.gz
+for _ in $(seq 17); do cat zeros.gz; done >text.json.gz
+expect 1 '^kiln: cannot read text.json.gz: it holds more than a gigabyte of text' tune --replay text.json.gz
+{ printf '[' && yes 0, | head -c 100M | tr -d '\n'; } | gzip -1 >values.json.gz
+expect 1 '^kiln: table values.json.gz: it has more than 32000000 values' tune --replay values.json.gz
 # Those that were recorded once.
 expect 0 '^matmul M=512,N=512,K=512 ' tune --replay "$tables" --strategy learned --seeds 3
 
