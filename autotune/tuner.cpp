@@ -278,10 +278,15 @@ Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
   if (!refusals.empty())
     throw UserError("tuning " + task.kernel + ": no seed is legal on " + to_string(task.device) + ": " +
                     joined(refusals));
-  throw UserError("tuning " + task.kernel + " for " + task.problem.to_string() +
-                  ": no seed keeps the rules of the space (\"" +
-                  space.refused_by(space.space().seeds().front()) +
-                  "\" refuses the first); give it one that does");
+  const std::string what = "tuning " + task.kernel + " for " + task.problem.to_string() + ": ",
+                    first = "\"" + space.refused_by(space.space().seeds().front()) + "\" refuses the first";
+  const auto* all = space.points(1, stop_after(1, interruptions()));
+  if (all && all->empty())
+    throw UserError(what +
+                    "no config keeps all rules of the space, which contradict each other or the knobs "
+                    "(of the seeds, " +
+                    first + ")");
+  throw UserError(what + "no seed keeps the rules of the space (" + first + "); give it one that does");
 }
 
 } // namespace

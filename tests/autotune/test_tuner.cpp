@@ -32,11 +32,16 @@ TEST_CASE("a space in which no seed may be measured is an error that says why") 
   tune::Space empty = row_space();
   empty.require("nothing is small enough", [](const tune::Choice& c) { return c[BM] < 1; });
   CHECK_THROWS_WITH(tune_in("row sums, empty", empty),
-                    Contains("no seed keeps the rules") && Contains("\"nothing is small enough\""));
+                    Contains("no config keeps all rules") && Contains("\"nothing is small enough\""));
   tune::Space contradictory = row_space();
   contradictory.require("low", [](const tune::Choice& c) { return c[BM] < 4; })
       .require("high", [](const tune::Choice& c) { return c[BM] > 3; });
-  CHECK_THROWS_WITH(tune_in("row sums, contradictory", contradictory), Contains("\"low\" refuses the first"));
+  CHECK_THROWS_WITH(tune_in("row sums, contradictory", contradictory),
+                    Contains("contradict each other") && Contains("\"low\" refuses the first"));
+  tune::Space badly_seeded = row_space();
+  badly_seeded.require("many rows", [](const tune::Choice& c) { return c[BM] > 4; });
+  CHECK_THROWS_WITH(tune_in("row sums, badly seeded", badly_seeded),
+                    Contains("no seed keeps the rules of the space (\"many rows\" refuses the first); give"));
   tune::Space illegal;
   illegal.pow2(BM, 1, 1 << 20).pow2(BN, 16, 1 << 20).seed({{"BM", 1 << 20}, {"BN", 1 << 20}});
   CHECK_THROWS_WITH(tune_in("row sums, illegal", illegal),
