@@ -7,27 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace kiln::tune {
-
-namespace {
-
-std::string make_folder() {
-  const char* given = std::getenv("TMPDIR");
-  std::string path = std::string(given && *given ? given : "/tmp") + "/kiln-tune-XXXXXX";
-  if (!mkdtemp(path.data()))
-    throw TargetError("the tuner's folder " + path + " cannot be made: " + std::strerror(errno) +
-                      "; set TMPDIR to a folder with room");
-  return path;
-}
-
-} // namespace
 
 std::string Answer::text(const char* name, const char* otherwise) const {
   const auto at = message.is_object() ? message.find(name) : message.end();
@@ -38,13 +23,11 @@ Crew::Crew(int threads) : threads_(threads), wake_(eventfd(0, EFD_CLOEXEC | EFD_
 
 Crew::~Crew() {
   if (wake_ >= 0) close(wake_);
-  std::error_code ignored;
-  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
 }
 
 void Crew::open() {
   command_ = find_command();
-  if (folder_.empty()) folder_ = make_folder();
+  if (!folder_) folder_.emplace();
 }
 
 void Crew::interrupt() noexcept {
@@ -58,7 +41,7 @@ void Crew::interrupt() noexcept {
 void Crew::allow(double seconds) { until_ = in(seconds); }
 
 std::unique_ptr<WorkerProcess> Crew::start(Role role) {
-  std::vector<std::string> environment{"KILN_CACHE_DIR=" + folder_ + "/kernels",
+  std::vector<std::string> environment{"KILN_CACHE_DIR=" + folder_->path() + "/kernels",
                                        "KILN_CACHE_LIMIT=2G",
                                        "KILN_COMPILE_POLICY=allow",
                                        "KILN_KEEP=",
@@ -68,7 +51,7 @@ std::unique_ptr<WorkerProcess> Crew::start(Role role) {
     environment.push_back("KILN_NUM_THREADS=1");
   else if (threads_ > 0)
     environment.push_back("KILN_NUM_THREADS=" + std::to_string(threads_));
-  auto process = std::make_unique<WorkerProcess>(command_, folder_, environment);
+  auto process = std::make_unique<WorkerProcess>(command_, folder_->path(), environment);
   ++totals.processes;
   return process;
 }

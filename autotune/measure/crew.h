@@ -2,10 +2,12 @@
 #pragma once
 
 #include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/measure/work_folder.h>
 #include <kiln/autotune/measure/worker_process.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,7 +75,8 @@ private:
   int wake_ = -1;
   std::atomic<bool> interrupted_{false};
   Clock::time_point until_ = Clock::time_point::max();
-  std::string command_, folder_;
+  std::string command_;
+  std::optional<WorkFolder> folder_;
 };
 
 } // namespace kiln::tune
