@@ -5,7 +5,7 @@
 
 namespace kiln::tune {
 
-// A new one, kiln-tune-XXXXXX in TMPDIR or /tmp, which this locks for as long as it lives and then removes.
+// A new one in TMPDIR or /tmp, kiln-tune- and six letters, which this locks while it lives and then removes.
 // Where a tuner and all its processes are killed at once it stays; the next tuner of the user removes it.
 class WorkFolder {
 public:

@@ -68,12 +68,9 @@ void InsideExtents::follow_dot(const Op& op) {
 }
 
 double InsideExtents::flops_of_dot(const Op& op) const {
-  const Extents a = of(op.operand(0)), b = of(op.operand(1));
   const std::size_t last = op.result()->type.shape.size() - 1;
-  double flops = 2 * std::min(a[last], b[last - 1]) * a[last - 1] * b[last];
-  for (std::size_t i = 0; i + 1 < last; ++i)
-    flops *= std::min(a[i], b[i]);
-  return flops;
+  const double depth = std::min(of(op.operand(0))[last], of(op.operand(1))[last - 1]);
+  return 2 * elements(op.result()) * depth;
 }
 
 void InsideExtents::follow_elements(const Op& op) {

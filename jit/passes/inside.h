@@ -19,11 +19,10 @@ public:
   double elements(const ir::Value* tile) const;
   // What a load gives.
   void set(const ir::Value* tile, const Extents& extents);
-  void copy(const ir::Value* from, const ir::Value* to) { set(to, of(from)); }
   // The results of an operation on tiles, from its operands: of several the least, since what is computed of
   // padding is padding.
   void follow(const ir::Op& op);
-  // 2 M N K of a dot.
+  // 2 M N K of a dot that was followed.
   double flops_of_dot(const ir::Op& op) const;
 
 private:
