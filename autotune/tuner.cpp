@@ -1,22 +1,19 @@
 // Tuning runs.
 #include <kiln/autotune/tuner.h>
 
-#include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/recorder.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/running.h>
 #include <kiln/autotune/search/table.h>
+#include <kiln/autotune/siblings.h>
 #include <kiln/autotune/task.h>
 #include <kiln/autotune/task_workload.h>
 #include <kiln/jit/runtime/compile_policy.h>
-#include <kiln/jit/runtime/fork.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
-#include <cmath>
 #include <fmt/format.h>
-#include <thread>
 
 namespace kiln::tune {
 
@@ -25,42 +22,6 @@ namespace {
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-// What interrupt_tuning ends: the runs of this process, and none of a parent's.
-struct Runs final : ForkAware {
-  std::array<std::atomic<LiveMeasurer*>, 16> measurers{}; // a run too many cannot be interrupted
-  std::atomic<int> interrupting{0};                       // calls that look at them now
-  std::atomic<int> interrupts{0};                         // so far
-
-  void reset_in_child() noexcept override {
-    for (auto& slot : measurers)
-      slot.store(nullptr);
-    interrupting.store(0);
-  }
-};
-Runs runs;
-
-// Enters a measurer there for as long as it lives.
-class Running {
-public:
-  explicit Running(LiveMeasurer& measurer) {
-    for (auto& slot : runs.measurers) {
-      LiveMeasurer* nobody = nullptr;
-      if (!slot.compare_exchange_strong(nobody, &measurer)) continue;
-      slot_ = &slot;
-      return;
-    }
-  }
-  ~Running() {
-    if (slot_) slot_->store(nullptr);
-    while (runs.interrupting.load() != 0) // by another thread, which may have found it there
-      std::this_thread::yield();
-  }
-  Running(const Running&) = delete;
-
-private:
-  std::atomic<LiveMeasurer*>* slot_ = nullptr;
-};
 
 constexpr double least_left = 1e-3; // seconds that a measurer has in any case, since none are no limit
 
@@ -80,191 +41,6 @@ Stop stop_after(double seconds, int interruptions_before) {
   };
 }
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines)
-    text += (text.empty() ? "" : "; ") + line;
-  return text;
-}
-
-RecordKey key_of(const Task& task) {
-  RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
-  key.bucketing = task.bucketing;
-  return key;
-}
-
-// Keeps each trial of a run as soon as there is one: what ends this process loses the one that it is at.
-class Recorder {
-public:
-  Recorder(const Task& task, const BoundSpace& space, const TuneOptions& options)
-      : key_(std::make_shared<RecordKey>(key_of(task))), problem_(task.problem), space_(space),
-        cold_(options.cold), wanted_(options.record) {}
-
-  const RecordKey& key() const { return *key_; }
-
-  void add_trials(const SearchResult& so_far) {
-    for (; wanted_ && added_ < so_far.trials.size(); ++added_) {
-      const Trial& trial = so_far.trials[added_];
-      Record record = record_of(trial.point, trial.result);
-      record.source = trial.source, record.predicted = trial.predicted,
-      record.trial = static_cast<int>(added_);
-      Database::standard().store().append(std::move(record));
-    }
-  }
-
-  // A search that was interrupted keeps its trials, and publishes nothing that was not confirmed.
-  // The config that launches use as before, if that stays; else empty.
-  std::string finish(const SearchResult& result) {
-    add_trials(result);
-    std::string kept;
-    for (std::size_t i = 0; wanted_ && i < result.finalists.size() && i < result.confirmed.size(); ++i) {
-      Record record = record_of(result.finalists[i], result.confirmed[i]);
-      record.confirmed = true, record.source = "confirmation";
-      if (result.best && result.finalists[i] == *result.best && record.result.ok()) {
-        kept = better_known(record, result);
-        if (kept.empty()) Database::standard().publish(record);
-      }
-      Database::standard().store().append(std::move(record));
-    }
-    return kept;
-  }
-
-  // What others have kept of this question since it was last asked, if it was measured as here. The machine
-  // may have been faster or slower for them: what they say in terms of the reference becomes seconds of this
-  // run, where it took `reference_seconds`.
-  News news(double reference_seconds) {
-    News news;
-    const std::string own = RecordStore::session();
-    for (const Record& record : Database::standard().store().load(Filter::of(*key_), &read_).records) {
-      if (record.session == own) continue;
-      heard_[record.session] = now();
-      const auto point = point_of(space_.knobs(), record.config);
-      const bool alike = !record.confirmed && record.measured_problem() == problem_ &&
-                         (is_cold(record) == cold_ || !record.result.ok()) &&
-                         record.result.status != Status::device_lost; // that machine's own misfortune
-      if (!alike || !point || !space_.contains(*point)) continue;
-      news.trials.push_back({*point, record.result, "shared"});
-      remove_drift(news.trials.back().result, reference_seconds);
-    }
-    std::erase_if(heard_, [](const auto& other) { return now() - other.second > silence; });
-    news.searches = 1 + heard_.size();
-    news.own_rank = static_cast<std::size_t>(std::distance(heard_.begin(), heard_.lower_bound(own)));
-    return news;
-  }
-  // What was there before is for the start alone.
-  void skip_old_news() { news(0), heard_.clear(); }
-
-private:
-  // The config in use, if a winner is not to take its place. A run that never looked at it, because it had
-  // few trials, has to be faster than it was, measured alike; and one of warm caches, which flatter small
-  // tiles, says nothing against what was found from memory.
-  std::string better_known(const Record& winner, const SearchResult& result) const {
-    const std::shared_ptr<const Record> known = Database::standard().store().best(*key_);
-    if (!known || !known->confirmed || known->config == winner.config) return {};
-    const auto point = point_of(space_.knobs(), known->config);
-    if (!point || !space_.contains(*point)) return {};
-    if (is_cold(*known) && !cold_) return known->config;
-    const bool measured = std::any_of(result.trials.begin(), result.trials.end(),
-                                      [&](const Trial& trial) { return trial.point == *point; });
-    const bool faster = is_cold(*known) == cold_ && winner.result.seconds < known->result.seconds;
-    return measured || faster ? std::string() : known->config;
-  }
-  static constexpr const char* cold_fact = "cold"; // its arguments came from memory
-  static bool is_cold(const Record& record) { return record.result.facts.contains(cold_fact); }
-
-  Record record_of(const Point& point, const Measurement& result) const {
-    Record record;
-    record.key = key_;
-    if (!(problem_ == key_->problem)) record.problem = problem_;
-    record.config = config_text(space_.knobs(), point);
-    record.result = result;
-    if (cold_ && result.ok()) record.result.facts[cold_fact] = 1;
-    return record;
-  }
-
-  std::shared_ptr<const RecordKey> key_;
-  Problem problem_;
-  const BoundSpace& space_;
-  bool cold_, wanted_;
-  std::size_t added_ = 0;
-  LoadCursor read_;                     // up to where news() has read
-  std::map<std::string, double> heard_; // when, of each other session
-  static constexpr double silence = 60; // seconds, after which a search counts as ended
-};
-
-// What did well for this question with other tools, and for others like it.
-std::vector<Point> favourites_of(const RecordKey& key, const BoundSpace& space) {
-  std::vector<Point> points;
-  auto add = [&](const Record& record) {
-    auto point = point_of(space.knobs(), record.config);
-    if (point && space.contains(*point) && std::find(points.begin(), points.end(), *point) == points.end())
-      points.push_back(std::move(*point));
-  };
-  Database& known = Database::standard();
-  if (const Lookup found = known.find_best(key)) add(*found.record);
-  for (const Neighbour& neighbour : known.neighbours(key))
-    add(*neighbour.record);
-  return points;
-}
-
-// Records of other problems, as the columns that this search learns from: of each problem its newest, and of
-// all problems equally many.
-struct Teachers {
-  std::vector<Sibling> siblings;
-  int bad_records = 0;
-};
-constexpr std::size_t most_siblings = 2000;
-
-// Adds the records of one problem. UserError if the task cannot be made for it.
-void add_siblings(const std::vector<Record>& records, int group, const Task& task, const BoundSpace& space,
-                  const Machine& machine, std::vector<Sibling>& siblings) {
-  double best = INFINITY;
-  for (const Record& r : records)
-    if (r.result.ok() && r.result.seconds > 0) best = std::min(best, r.result.seconds);
-  if (!std::isfinite(best)) return;
-  const Task other = task.for_problem(records.front().measured_problem());
-  const BoundSpace bound = other.bound_space();
-  Prior prior(other, bound, machine);
-  for (const Record& r : records) {
-    const auto point = point_of(space.knobs(), r.config);
-    const Terms* terms = point ? prior.terms(*point) : nullptr;
-    if (!terms || siblings.size() == most_siblings) continue;
-    const auto columns = terms->columns_of();
-    siblings.push_back({{columns.begin(), columns.end()},
-                        r.result.ok() ? std::log(r.result.seconds / best) : INFINITY,
-                        group});
-  }
-}
-
-Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
-  Teachers found;
-  if (!task.for_problem) return found;
-  Filter filter;
-  filter.kernel = task.kernel;
-  filter.space = hash_of(task.space);
-  filter.backend = backend_of(task.device);
-  Loaded loaded = Database::standard().store().load(filter);
-  found.bad_records = static_cast<int>(loaded.counts.bad + loaded.counts.torn + loaded.counts.future);
-  std::map<std::string, std::vector<Record>> problems;
-  for (Record& record : loaded.records)
-    if (!(record.measured_problem() == task.problem) && !is_empty(record.measured_problem()))
-      problems[record.measured_problem().to_string() + record.key->silicon].push_back(std::move(record));
-  int group = 0;
-  for (auto& [text, records] : problems) {
-    std::stable_sort(records.begin(), records.end(),
-                     [](const Record& a, const Record& b) { return a.time > b.time; });
-    if (const std::size_t share = std::max<std::size_t>(1, most_siblings / problems.size());
-        records.size() > share)
-      records.erase(records.begin() + static_cast<std::ptrdiff_t>(share), records.end());
-    try {
-      add_siblings(records, group, task, space, machine, found.siblings);
-      ++group;
-    } catch (const Error&) { // its sizes do not tell all of its arguments, or are of another version
-    }
-  }
-  return found;
-}
-
 // The seeds that are legal, as configs, best known first.
 Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
   std::vector<std::string> refusals;
@@ -277,7 +53,7 @@ Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
                     ": the space has no seed; give it a config that works (Space::seed)");
   if (!refusals.empty())
     throw UserError("tuning " + task.kernel + ": no seed is legal on " + to_string(task.device) + ": " +
-                    joined(refusals));
+                    fmt::format("{}", fmt::join(refusals, "; ")));
   const std::string what = "tuning " + task.kernel + " for " + task.problem.to_string() + ": ",
                     first = "\"" + space.refused_by(space.space().seeds().front()) + "\" refuses the first";
   const auto* all = space.points(1, stop_after(1, interruptions()));
@@ -432,16 +208,6 @@ Tuning tune(const Task& given, const TuneOptions& asked) {
   tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
   return tuning;
 }
-
-void interrupt_tuning() noexcept {
-  ++runs.interrupts;
-  ++runs.interrupting;
-  for (auto& slot : runs.measurers)
-    if (LiveMeasurer* measurer = slot.load()) measurer->interrupt();
-  --runs.interrupting;
-}
-
-int interruptions() noexcept { return runs.interrupts; }
 
 Table table_of(const Tuning& tuning) {
   Table table;
