@@ -83,15 +83,11 @@ bool is_without_records(const std::filesystem::path& folder) {
          !std::filesystem::is_directory(folder / "best", ignored);
 }
 
-// Why a folder is not read, without the advice to choose another cache, which it is not; empty: it is read.
+// Why a folder is not read; empty: it is.
 std::string problem_of(const std::filesystem::path& folder) {
   const cache::OpenFolder opened = cache::open_folder(folder, cache::IfMissing::leave);
   if (opened.folder) return {};
-  if (opened.problem.empty()) return "there is no such folder";
-  std::string problem = opened.problem.substr(0, opened.problem.find("set KILN_CACHE_DIR"));
-  for (const std::string_view end : {"; ", ", or "})
-    if (problem.ends_with(end)) problem.resize(problem.size() - end.size());
-  return problem;
+  return opened.why.empty() ? "there is no such folder" : opened.why;
 }
 
 } // namespace

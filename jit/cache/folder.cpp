@@ -17,7 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* other_folder = "set KILN_CACHE_DIR to a folder of your own";
+OpenFolder refused(std::string why, std::string_view joint = "; ") {
+  std::string problem = fmt::format("{}{}set KILN_CACHE_DIR to a folder of your own", why, joint);
+  return {nullptr, std::move(problem), std::move(why)};
+}
 
 const char* environment(const char* name) {
   const char* value = std::getenv(name);
@@ -32,19 +35,20 @@ bool create_folders(const fs::path& path) {
   return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
 }
 
-std::string refusal(const fs::path& path, const struct stat& status) {
+std::optional<OpenFolder> refusal(const fs::path& path, const struct stat& status) {
   const unsigned mode = status.st_mode & 07777;
   if (status.st_uid != geteuid())
-    return fmt::format(
+    return refused(fmt::format(
         "the folder {} belongs to uid {} and this process runs as uid {} (mode {:04o}): its owner could "
-        "put code into it; {}",
-        path.string(), status.st_uid, geteuid(), mode, other_folder);
+        "put code into it",
+        path.string(), status.st_uid, geteuid(), mode));
   if (mode & 022)
-    return fmt::format(
-        "others can write to the folder {} (owner uid {}, mode {:04o}) and could put code into it; run "
-        "`chmod go-w '{}'`, or {}",
-        path.string(), status.st_uid, mode, path.string(), other_folder);
-  return {};
+    return refused(
+        fmt::format("others can write to the folder {} (owner uid {}, mode {:04o}) and could put code into "
+                    "it; run `chmod go-w '{}'`",
+                    path.string(), status.st_uid, mode, path.string()),
+        ", or ");
+  return std::nullopt;
 }
 
 } // namespace
@@ -96,25 +100,19 @@ std::vector<std::string> Folder::file_names() const {
 }
 
 OpenFolder open_folder(const fs::path& path, IfMissing if_missing) {
-  if (path.empty())
-    return {nullptr,
-            fmt::format("neither KILN_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set; {}", other_folder)};
-  if (if_missing == IfMissing::create && !create_folders(path))
-    return {nullptr, fmt::format("the folder {} cannot be created ({}); {}", path.string(),
-                                 std::strerror(errno), other_folder)};
+  if (path.empty()) return refused("neither KILN_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
+  const auto failed = [&](const char* what) {
+    return refused(fmt::format("the folder {} cannot be {} ({})", path.string(), what, std::strerror(errno)));
+  };
+  if (if_missing == IfMissing::create && !create_folders(path)) return failed("created");
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    if (errno == ENOENT && if_missing == IfMissing::leave) return {};
-    return {nullptr, fmt::format("the folder {} cannot be opened ({}); {}", path.string(),
-                                 std::strerror(errno), other_folder)};
-  }
+  if (fd < 0 && errno == ENOENT && if_missing == IfMissing::leave) return {};
+  if (fd < 0) return failed("opened");
   auto folder = std::make_shared<const Folder>(fd, path);
   struct stat status;
-  if (fstat(fd, &status) != 0)
-    return {nullptr, fmt::format("the folder {} cannot be examined ({}); {}", path.string(),
-                                 std::strerror(errno), other_folder)};
-  if (std::string problem = refusal(path, status); !problem.empty()) return {nullptr, std::move(problem)};
-  return {std::move(folder), {}};
+  if (fstat(fd, &status) != 0) return failed("examined");
+  if (auto refused = refusal(path, status)) return *std::move(refused);
+  return {std::move(folder), {}, {}};
 }
 
 } // namespace kiln::cache

@@ -40,6 +40,7 @@ private:
 struct OpenFolder {
   std::shared_ptr<const Folder> folder; // null if it is missing or refused
   std::string problem;                  // why it is refused and what to do; empty if it is merely missing
+  std::string why;                      // the same without the advice to choose another cache folder
 };
 
 enum class IfMissing { create, leave }; // folders are created with mode 0700
