@@ -1,11 +1,11 @@
-// Run-time control flow: loops and branches of the kernel. (A native `for` or `if` runs while recording
-// instead.)
+// Run-time control flow: loops and branches of the kernel. (A native `for` or `if` runs while recording.)
 //
-//   auto acc = for_range(BK, n, zeros<float>(BM), [&](auto k, auto acc) { return acc + x.tile(m, k).load();
-//   });
-//   auto [a, b] = for_range(0, n, 1, state(a0, b0), [&](auto i, auto a, auto b) { return state(a + b, b * i);
-//   }); Var<float> best = 0; for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); });
-//   for_range(BK, n, [&](auto k) { ... }, {.stages = 4});
+//   auto acc = for_range(BK, n, zeros<float>(BM),
+//                        [&](auto k, auto acc) { return acc + x.tile(m, k).load(); });
+//   auto [a, b] = for_range(0, n, 1, state(a0, b0),
+//                           [&](auto i, auto a, auto b) { return state(a + b, b * i); });
+//   Var<float> best = 0;
+//   for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); }, {.stages = 4});
 #pragma once
 
 #include <kiln/dsl/state.h>

@@ -54,8 +54,7 @@ Estimate estimate_gpu(const Terms& t, const Machine& m) {
   e.shared = shared_traffic(t) / m.private_cache * e.waste;
   e.programs = std::ceil(t.programs / (multiprocessors * room)) * m.program;
   e.launch = m.launch;
-  e.seconds =
-      overlapped({e.compute, e.memory, e.cache, e.shared}, t.stages * resident) + e.programs + e.launch;
+  e.seconds = overlapped({e.compute, e.memory, e.cache, e.shared}, resident) + e.programs + e.launch;
   return e;
 }
 

@@ -31,7 +31,6 @@ struct Terms {
   double scratch_bytes = 0;                // tiles that live in memory (CPU), or in shared memory (GPU)
   double registers = 0;                    // 32-bit words of all live tiles, a thread (GPU), estimated
   double warps = 0;                        // of a program (GPU)
-  double stages = 1;                       // of a loop whose loads are under way at once (GPU): none more yet
   double rows = 0, columns = 0, depth = 0; // of a dot; 0: none
   bool row_like = false;                   // reductions and no dot
 
