@@ -15,6 +15,9 @@ namespace kiln::cpu {
 
 std::string text_of(const llvm::Module& module);
 
+// InternalError with its text if that is no valid LLVM IR.
+void verify(const llvm::Module& module);
+
 // A short list of cheap passes: the emitter writes code in its final form, so the O3 pipeline would only
 // double the time (it unrolls the loops around the edges).
 void optimize(llvm::Module& module, llvm::TargetMachine& machine);

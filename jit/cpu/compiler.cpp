@@ -7,8 +7,7 @@
 #include <kiln/jit/cpu/short_reductions.h>
 #include <kiln/jit/cpu/split_products.h>
 
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/raw_ostream.h>
+#include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
@@ -32,13 +31,9 @@ CompiledObject compile(const ir::Kernel& bound, const Target& target, const Comp
   emitter.run();
   result.scratch_bytes = emitter.scratch_bytes();
   if (options.keep_llvm) result.llvm_before = text_of(module);
-  std::string problems;
-  llvm::raw_string_ostream stream(problems);
-  if (llvm::verifyModule(module, &stream))
-    internal_error("kernel " + kernel.name + " lowered to invalid LLVM IR: " + problems + "\n" +
-                   text_of(module));
   RoutineObjects routines;
   if (options.share_routines) routines = take_routines(module, target);
+  verify(module);
   optimize(module, *machine);
   if (options.keep_llvm) result.llvm_after = text_of(module);
   if (options.keep_assembly) {

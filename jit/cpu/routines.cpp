@@ -14,7 +14,9 @@
 #include <llvm/Transforms/Utils/Cloning.h>
 
 #include <atomic>
+#include <exception>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 namespace kiln::cpu {
@@ -69,13 +71,16 @@ Object compile(const Source& source, const Target& target) {
   llvm::LLVMContext context;
   auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(source.bitcode, source.name), context);
   if (!module) internal_error(source.name + ": " + llvm::toString(module.takeError()));
+  verify(**module);
   auto machine = make_target_machine(target);
   optimize(**module, *machine);
   auto bytes = generate(**module, *machine, llvm::CodeGenFileType::ObjectFile);
   return {bytes.begin(), bytes.end()};
 }
 
-Object load_or_compile(const cache::Key& key, const Source& source, const Target& target) {
+Object load_or_compile(const Source& source, const Target& target) {
+  const cache::Key key =
+      cache::KeyBuilder::versioned().add("routine").add(source.bitcode).add(target.key()).key();
   auto& disk = cache::DiskCache::standard();
   if (auto object = disk.load(key)) {
     ++kept().loaded;
@@ -87,18 +92,31 @@ Object load_or_compile(const cache::Key& key, const Source& source, const Target
   return object;
 }
 
+// A routine's name tells all that its code depends on beside the target (dot/plan.h). So the process knows it
+// by its name: to write its IR down takes a tenth of the time of a kernel with a product.
+cache::Key key_of(const llvm::Function& routine, const Target& target) {
+  return cache::KeyBuilder().add(routine.getName()).add(target.key()).key();
+}
+
+std::optional<FutureObject> find(const cache::Key& key) {
+  std::lock_guard lock(kept().mutex);
+  const auto it = kept().objects.find(key);
+  if (it == kept().objects.end()) return std::nullopt;
+  ++kept().reused;
+  return it->second;
+}
+
 // Kernels that are compiled at the same time wait for the same object.
-FutureObject find_or_start(const cache::Key& key, Source source, const Target& target) {
+FutureObject start(const cache::Key& key, Source source, const Target& target) {
   std::lock_guard lock(kept().mutex);
   auto& objects = kept().objects;
-  if (auto it = objects.find(key); it != objects.end()) {
-    ++kept().reused;
-    return it->second;
-  }
-  FutureObject object = std::async(by_thread, [key, source = std::move(source), target] {
-                          return load_or_compile(key, source, target);
-                        }).share();
+  if (auto it = objects.find(key); it != objects.end()) return it->second;
   if (objects.size() >= most_kept) objects.clear();
+  // By a name: of a temporary, std::async has moved the source away already when it finds no thread.
+  const auto work = [source = std::make_shared<const Source>(std::move(source)), target] {
+    return load_or_compile(*source, target);
+  };
+  FutureObject object = std::async(by_thread, work).share();
   objects.emplace(key, object);
   return object;
 }
@@ -111,10 +129,9 @@ RoutineObjects take_routines(llvm::Module& module, const Target& target) {
     if (!f.isDeclaration() && f.getName().starts_with(routine_prefix)) routines.push_back(&f);
   RoutineObjects objects;
   for (llvm::Function* f : routines) {
-    Source source = source_of(*f);
-    const cache::Key key =
-        cache::KeyBuilder::versioned().add("routine").add(source.bitcode).add(target.key()).key();
-    objects.emplace_back(key, find_or_start(key, std::move(source), target));
+    const cache::Key key = key_of(*f, target);
+    const std::optional<FutureObject> known = find(key);
+    objects.emplace_back(key, known ? *known : start(key, source_of(*f), target));
   }
   for (llvm::Function* f : routines) {
     f->deleteBody();
@@ -125,15 +142,17 @@ RoutineObjects take_routines(llvm::Module& module, const Target& target) {
 
 std::vector<std::vector<char>> wait_for(const RoutineObjects& routines) {
   std::vector<Object> objects;
+  std::exception_ptr error;
   for (const auto& [key, object] : routines) {
     try {
       objects.push_back(object.get());
-    } catch (...) { // the next kernel tries again
+    } catch (...) { // the next kernel tries all of them again that failed
+      error = std::current_exception();
       std::lock_guard lock(kept().mutex);
       kept().objects.erase(key);
-      throw;
     }
   }
+  if (error) std::rethrow_exception(error);
   return objects;
 }
 

@@ -1,9 +1,9 @@
 // The routines that products call (dot/: the loop nest, its microkernel, packing) take more time to compile
 // than the rest of a kernel and are the same in most kernels. So each is compiled by itself, once, while its
-// first kernel is: its object file is found in the process or in the cache on disk, under a key that is made
-// from all of its LLVM IR. A kernel's code is a list of objects, its own and those of its routines, which are
-// linked together and stored together; no kernel depends on what becomes of a routine's own entry in the
-// cache.
+// first kernel is: its object file is found in the process by its name, and in the cache on disk under a key
+// that is made from all of its LLVM IR. A kernel's code is a list of objects, its own and those of its
+// routines, which are linked together and stored together; no kernel depends on what becomes of a routine's
+// own entry in the cache.
 #pragma once
 
 #include <kiln/jit/cache/hash.h>

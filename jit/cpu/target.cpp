@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/target.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/emit/out_of_memory.h>
 
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
@@ -26,6 +27,7 @@ namespace {
 void initialize_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
+    emit::throw_where_memory_ends();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
   });

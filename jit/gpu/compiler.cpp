@@ -2,12 +2,13 @@
 #include <kiln/jit/gpu/compiler.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/emit/out_of_memory.h>
 #include <kiln/jit/emit/run_passes.h>
+#include <kiln/jit/emit/write_code.h>
 #include <kiln/jit/gpu/legality.h>
 #include <kiln/jit/gpu/ptx_machine.h>
 #include <kiln/jit/gpu/register_need.h>
 
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
@@ -70,6 +71,7 @@ void check_block(const std::string& kernel, std::int64_t warps, std::int64_t reg
 std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   static std::once_flag once;
   std::call_once(once, [] {
+    emit::throw_where_memory_ends();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
@@ -166,12 +168,8 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
   if (llvm::verifyModule(module, &stream))
     internal_error("kernel " + lowered.name + " lowered to invalid LLVM IR: " + problems);
   optimize(module, *machine, hoisting_of(lowered));
-  llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream out(text);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    internal_error("LLVM cannot write PTX");
-  passes.run(module);
+  const auto text =
+      emit::write_code(module, *machine, llvm::CodeGenFileType::AssemblyFile, emit::StrengthReduction::yes);
   result.text.assign(text.begin(), text.end());
   return result;
 }

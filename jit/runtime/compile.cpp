@@ -4,19 +4,20 @@
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/dsl/symbol.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cpu/widen.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/backend.h>
 #include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
+#include <kiln/jit/runtime/float_environment.h>
 #include <kiln/jit/runtime/log.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <new>
 
 namespace kiln {
 namespace {
@@ -196,16 +197,21 @@ CompileStatistics compile_statistics() {
 Config config_for(DeviceKind kind, const Config& config) {
   Config used;
   for (const Binding& b : config)
-    if (!is_option(b.name)) used.set(b.name, b.value);
+    if (!is_option(b.name)) used.set(b);
   if (kind != DeviceKind::Cpu) {
-    used.set(intern(num_warps.name), config.get(num_warps.name).value_or(gpu::default_warps));
-    if (auto most = config.get(max_registers.name)) used.set(intern(max_registers.name), *most);
+    used.set(num_warps.name, config.get(num_warps.name).value_or(gpu::default_warps));
+    if (auto most = config.get(max_registers.name)) used.set(max_registers.name, *most);
   }
   return used;
 }
 
 std::shared_ptr<const CompiledKernel> compile_kernel(const CompileRequest& request) {
-  return Service(request).run();
+  const DefaultFloatEnvironment environment; // constants are folded
+  try {
+    return Service(request).run();
+  } catch (const std::bad_alloc&) {
+    throw UserError(request.where, "kernel " + request.recorded.name + ": no memory left to compile it");
+  }
 }
 
 } // namespace kiln

@@ -12,8 +12,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <pthread.h>
 #include <random>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace kiln;
@@ -64,8 +66,9 @@ struct Process {
   std::string output;
   int status = 0;
 
-  Process(const fs::path& cache, float number) {
-    std::string command = "KILN_CACHE_LIMIT=1G KILN_LOG=warning KILN_KEEP= KILN_DEBUG= KILN_CACHE_DIR='" +
+  Process(const fs::path& cache, float number, const std::string& more = "") {
+    std::string command = more +
+                          " KILN_CACHE_LIMIT=1G KILN_LOG=warning KILN_KEEP= KILN_DEBUG= KILN_CACHE_DIR='" +
                           cache.string() + "' KILN_TEST_NUMBER=" + std::to_string(number) + " /proc/" +
                           std::to_string(getpid()) + "/exe 'one product and what it took' 2>&1";
     FILE* pipe = popen(command.c_str(), "r");
@@ -126,6 +129,15 @@ TEST_CASE("one product and what it took", "[.]") {
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   const char* number = std::getenv("KILN_TEST_NUMBER");
+  if (std::getenv("KILN_TEST_THREADLESS")) {
+    // Stacks of threads do not fit the address space that is left.
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    REQUIRE(pthread_attr_setstacksize(&attributes, std::size_t{1} << 40) == 0);
+    REQUIRE(pthread_setattr_default_np(&attributes) == 0);
+    pthread_attr_destroy(&attributes);
+    CHECK_THROWS_AS(std::thread([] {}), std::system_error);
+  }
   CHECK(distance(random, number ? std::stof(number) : 0) == 0);
   const auto kernels = compile_statistics();
   const auto routines = cpu::routine_statistics();
@@ -147,6 +159,12 @@ TEST_CASE("another process takes routines from the cache on disk, and whole kern
     fs::remove(folder.file(e));
   CHECK(Process(folder.path, 2).says("compiled=0 found=1 routines compiled=0 loaded=0"));
   CHECK(Process(folder.path, 3).says("compiled=1 found=0 routines compiled=" + n + " loaded=0"));
+}
+
+TEST_CASE("routines are compiled by whoever waits for them where no thread can be had") {
+  Folder folder;
+  Process threadless(folder.path, 1, "KILN_TEST_THREADLESS=1 KILN_NUM_THREADS=1");
+  CHECK(threadless.says("routines compiled=" + std::to_string(folder.routines().size())));
 }
 
 TEST_CASE("routines that are damaged in the cache are compiled again") {

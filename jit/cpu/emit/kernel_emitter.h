@@ -130,7 +130,7 @@ private:
   static int chosen_step(const ir::Op& op, std::int64_t step, llvm::Value* mask);
   llvm::Value* load_steps(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align);
   llvm::Value* load_apart(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align);
-  llvm::Value* address_of_lane(const Access& access, llvm::Type* element, int lane);
+  Values addresses_apart(Nest& nest, const Access& access, llvm::Type* element);
   void store_apart(Nest& nest, const Access& access, llvm::Value* bits, llvm::Align align);
 
   // nest.cpp: loops over a domain

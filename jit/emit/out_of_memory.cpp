@@ -1,0 +1,17 @@
+#include <kiln/jit/emit/out_of_memory.h>
+
+#include <llvm/Support/ErrorHandling.h>
+
+#include <mutex>
+#include <new>
+
+namespace kiln::emit {
+
+void throw_where_memory_ends() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
+  });
+}
+
+} // namespace kiln::emit
