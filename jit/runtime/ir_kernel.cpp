@@ -2,7 +2,6 @@
 #include <kiln/jit/runtime/ir_kernel.h>
 
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/dsl/symbol.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/kernel_core.h>
 
@@ -49,7 +48,7 @@ Config IrKernel::config_of(const Config& config) const {
   for (const Binding& b : config)
     if (is_option(b.name) || std::find(dimensions.begin(), dimensions.end(), b.name) != dimensions.end() ||
         (recorded_->config_specific && recorded_->recorded_with.get(b.name)))
-      used.set(b.name, b.value);
+      used.set(b);
   return used;
 }
 

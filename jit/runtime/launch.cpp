@@ -10,6 +10,7 @@
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/jit/runtime/float_environment.h>
 #include <kiln/jit/runtime/options.h>
 #include <kiln/jit/runtime/precompile.h>
 #include <kiln/jit/runtime/run_kernel.h>
@@ -156,6 +157,7 @@ void interpret(KernelCore& core, const Config& config, const Grid* given, std::u
   Programs programs;
   if (!find_grid(core, site, axes, given, words, Device::cpu(), programs)) return;
   core.check_pointers(words, site);
+  const DefaultFloatEnvironment environment;
   ir::interpret(*kernel, words, {programs.axes, static_cast<std::size_t>(programs.rank)});
 }
 

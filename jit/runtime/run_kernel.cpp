@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/hooks.h>
 #include <kiln/jit/runtime/emulated/kernel_code.h>
+#include <kiln/jit/runtime/float_environment.h>
 #include <kiln/jit/runtime/scratch.h>
 #include <kiln/jit/runtime/thread_pool.h>
 
@@ -52,6 +53,7 @@ void run_groups(void* shared, std::int64_t begin, std::int64_t end, int) noexcep
       return;
     }
   }
+  const DefaultFloatEnvironment environment; // the pool's threads have that of whoever started them
   launch.code->code->entry()(launch.arguments, &context, begin, end);
 }
 
@@ -59,7 +61,10 @@ void run_groups(void* shared, std::int64_t begin, std::int64_t end, int) noexcep
 
 void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
                 const std::uint64_t* arguments) {
-  if (code.emulated) return emulated::run(*code.emulated, grid, rank, arguments);
+  if (code.emulated) {
+    const DefaultFloatEnvironment environment;
+    return emulated::run(*code.emulated, grid, rank, arguments);
+  }
   SharedLaunch launch{&code, arguments, {}, {}};
   launch.state.kernel = code.name.c_str();
   launch.context.stop = &launch.state.stop;
