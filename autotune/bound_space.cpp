@@ -1,8 +1,6 @@
 // A space bound to a problem and a device: membership, size, drawing, neighbours.
 #include "space_tree.h"
 
-#include <kiln/dsl/symbol.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -193,7 +191,7 @@ std::vector<Point> BoundSpace::seeds() const {
 Config BoundSpace::config(const Point& point) const {
   Config config;
   for (std::size_t k = 0; k < knobs().size(); ++k)
-    if (knobs()[k].labels.empty()) config.set(intern(knobs()[k].name), value(point, k));
+    if (knobs()[k].labels.empty()) config.set(knobs()[k].name, value(point, k));
   return config;
 }
 

@@ -17,15 +17,18 @@ std::string named_twice(const char* name, std::int64_t first, std::int64_t secon
 }
 } // namespace
 
+Binding::Binding(std::string_view name, std::int64_t value) : name(intern(name)), value(value) {}
+
 Config::Config(std::initializer_list<Binding> bindings, std::source_location here) {
   for (const Binding& b : bindings) {
     for (const Binding& earlier : *this)
       if (earlier.name == b.name) throw UserError(here, named_twice(b.name, earlier.value, b.value));
-    set(b.name, b.value);
+    set(b);
   }
 }
 
-void Config::set(const char* name, std::int64_t value) {
+void Config::set(const Binding& binding) {
+  const auto [name, value] = binding;
   int at = 0;
   while (at < count_ && items_[at].name != name && std::strcmp(items_[at].name, name) < 0)
     ++at;
@@ -37,7 +40,7 @@ void Config::set(const char* name, std::int64_t value) {
     throw UserError("a config holds at most " + std::to_string(capacity) + " names and " + name +
                     " is one too many; remove the names the kernel does not use");
   std::move_backward(items_ + at, items_ + count_, items_ + count_ + 1);
-  items_[at] = {name, value};
+  items_[at] = binding;
   ++count_;
 }
 
@@ -76,14 +79,15 @@ Config Config::parse(std::string_view text) {
     if (!named || read.ec != std::errc{} || read.ptr != last)
       throw UserError("config: cannot read \"" + std::string(item) +
                       "\"; write it as NAME=NUMBER, as in BM=128,BN=64");
-    const char* name = intern(item.substr(0, equals));
-    if (auto bound = config.get(name)) throw UserError("config: " + named_twice(name, *bound, value));
-    config.set(name, value);
+    const Binding read_one(item.substr(0, equals), value);
+    if (auto bound = config.get(read_one.name))
+      throw UserError("config: " + named_twice(read_one.name, *bound, value));
+    config.set(read_one);
   }
   return config;
 }
 
-Binding Option::operator=(detail::ConfigValue v) const { return {intern(name), v.value}; }
+Binding Option::operator=(detail::ConfigValue v) const { return {name, v.value}; }
 
 bool is_option(std::string_view name) {
   return std::find(std::begin(option_names), std::end(option_names), name) != std::end(option_names);

@@ -26,10 +26,20 @@ struct ConfigValue {
 };
 } // namespace detail
 
-// One name and its number. `name` is interned (see symbol.h).
+// One name and its number.
 struct Binding {
-  const char* name;
+  const char* name; // interned (symbol.h)
   std::int64_t value;
+
+  Binding() = default;
+  Binding(std::string_view name, std::int64_t value);
+  // Without looking for the name.
+  static Binding of_interned(const char* name, std::int64_t value) {
+    Binding binding;
+    binding.name = name, binding.value = value;
+    return binding;
+  }
+
   bool operator==(const Binding&) const = default;
 };
 
@@ -44,7 +54,8 @@ public:
   Config(std::initializer_list<Binding> bindings,
          std::source_location here = std::source_location::current());
 
-  void set(const char* interned_name, std::int64_t value);
+  void set(const Binding& binding);
+  void set(std::string_view name, std::int64_t value) { set(Binding(name, value)); }
   std::optional<std::int64_t> get(std::string_view name) const;
   const Binding* begin() const { return items_; }
   const Binding* end() const { return items_ + count_; }

@@ -208,7 +208,7 @@ template <char... Digits> consteval auto operator""_c() {
     static constexpr ::kiln::detail::DimInfo info{1, 1, 1, 0, {dimension_name}};                             \
     ::kiln::Binding operator=(::kiln::detail::ConfigValue size) const {                                      \
       static const char* const interned = ::kiln::detail::bind_dimension(dimension_name, 1).name;            \
-      return {interned, size.value};                                                                         \
+      return ::kiln::Binding::of_interned(interned, size.value);                                             \
     }                                                                                                        \
   } NAME {                                                                                                   \
   }

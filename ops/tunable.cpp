@@ -1,7 +1,6 @@
 // What `kiln tune` may choose of the ops' kernels.
 #include <kiln/autotune/registry.h>
 #include <kiln/dsl/ir/ir.h>
-#include <kiln/dsl/symbol.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>
 #include <kiln/ops/matmul.h>
@@ -107,8 +106,8 @@ Space row_space(DType dtype, const Problem& p, Device device) {
                   [](const Choice& c) { return c[BM] * c[BN] <= 64 * 32 * c[num_warps]; });
   const auto usual = detail::row_config(device, p["M"], columns, bytes);
   Config seed = usual.config;
-  seed.set(intern(detail::whole_knob), usual.whole);
-  if (usual.whole) seed.set(intern("BN"), std::max<std::int64_t>(16, covers));
+  seed.set(detail::whole_knob, usual.whole);
+  if (usual.whole) seed.set("BN", std::max<std::int64_t>(16, covers));
   space.keeps_order({BM}).seed_near(seed);
   return space;
 }

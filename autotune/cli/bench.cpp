@@ -4,7 +4,6 @@
 
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/dsl/error.h>
-#include <kiln/dsl/symbol.h>
 
 #include <algorithm>
 #include <chrono>
@@ -57,7 +56,7 @@ Config config_for(const Task& task, const std::string& changes) {
     if (!is_knob && kernel.config_of(alone).size() == 0)
       throw UserError("--config " + changes + ": " + task.kernel + " has no \"" + binding.name +
                       "\"; its default config is " + config.to_string());
-    config.set(binding.name, binding.value);
+    config.set(binding);
   }
   return config;
 }

@@ -1,8 +1,6 @@
 // Configs as text, and back.
 #include <kiln/autotune/records/record.h>
 
-#include <kiln/dsl/symbol.h>
-
 #include <charconv>
 
 namespace kiln::tune {
@@ -36,7 +34,7 @@ std::string value_text(const Knob& knob, std::size_t index) {
 Config config_of(std::string_view text) {
   Config config;
   for_each_setting(text, [&](std::string_view name, std::string_view value) {
-    if (const auto n = number(value)) config.set(intern(name), *n);
+    if (const auto n = number(value)) config.set(name, *n);
     return true;
   });
   return config;

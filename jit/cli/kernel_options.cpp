@@ -54,7 +54,7 @@ std::vector<RequestedKernel> requested_kernels(const KernelOptions& options) {
   if (const RegisteredKernel* registered = find_kernel(options.what)) {
     Config config = Config::parse(registered->config);
     for (const Binding& b : asked)
-      config.set(b.name, b.value);
+      config.set(b);
     requested.push_back({registered->record(config), registered, config});
     return requested;
   }

@@ -71,7 +71,7 @@ RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std
 Config without_whole(const Config& config) {
   Config rest;
   for (const Binding& b : config)
-    if (std::string_view(b.name) != whole_knob) rest.set(b.name, b.value);
+    if (std::string_view(b.name) != whole_knob) rest.set(b);
   return rest;
 }
 

@@ -13,7 +13,7 @@ void KernelGenerator::choose_dimensions() {
   static constexpr std::int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 32};
   static constexpr std::int64_t large_sizes[] = {1, 8, 33, 64, 65, 100, 128, 200, 256};
   for (const char* name : {"BM", "BN", "BK"}) {
-    result_.config.set(intern(name), options_.large ? one_of(large_sizes) : one_of(sizes));
+    result_.config.set(name, options_.large ? one_of(large_sizes) : one_of(sizes));
     dims_.push_back(Dim::symbol(intern(name)));
   }
   dims_.push_back(Dim(one_of(sizes)));

@@ -15,6 +15,16 @@ TEST_CASE("a config prints sorted and parses back") {
   CHECK_THROWS_AS(Config::parse("BM=99999999999999999999"), UserError);
 }
 
+TEST_CASE("a config takes names from any text") {
+  std::string name = "BN";
+  Config config{{name, 4}};
+  config.set(name + "2", 5);
+  config.set("BN", 8);
+  name = "gone";
+  CHECK(config.to_string() == "BN=8,BN2=5");
+  CHECK(config == Config::parse("BN2=5,BN=8"));
+}
+
 TEST_CASE("extents reduce, bind and refuse fractions") {
   ir::Dim bm = ir::Dim::symbol(intern("BM")), bk = ir::Dim::symbol(intern("BK"));
   CHECK((bm * 2 / 2) == bm);

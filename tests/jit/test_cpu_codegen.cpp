@@ -165,7 +165,7 @@ kernel @matmul(%a: view<const f32, 2>, %b: view<const f32, 2>, %c: view<f32, 2>)
 Config sizes(std::initializer_list<std::pair<const char*, std::int64_t>> pairs) {
   Config config;
   for (auto [name, value] : pairs)
-    config.set(intern(name), value);
+    config.set(name, value);
   return config;
 }
 

@@ -3,7 +3,6 @@
 
 #include <kiln/autotune/search/search.h>
 #include <kiln/autotune/search/strategy.h>
-#include <kiln/dsl/symbol.h>
 
 using namespace kiln;
 using namespace kiln::test;
@@ -26,7 +25,7 @@ std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
     out.tile(i).store(wrong ? t : where(most > 5.0f, most, sin(t)));
   });
   Config tiles;
-  tiles.set(intern("BN"), config.get("BN").value());
+  tiles.set("BN", config.get("BN").value());
   return sines.record(tiles);
 }
 
