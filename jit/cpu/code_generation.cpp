@@ -8,6 +8,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
 
 namespace kiln::cpu {
 
@@ -37,12 +38,15 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   emit::run_passes(module, machine, pass_list);
 }
 
-// Without strength reduction of loops, which takes up to a quarter of the time. x86's addresses add a base
-// and a scaled index for nothing, and the fewer pointers are alive, the fewer are spilled: softmax in cache
-// takes a fifth less, matmul, attention, norms, transposes and sums within 2 % of as long (Zen 4).
+// On x86 without strength reduction of loops, which takes up to a quarter of the time: addresses add a base
+// and a scaled index for nothing, and the fewer pointers are alive, the fewer are spilled. Softmax in cache
+// takes a fifth less, matmul, attention, norms, transposes and sums within 2 % of as long (Zen 4). AArch64
+// moves pointers on in its loads and stores.
 llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& machine,
                                     llvm::CodeGenFileType kind) {
-  return emit::write_code(module, machine, kind, emit::StrengthReduction::no);
+  const bool x86 = machine.getTargetTriple().isX86();
+  return emit::write_code(module, machine, kind,
+                          x86 ? emit::StrengthReduction::no : emit::StrengthReduction::yes);
 }
 
 } // namespace kiln::cpu
