@@ -79,10 +79,10 @@ Config Config::parse(std::string_view text) {
     if (!named || read.ec != std::errc{} || read.ptr != last)
       throw UserError("config: cannot read \"" + std::string(item) +
                       "\"; write it as NAME=NUMBER, as in BM=128,BN=64");
-    const Binding read_one(item.substr(0, equals), value);
-    if (auto bound = config.get(read_one.name))
-      throw UserError("config: " + named_twice(read_one.name, *bound, value));
-    config.set(read_one);
+    const Binding binding(item.substr(0, equals), value);
+    if (auto bound = config.get(binding.name))
+      throw UserError("config: " + named_twice(binding.name, *bound, value));
+    config.set(binding);
   }
   return config;
 }

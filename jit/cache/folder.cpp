@@ -111,7 +111,7 @@ OpenFolder open_folder(const fs::path& path, IfMissing if_missing) {
   auto folder = std::make_shared<const Folder>(fd, path);
   struct stat status;
   if (fstat(fd, &status) != 0) return failed("examined");
-  if (auto refused = refusal(path, status)) return *std::move(refused);
+  if (auto unsafe = refusal(path, status)) return *std::move(unsafe);
   return {std::move(folder), {}, {}};
 }
 
