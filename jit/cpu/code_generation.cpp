@@ -1,13 +1,9 @@
-// Runs LLVM's passes over modules.
+// Which passes are run over modules, and how their code is written.
 #include <kiln/jit/cpu/code_generation.h>
 
-#include <kiln/dsl/error.h>
 #include <kiln/jit/emit/run_passes.h>
 #include <kiln/jit/emit/write_code.h>
 
-#include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
 namespace kiln::cpu {
@@ -18,21 +14,6 @@ constexpr const char* pass_list =
     "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,dse)";
 
 } // namespace
-
-std::string text_of(const llvm::Module& module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module.print(stream, nullptr);
-  return text;
-}
-
-void verify(const llvm::Module& module) {
-  std::string problems;
-  llvm::raw_string_ostream stream(problems);
-  if (llvm::verifyModule(module, &stream))
-    internal_error(module.getName().str() + " is lowered to invalid LLVM IR: " + problems + "\n" +
-                   text_of(module));
-}
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   emit::run_passes(module, machine, pass_list);

@@ -4,19 +4,12 @@
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/Support/CodeGen.h>
 
-#include <string>
-
 namespace llvm {
 class Module;
 class TargetMachine;
 } // namespace llvm
 
 namespace kiln::cpu {
-
-std::string text_of(const llvm::Module& module);
-
-// InternalError with its text if that is no valid LLVM IR.
-void verify(const llvm::Module& module);
 
 // A short list of cheap passes: the emitter writes code in its final form, so the O3 pipeline would only
 // double the time (it unrolls the loops around the edges).

@@ -6,6 +6,7 @@
 #include <kiln/jit/cpu/routines.h>
 #include <kiln/jit/cpu/short_reductions.h>
 #include <kiln/jit/cpu/split_products.h>
+#include <kiln/jit/emit/module_text.h>
 
 #include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
@@ -30,12 +31,12 @@ CompiledObject compile(const ir::Kernel& bound, const Target& target, const Comp
       dot_target(*machine, target.sve_bytes), {options.debug, options.line_info, options.deferred_columns});
   emitter.run();
   result.scratch_bytes = emitter.scratch_bytes();
-  if (options.keep_llvm) result.llvm_before = text_of(module);
+  if (options.keep_llvm) result.llvm_before = emit::text_of(module);
   RoutineObjects routines;
   if (options.share_routines) routines = take_routines(module, target);
-  verify(module);
+  emit::verify(module);
   optimize(module, *machine);
-  if (options.keep_llvm) result.llvm_after = text_of(module);
+  if (options.keep_llvm) result.llvm_after = emit::text_of(module);
   if (options.keep_assembly) {
     auto copy = llvm::CloneModule(module);
     auto text = generate(*copy, *machine, llvm::CodeGenFileType::AssemblyFile);

@@ -4,6 +4,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cpu/code_generation.h>
+#include <kiln/jit/emit/module_text.h>
 
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Bitcode/BitcodeWriter.h>
@@ -71,7 +72,7 @@ Object compile(const Source& source, const Target& target) {
   llvm::LLVMContext context;
   auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(source.bitcode, source.name), context);
   if (!module) internal_error(source.name + ": " + llvm::toString(module.takeError()));
-  verify(**module);
+  emit::verify(**module);
   auto machine = make_target_machine(target);
   optimize(**module, *machine);
   auto bytes = generate(**module, *machine, llvm::CodeGenFileType::ObjectFile);

@@ -2,6 +2,7 @@
 #include <kiln/jit/gpu/compiler.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/emit/module_text.h>
 #include <kiln/jit/emit/out_of_memory.h>
 #include <kiln/jit/emit/run_passes.h>
 #include <kiln/jit/emit/write_code.h>
@@ -9,10 +10,8 @@
 #include <kiln/jit/gpu/ptx_machine.h>
 #include <kiln/jit/gpu/register_need.h>
 
-#include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
-#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <cctype>
@@ -159,14 +158,8 @@ Ptx compile_to_ptx(const ir::Kernel& lowered, const Target& target, const PtxOpt
     entry->addFnAttr("nvvm.maxnreg", std::to_string(options.max_registers));
   else if (one_block_will_do(register_need(lowered, plan), options.warps))
     entry->addFnAttr("nvvm.minctasm", "1");
-  if (options.keep_llvm) {
-    llvm::raw_string_ostream stream(result.llvm);
-    module.print(stream, nullptr);
-  }
-  std::string problems;
-  llvm::raw_string_ostream stream(problems);
-  if (llvm::verifyModule(module, &stream))
-    internal_error("kernel " + lowered.name + " lowered to invalid LLVM IR: " + problems);
+  if (options.keep_llvm) result.llvm = emit::text_of(module);
+  emit::verify(module);
   optimize(module, *machine, hoisting_of(lowered));
   const auto text =
       emit::write_code(module, *machine, llvm::CodeGenFileType::AssemblyFile, emit::StrengthReduction::yes);

@@ -191,6 +191,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   if (!address_only && !op.is(Opcode::ViewMask))
     if (const ir::Value* mask = op.mask())
       access.mask = mask_and(access.mask, operand_element(nest, mask, at));
+  // All lanes are accessed: a nest that is not guarded has no tail.
   if (lane_stride && !nest.guarded && !access.mask && !address_only) {
     access.stride = lane_stride;
     access.address = b_.CreateGEP(element, v.data, position);
@@ -282,7 +283,7 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   } else {
     llvm::Type* type = lanes_type(element_type, nest.lanes);
     mask = mask_and(mask, many ? nest.tail : nullptr);
-    if (access.stride && !mask) {
+    if (access.stride) {
       bits = load_apart(nest, access, element_type, align);
     } else if (access.step != 0 && access.step != 1) {
       bits = load_steps(nest, access, element_type, align);
@@ -332,7 +333,7 @@ void KernelEmitter::store_access(Nest& nest, const Access& access, DType t, Valu
       b_.CreateAlignedStore(bits, access.address, align);
     return;
   }
-  if (access.stride && !mask) return store_apart(nest, access, bits, align);
+  if (access.stride) return store_apart(nest, access, bits, align);
   Value* all = llvm::Constant::getAllOnesValue(lanes_type(b_.getInt1Ty(), nest.lanes));
   b_.CreateMaskedScatter(bits, widen(b_, access.address, nest.lanes), align,
                          mask ? widen(b_, mask, nest.lanes) : all);
