@@ -95,6 +95,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
     position = b_.CreateAdd(position, part);
   }
   access.address = b_.CreateGEP(memory_type(context_, view->type.dtype), v.data, position);
+  access.address = mapped(nest, access);
   return access;
 }
 
@@ -108,6 +109,7 @@ KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op
   access.step = is_step(step) ? chosen_step(op, *step, mask) : 0;
   access.address = operand_element(nest, op.operand(0), access.step != 0 ? first_lane(at) : at);
   if (access.step != 0) access.mask = mask;
+  access.address = mapped(nest, access);
   return access;
 }
 

@@ -107,6 +107,8 @@ private:
   void limit_unless(Nest& nest, llvm::Value* inside);
   void limit_lanes(Nest& nest, llvm::Value* room);
   void end_fast_half(Nest& nest, llvm::Value* first, llvm::Value* extent);
+  llvm::Value* mapped(const Index& index, llvm::Value* position, llvm::Value* extent);
+  llvm::Value* mapped(const Nest& nest, const Access& access);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
@@ -299,6 +301,7 @@ private:
   llvm::Function* function_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr; // values that hold for the whole call are inserted before it
   llvm::Value* launch_context_ = nullptr;
+  llvm::Value* nowhere_ = nullptr;                            // an address for what touches no lane
   llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's; this program's
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;

@@ -258,7 +258,10 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
       Access access = op.is(Opcode::ViewStore)     ? view_access(nest, op, at)
                       : op.is(Opcode::ViewScatter) ? gather_access(nest, op, at)
                                                    : pointer_access(nest, op, at);
-      if (root.destination) access.address = destination_address(root, at);
+      if (root.destination) {
+        access.address = destination_address(root, at);
+        access.address = mapped(nest, access);
+      }
       store_access(nest, access, t, v);
       break;
     }
