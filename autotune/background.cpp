@@ -6,6 +6,7 @@
 #include <kiln/autotune/records/key.h>
 #include <kiln/autotune/task_workload.h>
 #include <kiln/jit/runtime/log.h>
+#include <kiln/jit/runtime/static_objects.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -158,7 +159,7 @@ Background& background() {
 }
 
 void stop_at_exit() {
-  std::atexit([] { background().stop(); });
+  call_at_exit([] { background().stop(); });
 }
 
 } // namespace
