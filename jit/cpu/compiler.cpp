@@ -3,6 +3,7 @@
 
 #include <kiln/jit/cpu/code_generation.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/flat_reductions.h>
 #include <kiln/jit/cpu/routines.h>
 #include <kiln/jit/cpu/short_reductions.h>
 #include <kiln/jit/cpu/split_products.h>
@@ -16,6 +17,7 @@ namespace kiln::cpu {
 
 CompiledObject compile(const ir::Kernel& bound, const Target& target, const CompileOptions& options) {
   const auto prepared = split_products(bound);
+  split_flat_reductions(*prepared);
   halve_short_reductions(*prepared);
   const ir::Kernel& kernel = *prepared;
   CompiledObject result;
