@@ -130,7 +130,7 @@ template <auto D> class Offset : public Tile<std::int64_t> {
 public:
   using dimension = detail::dimension_of<D>;
   using Tile<std::int64_t>::Tile;
-  Tile<std::int64_t> kiln_snapshot() const { return *this; }
+  Tile<std::int64_t> kiln_snapshot() const { return static_cast<const Tile<std::int64_t>&>(*this); }
 };
 
 namespace detail {

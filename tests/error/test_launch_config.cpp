@@ -92,3 +92,19 @@ TEST_CASE("sizes that do not fit the device are refused") {
                        ": kernel sort: the tiles of the config {BM=16384,BN=16384} need 1073741888 bytes of "
                        "scratch memory, and cpu has 268435456 for a program; choose smaller sizes");
 }
+
+TEST_CASE("sizes under which a reshape would change the number of elements are refused where it stands") {
+  const auto k = kernel("halves", [](View<float, 1> x) {
+    auto [i] = program_tile(x, BN);
+    Tile pairs = reshape(x.tile(i).load(), BM, BK);
+    x.tile(i).store(reshape(exp(pairs), BN));
+  });
+  const std::string reshaped = KILN_HERE(-3);
+  std::vector<float> x(32);
+  Stream stream;
+  CHECK(error_of([&] { k.launch(stream, {BM = 4, BN = 16, BK = 4}, TensorView(x)); }) == "no error");
+  stream.synchronize();
+  CHECK(error_of([&] { k.launch(stream, {BM = 3, BN = 16, BK = 4}, TensorView(x)); }) ==
+        reshaped + ": a reshape from tile<16 x f32> to tile<3 x 4 x f32> changes the number of elements with "
+                   "the config {BK=4,BM=3,BN=16}; choose sizes with equal products");
+}
