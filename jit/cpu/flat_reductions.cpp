@@ -1,8 +1,8 @@
 // Reduces the operand of the reshape along its axes, the last one first.
 #include <kiln/jit/cpu/flat_reductions.h>
 
+#include <kiln/jit/cpu/replace_results.h>
 #include <kiln/jit/emit/combine.h>
-#include <kiln/jit/passes/passes.h>
 
 #include <bit>
 #include <optional>
@@ -11,7 +11,6 @@ namespace kiln::cpu {
 
 using ir::Op;
 using ir::Opcode;
-using ir::Region;
 using ir::Shape;
 using ir::Value;
 
@@ -56,50 +55,28 @@ std::optional<AxisRange> axes_to_reduce(const Op& op) {
   return axes;
 }
 
-class Splitter {
-public:
-  void run(ir::Kernel& kernel) {
-    run(kernel.body);
-    if (replaced_.empty()) return;
-    ir::replace_uses(kernel.body, replaced_);
-    passes::dce(kernel, {});
+Value* split(const Op& op, AxisRange axes, ir::Builder& builder) {
+  Value* v = op.operand(0)->def->operand(0);
+  for (std::size_t axis = axes.end; axis-- > axes.begin;) {
+    ir::ValueMap operand{{op.operand(0), v}};
+    Op* one = builder.insert(ir::clone(op, operand));
+    one->set("axis", static_cast<std::int64_t>(axis));
+    Shape shape = v->type.shape;
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+    one->result()->type = op.result()->type.with_shape(shape);
+    v = one->result();
   }
-
-private:
-  void run(Region& region) {
-    std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
-    region.ops.clear();
-    ir::Builder builder(&region);
-    for (auto& op : old) {
-      for (auto& inner : op->regions)
-        run(*inner);
-      builder.set_location(op->loc);
-      if (const auto axes = axes_to_reduce(*op)) replaced_[op->result()] = split(*op, *axes, region, builder);
-      region.ops.push_back(std::move(op));
-    }
-  }
-
-  static Value* split(const Op& op, AxisRange axes, Region& region, ir::Builder& builder) {
-    Value* v = op.operand(0)->def->operand(0);
-    for (std::size_t axis = axes.end; axis-- > axes.begin;) {
-      ir::ValueMap operand{{op.operand(0), v}};
-      auto one = ir::clone(op, operand);
-      one->set("axis", static_cast<std::int64_t>(axis));
-      Shape shape = v->type.shape;
-      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-      one->result()->type = op.result()->type.with_shape(shape);
-      v = one->result();
-      region.ops.push_back(std::move(one));
-    }
-    if (v->type == op.result()->type) return v;
-    return builder.create(Opcode::Reshape, {v}, {op.result()->type})->result();
-  }
-
-  ir::ValueMap replaced_;
-};
+  if (v->type == op.result()->type) return v;
+  return builder.create(Opcode::Reshape, {v}, {op.result()->type})->result();
+}
 
 } // namespace
 
-void split_flat_reductions(ir::Kernel& kernel) { Splitter().run(kernel); }
+void split_flat_reductions(ir::Kernel& kernel) {
+  replace_results(kernel, [](const Op& op, ir::Builder& builder) -> Value* {
+    const auto axes = axes_to_reduce(op);
+    return axes ? split(op, *axes, builder) : nullptr;
+  });
+}
 
 } // namespace kiln::cpu

@@ -2,8 +2,8 @@
 #include <kiln/jit/cpu/short_reductions.h>
 
 #include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/replace_results.h>
 #include <kiln/jit/emit/combine.h>
-#include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,6 @@ namespace kiln::cpu {
 using ir::Dim;
 using ir::Op;
 using ir::Opcode;
-using ir::Region;
 using ir::Shape;
 using ir::Value;
 
@@ -24,29 +23,13 @@ constexpr int deepest = 8;          // elementwise operations between the reduct
 
 class Halver {
 public:
-  explicit Halver(ir::Kernel& kernel) : kernel_(kernel), uses_(ir::count_uses(kernel.body)) {}
+  explicit Halver(const ir::Kernel& kernel) : uses_(ir::count_uses(kernel.body)) {}
 
-  void run() {
-    run(kernel_.body);
-    if (replaced_.empty()) return;
-    ir::replace_uses(kernel_.body, replaced_);
-    passes::dce(kernel_, {});
+  Value* operator()(const Op& op, ir::Builder& builder) const {
+    return is_short(op) ? halved(op, builder) : nullptr;
   }
 
 private:
-  void run(Region& region) {
-    std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
-    region.ops.clear();
-    ir::Builder builder(&region);
-    for (auto& op : old) {
-      for (auto& inner : op->regions)
-        run(*inner);
-      builder.set_location(op->loc);
-      if (is_short(*op)) replaced_[op->result()] = halved(*op, builder);
-      region.ops.push_back(std::move(op));
-    }
-  }
-
   bool is_short(const Op& op) const {
     if (!op.is(Opcode::Reduce) || op.num_operands() != 1 || !emit::simple_combine(op)) return false;
     const ir::Type& type = op.operand(0)->type;
@@ -111,13 +94,11 @@ private:
     return wide ? builder.cast(v, type.dtype) : v;
   }
 
-  ir::Kernel& kernel_;
   std::unordered_map<const Value*, int> uses_;
-  ir::ValueMap replaced_;
 };
 
 } // namespace
 
-void halve_short_reductions(ir::Kernel& kernel) { Halver(kernel).run(); }
+void halve_short_reductions(ir::Kernel& kernel) { replace_results(kernel, Halver(kernel)); }
 
 } // namespace kiln::cpu
