@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/macro_product.h>
 
 #include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/program_slice.h>
 #include <kiln/jit/cpu/scope.h>
 #include <kiln/jit/cpu/split_products.h>
 #include <kiln/jit/passes/rewrite_rules.h>
@@ -24,64 +25,6 @@ bool is_zero(const Value* v) {
   return cell && *cell == 0;
 }
 
-// Whether `v` is program_id(axis) * tile; gives the axis.
-std::optional<int> program_offset(const Value* v, std::int64_t tile) {
-  const Op* op = v->def;
-  if (!op) return std::nullopt;
-  if (tile != 1) {
-    if (!op->is(Opcode::Mul)) return std::nullopt;
-    const Value *x = op->operand(0), *y = op->operand(1);
-    if (passes::constant_of(x)) std::swap(x, y);
-    auto cell = passes::constant_of(y);
-    if (!cell || static_cast<std::int64_t>(*cell) != tile) return std::nullopt;
-    op = x->def;
-  }
-  if (!op || !op->is(Opcode::ProgramId)) return std::nullopt;
-  return static_cast<int>(op->integer("axis"));
-}
-
-// What scalars are made of: the operations, and the axes of the grid among them.
-class Slice {
-public:
-  explicit Slice(const Scope& body) : body_(&body) {}
-
-  // False for what is not plain scalar arithmetic of the kernel's body.
-  bool add(const Value* v) {
-    added_.push_back(v);
-    return follow(v);
-  }
-  unsigned axes() const { return axes_; }
-  const std::unordered_set<const Op*>& ops() const { return ops_; }
-  // Of what was added, what depends on an axis of the grid.
-  std::vector<const Value*> added_along(int axis) const {
-    std::vector<const Value*> found;
-    for (const Value* v : added_) {
-      Slice own(*body_);
-      own.add(v);
-      if (own.axes() >> axis & 1) found.push_back(v);
-    }
-    return found;
-  }
-
-private:
-  bool follow(const Value* v) {
-    if (!body_->has(v) || !v->type.is_scalar()) return false;
-    const Op* op = v->def;
-    if (!op || !ops_.insert(op).second) return true;
-    if (op->info().effect != ir::Effect::Pure || op->num_results() != 1 ||
-        op->info().cls == ir::OpClass::Control)
-      return false;
-    if (op->is(Opcode::ProgramId)) axes_ |= 1U << op->integer("axis");
-    return std::all_of(op->operands.begin(), op->operands.end(),
-                       [&](const Value* x) { return x->type.is_view() || follow(x); });
-  }
-
-  const Scope* body_;
-  std::vector<const Value*> added_;
-  std::unordered_set<const Op*> ops_;
-  unsigned axes_ = 0;
-};
-
 // A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
 // sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
@@ -102,6 +45,10 @@ constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; 
 // beginning one takes as long as reading 300 columns. Their sums stay in the second cache.
 constexpr std::int64_t most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
 constexpr double beginning_rows = 300;
+// Of operands that are computed, in bytes for a step of K that is gathered; those of B are read again for
+// each register tile of rows. silu takes as long as 20 columns.
+constexpr std::int64_t most_gathered_rows_bytes = 1 << 20, most_gathered_columns_bytes = 1 << 18;
+constexpr double computing = 60;
 
 class MacroFinder {
 public:
@@ -157,44 +104,48 @@ private:
 
   std::optional<MacroProduct> group(const ProductLoop& product) {
     const ProductOperand &a = product.a, &b = product.b;
-    if (!a.load || !b.load || a.order.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
+    if (a.value->type.shape.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
     MacroProduct macro;
     macro.products = {product};
     macro.tile.tile_m = product.dot->result()->type.shape[0].value();
     macro.tile.tile_n = product.dot->result()->type.shape[1].value();
-    const std::size_t m = axis_of(a, 0), n = axis_of(b, 1);
-    const Value *row = a.load->view_offsets()[m], *column = b.load->view_offsets()[n];
-    macro.tile.m_axis = program_offset(row, macro.tile.tile_m).value_or(-1);
-    macro.tile.n_axis = program_offset(column, macro.tile.tile_n).value_or(-1);
 
     const Scope body(kernel_.body), loop(*product.loop->region());
     Slice common(body), rows(body), columns(body);
-    bool plain = common.add(product.loop->operand(0)) && common.add(product.loop->operand(1));
-    plain &= add_offsets(a, m, loop, common, rows) && add_offsets(b, n, loop, common, columns);
-    if (!plain) return std::nullopt;
+    Reads reads;
+    if (!common.add(product.loop->operand(0)) || !common.add(product.loop->operand(1)) ||
+        !add_operand(reads, a, 0, loop, body, common, rows) ||
+        !add_operand(reads, b, 1, loop, body, common, columns))
+      return std::nullopt;
+    macro.tile.m_axis = axis_of_programs(a, 0, macro.tile.tile_m, rows, columns, common);
+    macro.tile.n_axis = axis_of_programs(b, 1, macro.tile.tile_n, columns, rows, common);
     if (macro.tile.m_axis == macro.tile.n_axis) {
       macro.tile.m_axis = macro.tile.n_axis = -1;
-      if (!run(macro, row, column, rows, columns, common)) return std::nullopt;
+      if (!run(macro, rows, columns, common)) return std::nullopt;
     }
     if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
     if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
     if (macro.tile.run_axis < 0) macro.store = only_store(macro, body, common);
-    if (macro.store) macro.apart = axes_apart(*macro.store);
     if (macro.tile.m_axis < 0 && macro.tile.n_axis < 0 && macro.tile.run_axis < 0) return std::nullopt;
     for (const auto& op : kernel_.body.ops)
-      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
+      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get())) {
         macro.scalars.push_back(op.get());
+        reads.add(*op);
+      }
+    if (reads.pointers) macro.store = nullptr;
+    if (macro.store) macro.apart = axes_apart(*macro.store);
+    macro.reads = std::move(reads.views);
     return macro;
   }
 
   // Programs whose places are computed from one axis.
-  static bool run(MacroProduct& macro, const Value* row, const Value* column, const Slice& rows,
-                  const Slice& columns, const Slice& common) {
+  static bool run(MacroProduct& macro, const Slice& rows, const Slice& columns, const Slice& common) {
+    const ProductOperand &a = macro.products[0].a, &b = macro.products[0].b;
     const unsigned axes = rows.axes() | columns.axes();
-    if (!std::has_single_bit(axes)) return false;
+    if (!a.load || !b.load || !std::has_single_bit(axes)) return false;
     macro.tile.run_axis = std::countr_zero(axes);
-    macro.rows = {row};
-    macro.columns = {column};
+    macro.rows = {a.load->view_offsets()[axis_of(a, 0)]};
+    macro.columns = {b.load->view_offsets()[axis_of(b, 1)]};
     macro.common = common.added_along(macro.tile.run_axis);
     return true;
   }
@@ -254,6 +205,16 @@ private:
     if (tile.tile_m <= fewest_rows) {
       most_elements = std::min(most_elements, most_streamed_elements);
       tile.packing_a = beginning_rows;
+    }
+    for (const ProductLoop& product : macro.products) {
+      auto gathered = [&](const ProductOperand& operand, std::int64_t bytes, std::int64_t& most,
+                          double& packing) {
+        if (operand.load) return;
+        most = std::min(most, bytes / gathered_depth / size_of(operand.value->type.dtype));
+        packing = std::max(packing, computing);
+      };
+      gathered(product.a, most_gathered_rows_bytes, most_m, tile.packing_a);
+      gathered(product.b, most_gathered_columns_bytes, most_n, tile.packing_b);
     }
     const bool runs = tile.run_axis >= 0;
     if (tile.m_axis >= 0 || runs) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
@@ -317,6 +278,7 @@ private:
 
   // Whether A's rows are not read in place: they are not contiguous, or their elements are converted.
   static bool packs(const ProductOperand& a) {
+    if (!a.load) return true;
     const ir::Type& view = a.load->operand(0)->type;
     const auto& axes = a.load->integers("axes");
     const bool rows = a.order[1] == 1 && axes[1] == view.view_rank - 1 && view.layout != LayoutClass::Any;
@@ -331,9 +293,47 @@ private:
     return is_integer(a) && is_integer(b) && target_.amx_int8;
   }
 
+  // The axis of the grid along which programs differ in nothing but where this operand's rows or columns,
+  // its own axis `i`, are. A computed one is made for each program anew, whatever it has of the coordinate.
+  static int axis_of_programs(const ProductOperand& operand, std::size_t i, std::int64_t tile,
+                              const Slice& mine, const Slice& others, const Slice& common) {
+    if (operand.load)
+      return program_offset(operand.load->view_offsets()[axis_of(operand, i)], tile).value_or(-1);
+    const unsigned axes = mine.axes() & ~others.axes() & ~common.axes();
+    return axes != 0 ? std::countr_zero(axes) : -1;
+  }
+
   // The view axis that axis `i` of a plain operand runs along.
   static std::size_t axis_of(const ProductOperand& operand, std::size_t i) {
     return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
+  }
+
+  // What an operand depends on, and reads. `i`: which of its own axes is not K.
+  bool add_operand(Reads& reads, const ProductOperand& operand, std::size_t i, const Scope& loop,
+                   const Scope& body, Slice& common, Slice& mine) const {
+    if (operand.load) {
+      reads.add(*operand.load);
+      return add_offsets(operand, axis_of(operand, i), loop, common, mine);
+    }
+    std::unordered_set<const Value*> seen;
+    return add_computed(reads, operand.value, loop, body, mine, seen);
+  }
+
+  // Tiles that have no buffer are evaluated wherever they are needed, those of the loop with its scalars.
+  bool add_computed(Reads& reads, const Value* v, const Scope& loop, const Scope& body, Slice& mine,
+                    std::unordered_set<const Value*>& seen) const {
+    if (!seen.insert(v).second) return true;
+    if (v->type.is_view()) return true;
+    if (!loop.has(v)) {
+      if (v->type.is_scalar()) return mine.add(v);
+      if (!body.has(v) || plan_.has_buffer(v)) return false;
+    }
+    const Op* op = v->def;
+    if (!op) return v->index == 0; // the loop's index, but not what it carries
+    if (!computes_one(*op) || op->is(Opcode::ProgramId)) return false;
+    reads.add(*op);
+    return std::all_of(op->operands.begin(), op->operands.end(),
+                       [&](const Value* x) { return add_computed(reads, x, loop, body, mine, seen); });
   }
 
   // All offsets but that along `own` are the same for a whole group.

@@ -44,6 +44,7 @@ struct MacroProduct {
   std::vector<const ir::Op*> scalars; // what the products depend on, in order
   const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
   unsigned apart = 0; // bit x: programs that differ along axis x of the grid store to other places
+  std::vector<const ir::Value*> reads; // the views that the products depend on; of a store, all memory
   // With a run axis, scalars that depend on it: rows of A and columns of B, a program's place; and others,
   // which programs of a group have in common.
   std::vector<const ir::Value*> rows, columns, common;
@@ -52,10 +53,13 @@ struct MacroProduct {
 };
 
 // Conditions for each product, beyond those of the loop:
-//   1. It stands in the kernel's body, its operands are matrices and plain, and its sums start as zero.
+//   1. It stands in the kernel's body, its operands are matrices, and its sums start as zero.
 //   2. Nothing writes memory before it.
 //   3. A's row offset is program_id(x) * BM and nothing else depends on it; so for B's columns and y. Or both
 //      are computed from one axis of the grid.
+//   4. An operand that is computed (product_loop.h) needs nothing that the kernel keeps in a buffer. In place
+//      of 3 it may depend on program_id(x) in any way: the group computes the tiles of all its programs, each
+//      once.
 // The store is the kernel's only effect, plain, of rows that are contiguous if the view's are, and to the
 // sums' own place in the grid: as a group they are then one rectangle of its view. Where programs that are
 // not `apart` run, they may store the same to one place at once, which must then be written once, and whole.

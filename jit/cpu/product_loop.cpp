@@ -6,7 +6,6 @@
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace kiln::cpu {
 
@@ -92,10 +91,8 @@ std::optional<ProductLoop> product_loop(const Op& loop, const Plan& plan,
   const Scope scope(body);
   follow(product.a, rank - 1, body.args[0].get(), scope, plan, naturals);
   follow(product.b, rank - 2, body.args[0].get(), scope, plan, naturals);
-  // What is computed is written in whole vectors, which must not reach into a neighbour that is done.
   const bool computed = !product.a.load || !product.b.load;
-  const auto unit = std::min<std::uint64_t>(64, std::bit_ceil(static_cast<std::uint64_t>(product.step)));
-  if (computed && (rank != 2 || static_cast<std::uint64_t>(product.step) % unit != 0)) return std::nullopt;
+  if (computed && rank != 2) return std::nullopt;
   return product;
 }
 

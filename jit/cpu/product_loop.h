@@ -17,6 +17,9 @@
 
 namespace kiln::cpu {
 
+// Where operands are computed first, so many steps of K at a time.
+inline constexpr std::int64_t gathered_depth = 512;
+
 struct ProductOperand {
   const ir::Value* value = nullptr; // the dot's operand
   const ir::Op* load = nullptr;     // the plain load that it is, but for transpositions; null: it is computed
@@ -36,7 +39,7 @@ struct ProductLoop {
 //   2. Its step is a constant, and K of the dot; it has no effect on memory and no control flow within.
 //   3. Of a plain operand, the offset along K is the loop's index, plus at most what does not change in the
 //      loop; the other offsets do not change; none is negative. It is not put in scratch for other reasons.
-//   4. If an operand is computed, both are matrices, and the step is a power of two or a multiple of 64.
+//   4. If an operand is computed, both are matrices.
 std::optional<ProductLoop> product_loop(const ir::Op& loop, const Plan& plan,
                                         const passes::NaturalNumbers& naturals);
 

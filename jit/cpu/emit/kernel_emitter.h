@@ -261,6 +261,17 @@ private:
   bool take_shared_sums(const ir::Op& loop);
   void emit_product_loop(const ProductLoop& product);
   void emit_in_chunks(const ProductLoop& product, llvm::Value* begin, llvm::Value* depth, const Buffer& sums);
+  struct Gathered { // of operands that are computed
+    Buffer a, b;
+    std::int64_t depth = 0; // of K, at most
+  };
+  Gathered make_gathered(const ProductLoop& product, std::int64_t rows, std::int64_t columns);
+  void emit_chunks(const Gathered& gathered, llvm::Value* begin, llvm::Value* depth,
+                   llvm::function_ref<void(llvm::Value* first, llvm::Value* steps)> body);
+  void gather(const ProductLoop& product, const ProductOperand& operand, std::size_t k_axis,
+              const Buffer& buffer, llvm::Value* place, llvm::Value* first, llvm::Value* steps);
+  Matrix chunk_matrix(const ProductOperand& operand, std::size_t k_axis, const Buffer& gathered,
+                      llvm::Value* steps, llvm::Value* other_extent);
   llvm::Value* product_depth(const ProductLoop& product);
   void enter_product(const ProductLoop& product, llvm::Value* index);
   Matrix plain_matrix(const ProductOperand& operand, std::size_t k_axis, llvm::Value* depth,
@@ -269,9 +280,19 @@ private:
   void emit_rectangle(const Values& first, llvm::Value* count_m, llvm::Value* count_n,
                       llvm::function_ref<Values(llvm::Value* m, llvm::Value* n)> coordinates);
   Buffer make_sums(DType dtype, llvm::Value* columns);
-  void emit_shared_products(const Values& first, llvm::Value* rows, llvm::Value* columns);
-  void emit_shared_product(const ProductLoop& product, const Buffer& buffer, llvm::Value* rows,
-                           llvm::Value* columns);
+  struct Rectangle { // of programs
+    Values first;    // the coordinates of that at its corner, whose sums are the first
+    llvm::Value *count_m, *count_n;
+    llvm::Value *rows, *columns; // of the sums that they share
+    llvm::function_ref<Values(llvm::Value* m, llvm::Value* n)> coordinates;
+  };
+  void enter_program(const Values& coordinates);
+  void emit_shared_products(const Rectangle& programs);
+  void emit_shared_product(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs);
+  void emit_shared_chunks(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs,
+                          Sums sums, llvm::Value* begin, llvm::Value* depth);
+  void multiply_for_group(const ProductLoop& product, const Buffer& buffer, std::int64_t most_depth,
+                          const Matrix& a, const Matrix& b, const Sums& sums);
   llvm::Value* stores_sums();
   llvm::Value* rows_of_launch(const ProductLoop& product);
 

@@ -5,6 +5,8 @@
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
+#include <bit>
+#include <unordered_set>
 
 namespace kiln::cpu {
 
@@ -13,8 +15,6 @@ using llvm::Value;
 
 namespace {
 
-// Where operands are computed first, so many steps of K at a time.
-constexpr std::int64_t gathered_depth = 512;
 constexpr std::int64_t unknown_depth = std::int64_t{1} << 40;
 
 } // namespace
@@ -90,52 +90,85 @@ void KernelEmitter::emit_product_loop(const ProductLoop& product) {
 // Of operands that are computed, some steps of K are put side by side in scratch, then multiplied at once.
 void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Value* depth,
                                    const Buffer& sums) {
-  const std::int64_t chunk = std::max<std::int64_t>(1, gathered_depth / product.step) * product.step;
-  auto gathered = [&](const ProductOperand& operand, std::size_t k_axis) {
-    auto extents = extents_of(operand.value->type);
-    extents[k_axis] = chunk;
-    return make_buffer(operand.value->type.dtype, false, extents);
-  };
-  Buffer a, b;
-  if (!product.a.load) a = gathered(product.a, 1);
-  if (!product.b.load) b = gathered(product.b, 0);
-  auto fill = [&](const ProductOperand& operand, const Buffer& whole, std::size_t k_axis, Value* at) {
-    Root root{Root::Kind::Fill, operand.value};
-    root.buffer = whole;
-    root.buffer.extents = extents_of(operand.value->type);
-    Value* offset = b_.CreateMul(at, b_.getInt64(static_cast<std::uint64_t>(whole.strides[k_axis])));
-    root.buffer.pointer = b_.CreateGEP(memory_type(context_, whole.dtype), whole.pointer, offset);
-    emit_nest({root}, root.buffer.extents);
-  };
-  const ir::Region& body = *product.loop->region();
+  const Gathered gathered = make_gathered(product, sums.extents[0], sums.extents[1]);
   DotShape shape = dot_shape(*product.dot);
-  shape.k = chunk;
-  Value *step = b_.getInt64(static_cast<std::uint64_t>(product.step)), *none = b_.getInt64(0);
-  emit_loop(b_, none, depth, b_.getInt64(static_cast<std::uint64_t>(chunk)), {},
-            [&](Value* k, const Values&, llvm::Instruction*) -> Values {
-              Value* here = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(depth, k),
-                                                     b_.getInt64(static_cast<std::uint64_t>(chunk)));
-              emit_loop(b_, none, here, step, {},
-                        [&](Value* at, const Values&, llvm::Instruction*) -> Values {
-                          scalars_[body.args[0].get()] = b_.CreateAdd(begin, b_.CreateAdd(k, at));
-                          for (const auto& op : body.ops)
-                            if (!op->is(Opcode::Dot) && !op->is(Opcode::Yield)) emit_op(*op);
-                          flush();
-                          if (!product.a.load) fill(product.a, a, 1, at);
-                          if (!product.b.load) fill(product.b, b, 0, at);
-                          return {};
-                        });
-              enter_product(product, b_.CreateAdd(begin, k));
-              locate(*product.dot);
-              auto matrix = [&](const ProductOperand& operand, const Buffer& whole, std::size_t k_axis) {
-                if (operand.load) return plain_matrix(operand, k_axis, here);
-                Matrix m = buffer_matrix(whole);
-                m.valid[k_axis] = here;
-                return m;
-              };
-              multiply(shape, matrix(product.a, a, 1), matrix(product.b, b, 0), sums_in(sums, true));
-              return {};
-            });
+  shape.k = gathered.depth;
+  Value* none = b_.getInt64(0);
+  emit_chunks(gathered, begin, depth, [&](Value* first, Value* steps) {
+    if (!product.a.load) gather(product, product.a, 1, gathered.a, none, first, steps);
+    if (!product.b.load) gather(product, product.b, 0, gathered.b, none, first, steps);
+    enter_product(product, first);
+    locate(*product.dot);
+    const Values extents = constants(sums.extents);
+    multiply(shape, chunk_matrix(product.a, 1, gathered.a, steps, extents[0]),
+             chunk_matrix(product.b, 0, gathered.b, steps, extents[1]), sums_in(sums, true));
+  });
+}
+
+// Scratch for the operands of a product that are computed: of so many rows of A, and columns of B. The last
+// tile of a row is written in whole vectors, which reach so far past it; and rows of A do not lie a power of
+// two apart.
+KernelEmitter::Gathered KernelEmitter::make_gathered(const ProductLoop& product, std::int64_t rows,
+                                                     std::int64_t columns) {
+  auto past = [](std::int64_t tile) {
+    const auto vector = std::min<std::int64_t>(64, std::bit_ceil(static_cast<std::uint64_t>(tile)));
+    return -tile & (vector - 1);
+  };
+  Gathered gathered;
+  gathered.depth = std::max<std::int64_t>(1, gathered_depth / product.step) * product.step;
+  if (!product.a.load)
+    gathered.a = make_buffer(product.a.value->type.dtype, false,
+                             {rows, gathered.depth + std::max<std::int64_t>(1, past(product.step))});
+  if (!product.b.load)
+    gathered.b = make_buffer(product.b.value->type.dtype, false,
+                             {gathered.depth, columns + past(product.dot->result()->type.shape[1].value())});
+  return gathered;
+}
+
+// `body` for the steps of K from `begin` on, `depth` in all, as many at a time as are gathered.
+void KernelEmitter::emit_chunks(const Gathered& gathered, Value* begin, Value* depth,
+                                llvm::function_ref<void(Value* first, Value* steps)> body) {
+  Value* chunk = b_.getInt64(static_cast<std::uint64_t>(gathered.depth));
+  emit_loop(b_, b_.getInt64(0), depth, chunk, {}, [&](Value* k, const Values&, llvm::Instruction*) -> Values {
+    body(b_.CreateAdd(begin, k),
+         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(depth, k), chunk));
+    return {};
+  });
+}
+
+// Computes the tiles of an operand for `steps` of K from `first` on, and puts them side by side along K (its
+// axis `k_axis`), `place` elements from the buffer's first along its other axis.
+void KernelEmitter::gather(const ProductLoop& product, const ProductOperand& operand, std::size_t k_axis,
+                           const Buffer& buffer, Value* place, Value* first, Value* steps) {
+  const ir::Region& body = *product.loop->region();
+  std::unordered_set<const ir::Value*> needed{operand.value};
+  for (auto op = body.ops.rbegin(); op != body.ops.rend(); ++op)
+    if ((*op)->num_results() == 1 && needed.count((*op)->result()))
+      needed.insert((*op)->operands.begin(), (*op)->operands.end());
+  Value* step = b_.getInt64(static_cast<std::uint64_t>(product.step));
+  emit_loop(b_, b_.getInt64(0), steps, step, {}, [&](Value* at, const Values&, llvm::Instruction*) -> Values {
+    scalars_[body.args[0].get()] = b_.CreateAdd(first, at);
+    for (const auto& op : body.ops)
+      if (op->num_results() == 1 && op.get() != product.dot && needed.count(op->result())) emit_op(*op);
+    flush();
+    Root root{Root::Kind::Fill, operand.value};
+    root.buffer = buffer;
+    root.buffer.extents = extents_of(operand.value->type);
+    Value* offset = b_.CreateAdd(b_.CreateMul(at, stride_of(buffer, k_axis)),
+                                 b_.CreateMul(place, stride_of(buffer, 1 - k_axis)));
+    root.buffer.pointer = b_.CreateGEP(memory_type(context_, buffer.dtype), buffer.pointer, offset);
+    emit_nest({root}, root.buffer.extents);
+    return {};
+  });
+}
+
+// What an operand has of `steps` of K, in place or gathered, and `other_extent` along its other axis.
+KernelEmitter::Matrix KernelEmitter::chunk_matrix(const ProductOperand& operand, std::size_t k_axis,
+                                                  const Buffer& gathered, Value* steps, Value* other_extent) {
+  if (operand.load) return plain_matrix(operand, k_axis, steps, other_extent);
+  Matrix m = buffer_matrix(gathered);
+  m.valid[k_axis] = steps, m.valid[1 - k_axis] = other_extent;
+  return m;
 }
 
 // One product for all programs of a group, then each of them.
@@ -181,7 +214,7 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
         *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
   Value* rows = b_.CreateMul(count_m, tile_m);
   if (group_.shared) rows = b_.CreateSelect(group_.shared, rows, none);
-  emit_shared_products(first, rows, b_.CreateMul(count_n, tile_n));
+  emit_shared_products({first, count_m, count_n, rows, b_.CreateMul(count_n, tile_n), coordinates});
 
   group_.parts = group_.sums;
   for (Buffer& part : group_.parts)
@@ -229,23 +262,27 @@ Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
   return sums;
 }
 
-// The sums of `rows` x `columns` that begin where the program at `first` has its tile.
-void KernelEmitter::emit_shared_products(const Values& first, Value* rows, Value* columns) {
-  coordinates_ = first;
+// What products depend on, for the program that has these coordinates.
+void KernelEmitter::enter_program(const Values& coordinates) {
+  coordinates_ = coordinates;
   for (const ir::Op* op : macro_->scalars)
     emit_scalar(*op);
-  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i)
-    group_.sums.push_back(make_sums(macro_->products[i].dot->result()->type.dtype, columns));
-  for (std::size_t i = 0; i < macro_->products.size(); ++i)
-    emit_shared_product(macro_->products[i], group_.sums[i], rows, columns);
 }
 
-void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer& buffer, Value* rows,
-                                        Value* columns) {
+void KernelEmitter::emit_shared_products(const Rectangle& programs) {
+  enter_program(programs.first);
+  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i)
+    group_.sums.push_back(make_sums(macro_->products[i].dot->result()->type.dtype, programs.columns));
+  for (std::size_t i = 0; i < macro_->products.size(); ++i)
+    emit_shared_product(macro_->products[i], group_.sums[i], programs);
+}
+
+void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer& buffer,
+                                        const Rectangle& programs) {
   locate(*product.dot);
-  Sums sums{buffer.pointer, buffer.dtype, strides_of(buffer), {rows, columns}, false};
+  Sums sums{buffer.pointer, buffer.dtype, strides_of(buffer), {programs.rows, programs.columns}, false};
   if (group_.stored = stores_sums(); group_.stored) {
-    const Matrix c = view_matrix(*macro_->store, {0, 1}, {rows, columns});
+    const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
     auto there = [&](Value* of_view, Value*& otherwise) {
       otherwise = b_.CreateSelect(group_.stored, of_view, otherwise);
     };
@@ -254,18 +291,58 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
     there(c.valid[0], sums.extents[0]);
     there(c.valid[1], sums.extents[1]);
   }
-  Value* depth = product_depth(product);
-  enter_product(product, scalar(product.loop->operand(0)));
+  Value *begin = scalar(product.loop->operand(0)), *depth = product_depth(product);
+  if (!product.a.load || !product.b.load)
+    return emit_shared_chunks(product, buffer, programs, sums, begin, depth);
+  enter_product(product, begin);
   const Matrix a = plain_matrix(product.a, 1, depth, sums.extents[0]),
                b = plain_matrix(product.b, 0, depth, sums.extents[1]);
+  multiply_for_group(product, buffer, unknown_depth, a, b, sums);
+}
+
+// Of operands that are computed, each program's tiles once: those of A for the first column of the
+// rectangle's programs, those of B for the first row.
+void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer& buffer,
+                                       const Rectangle& programs, Sums sums, Value* begin, Value* depth) {
+  Value *none = b_.getInt64(0), *one = b_.getInt64(1);
+  zero_missing(none, none, b_.getFalse(), sums);
+  sums.accumulate = true;
+  const MacroTile& tile = macro_->tile;
+  const Gathered gathered = make_gathered(product, tile.tile_m * tile.most_m, tile.tile_n * tile.most_n);
+  auto gather_all = [&](const ProductOperand& operand, std::size_t k_axis, const Buffer& whole, Value* first,
+                        Value* steps) {
+    if (operand.load) return;
+    const bool rows = k_axis == 1;
+    Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? tile.tile_m : tile.tile_n));
+    emit_loop(b_, none, rows ? programs.count_m : programs.count_n, one, {},
+              [&](Value* i, const Values&, llvm::Instruction*) -> Values {
+                enter_program(rows ? programs.coordinates(i, none) : programs.coordinates(none, i));
+                gather(product, operand, k_axis, whole, b_.CreateMul(i, extent), first, steps);
+                return {};
+              });
+  };
+  emit_chunks(gathered, begin, depth, [&](Value* first, Value* steps) {
+    gather_all(product.a, 1, gathered.a, first, steps);
+    gather_all(product.b, 0, gathered.b, first, steps);
+    enter_program(programs.first);
+    enter_product(product, first);
+    locate(*product.dot);
+    multiply_for_group(product, buffer, gathered.depth,
+                       chunk_matrix(product.a, 1, gathered.a, steps, sums.extents[0]),
+                       chunk_matrix(product.b, 0, gathered.b, steps, sums.extents[1]), sums);
+  });
+}
+
+// Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the group:
+// few rows are added up in another order, and the last rows of many must not depend on how these are tiled.
+void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer& buffer,
+                                       std::int64_t most_depth, const Matrix& a, const Matrix& b,
+                                       const Sums& sums) {
   auto of_rows = [&](std::int64_t most) {
     DotShape shape = dot_shape(*product.dot);
-    shape.m = most, shape.n = buffer.extents[1], shape.k = unknown_depth;
+    shape.m = most, shape.n = buffer.extents[1], shape.k = most_depth;
     multiply(shape, a, b, sums);
   };
-  // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the
-  // group: few rows are added up in another order, and the last rows of many must not depend on how these are
-  // tiled.
   const std::int64_t tile_m = macro_->tile.tile_m;
   if (tile_m > few_rows || buffer.extents[0] == tile_m) return of_rows(buffer.extents[0]);
   Value* one_tile =
@@ -275,11 +352,13 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
 
 // Rows of A that the programs of the whole grid have; all of A's, where these are not grouped along an axis.
 Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
+  const MacroTile& tile = macro_->tile;
+  Value* of_grid = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m));
+  if (tile.m_axis >= 0) of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(tile.m_axis)], of_grid);
+  if (!product.a.load) return of_grid;
   const ir::Op& load = *product.a.load;
   const auto axis = static_cast<std::size_t>(load.integers("axes")[product.a.order[0]]);
-  if (macro_->tile.m_axis < 0) return facts(load.operand(0)).extents[axis];
-  Value* of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(macro_->tile.m_axis)],
-                                b_.getInt64(static_cast<std::uint64_t>(macro_->tile.tile_m)));
+  if (tile.m_axis < 0) return facts(load.operand(0)).extents[axis];
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, of_grid, facts(load.operand(0)).extents[axis]);
 }
 
@@ -289,13 +368,12 @@ Value* KernelEmitter::stores_sums() {
   const ir::Op* store = macro_->store;
   if (!store || options_.debug) return nullptr;
   const ir::Value* view = store->operand(0);
-  const ProductLoop& product = macro_->products[0]; // what is stored is the only one's
-  Value* from_a = disjoint(view, product.a.load->operand(0));
-  Value* from_b = disjoint(view, product.b.load->operand(0));
-  Value* distinct = distinct_elements(view);
+  Values conditions{distinct_elements(view)};
+  for (const ir::Value* read : macro_->reads)
+    conditions.push_back(disjoint(view, read));
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
-  Value* apart = b_.CreateAnd(b_.CreateAnd(from_a, from_b), distinct);
+  Value* apart = b_.CreateAnd(conditions);
   for (std::size_t axis = 0; axis < grid_.size(); ++axis)
     if (!(macro_->apart >> axis & 1))
       apart = b_.CreateAnd(apart, b_.CreateICmpSLE(grid_[axis], b_.getInt64(1)));

@@ -43,9 +43,7 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
   };
   // What a program's place is made of.
   auto places = [&](Value* program) {
-    coordinates_ = at(program);
-    for (const ir::Op* op : macro_->scalars)
-      emit_scalar(*op);
+    enter_program(at(program));
     Values values;
     for (const auto* list : {&macro_->rows, &macro_->columns, &macro_->common})
       for (const ir::Value* v : *list)
