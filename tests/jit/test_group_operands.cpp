@@ -27,8 +27,9 @@ template <class TB, class F, class G> auto product_of(bool epilogue, const F& f,
   return [=](A a, View<const TB, 2> b, Scales s, C c) {
     auto [m, n] = program_tile(c, BM, BN);
     Tile scales = s.tile(n).load();
+    Scalar<float> one = s.at(0).load();
     auto sums = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
-      return dot(f(a.tile(m, k).load(), m, k), g(b, scales, k, n), sum);
+      return dot(f(a.tile(m, k).load(), one, m, k), g(b, scales, k, n), sum);
     });
     if (epilogue)
       c.tile(m, n).store(sums * 2.0f + 1.0f);
@@ -37,15 +38,16 @@ template <class TB, class F, class G> auto product_of(bool epilogue, const F& f,
   };
 }
 
-enum class Made { A, ATriangle, B, BTransposed, Both };
+enum class Made { A, AScaled, ATriangle, B, BTransposed, Both };
 
 bool makes_a(Made made) { return made == Made::A || made == Made::Both; }
 bool makes_b(Made made) { return made == Made::B || made == Made::BTransposed || made == Made::Both; }
 
 template <class TB> std::shared_ptr<ir::Kernel> recorded(Made made, bool epilogue, const Config& config) {
-  auto plain_a = [](auto tile, auto, auto) { return tile; };
-  auto made_a = [](auto tile, auto, auto) { return abs(tile) - 0.5f; };
-  auto triangle = [](auto tile, auto m, auto k) {
+  auto plain_a = [](auto tile, auto, auto, auto) { return tile; };
+  auto made_a = [](auto tile, auto, auto, auto) { return abs(tile) - 0.5f; };
+  auto scaled = [](auto tile, auto one, auto, auto) { return tile * one; };
+  auto triangle = [](auto tile, auto, auto m, auto k) {
     return where(expand<0>(k + arange(BK)) <= expand<1>(m + arange(BM)), tile, 0.0f);
   };
   auto plain_b = [](const auto& b, auto, auto k, auto n) { return b.tile(k, n).load(); };
@@ -60,6 +62,7 @@ template <class TB> std::shared_ptr<ir::Kernel> recorded(Made made, bool epilogu
   };
   if constexpr (std::is_same_v<TB, float>) {
     if (made == Made::A) return record(made_a, plain_b);
+    if (made == Made::AScaled) return record(scaled, plain_b);
     if (made == Made::ATriangle) return record(triangle, plain_b);
   }
   if (made == Made::B) return record(plain_a, made_b);
@@ -92,6 +95,7 @@ void check(Made made, bool epilogue, const Config& config, std::int64_t tm, std:
   auto left = Tensor<float, 2>::empty({m, k}), right = Tensor<float, 2>::empty({k, n});
   for (std::int64_t i = 0; i < m * k; ++i) {
     left.data()[i] = makes_a(made) ? std::abs(a.data()[i]) - 0.5f : a.data()[i];
+    if (made == Made::AScaled) left.data()[i] *= s.data()[0];
     if (made == Made::ATriangle && i % k > i / k) left.data()[i] = 0;
   }
   for (std::int64_t i = 0; i < k; ++i)
@@ -158,6 +162,7 @@ TEST_CASE("operands that are computed are computed for groups, on ragged sizes a
     const Config config = {BM = tm, BN = tn, BK = tk};
     const bool epilogue = random() % 2 == 0;
     check<float>(Made::A, epilogue, config, tm, tn, random);
+    check<float>(Made::AScaled, !epilogue, config, tm, tn, random);
     check<float>(Made::ATriangle, epilogue, config, tm, tn, random);
     check<float>(Made::B, epilogue, config, tm, tn, random);
     check<std::int8_t>(Made::B, !epilogue, config, tm, tn, random);
