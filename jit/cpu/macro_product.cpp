@@ -112,13 +112,13 @@ private:
 
     const Scope body(kernel_.body), loop(*product.loop->region());
     Slice common(body), rows(body), columns(body);
-    Reads reads;
+    std::vector<const Op*> ops_of_a, ops_of_b;
     if (!common.add(product.loop->operand(0)) || !common.add(product.loop->operand(1)) ||
-        !add_operand(reads, a, 0, loop, body, common, rows) ||
-        !add_operand(reads, b, 1, loop, body, common, columns))
+        !add_operand(ops_of_a, a, 0, loop, body, common, rows) ||
+        !add_operand(ops_of_b, b, 1, loop, body, common, columns))
       return std::nullopt;
-    macro.tile.m_axis = axis_of_programs(a, 0, macro.tile.tile_m, rows, columns, common);
-    macro.tile.n_axis = axis_of_programs(b, 1, macro.tile.tile_n, columns, rows, common);
+    macro.tile.m_axis = axis_of_programs(a, 0, macro.tile.tile_m, ops_of_a, rows, columns, common);
+    macro.tile.n_axis = axis_of_programs(b, 1, macro.tile.tile_n, ops_of_b, columns, rows, common);
     if (macro.tile.m_axis == macro.tile.n_axis) {
       macro.tile.m_axis = macro.tile.n_axis = -1;
       if (!run(macro, rows, columns, common)) return std::nullopt;
@@ -128,24 +128,36 @@ private:
     if (macro.tile.run_axis < 0) macro.store = only_store(macro, body, common);
     if (macro.tile.m_axis < 0 && macro.tile.n_axis < 0 && macro.tile.run_axis < 0) return std::nullopt;
     for (const auto& op : kernel_.body.ops)
-      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get())) {
+      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
         macro.scalars.push_back(op.get());
-        reads.add(*op);
-      }
-    if (reads.pointers) macro.store = nullptr;
+    for (const auto* ops : {&ops_of_a, &ops_of_b, &macro.scalars})
+      for (const Op* op : *ops)
+        add_read(macro, *op);
     if (macro.store) macro.apart = axes_apart(*macro.store);
-    macro.reads = std::move(reads.views);
     return macro;
   }
 
-  // Programs whose places are computed from one axis.
+  // What is read behind pointers could be where sums are stored.
+  static void add_read(MacroProduct& macro, const Op& op) {
+    if (op.info().effect != ir::Effect::Read) return;
+    if (op.is(Opcode::Load)) macro.store = nullptr;
+    for (const Value* v : op.operands)
+      if (v->type.is_view()) macro.reads.push_back(v);
+  }
+
+  // Programs whose places are computed from one axis. Of an operand that is computed all that depends on it
+  // has to step by whole tiles.
   static bool run(MacroProduct& macro, const Slice& rows, const Slice& columns, const Slice& common) {
     const ProductOperand &a = macro.products[0].a, &b = macro.products[0].b;
     const unsigned axes = rows.axes() | columns.axes();
-    if (!a.load || !b.load || !std::has_single_bit(axes)) return false;
+    if (!std::has_single_bit(axes)) return false;
     macro.tile.run_axis = std::countr_zero(axes);
-    macro.rows = {a.load->view_offsets()[axis_of(a, 0)]};
-    macro.columns = {b.load->view_offsets()[axis_of(b, 1)]};
+    auto places = [&](const ProductOperand& operand, std::size_t i, const Slice& mine) {
+      return operand.load ? std::vector<const Value*>{operand.load->view_offsets()[axis_of(operand, i)]}
+                          : mine.added_along(macro.tile.run_axis);
+    };
+    macro.rows = places(a, 0, rows);
+    macro.columns = places(b, 1, columns);
     macro.common = common.added_along(macro.tile.run_axis);
     return true;
   }
@@ -295,11 +307,20 @@ private:
 
   // The axis of the grid along which programs differ in nothing but where this operand's rows or columns,
   // its own axis `i`, are. A computed one is made for each program anew, whatever it has of the coordinate.
+  // Of several axes it is the one along which the operand's loads have their tiles.
   static int axis_of_programs(const ProductOperand& operand, std::size_t i, std::int64_t tile,
-                              const Slice& mine, const Slice& others, const Slice& common) {
+                              const std::vector<const Op*>& ops, const Slice& mine, const Slice& others,
+                              const Slice& common) {
     if (operand.load)
       return program_offset(operand.load->view_offsets()[axis_of(operand, i)], tile).value_or(-1);
     const unsigned axes = mine.axes() & ~others.axes() & ~common.axes();
+    for (const Op* load : ops) {
+      if (!load->is(Opcode::ViewLoad)) continue;
+      for (std::int64_t along : load->integers("axes")) {
+        auto axis = program_offset(load->view_offsets()[static_cast<std::size_t>(along)], tile);
+        if (axis && (axes >> *axis & 1)) return *axis;
+      }
+    }
     return axes != 0 ? std::countr_zero(axes) : -1;
   }
 
@@ -308,20 +329,20 @@ private:
     return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
   }
 
-  // What an operand depends on, and reads. `i`: which of its own axes is not K.
-  bool add_operand(Reads& reads, const ProductOperand& operand, std::size_t i, const Scope& loop,
-                   const Scope& body, Slice& common, Slice& mine) const {
+  // What an operand depends on, and what reads and computes it. `i`: which of its own axes is not K.
+  bool add_operand(std::vector<const Op*>& ops, const ProductOperand& operand, std::size_t i,
+                   const Scope& loop, const Scope& body, Slice& common, Slice& mine) const {
     if (operand.load) {
-      reads.add(*operand.load);
+      ops.push_back(operand.load);
       return add_offsets(operand, axis_of(operand, i), loop, common, mine);
     }
     std::unordered_set<const Value*> seen;
-    return add_computed(reads, operand.value, loop, body, mine, seen);
+    return add_computed(ops, operand.value, loop, body, mine, seen);
   }
 
   // Tiles that have no buffer are evaluated wherever they are needed, those of the loop with its scalars.
-  bool add_computed(Reads& reads, const Value* v, const Scope& loop, const Scope& body, Slice& mine,
-                    std::unordered_set<const Value*>& seen) const {
+  bool add_computed(std::vector<const Op*>& ops, const Value* v, const Scope& loop, const Scope& body,
+                    Slice& mine, std::unordered_set<const Value*>& seen) const {
     if (!seen.insert(v).second) return true;
     if (v->type.is_view()) return true;
     if (!loop.has(v)) {
@@ -331,9 +352,9 @@ private:
     const Op* op = v->def;
     if (!op) return v->index == 0; // the loop's index, but not what it carries
     if (!computes_one(*op) || op->is(Opcode::ProgramId)) return false;
-    reads.add(*op);
+    ops.push_back(op);
     return std::all_of(op->operands.begin(), op->operands.end(),
-                       [&](const Value* x) { return add_computed(reads, x, loop, body, mine, seen); });
+                       [&](const Value* x) { return add_computed(ops, x, loop, body, mine, seen); });
   }
 
   // All offsets but that along `own` are the same for a whole group.

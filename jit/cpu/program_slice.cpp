@@ -31,13 +31,6 @@ bool computes_one(const Op& op) {
          (op.info().effect == ir::Effect::Pure || op.info().effect == ir::Effect::Read);
 }
 
-void Reads::add(const Op& op) {
-  if (op.info().effect != ir::Effect::Read) return;
-  pointers |= op.is(Opcode::Load);
-  for (const Value* v : op.operands)
-    if (v->type.is_view()) views.push_back(v);
-}
-
 std::vector<const Value*> Slice::added_along(int axis) const {
   std::vector<const Value*> found;
   for (const Value* v : added_) {

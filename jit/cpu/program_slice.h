@@ -15,14 +15,6 @@ std::optional<int> program_offset(const ir::Value* v, std::int64_t tile);
 // Whether `op` has one result, no regions, and no effect but that it may read memory.
 bool computes_one(const ir::Op& op);
 
-// The memory that operations read.
-struct Reads {
-  std::vector<const ir::Value*> views;
-  bool pointers = false; // and what lies behind pointers
-
-  void add(const ir::Op& op);
-};
-
 // What scalars are made of: the operations, and the axes of the grid among them.
 class Slice {
 public:

@@ -170,3 +170,39 @@ TEST_CASE("operands that are computed are computed for groups, on ragged sizes a
     check<bf16>(Made::Both, !epilogue, config, tm, tn, random);
   }
 }
+
+TEST_CASE("operands that are computed from a batch are grouped along rows and columns, not along the batch") {
+  const auto batched =
+      kernel("batched", [](View<const float, 3> a, View<const float, 3> b, View<float, 3> c) {
+        auto z = program_id(0);
+        auto m = program_id(1) * BM;
+        auto n = program_id(2) * BN;
+        auto sums = for_range(BK, a.extent(2), zeros<float>(BM, BN), [&](auto k, auto sum) {
+          return dot(abs(a.tile(z, m, k).load()), abs(b.tile(z, k, n).load()), sum);
+        });
+        c.tile(z, m, n).store(sums);
+      });
+  for (auto [tm, tn] : {std::pair{1, 64}, {64, 1}, {8, 8}}) {
+    const Config config = {BM = tm, BN = tn, BK = 16};
+    const auto tile =
+        cpu::macro_tile(*passes::lower_generic(*batched.record(config), {config, {}}), cpu::host_target());
+    CHECK(tile.m_axis == 1);
+    CHECK(tile.n_axis == 2);
+  }
+  const auto shared = kernel("shared", [](View<const float, 3> a, A b, View<float, 3> c) {
+    auto z = program_id(0);
+    auto m = program_id(1) * BM;
+    auto n = program_id(2) * BN;
+    auto sums = for_range(BK, a.extent(2), zeros<float>(BM, BN), [&](auto k, auto sum) {
+      return dot(abs(a.tile(z, m, k).load()), b.tile(k, n).load(), sum);
+    });
+    c.tile(z, m, n).store(sums);
+  });
+  for (int tm : {1, 8}) {
+    const Config config = {BM = tm, BN = 64, BK = 16};
+    const auto tile =
+        cpu::macro_tile(*passes::lower_generic(*shared.record(config), {config, {}}), cpu::host_target());
+    CHECK(tile.m_axis == 1);
+    CHECK(tile.n_axis == 2);
+  }
+}

@@ -24,15 +24,22 @@ using In = View<const float, 2>;
 using Out = View<float, 2>;
 using Index = Scalar<std::int64_t>;
 
+auto as_it_is = [](auto tile) { return tile; };
+auto at_most_one = [](auto tile) {
+  return min(tile, 1.0f);
+}; // of test::random_matrix: as it is, but computed
+
 // c = a b by a grid of one axis, whose programs `place` puts: it gives the tile's row and column.
-template <class Place> auto product_by(const char* name, Place&& place) {
-  return kernel(name, [place](In a, In b, Out c) {
+template <class Place, class OfA = decltype(as_it_is), class OfB = decltype(as_it_is)>
+auto product_by(const char* name, Place&& place, OfA of_a = {}, OfB of_b = {}) {
+  return kernel(name, [=](In a, In b, Out c) {
     Index rows = cdiv(c.rows(), dim_size(BM)), columns = cdiv(c.cols(), dim_size(BN));
     auto [i, j] = place(Index(program_id(0)), rows, columns);
     auto m = i * BM;
     auto n = j * BN;
-    auto sum = for_range(BK, a.cols(), zeros<float>(BM, BN),
-                         [&](auto k, auto s) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), s); });
+    auto sum = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto s) {
+      return dot(of_a(a.tile(m, k).load()), of_b(b.tile(k, n).load()), s);
+    });
     c.tile(m, n).store(sum);
   });
 }
@@ -59,7 +66,8 @@ template <class K> cpu::MacroTile tile_of(const K& k) {
 } // namespace
 
 TEST_CASE("programs whose places are computed from one axis share products along it") {
-  for (const auto& tile : {tile_of(product_by("swizzled", swizzled)), tile_of(product_by("rows", by_rows))}) {
+  for (const auto& tile : {tile_of(product_by("swizzled", swizzled)), tile_of(product_by("rows", by_rows)),
+                           tile_of(product_by("computed", swizzled, at_most_one, at_most_one))}) {
     CHECK(tile.run_axis == 0);
     CHECK(tile.m_axis == -1);
     CHECK(tile.n_axis == -1);
@@ -98,6 +106,9 @@ TEST_CASE(
   const auto rows = product_by("by rows", by_rows);
   const auto columns = product_by("by columns", by_columns);
   const auto anywhere = product_by("scattered", scattered);
+  const auto of_a = product_by("computed a", swizzled, at_most_one);
+  const auto of_b = product_by("computed b", by_columns, as_it_is, at_most_one);
+  const auto of_both = product_by("both computed", swizzled, at_most_one, at_most_one);
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -121,6 +132,9 @@ TEST_CASE(
     check(rows, tm, tn, tk);
     check(columns, tm, tn, tk);
     check(anywhere, tm, tn, tk);
+    check(of_a, tm, tn, tk);
+    check(of_b, tm, tn, tk);
+    check(of_both, tm, tn, tk);
   }
 }
 

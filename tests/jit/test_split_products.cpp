@@ -143,15 +143,32 @@ TEST_CASE("gated layers agree with double precision on ragged sizes, in one loop
         z.tile(m).store(for_range(BK, a.cols(), zeros<float>(BM),
                                   [&](auto k, auto r) { return r + sum(a.tile(m, k).load(), BK); }));
       });
+  const auto computed = // one operand of the first, and both of the third
+      kernel("gated and computed", [](View<const float, 2> a, View<const float, 2> b, View<const float, 2> g,
+                                      View<float, 2> y, View<float, 1> z) {
+        auto [m, n] = program_tile(y, BM, BN);
+        auto product = [&](auto& w, auto of_a, auto of_b) {
+          return for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto s) {
+            return dot(of_a(a.tile(m, k).load()), of_b(w.tile(k, n).load()), s);
+          });
+        };
+        auto plain = [](auto tile) { return tile; };
+        auto at_most_one = [](auto tile) { return min(tile, 1.0f); };
+        Tile t = product(g, at_most_one, plain), s = product(b, plain, plain);
+        Tile twice = product(b, at_most_one, at_most_one);
+        y.tile(m, n).store(silu(t) * (0.5f * (s + twice)));
+        z.tile(m).store(for_range(BK, a.cols(), zeros<float>(BM),
+                                  [&](auto k, auto r) { return r + sum(a.tile(m, k).load(), BK); }));
+      });
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   test::RandomIntegers number{random};
   Stream stream;
   for (auto [bm, bn, bk] : {std::array{64, 64, 32}, {16, 128, 64}, {8, 16, 8}, {1, 64, 16}, {128, 32, 16}})
-    for (const auto* gated : {&one_loop, &two_loops}) {
+    for (const auto* gated : {&one_loop, &two_loops, &computed}) {
       const std::int64_t m = number(1, 200), n = number(1, 300), k = number(0, 150);
-      CAPTURE(bm, bn, bk, m, n, k, gated == &one_loop);
+      CAPTURE(bm, bn, bk, m, n, k, gated->name());
       auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random),
            g = test::random_matrix(k, n, random), y = test::random_matrix(m, n, random);
       auto z = Tensor<float, 1>::empty({m});

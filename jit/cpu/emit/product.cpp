@@ -212,9 +212,13 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
   Value *one = b_.getInt64(1), *none = b_.getInt64(0);
   Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)),
         *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
-  Value* rows = b_.CreateMul(count_m, tile_m);
-  if (group_.shared) rows = b_.CreateSelect(group_.shared, rows, none);
-  emit_shared_products({first, count_m, count_n, rows, b_.CreateMul(count_n, tile_n), coordinates});
+  Value *shared_m = count_m, *shared_n = count_n;
+  if (group_.shared) {
+    shared_m = b_.CreateSelect(group_.shared, count_m, none);
+    shared_n = b_.CreateSelect(group_.shared, count_n, none);
+  }
+  emit_shared_products({first, shared_m, shared_n, b_.CreateMul(shared_m, tile_m),
+                        b_.CreateMul(count_n, tile_n), coordinates});
 
   group_.parts = group_.sums;
   for (Buffer& part : group_.parts)
@@ -270,11 +274,12 @@ void KernelEmitter::enter_program(const Values& coordinates) {
 }
 
 void KernelEmitter::emit_shared_products(const Rectangle& programs) {
-  enter_program(programs.first);
   for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i)
     group_.sums.push_back(make_sums(macro_->products[i].dot->result()->type.dtype, programs.columns));
-  for (std::size_t i = 0; i < macro_->products.size(); ++i)
+  for (std::size_t i = 0; i < macro_->products.size(); ++i) {
+    enter_program(programs.first); // again: what the last product entered is another program, in a loop
     emit_shared_product(macro_->products[i], group_.sums[i], programs);
+  }
 }
 
 void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer& buffer,
