@@ -340,6 +340,7 @@ void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer&
 
 // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the group:
 // few rows are added up in another order, and the last rows of many must not depend on how these are tiled.
+// Nothing tells how many rows a launch has whose programs compute both their places and their rows.
 void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer& buffer,
                                        std::int64_t most_depth, const Matrix& a, const Matrix& b,
                                        const Sums& sums) {
@@ -349,7 +350,8 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
     multiply(shape, a, b, sums);
   };
   const std::int64_t tile_m = macro_->tile.tile_m;
-  if (tile_m > few_rows || buffer.extents[0] == tile_m) return of_rows(buffer.extents[0]);
+  const bool unknown_rows = macro_->tile.run_axis >= 0 && !product.a.load;
+  if (tile_m > few_rows || buffer.extents[0] == tile_m || unknown_rows) return of_rows(buffer.extents[0]);
   Value* one_tile =
       b_.CreateICmpSLE(rows_of_launch(product), b_.getInt64(static_cast<std::uint64_t>(tile_m)));
   emit_if_else(b_, one_tile, [&] { of_rows(tile_m); }, [&] { of_rows(buffer.extents[0]); });
