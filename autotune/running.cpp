@@ -11,23 +11,28 @@ namespace kiln::tune {
 
 namespace {
 
-// Of this process, and none of a parent's.
-struct Runs final : ForkAware {
+// There before any constructor runs, and for handlers of signals.
+struct Runs {
   std::array<std::atomic<LiveMeasurer*>, 16> measurers{}; // a run too many cannot be interrupted
   std::atomic<int> interrupting{0};                       // calls that look at them now
   std::atomic<int> interrupts{0};                         // so far
+};
+constinit Runs runs;
 
+// A child has none of its parent's.
+struct ForgetsRuns final : ForkAware {
   void reset_in_child() noexcept override {
-    for (auto& slot : measurers)
+    for (auto& slot : runs.measurers)
       slot.store(nullptr);
-    interrupting.store(0);
+    runs.interrupting.store(0);
   }
 };
-Runs runs;
 
 } // namespace
 
 Running::Running(LiveMeasurer& measurer) {
+  static const auto* const in_child = new ForgetsRuns; // stays: the process may fork until it ends
+  (void)in_child;
   for (auto& slot : runs.measurers) {
     LiveMeasurer* nobody = nullptr;
     if (!slot.compare_exchange_strong(nobody, &measurer)) continue;
