@@ -129,7 +129,9 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
     emit_nest({root}, c.extents);
   }
   locate(op);
-  multiply(dot_shape(op), ma, mb, sums_in(c, initial && !converts));
+  Sums sums = sums_in(c, initial && !converts);
+  keep_live_rows(result, ma, sums);
+  multiply(dot_shape(op), ma, mb, sums);
   if (converts) add_converted(op, c);
 }
 
@@ -151,6 +153,13 @@ Values KernelEmitter::constants(const std::vector<std::int64_t>& numbers) {
 
 KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate) {
   return {buffer.pointer, buffer.dtype, strides_of(buffer), constants(buffer.extents), accumulate};
+}
+
+// Leaves out the rows of a product, and of A, that nothing needs.
+void KernelEmitter::keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums) {
+  const std::size_t rows = sums.extents.size() - 2;
+  sums.extents[rows] = live_extent(product, rows, sums.extents[rows]);
+  a.valid[rows] = live_extent(product, rows, a.valid[rows]);
 }
 
 void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {

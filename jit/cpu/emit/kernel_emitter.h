@@ -11,6 +11,7 @@
 #include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
+#include <kiln/jit/cpu/live_extents.h>
 #include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/cpu/plan.h>
 #include <kiln/jit/cpu/target.h>
@@ -153,6 +154,13 @@ private:
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
 
+  // live.cpp: rows that nothing needs
+  llvm::Value* place_of_program(const ir::Value* v, int depth = 0);
+  llvm::Value* live_room(const ir::Value* tile, std::size_t axis);
+  llvm::Value* live_room(const Root& root, std::size_t axis);
+  llvm::Value* live_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);
+  void bound_rows(Nest& nest);
+
   // across.cpp: loads whose neighbours lie along the loop around the vector loop
   llvm::Value* find_loads_across(Nest& nest);
   llvm::Value* load_across(Nest& nest, const ir::Op& op, const Indices& at);
@@ -254,6 +262,7 @@ private:
   Sums sums_in(const Buffer& buffer, bool accumulate);
   DotShape dot_shape(const ir::Op& dot);
   Values constants(const std::vector<std::int64_t>& numbers);
+  void keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums);
   void multiply(DotShape shape, const Matrix& a, const Matrix& b, const Sums& sums);
   void zero_missing(llvm::Value* m, llvm::Value* n, llvm::Value* missing_batch, const Sums& sums);
 
@@ -289,6 +298,7 @@ private:
   void enter_program(const Values& coordinates);
   void emit_shared_products(const Rectangle& programs);
   void emit_shared_product(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs);
+  llvm::Value* live_rows_of_group(const ProductLoop& product, const Rectangle& programs);
   void emit_shared_chunks(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs,
                           Sums sums, llvm::Value* begin, llvm::Value* depth);
   void multiply_for_group(const ProductLoop& product, const Buffer& buffer, std::int64_t most_depth,
@@ -314,6 +324,7 @@ private:
   DotTarget dot_target_;
   EmitOptions options_;
   Plan plan_;
+  LiveExtents live_;
   passes::NaturalNumbers naturals_; // scalars that are never negative
   std::optional<MacroProduct> macro_;
   IRBuilder b_;

@@ -182,6 +182,7 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     nest.lanes = nest.native_lanes;
   }
   nest.bounds = store_bounds(nest);
+  bound_rows(nest);
   if (Value* across = find_loads_across(nest)) {
     nest.always = false;
     emit_if_else(

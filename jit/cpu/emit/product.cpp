@@ -2,6 +2,7 @@
 // macro_product.h).
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
+#include <kiln/jit/cpu/program_slice.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -83,8 +84,10 @@ void KernelEmitter::emit_product_loop(const ProductLoop& product) {
   DotShape shape = dot_shape(*product.dot);
   shape.k = unknown_depth;
   const std::size_t rank = sums.extents.size();
-  multiply(shape, plain_matrix(product.a, rank - 1, depth), plain_matrix(product.b, rank - 2, depth),
-           sums_in(sums, accumulate));
+  Matrix a = plain_matrix(product.a, rank - 1, depth);
+  Sums all = sums_in(sums, accumulate);
+  keep_live_rows(loop.result(), a, all);
+  multiply(shape, a, plain_matrix(product.b, rank - 2, depth), all);
 }
 
 // Of operands that are computed, some steps of K are put side by side in scratch, then multiplied at once.
@@ -99,9 +102,10 @@ void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Val
     if (!product.b.load) gather(product, product.b, 0, gathered.b, none, first, steps);
     enter_product(product, first);
     locate(*product.dot);
-    const Values extents = constants(sums.extents);
-    multiply(shape, chunk_matrix(product.a, 1, gathered.a, steps, extents[0]),
-             chunk_matrix(product.b, 0, gathered.b, steps, extents[1]), sums_in(sums, true));
+    Sums all = sums_in(sums, true);
+    Matrix a = chunk_matrix(product.a, 1, gathered.a, steps, all.extents[0]);
+    keep_live_rows(product.loop->result(), a, all);
+    multiply(shape, a, chunk_matrix(product.b, 0, gathered.b, steps, all.extents[1]), all);
   });
 }
 
@@ -285,7 +289,11 @@ void KernelEmitter::emit_shared_products(const Rectangle& programs) {
 void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer& buffer,
                                         const Rectangle& programs) {
   locate(*product.dot);
-  Sums sums{buffer.pointer, buffer.dtype, strides_of(buffer), {programs.rows, programs.columns}, false};
+  Sums sums{buffer.pointer,
+            buffer.dtype,
+            strides_of(buffer),
+            {live_rows_of_group(product, programs), programs.columns},
+            false};
   if (group_.stored = stores_sums(); group_.stored) {
     const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
     auto there = [&](Value* of_view, Value*& otherwise) {
@@ -303,6 +311,19 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
   const Matrix a = plain_matrix(product.a, 1, depth, sums.extents[0]),
                b = plain_matrix(product.b, 0, depth, sums.extents[1]);
   multiply_for_group(product, buffer, unknown_depth, a, b, sums);
+}
+
+// Of so many rows of a rectangle of programs, those that any of its programs needs: their stores step from
+// one to the next as their rows do.
+Value* KernelEmitter::live_rows_of_group(const ProductLoop& product, const Rectangle& programs) {
+  const MacroTile& tile = macro_->tile;
+  const ir::Value* sums = product.loop->result();
+  for (const StoredAxis& s : live_.stores(sums, 0)) {
+    const std::int64_t of_view = s.store->integers("axes")[s.axis];
+    const ir::Value* offset = s.store->view_offsets()[static_cast<std::size_t>(of_view)];
+    if (tile.m_axis < 0 || program_offset(offset, tile.tile_m) != tile.m_axis) return programs.rows;
+  }
+  return live_extent(sums, 0, programs.rows);
 }
 
 // Of operands that are computed, each program's tiles once: those of A for the first column of the
