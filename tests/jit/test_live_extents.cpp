@@ -223,6 +223,28 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     c.tile(m, n).store(total * 2.f + 1.f);
     d.tile(m, n).store(total - expand<1>(max(total, BN)));
   });
+  // So where the programs that share a tile of A store to different rows, the first of them to the fewest;
+  // placed by two axes of the grid, or by one.
+  const auto apart = kernel("apart", [](In a, In b, Out c, Out d) {
+    Scalar<std::int64_t> steps = (num_programs(1) - 1 - program_id(1)) * 16;
+    auto m = offset(BM, program_id(0) * dim_size(BM));
+    auto n = offset(BN, program_id(1) * dim_size(BN));
+    Tile total = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto acc) {
+      return dot(cos(a.tile(m, k).load()), b.tile(k, n).load(), acc);
+    });
+    c.tile(offset(BM, program_id(0) * dim_size(BM) + steps), n).store(total + 1.f);
+    d.tile(m, n).store(total - 1.f);
+  });
+  const auto numbered = kernel("numbered", [](In a, In b, Out c, Out d) {
+    Scalar<std::int64_t> p = program_id(0), last = num_programs(0) - 1 - p;
+    auto m = offset(BM, p / 4 * dim_size(BM));
+    auto n = offset(BN, p % 4 * dim_size(BN));
+    Tile total = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto acc) {
+      return dot(cos(a.tile(m, k).load()), b.tile(k, n).load(), acc);
+    });
+    c.tile(offset(BM, last * dim_size(BM)), offset(BN, 0)).store(total + 1.f);
+    d.tile(offset(BM, last * dim_size(BM)), offset(BN, 0)).store(total - 1.f);
+  });
   // Rows that loops and branches carry.
   const auto carried = kernel("carried", [](In x, Out y, Out z) {
     Scalar<std::int64_t> first = program_id(0) * dim_size(BM);
@@ -249,6 +271,8 @@ TEST_CASE("kernels whose rows end in several stores agree with the interpreter o
     agrees(rows, tiles, Grid{pm, pn}, {ry, n}, {rz, n}, x, w);
     agrees(attention, loops, Grid{pm, 1}, {ry, tk}, {rz, tk}, q, keys);
     agrees(prologue, loops, Grid{pm, pn}, {ry, n}, {rz, n}, a, b);
+    agrees(apart, loops, Grid{pm, pn}, {ry, n}, {rz, n}, a, b);
+    agrees(numbered, loops, Grid{4 * pm}, {ry * 4, tn}, {rz * 4, tn}, a, b);
     agrees(carried, tiles, Grid{pm, pn}, {ry, n}, {rz, n}, x);
   }
 }

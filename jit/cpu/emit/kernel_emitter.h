@@ -344,6 +344,7 @@ private:
     llvm::Value* stored = nullptr; // i1: the sums go to the view that they are stored to
     llvm::Value* shared = nullptr; // i1: the programs at hand have such sums; null: all have
   } group_;
+  unsigned shared_along_ = 0; // axes of the grid: a group's programs along them share the tile at hand
   std::int64_t scratch_bytes_ = 0;
   bool streams_ = false; // some store may bypass the cache
 

@@ -9,7 +9,8 @@ using ir::Opcode;
 using llvm::Value;
 
 // An offset that is plain arithmetic on where the program is in the grid: it is known at any place of the
-// program, also where this is another than the one whose scalars were computed last. Null: it is not.
+// program, also where this is another than the one whose scalars were computed last. Null: it is not, or it
+// differs among the programs that share what is computed now.
 Value* KernelEmitter::place_of_program(const ir::Value* v, int depth) {
   constexpr int deepest = 8;
   if (auto cell = passes::constant_of(v))
@@ -17,7 +18,9 @@ Value* KernelEmitter::place_of_program(const ir::Value* v, int depth) {
   if (!v->def || v->type.dtype != DType::I64 || depth == deepest) return nullptr;
   const ir::Op& op = *v->def;
   switch (op.code) {
-  case Opcode::ProgramId: return coordinates_[static_cast<std::size_t>(op.integer("axis"))];
+  case Opcode::ProgramId:
+    if (shared_along_ >> op.integer("axis") & 1) return nullptr;
+    return coordinates_[static_cast<std::size_t>(op.integer("axis"))];
   case Opcode::NumPrograms: return grid_[static_cast<std::size_t>(op.integer("axis"))];
   case Opcode::ViewExtent: return facts(op.operand(0)).extents[static_cast<std::size_t>(op.integer("axis"))];
   case Opcode::Add:

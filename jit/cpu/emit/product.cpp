@@ -340,12 +340,15 @@ void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer&
     if (operand.load) return;
     const bool rows = k_axis == 1;
     Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? tile.tile_m : tile.tile_n));
+    for (const int axis : {rows ? tile.n_axis : tile.m_axis, tile.run_axis})
+      if (axis >= 0) shared_along_ |= 1U << axis;
     emit_loop(b_, none, rows ? programs.count_m : programs.count_n, one, {},
               [&](Value* i, const Values&, llvm::Instruction*) -> Values {
                 enter_program(rows ? programs.coordinates(i, none) : programs.coordinates(none, i));
                 gather(product, operand, k_axis, whole, b_.CreateMul(i, extent), first, steps);
                 return {};
               });
+    shared_along_ = 0;
   };
   emit_chunks(gathered, begin, depth, [&](Value* first, Value* steps) {
     gather_all(product.a, 1, gathered.a, first, steps);
