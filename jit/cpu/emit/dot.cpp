@@ -158,8 +158,10 @@ KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate
 // Leaves out the rows of a product, and of A, that nothing needs.
 void KernelEmitter::keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums) {
   const std::size_t rows = sums.extents.size() - 2;
-  sums.extents[rows] = live_extent(product, rows, sums.extents[rows]);
-  a.valid[rows] = live_extent(product, rows, a.valid[rows]);
+  Value* live = live_extent(product, rows, sums.extents[rows]);
+  if (live == sums.extents[rows]) return;
+  sums.extents[rows] = live;
+  a.valid[rows] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[rows], live);
 }
 
 void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {

@@ -156,6 +156,7 @@ private:
 
   // live.cpp: rows that nothing needs
   llvm::Value* place_of_program(const ir::Value* v, int depth = 0);
+  template <class Each, class Room> llvm::Value* most_room(const Each& each, Room room_of);
   llvm::Value* live_room(const ir::Value* tile, std::size_t axis);
   llvm::Value* live_room(const Root& root, std::size_t axis);
   llvm::Value* live_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);

@@ -35,18 +35,25 @@ Value* KernelEmitter::place_of_program(const ir::Value* v, int depth) {
                               : b_.CreateMul(x, y);
 }
 
-// How many elements of `tile` along `axis`, from its first on, the stores take that alone need them; fewer
-// than none, or more than it has, are possible. Null: all may be needed.
-Value* KernelEmitter::live_room(const ir::Value* tile, std::size_t axis) {
+// The most room that any of `each` has. Null: there are none, or that of one is not known.
+template <class Each, class Room> Value* KernelEmitter::most_room(const Each& each, Room room_of) {
   Value* most = nullptr;
-  for (const StoredAxis& s : live_.stores(tile, axis)) {
-    const auto of_view = static_cast<std::size_t>(s.store->integers("axes")[s.axis]);
-    Value* offset = place_of_program(s.store->view_offsets()[of_view]);
-    if (!offset) return nullptr;
-    Value* room = b_.CreateSub(facts(s.store->operand(0)).extents[of_view], offset);
+  for (const auto& one : each) {
+    Value* room = room_of(one);
+    if (!room) return nullptr;
     most = most ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, room) : room;
   }
   return most;
+}
+
+// How many elements of `tile` along `axis`, from its first on, the stores take that alone need them; fewer
+// than none, or more than it has, are possible. Null: all may be needed.
+Value* KernelEmitter::live_room(const ir::Value* tile, std::size_t axis) {
+  return most_room(live_.stores(tile, axis), [&](const StoredAxis& s) -> Value* {
+    const auto of_view = static_cast<std::size_t>(s.store->integers("axes")[s.axis]);
+    Value* offset = place_of_program(s.store->view_offsets()[of_view]);
+    return offset ? b_.CreateSub(facts(s.store->operand(0)).extents[of_view], offset) : nullptr;
+  });
 }
 
 // `extent`, or as much of it as is needed.
@@ -63,15 +70,12 @@ Value* KernelEmitter::live_room(const Root& root, std::size_t axis) {
   if (!root.runs()) return nullptr;
   const bool removed =
       root.kind == Root::Kind::Reduce && static_cast<std::int64_t>(axis) > root.op->integer("axis");
-  Value* most = nullptr;
+  std::vector<const ir::Value*> used;
   for (const auto& result : root.op->results) {
     const auto users = users_.find(result.get());
-    if (users == users_.end() || users->second.empty()) continue;
-    Value* room = live_room(result.get(), axis - removed);
-    if (!room) return nullptr;
-    most = most ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, room) : room;
+    if (users != users_.end() && !users->second.empty()) used.push_back(result.get());
   }
-  return most;
+  return most_room(used, [&](const ir::Value* result) { return live_room(result, axis - removed); });
 }
 
 // Ends the loops around the vector loop where nothing needs more rows of any root.
@@ -79,16 +83,7 @@ void KernelEmitter::bound_rows(Nest& nest) {
   for (const int outer : nest.outer_axes) {
     const auto axis = static_cast<std::size_t>(outer);
     if (nest.bounds[axis]) continue;
-    Value* most = nullptr;
-    for (const Root& root : nest.roots) {
-      Value* room = live_room(root, axis);
-      if (!room) {
-        most = nullptr;
-        break;
-      }
-      most = most ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, room) : room;
-    }
-    if (most)
+    if (Value* most = most_room(nest.roots, [&](const Root& root) { return live_room(root, axis); }))
       nest.bounds[axis] = b_.CreateBinaryIntrinsic(
           llvm::Intrinsic::smin, most, b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis])));
   }
