@@ -101,6 +101,7 @@ TEST_CASE("lanes beyond the end of a tile set off no traps of the program") {
   });
   for (const std::size_t n : sizes) {
     const Modes modes;
+    std::feclearexcept(FE_ALL_EXCEPT); // what others left would trap at once
     feenableexcept(FE_INVALID | FE_DIVBYZERO);
     const auto y = run(reciprocals, std::vector<float>(n + 1, 1.5f), By::Launch);
     CHECK(fegetexcept() == (FE_INVALID | FE_DIVBYZERO));
