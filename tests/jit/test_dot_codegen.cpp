@@ -294,10 +294,11 @@ TEST_CASE("dot of few rows reads B in place, along its rows or its columns") {
         check_shape({t, t, 32, 70, 600, DotStrides::UnitInner, b}, cpu, 1, random);
       }
   }
-  check_shape({DType::F32, DType::F32, 3, 2100, 530, DotStrides::UnitInner, DotStrides::UnitInner}, "host", 2,
-              random);
-  check_shape({DType::BF16, DType::F32, 2, 1100, 530, DotStrides::UnitOuter, DotStrides::UnitInner}, "host",
-              2, random);
+  for (const DotShape& shape :
+       {DotShape{DType::F32, DType::F32, 3, 2100, 530, DotStrides::UnitInner, DotStrides::UnitInner},
+        DotShape{DType::BF16, DType::F32, 2, 1100, 530, DotStrides::UnitOuter, DotStrides::UnitInner},
+        DotShape{DType::F32, DType::F32, 3, 2901, 2900, DotStrides::Any, DotStrides::UnitOuter}}) // in memory
+    check_shape(shape, "host", 2, random);
 }
 
 TEST_CASE("dot works in chunks when K or M exceeds what the scratch holds") {
