@@ -126,7 +126,10 @@ ordered_json rows_on(int threads, char** argv) {
   setenv(part_variable, path.c_str(), 1);
   pid_t child = 0;
   int status = 1;
-  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, environ) == 0) waitpid(child, &status, 0);
+  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, environ) == 0) {
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status)) fmt::print(stderr, "ended by a signal: {}\n", strsignal(WTERMSIG(status)));
+  }
   ordered_json part;
   if (status == 0) part = ordered_json::parse(std::ifstream(path), nullptr, false);
   std::error_code ignored;

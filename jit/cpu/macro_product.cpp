@@ -35,9 +35,10 @@ constexpr std::int64_t most_packed_columns = 1024;
 // them.
 constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
 constexpr double packing_a_block = 14; // as long as packing B takes, in rows
-// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
-constexpr std::int64_t most_tiles_columns = 2048;
-constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
+// Of tile registers (dot/tiles.h), beside whose arithmetic packing takes ten times as long. As many rows as
+// possible share the columns of B whose packed chunk fills half of a second cache.
+constexpr std::int64_t most_tiles_rows = 4096, most_tiles_columns = 256;
+constexpr double packing_a_tiles = 20, packing_b_tiles = 140;
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
 constexpr std::int64_t most_few_columns = 1024;
 constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; measured on Zen 3
@@ -205,8 +206,7 @@ private:
       tile.packing_a = packing_a_block;
     }
     if (tiles) {
-      const auto products = static_cast<std::int64_t>(macro.products.size());
-      most_n = std::max(most_n, most_tiles_columns / products); // of each the sums are kept
+      most_m = most_tiles_rows, most_n = most_tiles_columns;
       most_elements = most_m * most_n;
       tile.packing_a = packing_a_tiles, tile.packing_b = packing_b_tiles;
     }
@@ -236,7 +236,7 @@ private:
   }
 
   // The store, whose offsets are added to what is `common`.
-  const Op* only_store(const MacroProduct& macro, const Scope& body, Slice& common) const {
+  const Op* only_store(MacroProduct& macro, const Scope& body, Slice& common) const {
     const Op* store = nullptr;
     for (const auto& op : kernel_.body.ops) {
       if (op.get() == macro.products[0].loop || op->is(Opcode::Expects)) continue;
@@ -247,11 +247,13 @@ private:
         return nullptr;
       }
     }
-    if (!store || store->mask() || store->stored_value() != macro.products[0].loop->result()) return nullptr;
+    if (!store || store->mask()) return nullptr;
+    const Value *stored = store->stored_value(), *sums = macro.products[0].loop->result();
+    macro.rounds = stored != sums && rounds(*stored, *sums, macro);
+    if (stored != sums && !macro.rounds) return nullptr;
     const ir::Type& view = store->operand(0)->type;
     const auto& axes = store->integers("axes");
-    if (view.dtype != store->stored_value()->type.dtype || view.layout == LayoutClass::Any ||
-        axes[1] != view.view_rank - 1)
+    if (view.dtype != stored->type.dtype || view.layout == LayoutClass::Any || axes[1] != view.view_rank - 1)
       return nullptr;
     Slice all = common;
     auto offsets = store->view_offsets();
@@ -270,6 +272,14 @@ private:
     }
     common = all;
     return store;
+  }
+
+  // Whether tile registers that hold the sums can store them as `stored` (dot.h).
+  bool rounds(const Value& stored, const Value& sums, const MacroProduct& macro) const {
+    return stored.def && stored.def->is(Opcode::Cast) && stored.def->operand(0) == &sums &&
+           stored.type.dtype == DType::BF16 && sums.type.dtype == DType::F32 &&
+           macro.tile.tile_m > few_rows && macro.products[0].a.load && macro.products[0].b.load &&
+           by_tile_registers(macro.products[0]);
   }
 
   // The axes of the grid along which an offset of the store steps over its whole tile.

@@ -43,6 +43,7 @@ struct MacroProduct {
   MacroTile tile;
   std::vector<const ir::Op*> scalars; // what the products depend on, in order
   const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
+  bool rounds = false;                // or of the sums rounded to bf16, which tile registers can store so
   unsigned apart = 0; // bit x: programs that differ along axis x of the grid store to other places
   std::vector<const ir::Value*> reads; // the views that the products depend on; of a store, all memory
   // With a run axis, scalars that depend on it: rows of A and columns of B, a program's place; and others,
@@ -60,9 +61,10 @@ struct MacroProduct {
 //   4. An operand that is computed (product_loop.h) needs nothing that the kernel keeps in a buffer. In place
 //      of 3 it may depend on program_id(x) in any way: the group computes the tiles of all its programs, each
 //      once.
-// The store is the kernel's only effect, plain, of rows that are contiguous if the view's are, and to the
-// sums' own place in the grid: as a group they are then one rectangle of its view. Where programs that are
-// not `apart` run, they may store the same to one place at once, which must then be written once, and whole.
+// The store, of the sums or of what they are rounded to, is the kernel's only effect, plain, of rows that are
+// contiguous if the view's are, and to the sums' own place in the grid: as a group they are then one
+// rectangle of its view. Where programs that are not `apart` run, they may store the same to one place at
+// once, which must then be written once, and whole.
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
                                           const passes::NaturalNumbers& naturals, const Target& target);
 // As the emitter of that kernel for that target finds it.

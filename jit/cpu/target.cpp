@@ -149,12 +149,8 @@ Target find_host() {
   Target host;
   host.cpu = llvm::sys::getHostCPUName().str();
   std::vector<std::string> features;
-  const auto found = llvm::sys::getHostCPUFeatures();
-  const bool tiles = found.lookup("amx-tile") && asks_for_tiles();
-  for (const auto& f : found) {
-    const bool usable = f.second && (tiles || !f.first().starts_with("amx-"));
-    features.push_back((usable ? "+" : "-") + f.first().str());
-  }
+  for (const auto& f : host_features())
+    features.push_back((f.second ? "+" : "-") + f.first().str());
   std::sort(features.begin(), features.end()); // the text is part of cache keys
   for (const std::string& f : features)
     host.features += (host.features.empty() ? "" : ",") + f;
@@ -171,6 +167,14 @@ Target find_host() {
 }
 
 } // namespace
+
+llvm::StringMap<bool> host_features() {
+  auto features = llvm::sys::getHostCPUFeatures();
+  if (features.lookup("amx-tile") && !asks_for_tiles())
+    for (auto& f : features)
+      if (f.first().starts_with("amx-")) f.second = false;
+  return features;
+}
 
 const Target& host_target() {
   static const auto* host = new Target(find_host()); // never destroyed: static objects may compile

@@ -2,6 +2,7 @@
 #include <kiln/jit/runtime/device.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/cpu/target.h>
 #include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/emulated/device_state.h>
@@ -11,7 +12,6 @@
 #include <charconv>
 #include <deque>
 #include <fstream>
-#include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 #include <unistd.h>
 
@@ -59,7 +59,7 @@ constexpr const char* vector_extensions[] = {"sse4.2",     "avx",      "avx2",  
                                              "i8mm",       "sve",      "sve2"};
 
 std::string isa_of_host() {
-  const auto features = llvm::sys::getHostCPUFeatures();
+  const auto features = cpu::host_features();
   std::string isa;
   for (const char* extension : vector_extensions) {
     auto found = features.find(extension);

@@ -41,7 +41,8 @@ void build(llvm::Module& module, const cpu::DotShape& shape, const cpu::DotTarge
   llvm::IRBuilder<> b(context);
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   auto* type = llvm::FunctionType::get(
-      b.getVoidTy(), {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt8Ty(), ptr}, false);
+      b.getVoidTy(), {ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, i64, i64, b.getInt8Ty(), ptr, ptr, i64},
+      false);
   auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "product", module);
   b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", f));
   cpu::DotContext dot{b, shape, target};
@@ -53,7 +54,9 @@ void build(llvm::Module& module, const cpu::DotShape& shape, const cpu::DotTarge
                                  .n = f->getArg(9),
                                  .k = f->getArg(10),
                                  .accumulate = b.CreateIsNotNull(f->getArg(11)),
-                                 .scratch = f->getArg(12)});
+                                 .scratch = f->getArg(12),
+                                 .rounded = f->getArg(13),
+                                 .rounded_row_stride = f->getArg(14)});
   b.CreateRetVoid();
   std::string problems;
   llvm::raw_string_ostream stream(problems);

@@ -13,10 +13,11 @@ class LLJIT;
 
 namespace kiln::test {
 
+// The last two are for shapes that round.
 using DotFunction = void (*)(const void* a, std::int64_t a_row_stride, std::int64_t a_column_stride,
                              const void* b, std::int64_t b_row_stride, std::int64_t b_column_stride, void* c,
                              std::int64_t c_row_stride, std::int64_t m, std::int64_t n, std::int64_t k,
-                             bool accumulate, void* scratch);
+                             bool accumulate, void* scratch, void* rounded, std::int64_t rounded_row_stride);
 
 enum class Tiles { Hardware, Emulated }; // who executes AMX's instructions
 

@@ -177,7 +177,7 @@ void check_product(const CompiledDot& dot, const DotShape& shape, Extents e, Ran
   std::memset(scratch.data, 0xff, static_cast<std::size_t>(dot.scratch_bytes));
 
   dot.run(a.at(0, 0), as.row, as.column, b.at(0, 0), bs.row, bs.column, c.at(0, 0), c_stride, e.m, e.n, e.k,
-          accumulate, scratch.data);
+          accumulate, scratch.data, nullptr, 0);
 
   CHECK(a.bytes() == a_before);
   CHECK(b.bytes() == b_before);
@@ -360,14 +360,14 @@ TEST_CASE("dot blocks A's rows where registers are few, read in place or packed"
 TEST_CASE("dot of an empty extent adds nothing, overwrites with zeros, touches nothing") {
   const CompiledDot dot({DType::F32, DType::F32, 8, 8, 8}, "host");
   std::vector<float> c(64, 3.0F);
-  dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, 8, 0, true, nullptr);
+  dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, 8, 0, true, nullptr, nullptr, 0);
   CHECK(c == std::vector<float>(64, 3.0F));
   for (std::int64_t none : {0, -5}) {
-    dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, none, 8, 8, false, nullptr);
-    dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, none, 8, false, nullptr);
+    dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, none, 8, 8, false, nullptr, nullptr, 0);
+    dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 8, none, 8, false, nullptr, nullptr, 0);
   }
   CHECK(c == std::vector<float>(64, 3.0F));
-  dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 7, 5, 0, false, nullptr);
+  dot.run(nullptr, 8, 1, nullptr, 8, 1, c.data(), 8, 7, 5, 0, false, nullptr, nullptr, 0);
   for (std::size_t i = 0; i < 8; ++i)
     for (std::size_t j = 0; j < 8; ++j)
       CHECK(c[i * 8 + j] == (i < 7 && j < 5 ? 0.0F : 3.0F));
@@ -394,7 +394,7 @@ TEST_CASE("dot lets NaN and infinity through to their rows and columns alone") {
       a[static_cast<std::size_t>(i * k + p)] = infinity;
       b[static_cast<std::size_t>(((p + 1) % k) * b_row_stride + j * b_column_stride)] = nan;
       dot.run(a.data(), k, 1, b.data(), b_row_stride, b_column_stride, c.data(), n, m, n, k, false,
-              scratch.data());
+              scratch.data(), nullptr, 0);
       for (std::int64_t r = 0; r < m; ++r)
         for (std::int64_t s = 0; s < n; ++s) {
           const float value = c[static_cast<std::size_t>(r * n + s)];
@@ -418,7 +418,7 @@ TEST_CASE("dot of every narrow float value converts it exactly") {
       const float one = 1;
       std::vector<float> c(static_cast<std::size_t>(values));
       std::vector<char> scratch(static_cast<std::size_t>(dot.scratch_bytes));
-      dot.run(a.data(), 1, 1, &one, 1, 1, c.data(), 1, values, 1, 1, false, scratch.data());
+      dot.run(a.data(), 1, 1, &one, 1, 1, c.data(), 1, values, 1, 1, false, scratch.data(), nullptr, 0);
       int wrong = 0;
       for (int i = 0; i < values; ++i) {
         const double exact = element(t, a.data() + i * size_of(t)), got = c[static_cast<std::size_t>(i)];
@@ -483,6 +483,64 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
       for (int i = 0; i < 8; ++i)
         check_product(dot, shape, {up_to(m, random), up_to(200, random), up_to(300, random)}, random);
     }
+  }
+}
+
+TEST_CASE("tile registers store sums rounded to bf16 where that is asked for, and nothing beside them") {
+  const unsigned seed = fresh_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  const DotShape shape{DType::BF16,           DType::BF16,           150, 200, 9000,
+                       DotStrides::UnitInner, DotStrides::UnitInner, true};
+  const CompiledDot dot(
+      shape, "host", [](cpu::DotTarget& target) { target.amx_bf16 = target.bf16_dot; },
+      test::Tiles::Emulated);
+  if (!dot.target.amx_bf16) {
+    WARN("skipped: this CPU has no dot products of bf16");
+    return;
+  }
+  REQUIRE(cpu::dot_rounding_unit(shape, dot.target) == 32);
+  // Multiples of 1/8, whose sums are exact in f32.
+  auto eighth = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 8; };
+  auto check = [&](Extents e, bool accumulate, bool rounds) {
+    CAPTURE(e.m, e.n, e.k, accumulate, rounds);
+    const auto size = [](std::int64_t x, std::int64_t y) { return static_cast<std::size_t>(x * y); };
+    std::vector<bf16> a(size(e.m, e.k)), b(size(e.k, e.n));
+    for (auto* matrix : {&a, &b})
+      for (bf16& x : *matrix)
+        x = bf16(eighth());
+    const std::int64_t stride = e.n + 3, bits_stride = e.n + 5;
+    std::vector<float> c(size(e.m, stride), NAN);
+    for (float& x : c)
+      if (accumulate) x = eighth();
+    const std::vector<float> before = c;
+    constexpr std::uint16_t poison = 0x7fc1;
+    std::vector<std::uint16_t> rounded(size(e.m, bits_stride), poison);
+    GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), true);
+    std::memset(scratch.data, 0xff, static_cast<std::size_t>(dot.scratch_bytes));
+    dot.run(a.data(), e.k, 1, b.data(), e.n, 1, c.data(), stride, e.m, e.n, e.k, accumulate, scratch.data,
+            rounds ? rounded.data() : nullptr, bits_stride);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < e.m; ++i) {
+      for (std::int64_t j = 0; j < bits_stride; ++j) {
+        float sum = j < stride && accumulate ? before[size(i, stride) + static_cast<std::size_t>(j)] : 0;
+        for (std::int64_t p = 0; j < e.n && p < e.k; ++p)
+          sum += static_cast<float>(a[size(i, e.k) + static_cast<std::size_t>(p)]) *
+                 static_cast<float>(b[size(p, e.n) + static_cast<std::size_t>(j)]);
+        const std::uint16_t bits = rounded[size(i, bits_stride) + static_cast<std::size_t>(j)];
+        wrong += bits != (rounds && j < e.n ? std::bit_cast<std::uint16_t>(bf16(sum)) : poison);
+        if (!rounds && j < e.n) wrong += c[size(i, stride) + static_cast<std::size_t>(j)] != sum;
+      }
+    }
+    CHECK(wrong == 0);
+  };
+  check({64, 96, 256}, false, true);
+  check({64, 96, 256}, true, true);
+  check({33, 70, 4128}, false, true); // chunks of K
+  check({33, 70, 4128}, true, true);
+  for (int i = 0; i < 8; ++i) {
+    check({up_to(150, random), up_to(200, random), 32 * up_to(6, random)}, random() % 2 == 0, true);
+    check({up_to(150, random), up_to(200, random), up_to(200, random)}, random() % 2 == 0, false);
   }
 }
 

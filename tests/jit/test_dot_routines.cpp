@@ -121,10 +121,16 @@ TEST_CASE("routines of dot that have one name have one code, whatever products a
       auto* f = begin_caller(module, b);
       llvm::Value *p = f->getArg(0), *s = f->getArg(1);
       const auto [x, y] = any_of(types);
-      const cpu::DotShape shape{
-          x, y, up_to(i % 2 ? 40 : 400), up_to(200), up_to(1500), any_of(strides), any_of(strides)};
+      const cpu::DotShape shape{x,
+                                y,
+                                up_to(i % 2 ? 40 : 400),
+                                up_to(200),
+                                up_to(1500),
+                                any_of(strides),
+                                any_of(strides),
+                                random() % 2 == 0};
       cpu::DotContext dot{b, shape, target};
-      cpu::emit_dot_accumulate(dot, {{p, s, s}, {p, s, s}, p, s, s, s, s, b.getTrue(), p});
+      cpu::emit_dot_accumulate(dot, {{p, s, s}, {p, s, s}, p, s, s, s, s, b.getTrue(), p, p, s});
       b.CreateRetVoid();
       for (const llvm::Function& made : module) {
         if (made.isDeclaration() || &made == f) continue;

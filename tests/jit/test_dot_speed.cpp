@@ -45,7 +45,7 @@ void tiled_product(const test::CompiledDot& dot, Tile t, std::int64_t size, cons
       const std::int64_t m = std::min(t.m, size - i), n = std::min(t.n, size - j);
       for (std::int64_t p = 0; p < size; p += t.k)
         dot.run(a + i * size + p, size, 1, b + p * size + j, size, 1, accumulator, t.n, m, n,
-                std::min(t.k, size - p), p > 0, scratch);
+                std::min(t.k, size - p), p > 0, scratch, nullptr, 0);
       for (std::int64_t r = 0; r < m; ++r)
         std::copy_n(accumulator + r * t.n, n, c + (i + r) * size + j);
     }
@@ -117,7 +117,8 @@ TEST_CASE("speed of one 256 x 256 x 256 product of each type and stride class", 
                            bc = b == DotStrides::UnitOuter ? size : 1;
         const double rate = median_gflops(2.0 * size * size * size, 21, [&] {
           dot->run(memory.data(), ar, ac, memory.data() + size * size, br, bc,
-                   memory.data() + 2 * size * size, size, size, size, size, false, scratch.data());
+                   memory.data() + 2 * size * size, size, size, size, size, false, scratch.data(), nullptr,
+                   0);
         });
         std::printf("%-7s a%d b%d: %6.1f GFLOP/s; build %.2f + optimise %.2f + codegen %.2f = %.2f ms\n",
                     std::string(name(t)).c_str(), static_cast<int>(a), static_cast<int>(b), rate, build[2],
@@ -141,7 +142,8 @@ TEST_CASE("speed of products with few rows", "[.bench]") {
     const test::CompiledDot dot({DType::F32, DType::F32, m, size, size, inner, inner}, "host");
     std::vector<float> scratch(static_cast<std::size_t>(dot.scratch_bytes) / 4);
     const double rate = median_gflops(flops, 21, [&] {
-      dot.run(a.data(), size, 1, b.data(), size, 1, c.data(), size, m, size, size, false, scratch.data());
+      dot.run(a.data(), size, 1, b.data(), size, 1, c.data(), size, m, size, size, false, scratch.data(),
+              nullptr, 0);
     });
     std::printf("%d x %d x %d: %.1f GFLOP/s, openblas %.1f\n", m, size, size, rate, reference);
   }

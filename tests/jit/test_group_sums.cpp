@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -90,5 +91,59 @@ TEST_CASE("groups as large as they may be fill their scratch and no more") {
           wide * tn, 3, random);
     check(kernel, tall * tm,
           std::max<std::int64_t>(1, std::min(macro.most_n, macro.most_programs / tall)) * tn, 3, random);
+  }
+}
+
+namespace {
+
+// c = a b, rounded once.
+auto rounded_product() {
+  return kernel("rounded", [](View<const bf16, 2> a, View<const bf16, 2> b, View<bf16, 2> c) {
+    auto [m, n] = program_tile(c, BM, BN);
+    auto sum = for_range(BK, a.cols(), zeros<float>(BM, BN),
+                         [&](auto k, auto s) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), s); });
+    c.tile(m, n).store(cast<bf16>(sum));
+  });
+}
+
+} // namespace
+
+TEST_CASE("sums that are stored rounded are rounded once, and what the operands lack is zero") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  const auto product = rounded_product();
+  auto check = [&](std::int64_t tm, std::int64_t tn, std::int64_t m, std::int64_t n, std::int64_t k,
+                   std::int64_t more_rows, std::int64_t more_columns) {
+    CAPTURE(tm, tn, m, n, k, more_rows, more_columns);
+    const auto wide_a = test::random_matrix(m, k, random), wide_b = test::random_matrix(k, n, random);
+    auto narrow = [](const Tensor<float, 2>& wide) {
+      auto t = Tensor<bf16, 2>::empty({wide.extent(0), wide.extent(1)});
+      std::transform(wide.begin(), wide.end(), t.begin(), [](float x) { return bf16(x); });
+      return t;
+    };
+    const auto a = narrow(wide_a), b = narrow(wide_b);
+    const std::int64_t rows = m + more_rows, columns = n + more_columns;
+    auto c = Tensor<bf16, 2>::empty({rows, columns});
+    c.fill(bf16(NAN));
+    Stream stream;
+    product.launch(stream, {BM = tm, BN = tn, BK = 32}, a, b, c);
+    stream.synchronize();
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = i % 3; j < columns; j += 3) {
+        const double sum = i < m && j < n ? test::exact_product(wide_a, wide_b, i, j) : 0;
+        REQUIRE(static_cast<float>(c.data()[i * columns + j]) ==
+                static_cast<float>(bf16(static_cast<float>(sum))));
+      }
+  };
+  for (auto [tm, tn] : {std::pair{64, 64}, {128, 32}, {48, 96}, {16, 64}}) {
+    for (std::int64_t k : {draw(0, 3) * 32, draw(1, 40) * 32, draw(1, 500), std::int64_t{4128}})
+      check(tm, tn, draw(1, 300), draw(1, 300), k, 0, 0);
+    check(tm, tn, draw(1, 200), draw(1, 200), 64, draw(1, 70), 0);
+    check(tm, tn, draw(1, 200), draw(1, 200), 64, 0, draw(1, 70));
+    check(tm, tn, draw(100, 200), draw(100, 200), 64, -draw(1, 70), -draw(1, 70));
   }
 }

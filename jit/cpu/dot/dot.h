@@ -95,12 +95,16 @@ struct DotShape {
   std::int64_t k = 0;
   DotStrides a_strides = DotStrides::Any;
   DotStrides b_strides = DotStrides::Any;
+  bool rounds = false; // the sums may be stored rounded to bf16 (DotOperands::rounded)
 };
 
 // The element type of C: f64 if either is f64, f32 for other floats, i32 for i8 and u8.
 // Throws InternalError for pairs that `dot_supported` refuses.
 DType dot_accumulator(DType a, DType b);
 bool dot_supported(DType a, DType b);
+
+// The K that products whose sums may be stored rounded are a multiple of, or 0: none of them may.
+std::int64_t dot_rounding_unit(const DotShape& shape, const DotTarget& target);
 
 // Bytes of scratch memory that the routine writes; it needs no initialisation and holds nothing between
 // calls.
@@ -115,7 +119,9 @@ struct DotMatrix {
 
 // m, n, k are the valid extents (i64, at most those of the shape; zero or less is none): no element beyond
 // them is read or written. `accumulate` is an i1: false overwrites C, which then may be uninitialised (k == 0
-// writes zeros). C is row-major with unit inner stride and overlaps neither A, B nor the scratch.
+// writes zeros). C is row-major with unit inner stride and overlaps neither A, B nor the scratch. Where
+// `rounded` is not null when the code runs, it takes the sums as bf16, rounded to nearest even, and C holds
+// nothing of use; K is not zero then.
 struct DotOperands {
   DotMatrix a;
   DotMatrix b;
@@ -126,6 +132,8 @@ struct DotOperands {
   llvm::Value* k = nullptr;
   llvm::Value* accumulate = nullptr;
   llvm::Value* scratch = nullptr;
+  llvm::Value* rounded = nullptr; // of a shape that `rounds`
+  llvm::Value* rounded_row_stride = nullptr;
 };
 
 struct DotContext {

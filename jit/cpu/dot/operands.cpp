@@ -33,6 +33,7 @@ Arguments::Arguments(Builder& builder, const Plan& plan, llvm::Function* f) {
   unsigned index = 0;
   for (Value** argument : arguments)
     *argument = f->getArg(index++);
+  if (plan.shape.rounds) rounded = f->getArg(index), rounded_row_stride = f->getArg(index + 1);
   Value* one = builder.getInt64(1);
   if (plan.shape.a_strides == DotStrides::UnitInner) a_column_stride = one;
   if (plan.shape.a_strides == DotStrides::UnitOuter) a_row_stride = one;
@@ -75,6 +76,10 @@ Value* Operands::at_a(Value* row, Value* column) {
   return b_.CreateGEP(
       element(plan_.shape.a), x_.a,
       b_.CreateAdd(b_.CreateMul(row, x_.a_row_stride), b_.CreateMul(column, x_.a_column_stride)));
+}
+
+Value* Operands::a_row_after(Value* first, Value* rows) {
+  return b_.CreateGEP(element(plan_.shape.a), first, b_.CreateMul(rows, x_.a_row_stride));
 }
 
 Value* Operands::at_b(Value* row, Value* column) {

@@ -13,6 +13,7 @@ namespace kiln::cpu::dot {
 struct Arguments {
   llvm::Value *a, *a_row_stride, *a_column_stride, *b, *b_row_stride, *b_column_stride;
   llvm::Value *c, *c_row_stride, *m, *n, *k, *accumulate, *scratch;
+  llvm::Value *rounded = nullptr, *rounded_row_stride = nullptr; // of a shape that rounds
 
   Arguments(Builder& builder, const Plan& plan, llvm::Function* f);
 };
@@ -58,6 +59,7 @@ public:
   llvm::Value* at_a(llvm::Value* row, llvm::Value* column);
   llvm::Value* at_b(llvm::Value* row, llvm::Value* column);
   llvm::Value* at_c(llvm::Value* row, llvm::Value* column);
+  llvm::Value* a_row_after(llvm::Value* first, llvm::Value* rows); // so many after that at `first`
   // What the microkernel counts: groups, a short one too.
   llvm::Value* steps_of(llvm::Value* depth);
   llvm::Type* element(DType t); // any type of its size: only addresses are computed here

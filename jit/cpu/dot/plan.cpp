@@ -52,6 +52,11 @@ DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
   return target;
 }
 
+std::int64_t dot_rounding_unit(const DotShape& shape, const DotTarget& target) {
+  const dot::Plan plan = dot::make_plan(shape, target);
+  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs ? plan.k_unit : 0;
+}
+
 std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
   return dot::make_plan(shape, target).scratch_bytes;
 }
@@ -117,12 +122,12 @@ Blocking in_second_cache(const Plan& plan) {
 // are the same on an idle core; the smaller ones lose less where another thread shares its caches.
 Blocking of_rows(const Plan& plan) { return {.k = 256, .m = 144, .slivers = 1024 / plan.nr()}; }
 
-// Tile registers multiply so fast that loading them counts. 32 rows and columns of 512 bytes fit the first
-// cache, a group of 2048 columns takes 1 MiB of the second. Measured on 2048 and 4096 cubed in bf16, where
-// half as many columns are 5 to 8 % slower, and rows twice as long 10 %.
+// Tile registers multiply so fast that sums must stay in them: the longest rows of A, read in place, whose
+// 256 columns of B fill half of a second cache of 2 MiB. Where few rows read B from memory, that is read in
+// longer rows.
 Blocking of_tiles(const Plan& plan) {
-  const std::int64_t k = 512 / size_of(plan.shape.a);
-  return {.k = k, .m = tiles_extent, .slivers = 2048 / plan.nr()};
+  const std::int64_t bytes = plan.skinny ? 512 : 4096, columns = plan.skinny ? 2048 : 256;
+  return {.k = bytes / size_of(plan.shape.a), .m = tiles_extent, .slivers = columns / plan.nr()};
 }
 
 Blocking blocking(const Plan& plan) {
@@ -145,13 +150,13 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   const std::int64_t k = std::max<std::int64_t>(shape.k, 1);
   std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
   plan.tiles = multiplies_tiles(plan, m, vectors_of_n);
+  plan.skinny = m <= few_rows;
   if (plan.tiles) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole registers
   RegisterTile tile = register_tile(plan.target.isa, m, vectors_of_n);
   if (plan.panel == PanelKind::I16Pairs && !target.x86)
     tile = {2, std::min(tile.mr, 6)}; // each half takes registers
   plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
   plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
-  plan.skinny = m <= few_rows;
   plan.blocks_rows = !has_many_registers(plan.target.isa);
 
   // Rounded so that a last group that is short has room for its zeros.

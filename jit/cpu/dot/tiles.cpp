@@ -1,6 +1,7 @@
 #include <kiln/jit/cpu/dot/tiles.h>
 
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/prefetch.h>
 
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -19,14 +20,24 @@ struct Tiles {
   const Plan& plan;
   Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes
   Value *m, *n, *steps, *accumulate;
+  Value *ahead, *ahead_stride;
+  Value *rounded = nullptr, *rounded_stride = nullptr; // of a shape that rounds
 
   Tiles(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
-    Value** const arguments[] = {&a,        &a_stride, &b_panel, &b_stride, &c,
-                                 &c_stride, &m,        &n,       &steps,    &accumulate};
+    Value** const arguments[] = {&a, &a_stride, &b_panel, &b_stride,   &c,     &c_stride,
+                                 &m, &n,        &steps,   &accumulate, &ahead, &ahead_stride};
     unsigned index = 0;
     for (Value** argument : arguments)
       *argument = f->getArg(index++);
-    a_stride = b.CreateMul(a_stride, b.getInt64(static_cast<std::uint64_t>(4 / plan.group())));
+    if (plan.shape.rounds) {
+      rounded = f->getArg(index);
+      rounded_stride = b.CreateMul(f->getArg(index + 1), b.getInt64(2));
+    }
+    auto of_a = [&](Value* elements) {
+      return b.CreateMul(elements, b.getInt64(static_cast<std::uint64_t>(4 / plan.group())));
+    };
+    a_stride = of_a(a_stride);
+    ahead_stride = of_a(ahead_stride);
     b_stride = b.CreateMul(b_stride, b.getInt64(4));
     c_stride = b.CreateMul(c_stride, b.getInt64(4));
   }
@@ -59,13 +70,23 @@ struct Tiles {
     auto* buffer = b.CreateAlloca(b.getInt8Ty(), b.getInt64(tiles_extent * 2 * row_bytes));
     buffer->setAlignment(llvm::Align(64));
     Value* whole = b.CreateICmpEQ(n, b.getInt64(tiles_extent));
-    Value* place = b.CreateSelect(whole, c, buffer);
-    Value* stride = b.CreateSelect(whole, c_stride, b.getInt64(2 * row_bytes));
+    Value* rounds = rounded ? b.CreateIsNotNull(rounded) : b.getFalse();
+    Value* direct = b.CreateAnd(whole, b.CreateNot(rounds));
+    Value* place = b.CreateSelect(direct, c, buffer);
+    Value* stride = b.CreateSelect(direct, c_stride, b.getInt64(2 * row_bytes));
     Value* loads = b.CreateAnd(whole, accumulate);
     emit_if_else(
         b, b.CreateICmpSGT(m, b.getInt64(tile_rows)), [&] { multiply(2, loads, place, stride); },
         [&] { multiply(1, loads, place, stride); });
-    emit_if(b, b.CreateNot(whole), [&] { store_columns(buffer); });
+    emit_if(b, b.CreateNot(direct), [&] {
+      auto store = [&] {
+        store_columns(buffer, [&](Value* sum, Value* row, int v, Value* mask) {
+          b.CreateMaskedStore(sum, at_row(c, c_stride, row, v * row_bytes), llvm::Align(4), mask);
+        });
+      };
+      if (!rounded) return store();
+      emit_if_else(b, rounds, [&] { store_rounded(buffer, whole); }, store);
+    });
     b.CreateRetVoid();
   }
 
@@ -84,6 +105,10 @@ struct Tiles {
     emit_for(b, b.getInt64(0), steps, tile_rows, [&](Value* step) {
       Value* a_at = bytes_on(a, b.CreateMul(step, b.getInt64(4)));
       Value* b_at = bytes_on(b_panel, b.CreateMul(step, b_stride));
+      for (std::int64_t row = 0; row < rows_asked_for; ++row) {
+        Value* at = bytes_on(ahead, b.CreateMul(ahead_stride, b.getInt64(static_cast<std::uint64_t>(row))));
+        prefetch_line(b, bytes_on(at, b.CreateMul(step, b.getInt64(4))), Cache::Second);
+      }
       for (int i = 0; i < halves; ++i) {
         tile_memory(llvm::Intrinsic::x86_tileloadd64, of_a + i, part(a_at, a_stride, i, 0), a_stride);
         for (int j = 0; j < 2; ++j) {
@@ -96,25 +121,60 @@ struct Tiles {
     move(llvm::Intrinsic::x86_tilestored64, place, stride);
   }
 
-  void store_columns(Value* buffer) {
-    auto* vector = llvm::FixedVectorType::get(accumulator_type(b, plan), static_cast<unsigned>(plan.lanes));
+  llvm::Type* vector_of_sums() {
+    return llvm::FixedVectorType::get(accumulator_type(b, plan), static_cast<unsigned>(plan.lanes));
+  }
+  // Bytes `column` of a row.
+  Value* at_row(Value* pointer, Value* stride, Value* row, std::int64_t column) {
+    Value* bytes = b.CreateAdd(b.CreateMul(row, stride), b.getInt64(static_cast<std::uint64_t>(column)));
+    return bytes_on(pointer, bytes);
+  }
+  Value* sums_of_row(Value* buffer, Value* row, int v) {
+    Value* at = at_row(buffer, b.getInt64(2 * row_bytes), row, v * row_bytes);
+    return b.CreateAlignedLoad(vector_of_sums(), at, llvm::Align(64));
+  }
+
+  // What `store(sum, row, vector, mask)` is to store of the first n columns, C's sums added.
+  template <class Store> void store_columns(Value* buffer, Store&& store) {
     const llvm::Align align(4);
-    Value* none = llvm::Constant::getNullValue(vector);
+    Value* none = llvm::Constant::getNullValue(vector_of_sums());
     emit_for(b, b.getInt64(0), m, 1, [&](Value* row) {
       for (int v = 0; v < 2; ++v) {
-        Value* column = b.getInt64(static_cast<std::uint64_t>(v * row_bytes));
         Value* mask = lanes_below(b, b.CreateSub(n, b.getInt64(static_cast<std::uint64_t>(v * plan.lanes))),
                                   plan.lanes);
-        Value* from = bytes_on(buffer, b.CreateAdd(b.CreateMul(row, b.getInt64(2 * row_bytes)), column));
-        Value* to = bytes_on(c, b.CreateAdd(b.CreateMul(row, c_stride), column));
-        Value* sum = b.CreateAlignedLoad(vector, from, align);
+        Value* sum = sums_of_row(buffer, row, v);
         Value* old = b.CreateMaskedLoad(
-            vector, to, align,
+            vector_of_sums(), at_row(c, c_stride, row, v * row_bytes), align,
             b.CreateSelect(accumulate, mask, llvm::Constant::getNullValue(mask->getType())), none);
         Value* added = plan.accumulator == DType::I32 ? b.CreateAdd(old, sum) : b.CreateFAdd(old, sum);
-        b.CreateMaskedStore(b.CreateSelect(accumulate, added, sum), to, align, mask);
+        store(b.CreateSelect(accumulate, added, sum), row, v, mask);
       }
     });
+  }
+
+  // Of vectors of sums, in order. Denormal ones become zero, as tile registers make them anyway.
+  Value* round(Value* sums) {
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {sums});
+  }
+  Value* round(Value* first, Value* second) {
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, {}, {second, first});
+  }
+
+  void store_rounded(Value* buffer, Value* whole) {
+    emit_if_else(
+        b, whole,
+        [&] {
+          emit_for(b, b.getInt64(0), m, 1, [&](Value* row) {
+            Value* both = round(sums_of_row(buffer, row, 0), sums_of_row(buffer, row, 1));
+            b.CreateAlignedStore(both, at_row(rounded, rounded_stride, row, 0), llvm::Align(2));
+          });
+        },
+        [&] {
+          store_columns(buffer, [&](Value* sum, Value* row, int v, Value* mask) {
+            Value* to = at_row(rounded, rounded_stride, row, v * row_bytes / 2);
+            b.CreateMaskedStore(round(sum), to, llvm::Align(2), mask);
+          });
+        });
   }
 };
 
@@ -163,7 +223,10 @@ llvm::Function* tiles_routine(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name =
       "kiln.dot.tiles." + std::string(kiln::name(plan.shape.a)) + "." + std::string(kiln::name(plan.shape.b));
-  return routine(b, name, {ptr, i64, ptr, i64, ptr, i64, i64, i64, i64, b.getInt1Ty()},
+  llvm::SmallVector<llvm::Type*, 14> parameters = {ptr, i64, ptr, i64,           ptr, i64,
+                                                   i64, i64, i64, b.getInt1Ty(), ptr, i64};
+  if (plan.shape.rounds) parameters.append({ptr, i64});
+  return routine(b, name + (plan.shape.rounds ? ".rounds" : ""), parameters,
                  [&](llvm::Function* f) { Tiles(b, plan, f).build(); });
 }
 

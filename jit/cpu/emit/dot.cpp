@@ -176,7 +176,7 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
       missing = b_.CreateOr(missing, b_.CreateICmpNE(smallest(ma.valid[i], mb.valid[i]), sums.extents[i]));
     zero_missing(m, n, missing, sums);
   }
-  shape.a_strides = ma.known, shape.b_strides = mb.known;
+  shape.a_strides = ma.known, shape.b_strides = mb.known, shape.rounds = sums.rounded;
   Buffer scratch = make_buffer(DType::U8, false, {dot_scratch_bytes(shape, dot_target_)});
   DotContext context{b_, shape, dot_target_};
   auto product = [&](Value* pa, Value* pb, Value* pc) {
@@ -188,6 +188,7 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
     operands.m = m, operands.n = n, operands.k = k;
     operands.accumulate = b_.getInt1(sums.accumulate);
     operands.scratch = scratch.pointer;
+    operands.rounded = sums.rounded, operands.rounded_row_stride = sums.rounded_row_stride;
     emit_dot_accumulate(context, operands);
   };
   auto batches = [&](auto&& self, std::size_t i, Value* pa, Value* pb, Value* pc) -> void {

@@ -259,6 +259,7 @@ private:
     Values strides; // the last is 1
     Values extents; // of what is asked for: zero where the operands lack elements
     bool accumulate;
+    llvm::Value *rounded = nullptr, *rounded_row_stride = nullptr; // where they go instead, unless null
   };
   Sums sums_in(const Buffer& buffer, bool accumulate);
   DotShape dot_shape(const ir::Op& dot);
@@ -305,6 +306,8 @@ private:
   void multiply_for_group(const ProductLoop& product, const Buffer& buffer, std::int64_t most_depth,
                           const Matrix& a, const Matrix& b, const Sums& sums);
   llvm::Value* stores_sums();
+  void store_there(const ProductLoop& product, const Buffer& buffer, llvm::Value* depth, Sums& sums);
+  DotShape group_shape(const ProductLoop& product, const Buffer& sums, std::int64_t most_depth);
   llvm::Value* rows_of_launch(const ProductLoop& product);
 
   // run.cpp: groups of programs whose places are computed

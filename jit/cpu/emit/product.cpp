@@ -294,23 +294,42 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
             strides_of(buffer),
             {live_rows_of_group(product, programs), programs.columns},
             false};
-  if (group_.stored = stores_sums(); group_.stored) {
-    const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
-    auto there = [&](Value* of_view, Value*& otherwise) {
-      otherwise = b_.CreateSelect(group_.stored, of_view, otherwise);
-    };
-    there(c.pointer, sums.pointer);
-    there(c.strides[0], sums.strides[0]);
-    there(c.valid[0], sums.extents[0]);
-    there(c.valid[1], sums.extents[1]);
-  }
   Value *begin = scalar(product.loop->operand(0)), *depth = product_depth(product);
-  if (!product.a.load || !product.b.load)
-    return emit_shared_chunks(product, buffer, programs, sums, begin, depth);
-  enter_product(product, begin);
+  const bool plain = product.a.load && product.b.load;
+  if (plain) enter_product(product, begin);
+  group_.stored = stores_sums();
+  if (group_.stored) store_there(product, buffer, depth, sums);
+  if (!plain) return emit_shared_chunks(product, buffer, programs, sums, begin, depth);
   const Matrix a = plain_matrix(product.a, 1, depth, sums.extents[0]),
                b = plain_matrix(product.b, 0, depth, sums.extents[1]);
   multiply_for_group(product, buffer, unknown_depth, a, b, sums);
+}
+
+// Puts the sums where the kernel stores them, if they may be. Rounded ones are stored if the product's
+// routine does it at this K, and if nothing beyond the operands' views is to become zero.
+void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer, Value* depth, Sums& sums) {
+  const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
+  auto there = [&](Value* of_view, Value*& otherwise) {
+    otherwise = b_.CreateSelect(group_.stored, of_view, otherwise);
+  };
+  if (macro_->rounds) {
+    const Matrix a = plain_matrix(product.a, 1, depth, c.valid[0]),
+                 b = plain_matrix(product.b, 0, depth, c.valid[1]);
+    Value* k = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[1], b.valid[0]);
+    const auto unit = dot_rounding_unit(group_shape(product, buffer, unknown_depth), dot_target_);
+    Value* ragged = b_.CreateAnd(k, b_.getInt64(static_cast<std::uint64_t>(unit - 1)));
+    group_.stored = b_.CreateAnd({group_.stored, b_.CreateICmpEQ(a.valid[0], c.valid[0]),
+                                  b_.CreateICmpEQ(b.valid[1], c.valid[1]), b_.CreateIsNull(ragged),
+                                  b_.CreateIsNotNull(k)});
+    sums.rounded = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    there(c.pointer, sums.rounded);
+    sums.rounded_row_stride = c.strides[0];
+  } else {
+    there(c.pointer, sums.pointer);
+    there(c.strides[0], sums.strides[0]);
+  }
+  there(c.valid[0], sums.extents[0]);
+  there(c.valid[1], sums.extents[1]);
 }
 
 // Of so many rows of a rectangle of programs, those that any of its programs needs: their stores step from
@@ -362,6 +381,12 @@ void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer&
   });
 }
 
+DotShape KernelEmitter::group_shape(const ProductLoop& product, const Buffer& sums, std::int64_t most_depth) {
+  DotShape shape = dot_shape(*product.dot);
+  shape.m = sums.extents[0], shape.n = sums.extents[1], shape.k = most_depth;
+  return shape;
+}
+
 // Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the group:
 // few rows are added up in another order, and the last rows of many must not depend on how these are tiled.
 // Nothing tells how many rows a launch has whose programs compute both their places and their rows.
@@ -369,8 +394,8 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
                                        std::int64_t most_depth, const Matrix& a, const Matrix& b,
                                        const Sums& sums) {
   auto of_rows = [&](std::int64_t most) {
-    DotShape shape = dot_shape(*product.dot);
-    shape.m = most, shape.n = buffer.extents[1], shape.k = most_depth;
+    DotShape shape = group_shape(product, buffer, most_depth);
+    shape.m = most;
     multiply(shape, a, b, sums);
   };
   const std::int64_t tile_m = macro_->tile.tile_m;
