@@ -148,12 +148,8 @@ Target find_host() {
   initialize_llvm();
   Target host;
   host.cpu = llvm::sys::getHostCPUName().str();
-  std::vector<std::string> features;
-  for (const auto& f : host_features())
-    features.push_back((f.second ? "+" : "-") + f.first().str());
-  std::sort(features.begin(), features.end()); // the text is part of cache keys
-  for (const std::string& f : features)
-    host.features += (host.features.empty() ? "" : ",") + f;
+  for (const auto& [feature, usable] : host_features()) // in order: the text is part of cache keys
+    host.features += (host.features.empty() ? "" : ",") + ((usable ? "+" : "-") + feature);
   derive(host);
   const char* wanted = std::getenv("KILN_CPU");
   if (!wanted || !*wanted || host.cpu == wanted) return host;
@@ -168,11 +164,12 @@ Target find_host() {
 
 } // namespace
 
-llvm::StringMap<bool> host_features() {
-  auto features = llvm::sys::getHostCPUFeatures();
-  if (features.lookup("amx-tile") && !asks_for_tiles())
-    for (auto& f : features)
-      if (f.first().starts_with("amx-")) f.second = false;
+std::map<std::string, bool> host_features() {
+  const auto found = llvm::sys::getHostCPUFeatures();
+  const bool tiles = found.lookup("amx-tile") && asks_for_tiles();
+  std::map<std::string, bool> features;
+  for (const auto& f : found)
+    features[f.first().str()] = f.second && (tiles || !f.first().starts_with("amx-"));
   return features;
 }
 

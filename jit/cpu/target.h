@@ -1,8 +1,7 @@
 // The CPU that code is generated for: the host found at run time, or the one that KILN_CPU names.
 #pragma once
 
-#include <llvm/ADT/StringMap.h>
-
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,7 +33,7 @@ struct Target {
 // The host's, found once; UserError if KILN_CPU names a CPU that is unknown or has what the host lacks.
 const Target& host_target();
 // LLVM's flags of the instructions that this CPU has and this process may use.
-llvm::StringMap<bool> host_features();
+std::map<std::string, bool> host_features();
 // A target by LLVM's CPU name with that CPU's own features; for looking at code, not for running it.
 // UserError if LLVM has no such CPU, or it runs no 64-bit code. Another architecture than the host's needs a
 // triple and a program with that code generator of LLVM, initialised; Kiln's library has the host's alone.

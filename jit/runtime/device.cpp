@@ -12,6 +12,7 @@
 #include <charconv>
 #include <deque>
 #include <fstream>
+#include <llvm/ADT/StringRef.h>
 #include <llvm/TargetParser/Host.h>
 #include <unistd.h>
 
