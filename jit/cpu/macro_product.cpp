@@ -35,10 +35,9 @@ constexpr std::int64_t most_packed_columns = 1024;
 // them.
 constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
 constexpr double packing_a_block = 14; // as long as packing B takes, in rows
-// Of tile registers (dot/tiles.h), beside whose arithmetic packing takes ten times as long. As many rows as
-// possible share the columns of B whose packed chunk fills half of a second cache.
-constexpr std::int64_t most_tiles_rows = 4096, most_tiles_columns = 256;
-constexpr double packing_a_tiles = 20, packing_b_tiles = 140;
+// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
+constexpr std::int64_t most_tiles_rows = 2048, most_tiles_columns = 1024;
+constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
 // Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
 constexpr std::int64_t most_few_columns = 1024;
 constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; measured on Zen 3

@@ -13,7 +13,7 @@ namespace kiln::cpu::dot {
 
 inline constexpr int tile_rows = 16; // of a register, and groups of k; a row is 64 bytes
 inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time
-inline constexpr std::int64_t rows_asked_for = 4;           // so that 256 columns ask for all of 32 rows
+inline constexpr std::int64_t rows_asked_for = 2;           // so that 512 columns ask for all of 32 rows
 
 // Whether a plan multiplies tiles where its products have so many rows, and vectors of columns. Of fewer rows
 // reading B in place is as quick.
