@@ -20,8 +20,9 @@
 // bf16 pairs or of four bytes multiply those as they are.
 //
 // AMX's tile registers multiply bf16 at 16 times f32's rate, bytes at 32, and loading them is what counts: of
-// 2048 columns of B a chunk of K is packed for the second cache, and passes 32 rows of A that stay in the
-// first.
+// 1024 columns of B a chunk of K is packed for the second cache, and passes 32 rows of A that stay in the
+// first. Where all of K is one chunk, the sums can be rounded to bf16 and stored as they leave the registers;
+// of several chunks, the last one's can.
 //
 // Usage, with `builder` inside the caller's function:
 //
