@@ -289,8 +289,8 @@ struct LoopNest {
     });
   }
 
-  // Meanwhile the rows of A that come next are asked for, a few beside each 32 columns: 5 to 8 % (Granite
-  // Rapids).
+  // Meanwhile the rows of A that come next are asked for, if rows are contiguous (else what comes is of no
+  // use), a few beside each 32 columns: 5 to 8 % (Granite Rapids).
   void multiply_by_tiles(const Block& block, Value* steps) {
     const Chunk& chunk = block.chunk;
     Value* below = b.CreateAdd(block.i, block.height);

@@ -122,7 +122,7 @@ struct DotMatrix {
 // them is read or written. `accumulate` is an i1: false overwrites C, which then may be uninitialised (k == 0
 // writes zeros). C is row-major with unit inner stride and overlaps neither A, B nor the scratch. Where
 // `rounded` is not null when the code runs, it takes the sums as bf16, rounded to nearest even, and C holds
-// nothing of use; K is not zero then.
+// nothing of use; K is then a multiple of dot_rounding_unit and not zero, and `rounded` overlaps nothing.
 struct DotOperands {
   DotMatrix a;
   DotMatrix b;

@@ -124,8 +124,8 @@ Blocking of_rows(const Plan& plan) { return {.k = 256, .m = 144, .slivers = 1024
 
 // Tile registers multiply so fast that loading them counts. 32 rows of 512 bytes fit the first cache while
 // 1024 columns, which fill a quarter of a second cache of 2 MiB, pass; twice as many are 4 to 8 % slower, as
-// are longer rows, but where all of K are 1024 bytes: then sums never leave the registers (dot.cpp). Where
-// few rows read B from memory, that is read in longer rows.
+// are longer rows, but where all of K are at most 1024 bytes that fill tiles: then sums leave the registers
+// once (dot.cpp). Where few rows read B from memory, that is read in longer rows.
 Blocking of_tiles(const Plan& plan) {
   const std::int64_t bytes = plan.skinny ? 512 : 1024, columns = plan.skinny ? 2048 : 1024;
   return {.k = bytes / size_of(plan.shape.a), .m = tiles_extent, .slivers = columns / plan.nr()};

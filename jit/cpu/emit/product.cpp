@@ -419,7 +419,7 @@ Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
 }
 
 // i1: the sums, which nothing that other programs read or store must meet half done, may be added up where
-// they are stored.
+// they are stored, or rounded there before all programs have read.
 Value* KernelEmitter::stores_sums() {
   const ir::Op* store = macro_->store;
   if (!store || options_.debug) return nullptr;
