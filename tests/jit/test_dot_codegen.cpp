@@ -1,5 +1,6 @@
 // Products emitted for every element type, stride and instruction set, against double precision.
 #include "dot_harness.h"
+#include "guarded_memory.h"
 #include "test_seed.h"
 #include "tile_emulation.h"
 #include <catch2/catch.hpp>
@@ -7,8 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <random>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -17,28 +16,7 @@ using namespace kiln;
 using cpu::DotShape;
 using cpu::DotStrides;
 using test::CompiledDot;
-
-// Memory that ends (or begins) at a page nobody may touch, so that one element too far is a crash.
-class GuardedMemory {
-public:
-  GuardedMemory(std::size_t bytes, bool at_end) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t inner = (bytes + page - 1) / page * page;
-    size_ = inner + 2 * page;
-    base_ = static_cast<char*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    REQUIRE(base_ != MAP_FAILED);
-    if (inner) REQUIRE(mprotect(base_ + page, inner, PROT_READ | PROT_WRITE) == 0);
-    data = base_ + page + (at_end ? inner - bytes : 0);
-  }
-  ~GuardedMemory() { munmap(base_, size_); }
-  GuardedMemory(const GuardedMemory&) = delete;
-  GuardedMemory& operator=(const GuardedMemory&) = delete;
-  char* data = nullptr;
-
-private:
-  char* base_ = nullptr;
-  std::size_t size_ = 0;
-};
+using test::GuardedMemory;
 
 // The value of an element's bits, from the definition of its format.
 double small_float(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
@@ -483,64 +461,6 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
       for (int i = 0; i < 8; ++i)
         check_product(dot, shape, {up_to(m, random), up_to(200, random), up_to(300, random)}, random);
     }
-  }
-}
-
-TEST_CASE("tile registers store sums rounded to bf16 where that is asked for, and nothing beside them") {
-  const unsigned seed = fresh_seed();
-  CAPTURE(seed);
-  Random random(seed);
-  const DotShape shape{DType::BF16,           DType::BF16,           150, 200, 9000,
-                       DotStrides::UnitInner, DotStrides::UnitInner, true};
-  const CompiledDot dot(
-      shape, "host", [](cpu::DotTarget& target) { target.amx_bf16 = target.bf16_dot; },
-      test::Tiles::Emulated);
-  if (!dot.target.amx_bf16) {
-    WARN("skipped: this CPU has no dot products of bf16");
-    return;
-  }
-  REQUIRE(cpu::dot_rounding_unit(shape, dot.target) == 32);
-  // Multiples of 1/8, whose sums are exact in f32.
-  auto eighth = [&] { return static_cast<float>(static_cast<int>(random() % 17) - 8) / 8; };
-  auto check = [&](Extents e, bool accumulate, bool rounds) {
-    CAPTURE(e.m, e.n, e.k, accumulate, rounds);
-    const auto size = [](std::int64_t x, std::int64_t y) { return static_cast<std::size_t>(x * y); };
-    std::vector<bf16> a(size(e.m, e.k)), b(size(e.k, e.n));
-    for (auto* matrix : {&a, &b})
-      for (bf16& x : *matrix)
-        x = bf16(eighth());
-    const std::int64_t stride = e.n + 3, bits_stride = e.n + 5;
-    std::vector<float> c(size(e.m, stride), NAN);
-    for (float& x : c)
-      if (accumulate) x = eighth();
-    const std::vector<float> before = c;
-    constexpr std::uint16_t poison = 0x7fc1;
-    std::vector<std::uint16_t> rounded(size(e.m, bits_stride), poison);
-    GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), true);
-    std::memset(scratch.data, 0xff, static_cast<std::size_t>(dot.scratch_bytes));
-    dot.run(a.data(), e.k, 1, b.data(), e.n, 1, c.data(), stride, e.m, e.n, e.k, accumulate, scratch.data,
-            rounds ? rounded.data() : nullptr, bits_stride);
-    std::int64_t wrong = 0;
-    for (std::int64_t i = 0; i < e.m; ++i) {
-      for (std::int64_t j = 0; j < bits_stride; ++j) {
-        float sum = j < stride && accumulate ? before[size(i, stride) + static_cast<std::size_t>(j)] : 0;
-        for (std::int64_t p = 0; j < e.n && p < e.k; ++p)
-          sum += static_cast<float>(a[size(i, e.k) + static_cast<std::size_t>(p)]) *
-                 static_cast<float>(b[size(p, e.n) + static_cast<std::size_t>(j)]);
-        const std::uint16_t bits = rounded[size(i, bits_stride) + static_cast<std::size_t>(j)];
-        wrong += bits != (rounds && j < e.n ? std::bit_cast<std::uint16_t>(bf16(sum)) : poison);
-        if (!rounds && j < e.n) wrong += c[size(i, stride) + static_cast<std::size_t>(j)] != sum;
-      }
-    }
-    CHECK(wrong == 0);
-  };
-  check({64, 96, 256}, false, true);
-  check({64, 96, 256}, true, true);
-  check({33, 70, 1120}, false, true); // chunks of K
-  check({33, 70, 1120}, true, true);
-  for (int i = 0; i < 8; ++i) {
-    check({up_to(150, random), up_to(200, random), 32 * up_to(6, random)}, random() % 2 == 0, true);
-    check({up_to(150, random), up_to(200, random), up_to(200, random)}, random() % 2 == 0, false);
   }
 }
 
