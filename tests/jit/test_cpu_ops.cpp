@@ -1,6 +1,7 @@
 // Each elementwise operation of each dtype on the CPU, value by value against semantics.h: bitwise where the
 // operation is exact, within the documented error where it is not.
 #include "cpu_runner.h"
+#include "other_cpus.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -249,20 +250,9 @@ TEST_CASE("every elementwise operation of every dtype agrees with semantics.h on
 
 TEST_CASE("elementwise operations agree with semantics.h in code for older and other CPUs", "[slow]") {
   std::uint64_t seed = test::fresh_seed();
-  const cpu::Target& host = cpu::host_target();
-  for (const char* cpu_name : {"nehalem", "sandybridge", "haswell", "skylake-avx512", "znver4"}) {
-    cpu::Target target;
-    try {
-      target = cpu::named_target(cpu_name);
-    } catch (const UserError&) {
-      continue; // another architecture
-    }
-    if ((target.avx512 && !host.avx512) || (target.avx2 && !host.avx2) ||
-        (target.avx512_bf16 && !host.avx512_bf16))
-      continue;
+  for (const cpu::Target& target : test::other_cpus())
     for (int d = 0; d < dtype_count; ++d)
       check_operations(static_cast<DType>(d), 64, seed, target);
-  }
 }
 
 TEST_CASE("casts and bitcasts between all dtypes agree with semantics.h on the CPU") {

@@ -1,6 +1,7 @@
 // The CPU computes what the interpreter computes, on random kernels. KILN_TEST_SEED and KILN_TEST_COUNT
 // choose other seeds than a few fresh ones.
 #include "cpu_runner.h"
+#include "other_cpus.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -103,20 +104,9 @@ TEST_CASE("inexact random kernels stay inside their views and give the same twic
 }
 
 TEST_CASE("code for older and other CPUs agrees with the interpreter") {
-  const cpu::Target& host = cpu::host_target();
-  for (const char* name : {"nehalem", "x86-64-v2", "sandybridge", "haswell", "skylake-avx512", "znver4"}) {
-    cpu::Target target;
-    try {
-      target = cpu::named_target(name);
-    } catch (const UserError&) {
-      continue; // another architecture
-    }
-    if ((target.avx512 && !host.avx512) || (target.avx2 && !host.avx2) || (target.fma && !host.fma) ||
-        (target.avx512_bf16 && !host.avx512_bf16))
-      continue;
+  for (const cpu::Target& target : test::other_cpus())
     for_seeds(5, [&](std::uint64_t seed) {
       for (LayoutClass layout : {LayoutClass::Any, LayoutClass::Unit})
         compare(seed, {.arguments = {.layout = layout}}, target);
     });
-  }
 }
