@@ -32,6 +32,7 @@ void print_text() {
   fmt::print("  threads  {}\n", cpu.num_threads);
   fmt::print("  caches   L1d {}, L2 {} a core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
              cache_text(cpu.l2_bytes), cache_text(cpu.l3_bytes));
+  fmt::print("  streams  results of {} and more past the caches\n", cache_text(cpu.reused_bytes));
   fmt::print("  memory   {}\n", cache_text(cpu.memory_bytes));
   std::string reason;
   int count = Device::cuda_count(&reason);
@@ -91,6 +92,7 @@ void print_json() {
                                    {"l1d_bytes", cpu.l1d_bytes},
                                    {"l2_bytes", cpu.l2_bytes},
                                    {"l3_bytes", cpu.l3_bytes},
+                                   {"reused_bytes", cpu.reused_bytes},
                                    {"memory_bytes", cpu.memory_bytes}}},
                                  {"cuda", cuda_json()},
                                  {"emulated", emulated_architectures}};

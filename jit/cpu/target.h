@@ -23,6 +23,9 @@ struct Target {
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
   bool amx_bf16 = false, amx_int8 = false;
   std::int64_t second_cache_bytes = 1 << 20; // of those with AVX-512
+  // What leaves the second cache comes back about as slowly as from memory: what is fetched for later must
+  // not crowd out what is in use, and be read soon.
+  bool slow_third_cache = false;
 
   bool operator==(const Target&) const = default;
   std::string key() const {

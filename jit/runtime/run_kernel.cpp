@@ -18,15 +18,6 @@ namespace {
 // Groups of programs are handed to threads in portions of about this length.
 constexpr double portion_ns = 5000;
 
-// What is larger than the outermost cache has left it before anybody reads it.
-std::int64_t stream_bytes() {
-  static const std::int64_t bytes = [] {
-    std::int64_t cache = Device::cpu().properties().l3_bytes;
-    return cache > 0 ? std::max(cache, std::int64_t{8} << 20) : std::int64_t{64} << 20;
-  }();
-  return bytes;
-}
-
 struct SharedLaunch { // by the threads of one launch
   const CompiledKernel* code;
   const std::uint64_t* arguments;
@@ -69,7 +60,7 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   launch.state.kernel = code.name.c_str();
   launch.context.stop = &launch.state.stop;
   launch.context.launch = &launch.state;
-  launch.context.stream_bytes = stream_bytes();
+  launch.context.stream_bytes = Device::cpu().properties().reused_bytes;
   std::fill(std::begin(launch.context.grid), std::end(launch.context.grid), 1);
   std::int64_t programs = 1;
   for (int i = 0; i < rank; ++i)

@@ -27,8 +27,8 @@ std::int64_t next_width(std::int64_t n) {
 // a program, 35 with four or 16.
 RowConfig cpu_row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
   constexpr std::int64_t whole_bytes = 512 << 10, part_bytes = 16 << 10;
-  const std::int64_t cache = std::max(device.properties().l3_bytes, std::int64_t{8} << 20);
-  const bool from_memory = rows > cache / (bytes * std::max<std::int64_t>(columns, 1));
+  const bool from_memory =
+      rows > device.properties().reused_bytes / (bytes * std::max<std::int64_t>(columns, 1));
   const std::int64_t program_bytes = from_memory ? 2 << 10 : 16 << 10;
   std::int64_t width = next_width(columns);
   RowConfig c;

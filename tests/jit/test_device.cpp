@@ -47,6 +47,8 @@ TEST_CASE("the cpu knows itself") {
   CHECK_FALSE(p.cpu.empty());
   CHECK(p.num_threads >= 1);
   CHECK(p.memory_bytes > (1 << 20));
+  CHECK(p.reused_bytes >= (8 << 20));
+  CHECK(p.reused_bytes <= (96 << 20));
   CHECK(&p == &Device::cpu().properties());
   CHECK(Device::cpu().limits().max_programs == std::int64_t{1} << 62);
   CHECK(Device::cpu().limits().max_scratch_bytes > 0);

@@ -119,7 +119,8 @@ private:
                            bool natural);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
-  void prefetch_next(Nest& nest, const ir::Op& load, const Access& access);
+  std::int64_t program_bytes() const;
+  void prefetch_next(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
   llvm::Value* index_value(const Index& index, int lanes);
 
@@ -359,6 +360,11 @@ private:
   std::unordered_map<const ir::Op*, const ir::Value*>
       dot_target_arg_;                                // dots that accumulate into a carried buffer
   std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program
+  struct Prefetches {
+    int nest = 0; // how many nests before it read the tile
+    std::vector<llvm::WeakVH> calls;
+  };
+  std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below what the load reads
   Deferral deferral_;
   int region_depth_ = 0;
   std::vector<Root> pending_;
