@@ -3,6 +3,7 @@
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cli/text.h>
 #include <kiln/jit/cpu/target.h>
+#include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/device.h>
 
 #include <fmt/format.h>
@@ -32,7 +33,7 @@ void print_text() {
   fmt::print("  threads  {}\n", cpu.num_threads);
   fmt::print("  caches   L1d {}, L2 {} a core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
              cache_text(cpu.l2_bytes), cache_text(cpu.l3_bytes));
-  fmt::print("  streams  results of {} and more past the caches\n", cache_text(cpu.reused_bytes));
+  fmt::print("  streams  results of {} and more past the caches\n", cache_text(reused_bytes(cpu.l3_bytes)));
   fmt::print("  memory   {}\n", cache_text(cpu.memory_bytes));
   std::string reason;
   int count = Device::cuda_count(&reason);
@@ -92,7 +93,7 @@ void print_json() {
                                    {"l1d_bytes", cpu.l1d_bytes},
                                    {"l2_bytes", cpu.l2_bytes},
                                    {"l3_bytes", cpu.l3_bytes},
-                                   {"reused_bytes", cpu.reused_bytes},
+                                   {"reused_bytes", reused_bytes(cpu.l3_bytes)},
                                    {"memory_bytes", cpu.memory_bytes}}},
                                  {"cuda", cuda_json()},
                                  {"emulated", emulated_architectures}};

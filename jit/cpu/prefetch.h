@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace kiln::cpu {
 
@@ -21,9 +22,13 @@ inline llvm::Instruction* prefetch_line(llvm::IRBuilder<>& b, llvm::Value* addre
 }
 
 // Asks for the lines of so many bytes from `address` on.
-inline void prefetch_lines(llvm::IRBuilder<>& b, llvm::Value* address, std::int64_t bytes, Cache into) {
+inline std::vector<llvm::Instruction*> prefetch_lines(llvm::IRBuilder<>& b, llvm::Value* address,
+                                                      std::int64_t bytes, Cache into) {
+  std::vector<llvm::Instruction*> calls;
   for (std::int64_t line = 0; line < bytes; line += line_bytes)
-    prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, static_cast<std::uint64_t>(line)), into);
+    calls.push_back(prefetch_line(
+        b, b.CreateConstGEP1_64(b.getInt8Ty(), address, static_cast<std::uint64_t>(line)), into));
+  return calls;
 }
 
 } // namespace kiln::cpu

@@ -22,4 +22,8 @@ struct ThreadBudget {
 };
 ThreadBudget thread_budget();
 
+// What one kernel wrote the next one finds in a cache, if it is smaller than this; results of this size and
+// more bypass the caches. `l3_bytes` is the third cache's size, 0 if unknown; of a large one it is less.
+std::int64_t reused_bytes(std::int64_t l3_bytes);
+
 } // namespace kiln

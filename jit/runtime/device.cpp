@@ -46,15 +46,6 @@ std::int64_t cache_bytes(int level) {
   return 0;
 }
 
-// Caches of more than 96 MiB are spread over a chip, for all of its cores. A Granite Rapids with 480 MiB (two
-// cores of it, in a virtual machine) writes 32 MiB and reads them again in 12 % less time past the caches
-// than through them, 64 MiB in 27 % less, 16 MiB in the same.
-std::int64_t reused_bytes(std::int64_t l3_bytes) {
-  constexpr std::int64_t mib = 1 << 20, largest_near = 96 * mib, of_far = 32 * mib, unknown = 64 * mib;
-  if (l3_bytes <= 0) return unknown;
-  return l3_bytes > largest_near ? of_far : std::max(l3_bytes, 8 * mib);
-}
-
 std::string model_name() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);)
@@ -98,7 +89,6 @@ DeviceProperties find_cpu() {
   p.l1d_bytes = cache_bytes(1);
   p.l2_bytes = cache_bytes(2);
   p.l3_bytes = cache_bytes(3);
-  p.reused_bytes = reused_bytes(p.l3_bytes);
   p.memory_bytes = memory_bytes();
   return p;
 }

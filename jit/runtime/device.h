@@ -43,9 +43,6 @@ struct DeviceProperties {
   std::int64_t l1d_bytes = 0; // of one core. CUDA: 0
   std::int64_t l2_bytes = 0;  // of one core. CUDA: of the device
   std::int64_t l3_bytes = 0;  // shared by the cores beside this one. CUDA: 0
-  // What one kernel wrote the next one finds in a cache, if it is smaller; results of this size and more
-  // bypass the caches. Less than a large third cache, whose far parts are no nearer than memory. CUDA: 0
-  std::int64_t reused_bytes = 0;
   std::int64_t memory_bytes =
       0; // physical memory, or the container's limit if that is lower. CUDA: of the device
 

@@ -3,6 +3,7 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/emulated/kernel_code.h>
 #include <kiln/jit/runtime/float_environment.h>
 #include <kiln/jit/runtime/scratch.h>
@@ -60,7 +61,7 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   launch.state.kernel = code.name.c_str();
   launch.context.stop = &launch.state.stop;
   launch.context.launch = &launch.state;
-  launch.context.stream_bytes = Device::cpu().properties().reused_bytes;
+  launch.context.stream_bytes = reused_bytes(Device::cpu().properties().l3_bytes);
   std::fill(std::begin(launch.context.grid), std::end(launch.context.grid), 1);
   std::int64_t programs = 1;
   for (int i = 0; i < rank; ++i)

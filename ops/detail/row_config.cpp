@@ -1,6 +1,7 @@
 // Tile sizes for kernels that work on whole rows.
 #include <kiln/ops/detail/row_config.h>
 
+#include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::int64_t next_width(std::int64_t n) {
 RowConfig cpu_row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
   constexpr std::int64_t whole_bytes = 512 << 10, part_bytes = 16 << 10;
   const bool from_memory =
-      rows > device.properties().reused_bytes / (bytes * std::max<std::int64_t>(columns, 1));
+      rows > reused_bytes(device.properties().l3_bytes) / (bytes * std::max<std::int64_t>(columns, 1));
   const std::int64_t program_bytes = from_memory ? 2 << 10 : 16 << 10;
   std::int64_t width = next_width(columns);
   RowConfig c;

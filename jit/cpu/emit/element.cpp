@@ -115,7 +115,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   case Opcode::ViewLoad: {
     if (Value* v = load_across(nest, op, at)) return v;
     Access access = view_access(nest, op, at);
-    prefetch_next(nest, op, access, at);
+    prefetch(nest, op, access, at);
     return load_access(nest, access, op.result()->type.dtype, op.other(), at);
   }
   case Opcode::ViewGather:

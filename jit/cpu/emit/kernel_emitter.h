@@ -119,10 +119,14 @@ private:
                            bool natural);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
-  std::int64_t program_bytes() const;
-  void prefetch_next(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
   llvm::Value* index_value(const Index& index, int lanes);
+
+  // prefetch.cpp: what loads will read next
+  void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
+  void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
+  void prefetch_below(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
+  std::int64_t program_bytes() const;
 
   // gather.cpp: places that are computed
   static int axis_of_lanes(const Indices& at);

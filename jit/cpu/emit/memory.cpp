@@ -1,7 +1,6 @@
 // Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
 #include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-#include <kiln/jit/cpu/prefetch.h>
 #include <kiln/jit/passes/numbers.h>
 
 #include <bit>
@@ -14,9 +13,6 @@ using llvm::Value;
 namespace {
 
 constexpr std::int64_t more_than_a_tile = std::int64_t{1} << 40; // lanes
-// Of tiles that are prefetched. On Zen 4 softmax of rows of 16 to 128 KiB takes a third less so, and of rows
-// of 4 KiB a third more; norms gain up to a fifth from 8 KiB on.
-constexpr std::int64_t least_bytes_for_second_cache = 8 << 10;
 
 } // namespace
 
@@ -258,55 +254,6 @@ void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
 void KernelEmitter::end_fast_half(Nest& nest, Value* first, Value* extent) {
   Value* zero = b_.getInt64(0);
   limit_lanes(nest, b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
-}
-
-// What a program reads, writes and, so far, keeps in scratch.
-std::int64_t KernelEmitter::program_bytes() const {
-  std::int64_t bytes = scratch_bytes_;
-  auto add = [&](const ir::Type& tile) { bytes += tile.numel() * tile.element_bytes(); };
-  ir::walk(kernel_.body, [&](const ir::Op& op) {
-    if (op.is(Opcode::ViewLoad)) add(op.result()->type);
-    if (op.is(Opcode::ViewStore)) add(op.stored_value()->type);
-  });
-  return bytes;
-}
-
-// The first nest that reads a tile waits for memory, the later ones find it in the cache and compute. So one
-// of those fetches what the next program will read first: the tile below this one. Rows of softmax and of
-// norms then come from memory while exponentials are computed. It is the second nest, or, where the third
-// cache is slow, the last, so that what was fetched does not leave the second cache before it is read; see
-// Target. Below the view's last row nothing is asked for: another thread may be writing there, and would lose
-// its lines (2 rows of 128 KiB whose result follows them in memory: 20 us on two threads, 8 so).
-void KernelEmitter::prefetch_next(Nest& nest, const ir::Op& load, const Access& access, const Indices& at) {
-  nest.loads.insert(&load);
-  const ir::Type& view = load.operand(0)->type;
-  const auto read = times_read_.find(&load);
-  if (read == times_read_.end() || nest.guarded || access.step != 1 || nest.lanes == 1 || view.view_rank < 2)
-    return;
-  Prefetches& made = prefetches_[&load];
-  if (made.nest != 0 && made.nest != read->second) {
-    if (!target_.slow_third_cache) return;
-    for (llvm::WeakVH& prefetch : made.calls)
-      if (prefetch) llvm::cast<llvm::Instruction>(prefetch)->eraseFromParent();
-    made.calls.clear();
-  }
-  made.nest = read->second;
-  const ir::Type& tile = load.result()->type;
-  const std::int64_t tile_bytes = tile.numel() * tile.element_bytes();
-  if (target_.slow_third_cache && program_bytes() + tile_bytes >= target_.second_cache_bytes / 2) return;
-  const auto& axes = load.integers("axes");
-  const bool tall = !axes.empty() && axes[0] == 0; // else of one row
-  auto number = [&](std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); };
-  Value* rows = number(tall ? tile.shape[0].value() : 1);
-  ViewFacts& v = facts(load.operand(0));
-  Value* row = scalar(load.view_offsets()[0]);
-  if (tall) row = b_.CreateAdd(row, at[0].base);
-  Value* inside = b_.CreateICmpSLT(b_.CreateAdd(row, rows), v.extents[0]);
-  Value* distance = b_.CreateMul(b_.CreateMul(v.strides[0], rows), number(size_of(view.dtype)));
-  Value* below = b_.CreateGEP(b_.getInt8Ty(), access.address, b_.CreateSelect(inside, distance, number(0)));
-  const Cache into = tile_bytes >= least_bytes_for_second_cache ? Cache::Second : Cache::First;
-  for (std::int64_t byte = 0; byte < nest.lanes * size_of(view.dtype); byte += line_bytes)
-    made.calls.emplace_back(prefetch_line(b_, b_.CreateConstGEP1_64(b_.getInt8Ty(), below, byte), into));
 }
 
 // An operand that is a scalar or a tile of the operation's shape.
