@@ -122,11 +122,12 @@ void derive(Target& target) {
   target.fma = has("fma");
   target.f16c = has("f16c");
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq");
-  // Sapphire Rapids and later. On a Granite Rapids (third cache 19 GB/s a core, memory 18) norms and softmax
-  // of rows of 16 to 160 KiB take 20 to 25 % less where the last nest that reads a row prefetches the next;
-  // where layernorm's second of three does, no less; and where a program's tiles fill more than half of the
-  // second cache, up to 40 % more.
-  if (has("amx-tile")) target.second_cache_bytes = 2 << 20, target.slow_third_cache = true;
+  if (has("amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
+  // Intel's with AVX-512, which AMD's have beside sse4a. On a Granite Rapids (third cache 19 GB/s a core,
+  // memory 18) norms and softmax of rows of 16 to 160 KiB take 20 to 25 % less where the last nest that reads
+  // a row prefetches the next; where layernorm's second of three does, no less; and where a program's tiles
+  // fill more than half of the second cache, up to 40 % more.
+  target.slow_third_cache = target.avx512 && !has("sse4a");
   target.amx_bf16 = target.avx512 && has("avx512bf16") && has("amx-tile") && has("amx-bf16");
   target.amx_int8 = target.avx512 && has("avx512vnni") && has("amx-tile") && has("amx-int8");
   target.avx512_bf16 = target.avx512 && has("avx512bf16");

@@ -4,6 +4,8 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/target.h>
 
+#include <catch2/catch.hpp>
+
 #include <vector>
 
 namespace kiln::test {
@@ -21,6 +23,9 @@ inline std::vector<cpu::Target> other_cpus() {
     } catch (const UserError&) { // another architecture
     }
   }
+#if defined(__x86_64__)
+  REQUIRE_FALSE(targets.empty());
+#endif
   return targets;
 }
 

@@ -6,6 +6,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace kiln::cpu {
 
@@ -134,9 +135,11 @@ void KernelEmitter::emit_program(Value* program, Values coordinates) {
 
 void KernelEmitter::emit_region(const ir::Region& region) {
   ++region_depth_;
+  const int outer = std::exchange(scope_, ++scopes_);
   for (const auto& op : region.ops)
     if (!op->is(Opcode::Yield)) emit_op(*op);
   flush();
+  scope_ = outer;
   --region_depth_;
 }
 

@@ -38,6 +38,7 @@ struct ViewFacts {
   llvm::Value *low = nullptr,
               *high = nullptr;    // the bytes that it spans, as integers; made when first asked for
   llvm::Value* streams = nullptr; // whether stores to it bypass the cache; made when first asked for
+  llvm::Value* ahead = nullptr;   // how many bytes ahead a loop fetches it; made when first asked for
 };
 
 class KernelEmitter {
@@ -127,6 +128,8 @@ private:
   void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
   void prefetch_below(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   std::int64_t program_bytes() const;
+  llvm::Value* index_constant(std::int64_t n);
+  llvm::Value* bytes_ahead(const ir::Value* view);
 
   // gather.cpp: places that are computed
   static int axis_of_lanes(const Indices& at);
@@ -365,12 +368,15 @@ private:
       dot_target_arg_;                                // dots that accumulate into a carried buffer
   std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program
   struct Prefetches {
-    int nest = 0; // how many nests before it read the tile
+    int nest = 0;  // how many nests before it read the tile
+    int scope = 0; // in which it is
     std::vector<llvm::WeakVH> calls;
   };
   std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below what the load reads
   Deferral deferral_;
   int region_depth_ = 0;
+  int scope_ = 0;  // the code at hand: a region, or what is done instead of the usual; 0: the function
+  int scopes_ = 0; // so far
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
 

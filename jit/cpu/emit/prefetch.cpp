@@ -26,6 +26,8 @@ std::int64_t KernelEmitter::program_bytes() const {
   return bytes;
 }
 
+Value* KernelEmitter::index_constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
+
 // Asks for memory that will be read soon, of a load that is evaluated at `at`.
 void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at) {
   nest.loads.insert(&load);
@@ -38,46 +40,68 @@ void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& acces
 
 // Stores past the cache hide from a Granite Rapids' prefetchers what else a loop does: one that computes for
 // long then waits for each line (gelu of 128 MiB 1.0 ns an element; past the cache with this 0.37, through it
-// 0.55). What has fewer axes than the result, as a norm's weights, is read by all programs and in the cache.
+// 0.55). Not so where short rows lie apart, whose next bytes nobody reads; nor of what has fewer axes than
+// the result, as a norm's weights, which all programs read and the cache has.
 void KernelEmitter::prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access) {
-  constexpr std::uint64_t bytes_ahead = 4096;
   if (!nest.streaming || !target_.slow_third_cache) return;
-  if (load.operand(0)->type.view_rank < nest.roots[0].op->operand(0)->type.view_rank) return;
-  prefetch_lines(b_, b_.CreateConstGEP1_64(b_.getInt8Ty(), access.address, bytes_ahead),
-                 nest.lanes * size_of(load.result()->type.dtype), Cache::Second);
+  const ir::Type& view = load.operand(0)->type;
+  if (view.view_rank < nest.roots[0].op->operand(0)->type.view_rank) return;
+  prefetch_lines(b_, b_.CreateGEP(b_.getInt8Ty(), access.address, bytes_ahead(load.operand(0))),
+                 nest.lanes * size_of(view.dtype), Cache::Second);
+}
+
+// 0, which asks for the line at hand again, where a row's end is too near and the next row does not follow.
+Value* KernelEmitter::bytes_ahead(const ir::Value* view) {
+  constexpr std::int64_t ahead = 4096, long_row = 8 * ahead;
+  const auto rank = static_cast<std::size_t>(view->type.view_rank);
+  if (rank == 1) return index_constant(ahead);
+  ViewFacts& v = facts(view);
+  if (v.ahead) return v.ahead;
+  IRBuilder::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(entry_end_);
+  Value* columns = v.extents[rank - 1];
+  Value* is_long = b_.CreateICmpSGE(columns, index_constant(long_row / size_of(view->type.dtype)));
+  Value* follows = b_.CreateICmpEQ(v.strides[rank - 2], columns);
+  return v.ahead = b_.CreateSelect(b_.CreateOr(is_long, follows), index_constant(ahead), index_constant(0));
 }
 
 // The first nest that reads a tile waits for memory, the later ones find it in the cache and compute. So one
 // of those fetches what the next program will read first: the tile below this one. Rows of softmax and of
 // norms then come from memory while exponentials are computed. It is the second nest, or, where the third
-// cache is slow, the last, so that what was fetched does not leave the second cache before it is read; see
-// Target. Below the view's last row nothing is asked for: another thread may be writing there, and would lose
-// its lines (2 rows of 128 KiB whose result follows them in memory: 20 us on two threads, 8 so).
+// cache is slow, the last of those that run whenever the second one does, so that what was fetched does not
+// leave the second cache before it is read; see Target.
+//
+// Other threads may be writing below the view's last row, and in the next row where a result replaces its
+// operand: they would lose their lines (2 rows of 128 KiB took two threads 22 us, 9 so). So nothing is asked
+// for outside of the view, nor of views that the caches hold.
 void KernelEmitter::prefetch_below(Nest& nest, const ir::Op& load, const Access& access, const Indices& at) {
   const int nests_before = times_read_.at(&load);
   Prefetches& made = prefetches_[&load];
   if (made.nest != 0 && made.nest != nests_before) {
-    if (!target_.slow_third_cache) return;
+    if (!target_.slow_third_cache || made.scope != scope_) return;
     for (llvm::WeakVH& prefetch : made.calls)
       if (prefetch) llvm::cast<llvm::Instruction>(prefetch)->eraseFromParent();
     made.calls.clear();
   }
-  made.nest = nests_before;
+  made.nest = nests_before, made.scope = scope_;
   const ir::Type& tile = load.result()->type;
   const std::int64_t tile_bytes = tile.numel() * tile.element_bytes();
   if (target_.slow_third_cache && program_bytes() + tile_bytes >= target_.second_cache_bytes / 2) return;
   const auto& axes = load.integers("axes");
   const bool tall = !axes.empty() && axes[0] == 0; // else of one row
-  auto number = [&](std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); };
-  Value* rows = number(tall ? tile.shape[0].value() : 1);
-  ViewFacts& v = facts(load.operand(0));
+  Value* rows = index_constant(tall ? tile.shape[0].value() : 1);
+  const ViewFacts& v = facts(load.operand(0));
   Value* row = scalar(load.view_offsets()[0]);
   if (tall) row = b_.CreateAdd(row, at[0].base);
+  Value* stride_bytes = b_.CreateMul(v.strides[0], index_constant(tile.element_bytes()));
+  Value* large = b_.CreateICmpSGE(b_.CreateMul(v.extents[0], stride_bytes),
+                                  index_constant(2 * target_.second_cache_bytes));
   Value* inside = b_.CreateICmpSLT(b_.CreateAdd(row, rows), v.extents[0]);
-  Value* distance = b_.CreateMul(b_.CreateMul(v.strides[0], rows), number(tile.element_bytes()));
-  Value* below = b_.CreateGEP(b_.getInt8Ty(), access.address, b_.CreateSelect(inside, distance, number(0)));
+  Value* distance = b_.CreateSelect(b_.CreateAnd(large, inside), b_.CreateMul(stride_bytes, rows),
+                                    index_constant(0)); // which asks for the line at hand again
+  Value* below = b_.CreateGEP(b_.getInt8Ty(), access.address, distance);
   const Cache into = tile_bytes >= least_bytes_for_second_cache ? Cache::Second : Cache::First;
-  for (llvm::Instruction* call : prefetch_lines(b_, below, nest.lanes * size_of(tile.dtype), into))
+  for (llvm::Instruction* call : prefetch_lines(b_, below, nest.lanes * tile.element_bytes(), into))
     made.calls.emplace_back(call);
 }
 

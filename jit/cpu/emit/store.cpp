@@ -4,6 +4,7 @@
 #include <kiln/jit/emit/atomics.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace kiln::cpu {
 
@@ -237,11 +238,13 @@ void KernelEmitter::store_by_branch(Root root, const Buffer& aside) {
   emit_nest({root}, domain);
   b_.CreateBr(join);
   b_.SetInsertPoint(slow);
+  const int usual = std::exchange(scope_, ++scopes_);
   Root fill{Root::Kind::Fill, value};
   fill.buffer = aside;
   emit_nest({fill}, domain);
   root.stored_from = &aside;
   emit_nest({root}, domain);
+  scope_ = usual;
   b_.CreateBr(join);
   b_.SetInsertPoint(join);
 }
