@@ -13,7 +13,7 @@ struct LaunchContext {
   char* scratch;      // this worker's scratch: scratch_bytes, aligned to 64
   std::int64_t* stop; // set nonzero by a failed assert: programs not yet started do not run
   void* launch;       // the runtime's own, for the hooks
-  std::int64_t stream_bytes; // a launch that writes at least this many bytes bypasses the cache
+  std::int64_t stream_bytes; // stores to a view of at least this many bytes bypass the cache
 };
 
 // Runs groups [begin, end) in row-major order of the grid of groups. There are cdiv(grid[i], group[i]) along

@@ -39,7 +39,7 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
 }
 
 // Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
-// launch writes enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
+// view is large enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
 // never.
 Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   if (nest.roots.size() != 1 || nest.lanes == 1 || !nest.rows.empty()) return nullptr;
