@@ -61,8 +61,9 @@ struct TunedOptions {
 };
 
 // Configs that ship with an application: the best ones of this machine's database, of one kernel or of all,
-// written to a file; and such a file, from now on looked at before the database. Both return how many configs
-// it has, and throw UserError for a file that cannot be written, or read.
+// those included that no search had the time to confirm, written to a file; and such a file, from now on
+// looked at before the database. Both return how many configs it has, and throw UserError for a file that
+// cannot be written, or read.
 std::size_t export_wisdom(const std::string& path, const std::string& kernel = {});
 std::size_t add_wisdom(const std::string& path);
 

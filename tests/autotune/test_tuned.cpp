@@ -5,6 +5,8 @@
 
 #include <kiln/autotune/background.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/records/maintenance.h>
+#include <kiln/autotune/task.h>
 #include <kiln/dsl/raw.h>
 #include <kiln/jit/runtime/log.h>
 
@@ -140,6 +142,35 @@ TEST_CASE("what a search finds is used by later processes, other buckets' sizes 
   CHECK_FALSE(tuned(sums, other, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out).known);
 }
 
+TEST_CASE("wisdom files hold what a search found and had no time to confirm") {
+  const OwnCache cache;
+  const auto sums = row_sums("row sums, unconfirmed");
+  Rows rows(37, 301);
+  Stream stream;
+  tune::TunedOptions options = with_mode(tune::Mode::cached);
+  options.search.record = false;
+  const tune::Tuning tuning =
+      tuned(sums, row_space(), options).tune(stream, options.search, rows.x, rows.out);
+  const tune::Task& task = *tuning.task;
+  const auto key = std::make_shared<tune::RecordKey>(
+      tune::make_key(*task.canonical(), task.space, task.recorded_problem(), task.device));
+  tune::RecordStore& store = tune::RecordStore::standard();
+  for (const tune::Trial& trial : tuning.search.trials) {
+    tune::Record record;
+    record.key = key;
+    record.config = tuning.space->text(trial.point);
+    record.result = trial.result;
+    store.append(record);
+  }
+  REQUIRE(store.bests("row sums, unconfirmed").empty());
+
+  const std::string file = (cache.path() / "unconfirmed.json").string();
+  CHECK(tune::export_wisdom(file, "row sums, unconfirmed") == 1);
+  CHECK(tune::add_wisdom(file) == 1);
+  const auto pinned = tuned(sums, row_space(), with_mode(tune::Mode::pinned));
+  CHECK(pinned.pick(stream, rows.x, rows.out).source == "the program's wisdom");
+}
+
 TEST_CASE("mode pinned says where a file has a config for other silicon alone") {
   const OwnCache cache;
   const auto sums = row_sums("row sums, elsewhere");
@@ -147,7 +178,9 @@ TEST_CASE("mode pinned says where a file has a config for other silicon alone") 
   Stream stream;
   const tune::TunedOptions options = with_mode(tune::Mode::cached);
   REQUIRE(tuned(sums, row_space(), options).tune(stream, options.search, rows.x, rows.out).found());
-  const auto bests = tune::RecordStore::standard().bests("row sums, elsewhere");
+  tune::Filter filter;
+  filter.kernel = "row sums, elsewhere";
+  const auto bests = tune::export_winners(tune::RecordStore::standard(), filter);
   REQUIRE(bests.size() == 1);
   const auto key = std::make_shared<tune::RecordKey>(*bests[0]->key);
   key->silicon = "znver9:64K";
