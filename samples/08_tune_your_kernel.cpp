@@ -69,9 +69,10 @@ int search(Stream& stream, Problem& p, const std::string& wisdom) {
   // emulated.
   const int trials = stream.device().is_emulated() ? 3 : 16;
   const tune::Tuning tuning =
-      tuned_gemv.tune(stream, {.effort = tune::quick, .trials = trials, .seconds = 10}, p.a, p.x, p.y);
+      tuned_gemv.tune(stream, {.effort = tune::quick, .trials = trials, .seconds = 30}, p.a, p.x, p.y);
+  const Config best = tuning.config(); // throws where nothing could be measured
   std::printf("tuned:  {%s}, the best of %zu in %.1f s: %.1f us, the seed took %.1f us\n",
-              tuning.config().to_string().c_str(), tuning.search.trials.size(), tuning.search.seconds,
+              best.to_string().c_str(), tuning.search.trials.size(), tuning.search.seconds,
               1e6 * tuning.search.best_result.seconds, 1e6 * tuning.of(*tuning.fallback)->seconds);
   tune::export_wisdom(wisdom, "relu_gemv");
   std::printf("written to %s\n", wisdom.c_str());
