@@ -4,9 +4,9 @@
 #include "scoped_variable.h"
 
 #include <kiln/autotune/background.h>
+#include <kiln/autotune/recorder.h>
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/records/maintenance.h>
-#include <kiln/autotune/task.h>
 #include <kiln/dsl/raw.h>
 #include <kiln/jit/runtime/log.h>
 
@@ -151,18 +151,8 @@ TEST_CASE("wisdom files hold what a search found and had no time to confirm") {
   options.search.record = false;
   const tune::Tuning tuning =
       tuned(sums, row_space(), options).tune(stream, options.search, rows.x, rows.out);
-  const tune::Task& task = *tuning.task;
-  const auto key = std::make_shared<tune::RecordKey>(
-      tune::make_key(*task.canonical(), task.space, task.recorded_problem(), task.device));
-  tune::RecordStore& store = tune::RecordStore::standard();
-  for (const tune::Trial& trial : tuning.search.trials) {
-    tune::Record record;
-    record.key = key;
-    record.config = tuning.space->text(trial.point);
-    record.result = trial.result;
-    store.append(record);
-  }
-  REQUIRE(store.bests("row sums, unconfirmed").empty());
+  tune::Recorder(*tuning.task, *tuning.space, {}).add_trials(tuning.search);
+  REQUIRE(tune::RecordStore::standard().bests("row sums, unconfirmed").empty());
 
   const std::string file = (cache.path() / "unconfirmed.json").string();
   CHECK(tune::export_wisdom(file, "row sums, unconfirmed") == 1);

@@ -1,5 +1,6 @@
 // The pool covers every item once, whoever calls it from wherever.
 #include "test_seed.h"
+#include "under_tsan.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/jit/runtime/cpu_info.h>
@@ -20,18 +21,6 @@
 
 using namespace kiln;
 using namespace std::chrono_literals;
-
-#if defined(__SANITIZE_THREAD__)
-constexpr bool under_tsan = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool under_tsan = true;
-#else
-constexpr bool under_tsan = false;
-#endif
-#else
-constexpr bool under_tsan = false;
-#endif
 
 namespace {
 
@@ -238,7 +227,7 @@ TEST_CASE("a worker is pinned, and makes way for a caller on its CPU") {
 }
 
 TEST_CASE("in a child after fork the workers start anew") {
-  if (under_tsan) return; // it does not allow threads in a child of a threaded process
+  if (test::under_tsan) return; // it does not allow threads in a child of a threaded process
   ThreadPool pool(2);
   check_covered(pool, 100, 1);
   // A starting worker allocates, and ASan's allocator does not know of fork: its lock would stay taken in the

@@ -1,5 +1,6 @@
 // Measuring kernels in processes of their own, on the CPU and an emulated GPU.
 #include "measured.h"
+#include "under_tsan.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -59,11 +60,7 @@ TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and n
 }
 
 TEST_CASE("a fallback that takes most of the time is launched once, or ended with it") {
-#if defined(__SANITIZE_THREAD__)
-  constexpr std::int64_t size = 64; // there the emulator takes a minute for what follows
-#else
-  constexpr std::int64_t size = 256;
-#endif
+  constexpr std::int64_t size = under_tsan ? 64 : 256; // of 256 the emulator takes minutes there
   BoundSpace space(matmul_space(), {.sizes = {{"M", size}, {"N", size}, {"K", size}}, .kind = "f32"},
                    Device::parse("emulated:sm_80"));
   const Workload workload = matmul_workload(size, size, size, Device::parse("emulated:sm_80"));

@@ -5,6 +5,8 @@
 // threads all wait at a barrier goes on. What never goes on is reported.
 #pragma once
 
+#include "under_tsan.h"
+
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
@@ -15,17 +17,7 @@
 namespace kiln::test {
 
 // TSan does not follow fibers, and there is one thread only: tests return at once under it.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool simulates = false;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool simulates = false;
-#else
-inline constexpr bool simulates = true;
-#endif
-#else
-inline constexpr bool simulates = true;
-#endif
+inline constexpr bool simulates = !under_tsan;
 
 class SimulatedKernel {
 public:
