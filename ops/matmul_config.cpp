@@ -25,17 +25,19 @@ Config gpu_config(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
   return {BM = fit(m, wide ? 32 : 64), BN = fit(n, 64), BK = fit(k, wide ? 16 : 32), num_warps = 4};
 }
 
-// Heuristic. A tile costs its elements, and what does not shrink with it: packing BK x BN of b is amortised
-// over BM rows. At 2048 cubed on one Zen 5 core BM = 128, 256 and 512 reached 198, 216 and 220 GFLOP/s, BN
-// from 128 to 512 the same within 2 %, BK from 256 to 2048 too; 1 + 14 / BM + 2 / BN follows these. The tile
-// with the least cost of the busiest thread wins, so that a product of few tiles is cut finer.
-Config cpu_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
+// Heuristic. Programs share the packing of b (jit/cpu/macro_product.h), and tiles of more than 128 rows are
+// no faster for it, but leave fewer ways to divide the product among threads: rows are worth more than
+// columns there, so that no tile has more of them than a thread's share, if that is 64. A tile costs its
+// elements, and what does not shrink with it, as if it were alone: 1 + 14 / BM + 2 / BN follows what tiles of
+// 2048 cubed took on one Zen 5 core. The tile with the least cost of the busiest thread wins, so that a
+// product of few tiles is cut finer.
+Config cpu_config(Device device, std::int64_t m, std::int64_t n, std::int64_t k) {
   std::int64_t threads = std::max(1, device.properties().num_threads);
-  std::int64_t widest = dtype == DType::F64 ? 256 : 512; // the sums of a tile stay within 512 KiB
+  const std::int64_t share = std::max<std::int64_t>(64, blocks(m, threads));
   std::int64_t best_m = 64, best_n = 64;
   double best_cost = 0;
-  for (std::int64_t bm : {1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512}) {
-    if (bm > widest) break;
+  for (std::int64_t bm : {1, 2, 4, 8, 16, 32, 64, 96, 128}) {
+    if (bm > share) break;
     for (std::int64_t bn : {64, 128}) {
       std::int64_t rounds = blocks(blocks(m, bm) * blocks(n, bn), threads);
       // The last row and column of tiles do only the work that is inside.
@@ -57,7 +59,7 @@ Config cpu_config(Device device, DType dtype, std::int64_t m, std::int64_t n, st
 } // namespace
 
 Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
-  return device.is_cpu() ? cpu_config(device, dtype, m, n, k) : gpu_config(dtype, m, n, k);
+  return device.is_cpu() ? cpu_config(device, m, n, k) : gpu_config(dtype, m, n, k);
 }
 
 } // namespace kiln::ops

@@ -105,7 +105,7 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::uint64_t>&
     std::array<std::int64_t, 8> whole;
     whole.fill(1);
     std::copy(grid.begin(), grid.end(), whole.begin());
-    group = cpu::choose_group(macro, whole, threads);
+    group = cpu::choose_group(macro, whole, threads, words.empty() ? nullptr : words.data());
     double groups = 1;
     for (std::size_t axis = 0; axis < grid.size(); ++axis)
       groups *= std::ceil(static_cast<double>(grid[axis]) / static_cast<double>(group[axis]));

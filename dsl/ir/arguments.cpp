@@ -12,6 +12,17 @@ ArgumentLayout ArgumentLayout::of(const Kernel& kernel) {
   return layout;
 }
 
+std::optional<int> ArgumentLayout::word_of(const Value* v) const {
+  while (v->def && v->def->is(Opcode::Cast))
+    v = v->def->operand(0);
+  if (!v->def) {
+    if (v->region->parent || v->type.is_view() || !is_integer(v->type.dtype)) return std::nullopt;
+    return first_word[static_cast<std::size_t>(v->index)];
+  }
+  if (!v->def->is(Opcode::ViewExtent)) return std::nullopt;
+  return extent_word(v->def->operand(0)->index, static_cast<int>(v->def->integer("axis")));
+}
+
 std::vector<std::int64_t> grid_of(const Kernel& kernel, const std::uint64_t* arguments) {
   ArgumentLayout layout = ArgumentLayout::of(kernel);
   std::vector<std::int64_t> programs;

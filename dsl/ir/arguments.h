@@ -8,6 +8,7 @@
 #include <kiln/dsl/ir/ir.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace kiln::ir {
@@ -24,6 +25,8 @@ struct ArgumentLayout {
   int stride_word(int param, int rank, int axis) const {
     return first_word[static_cast<std::size_t>(param)] + 1 + rank + axis;
   }
+  // The word that holds an integer: an argument of the kernel's or a view's extent, widened or not.
+  std::optional<int> word_of(const Value* v) const;
 };
 
 // Programs along each grid axis for these arguments (as many as kernel.grid; empty extents give 0).

@@ -1,6 +1,7 @@
 // Finds what products depend on, and how programs differ in it.
 #include <kiln/jit/cpu/macro_product.h>
 
+#include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/program_slice.h>
 #include <kiln/jit/cpu/scope.h>
@@ -49,6 +50,9 @@ constexpr double beginning_rows = 300;
 // each register tile of rows. silu takes as long as 20 columns.
 constexpr std::int64_t most_gathered_rows_bytes = 1 << 20, most_gathered_columns_bytes = 1 << 18;
 constexpr double computing = 60;
+// Of f32 in vectors while a row that another thread has a part of is stored (choose_group.cpp). Elements of
+// half the size are multiplied twice as fast, tile registers are four times as fast as vectors.
+constexpr double multiplications_beside = 3072, tiles_beside = 4 * multiplications_beside;
 
 class MacroFinder {
 public:
@@ -230,8 +234,18 @@ private:
     const bool runs = tile.run_axis >= 0;
     if (tile.m_axis >= 0 || runs) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
     if (tile.n_axis >= 0 || runs) tile.most_n = std::max<std::int64_t>(1, most_n / tile.tile_n);
+    const ProductLoop& first = macro.products[0];
+    tile.beside = (tiles ? tiles_beside : multiplications_beside) * 4 / size_of(first.a.value->type.dtype);
+    find_depth(*first.loop, tile);
     most_elements /= static_cast<std::int64_t>(macro.products.size()); // each has sums of its own
     tile.most_programs = std::max<std::int64_t>(1, most_elements / (tile.tile_m * tile.tile_n));
+  }
+
+  void find_depth(const Op& loop, MacroTile& tile) const {
+    if (!is_zero(loop.operand(0))) return;
+    if (auto constant = passes::constant_of(loop.operand(1)))
+      tile.depth = static_cast<std::int64_t>(*constant);
+    tile.depth_word = ir::ArgumentLayout::of(kernel_).word_of(loop.operand(1)).value_or(-1);
   }
 
   // The store, whose offsets are added to what is `common`.

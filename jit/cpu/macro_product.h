@@ -30,13 +30,16 @@ struct MacroTile {
   std::int64_t most_programs = 1;      // and of a whole group
   double packing_a = 2;                // of one element of A, in columns that are multiplied in that time
   double packing_b = 14;               // of one element of B, in rows
+  double beside = 0;                   // of a row whose next results another thread has, in multiplications
+  std::int64_t depth = 0;              // K, or
+  int depth_word = -1;                 // the word of a launch's arguments that holds it; -1: it is not known
   bool grouped() const { return most_m * most_n > 1; }
 };
 
 // Programs along each axis of the grid that one group has, for a launch of `grid` (1 beyond its rank) on so
-// many threads: as large as leaves every thread an equal share.
+// many threads: as large as leaves every thread an equal share. `arguments` are the launch's, where known.
 std::array<std::int64_t, 8> choose_group(const MacroTile& tile, std::span<const std::int64_t, 8> grid,
-                                         int threads);
+                                         int threads, const std::uint64_t* arguments = nullptr);
 
 struct MacroProduct {
   std::vector<ProductLoop> products;

@@ -69,18 +69,6 @@ private:
     return v->def->integer("value");
   }
 
-  // The word of the arguments that an extent or an integer argument is, widened or not.
-  std::optional<int> word(const ir::Value* v) const {
-    while (v->def && v->def->is(Opcode::Cast))
-      v = v->def->operand(0);
-    if (!v->def) {
-      if (v->region->parent || v->type.is_view() || !is_integer(v->type.dtype)) return std::nullopt;
-      return layout_.first_word[static_cast<std::size_t>(v->index)];
-    }
-    if (!v->def->is(Opcode::ViewExtent)) return std::nullopt;
-    return layout_.extent_word(v->def->operand(0)->index, static_cast<int>(v->def->integer("axis")));
-  }
-
   // A loop from a constant to a constant or an argument.
   bool add_loop(const ir::Op& op, double times) {
     auto lower = constant(op.operand(0)), step = constant(op.operand(2));
@@ -90,7 +78,7 @@ private:
           times * static_cast<double>(std::max<std::int64_t>(0, (*upper - *lower) / *step + 1)));
       return true;
     }
-    auto extent = word(op.operand(1));
+    auto extent = layout_.word_of(op.operand(1));
     if (!extent) return false;
     CostModel body;
     CostModel& outer = into_;

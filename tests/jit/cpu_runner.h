@@ -54,7 +54,7 @@ struct CpuKernel {
       g = 1;
     for (std::size_t i = 0; i < grid.size(); ++i)
       context.grid[i] = grid[i];
-    const auto group = cpu::choose_group(macro, context.grid, threads);
+    const auto group = cpu::choose_group(macro, context.grid, threads, arguments);
     std::copy(group.begin(), group.end(), context.group);
     for (std::size_t i = 0; i < grid.size(); ++i)
       programs *= (grid[i] + group[i] - 1) / group[i];

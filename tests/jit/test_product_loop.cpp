@@ -1,4 +1,5 @@
 // Which loops are products, and how programs are grouped.
+#include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/jit/cpu/macro_product.h>
 #include <kiln/jit/passes/passes.h>
@@ -79,6 +80,7 @@ TEST_CASE("a loop that only accumulates a dot is a product, and its programs for
   CHECK(tile.tile_m == 16);
   CHECK(tile.tile_n == 32);
   CHECK(tile.grouped());
+  CHECK(tile.depth_word == ir::ArgumentLayout::of(*kernel).extent_word(0, 1)); // a's columns
 }
 
 TEST_CASE("loops that do more are no products") {
@@ -153,6 +155,34 @@ TEST_CASE("groups cover the grid, stay within their limits and leave no thread w
   const std::int64_t groups = (16 / group[0]) * (16 / group[1]);
   CHECK(groups % 2 == 0); // two threads get equal shares
   CHECK(group[0] * tile.tile_m >= 512);
+}
+
+TEST_CASE("threads divide short products by rows, deep ones as packing B takes least") {
+  MacroTile tile{.m_axis = 0,
+                 .n_axis = 1,
+                 .tile_m = 64,
+                 .tile_n = 64,
+                 .most_m = 16,
+                 .most_n = 16,
+                 .most_programs = 256,
+                 .beside = 3072};
+  const std::int64_t grid[8] = {8, 8, 1, 1, 1, 1, 1, 1};
+  const std::array<std::int64_t, 8> rows{4, 8, 1, 1, 1, 1, 1, 1}, columns{8, 4, 1, 1, 1, 1, 1, 1};
+  tile.depth = 64;
+  CHECK(choose_group(tile, grid, 2) == rows);
+  tile.depth = 65536;
+  CHECK(choose_group(tile, grid, 2) == columns);
+  tile.depth = 0; // not known
+  CHECK(choose_group(tile, grid, 2) == columns);
+  tile.depth_word = 1;
+  CHECK(choose_group(tile, grid, 2) == columns);
+  const std::uint64_t shallow[] = {0, 64}, deep[] = {0, 65536};
+  CHECK(choose_group(tile, grid, 2, shallow) == rows);
+  CHECK(choose_group(tile, grid, 2, deep) == columns);
+  CHECK(choose_group(tile, grid, 1, shallow) == choose_group(tile, grid, 1));
+  // Programs of the least columns are as far as B can be divided.
+  const std::int64_t one_row[8] = {1, 8, 1, 1, 1, 1, 1, 1};
+  CHECK(choose_group(tile, one_row, 2, shallow)[1] == 4);
 }
 
 TEST_CASE("long rows of B are not cut into short ones to make shares of threads alike") {

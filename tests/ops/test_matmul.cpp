@@ -112,5 +112,7 @@ TEST_CASE("matmul's config fits the product") {
         CHECK(bm < std::max<std::int64_t>(2 * m, 9));
         CHECK(bn < std::max<std::int64_t>(2 * n, 65));
         CHECK(bm * bn * (dtype == DType::F64 ? 8 : 4) <= (512 << 10));
+        const std::int64_t share = m / std::max(1, cpu.properties().num_threads);
+        CHECK(bm <= std::max<std::int64_t>(64, share + 1)); // the threads can divide m
       }
 }
