@@ -36,9 +36,10 @@ template <class T> auto make_attention(bool causal) {
       Tile column = expand<0>(n + arange(KEYS));
       Tile seen = where(column <= last, scores, -INFINITY);
       Tile next = max(top, max(seen, KEYS));
-      Tile weights = exp(seen - expand<1>(next));
       Tile factor = exp(top - next);
-      return state(next, total * factor + sum(weights, KEYS),
+      Tile weights = exp(seen - expand<1>(next));
+      Tile sums = sum(weights, KEYS);
+      return state(next, total * factor + sums,
                    dot(cast<T>(weights), v.tile(head, n, d).load(), acc * expand<1>(factor)));
     });
     o.tile(head, m, d).store(cast<T>(acc / expand<1>(total)));

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Target/TargetMachine.h>
@@ -57,6 +58,9 @@ public:
       if (match(x, m_BitCast(m_Shl(m_ZExt(m_Value(bits)), m_SpecificInt(16)))) &&
           bits->getType() == int_type(16))
         return bits;
+      if (options_.flushes_bf16 && vector_ && vector_->getNumElements() == 16)
+        return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {x}),
+                                int_type(16));
       // f32's first half: a carry out of the significand is right for the exponent, up to infinity, and only
       // a NaN could carry further.
       Value* last = b_.CreateAnd(b_.CreateLShr(word, constant(16)), constant(1));

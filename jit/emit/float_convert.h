@@ -20,9 +20,10 @@ namespace kiln::emit {
 
 // What the code may use of the target.
 struct ConvertOptions {
-  bool has_f16 = false;   // instructions between f32 and f16 (F16C on x86)
-  bool has_bf16 = false;  // an instruction from f32 to bf16 that keeps denormals
-  bool saturates = false; // instructions from vectors of floats to integers saturate
+  bool has_f16 = false;      // instructions between f32 and f16 (F16C on x86)
+  bool has_bf16 = false;     // an instruction from f32 to bf16 that keeps denormals
+  bool flushes_bf16 = false; // AVX512-BF16's, for a value of which denormals may become zero
+  bool saturates = false;    // instructions from vectors of floats to integers saturate
 };
 
 // Whether such an instruction narrows f32 to `t`.

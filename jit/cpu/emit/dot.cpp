@@ -58,6 +58,8 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
 // The memory behind a dot's operand. A plain load of a view is used in place, with the extents that lie
 // inside the view; anything else, and offsets before the view's start, is put into scratch first.
 KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
+  if (auto computed = computed_operands_.find(v); computed != computed_operands_.end())
+    return buffer_matrix(computed->second);
   // Look through transpositions of a load.
   std::vector<std::size_t> order;
   for (std::size_t a = 0; a < v->type.shape.size(); ++a)
@@ -105,7 +107,25 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   return m;
 }
 
+// An operand that is computed from what pending nests compute, element by element, joins them: weights of
+// attention are rounded where they are made.
+void KernelEmitter::join_pending(const ir::Value* operand) {
+  if (pending_.empty() || !only_fill_and_reduce(pending_) || extents_of(operand->type) != pending_domain_)
+    return;
+  const bool computed = operand->def && ir::is_elementwise(operand->def->code) && !plan_.has_buffer(operand);
+  if (!computed || computed_operands_.count(operand)) return;
+  Root root{Root::Kind::Fill, operand};
+  if (!can_join(root)) return;
+  root.buffer = make_buffer(operand->type);
+  root.sole = users_[operand].size() == 1;
+  computed_operands_.emplace(operand, root.buffer);
+  add_root(root);
+}
+
 void KernelEmitter::emit_dot(const ir::Op& op) {
+  computed_operands_.clear();
+  for (int i = 0; i < 2; ++i)
+    join_pending(op.operand(i));
   flush();
   locate(op);
   const ir::Value *a = op.operand(0), *b = op.operand(1);
@@ -123,6 +143,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   const ir::Value* initial = op.num_operands() == 3 ? op.operand(2) : nullptr;
 
   Matrix ma = operand_matrix(a), mb = operand_matrix(b);
+  computed_operands_.clear();
   if (initial && !(in_place && initial == carried) && !converts) {
     Root root{Root::Kind::Fill, initial};
     root.buffer = c;

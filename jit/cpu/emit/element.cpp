@@ -146,7 +146,20 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   for (Value*& v : operands)
     v = widen(b_, v, lanes);
   locate(op);
-  return emit_elementwise(b_, numbers_, op, operands);
+  NumberOptions numbers = numbers_;
+  numbers.convert.flushes_bf16 = op.is(Opcode::Cast) && is_only_multiplied_as_bf16(op.result());
+  return emit_elementwise(b_, numbers, op, operands);
+}
+
+// Whether only dots by instructions that take denormals for zero read it.
+bool KernelEmitter::is_only_multiplied_as_bf16(const ir::Value* v) const {
+  auto users = users_.find(v);
+  if (v->type.dtype != DType::BF16 || !dot_target_.bf16_dot || users == users_.end()) return false;
+  return std::all_of(users->second.begin(), users->second.end(), [&](const ir::Op* user) {
+    if (user->is(Opcode::Permute)) return is_only_multiplied_as_bf16(user->result());
+    return user->is(Opcode::Dot) && user->operand(0)->type.dtype == DType::BF16 &&
+           user->operand(1)->type.dtype == DType::BF16 && (user->num_operands() < 3 || user->operand(2) != v);
+  });
 }
 
 Values KernelEmitter::evaluate_combine(const ir::Region& region, const Values& arguments, bool keep_wide) {

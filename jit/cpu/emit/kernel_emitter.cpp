@@ -179,7 +179,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   if (op.result()->type.is_scalar()) return emit_scalar(op);
   if (!plan_.has_buffer(op.result())) return; // lazy
   Root root{Root::Kind::Fill, op.result()};
-  root.own = true;
+  root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
   add_root(root);
 }

@@ -122,6 +122,7 @@ private:
   llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
   llvm::Value* index_value(const Index& index, int lanes);
+  bool is_only_multiplied_as_bf16(const ir::Value* v) const;
 
   // prefetch.cpp: what loads will read next
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
@@ -220,6 +221,7 @@ private:
 
   // scan.cpp
   void emit_scan(const ir::Op& op);
+  void drop_unread_fills(std::vector<Root>& roots) const;
   bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
   void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
 
@@ -251,6 +253,7 @@ private:
 
   // dot.cpp
   void emit_dot(const ir::Op& op);
+  void join_pending(const ir::Value* operand);
   void add_converted(const ir::Op& dot, const Buffer& sums);
   struct Matrix {
     llvm::Value* pointer = nullptr;
@@ -364,6 +367,7 @@ private:
   std::unordered_map<const ir::Value*, ViewFacts> views_;
   std::unordered_map<const ir::Value*, Buffer> buffers_;
   std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;
+  std::unordered_map<const ir::Value*, Buffer> computed_operands_; // of the dot at hand
   std::unordered_map<const ir::Op*, const ir::Value*>
       dot_target_arg_;                                // dots that accumulate into a carried buffer
   std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program

@@ -46,6 +46,12 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& 
   return false;
 }
 
+bool only_fill_and_reduce(const std::vector<Root>& roots) {
+  return std::all_of(roots.begin(), roots.end(), [](const Root& root) {
+    return root.kind == Root::Kind::Fill || root.kind == Root::Kind::Reduce;
+  });
+}
+
 bool KernelEmitter::can_join(const Root& root) const {
   for (const Root& other : pending_)
     if (root.runs() && other.runs() &&
@@ -150,6 +156,18 @@ bool KernelEmitter::evaluates_functions(const Nest& nest) const {
   return false;
 }
 
+// What only this nest reads it computes without a buffer. Not beside a store, which may change what is read.
+void KernelEmitter::drop_unread_fills(std::vector<Root>& roots) const {
+  if (!only_fill_and_reduce(roots)) return;
+  auto unread = [&](const Root& root) {
+    return root.kind == Root::Kind::Fill && root.own && !is_read_beside(root.value, roots);
+  };
+  std::vector<Root> kept;
+  std::copy_if(roots.begin(), roots.end(), std::back_inserter(kept),
+               [&](const Root& r) { return !unread(r); });
+  if (!kept.empty()) roots = std::move(kept);
+}
+
 void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain) {
   Nest nest;
   nest.domain = domain;
@@ -164,6 +182,7 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     }
     if (root.kind == Root::Kind::Fill && root.own) nest.being_filled.insert(root.value);
   }
+  drop_unread_fills(nest.roots);
   for (int a = static_cast<int>(domain.size()) - 1; a >= 0 && nest.vector_axis < 0; --a)
     if (domain[static_cast<std::size_t>(a)] > 1) nest.vector_axis = a;
   if (nest.vector_axis < 0 && reduced >= 0) nest.vector_axis = reduced; // one element, reduced

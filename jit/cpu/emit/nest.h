@@ -44,6 +44,7 @@ struct Root {
   const ir::Op* op = nullptr;       // Reduce, Scan, Store
   Buffer buffer = {};               // Fill: where to
   bool own = false;                 // Fill: it is the value's own buffer
+  bool sole = false;                // Fill: whoever reads the value reads this buffer
   // Store to a view: where tile element 0 goes and the distance in elements along each tile axis.
   llvm::Value* destination = nullptr;
   Values destination_strides = {};
@@ -55,6 +56,8 @@ struct Root {
   // From one element to the next it carries what it has combined so far.
   bool runs() const { return kind == Kind::Reduce || kind == Kind::Scan; }
 };
+
+bool only_fill_and_reduce(const std::vector<Root>& roots);
 
 // The running values of one reduction or scan; `has` tells which lanes hold anything, null if the initial
 // value is the identity. Without values it begins with the first element.

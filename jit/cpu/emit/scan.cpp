@@ -73,7 +73,7 @@ bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& 
     if (users == users_.end() || !seen.insert(x).second) return false;
     return std::any_of(users->second.begin(), users->second.end(), [&](const ir::Op* user) {
       const bool here = std::any_of(roots.begin(), roots.end(), [&](const Root& root) {
-        return root.op == user || (root.own && root.value->def == user);
+        return root.op == user || (root.sole && root.value->def == user);
       });
       if (here) return false;
       const bool lazy = !is_root(*user) && user->num_results() == 1 && user->result()->type.is_tile() &&
