@@ -31,7 +31,7 @@ struct MacroTile {
   double packing_a = 2;                // of one element of A, in columns that are multiplied in that time
   double packing_b = 14;               // of one element of B, in rows
   double beside = 0;                   // of a row whose next results another thread has, in multiplications
-  std::int64_t depth = 0;              // K, or
+  std::int64_t depth = 0;              // K where it is a constant, else 0, and
   int depth_word = -1;                 // the word of a launch's arguments that holds it; -1: it is not known
   bool grouped() const { return most_m * most_n > 1; }
 };

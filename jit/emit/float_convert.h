@@ -2,9 +2,10 @@
 //
 // Values travel as: F32 and F64 as LLVM float and double; F16, BF16 as i16 and the fp8 formats as i8, holding
 // the stored bits (bitcast to half where LLVM's own type is wanted); integers as iN. All results are as
-// dsl/float_bits.h says: one rounding to nearest even whatever the source, denormals kept, fp8 saturating; a
-// NaN stays a NaN (its payload is not specified). They do not depend on the builder's fast-math flags, only
-// on MXCSR having FTZ and DAZ off. No library call is emitted on x86 with SSE4.1 or better.
+// dsl/float_bits.h says: one rounding to nearest even whatever the source, denormals kept (but for
+// flushes_bf16), fp8 saturating; a NaN stays a NaN (its payload is not specified). They do not depend on the
+// builder's fast-math flags, only on MXCSR having FTZ and DAZ off. No library call is emitted on x86 with
+// SSE4.1 or better.
 #pragma once
 
 #include <kiln/dsl/dtype.h>

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <bit>
+#include <array>
 #include <cmath>
 #include <random>
 

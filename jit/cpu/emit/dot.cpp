@@ -123,7 +123,6 @@ void KernelEmitter::join_pending(const ir::Value* operand) {
 }
 
 void KernelEmitter::emit_dot(const ir::Op& op) {
-  computed_operands_.clear();
   for (int i = 0; i < 2; ++i)
     join_pending(op.operand(i));
   flush();

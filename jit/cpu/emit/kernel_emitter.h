@@ -146,6 +146,7 @@ private:
   void store_apart(Nest& nest, const Access& access, llvm::Value* bits, llvm::Align align);
 
   // nest.cpp: loops over a domain
+  void drop_unread_fills(std::vector<Root>& roots) const;
   bool can_join(const Root& root) const;
   void add_root(Root root);
   void flush();
@@ -221,7 +222,6 @@ private:
 
   // scan.cpp
   void emit_scan(const ir::Op& op);
-  void drop_unread_fills(std::vector<Root>& roots) const;
   bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
   void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
 
