@@ -58,19 +58,19 @@ struct Matrices {
 
 // out = weights v, sums of weights, and where it keeps them, the weights: exp(x), rounded to v's dtype.
 template <bool keeps>
-const auto weighted = kernel("weighted", [](In x, View<const bf16, 2> v, View<float, 2> out,
-                                            View<float, 1> sums, View<bf16, 2> kept) {
-  auto [m, n] = program_tile(out, ROWS, COLUMNS);
-  auto begin = offset(DEPTH, 0);
-  Tile inside = expand<0>(arange(DEPTH)) < cast<std::int32_t>(x.cols());
-  Tile weights = exp(where(inside, x.tile(m, begin).load(), -INFINITY));
-  Tile all = sum(weights, DEPTH);
-  Tile rounded = cast<bf16>(weights);
-  Tile product = dot(rounded, v.tile(begin, n).load());
-  if (keeps) kept.tile(m, begin).store(rounded);
-  out.tile(m, n).store(product);
-  sums.tile(m).store(all);
-});
+const auto weighted = kernel(
+    "weighted", [](In x, View<const bf16, 2> v, View<float, 2> out, View<float, 1> sums, View<bf16, 2> kept) {
+      auto [m, n] = program_tile(out, ROWS, COLUMNS);
+      auto begin = offset(DEPTH, 0);
+      Tile inside = expand<0>(arange(DEPTH)) < cast<std::int32_t>(x.cols());
+      Tile weights = exp(where(inside, x.tile(m, begin).load(), -INFINITY));
+      Tile all = sum(weights, DEPTH);
+      Tile rounded = cast<bf16>(weights);
+      Tile product = dot(rounded, v.tile(begin, n).load());
+      if (keeps) kept.tile(m, begin).store(rounded);
+      out.tile(m, n).store(product);
+      sums.tile(m).store(all);
+    });
 
 void check(const Matrices& r, bool keeps) {
   double worst = 0, worst_sum = 0;
