@@ -146,7 +146,6 @@ private:
   void store_apart(Nest& nest, const Access& access, llvm::Value* bits, llvm::Align align);
 
   // nest.cpp: loops over a domain
-  void drop_unread_fills(std::vector<Root>& roots) const;
   bool can_join(const Root& root) const;
   void add_root(Root root);
   void flush();
@@ -222,8 +221,11 @@ private:
 
   // scan.cpp
   void emit_scan(const ir::Op& op);
-  bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
   void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
+
+  // unread.cpp: what only the nest that makes it reads
+  bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
+  void drop_unread_fills(std::vector<Root>& roots) const;
 
   // store.cpp
   void emit_store(const ir::Op& op);

@@ -156,18 +156,6 @@ bool KernelEmitter::evaluates_functions(const Nest& nest) const {
   return false;
 }
 
-// What only this nest reads it computes without a buffer. Not beside a store, which may change what is read.
-void KernelEmitter::drop_unread_fills(std::vector<Root>& roots) const {
-  if (!only_fill_and_reduce(roots)) return;
-  auto unread = [&](const Root& root) {
-    return root.kind == Root::Kind::Fill && root.own && !is_read_beside(root.value, roots);
-  };
-  std::vector<Root> kept;
-  std::copy_if(roots.begin(), roots.end(), std::back_inserter(kept),
-               [&](const Root& r) { return !unread(r); });
-  if (!kept.empty()) roots = std::move(kept);
-}
-
 void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain) {
   Nest nest;
   nest.domain = domain;

@@ -65,25 +65,6 @@ void KernelEmitter::emit_scan(const ir::Op& op) {
   add_root(std::move(root));
 }
 
-// Whether anything but `roots`, one of which computes `v`, needs it.
-bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const {
-  std::set<const ir::Value*> seen;
-  auto read = [&](auto&& self, const ir::Value* x) -> bool {
-    const auto users = users_.find(x);
-    if (users == users_.end() || !seen.insert(x).second) return false;
-    return std::any_of(users->second.begin(), users->second.end(), [&](const ir::Op* user) {
-      const bool here = std::any_of(roots.begin(), roots.end(), [&](const Root& root) {
-        return root.op == user || (root.sole && root.value->def == user);
-      });
-      if (here) return false;
-      const bool lazy = !is_root(*user) && user->num_results() == 1 && user->result()->type.is_tile() &&
-                        !plan_.has_buffer(user->result());
-      return !lazy || self(self, user->result());
-    });
-  };
-  return read(read, v);
-}
-
 // One more vector of elements: the prefixes that end there, which the roots that follow find as the results'
 // elements. Along the lanes what is carried on is combined with the last lane of each vector, so that it
 // waits for one operation a vector.

@@ -1,0 +1,40 @@
+// What a nest computes for itself alone: it needs no buffer.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace kiln::cpu {
+
+// Whether anything but `roots`, one of which computes `v`, needs it.
+bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const {
+  std::set<const ir::Value*> seen;
+  auto read = [&](auto&& self, const ir::Value* x) -> bool {
+    const auto users = users_.find(x);
+    if (users == users_.end() || !seen.insert(x).second) return false;
+    return std::any_of(users->second.begin(), users->second.end(), [&](const ir::Op* user) {
+      const bool here = std::any_of(roots.begin(), roots.end(), [&](const Root& root) {
+        return root.op == user || (root.sole && root.value->def == user);
+      });
+      if (here) return false;
+      const bool lazy = !is_root(*user) && user->num_results() == 1 && user->result()->type.is_tile() &&
+                        !plan_.has_buffer(user->result());
+      return !lazy || self(self, user->result());
+    });
+  };
+  return read(read, v);
+}
+
+// What only this nest reads it computes without a buffer. Not beside a store, which may change what is read.
+void KernelEmitter::drop_unread_fills(std::vector<Root>& roots) const {
+  if (!only_fill_and_reduce(roots)) return;
+  auto unread = [&](const Root& root) {
+    return root.kind == Root::Kind::Fill && root.own && !is_read_beside(root.value, roots);
+  };
+  std::vector<Root> kept;
+  std::copy_if(roots.begin(), roots.end(), std::back_inserter(kept),
+               [&](const Root& r) { return !unread(r); });
+  if (!kept.empty()) roots = std::move(kept);
+}
+
+} // namespace kiln::cpu
