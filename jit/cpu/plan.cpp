@@ -30,7 +30,7 @@ namespace {
 
 constexpr int buffer_cost = 4;      // see the header
 constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
-constexpr int deepest_chain = 256;  // in operations: evaluating a lazy tile recurses through its operands
+constexpr int deepest_chain = 256;  // in operations
 
 constexpr std::int64_t most_repeats = 16; // elements of a tile that one element of a nest is made of
 
@@ -135,8 +135,10 @@ private:
         if (reads_neighbours(*op)) cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
         // Vector loops end where it would fail, and what is one element of every row is computed before them.
         if (column_limit(*op) || along_rows(*op)) cost = 0;
-        if (r->type.is_tile() && (is_root(*op) || cost > longest_chain || depth > deepest_chain)) {
+        const bool cuts = cost > longest_chain || depth > deepest_chain;
+        if (r->type.is_tile() && (is_root(*op) || cuts)) {
           plan_.buffers_.insert(r.get());
+          if (cuts) plan_.cuts_.insert(r.get());
           cost = 1;
         } else if (r->type.is_tile()) {
           depths_[r.get()] = depth;

@@ -14,7 +14,8 @@
 //      operation, which changes memory element by element;
 //   3. it is expensive and more than one nest would evaluate it, or a nest inside a loop that it is outside
 //   of, or a
-//      broadcast would evaluate it again for every row.
+//      broadcast would evaluate it again for every row;
+//   4. it is the last of a long chain, which so is cut: evaluating a tile recurses through its operands.
 // Cost is counted in additions; the thresholds are a heuristic: a buffer costs one store and one load an
 // element, which is about four additions when the tile fits the L1 cache.
 #pragma once
@@ -31,10 +32,12 @@ public:
   bool has_buffer(const ir::Value* v) const { return buffers_.count(v) != 0; }
   // From now on `v` lives in memory (the emitter put it there to keep program order).
   void add_buffer(const ir::Value* v) { buffers_.insert(v); }
+  // Whether it has one so that no chain is too long, and must keep it.
+  bool cuts_chain(const ir::Value* v) const { return cuts_.count(v) != 0; }
 
 private:
   friend class Planner;
-  std::unordered_set<const ir::Value*> buffers_;
+  std::unordered_set<const ir::Value*> buffers_, cuts_;
 };
 
 // Whether `op` starts a nest of its own rather than being evaluated inside others.

@@ -23,7 +23,7 @@ namespace kiln::emit {
 struct ConvertOptions {
   bool has_f16 = false;      // instructions between f32 and f16 (F16C on x86)
   bool has_bf16 = false;     // an instruction from f32 to bf16 that keeps denormals
-  bool flushes_bf16 = false; // AVX512-BF16's, for a value of which denormals may become zero
+  bool flushes_bf16 = false; // AVX512-BF16's, for a value whose denormals, of f32 too, may become zero
   bool saturates = false;    // instructions from vectors of floats to integers saturate
 };
 

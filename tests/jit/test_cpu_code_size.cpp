@@ -6,6 +6,7 @@
 #include <kiln/dsl/ir/verifier.h>
 
 #include <chrono>
+#include <pthread.h>
 
 using namespace kiln;
 using namespace kiln::ir;
@@ -51,6 +52,24 @@ TEST_CASE("code grows linearly with the kernel: long chains, diamonds, many stor
     CHECK(seconds < 60);
     std::vector<float> x(64, 0.25f), y(64);
     Arguments().view(x.data(), {64}).view(y.data(), {64}).run_on(k.kernel, {1});
+  }
+  { // pieces of a chain share a nest, which must not evaluate one inside the other: the stack is small
+    Long k;
+    Value* v = k.tile;
+    for (int i = 0; i < 6000; ++i)
+      v = k.b.binary(i % 2 ? Opcode::Mul : Opcode::Add, v, i % 3 ? v : k.tile);
+    k.store(v, k.zero);
+    auto compile = [](void* kernel) -> void* {
+      compile_seconds(*static_cast<const Kernel*>(kernel));
+      return nullptr;
+    };
+    pthread_attr_t attributes;
+    REQUIRE(pthread_attr_init(&attributes) == 0);
+    REQUIRE(pthread_attr_setstacksize(&attributes, std::size_t{2} << 20) == 0);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, &attributes, compile, &k.kernel) == 0);
+    REQUIRE(pthread_join(thread, nullptr) == 0);
+    REQUIRE(pthread_attr_destroy(&attributes) == 0);
   }
   {
     Long k;

@@ -151,7 +151,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   return emit_elementwise(b_, numbers, op, operands);
 }
 
-// Whether only dots by instructions that take denormals for zero read it.
+// Whether only dots by instructions that take denormals for zero read it: those of f32 may be zero then too.
 bool KernelEmitter::is_only_multiplied_as_bf16(const ir::Value* v) const {
   auto users = users_.find(v);
   if (v->type.dtype != DType::BF16 || !dot_target_.bf16_dot || users == users_.end()) return false;

@@ -25,11 +25,13 @@ bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& 
   return read(read, v);
 }
 
-// What only this nest reads it computes without a buffer. Not beside a store, which may change what is read.
+// What only this nest reads it computes without a buffer, unless that cuts a chain. Not beside a store, which
+// may change what is read.
 void KernelEmitter::drop_unread_fills(std::vector<Root>& roots) const {
   if (!only_fill_and_reduce(roots)) return;
   auto unread = [&](const Root& root) {
-    return root.kind == Root::Kind::Fill && root.own && !is_read_beside(root.value, roots);
+    return root.kind == Root::Kind::Fill && root.own && !plan_.cuts_chain(root.value) &&
+           !is_read_beside(root.value, roots);
   };
   std::vector<Root> kept;
   std::copy_if(roots.begin(), roots.end(), std::back_inserter(kept),
