@@ -6,7 +6,8 @@ kiln=$1 work=$2 plugin=$3 tables=$(realpath "$(dirname "$0")/../../benchmarks/ta
 rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache
 table_seconds=8 part_seconds=2 # enough for a table of more than 1 KiB, and not for a whole one of 260 products
-[ -z "${4:-}" ] || table_seconds=60 part_seconds=8
+both_seconds=60                # for more than the first batch of trials
+[ -z "${4:-}" ] || table_seconds=60 part_seconds=8 both_seconds=300
 failures=0
 
 # expect CODE PATTERN ARGUMENT...: runs kiln; its output must match.
@@ -141,7 +142,7 @@ expect 0 '^matmul M=512,N=512,K=512 ' tune --replay "$tables" --strategy learned
 
 # Two processes that tune one problem at once hear of each other's trials.
 for name in first second; do
-  "$kiln" tune matmul --shape 96x96x96 --trials 40 --budget 60 >$name 2>&1 &
+  "$kiln" tune matmul --shape 96x96x96 --trials 40 --budget $both_seconds >$name 2>&1 &
 done
 wait
 grep -qE '^  shared +[1-9][0-9]* trials of other searches' first second && grep -q '^  best' first && grep -q '^  best' second || {
