@@ -58,8 +58,6 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
 // The memory behind a dot's operand. A plain load of a view is used in place, with the extents that lie
 // inside the view; anything else, and offsets before the view's start, is put into scratch first.
 KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
-  if (auto computed = computed_operands_.find(v); computed != computed_operands_.end())
-    return buffer_matrix(computed->second);
   // Look through transpositions of a load.
   std::vector<std::size_t> order;
   for (std::size_t a = 0; a < v->type.shape.size(); ++a)
@@ -108,26 +106,24 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
 }
 
 // An operand that is computed from what pending nests compute, element by element, joins them: weights of
-// attention are rounded where they are made.
-void KernelEmitter::join_pending(const ir::Value* operand) {
+// attention are rounded where they are made. Gives the buffer that they then fill.
+std::optional<Buffer> KernelEmitter::join_pending(const ir::Value* operand) {
   if (pending_.empty() || !only_fill_and_reduce(pending_) || extents_of(operand->type) != pending_domain_)
-    return;
+    return std::nullopt;
   const bool computed = operand->def && ir::is_elementwise(operand->def->code) && !plan_.has_buffer(operand);
-  if (!computed || computed_operands_.count(operand)) return;
   Root root{Root::Kind::Fill, operand};
-  if (!can_join(root)) return;
+  if (!computed || !can_join(root)) return std::nullopt;
   root.buffer = make_buffer(operand->type);
   root.sole = users_[operand].size() == 1;
-  computed_operands_.emplace(operand, root.buffer);
   add_root(root);
+  return root.buffer;
 }
 
 void KernelEmitter::emit_dot(const ir::Op& op) {
-  for (int i = 0; i < 2; ++i)
-    join_pending(op.operand(i));
+  const ir::Value *a = op.operand(0), *b = op.operand(1);
+  const auto joined_a = join_pending(a), joined_b = a == b ? joined_a : join_pending(b);
   flush();
   locate(op);
-  const ir::Value *a = op.operand(0), *b = op.operand(1);
   DType accumulator_dtype = dot_accumulator(a->type.dtype, b->type.dtype);
   const ir::Value* result = op.result();
   bool converts = result->type.dtype != accumulator_dtype;
@@ -141,8 +137,8 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   if (in_place) buffers_[result] = c;
   const ir::Value* initial = op.num_operands() == 3 ? op.operand(2) : nullptr;
 
-  Matrix ma = operand_matrix(a), mb = operand_matrix(b);
-  computed_operands_.clear();
+  Matrix ma = joined_a ? buffer_matrix(*joined_a) : operand_matrix(a);
+  Matrix mb = joined_b ? buffer_matrix(*joined_b) : operand_matrix(b);
   if (initial && !(in_place && initial == carried) && !converts) {
     Root root{Root::Kind::Fill, initial};
     root.buffer = c;

@@ -255,7 +255,7 @@ private:
 
   // dot.cpp
   void emit_dot(const ir::Op& op);
-  void join_pending(const ir::Value* operand);
+  std::optional<Buffer> join_pending(const ir::Value* operand);
   void add_converted(const ir::Op& dot, const Buffer& sums);
   struct Matrix {
     llvm::Value* pointer = nullptr;
@@ -369,7 +369,6 @@ private:
   std::unordered_map<const ir::Value*, ViewFacts> views_;
   std::unordered_map<const ir::Value*, Buffer> buffers_;
   std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;
-  std::unordered_map<const ir::Value*, Buffer> computed_operands_; // of the dot at hand
   std::unordered_map<const ir::Op*, const ir::Value*>
       dot_target_arg_;                                // dots that accumulate into a carried buffer
   std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program
