@@ -8,6 +8,7 @@ export KILN_CACHE_DIR=$work/cache
 table_seconds=8 part_seconds=2 # enough for a table of more than 1 KiB, and not for a whole one of 260 products
 both_seconds=60                # for more than the first batch of trials
 [ -z "${4:-}" ] || table_seconds=60 part_seconds=8 both_seconds=300
+[ "${4:-}" != thread ] || part_seconds=30
 failures=0
 
 # expect CODE PATTERN ARGUMENT...: runs kiln; its output must match.
