@@ -69,8 +69,8 @@ template <class T> void run(Suite& suite, const Shape& s) {
   double tokens = static_cast<double>(s.tokens);
   double operations =
       4 * static_cast<double>(s.heads * s.width) * tokens * (s.causal ? (tokens + 1) / 2 : tokens);
-  auto least_seconds = [=, &suite] { return operations / (suite.peak_gflops(sizeof(T)) * 1e9); };
-  suite.run(row, contenders, {.amount = operations, .limit = "FMA", .least_seconds = least_seconds});
+  suite.add_fma(contenders, operations, sizeof(T));
+  suite.run(row, contenders, {.amount = operations, .limit = "FMA"});
 }
 
 } // namespace

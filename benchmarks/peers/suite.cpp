@@ -62,9 +62,9 @@ void Suite::measure_limits_again() {
 
 // Vector units do twice as many bf16 products as f32 ones, and four times as many i8 ones; of f32 tile
 // registers have none.
-double Suite::peak_gflops(std::size_t bytes) const {
-  const double vectors = limits_.fma_gflops * 4 / static_cast<double>(bytes);
-  return bytes < 4 ? std::max(vectors, tile_gflops_ * 2 / static_cast<double>(bytes)) : vectors;
+double Suite::peak_gflops(std::size_t bytes, double of_vectors, double of_tiles) {
+  const double vectors = of_vectors * 4 / static_cast<double>(bytes);
+  return bytes < 4 ? std::max(vectors, of_tiles * 2 / static_cast<double>(bytes)) : vectors;
 }
 
 std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() const {
@@ -80,6 +80,18 @@ std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() cons
           describe("pytorch", torch.count("torch")
                                   ? fmt::format("PyTorch {}, threads: {}", torch["torch"], threads_)
                                   : "")};
+}
+
+void Suite::add_fma(std::vector<Contender>& contenders, double operations, std::size_t bytes) {
+  auto seconds = [this, operations, bytes] {
+    Placement::unpin_caller(); // the threads that measure inherit where it may run
+    const bool by_tiles = bytes < 4 && tile_gflops_ > 0;
+    const double vectors = by_tiles ? 0 : samples::limits::measure_fma_gflops(threads_);
+    const double peak = peak_gflops(bytes, vectors, by_tiles ? measure_tile_gflops(threads_) : 0);
+    Placement::pin_caller();
+    return operations / (peak * 1e9);
+  };
+  contenders.push_back({.name = "FMA", .run = {}, .role = Role::limit, .outside = seconds});
 }
 
 void Suite::add_pytorch(std::vector<Contender>& contenders, const std::string& request) {

@@ -58,10 +58,13 @@ public:
   const samples::MachineLimits& limits() const { return limits_; }
   double tile_gflops() const { return tile_gflops_; } // of bf16 in AMX's registers; 0: there are none
   // Multiply-adds a second, times two, of numbers of so many bytes.
-  double peak_gflops(std::size_t bytes) const;
+  double peak_gflops(std::size_t bytes) const { return peak_gflops(bytes, limits_.fma_gflops, tile_gflops_); }
   // Once more, and again where two CPUs shared a core meanwhile; the best holds, for all rows so far too.
   void measure_limits_again();
 
+  // Adds "FMA", the least time that so many operations on numbers of so many bytes take, by loops whose
+  // operands are all in registers.
+  void add_fma(std::vector<Contender>& contenders, double operations, std::size_t bytes);
   // Adds "PyTorch", whose time comes from its own process, if that is there.
   void add_pytorch(std::vector<Contender>& contenders, const std::string& request);
 
@@ -86,6 +89,7 @@ public:
 
 private:
   std::int64_t copied_bytes() const;
+  static double peak_gflops(std::size_t bytes, double of_vectors, double of_tiles);
   SuiteOptions options_;
   int threads_;
   Placement placement_;
