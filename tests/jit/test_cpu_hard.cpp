@@ -29,7 +29,8 @@ TEST_CASE("scans and reductions of user combines along every axis, on the CPU") 
         std::string fewer = shape.size() > 1 ? offsets.substr(4) : "";
         std::string out_type = reduced.empty() ? "i32" : "tile<" + reduced + "i32>";
         CAPTURE(dims, axis, reverse);
-        // (a, b) stands for x -> a * x + b: associative, and commutative if all a are 1.
+        // (a, b) stands for x -> a * x + b: associative, and commutative if all a are 1. The sums of floats,
+        // of numbers up to 2^31, are of absolute values, which do not cancel.
         auto kernel = parsed(R"(
 kernel @compose(%x: view<const i32, $R>, %y: view<const i32, $R>, %s: view<i32, $R>, %t: view<i32, $R>, %f: view<f32, $R>) {
   %z = constant {value = 0} : i64
@@ -54,7 +55,8 @@ kernel @compose(%x: view<const i32, $R>, %y: view<const i32, $R>, %s: view<i32, 
   %w = broadcast %e : tile<$Di32>
   %all = add %q, %w : tile<$Di32>
   view_store %t, %all$O {axes = [$A]}
-  %g = cast %all : tile<$Df32>
+  %cast = cast %all : tile<$Df32>
+  %g = abs %cast : tile<$Df32>
   %h = scan %g {axis = $X, reverse = $V} : tile<$Df32> {
     (%h1: f32, %h2: f32)
     %h3 = add %h1, %h2 : f32
