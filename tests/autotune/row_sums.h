@@ -45,7 +45,7 @@ inline tune::TunedOptions with_mode(tune::Mode mode) {
   options.key = {{"M", 0, 0}, {"N", 0, 1}};
   options.mode = mode;
   options.search.trials = 6;
-  options.search.seconds = 60;
+  options.search.seconds = 300;
   options.search.strategy = "random";
   return options;
 }

@@ -443,7 +443,7 @@ TEST_CASE("a search of few trials leaves a better known config in use, and one t
   sums.tune(stream, options.search, rows.x, rows.out);
   CHECK(known.store().best(*faster.key)->config == "BM=1,BN=512");
   options.search.trials = 128; // more than there are, and so patient that none is left out
-  options.search.seconds = 300;
+  options.search.seconds = 900;
   const auto all = sums.tune(stream, options.search, rows.x, rows.out);
   REQUIRE(all.search.trials.size() == 36);
   CHECK(known.store().best(*faster.key)->result.seconds > 1e-12);
