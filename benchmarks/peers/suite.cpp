@@ -4,6 +4,7 @@
 #include "../numbers.h"
 #include "tile_peak.h"
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 
@@ -83,11 +84,18 @@ std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() cons
 }
 
 void Suite::add_fma(std::vector<Contender>& contenders, double operations, std::size_t bytes) {
+  // After as long as the others run untimed: the first milliseconds after a pause have a higher clock.
   auto seconds = [this, operations, bytes] {
-    Placement::unpin_caller(); // the threads that measure inherit where it may run
     const bool by_tiles = bytes < 4 && tile_gflops_ > 0;
-    const double vectors = by_tiles ? 0 : samples::limits::measure_fma_gflops(threads_);
-    const double peak = peak_gflops(bytes, vectors, by_tiles ? measure_tile_gflops(threads_) : 0);
+    auto measured = [&] {
+      return by_tiles ? peak_gflops(bytes, 0, measure_tile_gflops(threads_))
+                      : peak_gflops(bytes, samples::limits::measure_fma_gflops(threads_), 0);
+    };
+    Placement::unpin_caller(); // the threads that measure inherit where it may run
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(options_.race.warm))
+      measured();
+    const double peak = measured();
     Placement::pin_caller();
     return operations / (peak * 1e9);
   };
