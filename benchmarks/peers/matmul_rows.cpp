@@ -62,9 +62,9 @@ public:
       }
     suite_.add_pytorch(contenders, fmt::format("matmul {} {} {} {} {:d} {:d}", row.dtype, s_.m, s_.n, s_.k,
                                                s_.transposed_a, s_.transposed_b));
-    const Work least = work();
-    if (least.limit == "FMA") suite_.add_fma(contenders, least.amount, sizeof(T));
-    suite_.run(row, contenders, least);
+    const Work needed = work();
+    if (needed.limit == "FMA") suite_.add_fma(contenders, needed.amount, sizeof(T));
+    suite_.run(row, contenders, needed);
   }
 
 private:

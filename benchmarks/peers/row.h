@@ -13,7 +13,7 @@ namespace benchmarks {
 enum class Role : std::uint8_t {
   peer,        // does the same work: the ratio is to the fastest of them
   information, // has an advantage, operands packed outside the timing say: shown, and never the best peer
-  limit,       // a copy loop that moves as many bytes
+  limit,       // a copy loop that moves as many bytes, or as many multiply-adds in registers
 };
 
 struct Time {

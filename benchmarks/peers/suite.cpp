@@ -84,7 +84,7 @@ std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() cons
 }
 
 void Suite::add_fma(std::vector<Contender>& contenders, double operations, std::size_t bytes) {
-  // After as long as the others run untimed: the first milliseconds after a pause have a higher clock.
+  // After as long as the others run untimed.
   auto seconds = [this, operations, bytes] {
     const bool by_tiles = bytes < 4 && tile_gflops_ > 0;
     auto measured = [&] {
