@@ -30,10 +30,12 @@ struct InnerTile {
   int columns;
 };
 
-// 24 sums and 10 loads a step; of 16 registers 12 and 7: sums that do not fit cost a factor of two.
+// 24 sums and 10 loads a step; of 16 registers 12 and 7: sums that do not fit cost a factor of two. One row
+// reads 4096 x 4096 a tenth faster by 8 columns at a time than by 6 (Zen 4), and larger ones as fast.
 InnerTile inner_tile(const Plan& plan) {
-  const InnerTile most = plan.blocks_rows ? InnerTile{3, 4} : InnerTile{4, 6};
-  return {std::min(most.rows, std::max<std::int64_t>(plan.shape.m, 1)), most.columns};
+  const std::int64_t rows = std::max<std::int64_t>(plan.shape.m, 1);
+  if (plan.blocks_rows) return {std::min<std::int64_t>(rows, 3), 4};
+  return {std::min<std::int64_t>(rows, 4), rows == 1 ? 8 : 6};
 }
 
 struct FewRows {
