@@ -269,12 +269,14 @@ TEST_CASE("dot of few rows reads B in place, along its rows or its columns") {
     for (DType t : floats)
       for (DotStrides b : {DotStrides::UnitInner, DotStrides::UnitOuter, DotStrides::Any}) {
         check_shape({t, t, up_to(4, random), 150, 100, DotStrides::Any, b}, cpu, 2, random);
+        check_shape({t, t, 1, up_to(30, random), 100, DotStrides::Any, b}, cpu, 2, random);
         check_shape({t, t, 32, 70, 600, DotStrides::UnitInner, b}, cpu, 1, random);
       }
   }
   for (const DotShape& shape :
        {DotShape{DType::F32, DType::F32, 3, 2100, 530, DotStrides::UnitInner, DotStrides::UnitInner},
         DotShape{DType::BF16, DType::F32, 2, 1100, 530, DotStrides::UnitOuter, DotStrides::UnitInner},
+        DotShape{DType::F32, DType::F32, 1, 2901, 2900, DotStrides::Any, DotStrides::UnitOuter},  // in memory
         DotShape{DType::F32, DType::F32, 3, 2901, 2900, DotStrides::Any, DotStrides::UnitOuter}}) // in memory
     check_shape(shape, "host", 2, random);
 }
