@@ -31,7 +31,7 @@ struct InnerTile {
 };
 
 // 24 sums and 10 loads a step; of 16 registers 12 and 7: sums that do not fit cost a factor of two. One row
-// reads 4096 x 4096 a tenth faster by 8 columns at a time than by 6 (Zen 4), and larger ones as fast.
+// takes 6 % less of 4096 x 4096 by 8 columns at a time than by 6 (Zen 4), and up to 3 % less of larger ones.
 InnerTile inner_tile(const Plan& plan) {
   const std::int64_t rows = std::max<std::int64_t>(plan.shape.m, 1);
   if (plan.blocks_rows) return {std::min<std::int64_t>(rows, 3), 4};
