@@ -83,6 +83,7 @@ void KernelEmitter::emit_entry() {
               return {};
             });
   finish_deferral();
+  finish_prefetches();
   // x86's stores past the cache are not ordered with what tells other threads that these programs are done.
   if (streams_ && dot_target_.x86) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();

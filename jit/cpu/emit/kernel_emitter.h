@@ -125,9 +125,18 @@ private:
   bool is_only_multiplied_as_bf16(const ir::Value* v) const;
 
   // prefetch.cpp: what loads will read next
+  struct Prefetches {
+    int nest = 0;  // how many nests before it read the tile; 0: of the first nest, until another reads it
+    int scope = 0; // in which it is
+    bool by_all = false; // nests that read it
+    std::vector<llvm::WeakVH> calls;
+  };
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
-  void prefetch_below(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
+  bool asks_below(const Nest& nest, const ir::Op& load);
+  void prefetch_below(int lanes, const ir::Op& load, const Access& access, const Indices& at);
+  void take_back(Prefetches& made);
+  void finish_prefetches();
   std::int64_t program_bytes() const;
   llvm::Value* index_constant(std::int64_t n);
   llvm::Value* bytes_ahead(const ir::Value* view);
@@ -370,14 +379,10 @@ private:
   std::unordered_map<const ir::Value*, Buffer> buffers_;
   std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;
   std::unordered_map<const ir::Op*, const ir::Value*>
-      dot_target_arg_;                                // dots that accumulate into a carried buffer
-  std::unordered_map<const ir::Op*, int> times_read_; // by finished nests of this program
-  struct Prefetches {
-    int nest = 0;  // how many nests before it read the tile
-    int scope = 0; // in which it is
-    std::vector<llvm::WeakVH> calls;
-  };
+      dot_target_arg_;                                       // dots that accumulate into a carried buffer
+  std::unordered_map<const ir::Op*, int> times_read_;        // by finished nests of this program
   std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below what the load reads
+  std::vector<llvm::WeakVH> unwanted_prefetches_;
   Deferral deferral_;
   int region_depth_ = 0;
   int scope_ = 0;  // the code at hand: a region, or what is done instead of the usual; 0: the function
