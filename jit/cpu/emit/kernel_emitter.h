@@ -128,7 +128,7 @@ private:
   struct Prefetches {
     int nest = 0;  // how many nests before it read the tile; 0: of the first nest, until another reads it
     int scope = 0; // in which it is
-    bool by_all = false; // nests that read it
+    bool by_all = false, by_one = false; // nests that read it; where the third cache is fast
     std::vector<llvm::WeakVH> calls;
   };
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);

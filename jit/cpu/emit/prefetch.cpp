@@ -95,12 +95,13 @@ bool KernelEmitter::asks_below(const Nest& nest, const ir::Op& load) {
   const bool for_all = bytes >= least_bytes_for_second_cache && bytes <= most_bytes_for_all_nests;
   if (nests_before == 0) return for_all; // until the second nest is known
   if (made.nest == 0) {
+    const bool functions = evaluates_functions(nest);
     made.nest = nests_before;
-    made.by_all = for_all && !evaluates_functions(nest);
+    made.by_all = for_all && !functions;
+    made.by_one = !made.by_all && (functions || bytes >= least_bytes_for_second_cache);
     if (!made.by_all) take_back(made);
   }
-  if (made.by_all) return true;
-  return made.nest == nests_before && (bytes >= least_bytes_for_second_cache || evaluates_functions(nest));
+  return made.by_all || (made.by_one && made.nest == nests_before);
 }
 
 void KernelEmitter::take_back(Prefetches& made) {
