@@ -14,8 +14,8 @@ using llvm::Value;
 constexpr int deep = 8; // k at a time
 bool of_one_row(const Plan& plan) { return plan.shape.m <= 1; }
 // Vectors of columns at a time. One row uses each of B's once, straight from memory: on Zen 4 it takes 2 to 4
-// % less of 4096 x 28672 by 4 of them than by 2.
-int wide(const Plan& plan) { return of_one_row(plan) ? 4 : 2; }
+// % less of 4096 x 28672 by 4 of them than by 2. On Zen 3, with half the registers, it is the other way round.
+int wide(const Plan& plan) { return of_one_row(plan) && !plan.blocks_rows ? 4 : 2; }
 // Sums that stay in the second cache, in a run of columns. Each run begins to read as many lines as k are
 // taken at a time, and memory is slow to follow: of one row, runs of 4096 columns are 20 % faster than runs
 // of 1024 (Zen 3), and runs of 28672 a tenth faster than runs of 8192, whose sums the first cache keeps.
@@ -89,7 +89,7 @@ struct FewRows {
     llvm::SmallVector<Value*, 16> of_b;
     for (int p = 0; p < depth; ++p) {
       Value* row = at(element, b_pointer, b.CreateAdd(k0, number(p)), b_stride, j);
-      if (!mask)
+      if (!mask && !plan.target.fetches_rows_ahead)
         prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), row, bytes_ahead),
                        vectors * plan.lanes * size_of(plan.shape.b), Cache::Second);
       for (int v = 0; v < vectors; ++v)

@@ -13,6 +13,10 @@ namespace {
 using llvm::Value;
 
 constexpr std::int64_t sliver_rows_ahead = 8;
+// Steps in a turn of the K loop of 16 registers. Where another thread shares the core, steps compete for what
+// issues instructions: on Zen 3 512 cubed then takes a quarter less time than with one step, a tenth less
+// than with 4; alone on a core it takes 2 to 3 % less.
+constexpr int steps_of_turn = 8;
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
 Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
@@ -137,10 +141,15 @@ struct Microkernel {
     llvm::SmallVector<Value*, 32> sums;
   };
 
-  // `do state = body(state) while (state.step < end)`.
-  template <class Body> State loop(const State& from, const char* name, Body&& body, Value* end) {
-    llvm::BasicBlock *before = b.GetInsertBlock(), *inside = new_block(b, name);
-    b.CreateBr(inside);
+  // `do state = body(state) while (state.step < end)`, or where it may have no turn at all, a while loop.
+  template <class Body>
+  State loop(const State& from, const char* name, Body&& body, Value* end, bool may_be_empty = false) {
+    llvm::BasicBlock *before = b.GetInsertBlock(), *inside = new_block(b, name),
+                     *done = new_block(b, "k.done");
+    if (may_be_empty)
+      b.CreateCondBr(b.CreateICmpULT(from.step, end), inside, done);
+    else
+      b.CreateBr(inside);
     b.SetInsertPoint(inside);
     auto phi = [&](Value* start) -> Value* {
       llvm::PHINode* phi = b.CreatePHI(start->getType(), 2);
@@ -150,7 +159,7 @@ struct Microkernel {
     State at{phi(from.step), phi(from.b_row), {}};
     for (Value* sum : from.sums)
       at.sums.push_back(phi(sum));
-    const State next = body(at);
+    State next = body(at);
     auto continues = [&](Value* phi, Value* value) {
       llvm::cast<llvm::PHINode>(phi)->addIncoming(value, b.GetInsertBlock());
     };
@@ -158,10 +167,20 @@ struct Microkernel {
     continues(at.b_row, next.b_row);
     for (std::size_t i = 0; i < at.sums.size(); ++i)
       continues(at.sums[i], next.sums[i]);
-    Value* more = b.CreateICmpULT(next.step, end);
-    llvm::BasicBlock* done = new_block(b, "k.done");
-    b.CreateCondBr(more, inside, done);
+    llvm::BasicBlock* last = b.GetInsertBlock();
+    b.CreateCondBr(b.CreateICmpULT(next.step, end), inside, done);
     b.SetInsertPoint(done);
+    if (!may_be_empty) return next;
+    auto either = [&](Value* none, Value* some) -> Value* {
+      llvm::PHINode* phi = b.CreatePHI(some->getType(), 2);
+      phi->addIncoming(none, before);
+      phi->addIncoming(some, last);
+      return phi;
+    };
+    next.step = either(from.step, next.step);
+    next.b_row = either(from.b_row, next.b_row);
+    for (std::size_t i = 0; i < next.sums.size(); ++i)
+      next.sums[i] = either(from.sums[i], next.sums[i]);
     return next;
   }
 
@@ -187,12 +206,19 @@ struct Microkernel {
     return sums;
   }
 
+  // Rows that are not whole lines apart end in a line of their own, which of a tile this narrow is half of
+  // them: 1000 cubed takes 7 to 10 % less (Zen 3).
   void prefetch_tile(Value* c, Value* c_stride) {
+    const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
     for (int r = 0; r < plan.mr; ++r) {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
-      const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
+      auto ask = [&](int column) {
+        Value* at = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(column));
+        prefetch_line(b, at, Cache::First);
+      };
       for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
-        prefetch_line(b, b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(j)), Cache::First);
+        ask(j);
+      if (plan.blocks_rows) ask(plan.nr() - 1);
     }
   }
 
@@ -249,9 +275,17 @@ struct Microkernel {
     if (!plan.streams_b()) prefetch_tile(c, c_stride);
     // Rows that are packed the hardware fetches itself, and those of a block are in the second cache: asking
     // for them too costs 2 to 4 %.
-    const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.far_second_cache;
+    const bool asks_for_rows = !plan.streams_b() && !plan.target.far_second_cache;
     State last;
-    if (!asks_for_rows) {
+    if (plan.blocks_rows) {
+      Value* whole = b.CreateAnd(k, b.getInt64(~std::uint64_t(steps_of_turn - 1)));
+      auto turn = [&](State at) {
+        for (int i = 0; i < steps_of_turn; ++i)
+          at = one_step(at);
+        return at;
+      };
+      last = loop(loop(first, "k.turn", turn, whole, true), "k.loop", one_step, k, true);
+    } else if (!asks_for_rows) {
       last = to_the_end(first, k);
     } else {
       // A line of each of the next tile's rows, for as many steps as use one up.

@@ -171,7 +171,7 @@ struct Packer {
   void copy_vectors(Value* r, Value* c) {
     const int step = spec.lanes * spec.vectors_together;
     const auto line = static_cast<int>(line_bytes / size_of(spec.from));
-    for (int i = 0; i < step; i += std::max(line, spec.lanes))
+    for (int i = 0; !spec.target.fetches_rows_ahead && i < step; i += std::max(line, spec.lanes))
       prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
     int i = 0;
     for (; interleaves() && i + group * spec.lanes <= step; i += group * spec.lanes)

@@ -43,6 +43,7 @@ DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
     target.isa = DotIsa::Avx2;
   // On a Granite Rapids 6 to 7 % of a large f32 product; Zen 5 is at its peak without.
   target.far_second_cache = target.isa == DotIsa::Avx512 && !machine.getTargetCPU().starts_with("znver");
+  target.fetches_rows_ahead = target.isa == DotIsa::Avx2;
   if (subtarget.checkFeatures("+amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
   target.f16c = subtarget.checkFeatures("+f16c");
   target.bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
@@ -120,7 +121,7 @@ Blocking in_second_cache(const Plan& plan) {
 // A sliver of 256 rows, 16 KiB, and the rows that it meets fill most of a first cache of 32 KiB, and 144 such
 // rows of A a quarter of a second one of 512 KiB. On Zen 3 chunks of 256 to 384 and blocks of 96 to 192 rows
 // are the same on an idle core; the smaller ones lose less where another thread shares its caches.
-Blocking of_rows(const Plan& plan) { return {.k = 256, .m = 144, .slivers = 1024 / plan.nr()}; }
+Blocking of_rows(const Plan& plan) { return {.k = 256, .m = 96, .slivers = 1024 / plan.nr()}; }
 
 // Tile registers multiply so fast that loading them counts. 32 rows of 512 bytes fit the first cache while
 // 1024 columns, which fill a quarter of a second cache of 2 MiB, pass; twice as many are 4 to 8 % slower, as
@@ -162,7 +163,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
 
   // Rounded so that a last group that is short has room for its zeros.
   const Blocking most = blocking(plan);
-  plan.k_unit = plan.tiles ? plan.group() * tile_rows : 4;
+  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? 8 : 4;
   plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
   // A row of B is pages from the next, and a second cache keeps little more than a hundred of such rows for
   // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
