@@ -53,13 +53,13 @@ template <class T> const auto& attention_kernel(bool causal) {
 }
 
 // Heuristic. Where a CPU's second cache has room for them, larger blocks of scores are 5 to 10 % faster than
-// 128 x 64: 256 x 256, 256 KiB, with one of 2 MiB (Granite Rapids), 256 x 128 with one of 1 MiB (Zen 4).
-// There causal ones take 128 queries, since half of what lies on the diagonal is wasted.
+// 128 x 64: 256 x 256, 256 KiB, with one of 2 MiB (Granite Rapids), 256 x 128 with one of 1 MiB (Zen 4) or
+// 512 KiB (Zen 3). There causal ones take 128 queries, since half of what lies on the diagonal is wasted.
 inline kiln::Config attention_config(kiln::Device device, std::int64_t width, std::int64_t tokens,
                                      bool causal) {
-  const std::int64_t second_cache = device.is_cpu() ? device.properties().l2_bytes >> 20 : 0; // in MiB
-  if (second_cache < 1 || tokens < 256) return {QUERIES = 128, KEYS = 64, WIDTH = width};
-  if (second_cache < 2) return {QUERIES = causal ? 128 : 256, KEYS = 128, WIDTH = width};
+  const std::int64_t second_cache = device.is_cpu() ? device.properties().l2_bytes : 0;
+  if (second_cache < (512 << 10) || tokens < 256) return {QUERIES = 128, KEYS = 64, WIDTH = width};
+  if (second_cache < (2 << 20)) return {QUERIES = causal ? 128 : 256, KEYS = 128, WIDTH = width};
   return {QUERIES = 256, KEYS = 256, WIDTH = width};
 }
 
