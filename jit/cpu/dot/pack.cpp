@@ -242,7 +242,8 @@ struct Packer {
     const auto count = static_cast<unsigned>(spec.lanes * group);
     Value* address = source_at(source_row(r), c);
     // Beyond what the hardware fetches ahead of sixteen columns at once.
-    prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead), Cache::Second);
+    if (!spec.target.fetches_rows_ahead)
+      prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead), Cache::Second);
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
