@@ -21,7 +21,8 @@ constexpr int short_rows = 4;
 // Where bytes are packed for few rows, K of a chunk is so short that a packed sliver stays in the first
 // cache: 1 to 4 rows take a fifth to a third less (Zen 4).
 constexpr std::int64_t fewest_rows_k_chunk = 96;
-constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
+constexpr std::int64_t least_columns_for_packed_rows = 512;           // of A, for tiles
+constexpr std::int64_t most_flat_rows = 144, most_flat_columns = 127; // of products with flat_k_chunk
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
 int narrow_rows(const Plan& plan) {
@@ -167,8 +168,15 @@ struct LoopNest {
       Value* by_rows = b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // columns are packed to their end
       most = b.CreateSelect(b.CreateAnd(few, by_rows), smin(b, most, b.getInt64(fewest_rows_k_chunk)), most);
     }
+    Value* most_rows = b.getInt64(plan.m_chunk);
+    if (plan.blocks_rows) {
+      Value* flat = b.CreateOr(b.CreateICmpSLE(x.m, b.getInt64(most_flat_rows)),
+                               b.CreateICmpSLE(x.n, b.getInt64(most_flat_columns)));
+      most = b.CreateSelect(flat, b.getInt64(plan.flat_k_chunk), most);
+      most_rows = b.CreateSelect(flat, b.getInt64(plan.flat_m_chunk), most_rows);
+    }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
-    Value* rows_packed = equal_parts(x.m, b.getInt64(plan.m_chunk), rows_unit);
+    Value* rows_packed = equal_parts(x.m, most_rows, rows_unit);
     if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
       Chunk chunk{k0,         depth_of_chunk(k0, k_chunk),

@@ -70,7 +70,7 @@ struct DotTarget {
   // The hardware asks early enough for rows that lie pages apart: asking too makes a product of one row a
   // quarter slower, one of 18 a seventh (Zen 3).
   bool fetches_rows_ahead = false;
-  int sve_bytes = 0;             // of a register of Sve, 32 or 64
+  int sve_bytes = 0; // of a register of Sve, 32 or 64
   std::int64_t second_cache_bytes = 1 << 20;
 
   bool has_masks() const { return isa == DotIsa::Avx2 || isa == DotIsa::Avx512 || isa == DotIsa::Sve; }

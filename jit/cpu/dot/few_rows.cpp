@@ -14,7 +14,8 @@ using llvm::Value;
 constexpr int deep = 8; // k at a time
 bool of_one_row(const Plan& plan) { return plan.shape.m <= 1; }
 // Vectors of columns at a time. One row uses each of B's once, straight from memory: on Zen 4 it takes 2 to 4
-// % less of 4096 x 28672 by 4 of them than by 2. On Zen 3, with half the registers, it is the other way round.
+// % less of 4096 x 28672 by 4 of them than by 2. On Zen 3, with half the registers, it is the other way
+// round.
 int wide(const Plan& plan) { return of_one_row(plan) && !plan.blocks_rows ? 4 : 2; }
 // Sums that stay in the second cache, in a run of columns. Each run begins to read as many lines as k are
 // taken at a time, and memory is slow to follow: of one row, runs of 4096 columns are 20 % faster than runs

@@ -173,10 +173,13 @@ Rows Operands::wide_rows_of_a(Value* k0, Value* depth) {
   return either(in_place, [&] { return Rows{first, x_.a_row_stride}; }, packed);
 }
 
-// Where a group keeps the sliver that begins at column j, from row k of the chunk.
-Value* Operands::packed_sliver(Value* group, Value* j, Value* row) {
+// Where a group keeps the sliver that begins at column j, from row k of the chunk. Slivers of shorter chunks
+// than the longest would leave sets of the second cache unused if they were kept as far apart.
+Value* Operands::packed_sliver(const Chunk& chunk, Value* group, Value* j, Value* row) {
+  Value* rows = b_.getInt64(plan_.k_chunk);
+  if (plan_.blocks_rows) rows = b_.CreateMul(steps_of(chunk.depth), b_.getInt64(plan_.group()));
   Value* element =
-      b_.CreateAdd(b_.CreateMul(b_.CreateSub(j, group), b_.getInt64(plan_.k_chunk)),
+      b_.CreateAdd(b_.CreateMul(b_.CreateSub(j, group), rows),
                    b_.CreateMul(row, b_.getInt64(plan_.nr()))); // row of the source: groups fill their rows
   return b_.CreateGEP(panel_part(), x_.scratch, element);
 }
@@ -199,16 +202,16 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
       Value* width = smin(b_, b_.getInt64(plan_.nr()), b_.CreateSub(group_end, j));
       Value* source = at_b(b_.CreateAdd(chunk.k0, row), j);
       Value* nr = b_.getInt64(plan_.nr());
-      b_.CreateCall(pack_b_, {packed_sliver(group, j, row), nr, source, x_.b_row_stride, x_.b_column_stride,
-                              rows, width, nr});
+      b_.CreateCall(pack_b_, {packed_sliver(chunk, group, j, row), nr, source, x_.b_row_stride,
+                              x_.b_column_stride, rows, width, nr});
     });
   });
   if (!plan_.shifts_a()) return;
   Value* shifts = plan_.tiles ? b_.CreateNot(fills_tiles(b_, steps_of(depth))) : b_.getTrue();
   emit_if(b_, shifts, [&] {
     emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
-      b_.CreateCall(corrections_,
-                    {corrections_of(group, j), packed_sliver(group, j, b_.getInt64(0)), steps_of(depth)});
+      b_.CreateCall(corrections_, {corrections_of(group, j), packed_sliver(chunk, group, j, b_.getInt64(0)),
+                                   steps_of(depth)});
     });
   });
 }
@@ -222,7 +225,7 @@ Value* Operands::corrections_of(Value* group, Value* j) {
 }
 
 Panel Operands::sliver_of_b(const Chunk& chunk, Value* group, Value* j, Value* width) {
-  Value* packed = packed_sliver(group, j, b_.getInt64(0));
+  Value* packed = packed_sliver(chunk, group, j, b_.getInt64(0));
   Value* nr = b_.getInt64(plan_.nr());
   Value* direct = b_.CreateAnd(chunk.in_place_b, b_.CreateICmpEQ(width, nr));
   Value* source = at_b(chunk.k0, j);

@@ -67,7 +67,7 @@ public:
 private:
   llvm::Type* panel_part();
   llvm::Value* in_scratch(std::int64_t offset);
-  llvm::Value* packed_sliver(llvm::Value* group, llvm::Value* j, llvm::Value* row);
+  llvm::Value* packed_sliver(const Chunk& chunk, llvm::Value* group, llvm::Value* j, llvm::Value* row);
   Rows packed_rows(const Chunk& chunk, llvm::Value* first, llvm::Value* height);
   template <class Then, class Else> Rows either(llvm::Value* condition, Then&& one, Else&& other);
 
