@@ -418,6 +418,8 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                      plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.tiles ? ".tiles." : ".") +
                      std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
                      std::to_string(plan.slivers) + "." + std::to_string(narrow_rows(plan));
+  if (plan.blocks_rows)
+    name += ".flat." + std::to_string(plan.flat_k_chunk) + "." + std::to_string(plan.flat_m_chunk);
   if (shape.rounds) name += ".rounds";
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   llvm::SmallVector<llvm::Type*, 15> parameters = {ptr, i64, i64, ptr, i64,           i64, ptr,
