@@ -330,7 +330,7 @@ TEST_CASE("dot blocks A's rows where registers are few, read in place or packed"
       check_shape({DType::F32, DType::F32, 330, 140, 800, a}, cpu, 2, random); // rows near and far apart
     check_shape({DType::F32, DType::F32, 200, 1060, 420, DotStrides::UnitInner, DotStrides::UnitInner}, cpu,
                 1, random); // more columns than are packed at once
-    check_shape({DType::F32, DType::F32, 100, 300, 700}, cpu, 2, random); // few rows, shorter chunks of K
+    check_shape({DType::F32, DType::F32, 100, 300, 700}, cpu, 2, random); // one block of rows
     check_shape({DType::F16, DType::F32, 330, 100, 700, DotStrides::UnitInner}, cpu, 1,
                 random); // few columns
     check_shape({DType::F64, DType::F64, 330, 140, 420, DotStrides::Any, DotStrides::UnitOuter}, cpu, 1,

@@ -21,8 +21,7 @@ constexpr int short_rows = 4;
 // Where bytes are packed for few rows, K of a chunk is so short that a packed sliver stays in the first
 // cache: 1 to 4 rows take a fifth to a third less (Zen 4).
 constexpr std::int64_t fewest_rows_k_chunk = 96;
-constexpr std::int64_t least_columns_for_packed_rows = 512;           // of A, for tiles
-constexpr std::int64_t most_flat_rows = 144, most_flat_columns = 127; // of products with flat_k_chunk
+constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
 
 // Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
 int narrow_rows(const Plan& plan) {
@@ -170,10 +169,8 @@ struct LoopNest {
     }
     Value* most_rows = b.getInt64(plan.m_chunk);
     if (plan.blocks_rows) {
-      Value* flat = b.CreateOr(b.CreateICmpSLE(x.m, b.getInt64(most_flat_rows)),
-                               b.CreateICmpSLE(x.n, b.getInt64(most_flat_columns)));
-      most = b.CreateSelect(flat, b.getInt64(plan.flat_k_chunk), most);
-      most_rows = b.CreateSelect(flat, b.getInt64(plan.flat_m_chunk), most_rows);
+      Value* all = b.getInt64(blocks_in_one * plan.m_chunk);
+      most_rows = b.CreateSelect(b.CreateICmpSLE(x.m, all), all, most_rows);
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, most_rows, rows_unit);
@@ -418,8 +415,6 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
                      plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.tiles ? ".tiles." : ".") +
                      std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
                      std::to_string(plan.slivers) + "." + std::to_string(narrow_rows(plan));
-  if (plan.blocks_rows)
-    name += ".flat." + std::to_string(plan.flat_k_chunk) + "." + std::to_string(plan.flat_m_chunk);
   if (shape.rounds) name += ".rounds";
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   llvm::SmallVector<llvm::Type*, 15> parameters = {ptr, i64, i64, ptr, i64,           i64, ptr,

@@ -118,19 +118,16 @@ Blocking in_second_cache(const Plan& plan) {
   return {.k = 1024, .m = 1056, .slivers = has_2_mib ? 4 : 2};
 }
 
-// Rows of A that fill a fifth of a second cache of 512 KiB.
-std::int64_t rows_of_block(const Plan& plan, std::int64_t k) {
-  constexpr std::int64_t bytes = 96 << 10;
-  return std::max(bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit, rows_unit);
-}
-
-// Up to 512, so that C is read again seldom: a sliver of 32 KiB streams through the first cache. Against 256,
-// 512 to 2048 cubed take 3 to 5 % less, but 18 x 4096 x 4096, 128 x 8192 x 512 and 16384 x 64 x 1024 3 %
-// more (Zen 3).
-constexpr std::int64_t longest_blocked_chunk = 512, longest_flat_chunk = 256;
+// Up to 512, so that C is read again seldom: a sliver of 32 KiB streams through the first cache, and rows of
+// A that fill a fifth of a second cache of 512 KiB stay there, the fewer the longer they are. Against 256,
+// 512 to 2048 cubed take 3 to 5 % less time, few rows 3 % more (Zen 3). Sums depend on these chunks, so that
+// nothing that differs between tiles may choose them.
 Blocking of_rows(const Plan& plan) {
-  const std::int64_t k = std::clamp<std::int64_t>(plan.shape.k, 1, longest_blocked_chunk);
-  return {.k = longest_blocked_chunk, .m = rows_of_block(plan, k), .slivers = 1024 / plan.nr()};
+  constexpr std::int64_t block_bytes = 96 << 10;
+  const std::int64_t longest = plan.skinny ? 256 : 512,
+                     k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
+  const std::int64_t rows = block_bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit;
+  return {.k = longest, .m = std::max(rows, rows_unit), .slivers = 1024 / plan.nr()};
 }
 
 // Tile registers multiply so fast that loading them counts. 32 rows of 512 bytes fit the first cache while
@@ -181,12 +178,6 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
   plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;
   plan.m_chunk = round_up(std::min(m, most.m), rows_unit);
-  std::int64_t most_rows = plan.m_chunk;
-  if (plan.blocks_rows) {
-    plan.flat_k_chunk = std::min(plan.k_chunk, longest_flat_chunk);
-    plan.flat_m_chunk = round_up(std::min(m, rows_of_block(plan, plan.flat_k_chunk)), rows_unit);
-    most_rows = std::max(most_rows, plan.flat_m_chunk);
-  }
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
   plan.slivers = std::min(most.slivers, (n - 1) / plan.nr() + 1);
   plan.packed_a_offset = round_up(plan.slivers * plan.k_chunk * plan.nr() * panel_element, 64);
@@ -198,7 +189,8 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   if (plan.may_pack_a()) {
     // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
     plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
-    plan.scratch_bytes += most_rows * plan.packed_a_row_stride * panel_element;
+    const std::int64_t rows = plan.blocks_rows ? blocks_in_one * plan.m_chunk : plan.m_chunk;
+    plan.scratch_bytes += rows * plan.packed_a_row_stride * panel_element;
   }
   if (outer_products_possible(plan)) {
     plan.wide_a_offset = round_up(plan.scratch_bytes, 64);

@@ -27,8 +27,6 @@ struct Plan {
   std::int64_t streamed_steps_ahead = 0; // B in memory is prefetched so far ahead
   std::int64_t slivers = 0;              // slivers of B packed at a time
   std::int64_t m_chunk = 0;              // rows of A packed at a time, or in a block, at most
-  std::int64_t flat_k_chunk = 0;         // where blocks_rows, of products of few rows or columns
-  std::int64_t flat_m_chunk = 0;         // likewise
   std::int64_t packed_a_row_stride = 0;  // in elements of A's panel (i16 for pair kinds)
   std::int64_t packed_a_offset = 0;      // bytes into the scratch
   std::int64_t corrections_offset = 0;   // likewise: where shifts_a(), i32 [nr + lanes] for each sliver
@@ -73,6 +71,8 @@ private:
 
 // A multiple of every register tile's rows but 5 and 7, which come alone.
 inline constexpr std::int64_t rows_unit = 48;
+// Of A's rows, where they are blocked: if these are all there are, the slivers of B pass once over them all.
+inline constexpr std::int64_t blocks_in_one = 2;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
