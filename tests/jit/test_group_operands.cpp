@@ -84,7 +84,7 @@ void check(Made made, bool epilogue, const Config& config, std::int64_t tm, std:
                                  std::vector<LayoutClass>(4, LayoutClass::Unit));
   CHECK(compiled.macro.m_axis == 0);
   CHECK(compiled.macro.n_axis == 1);
-  CHECK(compiled.scratch_bytes < 8 << 20);
+  CHECK(compiled.scratch_bytes < 10 << 20); // of which 2 MiB are packed columns where registers are few
 
   auto a = test::random_matrix(m, k, random), s = test::random_matrix(1, n, random);
   const bool transposed = made == Made::BTransposed;
