@@ -169,7 +169,7 @@ struct LoopNest {
     }
     Value* most_rows = b.getInt64(plan.m_chunk);
     if (plan.blocks_rows) {
-      Value* all = b.getInt64(blocks_in_one * plan.m_chunk);
+      Value* all = b.getInt64(plan.most_rows_together());
       most_rows = b.CreateSelect(b.CreateICmpSLE(x.m, all), all, most_rows);
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);

@@ -67,8 +67,8 @@ struct DotTarget {
   bool i8mm = false;
   bool amx_bf16 = false, amx_int8 = false;
   bool far_second_cache = false; // its lines come too late unless they are asked for
-  // The hardware asks early enough for rows that lie pages apart: asking too makes a product of one row a
-  // quarter slower, one of 18 a seventh (Zen 3).
+  // The hardware asks early enough for rows that lie pages apart: asking too makes a product of one row
+  // take a third longer, one of 18 a seventh (Zen 3).
   bool fetches_rows_ahead = false;
   int sve_bytes = 0; // of a register of Sve, 32 or 64
   std::int64_t second_cache_bytes = 1 << 20;

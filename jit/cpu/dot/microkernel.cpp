@@ -13,13 +13,14 @@ namespace {
 using llvm::Value;
 
 constexpr std::int64_t sliver_rows_ahead = 8;
-// Steps in a turn of the K loop of 16 registers. Where another thread shares the core, steps compete for what
-// issues instructions: on Zen 3 512 cubed then takes a quarter less time than with one step, a tenth less
-// than with 4; alone on a core it takes 2 to 3 % less.
-// Sums of pairs need a register more, and are spilled in longer turns than these.
+// Steps in a turn of the K loop. Of 16 registers, and where another thread shares the core, steps compete for
+// what issues instructions: on Zen 3 512 cubed then takes a quarter less time with 8 than with one, a tenth
+// less than with 4; alone on a core it takes 2 to 3 % less. Sums of pairs need a register more, and are
+// spilled in longer turns than these.
 int steps_of_turn(const Plan& plan) {
+  if (!plan.blocks_rows) return 1;
   if (plan.panel == PanelKind::I16Pairs) return plan.target.isa == DotIsa::Avx2 ? 2 : 1;
-  return 8;
+  return longest_turn;
 }
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
@@ -281,7 +282,7 @@ struct Microkernel {
     // for them too costs 2 to 4 %.
     const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.far_second_cache;
     State last;
-    const int steps = plan.blocks_rows ? steps_of_turn(plan) : 1;
+    const int steps = steps_of_turn(plan);
     if (steps > 1) {
       Value* whole = b.CreateAnd(k, b.getInt64(~std::uint64_t(steps - 1)));
       auto turn = [&](State at) {

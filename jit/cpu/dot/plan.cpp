@@ -170,7 +170,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
 
   // Rounded so that a last group that is short has room for its zeros.
   const Blocking most = blocking(plan);
-  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? 8 : 4;
+  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? longest_turn : 4;
   plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
   // A row of B is pages from the next, and a second cache keeps little more than a hundred of such rows for
   // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
@@ -189,8 +189,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   if (plan.may_pack_a()) {
     // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
     plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
-    const std::int64_t rows = plan.blocks_rows ? blocks_in_one * plan.m_chunk : plan.m_chunk;
-    plan.scratch_bytes += rows * plan.packed_a_row_stride * panel_element;
+    plan.scratch_bytes += plan.most_rows_together() * plan.packed_a_row_stride * panel_element;
   }
   if (outer_products_possible(plan)) {
     plan.wide_a_offset = round_up(plan.scratch_bytes, 64);

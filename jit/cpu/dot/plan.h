@@ -35,6 +35,9 @@ struct Plan {
   std::int64_t scratch_bytes = 0;
 
   int nr() const { return lanes * vectors; }
+  // Of A, packed at once or in a block. Where they are blocked, two blocks that are all of A make one, over
+  // which the slivers of B pass once.
+  std::int64_t most_rows_together() const { return blocks_rows ? 2 * m_chunk : m_chunk; }
   // Consecutive k that one multiply-add consumes.
   int group() const { return panel == PanelKind::I8Quads ? 4 : grouped_by_two() ? 2 : 1; }
   // Whether B's rows are mostly read once, in place.
@@ -71,8 +74,8 @@ private:
 
 // A multiple of every register tile's rows but 5 and 7, which come alone.
 inline constexpr std::int64_t rows_unit = 48;
-// Of A's rows, where they are blocked: if these are all there are, the slivers of B pass once over them all.
-inline constexpr std::int64_t blocks_in_one = 2;
+// Steps in a turn of the microkernel's K loop, at most.
+inline constexpr int longest_turn = 8;
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
