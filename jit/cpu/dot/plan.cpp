@@ -111,12 +111,9 @@ struct Blocking {
 // Up to 1024 a chunk of B, 512 KiB packed, stays in a 1 MiB cache, and C is read again least often: 3 %
 // faster than 512 at 1000 cubed. Rows of A pass, packed ones as those in place do: with A transposed on Zen 4
 // 2048 cubed takes 5 % less than with so few of them, 960 x 256, that they stay in that cache too. 128
-// columns: 1 and 4 slivers are 3 % slower on 2048 x 2048; with a second cache of 2 MiB, where blocks of A's
-// rows stay too, 4 are 1 to 3 % quicker.
-Blocking in_second_cache(const Plan& plan) {
-  const bool has_2_mib = plan.target.second_cache_bytes > (1 << 20);
-  return {.k = 1024, .m = 1056, .slivers = has_2_mib ? 4 : 2};
-}
+// columns: 1 and 4 slivers are 3 % slower on 2048 x 2048. With a second cache of 2 MiB 4 are 1 to 3 % quicker
+// alone on a core, and 1 to 5 % slower where another thread shares it (Granite and Emerald Rapids).
+constexpr Blocking in_second_cache = {.k = 1024, .m = 1056, .slivers = 2};
 
 // Up to 512, so that C is read again seldom: a sliver of 32 KiB streams through the first cache, and rows of
 // A that fill a fifth of a second cache of 512 KiB stay there, the fewer the longer they are. Against 256,
@@ -140,7 +137,7 @@ Blocking of_tiles(const Plan& plan) {
 }
 
 Blocking blocking(const Plan& plan) {
-  return plan.tiles ? of_tiles(plan) : plan.blocks_rows ? of_rows(plan) : in_second_cache(plan);
+  return plan.tiles ? of_tiles(plan) : plan.blocks_rows ? of_rows(plan) : in_second_cache;
 }
 
 } // namespace

@@ -115,10 +115,23 @@ struct Tiles {
           if (i == 0)
             tile_memory(llvm::Intrinsic::x86_tileloadd64, of_b + j, part(b_at, b_stride, 0, j), b_stride);
           b.CreateIntrinsic(products(), {}, {number(sums + 2 * i + j), number(of_a + i), number(of_b + j)});
+          const std::int64_t rows = tile_rows / (2 * halves);
+          prefetch_rows(b_at, tile_rows + (2 * i + j) * rows, rows);
         }
       }
     });
     move(llvm::Intrinsic::x86_tilestored64, place, stride);
+  }
+
+  // Rows of B's sliver, both tiles of each. What the next step loads, asked for between the products of this
+  // one: products of 1024 and 2048 cubed take a fifth less time where another thread shares the core, and
+  // half a percent more where none does (Emerald Rapids; two steps ahead or one line of each row save less).
+  void prefetch_rows(Value* sliver, std::int64_t first, std::int64_t rows) {
+    for (std::int64_t row = first; row < first + rows; ++row) {
+      Value* at = bytes_on(sliver, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(row))));
+      for (int j = 0; j < 2; ++j)
+        prefetch_line(b, bytes_on(at, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))), Cache::First);
+    }
   }
 
   llvm::Type* vector_of_sums() {
