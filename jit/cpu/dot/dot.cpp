@@ -154,10 +154,6 @@ struct LoopNest {
     if (packing)
       on_the_way = b.CreateAnd(b.CreateNot(in_place_b), b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)));
     Value* most = b.getInt64(plan.k_chunk);
-    if (tiles && !plan.skinny) { // all of K or halves
-      Value* half = b.getInt64(std::max(plan.k_chunk / 2 / plan.k_unit, std::int64_t{1}) * plan.k_unit);
-      most = b.CreateSelect(b.CreateICmpSLE(x.k, most), most, half);
-    }
     if (plan.streams_b()) {
       Value* again = b.CreateAnd(in_place_b, b.CreateICmpSGT(x.m, b.getInt64(plan.mr)));
       most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
@@ -319,7 +315,6 @@ struct LoopNest {
             block.rows.pointer,
             block.rows.row_stride,
             b.CreateGEP(b.getInt32Ty(), sliver.panel.pointer, j),
-            sliver.panel.row_stride,
             b.CreateGEP(c_element, sliver.c_tile, j),
             x.c_row_stride,
             block.height,

@@ -15,14 +15,13 @@ using llvm::Value;
 constexpr std::int64_t sliver_rows_ahead = 8;
 // Steps in a turn of the K loop. Of 16 registers, and where another thread shares the core, steps compete for
 // what issues instructions: on Zen 3 512 cubed then takes a quarter less time with 8 than with one, a tenth
-// less than with 4; alone on a core it takes 2 to 3 % less. Sums of pairs need a register more, and are
-// spilled in longer turns than these. Where each step also asks for rows of a sliver 4 take 2 to 3 % less, 8
-// no less than that (Emerald Rapids).
+// less than with 4; alone on a core it takes 2 to 3 % less. Where each step also asks for rows of a sliver 4
+// take 2 to 3 % less, 8 no less than that (Emerald Rapids). Sums of pairs need a register more, and are
+// spilled in longer turns than these.
 int steps_of_turn(const Plan& plan) {
-  if (plan.target.far_second_cache) return 4;
-  if (!plan.blocks_rows) return 1;
   if (plan.panel == PanelKind::I16Pairs) return plan.target.isa == DotIsa::Avx2 ? 2 : 1;
-  return longest_turn;
+  if (plan.target.far_second_cache) return 4;
+  return plan.blocks_rows ? longest_turn : 1;
 }
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.

@@ -18,14 +18,14 @@ constexpr int sums = 0, of_a = 4, of_b = 6; // the registers: 2 x 2 of C, 2 of A
 struct Tiles {
   Builder& b;
   const Plan& plan;
-  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes
+  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes, B's of a sliver
   Value *m, *n, *steps, *accumulate;
   Value *ahead, *ahead_stride;
   Value *rounded = nullptr, *rounded_stride = nullptr; // of a shape that rounds
 
   Tiles(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
-    Value** const arguments[] = {&a, &a_stride, &b_panel, &b_stride,   &c,     &c_stride,
-                                 &m, &n,        &steps,   &accumulate, &ahead, &ahead_stride};
+    Value** const arguments[] = {&a, &a_stride, &b_panel,    &c,     &c_stride,    &m,
+                                 &n, &steps,    &accumulate, &ahead, &ahead_stride};
     unsigned index = 0;
     for (Value** argument : arguments)
       *argument = f->getArg(index++);
@@ -38,7 +38,7 @@ struct Tiles {
     };
     a_stride = of_a(a_stride);
     ahead_stride = of_a(ahead_stride);
-    b_stride = b.CreateMul(b_stride, b.getInt64(4));
+    b_stride = b.getInt64(static_cast<std::uint64_t>(plan.nr()) * 4);
     c_stride = b.CreateMul(c_stride, b.getInt64(4));
   }
 
@@ -102,12 +102,14 @@ struct Tiles {
         [&] {
           each_sum(halves, [&](int tile, int, int) { tile_operation(llvm::Intrinsic::x86_tilezero, tile); });
         });
-    emit_for(b, b.getInt64(0), steps, tile_rows, [&](Value* step) {
-      Value* a_at = bytes_on(a, b.CreateMul(step, b.getInt64(4)));
-      Value* b_at = bytes_on(b_panel, b.CreateMul(step, b_stride));
+    Value* row_end = b.CreateMul(steps, b.getInt64(4));
+    emit_for(b, b.getInt64(0), row_end, row_bytes, [&](Value* along_row) {
+      Value* a_at = bytes_on(a, along_row);
+      Value* b_at =
+          bytes_on(b_panel, b.CreateMul(along_row, b.getInt64(static_cast<std::uint64_t>(plan.nr()))));
       for (std::int64_t row = 0; row < rows_asked_for; ++row) {
         Value* at = bytes_on(ahead, b.CreateMul(ahead_stride, b.getInt64(static_cast<std::uint64_t>(row))));
-        prefetch_line(b, bytes_on(at, b.CreateMul(step, b.getInt64(4))), Cache::Second);
+        prefetch_line(b, bytes_on(at, along_row), Cache::Second);
       }
       for (int i = 0; i < halves; ++i) {
         tile_memory(llvm::Intrinsic::x86_tileloadd64, of_a + i, part(a_at, a_stride, i, 0), a_stride);
@@ -234,10 +236,10 @@ void emit_release_tiles(Builder& b) {
 
 llvm::Function* tiles_routine(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
-  const std::string name =
-      "kiln.dot.tiles." + std::string(kiln::name(plan.shape.a)) + "." + std::string(kiln::name(plan.shape.b));
-  llvm::SmallVector<llvm::Type*, 14> parameters = {ptr, i64, ptr, i64,           ptr, i64,
-                                                   i64, i64, i64, b.getInt1Ty(), ptr, i64};
+  const std::string name = "kiln.dot.tiles." + std::string(kiln::name(plan.shape.a)) + "." +
+                           std::string(kiln::name(plan.shape.b)) + "." + std::to_string(plan.nr());
+  llvm::SmallVector<llvm::Type*, 14> parameters = {ptr, i64, ptr,           ptr, i64, i64,
+                                                   i64, i64, b.getInt1Ty(), ptr, i64};
   if (plan.shape.rounds) parameters.append({ptr, i64});
   return routine(b, name + (plan.shape.rounds ? ".rounds" : ""), parameters,
                  [&](llvm::Function* f) { Tiles(b, plan, f).build(); });

@@ -26,11 +26,12 @@ llvm::Value* fills_tiles(Builder& b, llvm::Value* steps);
 void emit_configure_tiles(Builder& b, llvm::Value* rows);
 void emit_release_tiles(Builder& b);
 
-// `void tiles(a, a_row_stride, b, b_row_stride, c, c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate,
-// ahead, ahead_row_stride)`: strides as the microkernel counts them; m of 32 rows, as configured; n of 32
-// columns; `steps` groups of k, a multiple of 16. `ahead` are rows of A that are soon needed, of which
-// `rows_asked_for` come into the second cache meanwhile; they may lie anywhere. Of shapes that round, two
-// more: `rounded, rounded_row_stride`, which take the sums in place of C unless `rounded` is null.
+// `void tiles(a, a_row_stride, b, c, c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate,
+// ahead, ahead_row_stride)`: strides as the microkernel counts them, b in a packed sliver; m of 32 rows, as
+// configured; n of 32 columns; `steps` groups of k, a multiple of 16. `ahead` are rows of A that are soon
+// needed, of which `rows_asked_for` come into the second cache meanwhile; they may lie anywhere. Of shapes
+// that round, two more: `rounded, rounded_row_stride`, which take the sums in place of C unless `rounded` is
+// null.
 llvm::Function* tiles_routine(Builder& b, const Plan& plan);
 
 } // namespace kiln::cpu::dot
