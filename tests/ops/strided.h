@@ -81,7 +81,7 @@ public:
 
   // Every element is near expected(indices...): its error is at most `tolerance` of the value or of the whole
   // result's root mean square, or what rounding takes from the smallest numbers of f16, or from the
-  // difference of floats as large as `subtracted`.
+  // difference of numbers as large as `subtracted`.
   template <class F> void check(double tolerance, F&& expected, double subtracted = 0) const {
     double squares = 0;
     each([&](auto... i) {
@@ -89,7 +89,8 @@ public:
       if (std::isfinite(e)) squares += e * e;
     });
     const double scale = std::sqrt(squares / std::max<double>(1, static_cast<double>(view.size())));
-    const double rounding = (std::is_same_v<T, f16> ? 0x1p-24 : 0) + 0x1p-22 * subtracted;
+    const double rounding =
+        (std::is_same_v<T, f16> ? 0x1p-24 : 0) + (std::is_same_v<T, double> ? 0x1p-51 : 0x1p-22) * subtracted;
     each([&](auto... i) {
       const double e = expected(i...), got = (*this)(i...);
       if (got == e) return;
