@@ -220,12 +220,13 @@ void matmul_rows(Suite& suite) {
       shapes.push_back({m, 4096, 4096, false, true}); // weights as PyTorch keeps them
   run_all<float>(suite, "transposed", shapes);
 
-  shapes = suite.full() ? cubes({512, 1024, 2048, 4096}) : cubes({1024});
+  shapes = suite.full() ? cubes({512, 1000, 1024, 2048, 4096}) : cubes({1024});
+  if (suite.full()) shapes.push_back({1023, 1025, 1021});
   for (Shape s : suite.full() ? llama({1, 32, 512}) : std::vector<Shape>{{1, 4096, 4096}})
     shapes.push_back(s);
   run_all<kiln::bf16>(suite, "bf16", shapes);
 
-  shapes = suite.full() ? cubes({512, 1024, 2048}) : cubes({1024});
+  shapes = suite.full() ? cubes({512, 1000, 1024, 2048}) : cubes({1024});
   if (suite.full())
     for (std::int64_t m : {1, 32, 512})
       shapes.push_back({m, 4096, 4096});

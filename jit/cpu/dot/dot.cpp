@@ -31,11 +31,11 @@ int narrow_rows(const Plan& plan) {
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function *micro, *narrow = nullptr,
-                         *three_vectors = nullptr; // the whole tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;            // of short_rows rows
-  llvm::Function* packing = nullptr;               // the whole tile, for B that is packed on the way
-  llvm::Function* tiles = nullptr;
+  llvm::Function* tiles = nullptr; // or, where the plan has none, by vectors:
+  llvm::Function *micro = nullptr, *narrow = nullptr,
+                 *three_vectors = nullptr;           // the whole register tile, one vector of it, three
+  llvm::Function* short_tile = nullptr;              // of short_rows rows
+  llvm::Function* packing = nullptr;                 // the whole tile, for B that is packed on the way
   llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
   const Arguments x;
   Operands operands;
@@ -44,9 +44,17 @@ struct LoopNest {
   LoopNest(Builder& builder, const Plan& p, llvm::Function* f)
       : b(builder), plan(p), x(builder, p, f), operands(builder, p, x),
         c_element(operands.element(p.accumulator)) {
+    if (inner_products_possible(plan)) inner = inner_products(b, plan);
+    if (outer_products_possible(plan)) outer = outer_products(b, plan);
+    if (plan.tiles)
+      tiles = tiles_routine(b, plan);
+    else
+      make_vector_tiles();
+  }
+
+  void make_vector_tiles() {
     micro = microkernel(b, plan);
-    if (plan.tiles) tiles = tiles_routine(b, plan);
-    if (plan.mr == 6 && !plan.tiles) {
+    if (plan.mr == 6) {
       Plan few = plan;
       few.mr = short_rows;
       short_tile = microkernel(b, few);
@@ -62,8 +70,6 @@ struct LoopNest {
         three_vectors = microkernel(b, column);
       }
     }
-    if (inner_products_possible(plan)) inner = inner_products(b, plan);
-    if (outer_products_possible(plan)) outer = outer_products(b, plan);
     const bool all_outer = outer && plan.shape.m <= most_outer_rows(plan); // what could be packed on the way
     if (plan.packs_on_the_way() && !all_outer) packing = microkernel(b, plan, true);
   }
@@ -134,17 +140,13 @@ struct LoopNest {
     });
   }
 
-  // K of the chunk that begins at k0. Groups of A are read in place only if they are whole, and tiles
-  // multiplied, so that what is left of either makes a chunk of its own.
+  // K of the chunk that begins at k0. Vectors read groups of A in place if they are whole, so that what is
+  // left makes a chunk of its own; for tiles all of the last chunk is packed, and filled up with zeros.
   Value* depth_of_chunk(Value* k0, Value* most) {
     Value* depth = smin(b, most, b.CreateSub(x.k, k0));
-    auto whole = [&](int unit, Value* otherwise) {
-      Value* units = b.CreateAnd(depth, b.getInt64(~std::uint64_t(unit - 1)));
-      return b.CreateSelect(b.CreateICmpEQ(units, b.getInt64(0)), otherwise, units);
-    };
-    if (plan.group() == 1) return depth;
-    Value* groups = whole(plan.group(), depth);
-    return tiles ? whole(static_cast<int>(plan.k_unit), groups) : groups;
+    if (plan.group() == 1 || tiles) return depth;
+    Value* groups = b.CreateAnd(depth, b.getInt64(~std::uint64_t(plan.group() - 1)));
+    return b.CreateSelect(b.CreateICmpEQ(groups, b.getInt64(0)), depth, groups);
   }
 
   void chunks_of_k() {
@@ -176,7 +178,8 @@ struct LoopNest {
                   in_place_a, in_place_b,
                   on_the_way, b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
       if (plan.group() > 1) {
-        Value* whole = b.CreateICmpEQ(b.CreateURem(chunk.depth, b.getInt64(plan.group())), b.getInt64(0));
+        Value* unit = b.getInt64(tiles ? plan.k_unit : plan.group());
+        Value* whole = b.CreateICmpEQ(b.CreateURem(chunk.depth, unit), b.getInt64(0));
         if (!plan.a_converts()) chunk.direct_a = b.CreateAnd(in_place_a, whole);
         chunk.packs_on_the_way = b.CreateAnd(on_the_way, whole);
       }
@@ -214,15 +217,12 @@ struct LoopNest {
 
   // Blocks of A's rows that fill two tiles stay in the first cache while the group's columns pass. Many
   // columns repay packing them: rows that lie a power of two apart would share a few sets of that cache. The
-  // only chunk of K is read in place nonetheless, a tenth faster. Chunks of K that do not fill tiles are left
-  // to the vectors.
+  // only chunk of K is read in place nonetheless, a tenth faster.
   void blocks_of_tiles(Chunk chunk) {
-    Value* fills = fills_tiles(b, operands.steps_of(chunk.depth));
     Value* many = b.CreateICmpSGE(x.n, b.getInt64(least_columns_for_packed_rows));
     Value* one_of_several = b.CreateICmpSLT(chunk.depth, x.k);
-    Value* packs = b.CreateAnd({fills, many, one_of_several});
-    chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(packs));
-    groups_then_rows(chunk, b.CreateSelect(fills, b.getInt64(tiles_extent), b.getInt64(rows_unit)));
+    chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(b.CreateAnd(many, one_of_several)));
+    groups_then_rows(chunk, b.getInt64(tiles_extent));
   }
 
   template <class Body> void for_row_blocks(const Chunk& chunk, Value* m_block, Body&& body) {
@@ -265,15 +265,10 @@ struct LoopNest {
   void multiply(const Block& block) {
     Value* steps = operands.steps_of(block.chunk.depth);
     if (!tiles) return multiply_by_vectors(block, steps);
-    emit_if_else(
-        b, fills_tiles(b, steps),
-        [&] {
-          Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(tiles_extent));
-          emit_if(b, ragged, [&] { emit_configure_tiles(b, block.height); });
-          multiply_by_tiles(block, steps);
-          emit_if(b, ragged, [&] { emit_configure_tiles(b, b.getInt64(tiles_extent)); });
-        },
-        [&] { multiply_by_vectors(block, steps); });
+    Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(tiles_extent));
+    emit_if(b, ragged, [&] { emit_configure_tiles(b, block.height); });
+    multiply_by_tiles(block, steps);
+    emit_if(b, ragged, [&] { emit_configure_tiles(b, b.getInt64(tiles_extent)); });
   }
 
   // Some rows of A stay in a far second cache while the slivers pass.

@@ -107,8 +107,8 @@ struct DotShape {
 DType dot_accumulator(DType a, DType b);
 bool dot_supported(DType a, DType b);
 
-// The K that products whose sums may be stored rounded are a multiple of, or 0: none of them may.
-std::int64_t dot_rounding_unit(const DotShape& shape, const DotTarget& target);
+// Whether the routine of a shape that `rounds` can store the sums rounded.
+bool dot_stores_rounded(const DotShape& shape, const DotTarget& target);
 
 // Bytes of scratch memory that the routine writes; it needs no initialisation and holds nothing between
 // calls.
@@ -125,7 +125,7 @@ struct DotMatrix {
 // them is read or written. `accumulate` is an i1: false overwrites C, which then may be uninitialised (k == 0
 // writes zeros). C is row-major with unit inner stride and overlaps neither A, B nor the scratch. Where
 // `rounded` is not null when the code runs, it takes the sums as bf16, rounded to nearest even, and C holds
-// nothing of use; K is then a multiple of dot_rounding_unit and not zero, and `rounded` overlaps nothing.
+// nothing of use; K is then not zero, `dot_stores_rounded` true, and `rounded` overlaps nothing.
 struct DotOperands {
   DotMatrix a;
   DotMatrix b;

@@ -94,8 +94,16 @@ Value* Operands::at_c(Value* row, Value* column) {
 }
 
 Value* Operands::steps_of(Value* depth) {
+  if (plan_.group() == 1) return depth;
+  Value* groups = groups_of(depth);
+  if (!plan_.tiles) return groups;
+  return b_.CreateAnd(b_.CreateAdd(groups, b_.getInt64(tile_rows - 1)), b_.getInt64(-tile_rows));
+}
+
+// The last may lack rows.
+Value* Operands::groups_of(Value* rows) {
   const int group = plan_.group();
-  return group > 1 ? b_.CreateUDiv(b_.CreateAdd(depth, b_.getInt64(group - 1)), b_.getInt64(group)) : depth;
+  return b_.CreateUDiv(b_.CreateAdd(rows, b_.getInt64(group - 1)), b_.getInt64(group));
 }
 
 // i1: B is read in place.
@@ -153,7 +161,7 @@ Rows Operands::rows_of_a(const Chunk& chunk, Value* i0, Value* height) {
 
 Rows Operands::packed_rows(const Chunk& chunk, Value* first, Value* height) {
   Value *packed = in_scratch(plan_.packed_a_offset), *stride = b_.getInt64(plan_.packed_a_row_stride);
-  // A short last group gets zeros.
+  // What the last step lacks gets zeros.
   Value* padded = b_.CreateMul(steps_of(chunk.depth), b_.getInt64(plan_.group()));
   b_.CreateCall(pack_a_,
                 {packed, stride, first, x_.a_row_stride, x_.a_column_stride, height, chunk.depth, padded});
@@ -206,12 +214,22 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
                               x_.b_column_stride, rows, width, nr});
     });
   });
+  if (plan_.tiles) zero_missing_groups(chunk, group, group_end);
   if (!plan_.shifts_a()) return;
-  Value* shifts = plan_.tiles ? b_.CreateNot(fills_tiles(b_, steps_of(depth))) : b_.getTrue();
-  emit_if(b_, shifts, [&] {
+  emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
+    b_.CreateCall(corrections_, {corrections_of(group, j), packed_sliver(chunk, group, j, b_.getInt64(0)),
+                                 steps_of(depth)});
+  });
+}
+
+// What a ragged K lacks of its last tiles.
+void Operands::zero_missing_groups(const Chunk& chunk, Value* group, Value* group_end) {
+  Value *groups = groups_of(chunk.depth), *missing = b_.CreateSub(steps_of(chunk.depth), groups);
+  emit_if(b_, b_.CreateICmpSGT(missing, b_.getInt64(0)), [&] {
+    Value* bytes = b_.CreateMul(missing, b_.getInt64(plan_.nr() * 4));
     emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
-      b_.CreateCall(corrections_, {corrections_of(group, j), packed_sliver(chunk, group, j, b_.getInt64(0)),
-                                   steps_of(depth)});
+      Value* row = b_.CreateMul(groups, b_.getInt64(plan_.group()));
+      b_.CreateMemSet(packed_sliver(chunk, group, j, row), b_.getInt8(0), bytes, llvm::Align(64));
     });
   });
 }

@@ -60,11 +60,13 @@ public:
   llvm::Value* at_b(llvm::Value* row, llvm::Value* column);
   llvm::Value* at_c(llvm::Value* row, llvm::Value* column);
   llvm::Value* a_row_after(llvm::Value* first, llvm::Value* rows); // so many after that at `first`
-  // What the microkernel counts: groups, a short one too.
+  // What the microkernel counts: groups, a short one too; of tiles as many as fill them.
   llvm::Value* steps_of(llvm::Value* depth);
   llvm::Type* element(DType t); // any type of its size: only addresses are computed here
 
 private:
+  llvm::Value* groups_of(llvm::Value* rows);
+  void zero_missing_groups(const Chunk& chunk, llvm::Value* group, llvm::Value* group_end);
   llvm::Type* panel_part();
   llvm::Value* in_scratch(std::int64_t offset);
   llvm::Value* packed_sliver(const Chunk& chunk, llvm::Value* group, llvm::Value* j, llvm::Value* row);

@@ -53,9 +53,9 @@ DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
   return target;
 }
 
-std::int64_t dot_rounding_unit(const DotShape& shape, const DotTarget& target) {
+bool dot_stores_rounded(const DotShape& shape, const DotTarget& target) {
   const dot::Plan plan = dot::make_plan(shape, target);
-  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs ? plan.k_unit : 0;
+  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs;
 }
 
 std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {

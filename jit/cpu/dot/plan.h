@@ -18,10 +18,10 @@ struct Plan {
   int vectors = 0;          // vectors in a row of the register tile
   int mr = 0;               // rows of the register tile
   bool skinny = false;      // so few rows that reading B takes longer than multiplying
-  bool tiles = false;       // AMX multiplies what fills its registers along K (tiles.h)
+  bool tiles = false;       // AMX multiplies (tiles.h)
   bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
                             // them, each in the first; else slivers stay in the second, and A passes
-  std::int64_t k_unit = 0;  // of chunks of K, but the last: they fill tiles
+  std::int64_t k_unit = 0;  // of chunks of K, but the last
   std::int64_t k_chunk = 0; // K of a chunk, at most
   std::int64_t streamed_k_chunk = 0;     // where several tiles of A's rows read B in place
   std::int64_t streamed_steps_ahead = 0; // B in memory is prefetched so far ahead
@@ -63,7 +63,7 @@ struct Plan {
   // x86's byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or
   // taken from each element of A, and what that adds to the sums, 128 times the sums of B's columns, is made
   // good.
-  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b && target.x86; }
+  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b && target.x86 && !tiles; }
 
   // Name of a routine: what it is, and everything its code depends on.
   std::string tile_name() const;

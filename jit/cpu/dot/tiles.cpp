@@ -202,10 +202,6 @@ bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_
   return can && m >= least_rows && vectors_of_n >= least_vectors && plan.lanes == tile_rows;
 }
 
-Value* fills_tiles(Builder& b, Value* steps) {
-  return b.CreateICmpEQ(b.CreateAnd(steps, b.getInt64(tile_rows - 1)), b.getInt64(0));
-}
-
 // Palette 1: registers have rows of 64 bytes, those of sums and of A as many as the half that they are of.
 void emit_configure_tiles(Builder& b, Value* rows) {
   auto* f = routine(b, "kiln.dot.tiles.configure", {b.getInt64Ty()}, [&](llvm::Function* f) {

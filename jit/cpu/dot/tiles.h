@@ -1,9 +1,9 @@
 // Products by AMX's tile registers: 32 rows and columns of C in four tiles, at 8 times the rate of vectors.
 //
 // They read what the vectors read: rows of A, packed or in place, and B's packed slivers, whose groups of k
-// are a tile's rows already. A ragged end of K is left to the vectors; fewer rows of A are tiles of fewer
-// rows; columns past the end are zero in the sliver and not stored. See Intel's Instruction Set Extensions
-// reference, chapter 3.
+// are a tile's rows already. Where K ends within a tile, both are packed and filled up with zeros; fewer rows
+// of A are tiles of fewer rows; columns past the end are zero in the sliver and not stored. See Intel's
+// Instruction Set Extensions reference, chapter 3.
 #pragma once
 
 #include <kiln/jit/cpu/dot/build.h>

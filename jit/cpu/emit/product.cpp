@@ -306,7 +306,7 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
 }
 
 // Puts the sums where the kernel stores them, if they may be. Rounded ones are stored if the product's
-// routine does it at this K, and if nothing beyond the operands' views is to become zero.
+// routine does it, and if nothing beyond the operands' views is to become zero.
 void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer, Value* depth, Sums& sums) {
   const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
   auto there = [&](Value* of_view, Value*& otherwise) {
@@ -315,12 +315,11 @@ void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer
   if (macro_->rounds) {
     const Matrix a = plain_matrix(product.a, 1, depth, c.valid[0]),
                  b = plain_matrix(product.b, 0, depth, c.valid[1]);
+    const bool can = dot_stores_rounded(group_shape(product, buffer, unknown_depth), dot_target_);
     Value* k = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[1], b.valid[0]);
-    const auto unit = dot_rounding_unit(group_shape(product, buffer, unknown_depth), dot_target_);
-    Value* ragged = b_.CreateAnd(k, b_.getInt64(static_cast<std::uint64_t>(unit - 1)));
-    group_.stored = b_.CreateAnd({group_.stored, b_.CreateICmpEQ(a.valid[0], c.valid[0]),
-                                  b_.CreateICmpEQ(b.valid[1], c.valid[1]), b_.CreateIsNull(ragged),
-                                  b_.CreateIsNotNull(k)});
+    group_.stored =
+        b_.CreateAnd({group_.stored, b_.getInt1(can), b_.CreateICmpEQ(a.valid[0], c.valid[0]),
+                      b_.CreateICmpEQ(b.valid[1], c.valid[1]), b_.CreateICmpSGT(k, b_.getInt64(0))});
     sums.rounded = llvm::ConstantPointerNull::get(b_.getPtrTy());
     there(c.pointer, sums.rounded);
     sums.rounded_row_stride = c.strides[0];
