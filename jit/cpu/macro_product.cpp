@@ -30,12 +30,13 @@ bool is_zero(const Value* v) {
 // sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
 constexpr std::int64_t most_rows = 1024, most_columns = 128;
 constexpr std::int64_t most_columns_of_2_mib = 256; // where that cache has them
-// Of an A that has to be packed too, each element for all columns of the group.
+// Of an A that has to be packed too, each element for all columns of the group. That takes as long as packing
+// B does, so that two threads divide 512 and 1000 cubed by rows: 3 to 4 % (Emerald Rapids, A transposed).
 constexpr std::int64_t most_packed_columns = 1024;
+constexpr double packing_a_too = 14; // in columns
 // So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
 // them.
 constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
-constexpr double packing_a_block = 14; // as long as packing B takes, in rows
 // So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
 constexpr std::int64_t most_tiles_rows = 2048, most_tiles_columns = 1024;
 constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
@@ -203,10 +204,10 @@ private:
     }
     std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
     std::int64_t most_elements = most_m * most_n;
+    if (packs_a || blocks_rows_) tile.packing_a = packing_a_too;
     if (blocks_rows_) {
       most_n = macro.store ? most_packed_columns : most_kept_columns;
       most_elements = macro.store ? most_m * most_n : most_kept_elements;
-      tile.packing_a = packing_a_block;
     }
     if (tiles) {
       most_m = most_tiles_rows, most_n = most_tiles_columns;
