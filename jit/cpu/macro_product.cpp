@@ -33,7 +33,7 @@ constexpr std::int64_t most_columns_of_2_mib = 256; // where that cache has them
 // Of an A that has to be packed too, each element for all columns of the group. That takes as long as packing
 // B does, so that two threads divide 512 and 1000 cubed by rows: 3 to 4 % (Emerald Rapids, A transposed).
 constexpr std::int64_t most_packed_columns = 1024;
-constexpr double packing_a_too = 14; // in columns
+constexpr double packing_a_as_b = 14; // in columns
 // So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
 // them.
 constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
@@ -204,7 +204,7 @@ private:
     }
     std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
     std::int64_t most_elements = most_m * most_n;
-    if (packs_a || blocks_rows_) tile.packing_a = packing_a_too;
+    if (packs_a || blocks_rows_) tile.packing_a = packing_a_as_b;
     if (blocks_rows_) {
       most_n = macro.store ? most_packed_columns : most_kept_columns;
       most_elements = macro.store ? most_m * most_n : most_kept_elements;
