@@ -44,11 +44,14 @@ TEST_CASE("a CUDA device has properties in bytes and limits") {
 }
 
 TEST_CASE("an index without a device is a user error") {
+  std::string error, line;
   FreshFake fresh;
-  CHECK(error_of<UserError>([] { Device::cuda(32); }) ==
-        KILN_HERE(-1) + ": Device::cuda(32): there are 32 CUDA devices, of indices 0 to 31; use one of them");
-  CHECK(error_of<UserError>([] { Device::cuda(-1); }) ==
-        KILN_HERE(-1) + ": Device::cuda(-1): there are 32 CUDA devices, of indices 0 to 31; use one of them");
+  error = error_of<UserError>([] { Device::cuda(32); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": Device::cuda(32): there are 32 CUDA devices, of indices 0 to 31; use one of them");
+  error = error_of<UserError>([] { Device::cuda(-1); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": Device::cuda(-1): there are 32 CUDA devices, of indices 0 to 31; use one of them");
 }
 
 TEST_CASE("a device whose properties cannot be read is asked again by the next call") {

@@ -258,6 +258,7 @@ TEST_CASE("the driver assembles what spills the other way too, and keeps the bet
 // --- Memory ------------------------------------------------------------------------------------------------
 
 TEST_CASE("memory that the device does not reach is refused with the argument and its owner") {
+  std::string error, line;
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -265,14 +266,20 @@ TEST_CASE("memory that the device does not reach is refused with the argument an
   std::vector<float> host(100, 1);
   auto x = on_device(device, host), y = on_device(device, host), elsewhere = on_device(Device::cuda(1), host);
   const std::string title = ": kernel \"add\" (" + add_line + "): argument ";
-  CHECK(error_of<UserError>([&] { add.launch(stream, {BN = 64}, x, TensorView(host), y); }) ==
-        KILN_HERE(-1) + title +
+  error = error_of<UserError>([&] { add.launch(stream, {BN = 64}, x, TensorView(host), y); });
+  line = KILN_HERE(-1);
+  CHECK(error ==
+        line + title +
             "2 is memory of the host, which kernels on cuda:0 do not reach; copy it to a Buffer of cuda:0");
-  CHECK(error_of<UserError>([&] { add.launch(stream, {BN = 64}, x, y, elsewhere); }) ==
-        KILN_HERE(-1) + title +
+  error = error_of<UserError>([&] { add.launch(stream, {BN = 64}, x, y, elsewhere); });
+  line = KILN_HERE(-1);
+  CHECK(error ==
+        line + title +
             "3 is memory of cuda:1, which kernels on cuda:0 do not reach; copy it to a Buffer of cuda:0");
-  CHECK(error_of<UserError>([&] { add.launch(cpu, {BN = 64}, x, TensorView(host), TensorView(host)); }) ==
-        KILN_HERE(-1) + title +
+  error = error_of<UserError>([&] { add.launch(cpu, {BN = 64}, x, TensorView(host), TensorView(host)); });
+  line = KILN_HERE(-1);
+  CHECK(error ==
+        line + title +
             "1 is memory of cuda:0, which kernels on cpu do not reach; launch on a stream of cuda:0, or copy "
             "it "
             "to the host");

@@ -209,6 +209,7 @@ TEST_CASE("a launch that the driver refuses is an error of that launch alone") {
 // --- Graphs ------------------------------------------------------------------------------------------------
 
 TEST_CASE("a captured graph runs when it is launched, as often as it is") {
+  std::string error, line;
   FreshFake fresh;
   Buffer::trim();
   auto before = alive();
@@ -235,12 +236,14 @@ TEST_CASE("a captured graph runs when it is launched, as often as it is") {
     CHECK(fake().launch_count() == 6);
     CHECK(y == expected);
     cuda::Graph moved = std::move(graph);
-    CHECK(error_of<UserError>([&] { graph.launch(stream); }) ==
-          KILN_HERE(-1) + ": launch of a graph that holds nothing; capture one first");
+    error = error_of<UserError>([&] { graph.launch(stream); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": launch of a graph that holds nothing; capture one first");
     Stream other(Device::cuda(1));
-    CHECK(error_of<UserError>([&] { moved.launch(other); }) ==
-          KILN_HERE(-1) +
-              ": a graph of cuda:0 is launched on a stream of cuda:1; use a stream of its own device");
+    error = error_of<UserError>([&] { moved.launch(other); });
+    line = KILN_HERE(-1);
+    CHECK(error ==
+          line + ": a graph of cuda:0 is launched on a stream of cuda:1; use a stream of its own device");
     CHECK(error_of<UserError>([&] { capture.end(); }) ==
           "end() of a graph's capture that has ended; capture again");
   }
@@ -249,6 +252,7 @@ TEST_CASE("a captured graph runs when it is launched, as often as it is") {
 }
 
 TEST_CASE("while a graph is captured, nothing can be waited for") {
+  std::string error, line;
   FreshFake fresh;
   auto before = alive();
   {
@@ -269,16 +273,19 @@ TEST_CASE("while a graph is captured, nothing can be waited for") {
             "a host function on a stream of cuda:0 that a graph is being captured from, where nothing runs; "
             "end the "
             "capture before");
-      CHECK(error_of<UserError>([&] { cuda::GraphCapture(stream, std::source_location::current()); }) ==
-            KILN_HERE(-1) +
-                ": a graph is already being captured from this stream of cuda:0; end that capture first");
+      error = error_of<UserError>([&] { cuda::GraphCapture(stream, std::source_location::current()); });
+      line = KILN_HERE(-1);
+      CHECK(error ==
+            line + ": a graph is already being captured from this stream of cuda:0; end that capture first");
       Buffer allocated(Device::cuda(0), 100); // goes on
       launch_idle(stream, f, {});
     } // forgotten
     stream.synchronize();
     CHECK(fake().launch_count() == 0);
-    CHECK(error_of<UserError>([&] { cuda::GraphCapture(legacy, std::source_location::current()); }) ==
-          KILN_HERE(-1) +
+    error = error_of<UserError>([&] { cuda::GraphCapture(legacy, std::source_location::current()); });
+    line = KILN_HERE(-1);
+    CHECK(error ==
+          line +
               ": a graph cannot be captured from the default stream of cuda:0; capture from another stream");
     CHECK(error_of<UserError>([&] { cuda::GraphCapture(cpu, std::source_location::current()); }) ==
           "a stream of cpu is used where one of a CUDA device is needed; make it with "

@@ -103,6 +103,7 @@ TEST_CASE("freed memory is handed out again, and given back by trim") {
 }
 
 TEST_CASE("when memory runs out, what is kept is given back first, and then the error has the numbers") {
+  std::string error, line;
   FreshFake fresh;
   for (const Way& way : ways) {
     INFO(way.name);
@@ -115,15 +116,17 @@ TEST_CASE("when memory runs out, what is kept is given back first, and then the 
     }
     // 40 MiB are kept, and in another size class: only after a trim is there room.
     Buffer b(device, 48 << 20);
-    CHECK(error_of<UserError>([&] { Buffer(device, 32 << 20); }) ==
-          KILN_HERE(-1) + ": no memory for a Buffer of 33554432 bytes on " + to_string(device) +
-              ", which has 16777216 free of "
-              "67108864; free other buffers or use a smaller one");
+    error = error_of<UserError>([&] { Buffer(device, 32 << 20); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": no memory for a Buffer of 33554432 bytes on " + to_string(device) +
+                       ", which has 16777216 free of "
+                       "67108864; free other buffers or use a smaller one");
     CHECK(error_of<UserError>([&] { Buffer(device, std::int64_t{1} << 62 | 1); })
               .find("no memory for a Buffer of "
                     "4611686018427387905 bytes on ") != std::string::npos);
-    CHECK(error_of<UserError>([&] { Buffer(device, -1); }) ==
-          KILN_HERE(-1) + ": Buffer of -1 bytes; the size must not be negative");
+    error = error_of<UserError>([&] { Buffer(device, -1); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": Buffer of -1 bytes; the size must not be negative");
     CHECK(Buffer(device, 0).data() == nullptr);
   }
 }
@@ -190,6 +193,7 @@ TEST_CASE("a buffer that dies in a host function is freed later") {
 }
 
 TEST_CASE("pinned memory") {
+  std::string error, line;
   FreshFake fresh;
   auto& device = cuda::DeviceState::get(0);
   auto before = fake().live("pinned");
@@ -210,11 +214,13 @@ TEST_CASE("pinned memory") {
     CHECK(static_cast<char*>(none.data())[999] == 17);
   }
   CHECK(fake().live("pinned") == before);
-  CHECK(error_of<UserError>([&] { cuda::PinnedBuffer(device, -3); }) ==
-        KILN_HERE(-1) + ": PinnedBuffer of -3 bytes; the size must not be negative");
+  error = error_of<UserError>([&] { cuda::PinnedBuffer(device, -3); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": PinnedBuffer of -3 bytes; the size must not be negative");
   fake().fail("cuMemHostAlloc", 1, 2);
-  CHECK(error_of<UserError>([&] { cuda::PinnedBuffer(device, 5); }) ==
-        KILN_HERE(-1) + ": no memory for a PinnedBuffer of 5 bytes; use a smaller one, or pageable memory");
+  error = error_of<UserError>([&] { cuda::PinnedBuffer(device, 5); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": no memory for a PinnedBuffer of 5 bytes; use a smaller one, or pageable memory");
   fake().fail("cuMemHostAlloc", 1, 999);
   CHECK(error_of<TargetError>([&] { cuda::PinnedBuffer(device, 5); }) ==
         "cuda:0: cuMemHostAlloc of 5 bytes: CUDA_ERROR_UNKNOWN (unknown error)");
@@ -257,28 +263,36 @@ TEST_CASE("a tensor goes to a device and comes back") {
 }
 
 TEST_CASE("mistakes in copies are user errors at the caller's line") {
+  std::string error, line;
   FreshFake fresh;
   std::vector<char> x(10);
   Buffer b(Device::cuda(0), 10);
   Stream gpu(Device::cuda(0)), cpu;
   for (Stream* s : {&gpu, &cpu}) {
-    CHECK(error_of<UserError>([&] { copy(*s, x.data(), x.data(), -1); }) ==
-          KILN_HERE(-1) + ": copy of -1 bytes; the number must not be negative");
-    CHECK(error_of<UserError>([&] { copy(*s, nullptr, x.data(), 4); }) ==
-          KILN_HERE(-1) + ": copy of 4 bytes: 'to' is null; pass memory");
-    CHECK(error_of<UserError>([&] { copy(*s, x.data(), nullptr, 4); }) ==
-          KILN_HERE(-1) + ": copy of 4 bytes: 'from' is null; pass memory");
-    CHECK(error_of<UserError>([&] { fill_bytes(*s, nullptr, 0, 4); }) ==
-          KILN_HERE(-1) + ": fill_bytes of 4 bytes: 'to' is null; pass memory");
+    error = error_of<UserError>([&] { copy(*s, x.data(), x.data(), -1); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": copy of -1 bytes; the number must not be negative");
+    error = error_of<UserError>([&] { copy(*s, nullptr, x.data(), 4); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": copy of 4 bytes: 'to' is null; pass memory");
+    error = error_of<UserError>([&] { copy(*s, x.data(), nullptr, 4); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": copy of 4 bytes: 'from' is null; pass memory");
+    error = error_of<UserError>([&] { fill_bytes(*s, nullptr, 0, 4); });
+    line = KILN_HERE(-1);
+    CHECK(error == line + ": fill_bytes of 4 bytes: 'to' is null; pass memory");
     copy(*s, nullptr, nullptr, 0);
   }
-  CHECK(error_of<UserError>([&] { copy(cpu, x.data(), b.data(), 4); }) ==
-        KILN_HERE(-1) + ": copy on a stream of the CPU: 'from' is memory of cuda:0; use a stream of cuda:0");
-  CHECK(error_of<UserError>([&] { copy(cpu, b.data(), x.data(), 4); }) ==
-        KILN_HERE(-1) + ": copy on a stream of the CPU: 'to' is memory of cuda:0; use a stream of cuda:0");
-  CHECK(error_of<UserError>([&] { fill_bytes(cpu, b.data(), 1, 4); }) ==
-        KILN_HERE(-1) +
-            ": fill_bytes on a stream of the CPU: 'to' is memory of cuda:0; use a stream of cuda:0");
+  error = error_of<UserError>([&] { copy(cpu, x.data(), b.data(), 4); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": copy on a stream of the CPU: 'from' is memory of cuda:0; use a stream of cuda:0");
+  error = error_of<UserError>([&] { copy(cpu, b.data(), x.data(), 4); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": copy on a stream of the CPU: 'to' is memory of cuda:0; use a stream of cuda:0");
+  error = error_of<UserError>([&] { fill_bytes(cpu, b.data(), 1, 4); });
+  line = KILN_HERE(-1);
+  CHECK(error ==
+        line + ": fill_bytes on a stream of the CPU: 'to' is memory of cuda:0; use a stream of cuda:0");
   CHECK(error_of<TargetError>([&] { copy(gpu, b.data(), x.data(), 11); }) ==
         "cuda:0: a copy of 11 bytes: CUDA_ERROR_INVALID_VALUE (invalid argument)");
 }

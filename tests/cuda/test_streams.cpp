@@ -140,6 +140,7 @@ TEST_CASE("a host function that uses CUDA is told that it must not") {
 }
 
 TEST_CASE("a caller's stream is adopted and left alone") {
+  std::string error, line;
   FreshFake fresh;
   auto& device = cuda::DeviceState::get(0);
   cuda::StreamHandle theirs = nullptr;
@@ -168,8 +169,9 @@ TEST_CASE("a caller's stream is adopted and left alone") {
     CHECK(legacy.cuda_handle() == nullptr);
   }
   cuda::clean_up(device, [&] { device.driver().cuStreamDestroy(theirs); });
-  CHECK(error_of<UserError>([&] { Stream::adopt(Device::cpu(), theirs); }) ==
-        KILN_HERE(-1) + ": Stream::adopt takes a stream of a CUDA device, and the device is cpu; pass "
+  error = error_of<UserError>([&] { Stream::adopt(Device::cpu(), theirs); });
+  line = KILN_HERE(-1);
+  CHECK(error == line + ": Stream::adopt takes a stream of a CUDA device, and the device is cpu; pass "
                         "Device::cuda(index)");
 }
 
@@ -202,16 +204,18 @@ TEST_CASE("the driver's refusals name the call and the device") {
 // --- Events ------------------------------------------------------------------------------------------------
 
 TEST_CASE("events mark and time a CUDA stream") {
+  std::string error, line;
   FreshFake fresh;
   auto before = alive();
   {
     Stream stream(Device::cuda(0));
     Event begin, end;
     int ms = 30;
-    CHECK(error_of<UserError>([&] { end.elapsed_ms(begin); }) ==
-          KILN_HERE(-1) +
-              ": elapsed_ms between events of which one is not recorded or not done; record both and "
-              "synchronize with the later one");
+    error = error_of<UserError>([&] { end.elapsed_ms(begin); });
+    line = KILN_HERE(-1);
+    CHECK(error ==
+          line + ": elapsed_ms between events of which one is not recorded or not done; record both and "
+                 "synchronize with the later one");
     begin.record(stream);
     stream.host_function(sleep_for, &ms);
     end.record(stream);
@@ -228,17 +232,19 @@ TEST_CASE("events mark and time a CUDA stream") {
     Stream other(Device::cuda(1));
     end.record(other);
     end.synchronize();
-    CHECK(error_of<UserError>([&] { end.elapsed_ms(begin); }) ==
-          KILN_HERE(-1) +
-              ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-              "record both on one device");
+    error = error_of<UserError>([&] { end.elapsed_ms(begin); });
+    line = KILN_HERE(-1);
+    CHECK(error ==
+          line + ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
+                 "record both on one device");
     Stream cpu;
     end.record(cpu);
     end.synchronize();
-    CHECK(error_of<UserError>([&] { end.elapsed_ms(begin); }) ==
-          KILN_HERE(-1) +
-              ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-              "record both on one device");
+    error = error_of<UserError>([&] { end.elapsed_ms(begin); });
+    line = KILN_HERE(-1);
+    CHECK(error ==
+          line + ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
+                 "record both on one device");
     begin.record(cpu);
     begin.synchronize();
     CHECK(begin.elapsed_ms(end) >= 0);

@@ -67,8 +67,8 @@ TEST_CASE("an option that is not positive is refused") {
 
 TEST_CASE("a name given twice is refused") {
   const std::string line = KILN_HERE(1);
-  REQUIRE(error_of([&] { config_error({BM = 4, BN = 16, BN = 32}); }) ==
-          line + ": a config names BN twice, as 16 and 32; remove one of them");
+  const std::string error = error_of([&] { config_error({BM = 4, BN = 16, BN = 32}); });
+  REQUIRE(error == line + ": a config names BN twice, as 16 and 32; remove one of them");
   REQUIRE(error_of([&] { Config::parse("BM=4,BM=4"); }) ==
           "config: a config names BM twice, as 4 and 4; remove one of them");
 }

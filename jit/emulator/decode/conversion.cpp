@@ -4,8 +4,8 @@
 #include "../warp.h"
 #include "decoder.h"
 
+#include <algorithm>
 #include <bit>
-#include <cfenv>
 #include <cmath>
 #include <limits>
 
@@ -102,27 +102,35 @@ __int128 integer_of(std::uint64_t bits, Type t) {
   return n == 64 ? bits : bits & ((std::uint64_t(1) << n) - 1);
 }
 
+// A magnitude to the 53 bits of a double. In integers: what compilers make of a conversion may round in steps
+// that give zero a sign in another rounding mode.
+double to_double(std::uint64_t magnitude, Rounding r, bool minus) {
+  const int excess = std::max(0, static_cast<int>(std::bit_width(magnitude)) - 53);
+  std::uint64_t kept = magnitude >> excess;
+  const std::uint64_t rest = magnitude - (kept << excess);
+  if (rest) {
+    const std::uint64_t half = std::uint64_t(1) << (excess - 1);
+    const bool nearest_up = rest > half || (rest == half && (kept & 1));
+    kept += r == Rounding::Nearest ? nearest_up : r == (minus ? Rounding::Down : Rounding::Up);
+  }
+  return std::ldexp(static_cast<double>(kept), excess);
+}
+
 std::uint64_t integer_to_float(__int128 v, Type to, Rounding r, std::uint8_t flags) {
   const bool minus = v < 0;
   std::uint64_t magnitude = static_cast<std::uint64_t>(minus ? -v : v);
+  double result;
   if (to == Type::F64) {
-    const int before = std::fegetround();
-    const bool down = r == Rounding::Zero || r == (minus ? Rounding::Up : Rounding::Down);
-    std::fesetround(r == Rounding::Nearest ? FE_TONEAREST
-                    : down                 ? FE_DOWNWARD
-                                           : FE_UPWARD); // of the magnitude
-    volatile std::uint64_t hidden = magnitude;
-    volatile double result = static_cast<double>(hidden);
-    std::fesetround(before);
-    return to_float(minus ? -result : result, to, r, flags);
+    result = to_double(magnitude, r, minus);
+  } else {
+    double scale = 1;
+    if (magnitude >> 53) { // to odd, so that the one rounding below is right
+      magnitude = magnitude >> 11 | (magnitude & 2047 ? 1 : 0);
+      scale = 2048;
+    }
+    result = static_cast<double>(magnitude) * scale;
   }
-  double scale = 1;
-  if (magnitude >> 53) { // to odd, so that the one rounding below is right
-    magnitude = magnitude >> 11 | (magnitude & 2047 ? 1 : 0);
-    scale = 2048;
-  }
-  const double exact = static_cast<double>(magnitude) * scale;
-  return to_float(minus ? -exact : exact, to, r, flags);
+  return to_float(minus ? -result : result, to, r, flags);
 }
 
 std::uint64_t converted(std::uint64_t bits, Type from, Type to, Rounding r, std::uint8_t flags) {
