@@ -9,7 +9,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   demo    build, then run the samples, with sizes, times and the share of this machine's limits
   test    build, then run all tests; further arguments go to ctest (-R NAME, -LE slow, ...)
   build   install what is missing, configure and build; further arguments go to ninja (a target, ...)
-  asan    the quick tests under the address and undefined-behaviour sanitizers
+  asan    the quick tests under the address and undefined-behaviour sanitizers, built with clang 19
   tsan    the quick tests under the thread sanitizer
   clang   the quick tests, built with clang 19
   bundle  build, and gather what a machine with an NVIDIA driver and nothing else needs to run Kiln's GPU tests,
