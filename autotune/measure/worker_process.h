@@ -34,7 +34,6 @@ public:
   // stderr. Waits for the end.
   std::string ending();
   int signal() const { return signal_; } // that ended it; 0: none, or it still runs
-  const std::string& last_words() const { return errors_; }
 
   pid_t id() const { return id_; }
   int socket() const { return socket_; }

@@ -151,8 +151,6 @@ Handle emit_convert(Handle x, const TypeInfo& to) {
   return r.broadcast(x, to_type(to).shape);
 }
 
-void name_value(Handle x, const char* name) { recording("a tile").use(x)->name = intern(name); }
-
 Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* other, const TypeInfo& result) {
   Recording& r = recording("a load from a view");
   Type type = to_type(result);

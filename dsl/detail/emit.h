@@ -93,7 +93,6 @@ Handle emit_cast(Handle x, DType to);
 Handle emit_broadcast(Handle x, const TypeInfo& result); // shape only
 // Casts to the type's dtype and broadcasts to its shape.
 Handle emit_convert(Handle x, const TypeInfo& to);
-void name_value(Handle x, const char* name);
 
 // A tile of a view: one offset per view axis, and the view axes that the tile has. Or single elements of a
 // view: one tile of indices per view axis.

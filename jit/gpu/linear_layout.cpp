@@ -239,10 +239,6 @@ LinearLayout LinearLayout::with_outs(const std::vector<std::string>& order) cons
   return restricted(all, order);
 }
 
-LinearLayout LinearLayout::flat_ins(std::string_view name) const {
-  return LinearLayout({{std::string(name), in_bits()}}, outs_, columns_);
-}
-
 LinearLayout LinearLayout::flat_outs(std::string_view name) const {
   return LinearLayout(ins_, {{std::string(name), out_bits()}}, columns_);
 }
@@ -302,18 +298,6 @@ std::uint64_t LinearLayout::redundant(std::string_view in) const {
     for (int i = 0; i < d.bits; ++i)
       if (!echelon.add(column(d.name, i)) && d.name == in) result |= std::uint64_t{1} << i;
   return result;
-}
-
-bool LinearLayout::is_identity_on(std::string_view in, std::string_view out) const {
-  if (in_bits(in) != out_bits(out)) return false;
-  for (const Dim& d : ins_)
-    for (int i = 0; i < d.bits; ++i) {
-      std::int64_t image = basis(d.name, i, out);
-      if (image != (d.name == in ? std::int64_t{1} << i : 0)) return false;
-    }
-  for (int i = 0; i < in_bits(in); ++i)
-    if (std::popcount(column(in, i)) != 1) return false;
-  return true;
 }
 
 std::string LinearLayout::to_string() const {

@@ -100,8 +100,7 @@ public:
   // The same map with its sides in another order; a side that is not there is added with no bits.
   LinearLayout with_ins(const std::vector<std::string>& order) const;
   LinearLayout with_outs(const std::vector<std::string>& order) const;
-  // All inputs (outputs) as one side.
-  LinearLayout flat_ins(std::string_view name) const;
+  // All outputs as one side.
   LinearLayout flat_outs(std::string_view name) const;
   // One side's bits seen as those of several new ones, least significant first.
   LinearLayout split_out(std::string_view name, const Dims& parts) const;
@@ -117,8 +116,6 @@ public:
   bool is_invertible() const { return is_surjective() && is_injective(); }
   // The bits of an input side that reach nothing which earlier bits do not: places that repeat.
   std::uint64_t redundant(std::string_view in) const;
-  // Whether a side of both names is passed through unchanged and nothing else reaches it.
-  bool is_identity_on(std::string_view in, std::string_view out) const;
 
   bool operator==(const LinearLayout&) const = default;
   std::string to_string() const; // bases, a line for each input side

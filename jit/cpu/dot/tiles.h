@@ -19,9 +19,6 @@ inline constexpr std::int64_t rows_asked_for = 2;           // so that 512 colum
 // reading B in place is as quick.
 bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
 
-// Whether so many groups of k fill tiles.
-llvm::Value* fills_tiles(Builder& b, llvm::Value* steps);
-
 // Before products of up to 32 rows, and after the last product of a call.
 void emit_configure_tiles(Builder& b, llvm::Value* rows);
 void emit_release_tiles(Builder& b);
