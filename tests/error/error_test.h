@@ -29,5 +29,6 @@ template <class F> std::string error_of(const F& call) {
 
 } // namespace kiln::test
 
-// "file:line" of the line it stands on, plus an offset.
+// "file:line" of the line it stands on, plus an offset. The call whose error names that line stands outside
+// of CHECK and REQUIRE if they go over several lines: clang gives it the line of their closing parenthesis.
 #define KILN_HERE(OFFSET) kiln::test::place(__FILE__, __LINE__ + (OFFSET))

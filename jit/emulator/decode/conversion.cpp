@@ -102,34 +102,22 @@ __int128 integer_of(std::uint64_t bits, Type t) {
   return n == 64 ? bits : bits & ((std::uint64_t(1) << n) - 1);
 }
 
-// A magnitude to the 53 bits of a double. In integers: what compilers make of a conversion may round in steps
-// that give zero a sign in another rounding mode.
-double to_double(std::uint64_t magnitude, Rounding r, bool minus) {
+// Rounds to the 53 bits of a double in integers: what compilers make of a conversion may give zero a sign in
+// another rounding mode. For a narrower type to odd, so that the one rounding to it is right.
+std::uint64_t integer_to_float(__int128 v, Type to, Rounding r, std::uint8_t flags) {
+  const bool minus = v < 0;
+  const auto magnitude = static_cast<std::uint64_t>(minus ? -v : v);
   const int excess = std::max(0, static_cast<int>(std::bit_width(magnitude)) - 53);
   std::uint64_t kept = magnitude >> excess;
   const std::uint64_t rest = magnitude - (kept << excess);
-  if (rest) {
+  if (rest && to != Type::F64) {
+    kept |= 1;
+  } else if (rest) {
     const std::uint64_t half = std::uint64_t(1) << (excess - 1);
     const bool nearest_up = rest > half || (rest == half && (kept & 1));
     kept += r == Rounding::Nearest ? nearest_up : r == (minus ? Rounding::Down : Rounding::Up);
   }
-  return std::ldexp(static_cast<double>(kept), excess);
-}
-
-std::uint64_t integer_to_float(__int128 v, Type to, Rounding r, std::uint8_t flags) {
-  const bool minus = v < 0;
-  std::uint64_t magnitude = static_cast<std::uint64_t>(minus ? -v : v);
-  double result;
-  if (to == Type::F64) {
-    result = to_double(magnitude, r, minus);
-  } else {
-    double scale = 1;
-    if (magnitude >> 53) { // to odd, so that the one rounding below is right
-      magnitude = magnitude >> 11 | (magnitude & 2047 ? 1 : 0);
-      scale = 2048;
-    }
-    result = static_cast<double>(magnitude) * scale;
-  }
+  const double result = std::ldexp(static_cast<double>(kept), excess);
   return to_float(minus ? -result : result, to, r, flags);
 }
 
