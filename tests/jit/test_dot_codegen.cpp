@@ -1,6 +1,6 @@
 // Products emitted for every element type, stride and instruction set, against double precision.
 #include "dot_harness.h"
-#include "guarded_memory.h"
+#include "dsl/guarded_memory.h"
 #include "test_seed.h"
 #include "tile_emulation.h"
 #include <catch2/catch.hpp>
@@ -94,17 +94,19 @@ struct Matrix {
       first = -low;
       count = high - low + 1;
     }
-    memory = std::make_unique<GuardedMemory>(static_cast<std::size_t>(count * size_of(t)), random() & 1U);
-    std::memset(memory->data, 0xff, static_cast<std::size_t>(count * size_of(t)));
+    const auto place = random() & 1U ? GuardedMemory::Place::AtEnd : GuardedMemory::Place::AtStart;
+    memory = std::make_unique<GuardedMemory>(static_cast<std::size_t>(count * size_of(t)), place, 1);
+    std::memset(start(), 0xff, static_cast<std::size_t>(count * size_of(t)));
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j)
         random_element(t, at(i, j), random);
   }
   char* at(std::int64_t i, std::int64_t j) {
-    return memory->data + (first + i * row_stride + j * column_stride) * size_of(type);
+    return start() + (first + i * row_stride + j * column_stride) * size_of(type);
   }
   double value(std::int64_t i, std::int64_t j) { return element(type, at(i, j)); }
-  std::vector<char> bytes() const { return {memory->data, memory->data + count * size_of(type)}; }
+  char* start() const { return reinterpret_cast<char*>(memory->data()); }
+  std::vector<char> bytes() const { return {start(), start() + count * size_of(type)}; }
 };
 
 struct Strides {
@@ -151,11 +153,11 @@ void check_product(const CompiledDot& dot, const DotShape& shape, Extents e, Ran
     for (std::int64_t i = 0; i < e.m; ++i)
       std::memset(c.at(i, 0), 0xff, static_cast<std::size_t>(e.n * size_of(accumulator)));
   const std::vector<char> a_before = a.bytes(), b_before = b.bytes(), c_before = c.bytes();
-  GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), true);
-  std::memset(scratch.data, 0xff, static_cast<std::size_t>(dot.scratch_bytes));
+  GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), GuardedMemory::Place::AtEnd, 1);
+  std::memset(scratch.data(), 0xff, static_cast<std::size_t>(dot.scratch_bytes));
 
   dot.run(a.at(0, 0), as.row, as.column, b.at(0, 0), bs.row, bs.column, c.at(0, 0), c_stride, e.m, e.n, e.k,
-          accumulate, scratch.data, nullptr, 0);
+          accumulate, scratch.data(), nullptr, 0);
 
   CHECK(a.bytes() == a_before);
   CHECK(b.bytes() == b_before);
@@ -170,7 +172,7 @@ void check_product(const CompiledDot& dot, const DotShape& shape, Extents e, Ran
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < e.m; ++i)
     for (std::int64_t j = 0; j < e.n; ++j) {
-      const std::size_t offset = static_cast<std::size_t>(c.at(i, j) - c.memory->data);
+      const std::size_t offset = static_cast<std::size_t>(c.at(i, j) - c.start());
       double sum = accumulate ? element(accumulator, c_before.data() + offset) : 0, size = std::fabs(sum);
       for (std::int64_t p = 0; p < e.k; ++p) {
         const double product =

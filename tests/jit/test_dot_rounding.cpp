@@ -1,6 +1,6 @@
 // Sums that the routines of dot store rounded, against exact sums.
 #include "dot_harness.h"
-#include "guarded_memory.h"
+#include "dsl/guarded_memory.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -61,9 +61,9 @@ TEST_CASE("tile registers store sums rounded to bf16 where that is asked for, an
     const std::vector<float> before = c;
     constexpr std::uint16_t poison = 0x7fc1;
     std::vector<std::uint16_t> rounded(size(e.m, bits_stride), poison);
-    GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), true);
-    std::memset(scratch.data, 0xff, static_cast<std::size_t>(dot.scratch_bytes));
-    dot.run(a.data(), e.k, 1, b.data(), e.n, 1, c.data(), stride, e.m, e.n, e.k, accumulate, scratch.data,
+    GuardedMemory scratch(static_cast<std::size_t>(dot.scratch_bytes), GuardedMemory::Place::AtEnd, 1);
+    std::memset(scratch.data(), 0xff, static_cast<std::size_t>(dot.scratch_bytes));
+    dot.run(a.data(), e.k, 1, b.data(), e.n, 1, c.data(), stride, e.m, e.n, e.k, accumulate, scratch.data(),
             rounds ? rounded.data() : nullptr, bits_stride);
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < e.m; ++i) {
