@@ -3,6 +3,11 @@
 #   benchmarks/install_pytorch.sh [FOLDER]      (default: build/pytorch)
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [[ $# -gt 1 || ${1:-} == -* ]]; then
+  sed -n '2,3s/^# *//p' "benchmarks/${BASH_SOURCE[0]##*/}"
+  [[ ${1:-} == -h || ${1:-} == --help ]] # any other option is a mistake
+  exit
+fi
 folder=${1:-build/pytorch}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
