@@ -28,6 +28,17 @@ std::string program_text(const LaunchContext* context, std::int64_t program) {
   return "(" + text + ")";
 }
 
+// Of an element of a tile: "2", "(0, 2)".
+std::string position_text(std::int64_t element, std::int64_t rank, const std::int64_t* extents) {
+  if (rank == 1) return std::to_string(element);
+  std::string text;
+  for (std::int64_t axis = rank - 1; axis >= 0; --axis) {
+    text = std::to_string(element % extents[axis]) + (text.empty() ? "" : ", " + text);
+    element /= extents[axis];
+  }
+  return "(" + text + ")";
+}
+
 template <class T> T read(const void* data, std::int64_t i) {
   T v;
   std::memcpy(&v, static_cast<const char*>(data) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
@@ -70,17 +81,19 @@ std::string tile_text(std::int64_t dtype, std::int64_t rank, const std::int64_t*
 extern "C" {
 
 std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program,
-                              const std::uint8_t* condition, std::int64_t count, const char* file,
-                              std::int64_t line, const char* message, const char* relation,
+                              const std::uint8_t* condition, std::int64_t rank, const std::int64_t* extents,
+                              const char* file, std::int64_t line, const char* message, const char* relation,
                               std::int64_t dtype, const void* left, const void* right) {
-  std::int64_t first = 0;
+  std::int64_t count = 1, first = 0;
+  for (std::int64_t axis = 0; axis < rank; ++axis)
+    count *= extents[axis];
   while (first < count && condition[first])
     ++first;
   if (first == count) return 0;
   auto* state = static_cast<LaunchState*>(context->launch);
   std::lock_guard lock(state->mutex);
   if (!state->error) {
-    std::string where = count > 1 ? ", element " + std::to_string(first) : "";
+    std::string where = count > 1 ? ", element " + position_text(first, rank, extents) : "";
     std::string text = message;
     if (relation)
       text += (text.empty() ? "" : ": ") + element_text(dtype, left, first) + relation +

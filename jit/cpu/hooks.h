@@ -18,12 +18,12 @@ struct LaunchState {
 };
 
 extern "C" {
-// Reports the first zero among `count` condition bytes. Returns 1 if there is one: the program must end.
-// `relation` is " < " or the like where the condition compares `left` and `right`, of `count` elements each
-// and of a dtype as below, and null otherwise.
+// Reports the first zero among the bytes of a condition, a dense tile. Returns 1 if there is one: the program
+// must end. `relation` is " < " or the like where the condition compares `left` and `right`, of the same
+// extents and of a dtype as below, and null otherwise.
 std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program,
-                              const std::uint8_t* condition, std::int64_t count, const char* file,
-                              std::int64_t line, const char* message, const char* relation,
+                              const std::uint8_t* condition, std::int64_t rank, const std::int64_t* extents,
+                              const char* file, std::int64_t line, const char* message, const char* relation,
                               std::int64_t dtype, const void* left, const void* right);
 // Prints one value (dtype as in DType, -1: addresses) after `label`; a whole line goes out with the last
 // value.

@@ -22,6 +22,8 @@ const std::vector<PassInfo>& all_passes() {
       {"licm", "moves what a loop does not change out of it", licm},
       {"check-bounds", "asserts that gathers and scatters stay inside their views", check_bounds},
       {"fuse-dot", "makes a dot's sum with something its accumulator", fuse_dot},
+      {"show-comparisons", "lets the conditions of asserts be comparisons where they are repeated ones",
+       show_comparisons},
       {"dce", "removes what nothing needs", dce},
       {"axis-info", "notes divisibility, contiguity and constancy at each operation", annotate_axis_info},
   };

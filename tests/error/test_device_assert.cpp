@@ -122,3 +122,22 @@ TEST_CASE("an atomic outside of its view is an error when debugging") {
       kernel("one", [](View<float, 1> y, View<const Index, 1> at) { y.at(at.at(0).load()).atomic_max(3.f); });
   CHECK(checked_error(one, -5) == outside(KILN_HERE(-1), "an atomic", "-5 >= 0", "one"));
 }
+
+TEST_CASE("an index that stands for a whole row shows its value and where in the tile it is") {
+  ScopedOptions debug(debugging());
+  const auto scatter = kernel("scatter_rows", [](View<float, 2> y, View<const Index, 1> rows) {
+    Tile r = rows.at(arange(4_c)).load();
+    y.at(expand<1>(r), expand<0>(arange(8_c))).store(full(1.f, 4_c, 8_c));
+  });
+  const std::string line = KILN_HERE(-2);
+  std::vector<float> y(5 * 8, 0);
+  std::vector<Index> rows{0, 4, 5, 1};
+  Stream stream;
+  scatter.launch(stream, {}, Grid{1}, TensorView<float, 2>(y.data(), {5, 8}),
+                 TensorView<const Index, 1>(rows));
+  CHECK(error_of([&] { stream.synchronize(); }) ==
+        line +
+            ": device_assert failed: a write by index lies outside the view (parameter 1) along axis 0 (mask "
+            "it off or mend the index): 5 < 5 is false; kernel scatter_rows, program (0), element (2, 0)");
+  stream.clear_error();
+}

@@ -19,6 +19,15 @@ llvm::Constant* KernelEmitter::text(std::string_view s) {
   return b_.CreateGlobalString(llvm::StringRef(s.data(), s.size()));
 }
 
+llvm::Constant* KernelEmitter::extents_table(const ir::Type& type) {
+  std::vector<llvm::Constant*> extents;
+  for (std::int64_t extent : extents_of(type))
+    extents.push_back(b_.getInt64(static_cast<std::uint64_t>(extent)));
+  auto* array = llvm::ArrayType::get(b_.getInt64Ty(), extents.size());
+  return new llvm::GlobalVariable(module_, array, true, llvm::GlobalValue::PrivateLinkage,
+                                  llvm::ConstantArray::get(array, extents));
+}
+
 void KernelEmitter::emit_dense(const ir::Value* v, Value* pointer,
                                const std::function<Value*(Nest&, const Indices&, Value*)>& change) {
   auto extents = extents_of(v->type);
@@ -85,11 +94,11 @@ void KernelEmitter::emit_assert(const ir::Op& op) {
     }
   }
   Value* failed = b_.CreateCall(
-      hook(assert_hook, b_.getInt32Ty(), {ptr, i64, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, ptr}),
-      {launch_context_, program_, dense.pointer, b_.getInt64(static_cast<std::uint64_t>(count)),
-       text(op.loc ? op.loc.file : ""), b_.getInt64(static_cast<std::uint64_t>(op.loc.line)),
-       text(op.text("message")), relation, b_.getInt64(static_cast<std::uint64_t>(dtype)), sides[0],
-       sides[1]});
+      hook(assert_hook, b_.getInt32Ty(), {ptr, i64, ptr, i64, ptr, ptr, i64, ptr, ptr, i64, ptr, ptr}),
+      {launch_context_, program_, dense.pointer, b_.getInt64(condition->type.shape.size()),
+       extents_table(condition->type), text(op.loc ? op.loc.file : ""),
+       b_.getInt64(static_cast<std::uint64_t>(op.loc.line)), text(op.text("message")), relation,
+       b_.getInt64(static_cast<std::uint64_t>(dtype)), sides[0], sides[1]});
   // The program ends here; what other programs do is unaffected until they see the stop flag.
   auto* stop = llvm::BasicBlock::Create(context_, "assert.failed", function_);
   auto* on = llvm::BasicBlock::Create(context_, "assert.held", function_);
@@ -115,19 +124,12 @@ void KernelEmitter::emit_print(const ir::Op& op) {
   }
   for (int i = 0; i < count; ++i) {
     const ir::Value* v = op.operand(i);
-    auto extents = extents_of(v->type);
     Buffer dense = make_buffer(v->type.dtype, v->type.pointer, {std::max<std::int64_t>(1, v->type.numel())});
     emit_dense(v, dense.pointer, [](Nest&, const Indices&, Value* x) { return x; });
-    std::vector<llvm::Constant*> sizes;
-    for (std::int64_t e : extents)
-      sizes.push_back(b_.getInt64(static_cast<std::uint64_t>(e)));
-    auto* type = llvm::ArrayType::get(i64, sizes.size());
-    auto* table = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
-                                           llvm::ConstantArray::get(type, sizes));
     std::int64_t dtype = v->type.pointer ? -1 : static_cast<std::int64_t>(v->type.dtype);
     b_.CreateCall(print, {launch_context_, program_, text(i == 0 ? op.text("message") : " "),
-                          b_.getInt64(static_cast<std::uint64_t>(dtype)), b_.getInt64(extents.size()), table,
-                          dense.pointer, b_.getInt64(i + 1 == count)});
+                          b_.getInt64(static_cast<std::uint64_t>(dtype)), b_.getInt64(v->type.shape.size()),
+                          extents_table(v->type), dense.pointer, b_.getInt64(i + 1 == count)});
   }
 }
 

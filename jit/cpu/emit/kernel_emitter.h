@@ -62,6 +62,7 @@ private:
   void locate(const ir::Op& op);
   llvm::FunctionCallee hook(const char* name, llvm::Type* result, std::vector<llvm::Type*> parameters);
   llvm::Constant* text(std::string_view s);
+  llvm::Constant* extents_table(const ir::Type& type);
 
   // control.cpp
   void emit_for(const ir::Op& op);
