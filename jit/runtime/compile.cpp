@@ -10,6 +10,7 @@
 #include <kiln/jit/runtime/backend.h>
 #include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
+#include <kiln/jit/runtime/file_stem.h>
 #include <kiln/jit/runtime/float_environment.h>
 #include <kiln/jit/runtime/log.h>
 
@@ -177,7 +178,7 @@ Compilation lower(const ir::Kernel& recorded, const Config& config, const std::v
 
 KeptFiles::KeptFiles(const Compilation& c, const cache::Key& key) {
   if (!c.keep.any()) return;
-  stem_ = options().keep_dir + "/" + c.lowered->name + "-" + cache::to_string(key).substr(0, 8);
+  stem_ = options().keep_dir + "/" + file_stem(c.lowered->name) + "-" + cache::to_string(key).substr(0, 8);
   std::error_code ignored; // the files that then cannot be opened are reported
   std::filesystem::create_directories(options().keep_dir, ignored);
 }

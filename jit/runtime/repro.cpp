@@ -1,6 +1,7 @@
 // Writes repro folders.
 #include <kiln/jit/runtime/repro.h>
 
+#include <kiln/jit/runtime/file_stem.h>
 #include <kiln/jit/runtime/options.h>
 
 #include <filesystem>
@@ -17,9 +18,7 @@ constexpr int most_folders = 1000; // of one name; a program in a loop must not 
 } // namespace
 
 std::string save_repro(std::string_view name, const std::vector<ReproFile>& files) {
-  std::string stem;
-  for (char c : name)
-    stem += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
+  const std::string stem = file_stem(name);
   fs::path parent = options().keep_dir;
   std::error_code error;
   fs::create_directories(parent, error);
