@@ -134,6 +134,8 @@ FAKE_ENTRY cuEventSynchronize(EventHandle event) {
 
 FAKE_ENTRY cuEventElapsedTime(float* ms, EventHandle begin, EventHandle end) {
   ENTER(true);
-  *ms = std::chrono::duration<float, std::milli>(event_of(end)->time - event_of(begin)->time).count();
+  const auto taken = event_of(end)->time - event_of(begin)->time;
+  const auto told = std::chrono::nanoseconds(state().setting("elapsed_ns"));
+  *ms = std::chrono::duration<float, std::milli>(told.count() ? told : taken).count();
   return Result::Success;
 }

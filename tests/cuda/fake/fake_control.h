@@ -34,8 +34,9 @@ struct FakeExecution {
 // Settings: driver_version (12040), devices (32), memory_bytes (of a device), sm (90), pools, cooperative,
 // pageable (kernels reach all of the host's memory), clocks (the driver tells them; 0: as zero, -1: refuses),
 // ptx (the newest PTX it reads, 84), spills (kernels have 64 bytes of local memory; 1: those told of one
-// block a multiprocessor, 2: those not told, 3: all), kernel_ms (how long kernels take), kernel_result (how
-// the next kernel to run ends; a device whose kernel ends badly is lost).
+// block a multiprocessor, 2: those not told, 3: all), kernel_ms (how long kernels take), elapsed_ns (the
+// time that is told of any two events; 0: what passed on the host), kernel_result (how the next kernel to run
+// ends; a device whose kernel ends badly is lost).
 void fake_cuda_set(const char* setting, long long value);
 // The nth call from now of a function (1 is the next) returns this code and does nothing.
 void fake_cuda_fail(const char* function, int nth, int code);

@@ -33,6 +33,7 @@ void set_defaults(State& state) {
                     {"ptx", 84},
                     {"spills", 0},
                     {"kernel_ms", 0},
+                    {"elapsed_ns", 0},
                     {"kernel_result", 0}};
 }
 
