@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -15,28 +16,22 @@ namespace kiln::cpu {
 
 namespace {
 
-std::string program_text(const LaunchContext* context, std::int64_t program) {
-  int rank = 1;
-  for (int a = 1; a < 8; ++a)
-    if (context->grid[a] > 1) rank = a + 1;
+// Where the element at `index` of row-major order is, "(0, 2)"; extents below 1 count as 1.
+std::string position_text(std::int64_t index, std::int64_t rank, const std::int64_t* extents) {
   std::string text;
-  for (int a = rank - 1; a >= 0; --a) {
-    std::int64_t size = std::max<std::int64_t>(1, context->grid[a]);
-    text = std::to_string(a == 0 ? program : program % size) + (text.empty() ? "" : ", " + text);
-    program /= size;
+  for (std::int64_t axis = rank - 1; axis >= 0; --axis) {
+    const std::int64_t extent = std::max<std::int64_t>(1, extents[axis]);
+    text = std::to_string(axis == 0 ? index : index % extent) + (text.empty() ? "" : ", " + text);
+    index /= extent;
   }
   return "(" + text + ")";
 }
 
-// Of an element of a tile: "2", "(0, 2)".
-std::string position_text(std::int64_t element, std::int64_t rank, const std::int64_t* extents) {
-  if (rank == 1) return std::to_string(element);
-  std::string text;
-  for (std::int64_t axis = rank - 1; axis >= 0; --axis) {
-    text = std::to_string(element % extents[axis]) + (text.empty() ? "" : ", " + text);
-    element /= extents[axis];
-  }
-  return "(" + text + ")";
+std::string program_text(const LaunchContext* context, std::int64_t program) {
+  int rank = 1;
+  for (int a = 1; a < 8; ++a)
+    if (context->grid[a] > 1) rank = a + 1;
+  return position_text(program, rank, context->grid);
 }
 
 template <class T> T read(const void* data, std::int64_t i) {
@@ -93,7 +88,9 @@ std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program
   auto* state = static_cast<LaunchState*>(context->launch);
   std::lock_guard lock(state->mutex);
   if (!state->error) {
-    std::string where = count > 1 ? ", element " + position_text(first, rank, extents) : "";
+    std::string where;
+    if (count > 1)
+      where = ", element " + (rank == 1 ? std::to_string(first) : position_text(first, rank, extents));
     std::string text = message;
     if (relation)
       text += (text.empty() ? "" : ": ") + element_text(dtype, left, first) + relation +

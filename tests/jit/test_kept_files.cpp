@@ -1,11 +1,12 @@
 // The files of KILN_KEEP: they lie in its folder, whatever a kernel is called.
+#include "temporary_folder.h"
+
 #include <kiln/jit/runtime/options.h>
 #include <kiln/kiln.h>
 
 #include <catch2/catch.hpp>
 
 #include <filesystem>
-#include <unistd.h>
 #include <vector>
 
 using namespace kiln;
@@ -16,11 +17,11 @@ namespace {
 // The names of the files that lie in a new folder after the launch of a kernel with that name; nothing else
 // may lie beside the folder.
 std::vector<std::string> kept_for(const std::string& name) {
-  const fs::path around = fs::temp_directory_path() / ("kiln-kept-files-" + std::to_string(getpid()));
+  const test::TemporaryFolder around;
   Options o = options();
   o.keep = {};
   o.keep.tile = true;
-  o.keep_dir = (around / "keep").string();
+  o.keep_dir = (around.path() / "keep").string();
   const ScopedOptions scoped(o);
   const auto k = kernel(name.c_str(), [](View<float, 1> x) { x.at(program_id(0)).store(1.f); });
   std::vector<float> x(2);
@@ -29,10 +30,9 @@ std::vector<std::string> kept_for(const std::string& name) {
   stream.synchronize();
   CHECK(x == std::vector<float>{1, 1});
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(around / "keep"))
+  for (const auto& entry : fs::directory_iterator(around.path() / "keep"))
     files.push_back(entry.path().filename().string());
-  CHECK(std::distance(fs::directory_iterator(around), fs::directory_iterator()) == 1);
-  fs::remove_all(around);
+  CHECK(std::distance(fs::directory_iterator(around.path()), fs::directory_iterator()) == 1);
   return files;
 }
 
