@@ -1,10 +1,15 @@
-# Lists the test cases of a Catch2 program (PROGRAM) as ctest tests named "PREFIX: test case" in OUT.
+# Lists the test cases of a Catch2 program (PROGRAM) as ctest tests named "PREFIX: test case" in OUT; those with a tag of the
+# list SLOW have the label `slow`, the others `quick`.
 set(script "")
 cmake_path(GET OUT PARENT_PATH folder) # tests leave the user's kernel cache alone
 foreach(label quick slow)
-  set(spec "~[slow]~[.]") # what a tag hides, only a person runs
   if(label STREQUAL "slow")
-    set(spec "[slow]~[.]")
+    list(TRANSFORM SLOW REPLACE "(.+)" "[\\1]~[.]" OUTPUT_VARIABLE spec) # what [.] hides, only a person runs
+    list(JOIN spec "," spec)
+  else()
+    list(TRANSFORM SLOW REPLACE "(.+)" "~[\\1]" OUTPUT_VARIABLE spec)
+    list(APPEND spec "~[.]")
+    list(JOIN spec "" spec)
   endif()
   # Catch2 returns the number of tests it lists.
   execute_process(COMMAND ${PROGRAM} ${spec} --list-test-names-only OUTPUT_VARIABLE names ERROR_VARIABLE errors RESULT_VARIABLE count)

@@ -4,6 +4,7 @@
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/store.h>
 #include <kiln/autotune/registry.h>
+#include <kiln/jit/cli/dispatch.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/registry.h>
 #include <kiln/jit/cli/text.h>

@@ -8,6 +8,7 @@
 #include <kiln/autotune/records/why.h>
 #include <kiln/autotune/write_file.h>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/cli/dispatch.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/read_input.h>
 #include <kiln/jit/cli/registry.h>

@@ -1,5 +1,6 @@
 // kiln emulate: any kernel in PTX, run on the emulated GPU.
 #include <kiln/dsl/error.h>
+#include <kiln/jit/cli/dispatch.h>
 #include <kiln/jit/cli/emulate_arguments.h>
 #include <kiln/jit/cli/parse.h>
 #include <kiln/jit/cli/read_input.h>

@@ -1,71 +1,25 @@
 // Reads a subcommand's options with CLI11; wrong ones give exit code 2.
 #pragma once
 
-#include <kiln/jit/cli/dispatch.h>
-
 #include <CLI/CLI.hpp>
 
-#include <charconv>
-#include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
-#include <string_view>
-
-#include <fmt/format.h>
 
 namespace kiln::cli {
 
 // That an option is a number, not less and not more than these.
-inline CLI::Validator from_to(double least, double most) {
-  return {[=](const std::string& text) {
-            char* end = nullptr;
-            const double value = std::strtod(text.c_str(), &end);
-            const bool number = end != text.c_str() && *end == '\0';
-            if (number && value >= least && value <= most) return std::string();
-            return fmt::format("{} is not a number from {:.10g} to {:.10g}", text, least, most);
-          },
-          fmt::format("{:.10g} to {:.10g}", least, most)};
-}
+CLI::Validator from_to(double least, double most);
 
 // That an option is a number from 0 to 2^64 - 1, decimal or 0x...: CLI11 takes -1 for 2^64 - 1, and cuts off
 // what is longer.
-inline CLI::Validator whole_number() {
-  return {[](const std::string& text) {
-            std::string_view digits = text;
-            const bool hexadecimal = digits.starts_with("0x");
-            if (hexadecimal) digits.remove_prefix(2);
-            std::uint64_t value = 0;
-            const char* end = digits.data() + digits.size();
-            const auto [at, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
-            if (at == end && error == std::errc()) return std::string();
-            return text + " is no number from 0 to 18446744073709551615";
-          },
-          ""};
-}
+CLI::Validator whole_number();
 
 // That an option has a value: one that is empty, as of a variable that is not set, is not the default.
-inline CLI::Validator not_empty() {
-  return {[](const std::string& text) {
-            return text.empty() ? std::string("it is empty; give it a value or leave it out") : std::string();
-          },
-          ""};
-}
+CLI::Validator not_empty();
 
 // The exit code if the command ends here: --help was asked for, or the options are wrong; `wrong`, if given,
 // takes what is printed otherwise.
-inline std::optional<int> parse(CLI::App& app, int argc, char** argv, std::string* wrong = nullptr) {
-  try {
-    app.parse(argc, argv);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    if (wrong) return *wrong = error.what(), wrong_usage;
-    print_json_error(argc, argv, error.what());
-    std::fprintf(stderr, "kiln %s: %s\nrun `kiln %s --help` for its options\n", argv[0], error.what(),
-                 argv[0]);
-    return wrong_usage;
-  }
-}
+std::optional<int> parse(CLI::App& app, int argc, char** argv, std::string* wrong = nullptr);
 
 } // namespace kiln::cli

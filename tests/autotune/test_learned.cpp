@@ -92,7 +92,7 @@ template <class Make> double median_trials(Make&& make, double size, std::uint64
 } // namespace
 
 TEST_CASE("the learned search needs a fraction of random search's trials, and fewer than Helion's",
-          "[learned]") {
+          "[learned][statistics]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   double size = 2048;
@@ -107,7 +107,7 @@ TEST_CASE("the learned search needs a fraction of random search's trials, and fe
   CHECK(helion8 < random);
 }
 
-TEST_CASE("a prior and siblings shorten a learned search", "[learned]") {
+TEST_CASE("a prior and siblings shorten a learned search", "[learned][statistics]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   double size = 1111;
@@ -193,7 +193,7 @@ TEST_CASE("a search proposes members, each once, the same for a seed, and ends w
   }
 }
 
-TEST_CASE("the learned model puts what it has not seen into order", "[learned]") {
+TEST_CASE("the learned model puts what it has not seen into order", "[learned][statistics]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   BoundSpace space(tiles(), {}, Device::cpu());
@@ -262,7 +262,7 @@ TEST_CASE("the learned search goes on where every trial fails", "[learned]") {
   CHECK(strategy->chance_of_better() == 1);
 }
 
-TEST_CASE("the learned search knows when little is left to find", "[learned]") {
+TEST_CASE("the learned search knows when little is left to find", "[learned][statistics]") {
   BoundSpace space(tiles(), {}, Device::cpu());
   // One search's guess is a coin that was tossed a few times: what counts is what several of them tell.
   double early = 0, late = 0;

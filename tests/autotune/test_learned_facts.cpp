@@ -64,7 +64,7 @@ std::vector<Point> order_of(const SearchResult& result) {
 } // namespace
 
 TEST_CASE("where the code tells what the knobs do not, a pool of compiled candidates saves trials",
-          "[learned]") {
+          "[learned][statistics]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);

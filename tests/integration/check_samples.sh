@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs one sample on random ragged sizes: its kernels on the CPU and in the interpreter against double precision.
+# Runs one sample KILN_SAMPLE_RUNS times (3) on random ragged sizes: its kernels on the CPU and in the interpreter against double
+# precision.
 #   check_samples.sh PROGRAM SOURCE_DIR WORK_DIR LIBRARY
 set -u
 program=$1 source=$2 work=$3 library=$4
@@ -11,7 +12,7 @@ size() { echo $((1 + RANDOM % $1)); }
 
 python=python3
 $python -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
-for _ in 1 2 3; do
+for ((run = 0; run < ${KILN_SAMPLE_RUNS:-3}; ++run)); do
   case $name in
   01_*) arguments=("$(size 5000)") ;;
   05_* | llama_mlp) arguments=("$(size 60)" "$(size 60)" "$(size 60)") ;;

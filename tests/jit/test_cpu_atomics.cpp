@@ -2,6 +2,7 @@
 // themselves, and offsets at the ends of 64 bits.
 #include "cpu_runner.h"
 #include "kernel_text.h"
+#include "left_out.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -26,6 +27,7 @@ TEST_CASE("atomics of every kind and dtype leave and return on the CPU what they
                     std::string_view(kind) == "max";
       if ((logic && is_float(t)) || (number && t == DType::Bool)) continue;
       CAPTURE(name(t), kind);
+      if (left_out(random)) continue;
       auto kernel = parsed(R"(
 kernel @atomics(%p: view<$T, 1>, %x: view<const $T, 1>, %on: view<const bool, 1>, %old: view<$T, 1>) {
   %z = constant {value = 0} : i64

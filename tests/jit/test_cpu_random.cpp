@@ -1,6 +1,7 @@
 // The CPU computes what the interpreter computes, on random kernels. KILN_TEST_SEED and KILN_TEST_COUNT
 // choose other seeds than a few fresh ones.
 #include "cpu_runner.h"
+#include "left_out.h"
 #include "other_cpus.h"
 #include "test_seed.h"
 
@@ -55,6 +56,7 @@ void compare(std::uint64_t seed, const Draw& draw, const cpu::Target& target = c
 
 template <class F> void for_seeds(std::uint64_t count, F&& run) {
   std::uint64_t first = test::fresh_seed();
+  count = test::rounds(count);
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + count; ++seed)
     run(seed);

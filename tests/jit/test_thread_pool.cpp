@@ -1,9 +1,9 @@
 // The pool covers every item once, whoever calls it from wherever.
 #include "test_seed.h"
-#include "under_tsan.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/runtime/sanitized.h>
 #include <kiln/jit/runtime/thread_pool.h>
 
 #include <atomic>
@@ -227,7 +227,7 @@ TEST_CASE("a worker is pinned, and makes way for a caller on its CPU") {
 }
 
 TEST_CASE("in a child after fork the workers start anew") {
-  if (test::under_tsan) return; // it does not allow threads in a child of a threaded process
+  if (thread_sanitized) return; // it does not allow threads in a child of a threaded process
   ThreadPool pool(2);
   check_covered(pool, 100, 1);
   // A starting worker allocates, and ASan's allocator does not know of fork: its lock would stay taken in the

@@ -1,5 +1,6 @@
 // Products in loops over K, as users write them: whatever the tile sizes, and however many programs a back
 // end computes together.
+#include "left_out.h"
 #include "ops/strided.h"
 
 using namespace kiln;
@@ -71,7 +72,7 @@ TEMPLATE_TEST_CASE("a product of any sizes and tiles is exact where its sums are
   Random random;
   KILN_SEED(random);
   const int low = std::is_unsigned_v<T> ? 0 : -4;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < rounds(4); ++round) {
     const Sizes s(random);
     INFO(s.text());
     Strided<T, 2> a(random, {s.m, s.k}, integers(random, low, 4)),
@@ -106,7 +107,7 @@ TEMPLATE_TEST_CASE("operands that are computed step by step", "", float, bf16) {
   });
   Random random;
   KILN_SEED(random);
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < rounds(4); ++round) {
     const Sizes s(random);
     INFO(s.text());
     Strided<T, 2> x(random, {s.m, s.k}, small(random));
@@ -137,7 +138,7 @@ TEST_CASE("loops over a part of K, sums that go on, and epilogues that look at t
   });
   Random random;
   KILN_SEED(random);
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < rounds(4); ++round) {
     const Sizes s(random);
     INFO(s.text());
     const std::int64_t bm = *s.config.get("BM"), bn = *s.config.get("BN"),
@@ -170,7 +171,7 @@ TEST_CASE("sums stored as they are, to views of other extents and over their ope
       });
   Random random;
   KILN_SEED(random);
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < rounds(4); ++round) {
     const Sizes s(random);
     INFO(s.text());
     Strided<float, 2> a(random, {s.m, s.k}, small(random)), b(random, {s.k, s.n}, small(random));
@@ -232,7 +233,7 @@ TEST_CASE("programs that store the same sums to one place at once") {
     INFO(m << " x " << n << " x " << k << ", " << config.to_string());
     Strided<float, 2> a(random, {m, k}, small(random)), b(random, {k, n}, small(random));
     auto check = [&](const auto& multiply, Grid grid) {
-      for (int round = 0; round < (quick ? 20 : 1); ++round) {
+      for (int round = 0; round < (quick ? rounds(20) : 1); ++round) {
         Strided<float, 2> c(random, {m, n});
         on_test_device([&](Stream& stream, auto... v) { multiply.launch(stream, config, grid, v...); },
                        a.view, b.view, c.view);
@@ -263,7 +264,7 @@ TEST_CASE("products of a batch, and of programs that a grid of the launch number
       });
   Random random;
   KILN_SEED(random);
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < rounds(3); ++round) {
     const Sizes s(random);
     INFO(s.text());
     Strided<float, 3> a(random, {3, s.m, s.k}, small(random)), b(random, {3, s.k, s.n}, small(random)),

@@ -1,6 +1,5 @@
 // Measuring kernels in processes of their own, on the CPU and an emulated GPU.
 #include "measured.h"
-#include "under_tsan.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -60,7 +59,7 @@ TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and n
 }
 
 TEST_CASE("a fallback that takes most of the time is launched once, or ended with it") {
-  constexpr std::int64_t size = under_tsan ? 64 : 256; // of 256 the emulator takes minutes there
+  constexpr std::int64_t size = thread_sanitized ? 64 : 256; // of 256 the emulator takes minutes there
   BoundSpace space(matmul_space(), {.sizes = {{"M", size}, {"N", size}, {"K", size}}, .kind = "f32"},
                    Device::parse("emulated:sm_80"));
   const Workload workload = matmul_workload(size, size, size, Device::parse("emulated:sm_80"));

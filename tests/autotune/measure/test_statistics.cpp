@@ -11,7 +11,8 @@
 using namespace kiln;
 using namespace kiln::tune;
 
-TEST_CASE("the interval of a median holds the true median at least 95 times of 100, for any distribution") {
+TEST_CASE("the interval of a median holds the true median at least 95 times of 100, for any distribution",
+          "[statistics]") {
   const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);

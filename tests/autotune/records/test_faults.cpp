@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "autotune/own_cache.h"
+#include "left_out.h"
 #include "records_support.h"
 
 #include <kiln/autotune/records/maintenance.h>
@@ -62,7 +63,7 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
     running.push_back(start([&, w] {
       RecordStore store(folder);
       Database database(store);
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < kiln::test::rounds(200); ++i) {
         Record record = example_record(example_key(256 << w % 4), 1e-3 * (i + 1), config_of_writer(w, i));
         record.result.error = std::string(static_cast<std::size_t>(i * 7 % 900), 'e');
         if (!store.append(record)) return 1;

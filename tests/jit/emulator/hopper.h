@@ -2,9 +2,12 @@
 // and run under all moments of asynchronous operations.
 #pragma once
 
+#include "test_seed.h"
+
 #include <catch2/catch.hpp>
 #include <kiln/jit/emulator/emulator.h>
 #include <kiln/jit/gpu/ptxas.h>
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <cstring>
 #include <functional>
@@ -41,11 +44,14 @@ private:
   std::size_t size_ = 0;
 };
 
-// Once for each way of asynchrony, the random one under several seeds.
+// Once for each way of asynchrony, the random one under several seeds; under a sanitizer once, another way
+// each time.
 inline void at_all_moments(const std::function<void(const emulator::Options&)>& f, std::uint64_t seeds = 3) {
   using emulator::Asynchrony;
+  std::uint64_t moment = fresh_seed() % (2 + seeds);
   for (const Asynchrony a : {Asynchrony::Earliest, Asynchrony::Latest, Asynchrony::Random})
     for (std::uint64_t seed = 0; seed < (a == Asynchrony::Random ? seeds : 1); ++seed) {
+      if (sanitized && moment-- != 0) continue;
       emulator::Options o;
       o.arch = "sm_90a";
       o.seed = seed;

@@ -3,6 +3,7 @@
 // mutations/*.ptx hold the kernels. A line `//! name | faults | old | new` plants a bug: the text `old`,
 // which stands once in the kernel, becomes `new`, and under some seed a finding of one of these faults must
 // be reported. `// launch:` says how to run it; `in` holds numbers, as floats where the table below says so.
+#include "left_out.h"
 #include "test_seed.h"
 
 #include <algorithm>
@@ -345,7 +346,7 @@ TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") 
   std::uint64_t first = test::fresh_seed();
   for (const Subject& s : subjects()) {
     auto module = emulator::Module::parse(s.text, s.file);
-    for (std::uint64_t seed = first; seed < first + 100; ++seed) {
+    for (std::uint64_t seed = first; seed < first + test::rounds(100u); ++seed) {
       const Outcome o = run(s, module, seed);
       CAPTURE(s.file, seed);
       INFO(o.report.text());

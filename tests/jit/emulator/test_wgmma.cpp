@@ -1,6 +1,7 @@
 // wgmma in every descriptor mode and type, against sums in double of matrices laid out by CUTLASS's canonical
 // layouts.
 #include "hopper.h"
+#include "left_out.h"
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -359,6 +360,7 @@ TEST_CASE("wgmma multiplies every type, into f32, f16 and s32", "[emulator]") {
       for (const bool in_registers : {false, true})
         for (const bool exact : {true, false}) {
           if (std::string(result) == "f16" && (a.name == bf16.name || a.name == tf32.name)) continue;
+          if (left_out(random)) continue;
           Case c{a, b, result, 8 * static_cast<int>(1 + random() % 32), {}, {}};
           c.left.swizzle = swizzles[random() % 4];
           c.right.swizzle = swizzles[random() % 4];
@@ -372,6 +374,7 @@ TEST_CASE("wgmma multiplies every type, into f32, f16 and s32", "[emulator]") {
     for (const bool in_registers : {false, true})
       for (const bool saturate : {false, true}) {
         constexpr int sizes[] = {8, 16, 24, 32, 48, 96, 224, 256};
+        if (left_out(random)) continue;
         Case c{a, b, "s32", sizes[random() % 8], {}, {}};
         c.left.swizzle = swizzles[random() % 4];
         c.right.swizzle = swizzles[random() % 4];

@@ -5,10 +5,9 @@
 // threads all wait at a barrier goes on. What never goes on is reported.
 #pragma once
 
-#include "under_tsan.h"
-
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
+#include <kiln/jit/runtime/sanitized.h>
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +16,7 @@
 namespace kiln::test {
 
 // TSan does not follow fibers, and there is one thread only: tests return at once under it.
-inline constexpr bool simulates = !under_tsan;
+inline constexpr bool simulates = !thread_sanitized;
 
 class SimulatedKernel {
 public:

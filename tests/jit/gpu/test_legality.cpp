@@ -3,6 +3,7 @@
 // The fuzzer in ctest draws KILN_TEST_COUNT cases from KILN_TEST_SEED on; `unit_tests "[gpu_fuzz]"` with a
 // count of thousands is the fuzz program.
 #include "fuzz_case.h"
+#include "left_out.h"
 
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
@@ -147,7 +148,7 @@ TEST_CASE("loops nested without end are refused") {
 }
 
 TEST_CASE("random kernels of any shape assemble or are refused, and LLVM never gives up", "[gpu_fuzz][gpu]") {
-  std::uint64_t first = 1, count = 60;
+  std::uint64_t first = 1, count = test::rounds(60);
   if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   int assembled = 0, refused = 0;

@@ -1,4 +1,5 @@
 // Reductions along an axis, executed on simulated lanes, warps and shared memory.
+#include "left_out.h"
 #include "simulated_block.h"
 
 #include <catch2/catch.hpp>
@@ -97,7 +98,7 @@ TEST_CASE("any layout reduces along any axis, and copies count once") {
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  for (int trial = 0; trial < 5000; ++trial) {
+  for (int trial = 0; trial < kiln::test::rounds(5000); ++trial) {
     CAPTURE(trial);
     const LinearLayout layout = random_tile_layout(random);
     check(layout, static_cast<int>(random() % layout.outs().size()), 1 << random() % 4, random);
