@@ -358,8 +358,8 @@ TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") 
 
 TEST_CASE("planted bugs are found", "[emulator]") {
   std::uint64_t first = test::fresh_seed();
-  // A sanitizer makes this take ten minutes: there it looks for every fourth, others each time.
-  const std::uint64_t step = sanitized ? 4 : 1;
+  // A sanitizer makes this take ten minutes: there it looks for every eighth, others each time.
+  const std::uint64_t step = sanitized ? 8 : 1;
   std::uint64_t number = first % step;
   int planted = 0, at_once = 0;
   for (const Subject& s : subjects())
@@ -388,7 +388,7 @@ TEST_CASE("planted bugs are found", "[emulator]") {
       CHECK(found);
       ++planted;
     }
-  CHECK(planted >= (sanitized ? 10 : 40));
+  CHECK(planted >= (sanitized ? 5 : 40));
   CAPTURE(planted);
   // Most by any seed: races are found without happening. Of a few that is left to luck.
   if (!sanitized) CHECK(at_once * 10 >= planted * 8);
