@@ -1,8 +1,10 @@
+// Apart from the header, so that CLI11's parser is compiled once.
 #include <kiln/jit/cli/dispatch.h>
 #include <kiln/jit/cli/parse.h>
 
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
