@@ -20,7 +20,8 @@ namespace {
 // What writers share with the test; survives their death.
 struct Shared {
   int committed[64]; // how many records each knows to be stored
-  int killing;       // writers write on as long as some of them are being killed
+  bool all_started;  // before, none writes: the first would have ended before the last was made
+  bool killing_over; // before, none ends
 };
 
 Shared& shared_memory() {
@@ -59,17 +60,19 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
   const TemporaryFolder parent;
   const fs::path folder = parent.path() / "made" / "by" / "all";
   Shared& shared = shared_memory();
-  shared.killing = 1;
-  const pid_t test = getpid();
+  const auto wait_for = [test = getpid()](const bool& flag) {
+    while (!__atomic_load_n(&flag, __ATOMIC_ACQUIRE)) {
+      if (getppid() != test) _exit(4); // it ended early
+      usleep(5000);
+    }
+  };
   std::vector<pid_t> running;
   for (int w = 0; w < 64; ++w)
     running.push_back(start([&, w] {
       RecordStore store(folder);
       Database database(store);
-      const int enough = kiln::test::rounds(200);
-      for (int i = 0; i < enough || __atomic_load_n(&shared.killing, __ATOMIC_RELAXED); ++i) {
-        if (getppid() != test) return 4; // it ended early
-        if (i >= enough) usleep(1000);
+      wait_for(shared.all_started);
+      for (int i = 0; i < kiln::test::rounds(200); ++i) {
         Record record = example_record(example_key(256 << w % 4), 1e-3 * (i + 1), config_of_writer(w, i));
         record.result.error = std::string(static_cast<std::size_t>(i * 7 % 900), 'e');
         if (!store.append(record)) return 1;
@@ -77,8 +80,10 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
         if (i % 20 == 0 && !database.publish(record)) return 2;
         if (i % 50 == 0 && store.load(Filter::of(*record.key)).counts.bad) return 3;
       }
+      wait_for(shared.killing_over);
       return 0;
     }));
+  __atomic_store_n(&shared.all_started, true, __ATOMIC_RELEASE);
   RecordStore reader(folder);
   LoadCursor cursor;
   std::size_t seen = 0;
@@ -93,7 +98,7 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
     CHECK(news.counts.bad == 0);
     seen += news.records.size();
   }
-  __atomic_store_n(&shared.killing, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&shared.killing_over, true, __ATOMIC_RELEASE);
   for (const pid_t child : running)
     CHECK(exit_code_of(child) == 0);
 
