@@ -2,7 +2,8 @@
 # list SLOW have the label `slow`, the others `quick`.
 set(script "")
 cmake_path(GET OUT PARENT_PATH folder) # tests leave the user's kernel cache alone
-# Not those that [.] hides: other tests run them in processes of their own, which they kill, or a person runs them to measure.
+# Not those that [.] hides, which fail or mean nothing when run like others: tests and scripts here start them in processes
+# of their own (to kill them, with another driver or environment, beside a debugger), and a person those that measure.
 set(not_hidden "~[.]")
 # Slow ones are left out of the quick suite alone; `ctest -L slow` runs them, and so does `ctest` without a label.
 set(quick ${not_hidden})
