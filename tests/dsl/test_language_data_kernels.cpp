@@ -123,6 +123,7 @@ TEST_CASE("segmented sums: one program a segment, bounds read from memory") {
       .view(x.data(), {starts.back()})
       .view(starts.data(), {segments + 1})
       .view(sums.data(), {segments})
+      .sums_terms_of(1)
       .view(peaks.data(), {segments})
       .run(*bound(segmented, {BN = 8}));
   for (std::int64_t s = 0; s < segments; ++s) {
@@ -171,7 +172,11 @@ TEST_CASE("Welford's mean and variance as a reduction of three tiles") {
   };
   auto x = random_values<float>(3 * 10);
   std::vector<float> out(6, NAN);
-  Arguments().view(x.data(), {3, 10}).view(out.data(), {3, 2}).run(*bound(welford, {BM = 2, BN = 10}));
+  Arguments()
+      .view(x.data(), {3, 10})
+      .view(out.data(), {3, 2})
+      .sums_terms_of(1)
+      .run(*bound(welford, {BM = 2, BN = 10}));
   for (std::int64_t r = 0; r < 3; ++r) {
     double mean = 0, var = 0;
     for (std::int64_t c = 0; c < 10; ++c)

@@ -38,7 +38,12 @@ TEST_CASE("matmul with ragged edges") {
   auto a = random_values<float>(m * k), b = random_values<float>(k * n);
   std::vector<float> c(static_cast<std::size_t>(m * n), NAN);
   auto kernel = bound(matmul, {BM = 8, BN = 16, BK = 12});
-  Arguments().view(a.data(), {m, k}).view(b.data(), {k, n}).view(c.data(), {m, n}).run(*kernel);
+  Arguments()
+      .view(a.data(), {m, k})
+      .view(b.data(), {k, n})
+      .view(c.data(), {m, n})
+      .sums_terms_of(1)
+      .run(*kernel);
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0;

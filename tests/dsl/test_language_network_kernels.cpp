@@ -118,8 +118,10 @@ TEST_CASE("cross-entropy over a large vocabulary, with its gradient in place") {
   std::vector<float> loss(at(rows), NAN);
   Arguments()
       .view(x.data(), {rows, cols})
+      .sums_terms_of(1) // a probability less its target
       .view(target.data(), {rows})
       .view(loss.data(), {rows})
+      .sums_terms_of(3) // a logit
       .run(*bound(cross_entropy, {BN = 16}));
   for (std::int64_t r = 0; r < rows; ++r) {
     double total = 0;
@@ -206,6 +208,7 @@ TEST_CASE("causal convolution in one dimension: shifted tiles, the taps unrolled
       .view(x.data(), {channels, time})
       .view(w.data(), {channels, taps})
       .view(y.data(), {channels, time})
+      .sums_terms_of(1)
       .run(*kernel);
   for (std::int64_t c = 0; c < channels; ++c)
     for (std::int64_t t = 0; t < time; ++t) {
@@ -278,6 +281,7 @@ TEST_CASE("int8 weights dequantised by groups, then multiplied") {
       .view(w.data(), {k, n})
       .view(scale.data(), {groups, n})
       .view(y.data(), {m, n})
+      .sums_terms_of(128)
       .run(*bound(quantised, {BM = 4, BN = 8, BK = 8}));
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
@@ -301,6 +305,7 @@ TEST_CASE("batched dot over leading axes") {
       .view(a.data(), {3, 4, 6})
       .view(b.data(), {3, 6, 5})
       .view(c.data(), {3, 4, 5})
+      .sums_terms_of(1)
       .run(*bound(batched, {BM = 4, BN = 4, BK = 6}));
   for (int z = 0; z < 3; ++z)
     for (int i = 0; i < 4; ++i)
@@ -348,6 +353,7 @@ TEST_CASE("causal attention over heads that share keys, with the loop ending at 
       .view(k.data(), {heads / 2, time, width})
       .view(v.data(), {heads / 2, time, width})
       .view(out.data(), {heads, time, width})
+      .sums_terms_of(1) // v
       .scalar(0.5f)
       .run(*bound(attention, {BM = 4, BN = 3, BK = width}));
   for (std::int64_t h = 0; h < heads; ++h)
