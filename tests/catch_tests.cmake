@@ -1,5 +1,5 @@
 # Lists the test cases of a Catch2 program (PROGRAM) as ctest tests named "PREFIX: test case" in OUT; those with a tag of the
-# list SLOW have the label `slow`, the others `quick`.
+# list SLOW have the label `slow`, the others, and those of [threads], `quick`.
 set(script "")
 cmake_path(GET OUT PARENT_PATH folder) # tests leave the user's kernel cache alone
 # Not those that [.] hides, which fail or mean nothing when run like others: tests and scripts here start them in processes
@@ -10,8 +10,9 @@ set(quick ${not_hidden})
 set(slow "")
 foreach(tag ${SLOW})
   string(APPEND quick "~[${tag}]")
-  list(APPEND slow "[${tag}]${not_hidden}")
+  list(APPEND slow "[${tag}]${not_hidden}~[threads]")
 endforeach()
+string(APPEND quick ",[threads]${not_hidden}")
 list(JOIN slow "," slow)
 foreach(label quick slow)
   # Catch2 returns the number of tests it lists.

@@ -150,7 +150,9 @@ TEST_CASE("a run that is interrupted while it draws from a large space draws no 
     if (++asked == counted) tune::interrupt_tuning(), at_interrupt = counted;
     return c[BM] * c[BN] < 3'000'000;
   });
-  const tune::Tuning tuning = tune_in("row sums, interrupted draws", space);
+  tune::TuneOptions options;
+  options.seconds = 3600; // a tenth of them may go into drawing, which a sanitizer slows down
+  const tune::Tuning tuning = tune_in("row sums, interrupted draws", space, options);
   CHECK(tuning.search.stopped_by == "interrupted");
   REQUIRE(at_interrupt > 0);
   CHECK(asked - at_interrupt < 5'000'000); // of the 4096 draws' two hundred million
