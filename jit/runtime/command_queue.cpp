@@ -18,6 +18,16 @@ constexpr std::chrono::microseconds idle_spin{50};
 constexpr std::chrono::microseconds wait_spin{30};
 constexpr std::uint64_t nobody = ~std::uint64_t{0};
 
+// States of a worker: it is awake; it sleeps until it is woken; it sleeps, and looks at the queue after
+// `doze`. A doze is what a launch is late that nobody waits for, once, and longer than most commands that a
+// wake would slow down much.
+constexpr std::uint32_t awake = 0, asleep = 1, dozing = 2;
+constexpr std::chrono::microseconds doze{500};
+constexpr std::chrono::microseconds at_once{5};
+constexpr int waits_that_count = 16;
+
+std::chrono::steady_clock::rep now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
 // The queue whose command this thread runs now.
 thread_local const CommandQueue* running = nullptr;
 
@@ -29,7 +39,7 @@ CommandQueue::~CommandQueue() {
   drain();
   if (!has_thread_) return;
   stop_.store(true, std::memory_order_seq_cst);
-  wake_worker_if_parked();
+  wake_worker();
   pthread_join(thread_, nullptr);
 }
 
@@ -61,6 +71,7 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
     if (still_idle) return;
   }
   if (!started_.load(std::memory_order_acquire)) start();
+  if (!idle()) note_no_wait();
   void* overflow = nullptr;
   if (bytes > Stream::inline_payload_bytes) {
     overflow = std::malloc(bytes);
@@ -99,8 +110,10 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
   if (!has_thread_) {
     try_run_until(nobody);
   } else if (role_.load(std::memory_order_seq_cst) == 0) {
-    wake_worker_if_parked();
+    const bool leave_it = waited_for_at_once() && rest_.load(std::memory_order_seq_cst) == dozing;
+    if (!leave_it) wake_worker();
   }
+  launched_at_.store(now(), std::memory_order_relaxed); // to wake takes long itself
 }
 
 void CommandQueue::run(CommandFn fn, void* payload) noexcept {
@@ -134,7 +147,7 @@ bool CommandQueue::take_role() {
 
 void CommandQueue::give_role_back() {
   role_.store(0, std::memory_order_seq_cst);
-  if (!idle()) wake_worker_if_parked();
+  if (!idle()) wake_worker();
 }
 
 // Runs commands before position `end`, if nobody else does; says whether it did. Without a worker to leave
@@ -150,9 +163,33 @@ bool CommandQueue::try_run_until(std::uint64_t end) {
   return true;
 }
 
-void CommandQueue::wake_worker_if_parked() {
-  if (parked_.load(std::memory_order_seq_cst) && parked_.exchange(0, std::memory_order_seq_cst))
-    futex_wake(parked_, 1);
+void CommandQueue::wake_worker() {
+  if (rest_.load(std::memory_order_seq_cst) != awake &&
+      rest_.exchange(awake, std::memory_order_seq_cst) != awake)
+    futex_wake(rest_, 1);
+}
+
+bool CommandQueue::waited_for_at_once() const {
+  return waits_at_once_.load(std::memory_order_relaxed) >= waits_that_count;
+}
+
+// Hints, so that what is lost between threads does not matter.
+void CommandQueue::note_wait() {
+  if (now() - launched_at_.load(std::memory_order_relaxed) > std::chrono::nanoseconds(at_once).count())
+    return note_no_wait();
+  const int waits = waits_at_once_.load(std::memory_order_relaxed);
+  if (waits < waits_that_count) waits_at_once_.store(waits + 1, std::memory_order_relaxed);
+}
+
+void CommandQueue::note_no_wait() {
+  if (waits_at_once_.load(std::memory_order_relaxed)) waits_at_once_.store(0, std::memory_order_relaxed);
+}
+
+bool CommandQueue::query() {
+  if (idle()) return true;
+  note_no_wait();
+  if (role_.load(std::memory_order_seq_cst) == 0) wake_worker();
+  return false;
 }
 
 void CommandQueue::work() {
@@ -163,14 +200,31 @@ void CommandQueue::work() {
   while (!stopped()) {
     // After commands of its own it spins for the next; if another thread took the work it was woken
     // for, that thread needs the CPU more.
-    if (work_available() && try_run_until(nobody)) {
+    if (work_available() && try_run_until(nobody) && !waited_for_at_once()) {
       if (spin_until([&] { return work_available() || stopped(); }, idle_spin)) continue;
     }
-    parked_.store(1, std::memory_order_seq_cst);
-    while (!work_available() && !stopped() && parked_.load(std::memory_order_seq_cst))
-      futex_wait(parked_, 1);
-    parked_.store(0, std::memory_order_seq_cst);
+    rest();
   }
+}
+
+// Until there is work. It dozes on for as long as each doze sees commands that others ran.
+void CommandQueue::rest() {
+  auto wanted = [&] { return work_available() || stop_.load(std::memory_order_seq_cst); };
+  while (waited_for_at_once()) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    rest_.store(dozing, std::memory_order_seq_cst);
+    if (!wanted()) futex_wait(rest_, dozing, doze);
+    const bool woken = rest_.exchange(awake, std::memory_order_seq_cst) == awake;
+    if (wanted()) {
+      if (!woken) note_no_wait();
+      return;
+    }
+    if (head_.load(std::memory_order_relaxed) == head) break;
+  }
+  rest_.store(asleep, std::memory_order_seq_cst);
+  while (!wanted() && rest_.load(std::memory_order_seq_cst) == asleep)
+    futex_wait(rest_, asleep);
+  rest_.store(awake, std::memory_order_seq_cst);
 }
 
 // Tells the threads that sleep until the head has come this far.
@@ -197,6 +251,7 @@ void CommandQueue::sleep_until_head(std::uint64_t target) {
 void CommandQueue::drain() noexcept {
   std::uint64_t target = tail_.load(std::memory_order_seq_cst);
   auto done = [&] { return head_.load(std::memory_order_acquire) >= target; };
+  if (!done()) note_wait();
   while (!done()) {
     if (try_run_until(target)) continue;
     if (!spin_until(done, wait_spin)) sleep_until_head(target);
@@ -231,7 +286,8 @@ void CommandQueue::reset_in_child() noexcept {
   tail_.store(0, std::memory_order_relaxed);
   head_.store(0, std::memory_order_relaxed);
   role_.store(0, std::memory_order_relaxed);
-  parked_.store(0, std::memory_order_relaxed);
+  rest_.store(awake, std::memory_order_relaxed);
+  waits_at_once_.store(0, std::memory_order_relaxed);
   wake_at_.store(nobody, std::memory_order_relaxed);
   started_.store(false, std::memory_order_relaxed);
   has_thread_ = false;

@@ -99,7 +99,7 @@ cuda::Queue& cuda::queue_of(Stream& stream) {
 }
 
 void Stream::synchronize() { cuda_ ? cuda_->synchronize() : used(queue_).synchronize(); }
-bool Stream::query() const { return cuda_ ? cuda_->idle() : used(queue_).idle(); }
+bool Stream::query() const { return cuda_ ? cuda_->idle() : used(queue_).query(); }
 bool Stream::failed() const { return cuda_ ? cuda_->failed() : used(queue_).failed(); }
 void Stream::clear_error() { cuda_ ? cuda_->clear_error() : used(queue_).clear_error(); }
 

@@ -10,6 +10,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -155,6 +158,78 @@ TEST_CASE("launch and wait, over and over, with pauses") {
     if (i % 7 == 0) std::this_thread::sleep_for(200us);
     stream.synchronize();
     REQUIRE(n == i + 1);
+  }
+}
+
+// Those of the streams' threads.
+std::int64_t sleeps_of_streams() {
+  std::int64_t sleeps = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name, line;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    std::ifstream status(name == "kiln-stream" ? task.path() / "status" : "/dev/null");
+    while (std::getline(status, line))
+      if (const std::string key = "voluntary_ctxt_switches:"; line.starts_with(key))
+        sleeps += std::stoll(line.substr(key.size()));
+  }
+  return sleeps;
+}
+
+// Launches and waits at once for as long.
+void launch_and_wait(Stream& stream, std::chrono::microseconds time) {
+  std::int64_t n = 0;
+  int launches = 0;
+  const auto end = std::chrono::steady_clock::now() + time;
+  for (; std::chrono::steady_clock::now() < end; ++launches) {
+    enqueue(stream, [&n] { ++n; });
+    stream.synchronize();
+  }
+  REQUIRE(n == launches);
+}
+
+TEST_CASE("launches that are waited for at once do not wake the stream's thread") {
+  Stream stream;
+  auto for_a_while = [] {
+    const auto end = std::chrono::steady_clock::now() + 50us;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  };
+  launch_and_wait(stream, 1ms);
+  constexpr int launches = 1000;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::int64_t before = sleeps_of_streams();
+  for (int i = 0; i < launches; ++i) {
+    enqueue(stream, for_a_while);
+    stream.synchronize();
+  }
+  const std::int64_t sleeps = sleeps_of_streams() - before;
+  const auto looks = (std::chrono::steady_clock::now() - begin) / 500us; // that it takes of itself
+  CHECK(sleeps - looks < launches / 2);
+}
+
+TEST_CASE("a launch that nobody waits for runs, though all before it were waited for") {
+  Stream stream;
+  for (int round = 0; round < 50; ++round) {
+    launch_and_wait(stream, 400us);
+    std::atomic<bool> ran{false};
+    enqueue(stream, [&ran] { ran = true; });
+    const bool asks = round % 2 == 0; // which hurries the thread
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (!(asks ? stream.query() : ran.load()) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(10us);
+    REQUIRE(ran);
+  }
+}
+
+TEST_CASE("a stream dies while its thread dozes") {
+  for (int round = 0; round < 50; ++round) {
+    int n = 0;
+    {
+      Stream stream;
+      launch_and_wait(stream, 400us);
+      if (round % 2) enqueue(stream, [&n] { ++n; });
+    }
+    REQUIRE(n == round % 2);
   }
 }
 
