@@ -6,6 +6,7 @@
 #include <kiln/jit/runtime/log.h>
 #include <kiln/jit/runtime/thread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -19,12 +20,11 @@ constexpr std::chrono::microseconds wait_spin{30};
 constexpr std::uint64_t nobody = ~std::uint64_t{0};
 
 // States of a worker: it is awake; it sleeps until it is woken; it sleeps, and looks at the queue after
-// `doze`. A doze is what a launch is late that nobody waits for, once, and longer than most commands that a
-// wake would slow down much.
+// `doze`, by which a launch may be late that nobody waits for.
 constexpr std::uint32_t awake = 0, asleep = 1, dozing = 2;
 constexpr std::chrono::microseconds doze{500};
 constexpr std::chrono::microseconds at_once{5};
-constexpr int waits_that_count = 16;
+constexpr int most_waits_needed = 4096;
 
 std::chrono::steady_clock::rep now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -71,7 +71,8 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
     if (still_idle) return;
   }
   if (!started_.load(std::memory_order_acquire)) start();
-  if (!idle()) note_no_wait();
+  const bool first = launched_at_.load(std::memory_order_relaxed) == 0; // since the last wait
+  if (!first) note_no_wait();
   void* overflow = nullptr;
   if (bytes > Stream::inline_payload_bytes) {
     overflow = std::malloc(bytes);
@@ -113,7 +114,7 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
     const bool leave_it = waited_for_at_once() && rest_.load(std::memory_order_seq_cst) == dozing;
     if (!leave_it) wake_worker();
   }
-  launched_at_.store(now(), std::memory_order_relaxed); // to wake takes long itself
+  if (first) launched_at_.store(now(), std::memory_order_relaxed); // to wake takes long itself
 }
 
 void CommandQueue::run(CommandFn fn, void* payload) noexcept {
@@ -170,18 +171,24 @@ void CommandQueue::wake_worker() {
 }
 
 bool CommandQueue::waited_for_at_once() const {
-  return waits_at_once_.load(std::memory_order_relaxed) >= waits_that_count;
+  return waits_at_once_.load(std::memory_order_relaxed) >= waits_needed_.load(std::memory_order_relaxed);
 }
 
-// Hints, so that what is lost between threads does not matter.
+// These are hints, so that what is lost between threads does not matter.
 void CommandQueue::note_wait() {
-  if (now() - launched_at_.load(std::memory_order_relaxed) > std::chrono::nanoseconds(at_once).count())
-    return note_no_wait();
-  const int waits = waits_at_once_.load(std::memory_order_relaxed);
-  if (waits < waits_that_count) waits_at_once_.store(waits + 1, std::memory_order_relaxed);
+  const auto launched = launched_at_.load(std::memory_order_relaxed);
+  if (launched == 0) return; // was waited for before
+  launched_at_.store(0, std::memory_order_relaxed);
+  if (now() - launched > std::chrono::nanoseconds(at_once).count()) return note_no_wait();
+  if (!waited_for_at_once())
+    waits_at_once_.store(waits_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+// Where the worker was left to doze, that was wrong, and must not be so time and again.
 void CommandQueue::note_no_wait() {
+  if (waited_for_at_once())
+    waits_needed_.store(std::min(2 * waits_needed_.load(std::memory_order_relaxed), most_waits_needed),
+                        std::memory_order_relaxed);
   if (waits_at_once_.load(std::memory_order_relaxed)) waits_at_once_.store(0, std::memory_order_relaxed);
 }
 
@@ -207,18 +214,16 @@ void CommandQueue::work() {
   }
 }
 
-// Until there is work. It dozes on for as long as each doze sees commands that others ran.
+// Until there is work. It dozes on for as long as each doze sees commands that others ran; what takes longer
+// than a doze can pay for a wake.
 void CommandQueue::rest() {
   auto wanted = [&] { return work_available() || stop_.load(std::memory_order_seq_cst); };
   while (waited_for_at_once()) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     rest_.store(dozing, std::memory_order_seq_cst);
     if (!wanted()) futex_wait(rest_, dozing, doze);
-    const bool woken = rest_.exchange(awake, std::memory_order_seq_cst) == awake;
-    if (wanted()) {
-      if (!woken) note_no_wait();
-      return;
-    }
+    rest_.store(awake, std::memory_order_seq_cst);
+    if (wanted()) return;
     if (head_.load(std::memory_order_relaxed) == head) break;
   }
   rest_.store(asleep, std::memory_order_seq_cst);
@@ -251,7 +256,7 @@ void CommandQueue::sleep_until_head(std::uint64_t target) {
 void CommandQueue::drain() noexcept {
   std::uint64_t target = tail_.load(std::memory_order_seq_cst);
   auto done = [&] { return head_.load(std::memory_order_acquire) >= target; };
-  if (!done()) note_wait();
+  note_wait();
   while (!done()) {
     if (try_run_until(target)) continue;
     if (!spin_until(done, wait_spin)) sleep_until_head(target);
@@ -288,6 +293,7 @@ void CommandQueue::reset_in_child() noexcept {
   role_.store(0, std::memory_order_relaxed);
   rest_.store(awake, std::memory_order_relaxed);
   waits_at_once_.store(0, std::memory_order_relaxed);
+  launched_at_.store(0, std::memory_order_relaxed);
   wake_at_.store(nobody, std::memory_order_relaxed);
   started_.store(false, std::memory_order_relaxed);
   has_thread_ = false;

@@ -10,7 +10,8 @@
 // take it to another core's caches: a wake costs the launching thread some 10 us in a virtual machine, where
 // 128 cubed takes 44. After some launches that were waited for at once the worker *dozes*: it is not woken,
 // but looks at the queue itself before long, so that a launch that nobody waits for runs nonetheless, and
-// ends this.
+// ends this. It then takes twice as many such launches to begin again, so that a pattern of both kinds pays
+// for its exceptions a few times and no more.
 #pragma once
 
 #include <kiln/jit/runtime/command_error.h>
@@ -82,9 +83,10 @@ private:
   std::atomic<bool> stop_{false};
   alignas(64) std::atomic<std::uint64_t> wake_at_{~std::uint64_t{0}}; // lowest head that a sleeper awaits
   std::atomic<std::uint32_t> progress_{0};                            // the word those sleepers sleep on
-  std::atomic<int> waits_at_once_{0};                                 // in a row, so many at most as count
-  std::atomic<std::chrono::steady_clock::rep> launched_at_{0};        // the last command
-  std::unique_ptr<Slot[]> ring_;
+  alignas(64) std::atomic<int> waits_at_once_{0};              // of launches in a row, up to waits_needed_
+  std::atomic<int> waits_needed_{16};                          // until the worker dozes
+  std::atomic<std::chrono::steady_clock::rep> launched_at_{0}; // the first launch since the last wait, or 0
+  alignas(64) std::unique_ptr<Slot[]> ring_;
   bool has_thread_ = false;
   pthread_t thread_{};
   std::mutex start_mutex_;

@@ -208,8 +208,8 @@ TEST_CASE("launches that are waited for at once do not wake the stream's thread"
 }
 
 TEST_CASE("a launch that nobody waits for runs, though all before it were waited for") {
-  Stream stream;
   for (int round = 0; round < 50; ++round) {
+    Stream stream;
     launch_and_wait(stream, 400us);
     std::atomic<bool> ran{false};
     enqueue(stream, [&ran] { ran = true; });
