@@ -6,7 +6,6 @@
 #include <kiln/jit/runtime/log.h>
 #include <kiln/jit/runtime/thread.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -23,10 +22,6 @@ constexpr std::uint64_t nobody = ~std::uint64_t{0};
 // `doze`, by which a launch may be late that nobody waits for.
 constexpr std::uint32_t awake = 0, asleep = 1, dozing = 2;
 constexpr std::chrono::microseconds doze{500};
-constexpr std::chrono::microseconds at_once{5};
-constexpr int most_waits_needed = 4096;
-
-std::chrono::steady_clock::rep now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 // The queue whose command this thread runs now.
 thread_local const CommandQueue* running = nullptr;
@@ -71,8 +66,7 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
     if (still_idle) return;
   }
   if (!started_.load(std::memory_order_acquire)) start();
-  const bool first = launched_at_.load(std::memory_order_relaxed) == 0; // since the last wait
-  if (!first) note_no_wait();
+  const bool first = habit_.launching();
   void* overflow = nullptr;
   if (bytes > Stream::inline_payload_bytes) {
     overflow = std::malloc(bytes);
@@ -111,10 +105,10 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
   if (!has_thread_) {
     try_run_until(nobody);
   } else if (role_.load(std::memory_order_seq_cst) == 0) {
-    const bool leave_it = waited_for_at_once() && rest_.load(std::memory_order_seq_cst) == dozing;
+    const bool leave_it = habit_.at_once() && rest_.load(std::memory_order_seq_cst) == dozing;
     if (!leave_it) wake_worker();
   }
-  if (first) launched_at_.store(now(), std::memory_order_relaxed); // to wake takes long itself
+  if (first) habit_.launched();
 }
 
 void CommandQueue::run(CommandFn fn, void* payload) noexcept {
@@ -170,31 +164,9 @@ void CommandQueue::wake_worker() {
     futex_wake(rest_, 1);
 }
 
-bool CommandQueue::waited_for_at_once() const {
-  return waits_at_once_.load(std::memory_order_relaxed) >= waits_needed_.load(std::memory_order_relaxed);
-}
-
-// These are hints, so that what is lost between threads does not matter.
-void CommandQueue::note_wait() {
-  const auto launched = launched_at_.load(std::memory_order_relaxed);
-  if (launched == 0) return; // was waited for before
-  launched_at_.store(0, std::memory_order_relaxed);
-  if (now() - launched > std::chrono::nanoseconds(at_once).count()) return note_no_wait();
-  if (!waited_for_at_once())
-    waits_at_once_.store(waits_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
-// Where the worker was left to doze, that was wrong, and must not be so time and again.
-void CommandQueue::note_no_wait() {
-  if (waited_for_at_once())
-    waits_needed_.store(std::min(2 * waits_needed_.load(std::memory_order_relaxed), most_waits_needed),
-                        std::memory_order_relaxed);
-  if (waits_at_once_.load(std::memory_order_relaxed)) waits_at_once_.store(0, std::memory_order_relaxed);
-}
-
 bool CommandQueue::query() {
   if (idle()) return true;
-  note_no_wait();
+  habit_.not_waited();
   if (role_.load(std::memory_order_seq_cst) == 0) wake_worker();
   return false;
 }
@@ -207,7 +179,7 @@ void CommandQueue::work() {
   while (!stopped()) {
     // After commands of its own it spins for the next; if another thread took the work it was woken
     // for, that thread needs the CPU more.
-    if (work_available() && try_run_until(nobody) && !waited_for_at_once()) {
+    if (work_available() && try_run_until(nobody) && !habit_.at_once()) {
       if (spin_until([&] { return work_available() || stopped(); }, idle_spin)) continue;
     }
     rest();
@@ -218,7 +190,7 @@ void CommandQueue::work() {
 // than a doze can pay for a wake.
 void CommandQueue::rest() {
   auto wanted = [&] { return work_available() || stop_.load(std::memory_order_seq_cst); };
-  while (waited_for_at_once()) {
+  while (habit_.at_once()) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     rest_.store(dozing, std::memory_order_seq_cst);
     if (!wanted()) futex_wait(rest_, dozing, doze);
@@ -256,7 +228,7 @@ void CommandQueue::sleep_until_head(std::uint64_t target) {
 void CommandQueue::drain() noexcept {
   std::uint64_t target = tail_.load(std::memory_order_seq_cst);
   auto done = [&] { return head_.load(std::memory_order_acquire) >= target; };
-  note_wait();
+  habit_.waited();
   while (!done()) {
     if (try_run_until(target)) continue;
     if (!spin_until(done, wait_spin)) sleep_until_head(target);
@@ -292,8 +264,7 @@ void CommandQueue::reset_in_child() noexcept {
   head_.store(0, std::memory_order_relaxed);
   role_.store(0, std::memory_order_relaxed);
   rest_.store(awake, std::memory_order_relaxed);
-  waits_at_once_.store(0, std::memory_order_relaxed);
-  launched_at_.store(0, std::memory_order_relaxed);
+  habit_.reset();
   wake_at_.store(nobody, std::memory_order_relaxed);
   started_.store(false, std::memory_order_relaxed);
   has_thread_ = false;

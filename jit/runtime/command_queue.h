@@ -10,16 +10,15 @@
 // take it to another core's caches: a wake costs the launching thread some 10 us in a virtual machine, where
 // 128 cubed takes 44. After some launches that were waited for at once the worker *dozes*: it is not woken,
 // but looks at the queue itself before long, so that a launch that nobody waits for runs nonetheless, and
-// ends this. It then takes twice as many such launches to begin again, so that a pattern of both kinds pays
-// for its exceptions a few times and no more.
+// ends this (wait_habit.h).
 #pragma once
 
 #include <kiln/jit/runtime/command_error.h>
 #include <kiln/jit/runtime/fork.h>
 #include <kiln/jit/runtime/stream.h>
+#include <kiln/jit/runtime/wait_habit.h>
 
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -67,9 +66,6 @@ private:
   void run(CommandFn fn, void* payload) noexcept;
   void rest();
   void wake_worker();
-  bool waited_for_at_once() const;
-  void note_wait();
-  void note_no_wait();
   void announce_head(std::uint64_t head);
   void sleep_until_head(std::uint64_t target);
   bool work_available() const { return !idle() && role_.load(std::memory_order_seq_cst) == 0; }
@@ -83,9 +79,7 @@ private:
   std::atomic<bool> stop_{false};
   alignas(64) std::atomic<std::uint64_t> wake_at_{~std::uint64_t{0}}; // lowest head that a sleeper awaits
   std::atomic<std::uint32_t> progress_{0};                            // the word those sleepers sleep on
-  alignas(64) std::atomic<int> waits_at_once_{0};              // of launches in a row, up to waits_needed_
-  std::atomic<int> waits_needed_{16};                          // until the worker dozes
-  std::atomic<std::chrono::steady_clock::rep> launched_at_{0}; // the first launch since the last wait, or 0
+  alignas(64) WaitHabit habit_;
   alignas(64) std::unique_ptr<Slot[]> ring_;
   bool has_thread_ = false;
   pthread_t thread_{};

@@ -12,8 +12,8 @@
 // thread that waits in synchronize(), which works the queue off instead of sleeping, or, for commands
 // marked `small` on an idle stream, inside the launching call, because to wake a thread would cost more
 // than to run them. So a command must not wait for a lock that a launching or waiting thread holds. After
-// many launches in a row that were waited for at once, and soon, the thread is left asleep: the first launch
-// after them that is not waited for may begin half a millisecond late, unless query() asks for it.
+// many short launches in a row that were waited for at once the thread is left asleep: the first launch after
+// them that is not waited for may begin half a millisecond late, unless query() asks for it.
 //
 // Errors are sticky. When a command throws, the commands behind it are discarded (events still
 // complete), and the exception is thrown by synchronize() and by every later launch until
