@@ -1,14 +1,12 @@
 // Builds a module with one product in it, runs the short list of passes, and links it with LLJIT.
 #include "dot_harness.h"
+#include "other_cpus.h"
 #include "tile_emulation.h"
 #include <ctime>
 #include <kiln/jit/cpu/code_generation.h>
-#include <kiln/jit/cpu/target.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
 #include <stdexcept>
@@ -25,14 +23,11 @@ double milliseconds() {
 }
 
 llvm::orc::JITTargetMachineBuilder machine_builder(const std::string& cpu) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  cpu::host_target(); // asks the system for tile registers where there are any
-  auto builder = llvm::cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
-  if (cpu != "host") {
-    builder.setCPU(cpu);
-    builder.getFeatures() = llvm::SubtargetFeatures();
-  }
+  const auto target = runnable_target(cpu);
+  if (!target) throw std::runtime_error("this machine cannot run code for " + cpu);
+  llvm::orc::JITTargetMachineBuilder builder{llvm::Triple(llvm::sys::getProcessTriple())};
+  builder.setCPU(target->cpu);
+  builder.getFeatures() = llvm::SubtargetFeatures(target->features);
   return builder;
 }
 
@@ -65,18 +60,7 @@ void build(llvm::Module& module, const cpu::DotShape& shape, const cpu::DotTarge
 
 } // namespace
 
-bool host_runs(const std::string& cpu) {
-  auto host = llvm::cantFail(machine_builder("host").createTargetMachine());
-  auto other = llvm::cantFail(machine_builder(cpu).createTargetMachine());
-  const auto& offered = host->getMCSubtargetInfo()->getFeatureBits();
-  for (const char* feature : {"avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"}) {
-    const std::string enabled = std::string("+") + feature;
-    if (other->getMCSubtargetInfo()->checkFeatures(enabled) &&
-        !host->getMCSubtargetInfo()->checkFeatures(enabled))
-      return false;
-  }
-  return offered.any();
-}
+bool host_runs(const std::string& cpu) { return runnable_target(cpu).has_value(); }
 
 CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
                          const std::function<void(cpu::DotTarget&)>& adjust, Tiles tiles) {

@@ -23,7 +23,8 @@ enum class Tiles { Hardware, Emulated }; // who executes AMX's instructions
 
 class CompiledDot {
 public:
-  // `cpu` is an LLVM processor name, or "host"; `adjust` may change what the code is allowed to use.
+  // `cpu` is the name of a processor that the host runs (runnable_target in other_cpus.h); `adjust` may
+  // change what the code is allowed to use.
   CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
               const std::function<void(cpu::DotTarget&)>& adjust = {}, Tiles tiles = Tiles::Hardware);
   ~CompiledDot();
@@ -39,7 +40,7 @@ private:
   std::unique_ptr<llvm::orc::LLJIT> jit_;
 };
 
-// Whether this machine can run code for that processor.
+// Whether this machine can run code for that processor (runnable_target in other_cpus.h).
 bool host_runs(const std::string& cpu);
 
 } // namespace kiln::test

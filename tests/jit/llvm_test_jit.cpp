@@ -1,5 +1,6 @@
 // The JIT of tests that build LLVM IR by hand.
 #include <jit/llvm_test_jit.h>
+#include <jit/other_cpus.h>
 
 #include <kiln/jit/emit/run_passes.h>
 
@@ -7,8 +8,8 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Host.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <stdexcept>
 
@@ -22,17 +23,11 @@ template <class T> T unwrap(llvm::Expected<T> value) {
 }
 
 llvm::orc::JITTargetMachineBuilder machine_builder(const TestTarget& target) {
-  static const bool initialized = [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    return true;
-  }();
-  (void)initialized;
-  auto builder = unwrap(llvm::orc::JITTargetMachineBuilder::detectHost());
-  if (!target.cpu.empty()) {
-    builder.setCPU(target.cpu);
-    builder.getFeatures() = llvm::SubtargetFeatures();
-  }
+  const auto cpu = runnable_target(target.cpu);
+  if (!cpu) throw std::runtime_error("this machine cannot run code for " + target.cpu);
+  llvm::orc::JITTargetMachineBuilder builder{llvm::Triple(llvm::sys::getProcessTriple())};
+  builder.setCPU(cpu->cpu);
+  builder.getFeatures() = llvm::SubtargetFeatures(cpu->features);
   if (!target.features.empty()) builder.addFeatures(llvm::SubtargetFeatures(target.features).getFeatures());
   builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
   return builder;

@@ -16,7 +16,7 @@
 namespace kiln::test {
 
 struct TestTarget {
-  std::string cpu = {};        // empty: the host's CPU and features
+  std::string cpu = "host";    // one that runnable_target in other_cpus.h finds
   std::string features = {};   // appended, as in "+fma,-avx512f"
   bool process_symbols = true; // whether the code may call functions of this program and its libraries
 };
