@@ -1,14 +1,14 @@
 // Chooses configs for launches, once for each problem.
 #include <kiln/autotune/tuned.h>
 
-#include <kiln/autotune/background.h>
-#include <kiln/autotune/of_process.h>
-#include <kiln/autotune/resize.h>
-#include <kiln/autotune/task.h>
+#include <kiln/autotune/per_process.h>
+#include <kiln/autotune/run/background.h>
+#include <kiln/autotune/run/resize.h>
+#include <kiln/autotune/run/task.h>
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cli/example.h>
-#include <kiln/jit/runtime/kernel_core.h>
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
+#include <kiln/jit/cli/support/example.h>
+#include <kiln/jit/runtime/kernel/kernel_core.h>
 
 #include <algorithm>
 #include <atomic>

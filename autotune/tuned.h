@@ -29,9 +29,9 @@
 
 #include <kiln/autotune/mode.h>
 #include <kiln/autotune/records/bucket.h>
-#include <kiln/autotune/space.h>
-#include <kiln/autotune/tuner.h>
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/autotune/run/tuner.h>
+#include <kiln/autotune/space/space.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 
 #include <functional>
 #include <memory>

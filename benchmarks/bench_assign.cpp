@@ -7,8 +7,8 @@
 // the pool's threads; the counters are medians, and `of_copy` is the expression's bandwidth over the better
 // copy's. Bytes count each element read or written once.
 #include <benchmark/benchmark.h>
-#include <kiln/jit/runtime/assign.h>
-#include <kiln/jit/runtime/thread_pool.h>
+#include <kiln/jit/runtime/assign/assign.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 
 #include <algorithm>
 #include <chrono>

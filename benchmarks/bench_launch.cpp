@@ -5,7 +5,7 @@
 // The parts of a launch that are not the kernel; times are of the calling thread unless "wall" is said.
 // Figures to reach: warm_launch at most 1 us, cold_compile at most 60 ms, disk_hit at most 2 ms (medians).
 #include <benchmark/benchmark.h>
-#include <kiln/jit/runtime/thread_pool.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/kiln.h>
 
 #include <chrono>

@@ -7,12 +7,12 @@
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/record.h>
 #include <kiln/autotune/records/store.h>
-#include <kiln/autotune/registry.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/run/task_workload.h>
+#include <kiln/autotune/run/tuner.h>
 #include <kiln/autotune/search/replay.h>
 #include <kiln/autotune/search/table.h>
-#include <kiln/autotune/shape.h>
-#include <kiln/autotune/task_workload.h>
-#include <kiln/autotune/tuner.h>
+#include <kiln/autotune/space/shape.h>
 
 #include "numbers.h"
 

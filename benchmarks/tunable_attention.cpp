@@ -3,7 +3,7 @@
 //   build/bin/kiln tune --plugin build/lib/libtunable_attention.so attention --shape H=8,T=2048,D=64
 #include "attention.h"
 
-#include <kiln/autotune/registry.h>
+#include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/ir/ir.h>
 
 namespace benchmarks {

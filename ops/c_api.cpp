@@ -2,8 +2,8 @@
 #include <kiln/ops/c_api.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/thread_value.h>
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/thread_value.h>
+#include <kiln/jit/base/version.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/norm.h>

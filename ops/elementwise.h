@@ -4,11 +4,11 @@
 //   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up, as in SwiGLU
 //
 // f32, f64, bf16 and f16, computed in f32 (f64 in f64). Any strides; contiguous matrices are fastest. For
-// other expressions write `assign` (see jit/runtime/assign.h). UserError if the extents differ, or if y
+// other expressions write `assign` (see jit/runtime/assign/assign.h). UserError if the extents differ, or if y
 // overlaps another tensor in part. Return when the work is queued. Thread-safe.
 #pragma once
 
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>

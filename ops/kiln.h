@@ -3,16 +3,16 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/language.h>
-#include <kiln/jit/runtime/assign.h>
+#include <kiln/jit/base/version.h>
+#include <kiln/jit/runtime/assign/assign.h>
 #include <kiln/jit/runtime/buffer.h>
-#include <kiln/jit/runtime/compile_policy.h>
 #include <kiln/jit/runtime/device.h>
 #include <kiln/jit/runtime/event.h>
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/compile_policy.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/jit/runtime/stream.h>
 #include <kiln/jit/runtime/tensor.h>
 #include <kiln/jit/runtime/tensor_view.h>
-#include <kiln/jit/version.h>
 #include <kiln/ops/elementwise.h>
 #include <kiln/ops/matmul.h>
 #include <kiln/ops/norm.h>

@@ -14,7 +14,7 @@
 // (autotune/mode.h) says what is asked, and `off` makes it matmul_config's always.
 #pragma once
 
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/activation.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>

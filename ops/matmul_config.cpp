@@ -25,7 +25,7 @@ Config gpu_config(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
   return {BM = fit(m, wide ? 32 : 64), BN = fit(n, 64), BK = fit(k, wide ? 16 : 32), num_warps = 4};
 }
 
-// Heuristic. Programs share the packing of b (jit/cpu/macro_product.h), and tiles of more than 128 rows are
+// Heuristic. Programs share the packing of b (jit/cpu/facts/grouped_product.h), and tiles of more than 128 rows are
 // no faster for it, but leave fewer ways to divide the product among threads: rows are worth more than
 // columns there, so that no tile has more of them than a thread's share, if that is 64. A tile costs its
 // elements, and what does not shrink with it, as if it were alone: 1 + 14 / BM + 2 / BN follows what tiles of

@@ -2,7 +2,7 @@
 #include <kiln/ops/softmax.h>
 
 #include <kiln/dsl/language.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>

@@ -11,7 +11,7 @@
 // KILN_TUNE (autotune/mode.h) says what is asked.
 #pragma once
 
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/ops/detail/element.h>
 #include <kiln/ops/detail/stream_at.h>
 

@@ -1,5 +1,5 @@
 // What `kiln tune` may choose of the ops' kernels.
-#include <kiln/autotune/registry.h>
+#include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/dims.h>

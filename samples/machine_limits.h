@@ -1,7 +1,7 @@
 // What a device can do at most, measured: bytes copied and, on the CPU, fused multiply-adds a second.
 #pragma once
 
-#include <kiln/jit/runtime/thread_pool.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/kiln.h>
 
 #include <algorithm>

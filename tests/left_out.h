@@ -1,7 +1,7 @@
 // What long tests leave out under a sanitizer, where they take ten to forty times as long.
 #pragma once
 
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/sanitized.h>
 
 namespace kiln::test {
 

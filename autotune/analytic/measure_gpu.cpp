@@ -5,8 +5,8 @@
 #include <kiln/autotune/analytic/gpu_model.h>
 #include <kiln/autotune/analytic/probes.h>
 #include <kiln/dsl/language.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/buffer.h>
-#include <kiln/jit/runtime/log.h>
 
 #include <algorithm>
 #include <initializer_list>

@@ -2,7 +2,7 @@
 #include <kiln/autotune/analytic/probes.h>
 
 #include <kiln/dsl/language.h>
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 
 #include <utility>
 

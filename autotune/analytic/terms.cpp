@@ -2,14 +2,14 @@
 #include <kiln/autotune/analytic/terms.h>
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cpu/macro_product.h>
-#include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/gpu/legality.h>
 #include <kiln/jit/passes/cost.h>
 #include <kiln/jit/passes/passes.h>
-#include <kiln/jit/runtime/compile.h>
+#include <kiln/jit/runtime/kernel/compile.h>
 
 #include <algorithm>
 #include <array>

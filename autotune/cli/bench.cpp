@@ -1,6 +1,6 @@
 // Runs one config and sets its time beside the device's limits.
 #include <kiln/autotune/cli/bench.h>
-#include <kiln/autotune/task_workload.h>
+#include <kiln/autotune/run/task_workload.h>
 
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/dsl/error.h>

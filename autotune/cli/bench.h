@@ -4,7 +4,7 @@
 
 #include <kiln/autotune/analytic/roofline.h>
 #include <kiln/autotune/measure/timing.h>
-#include <kiln/autotune/task.h>
+#include <kiln/autotune/run/task.h>
 
 #include <map>
 #include <string>

@@ -1,14 +1,14 @@
 // kiln bench: how long a tunable kernel takes, and how far that is from what the device can do.
-#include <kiln/autotune/cli/asked_device.h>
 #include <kiln/autotune/cli/bench.h>
+#include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/store.h>
-#include <kiln/autotune/registry.h>
-#include <kiln/jit/cli/dispatch.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
-#include <kiln/jit/cli/text.h>
-#include <kiln/jit/runtime/compile_policy.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/jit/cli/support/dispatch.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
+#include <kiln/jit/cli/support/text.h>
+#include <kiln/jit/runtime/kernel/compile_policy.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // kiln doctor: what this machine has, what is wrong with it, and how to mend it.
 #include <kiln/autotune/cli/doctor.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

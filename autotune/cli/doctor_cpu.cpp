@@ -2,9 +2,9 @@
 #include <kiln/autotune/cli/doctor.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/cpu/target.h>
-#include <kiln/jit/runtime/cpu_info.h>
-#include <kiln/jit/runtime/options.h>
 
 #include <fmt/format.h>
 

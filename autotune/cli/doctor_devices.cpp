@@ -2,9 +2,9 @@
 #include <kiln/autotune/cli/doctor.h>
 
 #include <kiln/dsl/language.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/gpu/ptxas.h>
-#include <kiln/jit/runtime/kernel.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 #include <kiln/jit/runtime/tensor.h>
 
 #include <fmt/format.h>

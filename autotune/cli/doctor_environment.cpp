@@ -3,9 +3,9 @@
 
 #include <kiln/autotune/mode.h>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/cache/folder.h>
-#include <kiln/jit/cli/dispatch.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/cli/support/dispatch.h>
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace kiln::doctor {
 namespace {
 
 constexpr std::array known_variables{
-    // jit/runtime/options.h
+    // jit/base/options.h
     "KILN_DEBUG", "KILN_PERF", "KILN_KEEP", "KILN_KEEP_DIR", "KILN_LOG", "KILN_CACHE_DIR", "KILN_CACHE_LIMIT",
     "KILN_NUM_THREADS", "KILN_COMPILE_POLICY", "KILN_CPU", "KILN_CUDA_LIBRARY", "KILN_EMULATE_CHECK",
     "KILN_EMULATE_SEED", "KILN_EMULATE_THREADS", "KILN_PTXAS", "KILN_PTXAS_TIMEOUT",

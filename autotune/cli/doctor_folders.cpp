@@ -6,7 +6,7 @@
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cache/folder.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // The line that a tuning run shows: best so far, its share of the analytic bound, time left, failures.
 #pragma once
 
+#include <kiln/autotune/run/tuner.h>
 #include <kiln/autotune/search/search.h>
-#include <kiln/autotune/tuner.h>
 
 #include <cstdio>
 #include <string>

@@ -1,18 +1,18 @@
 // kiln records: what tuning measured, and which configs are used.
-#include <kiln/autotune/cli/asked_device.h>
-#include <kiln/autotune/cli/asked_problem.h>
+#include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
+#include <kiln/autotune/cli/problem_option.h>
 #include <kiln/autotune/cli/records_list.h>
 #include <kiln/autotune/cli/records_text.h>
 #include <kiln/autotune/records/maintenance.h>
 #include <kiln/autotune/records/why.h>
 #include <kiln/autotune/write_file.h>
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cli/dispatch.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/read_input.h>
-#include <kiln/jit/cli/registry.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cli/support/dispatch.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/read_input.h>
+#include <kiln/jit/cli/support/registry.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
 #include <cstdio>

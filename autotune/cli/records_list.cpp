@@ -3,7 +3,7 @@
 
 #include <kiln/autotune/cli/records_text.h>
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
 #include <map>

@@ -1,17 +1,17 @@
 // kiln tune: searches the configs of a kernel on a device.
-#include <kiln/autotune/cli/asked_device.h>
+#include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/progress.h>
 #include <kiln/autotune/records/store.h>
-#include <kiln/autotune/registry.h>
 #include <kiln/autotune/report/report.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/run/task.h>
+#include <kiln/autotune/run/tuner.h>
 #include <kiln/autotune/search/replay.h>
 #include <kiln/autotune/search/table.h>
 #include <kiln/autotune/stop.h>
-#include <kiln/autotune/task.h>
-#include <kiln/autotune/tuner.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/jit/passes/cost.h>
 
 #include <algorithm>

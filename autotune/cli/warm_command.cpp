@@ -1,17 +1,17 @@
 // kiln cache warm: compiles ahead what tuning found, so that no launch has to.
-#include <kiln/autotune/cli/asked_device.h>
+#include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/database.h>
-#include <kiln/autotune/registry.h>
-#include <kiln/autotune/shape.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/space/shape.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/cache/folder.h>
-#include <kiln/jit/cli/example.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
-#include <kiln/jit/runtime/compile.h>
-#include <kiln/jit/runtime/compile_policy.h>
-#include <kiln/jit/runtime/ir_kernel.h>
+#include <kiln/jit/cli/support/example.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
+#include <kiln/jit/runtime/kernel/compile.h>
+#include <kiln/jit/runtime/kernel/compile_policy.h>
+#include <kiln/jit/runtime/kernel/ir_kernel.h>
 
 #include <algorithm>
 #include <filesystem>

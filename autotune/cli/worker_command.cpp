@@ -1,6 +1,6 @@
 // kiln tune-worker: for LiveMeasurer to start, and nobody else.
 #include <kiln/autotune/measure/worker.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 #include <kiln/autotune/measure/checker.h>
 
 #include <kiln/autotune/measure/inject.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
 #include <chrono>

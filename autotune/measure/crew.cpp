@@ -2,8 +2,8 @@
 #include <kiln/autotune/measure/crew.h>
 
 #include <kiln/autotune/measure/find_command.h>
-#include <kiln/jit/runtime/options.h>
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/options.h>
+#include <kiln/jit/base/version.h>
 
 #include <algorithm>
 #include <cerrno>

@@ -5,7 +5,7 @@
 // began.
 #pragma once
 
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <vector>
 

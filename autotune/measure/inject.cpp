@@ -2,7 +2,7 @@
 #include <kiln/autotune/measure/inject.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/sanitized.h>
 
 #include <atomic>
 #include <csignal>

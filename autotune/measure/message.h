@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kiln/autotune/measure/workload.h>
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,8 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/copy.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/jit/runtime/event.h>
-#include <kiln/jit/runtime/thread_pool.h>
 
 #include <algorithm>
 #include <atomic>

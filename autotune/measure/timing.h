@@ -5,7 +5,7 @@
 #include <kiln/autotune/measure/statistics.h>
 #include <kiln/autotune/random.h>
 #include <kiln/jit/runtime/cuda/graph.h>
-#include <kiln/jit/runtime/ir_kernel.h>
+#include <kiln/jit/runtime/kernel/ir_kernel.h>
 
 #include <functional>
 #include <optional>

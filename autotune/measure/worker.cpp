@@ -3,9 +3,9 @@
 
 #include <kiln/autotune/measure/trial_runner.h>
 #include <kiln/autotune/measure/verify.h>
-#include <kiln/jit/runtime/cpu_info.h>
-#include <kiln/jit/runtime/sanitized.h>
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/base/sanitized.h>
+#include <kiln/jit/base/version.h>
 
 #include <atomic>
 #include <chrono>

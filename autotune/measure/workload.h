@@ -3,7 +3,7 @@
 
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/dtype.h>
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 
 #include <cstdint>
 #include <functional>

@@ -6,7 +6,7 @@
 // 2006, algorithm 2.1 and section 5.4.1).
 #pragma once
 
-#include <kiln/autotune/space.h>
+#include <kiln/autotune/space/space.h>
 
 #include <span>
 #include <vector>

@@ -8,7 +8,7 @@
 // exact sizes tune for ever; hybrid lies between. A value: copy it.
 #pragma once
 
-#include <kiln/autotune/space.h>
+#include <kiln/autotune/space/space.h>
 
 #include <cstdint>
 #include <functional>

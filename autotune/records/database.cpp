@@ -2,7 +2,7 @@
 #include <kiln/autotune/records/database.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
 
 #include <algorithm>
 #include <chrono>

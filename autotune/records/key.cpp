@@ -2,8 +2,8 @@
 #include <kiln/autotune/records/key.h>
 
 #include <kiln/dsl/ir/printer.h>
+#include <kiln/jit/base/version.h>
 #include <kiln/jit/gpu/ptxas.h>
-#include <kiln/jit/version.h>
 
 #include <algorithm>
 #include <bit>

@@ -7,7 +7,7 @@
 // part differs still answers, but the answer should be confirmed with a few trials, and is not forgotten.
 #pragma once
 
-#include <kiln/autotune/space.h>
+#include <kiln/autotune/space/space.h>
 #include <kiln/jit/cache/hash.h>
 
 #include <string>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/records/key.h>
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <memory>
 #include <optional>

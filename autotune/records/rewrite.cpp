@@ -1,7 +1,7 @@
 // Rewrites segments: compaction and pruning.
 #include <kiln/autotune/records/maintenance.h>
 
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/version.h>
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // Appends, loads and publishes tuning records.
 #include <kiln/autotune/records/store.h>
 
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,7 @@
 #include <kiln/autotune/records/why.h>
 
 #include <kiln/autotune/records/bucket.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <algorithm>
 #include <iterator>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/search/result.h>
-#include <kiln/autotune/space.h>
+#include <kiln/autotune/space/space.h>
 
 #include <string>
 #include <utility>

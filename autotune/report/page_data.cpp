@@ -3,7 +3,7 @@
 
 #include <kiln/autotune/report/statistics.h>
 #include <kiln/autotune/report/text.h>
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/version.h>
 
 #include <nlohmann/json.hpp>
 

@@ -6,7 +6,7 @@
 #include <kiln/autotune/report/text.h>
 #include <kiln/autotune/write_file.h>
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <filesystem>
 

@@ -2,11 +2,11 @@
 #include <kiln/autotune/records/key.h>
 #include <kiln/autotune/report/explain.h>
 #include <kiln/autotune/report/report_data.h>
-#include <kiln/autotune/task.h>
+#include <kiln/autotune/run/task.h>
 
-#include <kiln/autotune/tuner.h>
-#include <kiln/jit/cli/text.h>
-#include <kiln/jit/version.h>
+#include <kiln/autotune/run/tuner.h>
+#include <kiln/jit/base/version.h>
+#include <kiln/jit/cli/support/text.h>
 
 #include <fmt/format.h>
 

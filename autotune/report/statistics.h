@@ -1,8 +1,8 @@
 // The figures of a report that take more than adding up.
 #pragma once
 
-#include <kiln/autotune/space.h>
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/space.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <cstddef>
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <kiln/autotune/model/boosted_trees.h>
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <unordered_map>
 

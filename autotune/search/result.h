@@ -1,7 +1,7 @@
 // What a search may spend, and what it found.
 #pragma once
 
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <algorithm>
 #include <functional>

@@ -2,8 +2,8 @@
 // never measures, so that it runs the same on a device and on a recorded table.
 #pragma once
 
-#include <kiln/autotune/space.h>
-#include <kiln/autotune/trial.h>
+#include <kiln/autotune/space/space.h>
+#include <kiln/autotune/space/trial.h>
 
 #include <memory>
 #include <span>

@@ -2,7 +2,7 @@
 #include "../numbers.h"
 #include "suite.h"
 
-#include <kiln/jit/runtime/thread_pool.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/ops/dims.h>
 
 #include <chrono>

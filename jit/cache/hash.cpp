@@ -1,8 +1,8 @@
 // Builds keys and checksums with XXH3.
 #include <kiln/jit/cache/hash.h>
 
+#include <kiln/jit/base/version.h>
 #include <kiln/jit/cache/source_digest.h>
-#include <kiln/jit/version.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -2,8 +2,8 @@
 // files.
 #include <kiln/jit/cache/entry.h>
 
+#include <kiln/jit/base/version.h>
 #include <kiln/jit/cache/entry_format.h>
-#include <kiln/jit/version.h>
 
 #include <atomic>
 #include <cerrno>

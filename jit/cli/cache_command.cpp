@@ -1,9 +1,9 @@
 // kiln cache ls | clear | verify, and what other folders add: the compiled kernels on disk.
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cache/commands.h>
-#include <kiln/jit/cli/dispatch.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/dispatch.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <cstring>
 #include <fmt/format.h>

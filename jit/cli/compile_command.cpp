@@ -1,9 +1,9 @@
 // kiln compile: kernels for GPUs that are not here, into the cache folder.
-#include <kiln/jit/cli/kernel_options.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/kernel_options.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
-#include <kiln/jit/runtime/precompile.h>
+#include <kiln/jit/runtime/kernel/precompile.h>
 
 #include <fmt/format.h>
 

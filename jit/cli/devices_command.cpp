@@ -1,9 +1,9 @@
 // kiln devices: what kernels can run on here.
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
-#include <kiln/jit/cli/text.h>
+#include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
+#include <kiln/jit/cli/support/text.h>
 #include <kiln/jit/cpu/target.h>
-#include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/device.h>
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 // kiln emulate: any kernel in PTX, run on the emulated GPU.
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cli/dispatch.h>
-#include <kiln/jit/cli/emulate_arguments.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/read_input.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/dispatch.h>
+#include <kiln/jit/cli/support/emulate_arguments.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/read_input.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/jit/emulator/counters.h>
 #include <kiln/jit/emulator/ptx/ast.h>
 

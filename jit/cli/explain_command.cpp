@@ -1,9 +1,9 @@
 // kiln explain: what a kernel becomes on its way to machine code, and what it costs.
-#include <kiln/jit/cli/explain.h>
+#include <kiln/jit/cli/support/explain.h>
 
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/options.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <fmt/format.h>
 

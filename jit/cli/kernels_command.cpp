@@ -1,6 +1,6 @@
 // kiln kernels: the kernels that `kiln explain` knows by name.
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/cli/read_input.h>
+#include <kiln/jit/cli/support/read_input.h>
 #include <kiln/jit/passes/pass.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // kiln: shows what Kiln makes of kernels and looks after what it keeps; `kiln --help` says how.
-#include <kiln/jit/cli/dispatch.h>
+#include <kiln/jit/cli/support/dispatch.h>
 
 #include <csignal>
 

@@ -1,7 +1,7 @@
 // kiln ptx: a kernel as PTX, and what NVIDIA's assembler says of it.
-#include <kiln/jit/cli/kernel_options.h>
-#include <kiln/jit/cli/parse.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/kernel_options.h>
+#include <kiln/jit/cli/support/parse.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/jit/gpu/block_bound.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/ptxas.h>

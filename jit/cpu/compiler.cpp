@@ -1,12 +1,12 @@
 // Emits, takes the routines out that are compiled by themselves, and generates code.
 #include <kiln/jit/cpu/compiler.h>
 
-#include <kiln/jit/cpu/code_generation.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-#include <kiln/jit/cpu/flat_reductions.h>
-#include <kiln/jit/cpu/routines.h>
-#include <kiln/jit/cpu/short_reductions.h>
-#include <kiln/jit/cpu/split_products.h>
+#include <kiln/jit/cpu/object/code_generation.h>
+#include <kiln/jit/cpu/object/routines.h>
+#include <kiln/jit/cpu/rewrite/flat_reductions.h>
+#include <kiln/jit/cpu/rewrite/short_reductions.h>
+#include <kiln/jit/cpu/rewrite/split_products.h>
 #include <kiln/jit/emit/module_text.h>
 
 #include <llvm/IR/Module.h>

@@ -1,7 +1,7 @@
 // Counts accesses while kernels run, and instructions when they have.
 #include "counters.h"
 
-#include "block.h"
+#include <kiln/jit/emulator/core/block.h>
 
 #include <algorithm>
 #include <bit>

@@ -19,7 +19,7 @@
 // A Counters is used by one thread at a time.
 #pragma once
 
-#include "probe.h"
+#include <kiln/jit/emulator/core/probe.h>
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A GPU in software: runs the very PTX text that would go to a driver.
 //
 // The way of a kernel: `Module::parse` reads PTX text into a tree of names (ptx/: lexer, parser).
-// `Gpu::launch` decodes the entry and what it calls (decode/): every instruction once, into an `Instruction`
+// `Gpu::launch` decodes the entry and what it calls (instructions/): every instruction once, into an `Instruction`
 // (program.h) with a function that executes it and the places of its registers. Then blocks run, one after
 // the other unless `resident_blocks` asks for more, each as warps of 32 lanes.
 //
@@ -14,7 +14,7 @@
 // reconverges structured code, and a fragment that runs for long while others could is set aside, so that
 // lanes may wait for each other in loops (independent thread scheduling). Warp-wide instructions (shfl, vote,
 // mma...) wait for their members, who may come by different instructions; `.aligned` ones for all living
-// lanes at one place (partings.h says who may have exited before). bar.sync collects warps in the block
+// lanes at one place (divergence.h says who may have exited before). bar.sync collects warps in the block
 // (block.h).
 //
 // Interleavings. A generator seeded by `Options::seed` picks the next warp and how long it runs, and when
@@ -37,7 +37,7 @@
 // What plugs in. Checks and counters (counters.h) observe through `Probe` (probe.h): every access with its
 // lanes' addresses, every synchronisation, every asynchronous effect when issued and when performed. The
 // interpreter asks for a probe at few places and none of the instructions knows who listens. Asynchronous
-// copies and wgmma are flights of the block (flights.h), which take effect at any moment between their issue
+// copies and wgmma are flights of the block (async_operations.h), which take effect at any moment between their issue
 // and their wait. Tensor copies go by maps that `encode` makes (tensor_map.h); wgmma.h says how descriptors
 // are read and in which order a wgmma sums. Blocks of a cluster are resident together, and an address of
 // shared memory carries the block's rank (memory.h).
@@ -53,8 +53,8 @@
 // A Gpu is used by one thread at a time; a Module may be shared.
 #pragma once
 
-#include "program.h"
-#include "tensor_map.h"
+#include <kiln/jit/emulator/core/program.h>
+#include <kiln/jit/emulator/core/tensor_map.h>
 
 #include <array>
 #include <cstddef>
@@ -91,7 +91,7 @@ struct Checks {
 };
 
 // When asynchronous copies and wgmma take effect: at moments of the seed's choice, at their issue, or when
-// something waits for them (flights.h).
+// something waits for them (async_operations.h).
 enum class Asynchrony : std::uint8_t { Random, Earliest, Latest };
 
 struct Options {

@@ -1,8 +1,8 @@
 // How a launch runs: its blocks in groups, one after the other or on threads, their warps in turns.
-#include "block.h"
+#include <kiln/jit/emulator/core/block.h>
 
-#include "checks/probes.h"
-#include "checks/races.h"
+#include <kiln/jit/emulator/checks/probes.h>
+#include <kiln/jit/emulator/checks/races.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,8 +1,8 @@
 // Modules and devices: what a caller holds.
-#include "block.h"
-#include "decode/decode.h"
 #include "emulator.h"
-#include "ptx/parser.h"
+#include <kiln/jit/emulator/core/block.h>
+#include <kiln/jit/emulator/instructions/decode.h>
+#include <kiln/jit/emulator/ptx/parser.h>
 
 #include <algorithm>
 #include <cstring>

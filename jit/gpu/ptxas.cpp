@@ -2,7 +2,7 @@
 #include <kiln/jit/gpu/ptxas.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/options.h>
 
 #include <algorithm>
 #include <cerrno>

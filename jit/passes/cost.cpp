@@ -3,8 +3,8 @@
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/semantics.h>
-#include <kiln/jit/passes/inside.h>
-#include <kiln/jit/passes/samples.h>
+#include <kiln/jit/passes/in_bounds.h>
+#include <kiln/jit/passes/sample_indices.h>
 
 #include <algorithm>
 #include <cmath>

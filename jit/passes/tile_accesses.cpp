@@ -12,7 +12,7 @@
 //     counts as another one where the kernel expects them to be equal. Of a conjunction that is repeated
 //     along an axis all parts go, or none.
 #include <kiln/jit/passes/axes.h>
-#include <kiln/jit/passes/numbers.h>
+#include <kiln/jit/passes/index_tiles.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 #include <kiln/jit/runtime/device.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/cpu/target.h>
-#include <kiln/jit/runtime/cpu_info.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/emulated/device_state.h>
-#include <kiln/jit/runtime/options.h>
 
 #include <algorithm>
 #include <charconv>

@@ -2,10 +2,10 @@
 #include <kiln/jit/runtime/event.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/fork.h>
+#include <kiln/jit/base/futex.h>
 #include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/event_state.h>
-#include <kiln/jit/runtime/fork.h>
-#include <kiln/jit/runtime/futex.h>
 #include <kiln/jit/runtime/stream.h>
 
 #include <utility>

@@ -2,10 +2,10 @@
 #include <kiln/jit/runtime/stream.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/command_queue.h>
+#include <kiln/jit/base/log.h>
+#include <kiln/jit/runtime/cpu/command_queue.h>
 #include <kiln/jit/runtime/cuda/queue.h>
 #include <kiln/jit/runtime/event_state.h>
-#include <kiln/jit/runtime/log.h>
 
 #include <mutex>
 #include <string>

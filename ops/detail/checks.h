@@ -1,7 +1,7 @@
 // What ops check of their arguments before anything runs. The errors name the op and its caller's line.
 #pragma once
 
-#include <kiln/jit/runtime/overlap.h>
+#include <kiln/jit/runtime/assign/overlap.h>
 #include <kiln/ops/detail/stream_at.h>
 
 #include <string>

@@ -1,14 +1,14 @@
 // Asks the tuner's database once for each problem.
 #include <kiln/ops/detail/known_config.h>
 
-#include <kiln/autotune/background.h>
 #include <kiln/autotune/mode.h>
 #include <kiln/autotune/records/database.h>
-#include <kiln/autotune/registry.h>
-#include <kiln/autotune/tuner.h>
+#include <kiln/autotune/run/background.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/run/tuner.h>
 #include <kiln/dsl/layout_class.h>
-#include <kiln/jit/cli/example.h>
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
+#include <kiln/jit/cli/support/example.h>
 
 #include <algorithm>
 #include <array>

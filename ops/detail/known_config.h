@@ -1,7 +1,7 @@
 // What the tuner knows for a launch of an op: configs that `kiln tune` found, or that came with the program.
 #pragma once
 
-#include <kiln/jit/runtime/overlap.h>
+#include <kiln/jit/runtime/assign/overlap.h>
 #include <kiln/ops/detail/row_config.h>
 #include <kiln/ops/detail/stream_at.h>
 

@@ -1,7 +1,7 @@
 // Tile sizes for kernels that work on whole rows.
 #include <kiln/ops/detail/row_config.h>
 
-#include <kiln/jit/runtime/cpu_info.h>
+#include <kiln/jit/base/cpu_info.h>
 #include <kiln/ops/dims.h>
 
 #include <algorithm>

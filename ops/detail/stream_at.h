@@ -1,7 +1,7 @@
 // A stream with the place of the call, so that the errors of ops name their caller's line.
 #pragma once
 
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 
 namespace kiln::ops::detail {
 

@@ -1,7 +1,7 @@
 // Tables at random: a smooth function of the knobs with some structure, some noise and some failures.
 #pragma once
 
-#include "random_space.h"
+#include "autotune/space/random_space.h"
 
 #include <kiln/autotune/search/table.h>
 

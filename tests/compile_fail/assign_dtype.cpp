@@ -1,4 +1,4 @@
-#include <kiln/jit/runtime/assign.h>
+#include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 
 void f(Stream& stream, TensorView<float, 2> x, TensorView<int, 2> out) {

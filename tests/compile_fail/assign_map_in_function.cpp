@@ -1,5 +1,5 @@
 #include <kiln/dsl/functions.h>
-#include <kiln/jit/runtime/assign.h>
+#include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 
 void f(Stream& stream, TensorView<int, 1> x, TensorView<float, 1> out) {

@@ -1,4 +1,4 @@
-#include <kiln/jit/runtime/assign.h>
+#include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 
 void f(Stream& stream, TensorView<const float, 1> x) {

@@ -1,4 +1,4 @@
-#include <kiln/jit/runtime/assign.h>
+#include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 
 bool f(TensorView<float, 1> x) {

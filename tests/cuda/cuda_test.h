@@ -3,7 +3,7 @@
 
 #include <kiln/kiln.h>
 
-#include "fake/fake_control.h"
+#include "cuda/fake/fake_control.h"
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/runtime/copy.h>

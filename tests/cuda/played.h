@@ -13,7 +13,7 @@
 
 #include "cuda_test.h"
 
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/options.h>
 
 #include <atomic>
 #include <filesystem>

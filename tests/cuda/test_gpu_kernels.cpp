@@ -6,9 +6,9 @@
 #include <kiln/dsl/ir/interpreter.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/jit/passes/passes.h>
-#include <kiln/jit/runtime/compile.h>
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
+#include <kiln/jit/runtime/kernel/compile.h>
 #include <kiln/ops/dims.h>
 
 #include <cmath>

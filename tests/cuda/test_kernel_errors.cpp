@@ -1,7 +1,7 @@
 // What goes wrong between a kernel and its launch on a CUDA device, and what is said then.
 #include "played.h"
 
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
 
 #include <fstream>
 #include <sstream>

@@ -1,8 +1,8 @@
 // Modules from PTX and cubins, and what is said when the driver refuses them.
 #include "cuda_test.h"
 
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/cuda/ptx_version.h>
-#include <kiln/jit/runtime/options.h>
 
 #include <filesystem>
 #include <fstream>

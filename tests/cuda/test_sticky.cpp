@@ -1,11 +1,11 @@
 // A device that failed: it says so from then on, and the process lives. Each test loses a device of its own.
 #include "cuda_test.h"
 
+#include <kiln/jit/base/log.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/launch.h>
 #include <kiln/jit/runtime/cuda/memory.h>
-#include <kiln/jit/runtime/log.h>
-#include <kiln/jit/runtime/options.h>
 
 #include <atomic>
 #include <thread>

@@ -1,8 +1,8 @@
 // Streams and events of CUDA devices.
 #include "cuda_test.h"
 
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/cuda/current.h>
-#include <kiln/jit/runtime/log.h>
 
 #include <atomic>
 #include <chrono>

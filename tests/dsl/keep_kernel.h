@@ -3,7 +3,7 @@
 
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/ir/printer.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/options.h>
 
 #include <filesystem>
 #include <fstream>

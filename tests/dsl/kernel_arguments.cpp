@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <dsl/tolerance.h>
-#include <jit/cpu_runner.h>
+#include <jit/cpu/cpu_runner.h>
 #include <kiln/dsl/ir/printer.h>
 
 namespace kiln::test {

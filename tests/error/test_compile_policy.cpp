@@ -1,7 +1,7 @@
 // What the compile policy forbids, and what it lets through.
 #include "error_test.h"
 
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
 
 using namespace kiln;
 using kiln::test::error_of;

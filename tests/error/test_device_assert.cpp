@@ -1,7 +1,7 @@
 // Asserts of kernels: under KILN_DEBUG they end the launch, otherwise they cost nothing.
 #include "error_test.h"
 
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/options.h>
 
 using namespace kiln;
 using kiln::test::error_of;

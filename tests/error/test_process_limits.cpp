@@ -3,7 +3,7 @@
 #include "error_test.h"
 #include "test_seed.h"
 
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/sanitized.h>
 
 #include <cerrno>
 #include <cmath>

@@ -1,5 +1,5 @@
 // A library with a kernel and a command for `kiln --load`, as a user would write it; check_cli.sh runs it.
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/kiln.h>
 
 #include <cstdio>

@@ -1,8 +1,8 @@
 // Loaded code is freed with its last owner, and all that was kept for it.
 #include <kiln/kiln.h>
 
-#include <kiln/jit/runtime/options.h>
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/options.h>
+#include <kiln/jit/base/sanitized.h>
 
 #include <catch2/catch.hpp>
 

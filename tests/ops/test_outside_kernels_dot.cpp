@@ -1,5 +1,5 @@
 // Kernels around matrix products as a user would write them, against the public calls alone.
-#include "ops/strided.h"
+#include "strided.h"
 
 using namespace kiln;
 using namespace kiln::test;

@@ -1,5 +1,5 @@
 // Kernels that compute with numbers as a user would write them, against the public calls alone.
-#include "ops/strided.h"
+#include "strided.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Kernels that use tiles in unusual ways, as a user would write them, against the public calls alone.
-#include "ops/strided.h"
+#include "strided.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Products in loops over K, as users write them: whatever the tile sizes, and however many programs a back
 // end computes together.
 #include "left_out.h"
-#include "ops/strided.h"
+#include "strided.h"
 
 using namespace kiln;
 using namespace kiln::test;

@@ -1,10 +1,10 @@
 // Emits the loop nest around the microkernel, and the call to it.
 #include <algorithm>
+#include <kiln/jit/cpu/dot/amx.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
-#include <kiln/jit/cpu/dot/tiles.h>
 
 namespace kiln::cpu {
 

@@ -3,7 +3,7 @@
 
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
-#include <kiln/jit/cpu/prefetch.h>
+#include <kiln/jit/emit/prefetch.h>
 
 namespace kiln::cpu::dot {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
-#include <kiln/jit/cpu/prefetch.h>
+#include <kiln/jit/emit/prefetch.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 

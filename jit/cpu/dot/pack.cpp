@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/pack.h>
-#include <kiln/jit/cpu/prefetch.h>
+#include <kiln/jit/emit/prefetch.h>
 
 namespace kiln::cpu::dot {
 

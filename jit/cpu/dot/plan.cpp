@@ -1,9 +1,9 @@
 // Chooses the register tile and the chunk sizes for a product.
 #include <algorithm>
 #include <kiln/dsl/error.h>
+#include <kiln/jit/cpu/dot/amx.h>
 #include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/plan.h>
-#include <kiln/jit/cpu/dot/tiles.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Triple.h>

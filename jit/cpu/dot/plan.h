@@ -18,7 +18,7 @@ struct Plan {
   int vectors = 0;          // vectors in a row of the register tile
   int mr = 0;               // rows of the register tile
   bool skinny = false;      // so few rows that reading B takes longer than multiplying
-  bool tiles = false;       // AMX multiplies (tiles.h)
+  bool tiles = false;       // AMX multiplies (amx.h)
   bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
                             // them, each in the first; else slivers stay in the second, and A passes
   std::int64_t k_unit = 0;  // of chunks of K, but the last

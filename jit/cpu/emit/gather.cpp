@@ -1,7 +1,7 @@
 // Accesses whose places are computed: gathers, scatters and pointers. Lanes that are neighbours in memory, or
 // lie a steady few elements apart, are loaded as vectors of neighbours and shuffled.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-#include <kiln/jit/passes/numbers.h>
+#include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -8,12 +8,12 @@
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/ir.h>
-#include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/emit/nest.h>
-#include <kiln/jit/cpu/live_extents.h>
-#include <kiln/jit/cpu/macro_product.h>
-#include <kiln/jit/cpu/plan.h>
+#include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/facts/needed_extents.h>
+#include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/cpu/target.h>
 #include <kiln/jit/emit/elementwise.h>
 #include <kiln/jit/emit/line_info.h>
@@ -173,7 +173,7 @@ private:
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
 
-  // live.cpp: rows that nothing needs
+  // needed_extents.cpp: rows that nothing needs
   llvm::Value* place_of_program(const ir::Value* v, int depth = 0);
   template <class Each, class Room> llvm::Value* most_room(const Each& each, Room room_of);
   llvm::Value* live_room(const ir::Value* tile, std::size_t axis);
@@ -181,11 +181,11 @@ private:
   llvm::Value* live_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);
   void bound_rows(Nest& nest);
 
-  // across.cpp: loads whose neighbours lie along the loop around the vector loop
+  // transposed_loads.cpp: loads whose neighbours lie along the loop around the vector loop
   llvm::Value* find_loads_across(Nest& nest);
   llvm::Value* load_across(Nest& nest, const ir::Op& op, const Indices& at);
 
-  // outside.cpp: elements past the ends of all views
+  // out_of_bounds.cpp: elements past the ends of all views
   class SameOutside;
   bool fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
   llvm::Value* value_outside(Nest& nest, const ir::Op& op, const Indices& at);
@@ -233,7 +233,7 @@ private:
   void emit_scan(const ir::Op& op);
   void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
 
-  // unread.cpp: what only the nest that makes it reads
+  // nest_local.cpp: what only the nest that makes it reads
   bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
   void drop_unread_fills(std::vector<Root>& roots) const;
 
@@ -333,7 +333,7 @@ private:
   DotShape group_shape(const ProductLoop& product, const Buffer& sums, std::int64_t most_depth);
   llvm::Value* rows_of_launch(const ProductLoop& product);
 
-  // run.cpp: groups of programs whose places are computed
+  // program_group.cpp: groups of programs whose places are computed
   void emit_run(const Values& first, llvm::Value* count);
 
   // debug.cpp

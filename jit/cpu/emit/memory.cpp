@@ -1,7 +1,7 @@
 // Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
-#include <kiln/jit/cpu/column_limit.h>
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-#include <kiln/jit/passes/numbers.h>
+#include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/passes/index_tiles.h>
 
 #include <bit>
 

@@ -84,7 +84,7 @@ struct Nest {
   int unroll = 1;
   Values bounds; // per domain axis: where the loop may end; null: the domain's extent
 
-  // across.cpp: loads whose neighbours lie along the last of the outer axes, and the block of rows along it
+  // transposed_loads.cpp: loads whose neighbours lie along the last of the outer axes, and the block of rows along it
   // that the body of the vector loop computes for their sake.
   struct Across { // the axes of its tile that are the loop's and the vector's
     std::size_t row, column;

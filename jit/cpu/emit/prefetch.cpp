@@ -1,6 +1,6 @@
 // Asking for what a view's loads will read: further on in their row, and in the next program's tile.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
-#include <kiln/jit/cpu/prefetch.h>
+#include <kiln/jit/emit/prefetch.h>
 
 #include <llvm/Transforms/Utils/Local.h>
 

@@ -1,8 +1,8 @@
 // Loops over K as one product, and the products that a group of programs shares (product_loop.h,
-// macro_product.h).
+// grouped_product.h).
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/cpu/program_slice.h>
+#include <kiln/jit/cpu/facts/program_slice.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>

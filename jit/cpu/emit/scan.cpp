@@ -13,7 +13,7 @@ using llvm::Value;
 namespace {
 
 // Whether evaluating `v` along the lanes may read elements that lie far apart. A nest of its own reads such
-// across (across.cpp).
+// across (transposed_loads.cpp).
 bool may_read_across(const Plan& plan, const ir::Value* v, std::set<const ir::Value*>& seen) {
   if (!v->def || !v->type.is_tile() || plan.has_buffer(v) || !seen.insert(v).second) return false;
   const ir::Op& op = *v->def;

@@ -41,7 +41,7 @@ private:
   Accumulators guarded_half(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
   llvm::Value* lanes_below_extent(llvm::Value* j); // null: all
   llvm::Value* guarded_end();
-  // outside.cpp
+  // out_of_bounds.cpp
   bool all_same_outside() const;
   llvm::Value* outside_begin(llvm::Value* fast_end); // null: there is no such part
   Accumulators outside_part(llvm::Value* begin, const Accumulators& so_far);

@@ -9,7 +9,7 @@
 // A Clock never changes once made, so that threads which know the same hold the same one.
 #pragma once
 
-#include "../program.h"
+#include <kiln/jit/emulator/core/program.h>
 
 #include <memory>
 #include <utility>

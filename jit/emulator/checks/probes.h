@@ -1,7 +1,7 @@
 // Several probes as one: each is told everything, in their order.
 #pragma once
 
-#include "../probe.h"
+#include <kiln/jit/emulator/core/probe.h>
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // Finds pairs of accesses that nothing orders: what orders them.
-#include "../transfer.h"
 #include "race_state.h"
+#include <kiln/jit/emulator/core/transfer.h>
 
 #include <algorithm>
 #include <bit>

@@ -20,7 +20,7 @@
 // Volatile accesses are relaxed ones of the system's scope, as in PTX: of one word they do not race, whatever
 // the threads and the memory, and they order nothing else. Other data that they are to announce races unless
 // there are fences on both sides. A plain load that only guesses what a compare-and-swap of its word will
-// find (decode/speculation.h) counts as relaxed too. ld.global.nc of what the kernel wrote before is told
+// find (instructions/speculation.h) counts as relaxed too. ld.global.nc of what the kernel wrote before is told
 // even where it is ordered, since the cache that it reads by is not.
 //
 // Asynchronous operations are threads of their own between issue and end: before the issue is before them,
@@ -33,9 +33,9 @@
 // Bounded memory: of a word with more than 64 accesses that still count, some are forgotten.
 #pragma once
 
-#include "../block.h"
-#include "past.h"
 #include "shadow.h"
+#include "warp_clocks.h"
+#include <kiln/jit/emulator/core/block.h>
 
 #include <map>
 #include <unordered_map>

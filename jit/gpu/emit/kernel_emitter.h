@@ -14,7 +14,7 @@
 #include <kiln/jit/gpu/emit/hardware_math.h>
 #include <kiln/jit/gpu/emit/machine.h>
 #include <kiln/jit/gpu/layout_plan.h>
-#include <kiln/jit/passes/natural.h>
+#include <kiln/jit/passes/non_negative.h>
 
 #include <functional>
 #include <memory>

@@ -1,11 +1,11 @@
 // Kernels on CUDA devices: cubins from the cache, from ptxas, or from the driver, loaded as modules.
-#include <kiln/jit/runtime/backend.h>
+#include <kiln/jit/runtime/kernel/backend.h>
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/gpu/block_bound.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
 #include <kiln/jit/runtime/cuda/kernel_code.h>
-#include <kiln/jit/runtime/log.h>
 
 namespace kiln {
 namespace {

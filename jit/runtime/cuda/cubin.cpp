@@ -2,9 +2,9 @@
 #include <kiln/jit/runtime/cuda/cubin.h>
 
 #include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/cache/disk_cache.h>
 #include <kiln/jit/gpu/block_bound.h>
-#include <kiln/jit/runtime/log.h>
 
 #include <algorithm>
 #include <cctype>

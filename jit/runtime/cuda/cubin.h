@@ -8,7 +8,7 @@
 #pragma once
 
 #include <kiln/jit/gpu/compiler.h>
-#include <kiln/jit/runtime/backend.h>
+#include <kiln/jit/runtime/kernel/backend.h>
 
 #include <optional>
 #include <span>

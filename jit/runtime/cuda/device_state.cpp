@@ -1,9 +1,9 @@
 // Finds a device's properties, retains its context, and keeps its sticky error.
 #include <kiln/jit/runtime/cuda/device_state.h>
 
+#include <kiln/jit/base/fork.h>
 #include <kiln/jit/runtime/cuda/current.h>
 #include <kiln/jit/runtime/cuda/memory.h>
-#include <kiln/jit/runtime/fork.h>
 
 #include <algorithm>
 #include <vector>

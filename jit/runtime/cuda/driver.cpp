@@ -2,8 +2,8 @@
 #include <kiln/jit/runtime/cuda/driver.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/fork.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/fork.h>
+#include <kiln/jit/base/options.h>
 
 #include <atomic>
 #include <dlfcn.h>

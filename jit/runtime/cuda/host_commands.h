@@ -1,7 +1,7 @@
 // Commands of the host in the order of a CUDA stream. Not for users.
 #pragma once
 
-#include <kiln/jit/runtime/command_error.h>
+#include <kiln/jit/runtime/cpu/command_error.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/stream.h>
 

@@ -1,9 +1,9 @@
 // Turns a refusal of the driver's assembler into an error.
 #include <kiln/jit/runtime/cuda/jit_log.h>
 
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/cuda/ptx_version.h>
-#include <kiln/jit/runtime/log.h>
-#include <kiln/jit/runtime/repro.h>
+#include <kiln/jit/runtime/kernel/repro.h>
 
 namespace kiln::cuda {
 

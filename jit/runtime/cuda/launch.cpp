@@ -1,9 +1,9 @@
 // Checks launches against the device's limits and hands them to the driver.
 #include <kiln/jit/runtime/cuda/launch.h>
 
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/cuda/current.h>
 #include <kiln/jit/runtime/cuda/queue.h>
-#include <kiln/jit/runtime/options.h>
 
 namespace kiln::cuda {
 

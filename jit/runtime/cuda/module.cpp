@@ -2,10 +2,10 @@
 #include <kiln/jit/runtime/cuda/module.h>
 
 #include <kiln/dsl/symbol.h>
+#include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/cuda/current.h>
 #include <kiln/jit/runtime/cuda/jit_log.h>
 #include <kiln/jit/runtime/cuda/ptx_version.h>
-#include <kiln/jit/runtime/log.h>
 
 namespace kiln::cuda {
 

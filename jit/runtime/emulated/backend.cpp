@@ -1,5 +1,5 @@
 // Kernels on emulated devices: the PTX that a driver would get, with the lines of the user's source.
-#include <kiln/jit/runtime/backend.h>
+#include <kiln/jit/runtime/kernel/backend.h>
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/printer.h>

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/cli/bench.h>
-#include <kiln/autotune/registry.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/kiln.h>
 
 #include <nlohmann/json.hpp>

@@ -5,8 +5,8 @@
 #include "temporary_folder.h"
 
 #include <kiln/autotune/cli/doctor.h>
-#include <kiln/jit/cli/dispatch.h>
-#include <kiln/jit/runtime/options.h>
+#include <kiln/jit/base/options.h>
+#include <kiln/jit/cli/support/dispatch.h>
 
 #include <filesystem>
 #include <fstream>

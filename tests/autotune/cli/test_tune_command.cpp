@@ -3,8 +3,8 @@
 
 #include "autotune/own_cache.h"
 
-#include <kiln/autotune/registry.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/kiln.h>
 
 #include <atomic>

@@ -3,7 +3,7 @@
 
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/dsl/ir/printer.h>
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/sanitized.h>
 #include <kiln/kiln.h>
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ inline const auto& matmul() {
   return k;
 }
 
-// x = 2 x + 1, in place. It asks for the size of its tiles, which the CPU then keeps (jit/cpu/widen.h).
+// x = 2 x + 1, in place. It asks for the size of its tiles, which the CPU then keeps (jit/cpu/rewrite/widen.h).
 inline const auto& update() {
   static const auto k = kernel("measured_update", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);

@@ -3,7 +3,7 @@
 
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/printer.h>
-#include <kiln/jit/runtime/ir_kernel.h>
+#include <kiln/jit/runtime/kernel/ir_kernel.h>
 
 #include <catch2/catch.hpp>
 

@@ -6,7 +6,7 @@
 #include "temporary_folder.h"
 
 #include <kiln/autotune/records/database.h>
-#include <kiln/jit/runtime/log.h>
+#include <kiln/jit/base/log.h>
 
 #include <cstdlib>
 #include <filesystem>

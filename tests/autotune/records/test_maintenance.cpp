@@ -5,7 +5,7 @@
 
 #include <kiln/autotune/records/maintenance.h>
 #include <kiln/autotune/records/why.h>
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/version.h>
 
 #include <atomic>
 #include <set>

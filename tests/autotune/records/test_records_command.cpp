@@ -4,8 +4,8 @@
 #include "records_support.h"
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/cli/registry.h>
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/version.h>
+#include <kiln/jit/cli/support/registry.h>
 
 #include <cstdio>
 #include <iostream>

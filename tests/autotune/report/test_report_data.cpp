@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/analytic/machine.h>
-#include <kiln/autotune/registry.h>
 #include <kiln/autotune/report/report.h>
-#include <kiln/autotune/task.h>
-#include <kiln/autotune/tuner.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/run/task.h>
+#include <kiln/autotune/run/tuner.h>
 #include <kiln/kiln.h>
 
 #include "test_seed.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kiln/jit/version.h>
+#include <kiln/jit/base/version.h>
 
 using namespace kiln;
 

@@ -5,9 +5,9 @@
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
+#include <kiln/jit/base/sanitized.h>
 #include <kiln/jit/emulator/emulator.h>
 #include <kiln/jit/gpu/ptxas.h>
-#include <kiln/jit/runtime/sanitized.h>
 
 #include <cstring>
 #include <functional>

@@ -3,7 +3,7 @@
 #include "one_instruction.h"
 #include "test_seed.h"
 
-#include <kiln/jit/emulator/number.h>
+#include <kiln/jit/emulator/core/number.h>
 
 #include <algorithm>
 #include <random>

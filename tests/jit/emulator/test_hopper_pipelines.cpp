@@ -3,8 +3,8 @@
 #include "one_instruction.h"
 #include "test_seed.h"
 
-#include <kiln/jit/emulator/number.h>
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/sanitized.h>
+#include <kiln/jit/emulator/core/number.h>
 
 #include <algorithm>
 #include <chrono>

@@ -13,9 +13,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <kiln/jit/base/sanitized.h>
+#include <kiln/jit/emulator/core/tensor_map.h>
 #include <kiln/jit/emulator/emulator.h>
-#include <kiln/jit/emulator/tensor_map.h>
-#include <kiln/jit/runtime/sanitized.h>
 #include <map>
 #include <random>
 #include <sstream>

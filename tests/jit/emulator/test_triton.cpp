@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 #include <kiln/dsl/dtype.h>
+#include <kiln/jit/emulator/core/tensor_map.h>
 #include <kiln/jit/emulator/emulator.h>
-#include <kiln/jit/emulator/tensor_map.h>
 
 #include <array>
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include <bit>
 #include <kiln/dsl/error.h>
-#include <kiln/jit/runtime/sanitized.h>
+#include <kiln/jit/base/sanitized.h>
 
 using namespace kiln;
 using emulator::Fault;

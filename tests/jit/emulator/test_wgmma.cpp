@@ -6,7 +6,7 @@
 #include "test_seed.h"
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/emulator/number.h>
+#include <kiln/jit/emulator/core/number.h>
 
 #include <algorithm>
 #include <cmath>

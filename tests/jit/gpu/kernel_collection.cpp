@@ -5,8 +5,8 @@
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
-#include <kiln/jit/cli/example.h>
-#include <kiln/jit/cli/registry.h>
+#include <kiln/jit/cli/support/example.h>
+#include <kiln/jit/cli/support/registry.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
+#include <kiln/jit/base/sanitized.h>
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
-#include <kiln/jit/runtime/sanitized.h>
 
 #include <cstdint>
 #include <memory>

@@ -4,7 +4,7 @@
 #include <kiln/jit/gpu/block_bound.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/passes/passes.h>
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 
 using namespace kiln;
 

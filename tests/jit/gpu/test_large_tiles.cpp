@@ -7,7 +7,7 @@
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/ptxas.h>
 #include <kiln/jit/passes/passes.h>
-#include <kiln/jit/runtime/kernel.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
 
 using namespace kiln;
 

@@ -1,0 +1,39 @@
+// Finds out which problem is meant.
+#include <kiln/autotune/cli/problem_option.h>
+
+#include <kiln/autotune/records/why.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/space/shape.h>
+
+#include <fmt/format.h>
+
+namespace kiln::tune {
+namespace {
+
+// By the names of a record's sizes, in their order.
+Sizes sizes_as_recorded(const Question& q, Database& database) {
+  if (const auto newest = newest_key(database, q.kernel, q.kind, q.device))
+    return sizes_in_order(q.shape, q.kernel, newest->problem.sizes);
+  throw UserError(fmt::format("--shape {}: neither the records nor `kiln tune --list` have a kernel {} whose "
+                              "sizes these could be; give --plugin with the library that registers it, or "
+                              "write NAME=SIZE,...",
+                              q.shape, q.kernel));
+}
+
+} // namespace
+
+Problem asked_problem(Database& database, const Question& q) {
+  if (!q.dtype.empty() && !q.kind.empty())
+    throw UserError("--dtype and --kind both say of which dtypes it is; leave one out");
+  const TunableKernel* kernel = find_tunable(q.kernel);
+  const bool named = has_names(q.shape);
+  if (!q.dtype.empty() && !kernel)
+    throw UserError("--dtype is for kernels that `kiln tune --list` names, and " + q.kernel +
+                    " is none of them; give --plugin with the library that registers it, or --kind, as "
+                    "`kiln records list` shows it");
+  if (kernel && (!named || !q.dtype.empty()) && q.kind.empty())
+    return make_task(*kernel, q.dtype, q.shape, q.device).recorded_problem();
+  return {named ? named_sizes(q.shape) : sizes_as_recorded(q, database), q.kind};
+}
+
+} // namespace kiln::tune

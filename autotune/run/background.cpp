@@ -1,0 +1,172 @@
+// The thread that searches while the program works.
+#include <kiln/autotune/run/background.h>
+
+#include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/per_process.h>
+#include <kiln/autotune/records/key.h>
+#include <kiln/autotune/run/task_workload.h>
+#include <kiln/jit/base/log.h>
+#include <kiln/jit/base/static_objects.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+
+namespace kiln::tune {
+
+namespace {
+
+void stop_at_exit();
+
+class Background {
+public:
+  ~Background() { stop(); }
+
+  // Ends what runs, and waits for that.
+  void stop() {
+    {
+      std::unique_lock lock(mutex_);
+      stopping_ = true;
+      queue_.clear();
+      changed_.notify_all();
+      // More than once, because a search may not have come to its first process yet.
+      constexpr std::chrono::milliseconds between(50);
+      do {
+        if (comparing_) comparing_->interrupt();
+        if (busy_) interrupt_tuning();
+      } while (!changed_.wait_for(lock, between, [this] { return !busy_; }));
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void add(Task task, Config present, TuneOptions options, std::function<void(const Config&)> found) {
+    const cache::Key id = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device).id();
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || !seen_.insert(id).second) return;
+    queue_.push_back({std::move(task), std::move(present), std::move(options), std::move(found)});
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    changed_.notify_all();
+    // Exit destroys what the task was made with, kernels that are static objects of functions, before what
+    // was there earlier: the thread has to be done by then.
+    stop_at_exit();
+  }
+
+  void finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+  }
+
+private:
+  struct Job {
+    Task task;
+    Config present; // what the program uses
+    TuneOptions options;
+    std::function<void(const Config&)> found;
+  };
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (stopping_) return;
+      Job job = std::move(queue_.front());
+      queue_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      search(job);
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  bool stopping() {
+    const std::lock_guard lock(mutex_);
+    return stopping_;
+  }
+
+  void search(Job& job) {
+    job.task.live = false;
+    if (job.options.trials == 0) job.options.trials = 32;
+    if (job.options.jobs == 0) job.options.jobs = 1;
+    job.options.progress = [this, theirs = job.options.progress](const SearchResult& so_far) {
+      return !stopping() && (!theirs || theirs(so_far));
+    };
+    try {
+      const Tuning tuning = tune(job.task, job.options);
+      if (tuning.found() && is_better(tuning, job) && !stopping()) job.found(tuning.config());
+    } catch (const std::exception& e) {
+      log_warning_once(std::string("tuning in the background: ") + e.what());
+    }
+  }
+
+  // Whether the winner is what the program uses, or was confirmed to be faster.
+  bool is_better(const Tuning& tuning, const Job& job) {
+    const Point& best = *tuning.search.best;
+    const std::optional<Point> present = tuning.space->point(job.present);
+    if (present == best) return true;
+    const std::optional<Measurement> of_best = confirmed(tuning.search, best);
+    if (!of_best) return false;                                     // it was interrupted
+    if (!present || !tuning.space->contains(*present)) return true; // nothing that could be timed
+    if (const auto of_present = confirmed(tuning.search, *present))
+      return !of_present->ok() || of_best->high < of_present->low;
+    const std::vector<Measurement> both = by_turns(tuning, job, {*present, best});
+    return both.size() == 2 && both[1].ok() && (!both[0].ok() || both[1].high < both[0].low);
+  }
+
+  static std::optional<Measurement> confirmed(const SearchResult& result, const Point& point) {
+    for (std::size_t i = 0; i < result.finalists.size() && i < result.confirmed.size(); ++i)
+      if (result.finalists[i] == point) return result.confirmed[i];
+    return std::nullopt;
+  }
+
+  // What the search did not compare. Empty if it is interrupted.
+  std::vector<Measurement> by_turns(const Tuning& tuning, const Job& job, const std::vector<Point>& points) {
+    MeasureOptions options;
+    options.jobs = job.options.jobs;
+    options.cold_cache = job.options.cold;
+    options.seed = job.options.seed;
+    LiveMeasurer measurer(workload_of(*tuning.task), *tuning.space, tuning.space->config(*tuning.fallback),
+                          options);
+    const auto enter = [this](LiveMeasurer* comparing) {
+      const std::lock_guard lock(mutex_);
+      comparing_ = comparing;
+      return !stopping_;
+    };
+    struct Leave {
+      decltype(enter)& entered;
+      ~Leave() { entered(nullptr); }
+    } leave{enter};
+    return enter(&measurer) ? measurer.confirm(points) : std::vector<Measurement>();
+  }
+
+  std::mutex mutex_; // guards what follows
+  std::condition_variable changed_;
+  std::deque<Job> queue_;
+  std::unordered_set<cache::Key> seen_;
+  bool stopping_ = false, busy_ = false;
+  LiveMeasurer* comparing_ = nullptr; // what times the winner and the program's config
+  std::thread thread_;
+};
+
+Background& background() {
+  static OfProcess<Background> background;
+  return background.get();
+}
+
+void stop_at_exit() {
+  call_at_exit([] { background().stop(); });
+}
+
+} // namespace
+
+void search_in_background(Task task, Config present, TuneOptions options,
+                          std::function<void(const Config&)> found) {
+  background().add(std::move(task), std::move(present), std::move(options), std::move(found));
+}
+void finish_background() { background().finish(); }
+
+} // namespace kiln::tune

@@ -1,0 +1,100 @@
+// Chooses a config without measuring.
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/task.h>
+#include <kiln/autotune/run/tuner.h>
+
+#include <algorithm>
+
+namespace kiln::tune {
+
+namespace {
+
+// The analytic model looks at so many configs of a launch that waits: about a tenth of a second.
+constexpr std::size_t most_looked_at = 256;
+// How much faster than the seed it must expect a config to be, to be believed unmeasured.
+constexpr double trusted_gain = 1.5;
+
+Config seed_of(const Task& task, const BoundSpace& space) {
+  const std::vector<Point> seeds = space.seeds();
+  if (!seeds.empty()) return space.config(seeds.front());
+  if (task.space.seeds().empty())
+    throw UserError("kernel \"" + task.kernel +
+                    "\": its space has no seed; give it a config that works (Space::seed)");
+  return space.config(task.space.seeds().front());
+}
+
+Picked analytic(const Task& task, BoundSpace& space) {
+  Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder(), false));
+  const std::vector<Point> best = prior.best(some_points(space, most_looked_at), 1);
+  if (best.empty()) return {seed_of(task, space), "the seed"};
+  // A seed is known to work well, and the model is off by a third at times: on row kernels it prefers tiles
+  // that are too tall.
+  for (const Point& seed : space.seeds())
+    if (prior(seed) <= prior(best.front()) * trusted_gain) return {space.config(seed), "the seed"};
+  return {space.config(best.front()), "the analytic model"};
+}
+
+// That a file was made for another machine is the usual reason why it lacks a config.
+std::string of_other_silicon(Database& known, const RecordKey& key) {
+  for (const auto& record : known.wisdom())
+    if (record->key->kernel == key.kernel && record->key->problem == key.problem &&
+        record->key->silicon != key.silicon)
+      return "; there is one for other silicon, " + record->key->silicon + ", and this is " + key.silicon;
+  return {};
+}
+
+const char* words_of(Source source) {
+  return source == Source::user      ? "the user's wisdom"
+         : source == Source::project ? "the program's wisdom"
+                                     : "the database";
+}
+
+} // namespace
+
+std::optional<Picked> pick_known(const Task& task, Mode mode) {
+  const BoundSpace space = task.bound_space();
+  const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
+  Database& known = Database::standard();
+  const auto look_up = [&](const RecordKey& asked) {
+    return mode == Mode::pinned ? known.find_wisdom(asked) : known.find_best(asked);
+  };
+  // A record of a space that has changed since names values that it may no longer have.
+  const auto picked = [&](const Lookup& found) -> std::optional<Picked> {
+    const auto point = found ? point_of(task.space.knobs(), found.record->config) : std::nullopt;
+    if (!point || !space.contains(*point)) return std::nullopt;
+    return Picked{space.config(*point), words_of(found.source), true, !found.trusted()};
+  };
+  const Lookup found = look_up(key);
+  if (const auto answer = picked(found)) return *answer;
+  if (task.deterministic) { // the best of all configs may have the right order too
+    Task any = task;
+    any.deterministic = false;
+    if (const auto answer =
+            picked(look_up(make_key(*task.canonical(), task.space, any.recorded_problem(), task.device))))
+      return *answer;
+  }
+  if (mode == Mode::pinned)
+    throw UserError("kernel \"" + task.kernel + "\" has no config for " +
+                    task.recorded_problem().to_string() + " on " + to_string(task.device) +
+                    " in a wisdom file, and the tuner's mode is pinned" + of_other_silicon(known, key) +
+                    "; tune it here and add it to a file (kiln records export), or choose another mode "
+                    "(KILN_TUNE)");
+  for (const Neighbour& neighbour : found.neighbours) {
+    // One that is close is worth more than the model's opinion.
+    const auto point = point_of(task.space.knobs(), neighbour.record->config);
+    if (neighbour.distance <= 1 && point && space.contains(*point))
+      return Picked{space.config(*point), std::string(words_of(neighbour.source)) + ", for " +
+                                              neighbour.record->key->problem.to_string()};
+  }
+  return std::nullopt;
+}
+
+Picked pick(const Task& task, Mode mode) {
+  BoundSpace space = task.bound_space();
+  if (mode == Mode::off) return {seed_of(task, space), "the seed"};
+  if (mode == Mode::analytic) return analytic(task, space);
+  if (auto known = pick_known(task, mode)) return *std::move(known);
+  return analytic(task, space);
+}
+
+} // namespace kiln::tune

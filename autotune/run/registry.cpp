@@ -1,0 +1,134 @@
+// Registered kernels, and tasks made of them.
+#include <kiln/autotune/run/registry.h>
+
+#include <kiln/autotune/space/shape.h>
+#include <kiln/jit/cli/support/example.h>
+#include <kiln/jit/cli/support/registry.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace kiln::tune {
+
+namespace {
+
+// Made when the first kernel registers, which may be before this file's own static objects. A plug-in's
+// kernels move none of those before.
+std::deque<TunableKernel>& registered() {
+  static std::deque<TunableKernel> kernels;
+  return kernels;
+}
+
+void set_shape(Problem& problem, const TunableKernel& kernel, const std::string& shape) {
+  if (!has_names(shape)) {
+    problem.sizes = sizes_in_order(shape, kernel.name, std::move(problem.sizes));
+    return;
+  }
+  for (const auto& [name, size] : named_sizes(shape)) {
+    const auto at = std::find_if(problem.sizes.begin(), problem.sizes.end(),
+                                 [&](const auto& known) { return known.first == name; });
+    if (at == problem.sizes.end())
+      throw UserError("--shape " + shape + ": " + kernel.name + " has no size \"" + name + "\"; it has " +
+                      names_of(problem.sizes));
+    at->second = size;
+  }
+}
+
+DType choose_dtype(const TunableKernel& kernel, const std::string& text) {
+  if (text.empty()) return kernel.dtypes.front();
+  std::string known;
+  for (DType dtype : kernel.dtypes) {
+    if (text == kiln::name(dtype)) return dtype;
+    known += (known.empty() ? "" : ", ") + std::string(kiln::name(dtype));
+  }
+  throw UserError("--dtype " + text + ": " + kernel.name + " has " + known);
+}
+
+std::vector<std::int64_t> pointer_bytes_of(const TunableKernel& kernel, const ir::Kernel& recorded,
+                                           const cli::Example& example) {
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; i < example.parameters.size(); ++i) {
+    const ir::Type& type = recorded.body.args[i]->type;
+    const cli::ExampleParameter& parameter = example.parameters[i];
+    if (!type.pointer) continue;
+    if (parameter.extents.empty())
+      throw UserError(std::string(kernel.name) +
+                      ": its registration does not tell how much is behind the pointer " + parameter.name +
+                      "; write " + parameter.name + "=M,N with the extents of that memory");
+    std::int64_t bytes = size_of(type.dtype);
+    for (const std::int64_t extent : parameter.extents)
+      if (__builtin_mul_overflow(bytes, extent, &bytes))
+        throw UserError("--shape: " + parameter.name + " of " + kernel.name +
+                        " has more than 2^63 bytes; choose a smaller one");
+    all.push_back(bytes);
+  }
+  return all;
+}
+
+} // namespace
+
+TunableRegistration::TunableRegistration(TunableKernel kernel) { registered().push_back(std::move(kernel)); }
+
+std::vector<const TunableKernel*> tunable_kernels() {
+  std::vector<const TunableKernel*> kernels;
+  for (const TunableKernel& kernel : registered())
+    if (&kernel == find_tunable(kernel.name)) kernels.push_back(&kernel);
+  std::sort(kernels.begin(), kernels.end(),
+            [](const auto* a, const auto* b) { return std::string_view(a->name) < b->name; });
+  return kernels;
+}
+
+const TunableKernel* find_tunable(std::string_view name) {
+  const auto& all = registered();
+  const auto last =
+      std::find_if(all.rbegin(), all.rend(), [&](const auto& kernel) { return name == kernel.name; });
+  return last == all.rend() ? nullptr : &*last;
+}
+
+Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
+               Device device) {
+  Task task;
+  task.kernel = kernel.name;
+  task.device = device;
+  task.problem.sizes = named_sizes(kernel.sizes);
+  if (!shape.empty()) set_shape(task.problem, kernel, shape);
+  const DType type = choose_dtype(kernel, dtype);
+  task.space = kernel.space(type, task.problem, device);
+  task.record = [record = kernel.record, type, problem = task.problem](const Config& config) {
+    return record(type, problem, config);
+  };
+  const std::vector<Point>& seeds = task.space.seeds();
+  if (seeds.empty())
+    throw UserError(std::string(kernel.name) + ": its space has no seed; give it a config that works");
+  const BoundSpace bound(task.space, task.problem, device);
+  const auto recorded = task.record(bound.config(seeds.front()));
+  std::vector<std::string> sizes;
+  for (const auto& [name, value] : task.problem.sizes)
+    sizes.push_back(name + "=" + std::to_string(value));
+  const cli::RegisteredKernel registered{.name = kernel.name,
+                                         .summary = kernel.summary,
+                                         .record = nullptr,
+                                         .sizes = kernel.sizes,
+                                         .parameters = kernel.parameters};
+  const cli::Example example = cli::make_example(*recorded, &registered, sizes);
+  if (!example.complete)
+    throw UserError(std::string(kernel.name) +
+                    ": its registration leaves a parameter without a size or a value");
+  task.layouts = example.layouts;
+  for (const auto& word : example.arguments.words)
+    task.words.push_back(*word);
+  task.pointer_bytes = pointer_bytes_of(kernel, *recorded, example);
+  if (kernel.grid)
+    task.grid = [grid = kernel.grid, problem = task.problem](const Config& config) {
+      return grid(config, problem);
+    };
+  task.problem.kind = std::string(kiln::name(type));
+  for (LayoutClass layout : task.layouts)
+    task.problem.kind += std::string(".") + cli::layout_text(layout);
+  task.for_problem = [&kernel, dtype, device](const Problem& problem) {
+    return make_task(kernel, dtype, shape_of(problem), device);
+  };
+  return task;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,52 @@
+// Describes a task's launches to the processes that measure them.
+#include <kiln/autotune/run/task_workload.h>
+
+#include <kiln/dsl/ir/printer.h>
+
+namespace kiln::tune {
+
+namespace {
+
+kiln::detail::ParameterInfo parameter_of(const ir::Type& type) {
+  using Info = kiln::detail::ParameterInfo;
+  if (type.is_view()) {
+    const bool pinned = type.layout != LayoutClass::Any;
+    return {Info::Kind::View, type.dtype, type.readonly, type.view_rank,
+            pinned ? static_cast<int>(type.layout) : Info::not_pinned};
+  }
+  return {type.pointer ? Info::Kind::Pointer : Info::Kind::Scalar, type.dtype, type.readonly, 0, 0};
+}
+
+void check_pointers(const Task& task, const std::vector<kiln::detail::ParameterInfo>& parameters) {
+  std::size_t known = task.pointer_bytes.size();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].kind != kiln::detail::ParameterInfo::Kind::Pointer) continue;
+    if (known == 0)
+      throw UserError("tuning " + task.kernel + ": parameter " + std::to_string(i) +
+                      " is a raw pointer, and nothing tells how many bytes are behind it; give "
+                      "TunedOptions::pointer_bytes");
+    --known;
+  }
+}
+
+} // namespace
+
+Workload workload_of(const Task& task) {
+  Workload w;
+  w.ir = [task](const Config& config) { return ir::print(*task.recorded(config)); };
+  std::vector<kiln::detail::ParameterInfo> parameters;
+  const auto recorded = task.canonical();
+  for (const auto& arg : recorded->body.args)
+    parameters.push_back(parameter_of(arg->type));
+  check_pointers(task, parameters);
+  w.arguments = arguments_of(parameters, task.words.data(), task.pointer_bytes,
+                             task.device.is_cpu() && task.live ? Integers::copied : Integers::random);
+  if (!task.live)
+    for (Argument& argument : w.arguments)
+      argument.address = 0;
+  w.grid = task.grid;
+  w.device = task.device;
+  return w;
+}
+
+} // namespace kiln::tune

@@ -1,0 +1,229 @@
+// Tuning runs.
+#include <kiln/autotune/run/tuner.h>
+
+#include <kiln/autotune/measure/live_measurer.h>
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/recorder.h>
+#include <kiln/autotune/run/running.h>
+#include <kiln/autotune/run/siblings.h>
+#include <kiln/autotune/run/task.h>
+#include <kiln/autotune/run/task_workload.h>
+#include <kiln/autotune/search/table.h>
+#include <kiln/jit/runtime/kernel/compile_policy.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace kiln::tune {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+constexpr double least_left = 1e-3; // seconds that a measurer has in any case, since none are no limit
+
+// That the analytic model looks at before a search: it takes a fraction of a millisecond for each.
+constexpr std::size_t points_looked_at = 4096;
+// Of the budget's seconds, at most: for that, and for measuring the machine where it is busy or slow.
+constexpr double looking_share = 0.1, measuring_share = 0.25;
+
+int interruptions_before(const TuneOptions& options) {
+  return options.interruptions_before.value_or(interruptions());
+}
+
+// When so many seconds are over, or somebody ends the runs.
+Stop stop_after(double seconds, int interruptions_before) {
+  return [until = now() + seconds, interruptions_before] {
+    return interruptions() != interruptions_before || now() > until;
+  };
+}
+
+// The seeds that are legal, as configs, best known first.
+Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
+  std::vector<std::string> refusals;
+  for (const Point& seed : space.seeds()) {
+    if (prior.terms(seed)) return seed;
+    refusals.push_back("{" + space.text(seed) + "}: " + prior.refusal(seed));
+  }
+  if (space.space().seeds().empty())
+    throw UserError("tuning " + task.kernel +
+                    ": the space has no seed; give it a config that works (Space::seed)");
+  if (!refusals.empty())
+    throw UserError("tuning " + task.kernel + ": no seed is legal on " + to_string(task.device) + ": " +
+                    fmt::format("{}", fmt::join(refusals, "; ")));
+  const std::string what = "tuning " + task.kernel + " for " + task.problem.to_string() + ": ",
+                    first = "\"" + space.refused_by(space.space().seeds().front()) + "\" refuses the first";
+  const auto* all = space.points(1, stop_after(1, interruptions()));
+  if (all && all->empty())
+    throw UserError(what +
+                    "no config keeps all rules of the space, which contradict each other or the knobs "
+                    "(of the seeds, " +
+                    first + ")");
+  throw UserError(what + "no seed keeps the rules of the space (" + first + "); give it one that does");
+}
+
+} // namespace
+
+Budget budget_of(const TuneOptions& options) {
+  Budget budget;
+  budget.trials = options.effort == Effort::quick ? 32 : options.effort == Effort::full ? 128 : 512;
+  budget.seconds = options.effort == Effort::quick ? 20 : options.effort == Effort::full ? 120 : 900;
+  if (options.trials > 0) budget.trials = options.trials;
+  if (options.seconds > 0) budget.seconds = options.seconds;
+  budget.patience = std::max(24, budget.trials / 3);
+  budget.confirm = options.effort == Effort::quick ? 4 : 8;
+  return budget;
+}
+
+Machine machine_for(Device device, const TuneOptions& options) {
+  constexpr double enough = 10; // seconds; measuring takes two
+  const double seconds = budget_of(options).seconds;
+  return machine_of(device, RecordStore::standard_folder(), seconds >= enough,
+                    stop_after(measuring_share * seconds, interruptions_before(options)));
+}
+
+Config Tuning::config() const {
+  if (!search.best && search.trials.empty() && search.stopped_by == "seconds")
+    throw UserError(
+        fmt::format("tuning {}: {:.3g} s were over before the default was measured; give it more time",
+                    task->kernel, budget_seconds));
+  if (!search.best) {
+    std::map<std::string, int> kinds;
+    for (const Trial& trial : search.trials)
+      ++kinds[name(trial.result.status)];
+    std::string text;
+    for (const auto& [kind, count] : kinds)
+      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
+    throw UserError("tuning " + task->kernel + ": no config worked" +
+                    (text.empty() ? "" : " (" + text + ")"));
+  }
+  return space->config(*search.best);
+}
+
+const Measurement* Tuning::of(const Point& point) const {
+  for (std::size_t i = 0; i < search.finalists.size() && i < search.confirmed.size(); ++i)
+    if (search.finalists[i] == point) return &search.confirmed[i];
+  for (const auto* trials : {&search.trials, &search.shared})
+    for (const Trial& trial : *trials)
+      if (trial.point == point) return &trial.result;
+  return nullptr;
+}
+
+Tuning tune(const Task& given, const TuneOptions& asked) {
+  const double begin = now();
+  TuneOptions options = asked;
+  options.interruptions_before = interruptions_before(asked);
+  if (is_empty(given.problem))
+    throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
+                    ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
+  if (compile_policy() == CompilePolicy::forbid)
+    throw UserError("tuning " + given.kernel +
+                    " compiles kernels, which the compile policy forbids; tune with " +
+                    "KILN_COMPILE_POLICY=allow, and take what is found along with `kiln records export`");
+  Tuning tuning;
+  tuning.strategy = options.strategy;
+  const auto own = std::make_shared<Task>(given);
+  own->deterministic |= options.deterministic;
+  tuning.task = own;
+  const Task& task = *tuning.task;
+  tuning.space = std::make_shared<BoundSpace>(task.bound_space());
+  BoundSpace& space = *tuning.space;
+  tuning.machine = std::make_shared<const Machine>(machine_for(task.device, options));
+  const double known_machine = now();
+  tuning.prior = std::make_shared<Prior>(task, space, *tuning.machine);
+  Prior& prior = *tuning.prior;
+
+  Recorder records(task, space, options);
+  const Point fallback = known_good(space, prior, task);
+  tuning.fallback = fallback;
+  // Of a space whose rules are slow, or a kernel that is slow to record, fewer.
+  const Stop enough = stop_after(looking_share * budget_of(options).seconds, *options.interruptions_before);
+  const std::vector<Point> looked_at = some_points(space, points_looked_at, enough);
+  const std::vector<Point> expected = prior.best(looked_at, 8, enough);
+  tuning.bound = prior.bound();
+  if (!expected.empty()) tuning.analytic = expected.front();
+
+  SearchContext context{space, options.seed, {}, {}, {}, {}, {}};
+  context.parallel = static_cast<std::size_t>(LiveMeasurer::jobs_of({.jobs = options.jobs}));
+  context.prior = [&prior](const Point& point) { return prior(point); };
+  for (const char* name : Terms::column_names())
+    context.column_names.emplace_back(name);
+  context.columns = [&prior](const Point& point, std::span<float> out) {
+    const Terms* terms = prior.terms(point);
+    if (!terms) return std::fill(out.begin(), out.end(), std::nanf(""));
+    const auto columns = terms->columns_of();
+    std::copy(columns.begin(), columns.end(), out.begin());
+  };
+  Teachers teachers = siblings_of(task, space, *tuning.machine);
+  context.siblings = std::move(teachers.siblings);
+  tuning.bad_records = teachers.bad_records;
+  context.favourites = favourites_of(records.key(), space);
+  if (!space.points(points_looked_at)) {
+    context.candidates = looked_at;
+    context.favourites.insert(context.favourites.end(), expected.begin(), expected.end());
+  }
+  tuning.sibling_records = context.siblings.size();
+  auto strategy = make_strategy(options.strategy, std::move(context));
+  const double modelling = now() - known_machine;
+
+  MeasureOptions measure;
+  measure.jobs = options.jobs;
+  tuning.jobs = LiveMeasurer::jobs_of(measure);
+  measure.cold_cache = options.cold;
+  measure.seed = options.seed;
+  measure.announce = options.announce;
+  Budget budget = budget_of(options);
+  tuning.budget_seconds = budget.seconds;
+  measure.seconds = std::max(least_left, budget.seconds - (now() - begin));
+  LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
+  const Running entered(measurer);
+  if (interruptions() != options.interruptions_before) measurer.interrupt(); // while there was none yet
+  const double starting = now();
+  measurer.start();
+  budget.spent = now() - begin;
+  const Progress progress = [&](const SearchResult& so_far) {
+    records.add_trials(so_far);
+    return !measurer.interrupted() && (!options.progress || options.progress(so_far));
+  };
+  Others others;
+  if (options.record && uses_siblings(options.strategy)) {
+    records.skip_old_news();
+    others = [&records, &measurer] { return records.news(measurer.fallback().seconds); };
+  }
+  tuning.search = search(*strategy, measurer, budget, progress, others);
+  tuning.search.model_seconds += modelling;
+  tuning.search.measure_seconds += begin + budget.spent - starting;
+  if (const auto* all = space.points(points_looked_at);
+      all && all->size() == 1 &&
+      (tuning.search.stopped_by == "exhausted" || tuning.search.stopped_by == "chance"))
+    tuning.search.stopped_by = "one point";
+  tuning.kept = records.finish(tuning.search);
+  if (options.record) Database::standard().look_again();
+  if (tuning.search.best && tuning.search.best_result.seconds < tuning.bound)
+    forget_machine(task.device, RecordStore::standard_folder());
+  tuning.checked = measurer.checked();
+  tuning.worker_seconds = measurer.totals().compile_seconds + measurer.totals().run_seconds;
+  return tuning;
+}
+
+Table table_of(const Tuning& tuning) {
+  Table table;
+  table.family = tuning.task->kernel;
+  table.problem = tuning.task->problem;
+  table.device = tuning.task->device.properties().name;
+  table.name = table.family + " " + table.problem.to_string();
+  for (const Trial& trial : tuning.search.trials) {
+    table.points.push_back(trial.point);
+    table.results.push_back(*tuning.of(trial.point));
+  }
+  for (const Knob& knob : tuning.space->knobs())
+    table.space.knob(knob);
+  table.space.only(table.points);
+  if (tuning.fallback) table.space.seed(tuning.space->config(*tuning.fallback));
+  return table;
+}
+
+} // namespace kiln::tune

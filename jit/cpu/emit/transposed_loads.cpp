@@ -1,0 +1,146 @@
+// Loads *across*: their neighbours in memory lie along the loop around the vector loop, as those of a
+// transposed matrix do. One row of the nest after the other would gather each vector from as many lines of
+// memory as it has lanes, and come back to these lines for the next row. Instead a block of rows is computed
+// together, which takes whole lines as vectors along that loop and transposes them in registers. The same
+// load may be needed as it lies too, as in t + trans(t): that is no load across.
+#include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/emit/prefetch.h>
+#include <kiln/jit/emit/transpose.h>
+#include <kiln/jit/passes/axes.h>
+
+#include <algorithm>
+
+namespace kiln::cpu {
+
+using ir::Opcode;
+using llvm::Value;
+
+namespace {
+
+constexpr int least_lanes = 4, most_block = 16; // of rows, each of which is code of its own
+// Operations of a block at most: compiling takes as long as there are such.
+constexpr int function_operations = 25, most_operations = 1000;
+
+// The axis of the nest that each axis of a tile is, or -1.
+using Axes = std::vector<int>;
+
+int tile_axis_at(const Axes& axes, int nest_axis) {
+  auto at = std::find(axes.begin(), axes.end(), nest_axis);
+  return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
+}
+
+// Those of an operand, where the operation is evaluated at these; empty if it is not followed.
+Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
+  if (!passes::maps_axes(op)) return ir::is_elementwise(op.code) ? axes : Axes();
+  Axes inner(operand->type.shape.size(), -1);
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    if (const int at = passes::operand_axis(op, static_cast<int>(a)); at >= 0)
+      inner[static_cast<std::size_t>(at)] = axes[a];
+  return inner;
+}
+
+} // namespace
+
+// Where there are such loads: a nest of stores and tiles that go to scratch, whose vectors are long enough.
+// Of a view of any strides it shows at run time; gives that condition, if there is one.
+Value* KernelEmitter::find_loads_across(Nest& nest) {
+  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < least_lanes || nest.reduced_axis >= 0)
+    return nullptr;
+  const int row_axis = nest.outer_axes.back();
+  const std::int64_t rows = nest.domain[static_cast<std::size_t>(row_axis)];
+  const std::int64_t columns = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
+  const int lanes = std::min(nest.lanes, most_block);
+  if (rows < lanes || columns < lanes) return nullptr;
+  Value* condition = nullptr;
+  int least_bytes = line_bytes;
+  std::set<const ir::Value*> seen;
+  auto visit_load = [&](const ir::Op& op, const Axes& axes) {
+    const int row = tile_axis_at(axes, row_axis), column = tile_axis_at(axes, nest.vector_axis);
+    if (op.mask() || row < 0 || column < 0) return;
+    const ir::Type& view = op.operand(0)->type;
+    const std::int64_t of_view = op.integers("axes")[static_cast<std::size_t>(row)];
+    if (view.layout == LayoutClass::Any) {
+      Value* stride = facts(op.operand(0)).strides[static_cast<std::size_t>(of_view)];
+      Value* neighbours = b_.CreateICmpEQ(stride, b_.getInt64(1));
+      condition = condition ? b_.CreateAnd(condition, neighbours) : neighbours;
+    } else if (of_view != view.view_rank - 1) {
+      return;
+    }
+    nest.across.emplace(&op, Nest::Across{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
+    least_bytes = std::min(least_bytes, size_of(view.dtype));
+  };
+  int operations = 0;
+  auto visit = [&](auto&& self, const ir::Value* v, const Axes& axes) -> void {
+    const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
+    if (!lazy || axes.empty() || !seen.insert(v).second) return;
+    operations += is_long_chain(*v->def) ? function_operations : 1;
+    if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
+    for (const ir::Value* operand : v->def->operands)
+      if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));
+  };
+  Axes all(nest.domain.size());
+  for (std::size_t a = 0; a < all.size(); ++a)
+    all[a] = static_cast<int>(a);
+  for (const Root& root : nest.roots) {
+    if (root.runs()) return nest.across.clear(), nullptr;
+    if (root.stored_from) continue;
+    visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
+  }
+  if (operations * lanes > most_operations) nest.across.clear();
+  if (nest.across.empty()) return nullptr;
+  nest.block = nest.lanes = nest.native_lanes = lanes;
+  while (nest.block * least_bytes < line_bytes &&
+         2 * nest.block <= std::min<std::int64_t>(rows, most_block) &&
+         2 * nest.block * operations <= most_operations)
+    nest.block *= 2;
+  return condition;
+}
+
+// The vector at `at` of a load across, with those of the rows beside it; null for any other load.
+Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& at) {
+  auto across = nest.across.find(&op);
+  if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes || across == nest.across.end())
+    return nullptr;
+  std::size_t row = at.size(), column = at.size();
+  std::ptrdiff_t of_block = 0;
+  for (std::size_t a = 0; a < at.size(); ++a) {
+    auto here = std::find(nest.rows.begin(), nest.rows.end(), at[a].base);
+    if (at[a].linear) {
+      column = a;
+    } else if (here != nest.rows.end()) {
+      row = a;
+      of_block = here - nest.rows.begin();
+    }
+  }
+  if (across->second != Nest::Across{row, column}) return nullptr;
+  const auto first = static_cast<std::size_t>(of_block / nest.lanes * nest.lanes);
+  const auto count = static_cast<std::size_t>(nest.lanes);
+  auto at_row = [&](std::size_t i) {
+    Indices there = at;
+    there[row].base = nest.rows[first + i];
+    return there;
+  };
+  for (std::size_t i : {std::size_t{0}, count - 1}) // the loop ends where either is not inside
+    internal_check(!view_access(nest, op, at_row(i)).mask, "a load across needs a mask");
+
+  const DType dtype = op.result()->type.dtype;
+  const ir::Value* view = op.operand(0);
+  llvm::Type* element = memory_type(context_, dtype);
+  Value* stride = facts(view).strides[static_cast<std::size_t>(op.integers("axes")[column])];
+  Indices corner = at_row(0);
+  corner[column].linear = false;
+  Value* address = view_access(nest, op, corner, /*address_only=*/true).address;
+  Values lines;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) address = b_.CreateGEP(element, address, stride);
+    Value* bits = b_.CreateAlignedLoad(lanes_type(element, nest.lanes), address,
+                                       llvm::Align(static_cast<unsigned>(size_of(dtype))));
+    lines.push_back(from_memory(b_, numbers_, bits, dtype));
+  }
+  lines = transposed(b_, std::move(lines), target_.sve_bytes ? 8 * target_.sve_bytes : 128);
+  for (std::size_t i = 0; i < count; ++i)
+    nest.memo[key_of(op.result(), at_row(i), nest.lanes)] = lines[i];
+  return lines[static_cast<std::size_t>(of_block) - first];
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,425 @@
+// Finds what products depend on, and how programs differ in it.
+#include <kiln/jit/cpu/facts/grouped_product.h>
+
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/facts/program_slice.h>
+#include <kiln/jit/cpu/facts/scope.h>
+#include <kiln/jit/cpu/rewrite/split_products.h>
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_set>
+
+namespace kiln::cpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+bool is_zero(const Value* v) {
+  auto cell = passes::constant_of(v);
+  return cell && *cell == 0;
+}
+
+// A group's rows and columns at most. Packing B is amortised over the rows; 128 columns of B, packed, and the
+// sums, where they are kept for an epilogue, stay in a 1 MiB cache or near it (fewer rows are 2 % slower).
+constexpr std::int64_t most_rows = 1024, most_columns = 128;
+constexpr std::int64_t most_columns_of_2_mib = 256; // where that cache has them
+// Of an A that has to be packed too, each element for all columns of the group. That takes as long as packing
+// B does, so that two threads divide 512 and 1000 cubed by rows: 3 to 4 % (Emerald Rapids, A transposed).
+constexpr std::int64_t most_packed_columns = 1024;
+constexpr double packing_a_as_b = 14; // in columns
+// So of an A that is blocked (dot/plan.h), at half of them where sums are kept for an epilogue: 1 MiB of
+// them.
+constexpr std::int64_t most_kept_columns = 512, most_kept_elements = 1 << 18;
+// So of tile registers (dot/tiles.h), beside whose arithmetic both take ten times as long.
+constexpr std::int64_t most_tiles_rows = 2048, most_tiles_columns = 1024;
+constexpr double packing_a_tiles = 60, packing_b_tiles = 140;
+// Tiles of few rows are mostly used for matrices of few rows, where B is best read in long runs.
+constexpr std::int64_t most_few_columns = 1024;
+constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; measured on Zen 3
+// For the fewest, rows of 4096 columns and more are read a fifth to a third faster than of 1024 (Zen 4):
+// beginning one takes as long as reading 300 columns. Their sums stay in the second cache.
+constexpr std::int64_t most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
+constexpr double beginning_rows = 300;
+// Of operands that are computed, in bytes for a step of K that is gathered; those of B are read again for
+// each register tile of rows. silu takes as long as 20 columns.
+constexpr std::int64_t most_gathered_rows_bytes = 1 << 20, most_gathered_columns_bytes = 1 << 18;
+constexpr double computing = 60;
+// Of f32 in vectors while a row that another thread has a part of is stored (choose_group.cpp). Elements of
+// half the size are multiplied twice as fast, tile registers are four times as fast as vectors.
+constexpr double multiplications_beside = 3072, tiles_beside = 4 * multiplications_beside;
+
+class MacroFinder {
+public:
+  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals,
+              const Target& target)
+      : kernel_(kernel), plan_(plan), naturals_(naturals), target_(target),
+        blocks_rows_(target.vector_registers < 32),
+        most_in_place_columns_(target.second_cache_bytes > (1 << 20) ? most_columns_of_2_mib : most_columns) {
+  }
+
+  std::optional<MacroProduct> find() {
+    std::optional<MacroProduct> macro;
+    for (const auto& op : kernel_.body.ops) {
+      if (op->is(Opcode::For)) {
+        auto product = product_loop(*op, plan_, naturals_);
+        auto found = product ? group(*product) : std::nullopt;
+        if (!found) found = assumed_run(*op);
+        if (product && !macro && !found) return std::nullopt;
+        if (found && (!macro || alike(macro->tile, found->tile))) add(macro, std::move(*found));
+      }
+      bool writes = op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite;
+      for (const auto& region : op->regions)
+        ir::walk(*region, [&](const Op& inner) {
+          writes |= inner.info().effect == ir::Effect::Write || inner.info().effect == ir::Effect::ReadWrite;
+        });
+      if (writes) break;
+    }
+    if (!macro) return std::nullopt;
+    limit(*macro);
+    if (!macro->tile.grouped()) return std::nullopt;
+    return macro;
+  }
+
+private:
+  // A run of programs, if the offsets of whose places little is known were never negative.
+  std::optional<MacroProduct> assumed_run(const Op& loop) {
+    const Scope inside(*loop.region());
+    passes::NaturalNumbers naturals = naturals_;
+    std::vector<const Value*> assumed;
+    for (const auto& op : loop.region()->ops) {
+      if (!op->is(Opcode::ViewLoad)) continue;
+      for (const Value* offset : op->view_offsets())
+        if (!inside.has(offset) && naturals.emplace(offset, std::numeric_limits<std::int64_t>::max()).second)
+          assumed.push_back(offset);
+    }
+    if (assumed.empty()) return std::nullopt;
+    auto product = product_loop(loop, plan_, naturals);
+    auto found = product ? group(*product) : std::nullopt;
+    if (!found || found->tile.run_axis < 0) return std::nullopt;
+    found->assumed = std::move(assumed);
+    return found;
+  }
+
+  std::optional<MacroProduct> group(const ProductLoop& product) {
+    const ProductOperand &a = product.a, &b = product.b;
+    if (a.value->type.shape.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
+    MacroProduct macro;
+    macro.products = {product};
+    macro.tile.tile_m = product.dot->result()->type.shape[0].value();
+    macro.tile.tile_n = product.dot->result()->type.shape[1].value();
+
+    const Scope body(kernel_.body), loop(*product.loop->region());
+    Slice common(body), rows(body), columns(body);
+    std::vector<const Op*> ops_of_a, ops_of_b;
+    if (!common.add(product.loop->operand(0)) || !common.add(product.loop->operand(1)) ||
+        !add_operand(ops_of_a, a, 0, loop, body, common, rows) ||
+        !add_operand(ops_of_b, b, 1, loop, body, common, columns))
+      return std::nullopt;
+    macro.tile.m_axis = axis_of_programs(a, 0, macro.tile.tile_m, ops_of_a, rows, columns, common);
+    macro.tile.n_axis = axis_of_programs(b, 1, macro.tile.tile_n, ops_of_b, columns, rows, common);
+    if (macro.tile.m_axis == macro.tile.n_axis) {
+      macro.tile.m_axis = macro.tile.n_axis = -1;
+      if (!run(macro, rows, columns, common)) return std::nullopt;
+    }
+    if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
+    if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
+    if (macro.tile.run_axis < 0) macro.store = only_store(macro, body, common);
+    if (macro.tile.m_axis < 0 && macro.tile.n_axis < 0 && macro.tile.run_axis < 0) return std::nullopt;
+    for (const auto& op : kernel_.body.ops)
+      if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
+        macro.scalars.push_back(op.get());
+    for (const auto* ops : {&ops_of_a, &ops_of_b, &macro.scalars})
+      for (const Op* op : *ops)
+        add_read(macro, *op);
+    if (macro.store) macro.apart = axes_apart(*macro.store);
+    return macro;
+  }
+
+  // What is read behind pointers could be where sums are stored.
+  static void add_read(MacroProduct& macro, const Op& op) {
+    if (op.info().effect != ir::Effect::Read) return;
+    if (op.is(Opcode::Load)) macro.store = nullptr;
+    for (const Value* v : op.operands)
+      if (v->type.is_view()) macro.reads.push_back(v);
+  }
+
+  // Programs whose places are computed from one axis. Of an operand that is computed all that depends on it
+  // has to step by whole tiles.
+  static bool run(MacroProduct& macro, const Slice& rows, const Slice& columns, const Slice& common) {
+    const ProductOperand &a = macro.products[0].a, &b = macro.products[0].b;
+    const unsigned axes = rows.axes() | columns.axes();
+    if (!std::has_single_bit(axes)) return false;
+    macro.tile.run_axis = std::countr_zero(axes);
+    auto places = [&](const ProductOperand& operand, std::size_t i, const Slice& mine) {
+      return operand.load ? std::vector<const Value*>{operand.load->view_offsets()[axis_of(operand, i)]}
+                          : mine.added_along(macro.tile.run_axis);
+    };
+    macro.rows = places(a, 0, rows);
+    macro.columns = places(b, 1, columns);
+    macro.common = common.added_along(macro.tile.run_axis);
+    return true;
+  }
+
+  static bool alike(const MacroTile& x, const MacroTile& y) {
+    return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.run_axis == y.run_axis && x.tile_m == y.tile_m &&
+           x.tile_n == y.tile_n;
+  }
+
+  // Takes the products of another into account, with sums of the same programs.
+  void add(std::optional<MacroProduct>& macro, MacroProduct other) const {
+    if (!macro) return (void)(macro = std::move(other));
+    macro->products.push_back(other.products[0]);
+    macro->store = nullptr;
+    for (auto list :
+         {&MacroProduct::rows, &MacroProduct::columns, &MacroProduct::common, &MacroProduct::assumed})
+      ((*macro).*list).insert(((*macro).*list).end(), (other.*list).begin(), (other.*list).end());
+    std::vector<const Op*> scalars;
+    for (const auto& op : kernel_.body.ops)
+      for (const auto* of : {&macro->scalars, &other.scalars})
+        if (std::find(of->begin(), of->end(), op.get()) != of->end()) {
+          scalars.push_back(op.get());
+          break;
+        }
+    macro->scalars = std::move(scalars);
+  }
+
+  std::int64_t most_columns_of_few_rows(std::int64_t rows) const {
+    if (rows <= fewest_rows) return most_streamed_columns;
+    return blocks_rows_ ? most_blocked_columns : most_few_columns;
+  }
+
+  void limit(MacroProduct& macro) const {
+    MacroTile& tile = macro.tile;
+    bool packs_a = false, tiles = true;
+    for (const ProductLoop& product : macro.products) {
+      packs_a |= packs(product.a);
+      tiles &= by_tile_registers(product);
+    }
+    std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
+    std::int64_t most_elements = most_m * most_n;
+    if (packs_a || blocks_rows_) tile.packing_a = packing_a_as_b;
+    if (blocks_rows_) {
+      most_n = macro.store ? most_packed_columns : most_kept_columns;
+      most_elements = macro.store ? most_m * most_n : most_kept_elements;
+    }
+    if (tiles) {
+      most_m = most_tiles_rows, most_n = most_tiles_columns;
+      most_elements = most_m * most_n;
+      tile.packing_a = packing_a_tiles, tile.packing_b = packing_b_tiles;
+    }
+    if (tile.tile_m <= few_rows) {
+      if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;
+      most_n = most_columns_of_few_rows(tile.tile_m);
+    }
+    if (tile.tile_m <= fewest_rows) {
+      most_elements = std::min(most_elements, most_streamed_elements);
+      tile.packing_a = beginning_rows;
+    }
+    for (const ProductLoop& product : macro.products) {
+      auto gathered = [&](const ProductOperand& operand, std::int64_t bytes, std::int64_t& most,
+                          double& packing) {
+        if (operand.load) return;
+        most = std::min(most, bytes / gathered_depth / size_of(operand.value->type.dtype));
+        packing = std::max(packing, computing);
+      };
+      gathered(product.a, most_gathered_rows_bytes, most_m, tile.packing_a);
+      gathered(product.b, most_gathered_columns_bytes, most_n, tile.packing_b);
+    }
+    const bool runs = tile.run_axis >= 0;
+    if (tile.m_axis >= 0 || runs) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
+    if (tile.n_axis >= 0 || runs) tile.most_n = std::max<std::int64_t>(1, most_n / tile.tile_n);
+    const ProductLoop& first = macro.products[0];
+    tile.beside = (tiles ? tiles_beside : multiplications_beside) * 4 / size_of(first.a.value->type.dtype);
+    find_depth(*first.loop, tile);
+    most_elements /= static_cast<std::int64_t>(macro.products.size()); // each has sums of its own
+    tile.most_programs = std::max<std::int64_t>(1, most_elements / (tile.tile_m * tile.tile_n));
+  }
+
+  void find_depth(const Op& loop, MacroTile& tile) const {
+    if (!is_zero(loop.operand(0))) return;
+    if (auto constant = passes::constant_of(loop.operand(1)))
+      tile.depth = static_cast<std::int64_t>(*constant);
+    tile.depth_word = ir::ArgumentLayout::of(kernel_).word_of(loop.operand(1)).value_or(-1);
+  }
+
+  // The store, whose offsets are added to what is `common`.
+  const Op* only_store(MacroProduct& macro, const Scope& body, Slice& common) const {
+    const Op* store = nullptr;
+    for (const auto& op : kernel_.body.ops) {
+      if (op.get() == macro.products[0].loop || op->is(Opcode::Expects)) continue;
+      if (op->is(Opcode::ViewStore) && !store) {
+        store = op.get();
+      } else if (!op->regions.empty() ||
+                 (op->info().effect != ir::Effect::Pure && op->info().effect != ir::Effect::Read)) {
+        return nullptr;
+      }
+    }
+    if (!store || store->mask()) return nullptr;
+    const Value *stored = store->stored_value(), *sums = macro.products[0].loop->result();
+    macro.rounds = stored != sums && rounds(*stored, *sums, macro);
+    if (stored != sums && !macro.rounds) return nullptr;
+    const ir::Type& view = store->operand(0)->type;
+    const auto& axes = store->integers("axes");
+    if (view.dtype != stored->type.dtype || view.layout == LayoutClass::Any || axes[1] != view.view_rank - 1)
+      return nullptr;
+    Slice all = common;
+    auto offsets = store->view_offsets();
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      const Value* offset = offsets[axis];
+      if (!naturals_.count(offset)) return nullptr;
+      const bool rows = static_cast<std::int64_t>(axis) == axes[0];
+      const bool columns = static_cast<std::int64_t>(axis) == axes[1];
+      const int grouped = rows ? macro.tile.m_axis : columns ? macro.tile.n_axis : -1;
+      Slice own(body);
+      if (!own.add(offset) || !all.add(offset)) return nullptr;
+      const std::int64_t tile = rows ? macro.tile.tile_m : macro.tile.tile_n;
+      if (grouped >= 0 ? program_offset(offset, tile) != grouped
+                       : depends(own, macro.tile.m_axis) || depends(own, macro.tile.n_axis))
+        return nullptr;
+    }
+    common = all;
+    return store;
+  }
+
+  // Whether tile registers that hold the sums can store them as `stored` (dot.h).
+  bool rounds(const Value& stored, const Value& sums, const MacroProduct& macro) const {
+    return stored.def && stored.def->is(Opcode::Cast) && stored.def->operand(0) == &sums &&
+           stored.type.dtype == DType::BF16 && sums.type.dtype == DType::F32 &&
+           macro.tile.tile_m > few_rows && macro.products[0].a.load && macro.products[0].b.load &&
+           by_tile_registers(macro.products[0]);
+  }
+
+  // The axes of the grid along which an offset of the store steps over its whole tile.
+  static unsigned axes_apart(const Op& store) {
+    const auto& axes = store.integers("axes");
+    const auto offsets = store.view_offsets();
+    unsigned apart = 0;
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      std::int64_t extent = 1;
+      for (std::size_t t = 0; t < axes.size(); ++t)
+        if (axes[t] == static_cast<std::int64_t>(axis)) extent = store.stored_value()->type.shape[t].value();
+      if (auto grid_axis = program_offset(offsets[axis], extent)) apart |= 1U << *grid_axis;
+    }
+    return apart;
+  }
+
+  static bool depends(const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; }
+
+  // Whether A's rows are not read in place: they are not contiguous, or their elements are converted.
+  static bool packs(const ProductOperand& a) {
+    if (!a.load) return true;
+    const ir::Type& view = a.load->operand(0)->type;
+    const auto& axes = a.load->integers("axes");
+    const bool rows = a.order[1] == 1 && axes[1] == view.view_rank - 1 && view.layout != LayoutClass::Any;
+    const bool known = a.value->type.dtype == DType::F32 || a.value->type.dtype == DType::F64 ||
+                       a.value->type.dtype == DType::BF16 || is_integer(a.value->type.dtype);
+    return !rows || !known;
+  }
+
+  bool by_tile_registers(const ProductLoop& product) const {
+    const DType a = product.a.value->type.dtype, b = product.b.value->type.dtype;
+    if (a == DType::BF16 && b == DType::BF16) return target_.amx_bf16;
+    return is_integer(a) && is_integer(b) && target_.amx_int8;
+  }
+
+  // The axis of the grid along which programs differ in nothing but where this operand's rows or columns,
+  // its own axis `i`, are. A computed one is made for each program anew, whatever it has of the coordinate.
+  // Of several axes it is the one along which the operand's loads have their tiles.
+  static int axis_of_programs(const ProductOperand& operand, std::size_t i, std::int64_t tile,
+                              const std::vector<const Op*>& ops, const Slice& mine, const Slice& others,
+                              const Slice& common) {
+    if (operand.load)
+      return program_offset(operand.load->view_offsets()[axis_of(operand, i)], tile).value_or(-1);
+    const unsigned axes = mine.axes() & ~others.axes() & ~common.axes();
+    for (const Op* load : ops) {
+      if (!load->is(Opcode::ViewLoad)) continue;
+      for (std::int64_t along : load->integers("axes")) {
+        auto axis = program_offset(load->view_offsets()[static_cast<std::size_t>(along)], tile);
+        if (axis && (axes >> *axis & 1)) return *axis;
+      }
+    }
+    return axes != 0 ? std::countr_zero(axes) : -1;
+  }
+
+  // The view axis that axis `i` of a plain operand runs along.
+  static std::size_t axis_of(const ProductOperand& operand, std::size_t i) {
+    return static_cast<std::size_t>(operand.load->integers("axes")[operand.order[i]]);
+  }
+
+  // What an operand depends on, and what reads and computes it. `i`: which of its own axes is not K.
+  bool add_operand(std::vector<const Op*>& ops, const ProductOperand& operand, std::size_t i,
+                   const Scope& loop, const Scope& body, Slice& common, Slice& mine) const {
+    if (operand.load) {
+      ops.push_back(operand.load);
+      return add_offsets(operand, axis_of(operand, i), loop, common, mine);
+    }
+    std::unordered_set<const Value*> seen;
+    return add_computed(ops, operand.value, loop, body, mine, seen);
+  }
+
+  // Tiles that have no buffer are evaluated wherever they are needed, those of the loop with its scalars.
+  bool add_computed(std::vector<const Op*>& ops, const Value* v, const Scope& loop, const Scope& body,
+                    Slice& mine, std::unordered_set<const Value*>& seen) const {
+    if (!seen.insert(v).second) return true;
+    if (v->type.is_view()) return true;
+    if (!loop.has(v)) {
+      if (v->type.is_scalar()) return mine.add(v);
+      if (!body.has(v) || plan_.has_buffer(v)) return false;
+    }
+    const Op* op = v->def;
+    if (!op) return v->index == 0; // the loop's index, but not what it carries
+    if (!computes_one(*op) || op->is(Opcode::ProgramId)) return false;
+    ops.push_back(op);
+    return std::all_of(op->operands.begin(), op->operands.end(),
+                       [&](const Value* x) { return add_computed(ops, x, loop, body, mine, seen); });
+  }
+
+  // All offsets but that along `own` are the same for a whole group.
+  static bool add_offsets(const ProductOperand& operand, std::size_t own, const Scope& loop, Slice& common,
+                          Slice& mine) {
+    auto offsets = operand.load->view_offsets();
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+      const Value* offset = offsets[axis];
+      if (loop.has(offset)) { // the index, or the index and something from outside
+        if (!offset->def) continue;
+        for (const Value* part : offset->def->operands)
+          if (!loop.has(part) && !common.add(part)) return false;
+      } else if (!(axis == own ? mine : common).add(offset)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const ir::Kernel& kernel_;
+  const Plan& plan_;
+  const passes::NaturalNumbers& naturals_;
+  const Target& target_;
+  bool blocks_rows_;
+  std::int64_t most_in_place_columns_; // of an A that is read in place
+};
+
+} // namespace
+
+std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
+                                          const passes::NaturalNumbers& naturals, const Target& target) {
+  return MacroFinder(bound, plan, naturals, target).find();
+}
+
+MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
+  bool dots = false;
+  ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
+  if (!dots) return {};
+  const auto kernel = split_products(bound);
+  auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), target);
+  return macro ? macro->tile : MacroTile();
+}
+
+} // namespace kiln::cpu

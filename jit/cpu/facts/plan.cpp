@@ -1,0 +1,255 @@
+// The planner: numbers the operations, then decides from the last tile to the first.
+#include <kiln/jit/cpu/facts/plan.h>
+
+#include <kiln/jit/cpu/facts/column_limit.h>
+#include <kiln/jit/passes/index_tiles.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace kiln::cpu {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Region;
+using ir::Value;
+
+bool is_root(const Op& op) {
+  switch (op.info().cls) {
+  case ir::OpClass::Atomic:
+  case ir::OpClass::Dot:
+  case ir::OpClass::Collective:
+  case ir::OpClass::Control:
+  case ir::OpClass::Debug: return true;
+  default: return op.info().effect == ir::Effect::Write;
+  }
+}
+
+namespace {
+
+constexpr int buffer_cost = 4;      // see the header
+constexpr int longest_chain = 2000; // cut here, so that one nest never grows without bound
+constexpr int deepest_chain = 256;  // in operations
+
+constexpr std::int64_t most_repeats = 16; // elements of a tile that one element of a nest is made of
+
+constexpr int function_cost = 12; // of exp, the least of any function's
+
+bool is_gather(const Op& op) { return op.is(Opcode::Load) || op.is(Opcode::ViewGather); }
+
+// A load from computed places that is one of whole vectors, from one address that is known before the loop.
+bool reads_neighbours(const Op& op) {
+  return is_gather(op) && passes::step_in_memory(op, op.result()->type.rank() - 1) == 1;
+}
+
+int own_cost(const Op& op) {
+  switch (op.code) {
+  case Opcode::Exp:
+  case Opcode::Exp2:
+  case Opcode::Sigmoid: return function_cost;
+  case Opcode::Log:
+  case Opcode::Log2:
+  case Opcode::Log1p:
+  case Opcode::Expm1:
+  case Opcode::Tanh:
+  case Opcode::Erf:
+  case Opcode::Gelu:
+  case Opcode::Sin:
+  case Opcode::Cos:
+  case Opcode::Tan:
+  case Opcode::Pow:
+  case Opcode::Atan2: return 25;
+  case Opcode::Div:
+  case Opcode::Rem:
+  case Opcode::Sqrt:
+  case Opcode::Rsqrt: return 5;
+  case Opcode::ViewGather:
+  case Opcode::Load: return 8;
+  default: break;
+  }
+  if (op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Source) return 0;
+  // A narrow float's operation includes rounding its result.
+  DType t = op.num_results() ? op.result()->type.dtype : DType::F32;
+  return is_float(t) && size_of(t) < 4 ? 4 : 1;
+}
+
+// A broadcast that repeats one element along the last axis.
+bool along_rows(const Op& op) {
+  return op.is(Opcode::Broadcast) && op.operand(0)->type.shape.back().is_one() &&
+         !op.result()->type.shape.back().is_one();
+}
+
+} // namespace
+
+bool is_long_chain(const Op& op) { return own_cost(op) >= function_cost; }
+
+class Planner {
+public:
+  explicit Planner(Plan& plan) : plan_(plan) {}
+
+  void run(const ir::Kernel& kernel) {
+    number(kernel.body, -1);
+    for (auto op = ops_.rbegin(); op != ops_.rend(); ++op)
+      decide(**op);
+  }
+
+private:
+  // Where a root runs: its position, and the innermost loop around it.
+  struct Place {
+    int position;
+    int loop; // index into loops_, or -1
+  };
+  struct LoopSpan {
+    int begin, end, parent;
+  };
+  // The nest that evaluates a tile, and how its elements are numbered there: reshapes between the two make
+  // another way of it. (What is extracted of one reshape is evaluated together.)
+  struct Evaluation {
+    Place nest;
+    std::size_t way;
+    bool operator<(const Evaluation& other) const {
+      return std::pair(nest.position, way) < std::pair(other.nest.position, other.way);
+    }
+  };
+
+  void number(const Region& region, int loop) {
+    for (const auto& arg : region.args)
+      if (arg->type.is_tile() && region.parent && region.parent->info().cls == ir::OpClass::Control)
+        plan_.buffers_.insert(arg.get());
+    for (const auto& op : region.ops) {
+      int position = static_cast<int>(ops_.size());
+      ops_.push_back(op.get());
+      places_[op.get()] = {position, loop};
+      if (op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite)
+        writes_.push_back(position);
+      // The longest chain rather than the sum: what two chains share is evaluated once.
+      int operand_cost = 0, depth = 0;
+      for (const Value* v : op->operands) {
+        users_[v].push_back(op.get());
+        operand_cost = std::max(operand_cost, cost_of(v));
+        if (auto below = depths_.find(v); below != depths_.end()) depth = std::max(depth, below->second + 1);
+      }
+      for (const auto& r : op->results) {
+        int cost = is_root(*op) ? 1 : own_cost(*op) + operand_cost;
+        if (reads_neighbours(*op)) cost = 1 + std::max(cost_of(op->mask()), cost_of(op->other()));
+        // Vector loops end where it would fail, and what is one element of every row is computed before them.
+        if (column_limit(*op) || along_rows(*op)) cost = 0;
+        const bool cuts = cost > longest_chain || depth > deepest_chain;
+        if (r->type.is_tile() && (is_root(*op) || cuts)) {
+          plan_.buffers_.insert(r.get());
+          if (cuts) plan_.cuts_.insert(r.get());
+          cost = 1;
+        } else if (r->type.is_tile()) {
+          depths_[r.get()] = depth;
+        }
+        costs_[r.get()] = cost;
+      }
+      if (op->info().cls != ir::OpClass::Control) continue;
+      int inner = loop;
+      if (op->is(Opcode::For) || op->is(Opcode::While)) {
+        inner = static_cast<int>(loops_.size());
+        loops_.push_back({position, position, loop});
+      }
+      for (const auto& r : op->regions)
+        number(*r, inner);
+      if (inner != loop) loops_[static_cast<std::size_t>(inner)].end = static_cast<int>(ops_.size());
+    }
+  }
+
+  int cost_of(const Value* v) const {
+    const auto known = v ? costs_.find(v) : costs_.end();
+    return known != costs_.end() ? known->second : 0;
+  }
+
+  // Every consumer of `op` has been decided: its nests are the consumer itself, if that has a nest of its
+  // own, or the nests that will evaluate the consumer.
+  void decide(const Op& op) {
+    if (is_root(op) || op.num_results() != 1) return;
+    const Value* v = op.result();
+    if (!v->type.is_tile()) {
+      return; // scalars are computed once, in place
+    }
+    std::set<Evaluation>& evaluations = evaluations_[v];
+    bool repeated_by_broadcast = false;
+    for (const Op* user : users_[v]) {
+      const Place place = places_.at(user);
+      auto add = [&](Evaluation e) {
+        if (user->is(Opcode::Reshape)) e.way = e.way * 31 + static_cast<std::size_t>(place.position) + 1;
+        evaluations.insert(e);
+      };
+      if (is_root(*user) || plan_.has_buffer(user->result()) || !user->result()->type.is_tile()) {
+        add({place, 0});
+        continue;
+      }
+      for (const Evaluation& e : evaluations_[user->result()])
+        add(e);
+      repeated_by_broadcast |= user->is(Opcode::Broadcast) && v->type.shape.back().value() > 1;
+    }
+    Place here = places_.at(&op);
+    bool reads = reads_memory(op);
+    int cost = costs_.at(v);
+    bool expensive = cost >= buffer_cost;
+    bool many = evaluations.size() > 1 || repeated_by_broadcast;
+    for (const auto& [nest, way] : evaluations) {
+      if (v->type.numel() > most_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
+      many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
+      if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);
+    }
+    if (expensive && many) plan_.buffers_.insert(v);
+  }
+
+  // Of the domain of a nest.
+  std::int64_t elements_of(const Place& nest) const {
+    const Op& op = *ops_[static_cast<std::size_t>(nest.position)];
+    std::int64_t most = 1;
+    for (const Value* operand : op.operands)
+      if (operand->type.is_tile()) most = std::max(most, operand->type.numel());
+    for (const auto& result : op.results)
+      if (result->type.is_tile()) most = std::max(most, result->type.numel());
+    return most;
+  }
+
+  // An atomic operation writes element by element, so its operands are read before its first.
+  bool is_atomic(const Place& nest) const {
+    return ops_[static_cast<std::size_t>(nest.position)]->info().cls == ir::OpClass::Atomic;
+  }
+
+  bool reads_memory(const Op& op) const { return op.info().effect == ir::Effect::Read; }
+
+  // Whether loop `outer` is `inner` or around it (-1 is around everything).
+  bool encloses(int outer, int inner) const {
+    for (;; inner = loops_[static_cast<std::size_t>(inner)].parent) {
+      if (inner == outer) return true;
+      if (inner < 0) return false;
+    }
+  }
+
+  bool any_write(int begin, int end) const {
+    auto at = std::lower_bound(writes_.begin(), writes_.end(), begin);
+    return at != writes_.end() && *at < end;
+  }
+
+  bool written_between(Place load, Place nest) const {
+    if (any_write(load.position + 1, nest.position)) return true;
+    // A nest in a loop that the load is outside of runs again after everything else in that loop.
+    for (int loop = nest.loop; loop >= 0 && !encloses(loop, load.loop);
+         loop = loops_[static_cast<std::size_t>(loop)].parent)
+      if (any_write(loops_[static_cast<std::size_t>(loop)].begin, loops_[static_cast<std::size_t>(loop)].end))
+        return true;
+    return false;
+  }
+
+  Plan& plan_;
+  std::vector<const Op*> ops_;
+  std::vector<int> writes_;
+  std::vector<LoopSpan> loops_;
+  std::unordered_map<const Op*, Place> places_;
+  std::unordered_map<const Value*, std::vector<const Op*>> users_;
+  std::unordered_map<const Value*, int> costs_, depths_;
+  std::unordered_map<const Value*, std::set<Evaluation>> evaluations_;
+};
+
+Plan::Plan(const ir::Kernel& kernel) { Planner(*this).run(kernel); }
+
+} // namespace kiln::cpu

@@ -1,0 +1,137 @@
+// One LLJIT for the process; each object gets a library of its own, so that it can be freed.
+#include <kiln/jit/cpu/object/engine.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
+#include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/cpu/object/perf_map.h>
+#include <kiln/jit/cpu/target.h>
+
+#include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
+#include <llvm/ExecutionEngine/Orc/Debugging/ELFDebugObjectPlugin.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <atomic>
+#include <mutex>
+#include <unordered_set>
+
+namespace kiln::cpu {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& doing, llvm::Error error) {
+  throw TargetError(doing + ": " + llvm::toString(std::move(error)));
+}
+
+template <class T> T take(const std::string& doing, llvm::Expected<T> value) {
+  if (!value) fail(doing, value.takeError());
+  return std::move(*value);
+}
+
+// Objects with line info are announced through gdb's JIT interface. LLVM's plugin keeps a copy of every other
+// object for good, so those pass it by; and it must not hear that one failed which it never saw: it would
+// look for what it has of it, and crash.
+class DebugObjects : public llvm::orc::ELFDebugObjectPlugin {
+public:
+  using ELFDebugObjectPlugin::ELFDebugObjectPlugin;
+  using Responsibility = llvm::orc::MaterializationResponsibility;
+
+  void notifyMaterializing(Responsibility& responsibility, llvm::jitlink::LinkGraph& graph,
+                           llvm::jitlink::JITLinkContext& context, llvm::MemoryBufferRef object) override {
+    if (!graph.findSectionByName(".debug_info")) return;
+    {
+      const std::lock_guard guard(lock_);
+      shown_.insert(&responsibility);
+    }
+    ELFDebugObjectPlugin::notifyMaterializing(responsibility, graph, context, object);
+  }
+  llvm::Error notifyEmitted(Responsibility& responsibility) override {
+    forget(responsibility);
+    return ELFDebugObjectPlugin::notifyEmitted(responsibility);
+  }
+  llvm::Error notifyFailed(Responsibility& responsibility) override {
+    if (!forget(responsibility)) return llvm::Error::success();
+    return ELFDebugObjectPlugin::notifyFailed(responsibility);
+  }
+
+private:
+  bool forget(Responsibility& responsibility) {
+    const std::lock_guard guard(lock_);
+    return shown_.erase(&responsibility) != 0;
+  }
+
+  std::mutex lock_;
+  std::unordered_set<const Responsibility*> shown_;
+};
+
+void show_to_debuggers(llvm::orc::LLJIT& jit) {
+  auto* layer = llvm::dyn_cast<llvm::orc::ObjectLinkingLayer>(&jit.getObjLinkingLayer());
+  if (!layer) return;
+  llvm::Error error = llvm::Error::success();
+  auto plugin = std::make_shared<DebugObjects>(jit.getExecutionSession(), /*RequireDebugSections=*/true,
+                                               /*AutoRegisterCode=*/true, error);
+  if (error)
+    llvm::consumeError(std::move(error)); // kernels run without it
+  else
+    layer->addPlugin(std::move(plugin));
+}
+
+llvm::orc::LLJIT& process_jit() {
+  // Never destroyed: kernels held by static objects may outlive any order of destruction.
+  static llvm::orc::LLJIT* jit = [] {
+    host_target(); // initialises LLVM
+    auto made = take("cannot start LLVM's JIT", llvm::orc::LLJITBuilder().create()).release();
+    llvm::orc::SymbolMap hooks;
+    auto add = [&](const char* name, auto* function) {
+      hooks[made->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function),
+                                            llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+    };
+    add(assert_hook, &kiln_hook_assert);
+    add(print_hook, &kiln_hook_print);
+    if (auto error = made->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(hooks))))
+      fail("cannot define hooks", std::move(error));
+    show_to_debuggers(*made);
+    return made;
+  }();
+  return *jit;
+}
+
+} // namespace
+
+std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> objects,
+                                         const std::string& name) {
+  static std::atomic<std::uint64_t> count{0};
+  llvm::orc::LLJIT& jit = process_jit();
+  std::string library_name = name + "." + std::to_string(count.fetch_add(1));
+  auto made = jit.createJITDylib(library_name);
+  if (!made) fail("cannot load kernel " + name, made.takeError());
+  llvm::orc::JITDylib& library = *made;
+  library.addToLinkOrder(jit.getMainJITDylib()); // the hooks, and through it the process's symbols
+  std::shared_ptr<LoadedCode> code(new LoadedCode);
+  code->library_ = &library;
+  for (std::span<const char> object : objects) {
+    auto buffer =
+        llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), library_name);
+    if (auto error = jit.addObjectFile(library, std::move(buffer)))
+      fail("cannot load kernel " + name, std::move(error));
+  }
+  auto find = [&](const std::string& symbol) {
+    return take("cannot link kernel " + name, jit.lookup(library, symbol));
+  };
+  code->entry_ = find(entry_name).toPtr<EntryPoint>();
+  if (options().perf)
+    for (std::span<const char> object : objects)
+      add_to_perf_map(object, [&](const std::string& symbol) { return find(symbol).getValue(); }, name);
+  return code;
+}
+
+LoadedCode::~LoadedCode() {
+  auto& library = *static_cast<llvm::orc::JITDylib*>(library_);
+  // An error while unloading leaves the code in memory, which is harmless.
+  llvm::consumeError(library.getExecutionSession().removeJITDylib(library));
+}
+
+} // namespace kiln::cpu

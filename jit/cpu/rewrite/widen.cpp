@@ -1,0 +1,89 @@
+// Chooses sizes: how long a program's pieces of rows are.
+#include <kiln/jit/cpu/rewrite/widen.h>
+
+#include <kiln/jit/cpu/facts/plan.h>
+#include <kiln/jit/cpu/facts/program_tiles.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::cpu {
+
+namespace {
+
+// A tile's elements at most. Fewer columns than `narrow` are widened, up to `most_columns`. Where two axes
+// lie along rows, as in a transposition, each should have a side of `square`. Measured on Zen 3: copies and
+// transpositions of 4096 x 4096 floats.
+constexpr std::int64_t most_elements = 16384, most_columns = 4096, narrow = 512, square = 64;
+
+// Down columns, a program should read long pieces of rows, as far as that leaves every thread some: the
+// extents are not known yet.
+std::int64_t more_columns(std::int64_t columns, int threads) {
+  constexpr std::int64_t most = 512, least = 64, of_all_threads = 1024;
+  const auto share = std::bit_floor(static_cast<std::uint64_t>(of_all_threads / std::max(threads, 1)));
+  return std::max(columns, std::clamp(static_cast<std::int64_t>(share), least, most));
+}
+
+Config for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
+  Config chosen = config;
+  for (const TileDimension& d : tiles.dimensions) {
+    const auto size = config.get(d.name);
+    if (d.free && d.columns && !d.rows && size && *size > 0) chosen.set(d.name, more_columns(*size, threads));
+  }
+  return chosen;
+}
+
+Config for_elements(const ProgramTiles& tiles, const Config& config) {
+  std::int64_t elements = 1;
+  for (const TileDimension& d : tiles.dimensions) {
+    const auto size = config.get(d.name);
+    if (!size || *size <= 0 || *size > most_elements || (elements *= *size) > most_elements) return config;
+  }
+  const auto across = [](const TileDimension& d) { return d.along_rows; };
+  const bool square_tiles = std::count_if(tiles.dimensions.begin(), tiles.dimensions.end(), across) > 1;
+  Config wider = config;
+  for (const TileDimension& d : tiles.dimensions) {
+    const std::int64_t size = *config.get(d.name);
+    if (!d.free || !d.along_rows || size >= (square_tiles ? square : narrow)) continue;
+    const auto room = static_cast<std::uint64_t>(most_elements / (elements / size));
+    const auto most =
+        std::min(static_cast<std::int64_t>(std::bit_floor(room)), square_tiles ? square : most_columns);
+    wider.set(d.name, std::max(size, most));
+    elements = elements / size * std::max(size, most);
+  }
+  return wider;
+}
+
+// No tile is larger than such tiles should be, or goes to scratch, whose part outside of the views would be
+// computed in vain. Those of loops do; they should stay in the innermost cache.
+bool suits(const ir::Kernel& bound, bool loops) {
+  constexpr std::int64_t most_kept = 4096;
+  const Plan plan(bound);
+  bool all = true;
+  ir::walk(bound.body, [&](const ir::Op& op) {
+    for (const auto& r : op.results) {
+      const std::int64_t elements = r->type.is_tile() ? r->type.numel() : 1;
+      all &= plan.has_buffer(r.get()) ? loops && elements <= most_kept : loops || elements <= most_elements;
+    }
+  });
+  return all;
+}
+
+} // namespace
+
+Config chosen_tiles(const ir::Kernel& recorded, const passes::PassOptions& options, int threads) {
+  if (options.debug) return options.config;
+  const ProgramTiles tiles = program_tiles(recorded);
+  if (tiles.reduces && !tiles.loops) return options.config; // its programs have whole rows
+  passes::PassOptions wide = options;
+  wide.config = tiles.loops ? for_loops(tiles, options.config, threads) : for_elements(tiles, options.config);
+  if (wide.config == options.config) return options.config;
+  try {
+    return suits(*passes::lower_generic(recorded, wide), tiles.loops) ? wide.config : options.config;
+  } catch (const UserError&) { // of tiles that are too large now, or of what the config itself is to be told
+    return options.config;
+  }
+}
+
+} // namespace kiln::cpu

@@ -1,0 +1,203 @@
+// Blocks that cannot go on, or ended in a state that nothing right leaves behind.
+#include <kiln/jit/emulator/core/block.h>
+#include <kiln/jit/emulator/core/mbarrier.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace kiln::emulator {
+namespace {
+
+constexpr std::uint64_t quiet = 20'000; // instructions of a warp that change nothing, before it is looked at
+
+std::string triple(const std::array<std::uint32_t, 3>& v) {
+  return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
+}
+
+MbarrierState state_of(const std::uint8_t* host) {
+  std::uint64_t word;
+  std::memcpy(&word, host, 8);
+  return MbarrierState(word);
+}
+
+std::string polled(const Warp& w) {
+  const auto& t = w.failed_test();
+  const MbarrierState s = state_of(t.mbarrier);
+  std::string text = ": the mbarrier";
+  for (const Block* b : w.block.cluster)
+    if (t.mbarrier >= b->shared.data && t.mbarrier < b->shared.data + b->shared.bytes) {
+      char at[32];
+      std::snprintf(at, sizeof at, " at 0x%llx",
+                    static_cast<unsigned long long>(t.mbarrier - b->shared.data));
+      text += at + (b == &w.block ? std::string() : " of block " + triple(b->index));
+    }
+  return text + " of line " + std::to_string(t.instruction->line) + ", of whose phase of parity " +
+         std::to_string(s.phase) + " they await the end; it lacks " + std::to_string(s.pending) + " of " +
+         std::to_string(s.expected) + " arrivals and " +
+         (s.bytes < 0 ? "has " + std::to_string(-s.bytes) + " bytes too many"
+                      : std::to_string(s.bytes) + " bytes");
+}
+
+} // namespace
+
+// Whether all warps that could run go round in circles, with nobody left who could change what they look at.
+// Nothing has changed for long; a warp that comes back to the very state it was in will do so for ever.
+bool Execution::spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
+                         std::uint64_t instructions) {
+  if (events != seen_events_) {
+    seen_events_ = events;
+    quiet_ = 0;
+    return false;
+  }
+  quiet_ += instructions;
+  if (quiet_ < quiet * (ready.size() + 1) * hurry_) return false;
+  quiet_ = 0;
+  for (auto& b : blocks)
+    if (!b->flights.empty()) return false;
+  const std::uint64_t looks_before = looks;
+  for (Warp* w : ready)
+    if (w->ready() && !w->done() && !w->repeats()) {
+      hurry_ *= 4; // it computes for long: look less often
+      return false;
+    }
+  // One that looks at nothing and keeps nobody waiting is just endless: that is the budget's.
+  const bool others = std::any_of(blocks.begin(), blocks.end(), [](const auto& b) {
+    return std::any_of(b->warps.begin(), b->warps.end(),
+                       [](const auto& w) { return !w->done() && !w->ready(); });
+  });
+  return (looks != looks_before || others) && events == seen_events_ && !stopped;
+}
+
+bool Warp::repeats() {
+  // Every fragment has a turn meanwhile.
+  const std::uint64_t events = execution.events;
+  run(1 << 15);
+  std::vector<std::uint8_t> start, now;
+  auto snapshot = [this](std::vector<std::uint8_t>& to) {
+    to.clear();
+    auto add = [&](const void* p, std::size_t n) {
+      const auto* bytes = static_cast<const std::uint8_t*>(p);
+      to.insert(to.end(), bytes, bytes + n);
+    };
+    for (const Fragment& f : fragments_) {
+      add(&f.frame, sizeof f.frame);
+      add(&f.at, sizeof f.at);
+      add(&f.lanes, sizeof f.lanes);
+    }
+    for (const auto& f : frames_) {
+      add(f->registers, f->function->register_bytes);
+      add(f->params.data(), f->params.size());
+    }
+    add(local_.data(), local_.size());
+  };
+  snapshot(start);
+  const std::vector<Fragment> places = fragments_;
+  for (int step = 0; step < 4096 && execution.events == events && ready() && !execution.stopped; ++step) {
+    run(1);
+    if (!std::equal(places.begin(), places.end(), fragments_.begin(), fragments_.end(),
+                    [](const Fragment& a, const Fragment& b) { return a.at == b.at && a.lanes == b.lanes; }))
+      continue;
+    snapshot(now);
+    if (now == start) return true;
+  }
+  return false;
+}
+
+// Bytes that are still awaited, or came unasked for, when all threads are done.
+void Block::check_mbarriers() {
+  for (const auto& [host, by] : mbarriers) {
+    const MbarrierState s = state_of(host);
+    if (s.valid && s.bytes)
+      execution.found(Fault::ByteCount, *by.first, *by.second, 0,
+                      "makes an mbarrier at which, when its block ends, " +
+                          (s.bytes > 0
+                               ? std::to_string(s.bytes) + " expected bytes have not come"
+                               : std::to_string(-s.bytes) + " bytes more have come than were expected"));
+  }
+}
+
+// Nobody can go on: who waits where?
+void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
+  std::string text;
+  int told = 0;
+  bool divergent = false;
+  bool spinning = false;
+  const Warp* first = nullptr;
+  const Instruction* where = nullptr;
+  int lane = 0;
+  for (auto& b : blocks)
+    for (auto& w : b->warps) {
+      for (Fragment& f : w->fragments()) {
+        const Instruction& i = f.frame->function->code[f.at];
+        if (!first) {
+          first = w.get();
+          const auto& test = w->failed_test(); // says more than the branch that they happen to be at
+          const bool tests = f.state == Fragment::State::Ready && test.instruction;
+          where = tests ? test.instruction : &i;
+          lane = tests ? test.lane : std::countr_zero(f.lanes);
+        }
+        const bool partial =
+            f.state == Fragment::State::AtCollective && f.members == 0 && f.lanes != w->alive();
+        const bool spins =
+            std::any_of(w->fragments().begin(), w->fragments().end(),
+                        [](const Fragment& other) { return other.state == Fragment::State::Ready; });
+        divergent |= partial && !spins;
+        spinning |= f.state == Fragment::State::Ready && !w->failed_test().instruction;
+        if (told++ < 8) {
+          char mask[16];
+          std::snprintf(mask, sizeof mask, "0x%08x", f.lanes);
+          text += (text.empty() ? "" : "; ") + std::string("block ") + triple(b->index) + " warp " +
+                  std::to_string(w->index) + " lanes " + mask +
+                  (f.state == Fragment::State::Ready ? " are at line " : " wait at line ") +
+                  std::to_string(i.line) + (source(i).empty() ? "" : " (" + source(i) + ")");
+          const std::string& opcode = f.frame->function->opcodes[f.at];
+          text += ", " + opcode;
+          if (f.state == Fragment::State::Ready) {
+            text += ", and go round in circles";
+            if (w->failed_test().instruction) text += polled(*w);
+          } else if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) {
+            text += ", where " + std::to_string(b->cluster.front()->cluster_arrived) +
+                    " threads of the cluster are";
+          } else if (f.state == Fragment::State::AtBarrier && f.barrier == register_barrier) {
+            text += ", which asks for " + std::to_string(f.frame->function->code[f.at].count) +
+                    " registers a thread, has " + std::to_string(w->registers_per_thread) +
+                    ", and the block has " + std::to_string(b->free_registers) + " left for all";
+          } else if (f.state == Fragment::State::AtBarrier && f.barrier == wgmma_barrier) {
+            text += ", which waits for all 4 warps of the warpgroup to commit as many groups";
+          } else if (f.state == Fragment::State::AtBarrier) {
+            const BarrierState& s = b->barriers[f.barrier];
+            text += ", where " + std::to_string(s.arrived) + " of " +
+                    std::to_string(s.expected ? s.expected : b->alive_threads()) +
+                    " threads are at barrier " + std::to_string(f.barrier);
+            if (auto c = s.coming.find(w->index); c != s.coming.end() && c->second)
+              text += ", and this warp counts when all its lanes have come";
+          } else if (partial) {
+            text += ", which all lanes of a warp must execute together";
+          } else {
+            std::snprintf(mask, sizeof mask, "0x%08x", f.members & w->alive() & ~f.lanes);
+            text += std::string(", for lanes ") + mask;
+          }
+        }
+      }
+    }
+  if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
+  if (spinning) text += waiting_blocks();
+  for (auto& b : blocks)
+    b->disagreements();
+  report.finished = false;
+  for (auto& b : blocks)
+    for (auto& w : b->warps)
+      if (const auto& t = w->failed_test(); t.instruction && !w->done())
+        if (const MbarrierState s = state_of(t.mbarrier); s.valid && !s.pending && s.bytes)
+          found(Fault::ByteCount, *w, *t.instruction, t.lane,
+                "waits for an mbarrier at which all have arrived, and " +
+                    (s.bytes > 0 ? std::to_string(s.bytes) + " of the bytes it expects never come"
+                                 : std::to_string(-s.bytes) + " bytes came that it does not expect"));
+  if (first)
+    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
+          "is never passed, nobody can go on: " + text);
+  stopped = true;
+}
+
+} // namespace kiln::emulator

@@ -1,0 +1,127 @@
+// st.async and red.async: each lane stores into shared memory of a block of the cluster, or updates it, and
+// takes the bytes off an mbarrier there.
+#include "decoder.h"
+#include <kiln/jit/emulator/core/access.h>
+#include <kiln/jit/emulator/core/transfer.h>
+
+#include <bit>
+#include <cstring>
+
+namespace kiln::emulator {
+namespace {
+
+// The values come out of registers when the instruction is issued.
+struct RemoteStore : Transfer {
+  alignas(16) std::uint8_t values[warp_size][16];
+};
+
+// extras: registers of the elements, then the mbarrier's register, its width and its offset in two words.
+// mode: Combine, or 255 of a store; count: elements
+constexpr std::uint8_t stores = 255;
+
+void run(Warp& w, const Instruction& i, Mask m) {
+  const std::uint32_t* registers = w.extras(i);
+  const std::uint32_t size = static_cast<std::uint32_t>(bits_of(i.type)) / 8, bytes = size * i.count;
+  Instruction barrier = i;
+  barrier.a = registers[i.count];
+  barrier.mode2 = static_cast<std::uint8_t>(registers[i.count + 1]);
+  std::memcpy(&barrier.offset, registers + i.count + 2, 8);
+  std::uint64_t data[warp_size], counters[warp_size];
+  addresses(w, i, m, data);
+  addresses(w, barrier, m, counters);
+  const AccessKind kind = i.mode == stores ? AccessKind::Write : AccessKind::Atomic;
+  std::vector<std::unique_ptr<RemoteStore>> flights; // one for each mbarrier
+  for (; m; m &= m - 1) {
+    const int l = std::countr_zero(m);
+    Place to, mbarrier;
+    if (!locate_one(w, i, l, i.space, data[l], bytes, bytes, kind, to) ||
+        !locate_one(w, i, l, i.space, counters[l], 8, 8, AccessKind::Atomic, mbarrier))
+      continue;
+    if (!to.block || to.block != mbarrier.block) {
+      w.execution.found(Fault::IllegalOperand, w, i, l,
+                        to.block && mbarrier.block
+                            ? "writes shared memory of one block and counts on an mbarrier of another"
+                            : "takes addresses of shared memory, and has another");
+      continue;
+    }
+    RemoteStore* f = nullptr;
+    for (auto& known : flights)
+      if (known->mbarrier == mbarrier.host) f = known.get();
+    if (!f) {
+      f = flights.emplace_back(std::make_unique<RemoteStore>()).get();
+      f->kind = Flight::Kind::Bulk;
+      f->queue = Flight::Queue::Mbarrier;
+      f->warp = &w;
+      f->instruction = &i;
+      f->combines = i.mode != stores;
+      f->operation = static_cast<Combine>(i.mode);
+      f->type = i.type;
+      f->mbarrier = mbarrier.host;
+      f->into_shared = true;
+      f->destination = to.region;
+    }
+    for (std::uint32_t k = 0; k < i.count; ++k) {
+      std::uint8_t* v = f->values[l] + k * size;
+      if (size == 4)
+        std::memcpy(v, w.reg<std::uint32_t>(registers[k]) + l, 4);
+      else
+        std::memcpy(v, w.reg<std::uint64_t>(registers[k]) + l, 8);
+    }
+    f->lanes |= Mask(1) << l;
+    f->counted += bytes;
+    f->add(to.host, f->values[l], bytes, to.shadow, l);
+    f->ranges.push_back({kind, to.host, bytes, to.region, to.block, l});
+  }
+  for (auto& f : flights)
+    w.block.flights.issue(std::move(f));
+}
+
+bool updates(Combine op, Type t) {
+  switch (op) {
+  case Combine::Add: return t == Type::U32 || t == Type::S32 || t == Type::U64 || t == Type::S64;
+  case Combine::Min:
+  case Combine::Max: return t == Type::U32 || t == Type::S32;
+  case Combine::Inc:
+  case Combine::Dec: return t == Type::U32;
+  default: return t == Type::B32;
+  }
+}
+
+} // namespace
+
+void remote_store(Decoder& d, bool update) {
+  Instruction i = d.plain(run);
+  i.kind = InstructionClass::Asynchronous;
+  i.space = d.take("shared::cluster") ? Space::SharedCluster : Space::Generic;
+  if (!d.take("mbarrier::complete_tx::bytes"))
+    d.fail(quoted(d.statement().opcode) +
+           " is not known to the emulator, which has the form that counts on an mbarrier, "
+           ".mbarrier::complete_tx::bytes");
+  i.mode = stores;
+  if (update) {
+    if (!d.take("relaxed") || !d.take("cluster")) d.fail("red.async is .relaxed.cluster");
+    i.mode = static_cast<std::uint8_t>(take_combine(d));
+  } else {
+    d.take("weak");
+  }
+  const std::string_view v = update ? "" : d.take_one_of({"v2", "v4"});
+  i.count = v.empty() ? 1 : static_cast<std::uint32_t>(v[1] - '0');
+  i.type = d.take_type();
+  const int bits = bits_of(i.type);
+  if ((bits != 32 && bits != 64) || bits * static_cast<int>(i.count) > 128 ||
+      (update && !updates(static_cast<Combine>(i.mode), i.type)))
+    d.unknown(i.type);
+  d.expect_operands(3);
+  const Address to = d.address(d.operand(0)), mbarrier = d.address(d.operand(2));
+  to.put_into(i);
+  std::vector<std::uint32_t> words;
+  for (const Operand* o : d.vector(d.operand(1), i.count))
+    words.push_back(d.source(*o, i.type));
+  words.insert(words.end(), {mbarrier.reg, static_cast<std::uint32_t>(mbarrier.width),
+                             static_cast<std::uint32_t>(mbarrier.offset),
+                             static_cast<std::uint32_t>(mbarrier.offset >> 32)});
+  i.extra = d.extras(words);
+  d.emit(i);
+}
+
+} // namespace kiln::emulator

@@ -1,0 +1,126 @@
+// Follows a tile of integers to the arange and the scalar that it is made of.
+#include <kiln/jit/passes/index_tiles.h>
+
+#include <kiln/jit/passes/axes.h>
+#include <kiln/jit/passes/rewrite_rules.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace kiln::passes {
+
+using ir::Opcode;
+
+Numbers number(const ir::Value* scalar) {
+  if (auto cell = constant_of(scalar)) {
+    const auto n = static_cast<std::int64_t>(*cell);
+    return {nullptr, scalar->type.dtype == DType::I32 ? static_cast<std::int32_t>(n) : n, -1};
+  }
+  return {scalar, 0, -1};
+}
+
+namespace {
+
+constexpr int deepest = 12; // sums within sums: each may be of two, so that the number of steps is bounded
+
+// An arange of numbers that do not wrap.
+bool is_plain_arange(const ir::Op& op) {
+  if (!op.is(Opcode::Arange) || !is_signed(op.result()->type.dtype)) return false;
+  const std::int64_t start = op.integer("start"), extent = op.result()->type.shape[0].value();
+  return size_of(op.result()->type.dtype) == 8 || start <= std::numeric_limits<std::int32_t>::max() - extent;
+}
+
+std::int64_t wrapped_sum(std::int64_t x, std::int64_t y) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) + static_cast<std::uint64_t>(y));
+}
+
+std::int64_t wrapped_product(std::int64_t x, std::int64_t y) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y));
+}
+
+bool in_32_bits(const Numbers& numbers, const ir::Op& tile) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const auto axis = static_cast<std::size_t>(numbers.axis);
+  const std::int64_t extent = numbers.axis >= 0 ? tile.result()->type.shape[axis].value() : 1;
+  return numbers.start >= Limits::min() && numbers.start <= Limits::max() - extent;
+}
+
+std::optional<Numbers> numbers_of(const ir::Value* v, DType dtype, int depth) {
+  const ir::Op* op = v->def;
+  if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != dtype) return std::nullopt;
+  if (op->is(Opcode::Splat)) return number(op->operand(0));
+  if (is_plain_arange(*op)) return Numbers{nullptr, op->integer("start"), 0};
+  if (op->is(Opcode::Add)) {
+    auto x = numbers_of(op->operand(0), dtype, depth + 1);
+    auto y = x ? numbers_of(op->operand(1), dtype, depth + 1) : std::nullopt;
+    if (!y || (x->axis >= 0 && y->axis >= 0) || (x->offset && y->offset)) return std::nullopt;
+    return Numbers{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
+                   std::max(x->axis, y->axis)};
+  }
+  if (op->is(Opcode::Cast)) { // of numbers that wrap nowhere
+    auto numbers = numbers_of(op->operand(0), DType::I32, depth + 1);
+    return numbers && !numbers->offset && in_32_bits(*numbers, *op) ? numbers : std::nullopt;
+  }
+  if (!maps_axes(*op)) return std::nullopt;
+  auto numbers = numbers_of(op->operand(0), dtype, depth + 1);
+  if (!numbers || numbers->axis < 0) return numbers;
+  const int inside = numbers->axis;
+  numbers->axis = -1;
+  for (int axis = 0; axis < v->type.rank(); ++axis)
+    if (operand_axis(*op, axis) == inside) numbers->axis = axis;
+  return numbers;
+}
+
+std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) {
+  const ir::Op* op = v->def;
+  if (axis < 0 || v->type.is_scalar() || v->type.shape[static_cast<std::size_t>(axis)].is_one()) return 0;
+  if (!op || depth > deepest) return std::nullopt;
+  if (op->is(Opcode::Splat)) return 0;
+  if (is_plain_arange(*op)) return 1;
+  if (maps_axes(*op)) return step_along(op->operand(0), operand_axis(*op, axis), depth + 1);
+  if (!ir::is_elementwise(op->code)) return std::nullopt;
+  std::vector<std::int64_t> steps;
+  bool steady = true;
+  for (const ir::Value* operand : op->operands) {
+    auto step = step_along(operand, axis, depth + 1);
+    if (!step) return std::nullopt;
+    steps.push_back(*step);
+    steady &= *step == 0;
+  }
+  if (steady) return 0;
+  const bool wide = v->type.pointer || v->type.dtype == DType::I64; // others wrap earlier
+  if (!wide) return std::nullopt;
+  switch (op->code) {
+  case Opcode::Cast: return is_integer(op->operand(0)->type.dtype) ? std::optional(steps[0]) : std::nullopt;
+  case Opcode::Add:
+  case Opcode::PtrAdd: return wrapped_sum(steps[0], steps[1]);
+  case Opcode::Sub: return wrapped_sum(steps[0], wrapped_product(steps[1], -1));
+  case Opcode::Neg: return wrapped_product(steps[0], -1);
+  case Opcode::Mul:
+    for (int factor : {0, 1})
+      if (auto cell = constant_of(op->operand(factor)))
+        return wrapped_product(steps[static_cast<std::size_t>(1 - factor)], static_cast<std::int64_t>(*cell));
+    return std::nullopt;
+  default: return std::nullopt;
+  }
+}
+
+} // namespace
+
+std::optional<Numbers> numbers_of(const ir::Value* v) { return numbers_of(v, DType::I64, 0); }
+std::optional<Numbers> numbers_in_32_bits(const ir::Value* v) { return numbers_of(v, DType::I32, 0); }
+
+std::optional<std::int64_t> step_along(const ir::Value* v, int axis) { return step_along(v, axis, 0); }
+
+std::optional<std::int64_t> step_in_memory(const ir::Op& op, int axis) {
+  const ir::Type& memory = op.operand(0)->type;
+  if (!memory.is_view()) return step_along(op.operand(0), axis);
+  if (memory.layout == LayoutClass::Any) return std::nullopt;
+  const auto indices = op.view_offsets();
+  const bool one_row = std::all_of(indices.begin(), indices.end() - 1,
+                                   [&](const ir::Value* index) { return step_along(index, axis) == 0; });
+  return one_row ? step_along(indices.back(), axis) : std::nullopt;
+}
+
+} // namespace kiln::passes

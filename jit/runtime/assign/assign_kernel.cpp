@@ -1,0 +1,227 @@
+// Records a whole-tensor expression as tile IR, and packs the arguments of one call.
+#include <kiln/jit/runtime/assign/assign_kernel.h>
+
+#include <kiln/dsl/detail/recording.h>
+#include <kiln/dsl/float_bits.h>
+#include <kiln/dsl/symbol.h>
+
+#include <bit>
+#include <cstring>
+
+namespace kiln::detail {
+namespace {
+
+using ir::Opcode;
+using ir::Type;
+using ir::Value;
+
+class Recorder {
+public:
+  Recorder(const AssignSite& site, const AssignKey& key, const Location& here)
+      : site_(site), key_(key), here_(here), recording_("assign", {}, here),
+        builder_(&recording_.kernel->body), placeholder_{to_dim(assign_block.info)} {
+    builder_.set_location(here);
+    for (int a = 0; a < key.rank; ++a)
+      if (key.tile_log[a] > 0) shape_.push_back(extent(a));
+  }
+
+  std::unique_ptr<ir::Kernel> run() {
+    add_parameters();
+    program_tile();
+    std::vector<Handle> leaves;
+    int view = 0;
+    for (int i = 0; i < site_.leaf_count; ++i) {
+      Value* parameter = recording_.kernel->body.args[static_cast<std::size_t>(i) + 1].get();
+      if (site_.leaves[i].kind == AssignLeaf::Kind::View) parameter = load(parameter, key_.views[view++]);
+      leaves.push_back(recording_.handle(parameter));
+    }
+    std::size_t first = recording_.kernel->body.ops.size();
+    Handle result = site_.record(leaves.data());
+    result = recording_.broadcast(recording_.cast(result, site_.out), placeholder_);
+    check(recording_.kernel->body, first);
+    std::vector<Value*> operands{recording_.kernel->body.args[0].get(), result.value};
+    operands.insert(operands.end(), offsets_.begin(), offsets_.end());
+    std::vector<std::int64_t> axes;
+    for (int a = 0; a < key_.rank; ++a)
+      if (key_.tile_log[a] > 0) axes.push_back(a);
+    builder_.create(Opcode::ViewStore, operands, {})->set("axes", axes);
+    put_shape(recording_.kernel->body);
+    return std::move(recording_.kernel);
+  }
+
+private:
+  ir::Dim extent(int axis) const { return ir::Dim(std::int64_t{1} << key_.tile_log[axis]); }
+
+  void add_parameters() {
+    ir::Region& body = recording_.kernel->body;
+    auto layout = [](bool unit) { return unit ? LayoutClass::Unit : LayoutClass::Any; };
+    body.add_arg(Type::view(site_.out, key_.rank, false, layout(key_.out_unit)), intern("out"));
+    int view = 0;
+    for (int i = 0; i < site_.leaf_count; ++i) {
+      const AssignLeaf& leaf = site_.leaves[i];
+      if (leaf.kind != AssignLeaf::Kind::View) {
+        body.add_arg(Type::scalar(leaf.dtype));
+        continue;
+      }
+      AssignKey::View v = key_.views[view++];
+      body.add_arg(Type::view(leaf.dtype, std::max(1, std::popcount(v.full)), true, layout(v.unit)));
+    }
+  }
+
+  void program_tile() {
+    ir::Shape dims;
+    for (int a = 0; a < key_.rank; ++a) {
+      dims.push_back(extent(a));
+      recording_.kernel->grid.push_back({0, a, dims.back()});
+    }
+    std::vector<Type> types(dims.size(), Type::scalar(DType::I64));
+    ir::Op* op = builder_.create(Opcode::ProgramTile, {recording_.kernel->body.args[0].get()}, types);
+    op->set("dims", dims);
+    for (int a = 0; a < key_.rank; ++a)
+      offsets_.push_back(op->result(a));
+  }
+
+  // The operand's part of the program's tile: only the axes it varies along are loaded.
+  Value* load(Value* view, AssignKey::View kind) {
+    std::vector<Value*> operands{view};
+    std::vector<std::int64_t> axes;
+    ir::Shape loaded;
+    for (int a = 0; a < key_.rank; ++a) {
+      if (!(kind.full >> a & 1)) continue;
+      if (key_.tile_log[a] > 0) {
+        axes.push_back(static_cast<std::int64_t>(operands.size()) - 1);
+        loaded.push_back(extent(a));
+      }
+      operands.push_back(offsets_[static_cast<std::size_t>(a)]);
+    }
+    if (operands.size() == 1) operands.push_back(builder_.index(0));
+    ir::Op* op = builder_.create(Opcode::ViewLoad, operands, {Type::tile(view->type.dtype, loaded)});
+    op->set("axes", axes);
+    Value* v = op->result();
+    if (loaded.empty()) {
+      v = builder_.splat(v, shape_);
+    } else {
+      std::int64_t axis = 0;
+      for (int a = 0; a < key_.rank; ++a) {
+        if (key_.tile_log[a] == 0) continue;
+        if (!(kind.full >> a & 1)) {
+          loaded.insert(loaded.begin() + axis, ir::Dim(1));
+          ir::Op* expanded = builder_.create(Opcode::ExpandDims, {v}, {v->type.with_shape(loaded)});
+          expanded->set("axis", axis);
+          v = expanded->result();
+        }
+        ++axis;
+      }
+      v = builder_.broadcast(v, shape_);
+    }
+    v->type.shape = placeholder_; // until put_shape
+    return v;
+  }
+
+  // A function of the user's may have recorded anything; only what has a meaning element by element is kept.
+  void check(const ir::Region& region, std::size_t first = 0) const {
+    for (std::size_t i = first; i < region.ops.size(); ++i) {
+      const ir::Op& op = *region.ops[i];
+      bool allowed = ir::is_elementwise(op.code) || op.info().cls == ir::OpClass::Control ||
+                     op.is(Opcode::Constant) || op.is(Opcode::Splat);
+      if (!allowed)
+        throw UserError(op.loc ? op.loc : SourceLocation(here_),
+                        "assign: a function given to map uses " + std::string(ir::name(op.code)) +
+                            ", which is no computation element by element; write a kernel for it");
+      for (const auto& inner : op.regions)
+        check(*inner);
+    }
+  }
+
+  // The recorded tiles of one dimension get the tile's real shape.
+  void put_shape(ir::Region& region) const {
+    auto put = [&](Value& v) {
+      if (v.type.shape == placeholder_) v.type.shape = shape_;
+    };
+    for (const auto& arg : region.args)
+      put(*arg);
+    for (const auto& op : region.ops) {
+      for (const auto& result : op->results)
+        put(*result);
+      for (const auto& inner : op->regions)
+        put_shape(*inner);
+    }
+  }
+
+  const AssignSite& site_;
+  const AssignKey& key_;
+  const Location& here_;
+  Recording recording_;
+  ir::Builder builder_;
+  ir::Shape placeholder_, shape_;
+  std::vector<Value*> offsets_;
+};
+
+[[noreturn, gnu::cold]] void does_not_fit(DType t, const std::string& number, const Location& here) {
+  throw UserError(here, "assign: the number " + number + " does not fit into " + std::string(name(t)) +
+                            ", the dtype of what it stands beside; cast that to a wider dtype first");
+}
+
+std::uint64_t integer_bits(DType t, std::int64_t value, const Location& here) {
+  if (t == DType::Bool) return value != 0;
+  if (int bits = 8 * size_of(t); bits < 64) {
+    // A negative number in an unsigned dtype is its two's complement, as in C++.
+    std::int64_t least = -(std::int64_t{1} << (bits - 1)), limit = std::int64_t{1} << bits;
+    if (value < least || value >= (is_signed(t) ? limit / 2 : limit))
+      does_not_fit(t, std::to_string(value), here);
+    return static_cast<std::uint64_t>(value) & static_cast<std::uint64_t>(limit - 1);
+  }
+  return static_cast<std::uint64_t>(value);
+}
+
+// The number's bytes as the kernel's dtype has them.
+std::uint64_t number_bits(const AssignLeaf& leaf, const AssignOperand& number, const Location& here) {
+  bool integer = leaf.kind != AssignLeaf::Kind::Float, negative = leaf.kind == AssignLeaf::Kind::Signed;
+  auto value = static_cast<std::int64_t>(number.integer);
+  if (integer && !is_float(leaf.dtype)) {
+    if (!negative && value < 0 && leaf.dtype != DType::U64)
+      does_not_fit(leaf.dtype, std::to_string(number.integer), here);
+    return integer_bits(leaf.dtype, value, here);
+  }
+  double real = !integer   ? number.real
+                : negative ? static_cast<double>(value)
+                           : static_cast<double>(number.integer);
+  if (leaf.dtype == DType::F64) return std::bit_cast<std::uint64_t>(real);
+  if (leaf.dtype == DType::F32) return std::bit_cast<std::uint32_t>(static_cast<float>(real));
+  return encode_float(leaf.dtype, real);
+}
+
+} // namespace
+
+std::unique_ptr<ir::Kernel> record_assign(const AssignSite& site, const AssignKey& key,
+                                          const Location& here) {
+  return Recorder(site, key, here).run();
+}
+
+int pack_assign(std::uint64_t* words, const AssignSite& site, const AssignPlan& plan,
+                const AssignOperand* operands, const Location& here) {
+  std::uint64_t* next = words;
+  // The pointer, extents and strides of the axes that the view varies along.
+  auto pack_view = [&](const AssignPlan::View& v, bool all) {
+    *next++ = reinterpret_cast<std::uint64_t>(v.data);
+    int count = 0;
+    std::int64_t strides[max_rank];
+    for (int a = 0; a < plan.rank; ++a)
+      if (all || v.strides[a] != 0)
+        *next++ = static_cast<std::uint64_t>(plan.extents[a]), strides[count++] = v.strides[a];
+    if (count == 0) *next++ = 1, strides[count++] = 1;
+    for (int k = 0; k < count; ++k)
+      *next++ = static_cast<std::uint64_t>(strides[k]);
+  };
+  pack_view(plan.out, true);
+  int view = 0;
+  for (int i = 0; i < site.leaf_count; ++i) {
+    if (site.leaves[i].kind == AssignLeaf::Kind::View)
+      pack_view(plan.views[view++], false);
+    else
+      *next++ = number_bits(site.leaves[i], operands[i], here);
+  }
+  return static_cast<int>(next - words);
+}
+
+} // namespace kiln::detail

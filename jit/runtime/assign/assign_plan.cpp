@@ -1,0 +1,227 @@
+// Broadcasting, merging of axes, tiles and overlap of whole-tensor expressions.
+#include <kiln/jit/runtime/assign/assign_plan.h>
+
+#include <kiln/dsl/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+
+namespace kiln::detail {
+namespace {
+
+std::string list(int rank, const std::int64_t* extents) {
+  std::string s = "{";
+  for (int i = 0; i < rank; ++i)
+    s += (i ? ", " : "") + std::to_string(extents[i]);
+  return s + "}";
+}
+
+[[noreturn, gnu::cold]] void does_not_broadcast(int operand, int rank, const std::int64_t* extents,
+                                                const AssignTarget& out, const Location& here) {
+  throw UserError(here, "assign: operand " + std::to_string(operand) + " of the expression has extents " +
+                            list(rank, extents) + ", which do not broadcast to the output's " +
+                            list(out.rank, out.extents) +
+                            "; each extent must be the output's or 1, counted from the last");
+}
+[[noreturn, gnu::cold]] void repeats(const AssignTarget& out, int axis, const Location& here) {
+  throw UserError(here, "assign: the output with extents " + list(out.rank, out.extents) + " and strides " +
+                            list(out.rank, out.strides) + " repeats its elements along axis " +
+                            std::to_string(axis) +
+                            ", whose stride is 0; assign to a view without broadcast axes");
+}
+
+void exchange(AssignPlan& plan, int a, int b) {
+  std::swap(plan.extents[a], plan.extents[b]);
+  std::swap(plan.out.strides[a], plan.out.strides[b]);
+  for (int v = 0; v < plan.view_count; ++v)
+    std::swap(plan.views[v].strides[a], plan.views[v].strides[b]);
+}
+
+// Walks every view against the axis, from its other end.
+void flip(AssignPlan& plan, int axis) {
+  auto turn = [&](AssignPlan::View& v) {
+    v.data += (plan.extents[axis] - 1) * v.strides[axis] * size_of(v.dtype);
+    v.strides[axis] = -v.strides[axis];
+  };
+  turn(plan.out);
+  for (int v = 0; v < plan.view_count; ++v)
+    turn(plan.views[v]);
+}
+
+// Whether every view walks axis a+1, then a, in equal steps.
+bool merges(const AssignPlan& plan, int a, int b) {
+  std::int64_t extent = plan.extents[b];
+  if (plan.out.strides[a] != plan.out.strides[b] * extent) return false;
+  for (int v = 0; v < plan.view_count; ++v)
+    if (plan.views[v].strides[a] != plan.views[v].strides[b] * extent) return false;
+  return true;
+}
+
+struct Span {
+  std::uintptr_t low, high; // bytes
+  bool meets(const Span& other) const { return low < other.high && other.low < high; }
+};
+Span span_of(const AssignPlan& plan, const AssignPlan::View& v) {
+  std::int64_t low = 0, high = 1;
+  for (int a = 0; a < plan.rank; ++a) {
+    std::int64_t reach = (plan.extents[a] - 1) * v.strides[a];
+    (reach < 0 ? low : high) += reach;
+  }
+  auto base = reinterpret_cast<std::intptr_t>(v.data);
+  return {static_cast<std::uintptr_t>(base + low * size_of(v.dtype)),
+          static_cast<std::uintptr_t>(base + high * size_of(v.dtype))};
+}
+
+// The strides are positive and descend. True if each steps over all that the inner axes reach, so that no
+// two indices meet.
+bool is_nested(const AssignPlan& plan) {
+  std::int64_t reach = 0;
+  for (int a = plan.rank - 1; a >= 0; --a) {
+    if (plan.extents[a] > 1 && plan.out.strides[a] <= reach) return false;
+    reach += (plan.extents[a] - 1) * plan.out.strides[a];
+  }
+  return true;
+}
+
+// Whether `distance` elements lie between two indices of the output, whose strides are nested: digit by
+// digit, where the rest of each is at most half a stride away on either side.
+bool is_distance(const AssignPlan& plan, std::int64_t distance, int axis) {
+  if (axis == plan.rank) return distance == 0;
+  std::int64_t stride = plan.out.strides[axis], most = plan.extents[axis] - 1;
+  std::int64_t first = distance / stride - 1;
+  for (std::int64_t digit = first; digit <= first + 2; ++digit)
+    if (-most <= digit && digit <= most && is_distance(plan, distance - digit * stride, axis + 1))
+      return true;
+  return false;
+}
+
+// A heuristic. On a CPU several vectors' worth of work, well inside L2; on a GPU eight elements of each of a
+// block's 128 threads, which are two 16-byte accesses of floats and leave the registers to other blocks.
+std::int64_t tile_elements_of(Device device) { return device.is_cpu() ? 8192 : 1024; }
+
+} // namespace
+
+bool AssignKey::equals(const AssignKey& other, int view_count) const {
+  return std::memcmp(this, &other,
+                     offsetof(AssignKey, views) + sizeof(View) * static_cast<std::size_t>(view_count)) == 0;
+}
+
+void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& out,
+                 const AssignOperand* operands, const Location& here) {
+  plan.out.data = static_cast<char*>(out.data);
+  plan.out.dtype = site.out;
+  for (int i = 0; i < site.leaf_count; ++i) {
+    const AssignLeaf& leaf = site.leaves[i];
+    if (leaf.kind != AssignLeaf::Kind::View) continue;
+    AssignPlan::View& view = plan.views[plan.view_count++];
+    view.data = const_cast<char*>(static_cast<const char*>(operands[i].data));
+    view.dtype = leaf.dtype;
+  }
+  // Axes of more than one element.
+  for (int axis = 0; axis < out.rank; ++axis) {
+    std::int64_t extent = out.extents[axis];
+    bool keep = extent > 1;
+    plan.elements *= extent;
+    if (keep && out.strides[axis] == 0) repeats(out, axis, here);
+    plan.extents[plan.rank] = extent;
+    plan.out.strides[plan.rank] = out.strides[axis];
+    int v = 0;
+    for (int i = 0; i < site.leaf_count; ++i) {
+      const AssignLeaf& leaf = site.leaves[i];
+      if (leaf.kind != AssignLeaf::Kind::View) continue;
+      int own = axis - (out.rank - leaf.rank);
+      std::int64_t stride = 0;
+      if (own >= 0) {
+        std::int64_t have = operands[i].extents[own];
+        if (have == extent)
+          stride = operands[i].strides[own];
+        else if (have != 1)
+          does_not_broadcast(i, leaf.rank, operands[i].extents, out, here);
+      }
+      plan.views[v++].strides[plan.rank] = stride;
+    }
+    plan.rank += keep;
+  }
+  if (plan.elements == 0) return;
+  // The output's largest stride first, all of them positive.
+  for (int a = 0; a < plan.rank; ++a) {
+    if (plan.out.strides[a] < 0) flip(plan, a);
+    for (int b = a; b > 0 && plan.out.strides[b - 1] < plan.out.strides[b]; --b)
+      exchange(plan, b - 1, b);
+  }
+  int last = 0;
+  for (int a = 1; a < plan.rank; ++a) {
+    bool merge = merges(plan, last, a);
+    if (!merge) ++last;
+    plan.extents[last] = merge ? plan.extents[last] * plan.extents[a] : plan.extents[a];
+    plan.out.strides[last] = plan.out.strides[a];
+    for (int v = 0; v < plan.view_count; ++v)
+      plan.views[v].strides[last] = plan.views[v].strides[a];
+  }
+  if (plan.rank > 0) plan.rank = last + 1;
+  if (plan.rank == 0) { // one element
+    plan.rank = 1;
+    plan.extents[0] = 1;
+    plan.out.strides[0] = 1;
+    for (int v = 0; v < plan.view_count; ++v)
+      plan.views[v].strides[0] = 1;
+  }
+}
+
+// Few classes, so that few variants are compiled: loops end where the output does, so a tile that is too
+// large costs nothing. One axis: one class. More: the inner axis in steps of 8, the others in steps of 4, up
+// to about tile_elements elements of the output.
+void choose_tile(AssignPlan& plan, Device device) {
+  const std::int64_t tile_elements = tile_elements_of(device);
+  std::int64_t left = tile_elements;
+  for (int a = plan.rank - 1; a >= 0; --a) {
+    std::int64_t tile;
+    if (a == plan.rank - 1) {
+      tile = tile_elements;
+      while (plan.rank > 1 && tile > 64 && tile / 8 >= plan.extents[a])
+        tile /= 8;
+    } else {
+      tile = 1;
+      while (tile < plan.extents[a] && 4 * tile <= left)
+        tile *= 4;
+    }
+    plan.tile[a] = tile;
+    left /= std::min(tile, plan.extents[a]);
+  }
+}
+
+void make_key(AssignKey& key, const AssignPlan& plan) {
+  key.rank = static_cast<std::uint8_t>(plan.rank);
+  key.out_unit = plan.out.strides[plan.rank - 1] == 1;
+  for (int a = 0; a < max_rank; ++a)
+    key.tile_log[a] =
+        a < plan.rank ? static_cast<std::uint8_t>(std::countr_zero(static_cast<std::uint64_t>(plan.tile[a])))
+                      : 0;
+  for (int v = 0; v < plan.view_count; ++v) {
+    unsigned full = 0, unit = 0;
+    for (int a = 0; a < plan.rank; ++a) {
+      std::int64_t stride = plan.views[v].strides[a];
+      if (stride != 0) full |= 1u << a, unit = stride == 1;
+    }
+    key.views[v] = {static_cast<std::uint8_t>(full), static_cast<std::uint8_t>(unit)};
+  }
+}
+
+bool needs_temporary(const AssignPlan& plan) {
+  Span out = span_of(plan, plan.out);
+  for (int v = 0; v < plan.view_count; ++v) {
+    const AssignPlan::View& view = plan.views[v];
+    if (!out.meets(span_of(plan, view))) continue;
+    bool same_strides = size_of(view.dtype) == size_of(plan.out.dtype) &&
+                        std::equal(view.strides, view.strides + plan.rank, plan.out.strides);
+    if (!same_strides || !is_nested(plan)) return true;
+    std::int64_t bytes = view.data - plan.out.data;
+    if (bytes == 0) continue; // in place: each element is read where it is written
+    if (bytes % size_of(view.dtype) != 0 || is_distance(plan, bytes / size_of(view.dtype), 0)) return true;
+  }
+  return false;
+}
+
+} // namespace kiln::detail

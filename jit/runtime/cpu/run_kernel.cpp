@@ -1,0 +1,89 @@
+// Runs a kernel's programs: in this thread if that is quick, spread over the pool if not.
+#include <kiln/jit/runtime/cpu/run_kernel.h>
+
+#include <kiln/dsl/error.h>
+#include <kiln/jit/base/cpu_info.h>
+#include <kiln/jit/base/float_environment.h>
+#include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/runtime/cpu/scratch.h>
+#include <kiln/jit/runtime/cpu/thread_pool.h>
+#include <kiln/jit/runtime/emulated/kernel_code.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace kiln::detail {
+
+namespace {
+
+// Groups of programs are handed to threads in portions of about this length.
+constexpr double portion_ns = 5000;
+
+struct SharedLaunch { // by the threads of one launch
+  const CompiledKernel* code;
+  const std::uint64_t* arguments;
+  cpu::LaunchContext context;
+  cpu::LaunchState state;
+};
+
+void fail(SharedLaunch& launch, std::exception_ptr error) {
+  std::lock_guard lock(launch.state.mutex);
+  if (!launch.state.error) launch.state.error = std::move(error);
+  std::atomic_ref(launch.state.stop).store(1, std::memory_order_relaxed);
+}
+
+void run_groups(void* shared, std::int64_t begin, std::int64_t end, int) noexcept {
+  auto& launch = *static_cast<SharedLaunch*>(shared);
+  if (std::atomic_ref(launch.state.stop).load(std::memory_order_relaxed)) return;
+  cpu::LaunchContext context = launch.context;
+  if (std::int64_t bytes = launch.code->scratch_bytes; bytes > 0) {
+    context.scratch = static_cast<char*>(thread_scratch(bytes));
+    if (!context.scratch) {
+      fail(launch, std::make_exception_ptr(UserError(
+                       "kernel \"" + launch.code->name + "\": no memory for the " + std::to_string(bytes) +
+                       " bytes of scratch that a thread needs; use smaller tiles or fewer threads")));
+      return;
+    }
+  }
+  const DefaultFloatEnvironment environment; // the pool's threads have that of whoever started them
+  launch.code->code->entry()(launch.arguments, &context, begin, end);
+}
+
+} // namespace
+
+void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
+                const std::uint64_t* arguments) {
+  if (code.emulated) {
+    const DefaultFloatEnvironment environment;
+    return emulated::run(*code.emulated, grid, rank, arguments);
+  }
+  SharedLaunch launch{&code, arguments, {}, {}};
+  launch.state.kernel = code.name.c_str();
+  launch.context.stop = &launch.state.stop;
+  launch.context.launch = &launch.state;
+  launch.context.stream_bytes = reused_bytes(Device::cpu().properties().l3_bytes);
+  std::fill(std::begin(launch.context.grid), std::end(launch.context.grid), 1);
+  std::int64_t programs = 1;
+  for (int i = 0; i < rank; ++i)
+    programs *= launch.context.grid[i] = grid[i];
+  const double ns = code.cost.program_ns(launch.arguments);
+  auto& pool = ThreadPool::shared();
+  const bool here = programs == 1 || ns * static_cast<double>(programs) < inline_ns;
+  const auto group = cpu::choose_group(code.macro, launch.context.grid, here ? 1 : pool.size(), arguments);
+  std::copy(group.begin(), group.end(), launch.context.group);
+  std::int64_t groups = 1;
+  for (int i = 0; i < rank; ++i)
+    groups *= (grid[i] + group[static_cast<std::size_t>(i)] - 1) / group[static_cast<std::size_t>(i)];
+  if (here) {
+    run_groups(&launch, 0, groups, 0);
+  } else {
+    // The pool's own choice, unless groups are so short that handing them out would cost more.
+    const double group_ns = ns * static_cast<double>(programs) / static_cast<double>(groups);
+    std::int64_t fair = std::max<std::int64_t>(1, groups / (32 * std::int64_t{pool.size()}));
+    auto portion = static_cast<std::int64_t>(std::min(portion_ns / std::max(group_ns, 1.0), 1e6));
+    pool.parallel_for(groups, run_groups, &launch, std::max(fair, portion));
+  }
+  if (launch.state.error) std::rethrow_exception(launch.state.error);
+}
+
+} // namespace kiln::detail

@@ -1,0 +1,21 @@
+// Keeps one growing block a thread.
+#include <kiln/jit/runtime/cpu/scratch.h>
+
+#include <kiln/jit/base/thread_value.h>
+#include <kiln/jit/runtime/buffer.h>
+
+namespace kiln {
+
+void* thread_scratch(std::int64_t bytes) noexcept {
+  try {
+    Buffer& scratch = thread_value<Buffer, struct Scratch>();
+    if (bytes <= scratch.size()) return scratch.data();
+    scratch = Buffer(); // the old block may serve the new request of another thread
+    scratch = Buffer(Device::cpu(), bytes);
+    return scratch.data();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+} // namespace kiln

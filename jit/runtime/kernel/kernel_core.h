@@ -1,0 +1,97 @@
+// The state behind a Kernel: its recipe and the variants compiled so far. Not for users.
+#pragma once
+
+#include <kiln/jit/runtime/kernel/compile.h>
+#include <kiln/jit/runtime/kernel/kernel.h>
+#include <kiln/jit/runtime/kernel/variant_table.h>
+#include <kiln/jit/runtime/reach.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+namespace kiln::detail {
+
+class KernelCore {
+public:
+  KernelCore(const Recipe& recipe, std::shared_ptr<const void> function, Location where);
+  // Of tile IR instead of a lambda; see ir_kernel.h.
+  KernelCore(std::shared_ptr<const ir::Kernel> recorded, const std::vector<ParameterInfo>& parameters);
+
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  // The compiled kernel for these, compiled now if it must be. If several threads ask for one at once, one
+  // compiles and the others wait; if it fails, all of them get its error and the next call tries again.
+  const Variant& variant(const VariantKey& key) {
+    const Variant* known = variants_.find(key);
+    return known ? *known : new_variant(key);
+  }
+
+  std::unique_ptr<ir::Kernel> record(const Config& config) const;
+
+  // Checks the views and pointers of a launch, and finds the layout class of each view, two bits each. The
+  // stride of a last axis that has one element or none becomes 1.
+  std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
+  // Refuses null raw pointers; for launches that run something.
+  void check_pointers(const std::uint64_t* words, SourceLocation site) const;
+  // Refuses memory that kernels on the device do not reach, where there is memory of different devices; for
+  // launches that run something.
+  void check_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
+    if (memories_differ()) check_each_memory(words, device, site);
+  }
+  // "kernel "add" (add.cpp:12)"
+  std::string title() const;
+  // The error about an argument: "kernel "add" (add.cpp:12): argument 2" and what is wrong with it.
+  [[noreturn]] void refuse(std::size_t parameter, SourceLocation site, const std::string& what) const;
+  std::vector<LayoutClass> layouts_of(std::uint64_t bits) const;
+  std::uint64_t layout_bits(std::initializer_list<LayoutClass> layouts, SourceLocation site) const;
+
+  const char* const name; // interned
+  const SourceLocation where;
+  int words = 0; // of the arguments
+
+private:
+  struct Parameter {
+    ParameterInfo info;
+    int first_word;
+    int view; // its number among the views
+  };
+  struct Pending { // a variant that some thread compiles
+    Config config;
+    std::uint64_t layouts;
+    Device device;
+    bool done = false;
+    std::exception_ptr error;
+    bool is(const VariantKey& k) const { return k == VariantKey{config, layouts, device}; }
+  };
+
+  void add_parameter(const ParameterInfo& info);
+  void check_views() const;
+  const Variant& new_variant(const VariantKey& key);
+  void check_each_memory(const std::uint64_t* words, Device device, SourceLocation site) const;
+  void check_view(const Parameter& p, std::size_t index, const std::uint64_t* words,
+                  SourceLocation site) const;
+  LayoutClass find_class(const Parameter& p, std::uint64_t* words) const;
+  LayoutClass pinned_class(const Parameter& p, std::size_t index, LayoutClass found,
+                           SourceLocation site) const;
+  std::shared_ptr<const CompiledKernel> compile(const VariantKey& key) const;
+
+  Location location_;
+  Recipe recipe_;
+  std::shared_ptr<const void> function_;
+  std::shared_ptr<const ir::Kernel> recorded_; // instead of the recipe
+  std::vector<Parameter> parameters_;
+  int views_ = 0;
+  bool raw_pointers_ = false; // among the parameters
+  std::atomic<long> references_{1};
+  VariantTable variants_;
+  std::mutex mutex_; // guards insertion into variants_ and pending_
+  std::condition_variable finished_;
+  std::vector<std::shared_ptr<Pending>> pending_;
+};
+
+} // namespace kiln::detail

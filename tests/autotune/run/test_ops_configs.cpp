@@ -1,0 +1,133 @@
+// Ops launch with what the tuner knows.
+#include "autotune/own_cache.h"
+#include "test_seed.h"
+
+#include <kiln/autotune/random.h>
+#include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/registry.h>
+#include <kiln/autotune/run/task.h>
+#include <kiln/jit/runtime/tensor.h>
+#include <kiln/ops/detail/known_config.h>
+#include <kiln/ops/matmul.h>
+#include <kiln/ops/softmax.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <random>
+
+using namespace kiln;
+
+namespace {
+
+// As a tuning would end: this config is the best of the problem.
+void publish_best(const char* kernel, const std::string& shape, const char* config) {
+  const tune::Task task = tune::make_task(*tune::find_tunable(kernel), "f32", shape, Device::cpu());
+  tune::Record record;
+  record.key = std::make_shared<const tune::RecordKey>(
+      tune::make_key(*task.canonical(), task.space, task.recorded_problem(), task.device));
+  record.config = config;
+  record.result.seconds = 1e-6;
+  CHECK(tune::Database::standard().publish(record));
+}
+
+Tensor<float, 2> random_matrix(std::int64_t m, std::int64_t n) {
+  std::mt19937_64 random(test::fresh_seed());
+  std::normal_distribution<float> normal;
+  auto x = Tensor<float, 2>::empty({m, n});
+  for (float& v : x)
+    v = normal(random);
+  return x;
+}
+
+} // namespace
+
+TEST_CASE("a product uses the tuner's config for its sizes and layouts, once there is one") {
+  const OwnCache cache;
+  Stream stream;
+  const auto a = random_matrix(96, 160), b = random_matrix(160, 64);
+  auto c = Tensor<float, 2>::empty({96, 64});
+  const TensorView<const float, 2> left = a, right = b;
+  const TensorView<float, 2> out = c;
+  auto known = [&](TensorView<const float, 2> second) {
+    return ops::detail::known_config("matmul", DType::F32, stream, {96, 64, 160}, {left, second, out});
+  };
+  CHECK_FALSE(known(right));
+  publish_best("matmul", "96x64x160", "BM=16,BN=32,BK=32");
+  REQUIRE(known(right));
+  CHECK(*known(right) == Config::parse("BM=16,BN=32,BK=32"));
+
+  const auto turned = random_matrix(64, 160);
+  CHECK_FALSE(known(TensorView<const float, 2>(turned).transpose())); // another question
+
+  ops::matmul(stream, a, b, c);
+  stream.synchronize();
+  double worst = 0;
+  for (std::int64_t m = 0; m < 96; ++m)
+    for (std::int64_t n = 0; n < 64; ++n) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < 160; ++k)
+        sum += static_cast<double>(left(m, k)) * right(k, n);
+      worst = std::max(worst, std::abs(sum - out(m, n)));
+    }
+  CHECK(worst < 1e-4);
+}
+
+TEST_CASE("products of many rows and columns are the same bits for all tiles of a deterministic search") {
+  const auto seed = test::fresh_seed();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  Stream stream;
+  for (int round = 0; round < 6; ++round) {
+    // A few rows more than whole tiles have: those alone would be added up in another order.
+    const auto m = static_cast<std::int64_t>(64 + 32 * (random() % 8) + random() % 6),
+               n = static_cast<std::int64_t>(64 + random() % 300),
+               k = static_cast<std::int64_t>(1 + random() % 1500);
+    const std::string shape = fmt::format("{}x{}x{}", m, n, k);
+    tune::Task task = tune::make_task(*tune::find_tunable("matmul"), "f32", shape, Device::cpu());
+    task.deterministic = true;
+    tune::BoundSpace space = task.bound_space();
+    CHECK(space.size() > 10);
+    const auto a = random_matrix(m, k), b = random_matrix(k, n), b_columns = random_matrix(n, k);
+    const TensorView<const float, 2> right =
+        round % 2 ? TensorView<const float, 2>(b_columns).transpose() : TensorView<const float, 2>(b);
+    auto first = Tensor<float, 2>::empty({m, n}), c = Tensor<float, 2>::empty({m, n});
+    ops::matmul_kernel<float>().launch(stream, space.config(space.seeds().front()), a, right, first);
+    tune::Random draw(seed);
+    for (int i = 0; i < 8; ++i) {
+      const Config config = space.config(*space.sample(draw));
+      ops::matmul_kernel<float>().launch(stream, config, a, right, c);
+      stream.synchronize();
+      INFO(shape << " {" << config.to_string() << "}");
+      CHECK(std::memcmp(first.data(), c.data(), static_cast<std::size_t>(m * n) * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("softmax takes the kernel that the tuner chose, whole rows or parts") {
+  const OwnCache cache;
+  Stream stream;
+  const auto x = random_matrix(40, 300);
+  auto y = Tensor<float, 2>::empty({40, 300});
+  const TensorView<const float, 2> in = x;
+  const TensorView<float, 2> out = y;
+  auto choice = [&] {
+    return ops::detail::known_row_config("softmax", DType::F32, stream, 40, 300, 4, {in, out});
+  };
+  CHECK(choice().whole);
+  publish_best("softmax", "40x300", "BM=4,BN=64,whole=0");
+  CHECK_FALSE(choice().whole);
+  CHECK(choice().config == Config::parse("BM=4,BN=64"));
+  ops::softmax(stream, x, y);
+  stream.synchronize();
+  double worst = 0;
+  for (std::int64_t m = 0; m < 40; ++m) {
+    double sum = 0;
+    for (std::int64_t n = 0; n < 300; ++n)
+      sum += std::exp(static_cast<double>(in(m, n)));
+    for (std::int64_t n = 0; n < 300; ++n)
+      worst = std::max(worst, std::abs(std::exp(static_cast<double>(in(m, n))) / sum - out(m, n)));
+  }
+  CHECK(worst < 1e-6);
+}

@@ -1,0 +1,78 @@
+// Runs a tile IR kernel on the CPU back end and in the interpreter, for comparing both.
+#pragma once
+
+#include <dsl/keep_kernel.h>
+#include <kiln/dsl/ir/arguments.h>
+#include <kiln/dsl/ir/interpreter.h>
+#include <kiln/dsl/ir/parser.h>
+#include <kiln/dsl/symbol.h>
+#include <kiln/jit/cpu/compiler.h>
+#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/hooks.h>
+#include <kiln/jit/cpu/object/engine.h>
+#include <kiln/jit/passes/passes.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <stdexcept>
+
+namespace kiln::test {
+
+struct CpuKernel {
+  std::unique_ptr<ir::Kernel> lowered;
+  std::shared_ptr<cpu::LoadedCode> code;
+  std::int64_t scratch_bytes = 0;
+  cpu::MacroTile macro;
+
+  CpuKernel(const ir::Kernel& recorded, const Config& config, std::vector<LayoutClass> layouts = {},
+            cpu::CompileOptions options = {}, const cpu::Target& target = cpu::host_target()) {
+    keep_kernel(recorded, config);
+    passes::PassOptions pass_options;
+    pass_options.config = config;
+    pass_options.layouts = std::move(layouts);
+    lowered = passes::lower_generic(recorded, pass_options);
+    if (std::getenv("KILN_TEST_SHOW")) options.keep_llvm = true;
+    auto object = cpu::compile(*lowered, target, options);
+    if (std::getenv("KILN_TEST_SHOW")) std::fputs(object.llvm_after.c_str(), stderr);
+    scratch_bytes = object.scratch_bytes;
+    macro = cpu::macro_tile(*lowered, target);
+    code = cpu::load_object(object.object, lowered->name);
+  }
+
+  // All programs on this thread, grouped as for `threads`, `chunk` groups in a call; throws what an assert
+  // reported. Scratch starts out full of `poison`, which nothing may depend on. Stores bypass the cache where
+  // they may, unless `stream_bytes` is larger.
+  void run(const std::uint64_t* arguments, std::vector<std::int64_t> grid, unsigned char poison = 0xCD,
+           std::int64_t chunk = std::int64_t{1} << 40, std::int64_t stream_bytes = 0, int threads = 1) const {
+    cpu::LaunchContext context{};
+    context.stream_bytes = stream_bytes;
+    cpu::LaunchState state;
+    state.kernel = lowered->name.c_str();
+    std::int64_t programs = 1;
+    for (auto& g : context.grid)
+      g = 1;
+    for (std::size_t i = 0; i < grid.size(); ++i)
+      context.grid[i] = grid[i];
+    const auto group = cpu::choose_group(macro, context.grid, threads, arguments);
+    std::copy(group.begin(), group.end(), context.group);
+    for (std::size_t i = 0; i < grid.size(); ++i)
+      programs *= (grid[i] + group[i] - 1) / group[i];
+    constexpr std::int64_t guard = 1024;
+    auto bytes = static_cast<std::size_t>((scratch_bytes + guard + 63) / 64 * 64);
+    std::unique_ptr<char, decltype(&std::free)> scratch(static_cast<char*>(std::aligned_alloc(64, bytes)),
+                                                        &std::free);
+    std::fill_n(scratch.get(), bytes, static_cast<char>(poison));
+    context.scratch = scratch.get();
+    context.stop = &state.stop;
+    context.launch = &state;
+    for (std::int64_t first = 0; first < programs; first += chunk)
+      code->entry()(arguments, &context, first, std::min(programs, first + chunk));
+    const bool beyond = std::any_of(scratch.get() + scratch_bytes, scratch.get() + bytes,
+                                    [&](char c) { return c != static_cast<char>(poison); });
+    if (beyond) throw std::logic_error("the kernel stored beyond its scratch");
+    if (state.error) std::rethrow_exception(state.error);
+  }
+};
+
+} // namespace kiln::test

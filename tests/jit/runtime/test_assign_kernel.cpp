@@ -1,0 +1,120 @@
+// The tile IR of whole-tensor expressions, in the interpreter and on the CPU, against plain loops.
+#include "jit/cpu/cpu_runner.h"
+#include "jit/cpu/random_view.h"
+#include "test_seed.h"
+
+#include <catch2/catch.hpp>
+#include <kiln/dsl/ir/printer.h>
+#include <kiln/dsl/ir/verifier.h>
+#include <kiln/jit/runtime/assign/assign_kernel.h>
+
+#include <cmath>
+
+using namespace kiln;
+using kiln::test::RandomArray;
+
+namespace {
+
+std::vector<std::int64_t> random_extents(std::mt19937_64& random, int rank, std::int64_t elements) {
+  std::vector<std::int64_t> extents;
+  for (int a = 0; a < rank; ++a) {
+    std::int64_t most = std::max<std::int64_t>(
+        1,
+        a + 1 == rank ? elements : static_cast<std::int64_t>(std::pow(double(elements), 1.5 / (rank - a))));
+    extents.push_back(1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)));
+    elements = std::max<std::int64_t>(1, elements / extents.back());
+  }
+  std::shuffle(extents.begin(), extents.end(), random);
+  return extents;
+}
+
+// What assign does, but with the execution of choice.
+template <class T, int Rank, class E>
+void evaluate(const TensorView<T, Rank>& out, const E& expression, bool interpreted) {
+  auto whole = detail::as_whole_beside<T>(expression);
+  using W = decltype(whole);
+  detail::AssignOperand operands[W::leaves];
+  detail::AssignOperand* next = operands;
+  whole.gather(next);
+  const detail::AssignSite& site = detail::assign_site<T, W>;
+  auto here = detail::Location::current();
+  detail::AssignPlan plan;
+  detail::plan_assign(plan, site, {out.data(), Rank, out.extents(), out.strides()}, operands, here);
+  if (plan.elements == 0) return;
+  REQUIRE_FALSE(detail::needs_temporary(plan));
+  detail::choose_tile(plan, Device::cpu());
+  detail::AssignKey key;
+  detail::make_key(key, plan);
+  auto kernel = detail::record_assign(site, key, here);
+  INFO(ir::print(*kernel));
+  ir::verify(*kernel);
+  std::vector<std::uint64_t> words(detail::max_assign_words);
+  detail::pack_assign(words.data(), site, plan, operands, here);
+  test::CpuKernel compiled(*kernel, {});
+  auto grid = ir::grid_of(*compiled.lowered, words.data());
+  if (interpreted)
+    ir::interpret(*compiled.lowered, words.data(), grid);
+  else
+    compiled.run(words.data(), grid);
+}
+
+template <int Rank, int BiasRank> void check_random_shapes(std::mt19937_64& random, int times) {
+  std::normal_distribution<float> normal;
+  auto draw = [&] { return normal(random); };
+  for (int t = 0; t < times; ++t) {
+    auto extents = random_extents(random, Rank, 3000);
+    RandomArray<float, Rank> x(random, test::random_operand(random, extents, Rank), t % 2 == 0, draw);
+    RandomArray<float, BiasRank> bias(random, test::random_operand(random, extents, BiasRank), t % 3 == 0,
+                                      draw);
+    RandomArray<float, Rank> residual(random, extents, t % 2 == 0, draw);
+    RandomArray<float, Rank> out(random, extents, t % 4 == 0, [] { return -1.f; });
+    auto expected = out.memory;
+    float scale = normal(random);
+    auto expression = relu(x.view * scale + bias.view) + residual.view;
+    RandomArray<float, Rank>::each(extents, [&](const auto& i) {
+      expected[static_cast<std::size_t>(&out[i] - out.memory.data())] =
+          std::max(x[i] * scale + bias[i], 0.f) + residual[i];
+    });
+    auto before = out.memory;
+    evaluate(out.view, expression, true);
+    REQUIRE(out.memory == expected);
+    out.memory = before; // the view still points there
+    evaluate(out.view, expression, false);
+    REQUIRE(out.memory == expected);
+  }
+}
+
+} // namespace
+
+TEST_CASE("an expression over views of any rank, strides and broadcasting is what plain loops compute") {
+  auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  check_random_shapes<1, 1>(random, 8);
+  check_random_shapes<2, 1>(random, 12);
+  check_random_shapes<3, 2>(random, 8);
+  check_random_shapes<4, 4>(random, 6);
+  check_random_shapes<8, 3>(random, 4);
+}
+
+TEST_CASE("axes that lie behind each other in all operands become one") {
+  std::vector<float> a(24), b(24), out(24);
+  TensorView x(a, {2, 3, 4}), y(b, {2, 3, 4}), z(out, {2, 3, 4});
+  auto rank_of = [](auto out, auto whole) {
+    detail::AssignOperand operands[decltype(whole)::leaves];
+    detail::AssignOperand* next = operands;
+    whole.gather(next);
+    detail::AssignPlan plan;
+    detail::plan_assign(plan, detail::assign_site<float, decltype(whole)>,
+                        {out.data(), out.rank(), out.extents(), out.strides()}, operands,
+                        detail::Location::current());
+    return plan.rank;
+  };
+  CHECK(rank_of(z, x + y) == 1);
+  CHECK(rank_of(z.permute({2, 0, 1}), x.permute({2, 0, 1}) + y.permute({2, 0, 1})) == 1);
+  CHECK(rank_of(z, x + y.slice(0, 0, 1)) == 2);
+  CHECK(rank_of(z, x + y.slice(1, 0, 1)) == 3);
+  CHECK(rank_of(z, x + y.slice(2, 0, 1)) == 2);
+  CHECK(rank_of(z.slice(2, 0, 2), x.slice(2, 0, 2) * 2) == 2);
+  CHECK(rank_of(z.slice(0, 1, 2), x.slice(0, 1, 2) + TensorView(a.data(), {1})) == 1);
+}
