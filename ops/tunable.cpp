@@ -129,7 +129,7 @@ std::shared_ptr<ir::Kernel> record_layernorm_of(DType dtype, const Problem&, con
   }
 }
 
-const tune::TunableRegistration registered_matmul({
+const tune::TunableRegistration tunable_matmul({
     .name = "matmul",
     .summary = "c = a b",
     .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
@@ -138,7 +138,7 @@ const tune::TunableRegistration registered_matmul({
     .sizes = "M=1024,N=1024,K=1024",
     .parameters = "a=M,K b=K,N c=M,N",
 });
-const tune::TunableRegistration registered_softmax({
+const tune::TunableRegistration tunable_softmax({
     .name = "softmax",
     .summary = "softmax of each row",
     .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},
@@ -147,7 +147,7 @@ const tune::TunableRegistration registered_softmax({
     .sizes = "M=4096,N=1024",
     .parameters = "x=M,N y=M,N",
 });
-const tune::TunableRegistration registered_layernorm({
+const tune::TunableRegistration tunable_layernorm({
     .name = "layernorm",
     .summary = "layer normalisation of each row",
     .dtypes = {DType::F32, DType::F64, DType::BF16, DType::F16},

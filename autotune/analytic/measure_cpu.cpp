@@ -1,4 +1,5 @@
 // Measures the CPU.
+#include <kiln/autotune/analytic/dims.h>
 #include <kiln/autotune/analytic/measured.h>
 
 #include <kiln/autotune/analytic/assumed.h>
@@ -10,10 +11,6 @@
 namespace kiln::tune {
 
 namespace {
-
-KILN_DIM(BM);
-KILN_DIM(BN);
-KILN_DIM(BK);
 
 double copy_rate(Timed& timed, double most_bytes) {
   const auto bytes = static_cast<std::int64_t>(most_bytes), elements = bytes / 8;

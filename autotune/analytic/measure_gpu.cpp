@@ -1,4 +1,5 @@
 // Measures a CUDA device.
+#include <kiln/autotune/analytic/dims.h>
 #include <kiln/autotune/analytic/measured.h>
 
 #include <kiln/autotune/analytic/assumed.h>
@@ -14,10 +15,6 @@
 namespace kiln::tune {
 
 namespace {
-
-KILN_DIM(BM);
-KILN_DIM(BN);
-KILN_DIM(BK);
 
 class GpuMeasurement {
 public:

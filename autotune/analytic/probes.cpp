@@ -1,4 +1,5 @@
 // The kernels.
+#include <kiln/autotune/analytic/dims.h>
 #include <kiln/autotune/analytic/probes.h>
 
 #include <kiln/dsl/language.h>
@@ -9,10 +10,6 @@
 namespace kiln::tune {
 
 namespace {
-
-KILN_DIM(BM);
-KILN_DIM(BN);
-KILN_DIM(BK);
 
 // For kernels of functions: never destroyed, since a search in the background may launch them while the
 // process ends.

@@ -166,8 +166,8 @@ int run_bench(int argc, char** argv) {
   return 0;
 }
 
-const cli::CommandRegistration registration({"bench", "times a tunable kernel beside what the device can do",
-                                             run_bench});
+const cli::CommandRegistration bench_command({"bench", "times a tunable kernel beside what the device can do",
+                                              run_bench});
 
 } // namespace
 } // namespace kiln::tune

@@ -28,19 +28,20 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr const char* description = "Searches the configs of a kernel for one problem on one device, and "
-                                    "keeps the best in the database, where\n"
-                                    "launches find it. Candidates are compiled and run by processes of their "
-                                    "own, and checked before they are\n"
-                                    "timed. Ctrl-C ends the search and keeps what was measured; a second "
-                                    "one ends it at once. Machines of one\n"
-                                    "kind whose KILN_CACHE_DIR is one folder share the configs of a problem "
-                                    "that they tune at once.\n\n"
-                                    "  kiln tune matmul --shape 512x4096x4096 --dtype bf16\n"
-                                    "  kiln tune softmax --shape M=8192 --trials 64 --report softmax.html\n"
-                                    "  kiln tune --plugin ./libmine.so mine --device cuda:0 --budget 60\n"
-                                    "  kiln tune --replay table.json.gz --strategy learned --seeds 50\n\n"
-                                    "`kiln tune --list` names the kernels.";
+constexpr const char* tune_description =
+    "Searches the configs of a kernel for one problem on one device, and "
+    "keeps the best in the database, where\n"
+    "launches find it. Candidates are compiled and run by processes of their "
+    "own, and checked before they are\n"
+    "timed. Ctrl-C ends the search and keeps what was measured; a second "
+    "one ends it at once. Machines of one\n"
+    "kind whose KILN_CACHE_DIR is one folder share the configs of a problem "
+    "that they tune at once.\n\n"
+    "  kiln tune matmul --shape 512x4096x4096 --dtype bf16\n"
+    "  kiln tune softmax --shape M=8192 --trials 64 --report softmax.html\n"
+    "  kiln tune --plugin ./libmine.so mine --device cuda:0 --budget 60\n"
+    "  kiln tune --replay table.json.gz --strategy learned --seeds 50\n\n"
+    "`kiln tune --list` names the kernels.";
 
 struct Arguments {
   std::string kernel, plugin, shape, dtype, device = "cpu", effort = "full";
@@ -240,7 +241,7 @@ void measure_all(TuneOptions& options) {
 }
 
 int run_tune(int argc, char** argv) {
-  CLI::App app(description, "kiln tune");
+  CLI::App app(tune_description, "kiln tune");
   Arguments a;
   app.add_option("KERNEL", a.kernel, "a kernel that --list names");
   app.add_option("--plugin", a.plugin, "a shared library that registers the kernel");
@@ -346,7 +347,7 @@ int run_tune(int argc, char** argv) {
   return tuning.found() && written ? 0 : 1;
 }
 
-const cli::CommandRegistration registration({"tune", "searches configs", run_tune});
+const cli::CommandRegistration tune_command({"tune", "searches configs", run_tune});
 
 } // namespace
 } // namespace kiln::tune

@@ -22,7 +22,7 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr const char* description =
+constexpr const char* warm_description =
     "Compiles the configs that tuning found best into the cache, where launches of any process find the "
     "code. "
     "They are\n"
@@ -195,7 +195,7 @@ void check_keeps(const std::filesystem::path& folder) {
 }
 
 int run_warm(int argc, char** argv) {
-  CLI::App app(description, "kiln cache warm");
+  CLI::App app(warm_description, "kiln cache warm");
   std::vector<std::string> kernels, files, plugins, devices;
   app.add_option("KERNEL", kernels, "only these (default: all)");
   app.add_option("--wisdom", files, "the configs of this wisdom file alone")->allow_extra_args(false);
@@ -224,7 +224,7 @@ int run_warm(int argc, char** argv) {
   return code;
 }
 
-const cli::CommandRegistration registration({"cache warm", "compile what tuning found best into the cache",
+const cli::CommandRegistration warm_command({"cache warm", "compile what tuning found best into the cache",
                                              run_warm});
 
 } // namespace

@@ -28,7 +28,7 @@ int run_tune_worker(int argc, char** argv) {
   return tune::run_worker(worker_socket, argv[2], std::atoi(argv[1]));
 }
 
-const CommandRegistration registration({"tune-worker", "", run_tune_worker});
+const CommandRegistration worker_command({"tune-worker", "", run_tune_worker});
 
 } // namespace
 

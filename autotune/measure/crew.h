@@ -25,14 +25,6 @@ struct Answer {
   std::string text(const char* name, const char* otherwise) const;
 };
 
-inline double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-inline Clock::time_point in(double seconds) {
-  if (!(seconds < 1e9)) return Clock::time_point::max();
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
 constexpr double hello_seconds = 60; // to be loaded, on a machine that is busy
 
 // Not thread-safe but for interrupt().

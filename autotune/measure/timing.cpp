@@ -1,4 +1,5 @@
 // Samples, on the host's clock or the device's.
+#include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/timing.h>
 
 #include <kiln/dsl/error.h>
@@ -17,12 +18,6 @@
 namespace kiln::tune {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 long involuntary_switches() {
   rusage usage{};

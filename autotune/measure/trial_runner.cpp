@@ -1,4 +1,5 @@
 // Checks candidates against the reference, and times them.
+#include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/trial_runner.h>
 
 #include <kiln/autotune/measure/inject.h>
@@ -12,13 +13,7 @@ namespace kiln::tune {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int anchor_every = 8; // trials
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // CPU time that other virtual machines took from this one, all CPUs together, since it started.
 double stolen_seconds() {

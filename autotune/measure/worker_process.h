@@ -1,6 +1,7 @@
 // A process that measures, seen from the one that started it.
 #pragma once
 
+#include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/message.h>
 
 #include <chrono>
@@ -10,8 +11,6 @@
 #include <sys/types.h>
 
 namespace kiln::tune {
-
-using Clock = std::chrono::steady_clock;
 
 // `kiln tune-worker` with a socket as its descriptor 3 and a process group of its own. Destruction kills it.
 class WorkerProcess {

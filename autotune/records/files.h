@@ -15,6 +15,9 @@
 
 namespace kiln::tune {
 
+// A segment of this size is full: the next record begins another.
+inline constexpr std::size_t full_segment_bytes = std::size_t{64} << 20;
+
 // A descriptor that closes itself.
 class File {
 public:

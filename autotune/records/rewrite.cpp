@@ -18,7 +18,6 @@ namespace kiln::tune {
 namespace {
 
 constexpr std::uint64_t most_source_bytes = 1ull << 30;
-constexpr std::size_t full_segment_bytes = 64u << 20;
 constexpr std::int64_t settled_seconds = 600; // a younger empty segment may be about to be locked
 
 struct Line {

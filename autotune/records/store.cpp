@@ -21,7 +21,6 @@ namespace {
 using cache::Folder;
 using cache::IfMissing;
 
-constexpr std::uint64_t full_segment_bytes = 64ull << 20;
 constexpr std::uint64_t most_best_bytes = most_line_bytes;
 
 std::string short_hash(const cache::Key& key) { return to_string(key).substr(0, 12); }

@@ -20,28 +20,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t longest_message = 400, top_count = 10, recall_count = 8;
 
-bool usable(double seconds) { return std::isfinite(seconds) && seconds > 0; }
-bool has_time(const Trial& trial) { return trial.result.ok() && usable(trial.result.seconds); }
-
 // Six digits are more than a measurement has, and a third of the bytes.
-Json number(double x) {
+Json json_number(double x) {
   if (!std::isfinite(x)) return nullptr;
   if (x == std::floor(x) && std::abs(x) < 1e15) return static_cast<std::int64_t>(x);
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", x);
   return std::strtod(text, nullptr);
 }
-Json positive(double x) { return usable(x) ? number(x) : Json(); }
+Json positive(double x) { return usable(x) ? json_number(x) : Json(); }
 
 // A column of numbers.
 template <class F>
 Json column(const char* group, std::string name, const char* unit, std::size_t count, F of) {
   Json values = Json::array();
   for (std::size_t i = 0; i < count; ++i)
-    values.push_back(number(of(i)));
+    values.push_back(json_number(of(i)));
   return {{"group", group}, {"name", std::move(name)}, {"unit", unit}, {"values", std::move(values)}};
 }
 
@@ -126,7 +122,7 @@ Json columns(const ReportData& data) {
 Json measured(const Measurement& m) {
   Json facts = Json::object();
   for (const auto& [fact, value] : m.facts)
-    facts[fact] = number(value);
+    facts[fact] = json_number(value);
   return {{"seconds", positive(m.seconds)},
           {"low", positive(m.low)},
           {"high", positive(m.high)},
@@ -207,7 +203,7 @@ Json effects(const ReportData& data) {
       values.push_back(
           {{"tried", v.tried}, {"ok", v.ok}, {"best", positive(v.best)}, {"median", positive(v.median)}});
     }
-    list.push_back({{"knob", knob.name}, {"share", number(effect.share)}, {"values", values}});
+    list.push_back({{"knob", knob.name}, {"share", json_number(effect.share)}, {"values", values}});
   }
   return list;
 }
@@ -225,9 +221,10 @@ void add_prediction(Json& list, const ReportData& data, const char* model, const
       {{"model", model},
        {"column", column},
        {"trials", truth.size()},
-       {"tau", number(kendall_tau(truth, guessed))},
+       {"tau", json_number(kendall_tau(truth, guessed))},
        // Of eight trials all are the best eight.
-       {"recall", truth.size() > recall_count ? number(top_recall(truth, guessed, recall_count)) : Json()},
+       {"recall",
+        truth.size() > recall_count ? json_number(top_recall(truth, guessed, recall_count)) : Json()},
        {"of", recall_count}});
 }
 
@@ -260,7 +257,7 @@ Json space(const ReportData& data) {
     combinations *= static_cast<double>(knob.values.size());
   return {{"size", positive(data.space_size)},
           {"exact", data.space_size_exact},
-          {"combinations", number(combinations)},
+          {"combinations", json_number(combinations)},
           {"tried", data.points_tried},
           {"removed", removed}};
 }
@@ -271,17 +268,17 @@ Json why(const ReportData& data) {
     estimates.push_back({{"name", name},
                          {"seconds", positive(e.seconds)},
                          {"limit", e.limit ? e.limit : ""},
-                         {"waste", number(e.waste)},
+                         {"waste", json_number(e.waste)},
                          {"parts",
-                          {{"arithmetic", number(e.compute)},
-                           {"memory", number(e.memory)},
-                           {"cache", number(e.cache)},
-                           {"shared memory", number(e.shared)},
-                           {"programs", number(e.programs)},
-                           {"launch", number(e.launch)}}}});
+                          {{"arithmetic", json_number(e.compute)},
+                           {"memory", json_number(e.memory)},
+                           {"cache", json_number(e.cache)},
+                           {"shared memory", json_number(e.shared)},
+                           {"programs", json_number(e.programs)},
+                           {"launch", json_number(e.launch)}}}});
   Json contributions = Json::array();
   for (const auto& [name, factor] : data.contributions)
-    if (usable(factor)) contributions.push_back({{"name", name}, {"factor", number(factor)}});
+    if (usable(factor)) contributions.push_back({{"name", name}, {"factor", json_number(factor)}});
   return {{"estimates", estimates}, {"contributions", contributions}};
 }
 
@@ -345,13 +342,13 @@ std::string page_data(const ReportData& data) {
                {"failures", failure_list(data)},
                {"space", space(data)},
                {"time",
-                {{"seconds", number(s.seconds)},
+                {{"seconds", json_number(s.seconds)},
                  {"parts",
-                  {{"measure", number(split.measure)},
-                   {"compile", number(split.compile)},
-                   {"model", number(split.model)},
-                   {"idle", number(split.idle)}}},
-                 {"compilers", number(split.compiler_seconds)},
+                  {{"measure", json_number(split.measure)},
+                   {"compile", json_number(split.compile)},
+                   {"model", json_number(split.model)},
+                   {"idle", json_number(split.idle)}}},
+                 {"compilers", json_number(split.compiler_seconds)},
                  {"jobs", data.jobs}}},
                {"why", why(data)},
                {"work", {{"flops", positive(data.flops)}, {"bytes", positive(data.bytes)}}},

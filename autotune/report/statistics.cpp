@@ -11,8 +11,6 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
-
 int sign(double x) { return (x > 0) - (x < 0); }
 
 // The indices of the `count` least values; equal ones in order.
@@ -24,10 +22,6 @@ std::vector<std::size_t> least(std::span<const double> values, std::size_t count
   order.resize(std::min(count, order.size()));
   std::sort(order.begin(), order.end());
   return order;
-}
-
-bool has_time(const Trial& trial) {
-  return trial.result.ok() && std::isfinite(trial.result.seconds) && trial.result.seconds > 0;
 }
 
 // Of groups of numbers: how much of the variance lies between the groups.

@@ -4,12 +4,18 @@
 #include <kiln/autotune/space/space.h>
 #include <kiln/autotune/space/trial.h>
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace kiln::tune {
+
+inline constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
+inline bool usable(double seconds) { return std::isfinite(seconds) && seconds > 0; }
+inline bool has_time(const Trial& trial) { return trial.result.ok() && usable(trial.result.seconds); }
 
 // Kendall's tau-b: 1 if both put all pairs in one order, -1 if in opposite ones, ties aside; NaN where one
 // of them is constant or has fewer than two values. O(n^2).

@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t initial_population = 100, most_copies = 5, neighbour_tries = 200;
 constexpr int max_generations = 20, radius = 2, patience = 1;
 constexpr double selected_share = .1, quantile = .1, similarity_penalty = 1, least_improvement = .001;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class Helion final : public Strategy {
 public:

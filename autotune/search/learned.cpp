@@ -13,7 +13,6 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t none = LearnedCandidates::none;
 
 double deviation(std::span<const double> values) {

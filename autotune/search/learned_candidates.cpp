@@ -8,7 +8,6 @@
 namespace kiln::tune {
 
 namespace {
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double slowest = 2.5; // over the best: a factor of twelve; what differs beyond does not matter
 } // namespace
 

@@ -9,9 +9,7 @@
 
 namespace kiln::tune {
 
-namespace {
-constexpr double infinity = std::numeric_limits<double>::infinity();
-} // namespace
+namespace {} // namespace
 
 BoostOptions LearnedModel::tree_options(std::uint64_t seed) const {
   BoostOptions boost;

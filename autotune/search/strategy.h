@@ -5,12 +5,15 @@
 #include <kiln/autotune/space/space.h>
 #include <kiln/autotune/space/trial.h>
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace kiln::tune {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // A trial of another problem, device or kernel of the same family, in terms of this space's columns.
 struct Sibling {

@@ -9,17 +9,9 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr std::uint64_t all_knobs = ~std::uint64_t{0};
 constexpr std::size_t quick_budget = 600'000;   // questions to rules for counting: a tenth of a second
 constexpr std::size_t long_budget = 16'000'000; // before a list is refused
 constexpr std::size_t most_asked = 1u << 16;    // of the compiler for a list
-
-bool fits(const std::vector<Knob>& knobs, const Point& point) {
-  if (point.size() != knobs.size()) return false;
-  for (std::size_t k = 0; k < knobs.size(); ++k)
-    if (point[k] >= knobs[k].values.size()) return false;
-  return true;
-}
 
 } // namespace
 

@@ -29,13 +29,6 @@ std::string knob_values(const Knob& knob) {
   return knob.values.size() > 16 ? list + ", ..." : list;
 }
 
-bool fits(const std::vector<Knob>& knobs, const Point& point) {
-  if (point.size() != knobs.size()) return false;
-  for (std::size_t k = 0; k < knobs.size(); ++k)
-    if (point[k] >= knobs[k].values.size()) return false;
-  return true;
-}
-
 std::optional<std::uint16_t> index_of_value(const Knob& knob, std::int64_t value) {
   const auto at = std::find(knob.values.begin(), knob.values.end(), value);
   if (at == knob.values.end()) return std::nullopt;
@@ -56,6 +49,13 @@ std::size_t seed_knob(const std::vector<Knob>& knobs, std::string_view name) {
 }
 
 } // namespace
+
+bool fits(const std::vector<Knob>& knobs, const Point& point) {
+  if (point.size() != knobs.size()) return false;
+  for (std::size_t k = 0; k < knobs.size(); ++k)
+    if (point[k] >= knobs[k].values.size()) return false;
+  return true;
+}
 
 std::optional<std::int64_t> Problem::find(std::string_view name) const {
   for (const auto& [size_name, size] : sizes)

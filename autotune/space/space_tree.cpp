@@ -11,7 +11,6 @@ using Tree = BoundSpace::Tree;
 
 namespace {
 constexpr std::uint64_t bit(std::size_t k) { return std::uint64_t{1} << k; }
-constexpr std::uint64_t all_knobs = ~std::uint64_t{0};
 } // namespace
 
 Tree::Tree(Space s, Problem p, Device d)

@@ -27,6 +27,11 @@
 
 namespace kiln::tune {
 
+// Whether a point has one index of a value for each knob.
+bool fits(const std::vector<Knob>& knobs, const Point& point);
+
+inline constexpr std::uint64_t all_knobs = ~std::uint64_t{0}; // as a set of knobs
+
 struct BoundSpace::Tree {
   enum class Verdict : std::uint8_t { holds, fails, open };
   struct Open { // a rule that waits for a knob

@@ -22,7 +22,7 @@ void write_warning(std::string_view message) {
 
 // Failures that a later store need not meet: those of the process at this moment, and a folder in this
 // entry's place.
-bool is_passing(int error) {
+bool may_succeed_later(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EISDIR;
 }
 
@@ -110,7 +110,7 @@ void DiskCache::store_or_throw(const Key& key, std::span<const char> payload, co
   if (!error) return;
   if (*error != 0) {
     ++failed_stores_;
-    if (is_passing(*error) || stores_off_.exchange(true)) return;
+    if (may_succeed_later(*error) || stores_off_.exchange(true)) return;
     warn(fmt::format(
         "compiled kernels are no longer stored by this process: writing to the cache folder {} failed ({}); "
         "make room or set KILN_CACHE_DIR to a folder that can be written",

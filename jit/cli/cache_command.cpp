@@ -87,8 +87,8 @@ int run_cache(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"cache", "lists, clears, verifies or warms compiled kernels on disk",
-                                        run_cache});
+const CommandRegistration cache_command({"cache", "lists, clears, verifies or warms compiled kernels on disk",
+                                         run_cache});
 
 } // namespace
 } // namespace kiln::cli

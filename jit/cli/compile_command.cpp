@@ -11,7 +11,7 @@ namespace kiln::cli {
 
 namespace {
 
-constexpr const char* description =
+constexpr const char* compile_description =
     "Compiles a kernel for NVIDIA GPUs that need not be in this machine, with ptxas, and keeps the code in "
     "the\n"
     "cache folder (KILN_CACHE_DIR), where launches find it: also on a machine without ptxas that the folder "
@@ -32,7 +32,7 @@ void compile(const RequestedKernel& kernel, const KernelOptions& options,
 }
 
 int run_compile(int argc, char** argv) {
-  CLI::App app(description, "kiln compile");
+  CLI::App app(compile_description, "kiln compile");
   KernelOptions options;
   std::vector<std::string> archs;
   options.add_to(app);
@@ -45,8 +45,8 @@ int run_compile(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"compile", "compiles a kernel for NVIDIA GPUs into the cache",
-                                        run_compile});
+const CommandRegistration compile_command({"compile", "compiles a kernel for NVIDIA GPUs into the cache",
+                                           run_compile});
 
 } // namespace
 

@@ -109,7 +109,8 @@ int run_devices(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"devices", "lists the devices that kernels can run on", run_devices});
+const CommandRegistration devices_command({"devices", "lists the devices that kernels can run on",
+                                           run_devices});
 
 } // namespace
 } // namespace kiln::cli

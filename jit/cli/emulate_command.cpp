@@ -24,7 +24,7 @@ using namespace std::string_view_literals;
 
 constexpr int findings_code = 3;
 
-constexpr const char* description =
+constexpr const char* emulate_description =
     "Runs a kernel of a PTX file, as nvcc -ptx, Triton or Kiln write them, on an emulated GPU, and reports "
     "races, reads of memory nothing wrote, accesses out of bounds, deadlocks and more.\n"
     "FILE - is the standard input. Compile with nvcc -lineinfo to see lines of the source in reports.\n\n"
@@ -234,7 +234,7 @@ int run(const EmulateCommand& command) {
 
 int run_emulate(int argc, char** argv) {
   EmulateCommand c;
-  CLI::App app(description + std::string(emulate_arguments_help), "kiln emulate");
+  CLI::App app(emulate_description + std::string(emulate_arguments_help), "kiln emulate");
   app.footer(footer);
   const CLI::Validator number = whole_number();
   app.add_option("FILE", c.file, "PTX; - is the standard input")->required();
@@ -277,8 +277,8 @@ int run_emulate(int argc, char** argv) {
   return code;
 }
 
-const CommandRegistration registration({"emulate", "runs a kernel in PTX on an emulated GPU and checks it",
-                                        run_emulate});
+const CommandRegistration emulate_command({"emulate", "runs a kernel in PTX on an emulated GPU and checks it",
+                                           run_emulate});
 
 } // namespace
 

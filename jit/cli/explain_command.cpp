@@ -11,7 +11,7 @@ namespace kiln::cli {
 
 namespace {
 
-constexpr const char* description =
+constexpr const char* explain_description =
     "Shows what a kernel becomes on its way to machine code, and what it should cost.\n"
     "KERNEL is the name of a registered kernel (`kiln kernels` lists them) or a file of tile IR, as\n"
     "KILN_KEEP=tile writes them; - reads the standard input.\n\n"
@@ -19,7 +19,7 @@ constexpr const char* description =
     "  kiln explain scale.kir --config BM=1024 --size x=1000000 --bandwidth 20";
 
 int run_explain(int argc, char** argv) {
-  CLI::App app(description, "kiln explain");
+  CLI::App app(explain_description, "kiln explain");
   KernelOptions kernels;
   ExplainOptions options;
   Sections sections;
@@ -58,8 +58,8 @@ int run_explain(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"explain", "shows what a kernel becomes and what it costs",
-                                        run_explain});
+const CommandRegistration explain_command({"explain", "shows what a kernel becomes and what it costs",
+                                           run_explain});
 
 } // namespace
 } // namespace kiln::cli

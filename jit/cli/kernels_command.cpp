@@ -32,8 +32,8 @@ int run_kernels(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"kernels", "lists the kernels that explain knows by name",
-                                        run_kernels});
+const CommandRegistration kernels_command({"kernels", "lists the kernels that explain knows by name",
+                                           run_kernels});
 
 } // namespace
 } // namespace kiln::cli

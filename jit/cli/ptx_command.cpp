@@ -16,7 +16,7 @@ namespace kiln::cli {
 
 namespace {
 
-constexpr const char* description =
+constexpr const char* ptx_description =
     "Prints a kernel as PTX, with what ptxas says of it (registers, spills) as comments where there is one.\n"
     "KERNEL is the name of a registered kernel (`kiln kernels` lists them) or a file of tile IR; - reads "
     "the\n"
@@ -59,7 +59,7 @@ void print(const RequestedKernel& kernel, const PtxCommand& command) {
 }
 
 int run_ptx(int argc, char** argv) {
-  CLI::App app(description, "kiln ptx");
+  CLI::App app(ptx_description, "kiln ptx");
   PtxCommand command;
   command.kernels.add_to(app);
   app.add_option("--arch", command.arch, "sm_80, sm_90a or sm_100a (default: sm_80)");
@@ -72,7 +72,7 @@ int run_ptx(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration registration({"ptx", "prints a kernel as PTX for an NVIDIA GPU", run_ptx});
+const CommandRegistration ptx_command({"ptx", "prints a kernel as PTX for an NVIDIA GPU", run_ptx});
 
 } // namespace
 

@@ -11,8 +11,8 @@ namespace {
 using ir::Opcode;
 
 // Limits, each far above what runs well: 255 registers is what a thread has.
-constexpr int deepest_nest = 16;             // loops are planned twice on each level
-constexpr std::int64_t most_registers = 512; // of one tile in a thread
+constexpr int deepest_nest = 16;                  // loops are planned twice on each level
+constexpr std::int64_t most_tile_registers = 512; // of one tile in a thread
 constexpr std::int64_t most_operations =
     50'000; // on elements, in a thread's code: some ten seconds of LLVM and ptxas
 
@@ -61,10 +61,10 @@ void check_sizes(const ir::Kernel& kernel, const LayoutPlan& plan) {
   });
   if (!tile) return;
   const std::string advice = "; choose smaller tiles or more warps";
-  if (largest > most_registers)
+  if (largest > most_tile_registers)
     throw UserError(where, "kernel " + kernel.name + ": each of " + threads_text(plan) + " would hold " +
                                std::to_string(largest) + " elements of a " + tile->type.to_string() +
-                               ", and the limit is " + std::to_string(most_registers) + advice);
+                               ", and the limit is " + std::to_string(most_tile_registers) + advice);
   if (operations > most_operations)
     throw UserError(where, "kernel " + kernel.name + ": the code of each of " + threads_text(plan) +
                                " would have " + std::to_string(operations) +

@@ -46,24 +46,24 @@ bool in_32_bits(const Numbers& numbers, const ir::Op& tile) {
   return numbers.start >= Limits::min() && numbers.start <= Limits::max() - extent;
 }
 
-std::optional<Numbers> numbers_of(const ir::Value* v, DType dtype, int depth) {
+std::optional<Numbers> find_numbers(const ir::Value* v, DType dtype, int depth) {
   const ir::Op* op = v->def;
   if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != dtype) return std::nullopt;
   if (op->is(Opcode::Splat)) return number(op->operand(0));
   if (is_plain_arange(*op)) return Numbers{nullptr, op->integer("start"), 0};
   if (op->is(Opcode::Add)) {
-    auto x = numbers_of(op->operand(0), dtype, depth + 1);
-    auto y = x ? numbers_of(op->operand(1), dtype, depth + 1) : std::nullopt;
+    auto x = find_numbers(op->operand(0), dtype, depth + 1);
+    auto y = x ? find_numbers(op->operand(1), dtype, depth + 1) : std::nullopt;
     if (!y || (x->axis >= 0 && y->axis >= 0) || (x->offset && y->offset)) return std::nullopt;
     return Numbers{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
                    std::max(x->axis, y->axis)};
   }
   if (op->is(Opcode::Cast)) { // of numbers that wrap nowhere
-    auto numbers = numbers_of(op->operand(0), DType::I32, depth + 1);
+    auto numbers = find_numbers(op->operand(0), DType::I32, depth + 1);
     return numbers && !numbers->offset && in_32_bits(*numbers, *op) ? numbers : std::nullopt;
   }
   if (!maps_axes(*op)) return std::nullopt;
-  auto numbers = numbers_of(op->operand(0), dtype, depth + 1);
+  auto numbers = find_numbers(op->operand(0), dtype, depth + 1);
   if (!numbers || numbers->axis < 0) return numbers;
   const int inside = numbers->axis;
   numbers->axis = -1;
@@ -108,8 +108,8 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
 
 } // namespace
 
-std::optional<Numbers> numbers_of(const ir::Value* v) { return numbers_of(v, DType::I64, 0); }
-std::optional<Numbers> numbers_in_32_bits(const ir::Value* v) { return numbers_of(v, DType::I32, 0); }
+std::optional<Numbers> numbers_of(const ir::Value* v) { return find_numbers(v, DType::I64, 0); }
+std::optional<Numbers> numbers_in_32_bits(const ir::Value* v) { return find_numbers(v, DType::I32, 0); }
 
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis) { return step_along(v, axis, 0); }
 

@@ -17,7 +17,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int least_lanes = 4, most_block = 16; // of rows, each of which is code of its own
+constexpr int least_row_lanes = 4, most_block = 16; // of rows, each of which is code of its own
 // Operations of a block at most: compiling takes as long as there are such.
 constexpr int function_operations = 25, most_operations = 1000;
 
@@ -44,7 +44,8 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 // Where there are such loads: a nest of stores and tiles that go to scratch, whose vectors are long enough.
 // Of a view of any strides it shows at run time; gives that condition, if there is one.
 Value* KernelEmitter::find_loads_across(Nest& nest) {
-  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < least_lanes || nest.reduced_axis >= 0)
+  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < least_row_lanes ||
+      nest.reduced_axis >= 0)
     return nullptr;
   const int row_axis = nest.outer_axes.back();
   const std::int64_t rows = nest.domain[static_cast<std::size_t>(row_axis)];

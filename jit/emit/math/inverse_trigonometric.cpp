@@ -12,8 +12,6 @@ namespace co = coefficients;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 struct Split {
   double high, low;
 };

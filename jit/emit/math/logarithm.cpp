@@ -60,7 +60,6 @@ Value* log_sum(const MathBuilder& m, Value* e, Value* f, Value* correction) {
 
 // The values at infinity and NaN, left of the pole, and at the pole.
 Value* finish(const MathBuilder& m, Value* x, Value* y, double pole) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   y = m.select(m.less(x, infinity), y, x);
   y = m.select(m.less(x, pole), m.constant(std::numeric_limits<double>::quiet_NaN()), y);
   return m.select(m.equal(x, pole), m.constant(-infinity), y);

@@ -6,11 +6,14 @@
 
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/IR/IRBuilder.h>
 #include <utility>
 
 namespace kiln::emit {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // All values are of `type` (float, double or a vector of them) or of `int_type` (same width, same lanes),
 // except the i1 results of comparisons. `single()` and `wide()` are the same lanes in f32 and f64.

@@ -15,7 +15,6 @@ namespace co = coefficients;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double inv_ln2 = 0x1.71547652b82fep+0, inv_ln2_low = 0x1.777d0ffda0d24p-56;
 
 // An unevaluated sum, |low| at most half an ulp of |high|.

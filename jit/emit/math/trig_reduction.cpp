@@ -16,7 +16,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr double half_pi = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
+constexpr double half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
 // The bits of 2/pi behind a word of zeros, so that the window of a small exponent starts inside the table.
 constexpr std::uint32_t two_over_pi_32[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
                                             0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
@@ -67,7 +67,7 @@ Reduced reduce_single(const MathBuilder& m, Value* x) {
   // Two bits of quadrant, 62 of fraction; rounding to the nearest quadrant leaves a signed fraction.
   Value* quadrant = b.CreateLShr(b.CreateAdd(sum, w.integer(std::int64_t{1} << 61)), w.integer(62));
   Value* fraction = b.CreateSub(sum, b.CreateShl(quadrant, w.integer(62)));
-  Value* remainder = w.mul(b.CreateSIToFP(fraction, w.type()), half_pi * 0x1p-62);
+  Value* remainder = w.mul(b.CreateSIToFP(fraction, w.type()), half_pi_high * 0x1p-62);
   Value* finite = m.less(x, std::numeric_limits<double>::infinity());
   remainder = b.CreateSelect(finite, remainder, w.constant(std::numeric_limits<double>::quiet_NaN()));
   return {remainder, b.CreateTrunc(quadrant, m.int_type())};
@@ -118,7 +118,8 @@ Reduced reduce_double(const MathBuilder& m, Value* x) {
   // value = leading 2^(64 - zeros - 126) pi/2, with pi/2 in two parts and `leading` in two exact halves.
   Value* upper = m.mul(b.CreateUIToFP(b.CreateLShr(leading, m.integer(32)), m.type()), 0x1p32);
   Value* lower = b.CreateUIToFP(b.CreateAnd(leading, m.integer(0xffffffff)), m.type());
-  Value* angle = m.fma(upper, half_pi, m.mul_add(upper, m.constant(half_pi_low), m.mul(lower, half_pi)));
+  Value* angle =
+      m.fma(upper, half_pi_high, m.mul_add(upper, m.constant(half_pi_low), m.mul(lower, half_pi_high)));
   Value* power_field =
       b.CreateShl(b.CreateSub(m.integer(1023 - 62), b.CreateTrunc(zeros, i64)), m.integer(52));
   Value* remainder = m.mul(angle, m.from_bits(power_field));

@@ -8,7 +8,6 @@
 namespace kiln::emulator {
 namespace {
 
-Mask bit(int lane) { return Mask(1) << lane; }
 int level_of(Scope s) { return s == Scope::Cta ? 0 : s == Scope::Cluster ? 1 : 2; }
 
 Knowledge& entry(std::vector<std::pair<std::uint32_t, Knowledge>>& list, std::uint32_t key) {
@@ -254,8 +253,8 @@ void RaceChecker::issued(const Flight& f) {
     by.in_shared = r.region->kind == Region::Kind::Shared;
     if (!by.in_shared && r.region->kind != Region::Kind::Global) continue;
     by.lane = r.lane;
-    by.program = f.kind == Flight::Kind::Wgmma ? f.lanes : bit(r.lane);
-    by.as.lanes = bit(r.lane);
+    by.program = f.kind == Flight::Kind::Wgmma ? f.lanes : lane_bit(r.lane);
+    by.as.lanes = lane_bit(r.lane);
     by.as.flags = static_cast<std::uint16_t>(
         (r.kind != AccessKind::Read ? Touch::Writes : 0) | (f.proxy == Proxy::Async ? Touch::AsyncProxy : 0) |
         (r.kind == AccessKind::Atomic ? Touch::Strong : 0) |
@@ -280,7 +279,7 @@ void RaceChecker::issued(const Flight& f) {
       if (t->mbarrier >= b->shared.data && t->mbarrier < b->shared.data + b->shared.bytes) {
         by.in_shared = true;
         by.lane = std::countr_zero(f.lanes);
-        by.program = by.as.lanes = bit(by.lane);
+        by.program = by.as.lanes = lane_bit(by.lane);
         by.as.flags = static_cast<std::uint16_t>(Touch::Writes | Touch::Strong |
                                                  static_cast<int>(Scope::Cluster) << Touch::ScopeShift |
                                                  Touch::Borrowed);

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t most_touches = 64; // of a word
 
-Mask bit(int lane) { return Mask(1) << lane; }
-
 } // namespace
 
 RaceChecker::RaceChecker(Execution& execution) : execution_(execution) {
@@ -99,9 +97,9 @@ void RaceChecker::access(const Access& a) {
     std::uint64_t address = reinterpret_cast<std::uint64_t>(a.host[l]);
     Shadow& shadow = shadow_of(region, address);
     by.lane = l;
-    by.as.lanes = by.program = bit(l);
+    by.as.lanes = by.program = lane_bit(l);
     if (others_read) { // ldmatrix: a lane gives the address, and others get what is there
-      by.lane = std::countr_zero(a.lanes & ~bit(l));
+      by.lane = std::countr_zero(a.lanes & ~lane_bit(l));
       by.program = 0;
     }
     by.in_shared = region.kind == Region::Kind::Shared;
@@ -157,7 +155,7 @@ bool RaceChecker::ordered(const Touch& before, const Actor& by, bool also_narrow
     if (before.flags & Touch::Init)
       if (const ClockPtr& made = by.past.made(by.lane); made && made->knows(before.block, slot, before.stamp))
         return true;
-    if (by.program == bit(by.lane) || by.past.alike()) return false;
+    if (by.program == lane_bit(by.lane) || by.past.alike()) return false;
     for (Mask rest = by.program; rest; rest &= rest - 1)
       if (lane_knows(std::countr_zero(rest), slot)) return true;
     return false;
@@ -203,14 +201,14 @@ bool RaceChecker::same_value(const Touch& before, std::uint64_t address, std::ui
   const std::uint8_t* mine = a.data + static_cast<std::size_t>(by.lane) * a.bytes + (at - host);
   // Lanes before this one, of the same instruction, have not stored yet.
   const bool same_warp = before.block == by.as.block && before.unit == by.as.unit;
-  Mask together = same_warp ? bit(by.lane) : 0;
+  Mask together = same_warp ? lane_bit(by.lane) : 0;
   if (same_warp && before.stamp == by.as.stamp)
-    for (Mask rest = a.lanes & before.lanes & (bit(by.lane) - 1); rest; rest &= rest - 1) {
+    for (Mask rest = a.lanes & before.lanes & (lane_bit(by.lane) - 1); rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
       if (at < a.host[l] || at + bytes > a.host[l] + a.bytes) continue;
       if (std::memcmp(a.data + static_cast<std::size_t>(l) * a.bytes + (at - a.host[l]), mine, bytes) != 0)
         return false;
-      together |= bit(l);
+      together |= lane_bit(l);
     }
   return !(before.lanes & ~together) || std::memcmp(at, mine, bytes) == 0;
 }

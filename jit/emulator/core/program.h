@@ -7,6 +7,7 @@
 #include <kiln/jit/emulator/ptx/ast.h>
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@ namespace kiln::emulator {
 
 using Mask = std::uint32_t; // a bit for each lane
 inline constexpr Mask all_lanes = ~Mask(0);
+constexpr Mask lane_bit(int lane) { return Mask(1) << lane; }
+constexpr int first_lane(Mask lanes) { return std::countr_zero(lanes); }
 inline constexpr int warp_size = 32;
 
 class Warp;
@@ -81,14 +84,14 @@ struct Instruction {
   Scope scope = Scope::Gpu;
   ptx::Type type = ptx::Type::None;
   ptx::Space space = ptx::Space::Generic;
-  std::uint8_t mode = 0, mode2 = 0;          // what the handler makes of them
-  bool non_coherent = false;                 // a load that takes memory for unchanging (.nc)
-  bool speculative = false;                  // a plain load for a compare-and-swap (instructions/speculation.h)
-  bool copied = false;                       // ld and cp.async: not told at once of bytes nothing wrote
-  bool watched = false;                      // it uses registers of a wgmma: see Function::touches
-  std::uint32_t target = 0;                  // of a branch; a function; an index
-  std::uint32_t extra = 0;                   // in Function::extras: further registers
-  std::uint32_t count = 0;                   // of those
+  std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
+  bool non_coherent = false;        // a load that takes memory for unchanging (.nc)
+  bool speculative = false;         // a plain load for a compare-and-swap (instructions/speculation.h)
+  bool copied = false;              // ld and cp.async: not told at once of bytes nothing wrote
+  bool watched = false;             // it uses registers of a wgmma: see Function::touches
+  std::uint32_t target = 0;         // of a branch; a function; an index
+  std::uint32_t extra = 0;          // in Function::extras: further registers
+  std::uint32_t count = 0;          // of those
   std::uint32_t used_bytes = ptx::all_bytes; // of a load: a bit for each byte that anything is made of
   std::int64_t offset = 0;                   // of an address
   std::int32_t line = 0, location = -1;

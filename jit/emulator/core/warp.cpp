@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::uint64_t patience = 4096; // instructions before another ready fragment has its turn
 
-int first(Mask m) { return std::countr_zero(m); }
-
 } // namespace
 
 Warp::Warp(Execution& e, Block& b, int n, Mask lanes)
@@ -114,7 +112,7 @@ void Warp::run(std::uint64_t quantum) {
     if (execution.beyond_budget() && !execution.stopped) {
       const auto& code = f.frame->function->code;
       execution.out_of_budget(*this, code[std::min<std::size_t>(f.at, code.size() - 1)],
-                              first(f.lanes ? f.lanes : 1));
+                              first_lane(f.lanes ? f.lanes : 1));
     }
     // Waiting fragments may be able to go on now: others came, or will never come.
     for (std::size_t k = 0; k < fragments_.size(); ++k)
@@ -184,7 +182,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       const std::uint32_t* targets = extras(i);
       const Mask rest = f.lanes & ~m;
       for (Mask left = m; left; left &= left - 1) {
-        const int l = first(left);
+        const int l = first_lane(left);
         if (which[l] >= i.count) {
           execution.found(Fault::IllegalOperand, *this, i, l,
                           "has index " + std::to_string(which[l]) + " into a list of " +
@@ -240,11 +238,11 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       }
       const bool aligned = i.target == no_register;
       if (aligned && m != f.lanes)
-        execution.found(Fault::BarrierDivergence, *this, i, first(m),
+        execution.found(Fault::BarrierDivergence, *this, i, first_lane(m),
                         "is .aligned, and the guard holds for some lanes of a warp only",
                         static_cast<std::uint64_t>(std::popcount(m)));
       if (aligned && i.step == Step::Collective && alive_ != all_)
-        execution.found(Fault::BarrierDivergence, *this, i, first(m),
+        execution.found(Fault::BarrierDivergence, *this, i, first_lane(m),
                         "takes a whole warp, of which " + std::to_string(std::popcount(all_ & ~alive_)) +
                             " lanes have exited");
       if (m == f.lanes && (aligned ? m == alive_ : i.step == Step::Barrier)) {
@@ -277,13 +275,13 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         const std::uint32_t* masks = reg<std::uint32_t>(i.target);
         Mask through = 0;
         for (Mask left = m; left;) {
-          const Mask members = masks[first(left)];
+          const Mask members = masks[first_lane(left)];
           Mask group = 0;
           for (Mask rest = left; rest; rest &= rest - 1)
-            if (masks[first(rest)] == members) group |= Mask(1) << first(rest);
+            if (masks[first_lane(rest)] == members) group |= Mask(1) << first_lane(rest);
           left &= ~group;
           if (group & ~members) {
-            execution.found(Fault::IllegalOperand, *this, i, first(group & ~members),
+            execution.found(Fault::IllegalOperand, *this, i, first_lane(group & ~members),
                             "is executed by a lane that its member mask does not name");
           }
           if (members & alive_ & ~group) {
@@ -390,7 +388,7 @@ void Warp::part(Mask some, Mask others, const Instruction& at) {
 void Warp::check_all_here(const Instruction& barrier, Mask here) {
   if (here != all_)
     if (const Mask skipped = partings_.skipped(barrier, here, all_ & ~here))
-      execution.found(Fault::BarrierDivergence, *this, barrier, first(here),
+      execution.found(Fault::BarrierDivergence, *this, barrier, first_lane(here),
                       "takes all lanes of a warp, and only " + hexadecimal(here) +
                           " have come: " + partings_.tell(skipped, here),
                       static_cast<std::uint64_t>(std::popcount(here)));
@@ -407,7 +405,7 @@ void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
     RegisterWatch& w = f.frame->watch(at->reg);
     if ((w.accumulating || w.feeding) && !told) {
       told = true;
-      execution.found(Fault::InFlight, *this, i, first(m),
+      execution.found(Fault::InFlight, *this, i, first_lane(m),
                       std::string(at->writes ? "writes " : "reads ") + at->name +
                           ", which a wgmma under way " + (w.accumulating ? "adds to" : "reads A from") +
                           ": wait for its group (wgmma.wait_group)",

@@ -7,18 +7,12 @@
 #include <bit>
 
 namespace kiln::emulator {
-namespace {
-
-int first(Mask m) { return std::countr_zero(m); }
-
-} // namespace
-
 void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   Block& leader = *block.cluster.front();
   Probe* probe = execution.probe;
   auto told = [&](Mask lanes, const std::string& what) {
     if (lanes)
-      execution.found(Fault::BarrierDivergence, *this, i, first(lanes), what,
+      execution.found(Fault::BarrierDivergence, *this, i, first_lane(lanes), what,
                       static_cast<std::uint64_t>(std::popcount(lanes)));
   };
   if (i.mode == 5) {
@@ -29,7 +23,7 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
     arrived_line = i.line;
     if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
     for (Mask rest = m; rest; rest &= rest - 1)
-      cluster_phase[first(rest)] = leader.cluster_phase;
+      cluster_phase[first_lane(rest)] = leader.cluster_phase;
     ++execution.events;
     leader.cluster_arrived += static_cast<std::uint32_t>(std::popcount(m & ~at_cluster));
     at_cluster |= m;
@@ -40,7 +34,7 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   told(m & ~before_wait,
        "waits at the cluster's barrier, where it has not arrived since it last waited there");
   before_wait &= ~m;
-  if (cluster_phase[first(m)] != leader.cluster_phase) {
+  if (cluster_phase[first_lane(m)] != leader.cluster_phase) {
     if (probe) probe->cluster_waited(*this, i, m);
     ++f.at;
     return;
@@ -69,7 +63,7 @@ void Warp::wait_at(Fragment& f, int barrier) {
 void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
   const bool more = i.mode2;
   auto fault = [&](const std::string& what) {
-    execution.found(Fault::IllegalOperand, *this, i, first(m), what);
+    execution.found(Fault::IllegalOperand, *this, i, first_lane(m), what);
   };
   if (static_cast<std::size_t>(index / 4 * 4 + 4) > block.warps.size())
     fault("takes a warpgroup: 4 warps, the first of which is a multiple of 4");
@@ -89,7 +83,7 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   if (i.mode == 7) return change_registers(f, i, m);
   if (i.mode == 8) return wait_at(f, wgmma_barrier); // wgmma.wait_group
   if (i.mode >= 5) return arrive_at_cluster(f, i, m);
-  const int lane = first(m);
+  const int lane = first_lane(m);
   const std::uint32_t id = reg<std::uint32_t>(i.a)[lane];
   const std::uint32_t expected = i.b == no_register ? 0 : reg<std::uint32_t>(i.b)[lane];
   const bool only_arrives = i.mode == 1;
@@ -139,7 +133,7 @@ void Warp::reduced(const Fragment& f, const Instruction& i) const {
   auto* registers = f.frame->registers;
   if (i.mode == 2)
     for (Mask rest = f.lanes; rest; rest &= rest - 1)
-      reinterpret_cast<std::uint32_t*>(registers + i.d)[first(rest)] = b.red_true;
+      reinterpret_cast<std::uint32_t*>(registers + i.d)[first_lane(rest)] = b.red_true;
   if (i.mode >= 3) {
     Mask& d = *reinterpret_cast<Mask*>(registers + i.d);
     const bool value = i.mode == 3 ? b.red_true == b.red_count : b.red_true > 0;

@@ -14,7 +14,6 @@ constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // of a war
 constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // of a thread
 constexpr int deepest = 4096;
 
-int first(Mask m) { return std::countr_zero(m); }
 std::uint64_t whole_chunks(std::uint64_t bytes) { return (bytes + 31) / 32 * 32; }
 
 // Behind a frame's variables, and behind what any of its lanes took by alloca.
@@ -53,7 +52,7 @@ Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_
   if (function.multiplies) frame->watches.resize(function.register_bytes / 64 + 1);
   grow_local(stack_start(*frame));
   for (Mask rest = lanes; rest; rest &= rest - 1)
-    forget_local(first(rest), frame->local_base, function.local_bytes);
+    forget_local(first_lane(rest), frame->local_base, function.local_bytes);
   frames_.push_back(std::move(frame));
   return frames_.back().get();
 }
@@ -123,7 +122,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
     bytes += frame->function->register_bytes;
   const std::uint64_t local = local_end(*f.frame) + callee.local_bytes;
   if (f.frame->depth >= deepest || bytes > most_frame_bytes || local > most_local_bytes) {
-    execution.found(Fault::StackOverflow, *this, i, first(m),
+    execution.found(Fault::StackOverflow, *this, i, first_lane(m),
                     "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
                         ", with no stack left: an endless recursion");
     execution.report.finished = false;
@@ -137,7 +136,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   const std::uint64_t from = caller->function->param_bytes, to = callee.param_bytes;
   for (std::size_t k = 0; k < callee.params.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
-      const auto l = static_cast<std::uint64_t>(first(rest));
+      const auto l = static_cast<std::uint64_t>(first_lane(rest));
       const std::uint64_t there = l * to + callee.params[k].offset,
                           here = l * from + arguments[callee.returns.size() + k];
       std::memcpy(frame->params.data() + there, caller->params.data() + here, callee.params[k].bytes);
@@ -146,7 +145,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   part(m, f.lanes & ~m, i);
   for (const Function::StackCopy& c : callee.stack_copies)
     for (Mask rest = m; rest; rest &= rest - 1)
-      copy_to_stack(*frame, c, first(rest));
+      copy_to_stack(*frame, c, first_lane(rest));
   if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
   f.frame = frame;
   f.lanes = m;
@@ -170,7 +169,7 @@ void Warp::leave(Fragment& f, Mask m) {
   const std::uint64_t to = caller->function->param_bytes, from = frame.function->param_bytes;
   for (std::size_t k = 0; k < frame.function->returns.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
-      const auto l = static_cast<std::uint64_t>(first(rest));
+      const auto l = static_cast<std::uint64_t>(first_lane(rest));
       const std::uint64_t there = l * to + arguments[k], here = l * from + frame.function->returns[k].offset;
       std::memcpy(caller->params.data() + there, frame.params.data() + here,
                   frame.function->returns[k].bytes);
@@ -195,10 +194,10 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
   f.lanes &= ~m;
   ++f.at;
   while (m && !execution.stopped) {
-    const std::uint64_t target = address[first(m)];
+    const std::uint64_t target = address[first_lane(m)];
     Mask group = 0;
     for (Mask rest = m; rest; rest &= rest - 1)
-      if (address[first(rest)] == target) group |= rest & (~rest + 1);
+      if (address[first_lane(rest)] == target) group |= rest & (~rest + 1);
     m &= ~group;
     part(group, m | f.lanes, i);
     const auto found = execution.program.by_address.find(target ^ code_window);
@@ -208,7 +207,7 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     const std::uint32_t* want = taken;
     const bool fits = callee && same(callee->returns, want) && same(callee->params, want);
     if (!fits) {
-      execution.found(Fault::IllegalOperand, *this, i, first(group),
+      execution.found(Fault::IllegalOperand, *this, i, first_lane(group),
                       callee ? "calls " + callee->name + ", which takes others than this call's parameters"
                              : "calls " + std::to_string(target) + ", where no function is",
                       static_cast<std::uint64_t>(std::popcount(group)));

@@ -408,41 +408,26 @@ template <bool four> void dot(Decoder& d) {
   d.emit(i);
 }
 
-constexpr auto integer = InstructionClass::Integer;
 constexpr auto special_class = InstructionClass::Special;
-constexpr Opcode table[] = {
-    {"add", integer, add},
-    {"sub", integer, sub},
-    {"mul", integer, mul},
-    {"mad", integer, mad},
-    {"fma", integer, fma},
-    {"addc", integer, addc},
-    {"subc", integer, subc},
-    {"madc", integer, madc},
-    {"mul24", integer, mul24},
-    {"mad24", integer, mad24},
-    {"sad", integer, sad},
-    {"div", integer, div},
-    {"rem", integer, rem},
-    {"abs", integer, abs},
-    {"neg", integer, neg},
-    {"min", integer, min},
-    {"max", integer, max},
-    {"copysign", integer, copysign},
-    {"dp4a", integer, dot<true>},
-    {"dp2a", integer, dot<false>},
-    {"sqrt", special_class, special<AluOp::Sqrt>},
-    {"rcp", special_class, special<AluOp::Rcp>},
-    {"rsqrt", special_class, special<AluOp::Rsqrt>},
-    {"sin", special_class, special<AluOp::Sin>},
-    {"cos", special_class, special<AluOp::Cos>},
-    {"lg2", special_class, special<AluOp::Lg2>},
-    {"ex2", special_class, special<AluOp::Ex2>},
-    {"tanh", special_class, special<AluOp::Tanh>},
+constexpr Opcode arithmetic_table[] = {
+    {"add", InstructionClass::Integer, add},         {"sub", InstructionClass::Integer, sub},
+    {"mul", InstructionClass::Integer, mul},         {"mad", InstructionClass::Integer, mad},
+    {"fma", InstructionClass::Integer, fma},         {"addc", InstructionClass::Integer, addc},
+    {"subc", InstructionClass::Integer, subc},       {"madc", InstructionClass::Integer, madc},
+    {"mul24", InstructionClass::Integer, mul24},     {"mad24", InstructionClass::Integer, mad24},
+    {"sad", InstructionClass::Integer, sad},         {"div", InstructionClass::Integer, div},
+    {"rem", InstructionClass::Integer, rem},         {"abs", InstructionClass::Integer, abs},
+    {"neg", InstructionClass::Integer, neg},         {"min", InstructionClass::Integer, min},
+    {"max", InstructionClass::Integer, max},         {"copysign", InstructionClass::Integer, copysign},
+    {"dp4a", InstructionClass::Integer, dot<true>},  {"dp2a", InstructionClass::Integer, dot<false>},
+    {"sqrt", special_class, special<AluOp::Sqrt>},   {"rcp", special_class, special<AluOp::Rcp>},
+    {"rsqrt", special_class, special<AluOp::Rsqrt>}, {"sin", special_class, special<AluOp::Sin>},
+    {"cos", special_class, special<AluOp::Cos>},     {"lg2", special_class, special<AluOp::Lg2>},
+    {"ex2", special_class, special<AluOp::Ex2>},     {"tanh", special_class, special<AluOp::Tanh>},
 };
 
 } // namespace
 
-std::span<const Opcode> arithmetic_opcodes() { return table; }
+std::span<const Opcode> arithmetic_opcodes() { return arithmetic_table; }
 
 } // namespace kiln::emulator

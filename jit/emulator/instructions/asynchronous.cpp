@@ -159,10 +159,10 @@ void cp(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"cp", InstructionClass::Asynchronous, cp}};
+constexpr Opcode asynchronous_table[] = {{"cp", InstructionClass::Asynchronous, cp}};
 
 } // namespace
 
-std::span<const Opcode> asynchronous_opcodes() { return table; }
+std::span<const Opcode> asynchronous_opcodes() { return asynchronous_table; }
 
 } // namespace kiln::emulator

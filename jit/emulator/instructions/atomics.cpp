@@ -204,10 +204,11 @@ void atomic_operation(Decoder& d, bool returns) {
 void atom(Decoder& d) { atomic_operation(d, true); }
 void red(Decoder& d) { atomic_operation(d, false); }
 
-constexpr Opcode table[] = {{"atom", InstructionClass::Atomic, atom}, {"red", InstructionClass::Atomic, red}};
+constexpr Opcode atomic_table[] = {{"atom", InstructionClass::Atomic, atom},
+                                   {"red", InstructionClass::Atomic, red}};
 
 } // namespace
 
-std::span<const Opcode> atomic_opcodes() { return table; }
+std::span<const Opcode> atomic_opcodes() { return atomic_table; }
 
 } // namespace kiln::emulator

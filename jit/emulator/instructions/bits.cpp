@@ -234,31 +234,30 @@ void fns(Decoder& d) {
   d.emit(i);
 }
 
-constexpr auto integer = InstructionClass::Integer;
-constexpr Opcode table[] = {
-    {"and", integer, land},
-    {"or", integer, lor},
-    {"xor", integer, lxor},
-    {"not", integer, lnot},
-    {"cnot", integer, cnot},
-    {"lop3", integer, lop3},
-    {"shl", integer, shl},
-    {"shr", integer, shr},
-    {"shf", integer, shf},
-    {"prmt", integer, prmt},
-    {"popc", integer, count<AluOp::Popc>},
-    {"clz", integer, count<AluOp::Clz>},
-    {"bfind", integer, bfind},
-    {"brev", integer, brev},
-    {"bfe", integer, bfe},
-    {"bfi", integer, bfi},
-    {"bmsk", integer, bmsk},
-    {"szext", integer, szext},
-    {"fns", integer, fns},
+constexpr Opcode bit_table[] = {
+    {"and", InstructionClass::Integer, land},
+    {"or", InstructionClass::Integer, lor},
+    {"xor", InstructionClass::Integer, lxor},
+    {"not", InstructionClass::Integer, lnot},
+    {"cnot", InstructionClass::Integer, cnot},
+    {"lop3", InstructionClass::Integer, lop3},
+    {"shl", InstructionClass::Integer, shl},
+    {"shr", InstructionClass::Integer, shr},
+    {"shf", InstructionClass::Integer, shf},
+    {"prmt", InstructionClass::Integer, prmt},
+    {"popc", InstructionClass::Integer, count<AluOp::Popc>},
+    {"clz", InstructionClass::Integer, count<AluOp::Clz>},
+    {"bfind", InstructionClass::Integer, bfind},
+    {"brev", InstructionClass::Integer, brev},
+    {"bfe", InstructionClass::Integer, bfe},
+    {"bfi", InstructionClass::Integer, bfi},
+    {"bmsk", InstructionClass::Integer, bmsk},
+    {"szext", InstructionClass::Integer, szext},
+    {"fns", InstructionClass::Integer, fns},
 };
 
 } // namespace
 
-std::span<const Opcode> bit_opcodes() { return table; }
+std::span<const Opcode> bit_opcodes() { return bit_table; }
 
 } // namespace kiln::emulator

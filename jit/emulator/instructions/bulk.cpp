@@ -93,12 +93,12 @@ void tensor(Decoder& d, bool prefetches, bool reduction) {
   finish(d, b);
 }
 
-void commit(Warp& w, const Instruction&, Mask m) {
+void commit_bulk_group(Warp& w, const Instruction&, Mask m) {
   for (Mask rest = m; rest; rest &= rest - 1)
     ++w.bulk_group[std::countr_zero(rest)];
 }
 // count: groups that may still be under way; mode: only their sources must be free
-void wait(Warp& w, const Instruction& i, Mask m) {
+void wait_bulk_group(Warp& w, const Instruction& i, Mask m) {
   w.block.flights.wait(w, i, m, Flight::Queue::Bulk, i.count, false, i.mode);
 }
 
@@ -156,10 +156,10 @@ std::uint8_t take_combine(Decoder& d) {
 void bulk_copies(Decoder& d) {
   if (d.take("commit_group")) {
     d.expect_operands(0);
-    return d.emit(d.plain(commit));
+    return d.emit(d.plain(commit_bulk_group));
   }
   if (d.take("wait_group")) {
-    Instruction i = d.plain(wait);
+    Instruction i = d.plain(wait_bulk_group);
     i.mode = d.take("read");
     d.expect_operands(1);
     auto n = d.immediate(d.operand(0));

@@ -118,11 +118,11 @@ void ret(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"call", InstructionClass::Control, call},
-                            {"ret", InstructionClass::Control, ret}};
+constexpr Opcode call_table[] = {{"call", InstructionClass::Control, call},
+                                 {"ret", InstructionClass::Control, ret}};
 
 } // namespace
 
-std::span<const Opcode> call_opcodes() { return table; }
+std::span<const Opcode> call_opcodes() { return call_table; }
 
 } // namespace kiln::emulator

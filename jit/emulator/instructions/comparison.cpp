@@ -250,13 +250,13 @@ void testp(Decoder& d) {
 }
 
 constexpr auto compare = InstructionClass::Comparison;
-constexpr Opcode table[] = {
+constexpr Opcode comparison_table[] = {
     {"setp", compare, setp}, {"set", compare, set},     {"selp", compare, selp},
     {"slct", compare, slct}, {"testp", compare, testp},
 };
 
 } // namespace
 
-std::span<const Opcode> comparison_opcodes() { return table; }
+std::span<const Opcode> comparison_opcodes() { return comparison_table; }
 
 } // namespace kiln::emulator

@@ -235,7 +235,7 @@ void set_registers(Decoder& d) { // setmaxnreg.inc.sync.aligned.u32 n
 }
 
 constexpr auto control = InstructionClass::Control;
-constexpr Opcode table[] = {
+constexpr Opcode control_table[] = {
     {"bra", control, bra},
     {"brx", control, brx},
     {"exit", control, leave},
@@ -253,6 +253,6 @@ constexpr Opcode table[] = {
 
 } // namespace
 
-std::span<const Opcode> control_opcodes() { return table; }
+std::span<const Opcode> control_opcodes() { return control_table; }
 
 } // namespace kiln::emulator

@@ -373,7 +373,7 @@ void out_of_window(Warp& w, const Instruction& i, Mask m) {
     if (m >> l & 1) w.reg<std::uint64_t>(i.d)[l] = w.reg<std::uint64_t>(i.a)[l] & ~window_mask;
 }
 
-std::string_view take_space(Decoder& d) {
+std::string_view take_named_space(Decoder& d) {
   return d.take_one_of(
       {"global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry"});
 }
@@ -381,7 +381,7 @@ std::string_view take_space(Decoder& d) {
 void cvta(Decoder& d) {
   d.set_class(InstructionClass::Move);
   const bool to = d.take("to");
-  const std::string_view space = take_space(d);
+  const std::string_view space = take_named_space(d);
   const Type t = d.take_type();
   if (t != Type::U64 || space.empty()) d.unknown(t);
   const std::uint64_t window = space.substr(0, 6) == "shared"  ? shared_window
@@ -411,7 +411,7 @@ void is_in_space(Warp& w, const Instruction& i, Mask m) {
 }
 void isspacep(Decoder& d) {
   d.set_class(InstructionClass::Comparison);
-  const std::string_view space = take_space(d);
+  const std::string_view space = take_named_space(d);
   if (space.empty()) d.fail("isspacep takes a state space");
   d.expect_operands(2);
   Instruction i = d.plain(is_in_space);
@@ -427,11 +427,11 @@ void isspacep(Decoder& d) {
 }
 
 constexpr auto conversion = InstructionClass::Conversion;
-constexpr Opcode table[] = {
+constexpr Opcode conversion_table[] = {
     {"cvt", conversion, cvt}, {"cvta", conversion, cvta}, {"isspacep", conversion, isspacep}};
 
 } // namespace
 
-std::span<const Opcode> conversion_opcodes() { return table; }
+std::span<const Opcode> conversion_opcodes() { return conversion_table; }
 
 } // namespace kiln::emulator

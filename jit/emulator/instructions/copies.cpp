@@ -13,12 +13,12 @@ using ptx::Operand;
 using ptx::Statement;
 using ptx::Type;
 
-struct Opcode {
+struct MovingOpcode {
   std::string_view root;
   std::vector<std::string_view> modifiers; // without types
   std::vector<Type> types;
 
-  explicit Opcode(std::string_view text) {
+  explicit MovingOpcode(std::string_view text) {
     root = text.substr(0, text.find('.'));
     for (std::size_t dot = text.find('.'); dot != text.npos; dot = text.find('.')) {
       text.remove_prefix(dot + 1);
@@ -150,7 +150,7 @@ private:
 
 Copying copying_of(const Statement& s) {
   Copying c;
-  const Opcode o(s.opcode);
+  const MovingOpcode o(s.opcode);
   const auto at = std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.root == o.root; });
   if (at == known.end() || o.types.empty()) return c;
   const Type t = o.types.front();

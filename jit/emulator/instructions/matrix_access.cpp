@@ -106,12 +106,12 @@ void movmatrix(Decoder& d) {
   d.emit(i);
 }
 
-constexpr auto tensor = InstructionClass::Tensor;
-constexpr Opcode table[] = {
-    {"ldmatrix", tensor, ldmatrix}, {"stmatrix", tensor, stmatrix}, {"movmatrix", tensor, movmatrix}};
+constexpr Opcode matrix_table[] = {{"ldmatrix", InstructionClass::Tensor, ldmatrix},
+                                   {"stmatrix", InstructionClass::Tensor, stmatrix},
+                                   {"movmatrix", InstructionClass::Tensor, movmatrix}};
 
 } // namespace
 
-std::span<const Opcode> matrix_opcodes() { return table; }
+std::span<const Opcode> matrix_opcodes() { return matrix_table; }
 
 } // namespace kiln::emulator

@@ -270,13 +270,13 @@ void getctarank(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"mbarrier", InstructionClass::Barrier, mbarrier},
-                            {"mapa", InstructionClass::Move, mapa},
-                            {"getctarank", InstructionClass::Move, getctarank}};
+constexpr Opcode mbarrier_table[] = {{"mbarrier", InstructionClass::Barrier, mbarrier},
+                                     {"mapa", InstructionClass::Move, mapa},
+                                     {"getctarank", InstructionClass::Move, getctarank}};
 
 } // namespace
 
-std::span<const Opcode> mbarrier_opcodes() { return table; }
+std::span<const Opcode> mbarrier_opcodes() { return mbarrier_table; }
 
 void copies_arrive(Decoder& d, bool counted) { // cp.async.mbarrier.arrive
   const std::string_view space = d.take_one_of({"shared", "shared::cta"});

@@ -219,7 +219,7 @@ void create_policy(Decoder& d) { // a number that hints take
   d.emit(i);
 }
 
-constexpr Opcode table[] = {
+constexpr Opcode memory_table[] = {
     {"ld", InstructionClass::Load, ld},
     {"ldu", InstructionClass::Load, ld},
     {"st", InstructionClass::Store, st},
@@ -232,6 +232,6 @@ constexpr Opcode table[] = {
 
 } // namespace
 
-std::span<const Opcode> memory_opcodes() { return table; }
+std::span<const Opcode> memory_opcodes() { return memory_table; }
 
 } // namespace kiln::emulator

@@ -184,11 +184,10 @@ void mma(Decoder& d) {
   d.emit(i);
 }
 
-constexpr auto tensor = InstructionClass::Tensor;
-constexpr Opcode table[] = {{"mma", tensor, mma}};
+constexpr Opcode mma_table[] = {{"mma", InstructionClass::Tensor, mma}};
 
 } // namespace
 
-std::span<const Opcode> mma_opcodes() { return table; }
+std::span<const Opcode> mma_opcodes() { return mma_table; }
 
 } // namespace kiln::emulator

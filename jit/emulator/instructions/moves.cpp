@@ -113,10 +113,10 @@ void mov(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"mov", InstructionClass::Move, mov}};
+constexpr Opcode move_table[] = {{"mov", InstructionClass::Move, mov}};
 
 } // namespace
 
-std::span<const Opcode> move_opcodes() { return table; }
+std::span<const Opcode> move_opcodes() { return move_table; }
 
 } // namespace kiln::emulator

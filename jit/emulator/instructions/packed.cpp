@@ -143,15 +143,14 @@ void decode_video(Decoder& d) {
   d.emit(i);
 }
 
-constexpr auto integer = InstructionClass::Integer;
 #define BOTH(name)                                                                                           \
-  {name "2", integer, decode_video}, { name "4", integer, decode_video }
-constexpr Opcode table[] = {BOTH("vadd"), BOTH("vsub"), BOTH("vavrg"), BOTH("vabsdiff"),
-                            BOTH("vmin"), BOTH("vmax"), BOTH("vset")};
+  {name "2", InstructionClass::Integer, decode_video}, { name "4", InstructionClass::Integer, decode_video }
+constexpr Opcode video_table[] = {BOTH("vadd"), BOTH("vsub"), BOTH("vavrg"), BOTH("vabsdiff"),
+                                  BOTH("vmin"), BOTH("vmax"), BOTH("vset")};
 
 } // namespace
 
-std::span<const Opcode> video_opcodes() { return table; }
+std::span<const Opcode> video_opcodes() { return video_table; }
 
 Handler packed_halves(std::string_view root, Type t, bool relu) {
   using S = std::int16_t;

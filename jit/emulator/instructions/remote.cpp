@@ -1,4 +1,4 @@
-// st.async and red.async: each lane stores into shared memory of a block of the cluster, or updates it, and
+// st.async and red.async: each lane store_form into shared memory of a block of the cluster, or updates it, and
 // takes the bytes off an mbarrier there.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
@@ -17,7 +17,7 @@ struct RemoteStore : Transfer {
 
 // extras: registers of the elements, then the mbarrier's register, its width and its offset in two words.
 // mode: Combine, or 255 of a store; count: elements
-constexpr std::uint8_t stores = 255;
+constexpr std::uint8_t store_form = 255;
 
 void run(Warp& w, const Instruction& i, Mask m) {
   const std::uint32_t* registers = w.extras(i);
@@ -29,7 +29,7 @@ void run(Warp& w, const Instruction& i, Mask m) {
   std::uint64_t data[warp_size], counters[warp_size];
   addresses(w, i, m, data);
   addresses(w, barrier, m, counters);
-  const AccessKind kind = i.mode == stores ? AccessKind::Write : AccessKind::Atomic;
+  const AccessKind kind = i.mode == store_form ? AccessKind::Write : AccessKind::Atomic;
   std::vector<std::unique_ptr<RemoteStore>> flights; // one for each mbarrier
   for (; m; m &= m - 1) {
     const int l = std::countr_zero(m);
@@ -53,7 +53,7 @@ void run(Warp& w, const Instruction& i, Mask m) {
       f->queue = Flight::Queue::Mbarrier;
       f->warp = &w;
       f->instruction = &i;
-      f->combines = i.mode != stores;
+      f->combines = i.mode != store_form;
       f->operation = static_cast<Combine>(i.mode);
       f->type = i.type;
       f->mbarrier = mbarrier.host;
@@ -97,7 +97,7 @@ void remote_store(Decoder& d, bool update) {
     d.fail(quoted(d.statement().opcode) +
            " is not known to the emulator, which has the form that counts on an mbarrier, "
            ".mbarrier::complete_tx::bytes");
-  i.mode = stores;
+  i.mode = store_form;
   if (update) {
     if (!d.take("relaxed") || !d.take("cluster")) d.fail("red.async is .relaxed.cluster");
     i.mode = static_cast<std::uint8_t>(take_combine(d));

@@ -68,12 +68,12 @@ void stack_pointer(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"alloca", InstructionClass::Other, alloca_},
-                            {"stacksave", InstructionClass::Other, stack_pointer},
-                            {"stackrestore", InstructionClass::Other, stack_pointer}};
+constexpr Opcode stack_table[] = {{"alloca", InstructionClass::Other, alloca_},
+                                  {"stacksave", InstructionClass::Other, stack_pointer},
+                                  {"stackrestore", InstructionClass::Other, stack_pointer}};
 
 } // namespace
 
-std::span<const Opcode> stack_opcodes() { return table; }
+std::span<const Opcode> stack_opcodes() { return stack_table; }
 
 } // namespace kiln::emulator

@@ -110,10 +110,10 @@ void tensor_map(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"tensormap", InstructionClass::Other, tensor_map}};
+constexpr Opcode tensor_map_table[] = {{"tensormap", InstructionClass::Other, tensor_map}};
 
 } // namespace
 
-std::span<const Opcode> tensor_map_opcodes() { return table; }
+std::span<const Opcode> tensor_map_opcodes() { return tensor_map_table; }
 
 } // namespace kiln::emulator

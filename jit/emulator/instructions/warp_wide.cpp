@@ -248,13 +248,13 @@ void elect_sync(Decoder& d) {
 }
 
 constexpr auto wide = InstructionClass::WarpWide;
-constexpr Opcode table[] = {
+constexpr Opcode warp_table[] = {
     {"shfl", wide, shfl},   {"vote", wide, vote_sync},        {"match", wide, match_sync},
     {"redux", wide, redux}, {"activemask", wide, activemask}, {"elect", wide, elect_sync},
 };
 
 } // namespace
 
-std::span<const Opcode> warp_opcodes() { return table; }
+std::span<const Opcode> warp_opcodes() { return warp_table; }
 
 } // namespace kiln::emulator

@@ -321,10 +321,10 @@ void wgmma(Decoder& d) {
   d.emit(i);
 }
 
-constexpr Opcode table[] = {{"wgmma", InstructionClass::Tensor, wgmma}};
+constexpr Opcode wgmma_table[] = {{"wgmma", InstructionClass::Tensor, wgmma}};
 
 } // namespace
 
-std::span<const Opcode> wgmma_opcodes() { return table; }
+std::span<const Opcode> wgmma_opcodes() { return wgmma_table; }
 
 } // namespace kiln::emulator

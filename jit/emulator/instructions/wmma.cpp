@@ -224,11 +224,10 @@ void wmma(Decoder& d) {
   d.emit(i);
 }
 
-constexpr auto tensor = InstructionClass::Tensor;
-constexpr Opcode table[] = {{"wmma", tensor, wmma}};
+constexpr Opcode wmma_table[] = {{"wmma", InstructionClass::Tensor, wmma}};
 
 } // namespace
 
-std::span<const Opcode> wmma_opcodes() { return table; }
+std::span<const Opcode> wmma_opcodes() { return wmma_table; }
 
 } // namespace kiln::emulator
