@@ -1,5 +1,6 @@
 # Makes OUT, a C++ file, of the digest of all sources of code generation: cmake -D ROOT=... -D OUT=... -P source_digest.cmake
 file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/jit/cpu/* ${ROOT}/jit/emit/* ${ROOT}/jit/gpu/* ${ROOT}/jit/passes/*)
+list(FILTER sources EXCLUDE REGEX "[.](md|py|svg)$") # which no code is made from
 set(digests)
 foreach(source ${sources})
   file(SHA256 ${ROOT}/${source} digest)
