@@ -1,4 +1,4 @@
-// Attention, forward: o = softmax(q k^T * scale) v for each head, as one kernel.
+// Defines the forward pass of attention as one kernel: o = softmax(q k^T * scale) v for each head.
 #pragma once
 
 #include <kiln/dsl/language.h>
@@ -10,10 +10,11 @@ namespace benchmarks {
 
 KILN_DIM(QUERIES);
 KILN_DIM(KEYS);
-KILN_DIM(WIDTH); // of a head, exactly
+KILN_DIM(WIDTH); // must be the width of a head
 
-// q, k, v and o are [heads, tokens, width]. A program has some queries of one head and walks over the keys,
-// with the largest score so far and the sum of the exponentials, so no row of scores is ever whole.
+// q, k, v and o are [heads, tokens, width]. A program processes a block of queries of one head. It iterates
+// over the keys and keeps the largest score so far and the sum of the exponentials, so that it never stores
+// a whole row of scores.
 template <class T> auto make_attention(bool causal) {
   using namespace kiln;
   return kernel(causal ? "causal_attention" : "attention", [causal](View<const T, 3> q, View<const T, 3> k,
@@ -46,20 +47,21 @@ template <class T> auto make_attention(bool causal) {
   });
 }
 
-// The kernel for either, recorded once.
+// The kernel with or without the mask, recorded once.
 template <class T> const auto& attention_kernel(bool causal) {
   static const auto plain = make_attention<T>(false), masked = make_attention<T>(true);
   return causal ? masked : plain;
 }
 
-// Heuristic. Where a CPU's second cache has room for them, larger blocks of scores are 5 to 10 % faster than
-// 128 x 64: 256 x 256, 256 KiB, with one of 2 MiB (Granite Rapids), 256 x 128 with one of 1 MiB (Zen 4) or
-// 512 KiB (Zen 3). There causal ones take 128 queries, since half of what lies on the diagonal is wasted.
+// A heuristic. Blocks of scores that fill a part of the L2 cache are 5 to 10 % faster than blocks of 128 x 64:
+// 256 x 256 (256 KiB) with an L2 of 2 MiB (measured on Granite Rapids), 256 x 128 with 1 MiB (Zen 4) or 512 KiB
+// (Zen 3). With an L2 below 2 MiB a causal mask takes blocks of 128 queries, because half of a block on the
+// diagonal is wasted.
 inline kiln::Config attention_config(kiln::Device device, std::int64_t width, std::int64_t tokens,
                                      bool causal) {
-  const std::int64_t second_cache = device.is_cpu() ? device.properties().l2_bytes : 0;
-  if (second_cache < (512 << 10) || tokens < 256) return {QUERIES = 128, KEYS = 64, WIDTH = width};
-  if (second_cache < (2 << 20)) return {QUERIES = causal ? 128 : 256, KEYS = 128, WIDTH = width};
+  const std::int64_t l2 = device.is_cpu() ? device.properties().l2_bytes : 0;
+  if (l2 < (512 << 10) || tokens < 256) return {QUERIES = 128, KEYS = 64, WIDTH = width};
+  if (l2 < (2 << 20)) return {QUERIES = causal ? 128 : 256, KEYS = 128, WIDTH = width};
   return {QUERIES = 256, KEYS = 256, WIDTH = width};
 }
 

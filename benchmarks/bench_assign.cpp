@@ -1,11 +1,10 @@
-// What whole-tensor expressions cost: bandwidth beside copies of the same bytes, and the host's time of a
-// call.
+// Measures whole-tensor expressions: their bandwidth compared with a copy, and the host's time for a call.
 //
 //   build/bin/bench_assign
 //
-// Large expressions run interleaved with a copy by memcpy and one by non-temporal stores, both shared between
-// the pool's threads; the counters are medians, and `of_copy` is the expression's bandwidth over the better
-// copy's. Bytes count each element read or written once.
+// Large expressions alternate with a copy by memcpy and one by non-temporal stores, which both use all
+// threads of the pool. The counters are medians, and `of_copy` is the bandwidth of the expression divided
+// by that of the faster copy. Each element that is read or written counts once.
 #include <benchmark/benchmark.h>
 #include <kiln/jit/runtime/assign/assign.h>
 #include <kiln/jit/runtime/cpu/thread_pool.h>
@@ -42,7 +41,7 @@ void copy_plain(void* context, std::int64_t begin, std::int64_t end, int) noexce
   auto* c = static_cast<Copy*>(context);
   std::memcpy(c->to + begin, c->from + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
 }
-// Past the cache. Grains are multiples of a cache line.
+// Uses non-temporal stores. The pieces of the loop are multiples of a cache line.
 void copy_streaming(void* context, std::int64_t begin, std::int64_t end, int worker) noexcept {
 #ifdef __SSE2__
   auto* c = static_cast<Copy*>(context);
@@ -65,10 +64,10 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// Runs `work`, which reads and writes `arrays` arrays in all, between copies of one array to another.
+// Alternates `work`, which reads and writes `arrays` arrays in total, with copies of one array to another.
 template <class Work>
-void beside_copies(benchmark::State& state, const Tensor<float, 1>& x, Tensor<float, 1>& out, int arrays,
-                   Work&& work) {
+void compare_with_copies(benchmark::State& state, const Tensor<float, 1>& x, Tensor<float, 1>& out,
+                         int arrays, Work&& work) {
   std::vector<double> own, plain, streaming;
   Copy copy{x.data(), out.data()};
   auto& pool = ThreadPool::shared();
@@ -87,19 +86,19 @@ void beside_copies(benchmark::State& state, const Tensor<float, 1>& x, Tensor<fl
   state.counters["of_copy"] = arrays * bytes / median(own) / copied;
 }
 
-// Five operations, one input.
+// An expression of five operations on one input.
 void five_operations(benchmark::State& state) {
   Stream stream;
   auto x = random_tensor(elements);
   auto out = random_tensor(elements);
-  beside_copies(state, x, out, 2, [&] {
+  compare_with_copies(state, x, out, 2, [&] {
     assign(stream, out, relu(x * 1.5f + 0.25f) * 0.5f - 1.0f);
     stream.synchronize();
   });
 }
 BENCHMARK(five_operations)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
 
-// The same number of operations on a matrix, with a row and a residual.
+// As many operations on a matrix, with a row vector and a residual.
 void row_and_residual(benchmark::State& state) {
   Stream stream;
   auto x = random_tensor(elements);
@@ -107,14 +106,14 @@ void row_and_residual(benchmark::State& state) {
   auto bias = random_tensor(4096);
   auto out = random_tensor(elements);
   auto matrix = [&](Tensor<float, 1>& t) { return t.view().reshape({elements / 4096, 4096}); };
-  beside_copies(state, x, out, 3, [&] {
+  compare_with_copies(state, x, out, 3, [&] {
     assign(stream, matrix(out), relu(matrix(x) * 1.5f + bias) * 0.5f + matrix(residual));
     stream.synchronize();
   });
 }
 BENCHMARK(row_and_residual)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
 
-// A warm call on an idle stream, which computes it.
+// A warm call on an idle stream, where the calling thread computes the expression.
 void warm_call(benchmark::State& state) {
   Stream stream;
   auto n = state.range(0);

@@ -1,6 +1,9 @@
-// The emulated GPU's speed on one core: lane instructions a second with and without checks, and the time of
-// one 128 x 128 x 64 bf16 tile program with mma.sync.
+// Measures the speed of the emulated GPU on one core, with and without its checks.
+//
 //   build/bin/bench_emulator [--json FILE] [--rounds N]
+//
+// It reports lane instructions per second, and the time of one bf16 tile program of 128 x 128 x 64 that uses
+// mma.sync.
 #include <kiln/kiln.h>
 
 #include <kiln/jit/emulator/emulator.h>
@@ -32,7 +35,7 @@ const auto matmul = kernel("matmul", [](View<const bf16, 2> a, View<const bf16, 
   c.tile(m, n).store(cast<bf16>(acc));
 });
 
-// Integer and float arithmetic in a loop, as kernels have it between their accesses.
+// Integer and float arithmetic in a loop, as kernels execute it between memory accesses.
 constexpr const char* arithmetic = R"(.version 8.0
 .target sm_80
 .address_size 64
@@ -49,7 +52,7 @@ st.global.f32 [%x1], %f1; ret;
 }
 )";
 
-// y = 2 x + y over a grid-stride loop: three of ten instructions are accesses of global memory.
+// y = 2 x + y in a grid-stride loop: three of ten instructions access global memory.
 constexpr const char* streaming = R"(.version 8.0
 .target sm_80
 .address_size 64
@@ -100,7 +103,7 @@ constexpr Mode modes[] = {{"no checks", "none"}, {"init,bounds", "init,bounds"},
 
 struct Row {
   std::string name, unit;
-  std::function<double()> measure; // of one round: seconds, or instructions a second
+  std::function<double()> measure; // runs once; returns seconds or instructions per second
   std::vector<double> values;
   double median() {
     std::sort(values.begin(), values.end());
@@ -186,9 +189,9 @@ int main(int argc, char** argv) {
   for (Row& row : rows)
     row.measure(); // warms up
   for (int round = 0; round < rounds; ++round)
-    for (Row& row : rows) // one after the other in each round, so that a slow moment hits all
+    for (Row& row : rows) // all rows run in each round, so that a slow phase of the machine affects all
       row.values.push_back(row.measure());
-  double load = 0; // of the machine by others too: it should be about 1
+  double load = 0; // of the whole machine: it is about 1 if no other program runs
   if (getloadavg(&load, 1) != 1) load = -1;
   std::printf("%-50s %10.2f\n", "load average", load);
   nlohmann::ordered_json json = {{"cpu", Device::cpu().properties().name},

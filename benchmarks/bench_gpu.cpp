@@ -1,11 +1,11 @@
-// Kiln on a GPU beside PyTorch, Triton and cuBLAS, where they are, and beside the device's own copy.
+// Compares Kiln on a GPU with PyTorch, Triton and cuBLAS, where they are installed, and with a device copy.
 //
 //   build/bin/bench_gpu [--device cuda:0] [--json FILE] [--only NAME,...] [--rounds N]
 //
-// Contenders take turns, A B A B ...; each turn is the mean of ten runs between two events, each number the
-// median of the turns, over arrays that the caches do not hold. `ratio` is the peer's time divided by Kiln's:
-// 1 is as fast, more is faster. The limit of what is bound by memory is the faster of the driver's
-// device-to-device copy and Kiln's own, by bytes read plus bytes written.
+// Contenders alternate (A B A B ...). Each turn is the mean of ten runs between two events, and each result
+// is the median of the turns. The arrays do not fit in the caches. `ratio` is the peer's time divided by
+// Kiln's: above 1 Kiln is faster. The limit of memory-bound operations is the bandwidth of the faster of
+// two copies, the driver's device-to-device copy and Kiln's own, counting bytes read plus bytes written.
 #include "cublas.h"
 #include "python_peers.h"
 #include "report.h"
@@ -31,7 +31,7 @@ KILN_DIM(BLOCK);
 
 struct Contender {
   std::string name;
-  std::function<double()> seconds; // of one turn; 0: it does not do this
+  std::function<double()> seconds; // takes one turn; 0: the work is not supported
 };
 
 template <class T> const char* name_of_type() {
@@ -44,12 +44,12 @@ struct Benchmark {
   Stream stream{device};
   benchmarks::CuBlas blas{stream};
   benchmarks::PythonPeers python;
-  double copy_rate = 0; // bytes a second
+  double copy_rate = 0; // bytes per second
   std::vector<Row> rows;
 
   Benchmark(Device d, int r, const std::string& script) : device(d), rounds(r), python(script) {}
 
-  // Uniform in [-1, 1), made where it stays.
+  // Uniform in [-1, 1), generated on the device.
   template <class T, int Rank> Tensor<T, Rank> random(const Extent (&extents)[Rank]) {
     static std::uint64_t seed = std::random_device{}();
     auto t = Tensor<T, Rank>::empty(device, extents);
@@ -77,7 +77,7 @@ struct Benchmark {
     return {name, [this, run] { return seconds_of(run); }};
   }
 
-  // The medians, of Kiln first; 0 for those that do not do this.
+  // Returns the median seconds of each contender; 0 for those that do not support the work.
   std::vector<double> race(const std::vector<Contender>& contenders) {
     std::vector<std::vector<double>> times(contenders.size());
     for (int round = 0; round < rounds; ++round)
@@ -88,7 +88,7 @@ struct Benchmark {
       medians.push_back(median(t));
     return medians;
   }
-  // A row for each peer, or one without.
+  // Adds a row for each peer, or one row if there is no peer.
   void report(const std::string& name, const std::vector<Contender>& contenders, double work,
               const char* unit, double limit) {
     auto seconds = race(contenders);
@@ -106,7 +106,7 @@ struct Benchmark {
   void add_python(std::vector<Contender>& contenders, const std::string& request) {
     for (const auto& [peer, version] : python.versions())
       contenders.push_back({fmt::format("{} {}", peer == "torch" ? "PyTorch" : "Triton", version),
-                            [this, question = peer + " " + request] { return python.seconds(question); }});
+                            [this, line = peer + " " + request] { return python.seconds(line); }});
   }
 
   void measure_copy() {
@@ -167,8 +167,8 @@ struct Benchmark {
            2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), "GFLOP/s", 0);
   }
 
-  // The host's time for a launch, and the device's for a kernel of a few elements, alone and replayed in a
-  // graph.
+  // Measures the host's time for a launch, and the device's time for a small kernel, launched and as part
+  // of a graph.
   void launches() {
     static const auto one = kernel("one", [](View<float, 1> x) {
       auto [i] = program_tile(x, BLOCK);
@@ -205,7 +205,8 @@ struct Benchmark {
     rows.push_back({"launch, on the device", "", median(alone), 0, 0, "", 0});
     rows.push_back({"launch in a graph, on the device", "", median(replayed), 0, 0, "", 0});
   }
-  // From the lambda to code on the device. A number that no kernel had before keeps it out of every cache.
+  // Measures the time from the lambda to code on the device. Each kernel contains a new random number, so
+  // that no cache contains it.
   void compile_time() {
     std::mt19937_64 generator(std::random_device{}());
     std::vector<double> times;
@@ -240,7 +241,7 @@ struct Benchmark {
   }
 };
 
-// "580.159.03", as the driver's kernel module says.
+// The version of the driver's kernel module, such as "580.159.03".
 std::string driver_version() {
   char text[64] = "";
   if (std::FILE* file = std::fopen("/sys/module/nvidia/version", "r")) {
@@ -266,15 +267,16 @@ int main(int argc, char** argv) {
   std::string name = "cuda:0", json, peers = KILN_BENCHMARKS_DIR "/gpu_peers.py";
   std::vector<std::string> only;
   int rounds = 9;
-  CLI::App app("Kiln on a GPU beside peers and the device's own copy.");
+  CLI::App app("Compares Kiln on a GPU with peers and with copies on the device.");
   app.add_option("--device", name, "the GPU")->capture_default_str();
   app.add_option("--json", json, "write the table to this file as JSON");
-  app.add_option("--only", only, "some of copy, add, assign, softmax, layernorm, matmul, launch and compile")
+  app.add_option("--only", only,
+                 "measure only these groups: copy, add, assign, softmax, layernorm, matmul, launch, compile")
       ->delimiter(',')
       ->check(
           CLI::IsMember({"copy", "add", "assign", "softmax", "layernorm", "matmul", "launch", "compile"}));
-  app.add_option("--rounds", rounds, "how often each contender has its turn")->check(CLI::PositiveNumber);
-  app.add_option("--peers", peers, "the script with PyTorch and Triton")->capture_default_str();
+  app.add_option("--rounds", rounds, "turns of each contender")->check(CLI::PositiveNumber);
+  app.add_option("--peers", peers, "the script that times PyTorch and Triton")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   std::string reason;
@@ -283,7 +285,7 @@ int main(int argc, char** argv) {
     return 77; // skipped
   }
   try {
-    std::signal(SIGPIPE, SIG_IGN); // a Python that died is no peer, and no reason to die
+    std::signal(SIGPIPE, SIG_IGN); // if Python dies, the comparison continues without it
     Device device = Device::parse(name);
     const auto& gpu = device.properties();
     Benchmark b(device, rounds, peers);

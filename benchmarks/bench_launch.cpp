@@ -1,9 +1,10 @@
-// What launches cost the host: queueing a command, sharing a loop between threads, waiting.
+// Measures what a launch costs the host: queueing, distributing a loop over threads, waiting, compiling.
 //
 //   build/bin/bench_launch
 //
-// The parts of a launch that are not the kernel; times are of the calling thread unless "wall" is said.
-// Figures to reach: warm_launch at most 1 us, cold_compile at most 60 ms, disk_hit at most 2 ms (medians).
+// The kernel itself is not included. Times are CPU times of the calling thread, or wall times where a
+// comment says so. The targets for medians are: warm_launch at most 1 us, cold_compile at most 60 ms,
+// disk_hit at most 2 ms.
 #include <benchmark/benchmark.h>
 #include <kiln/jit/runtime/cpu/thread_pool.h>
 #include <kiln/kiln.h>
@@ -53,12 +54,13 @@ void warm_launch_of_matmul_arguments(benchmark::State& state) {
   std::vector<float> a(64), b(64);
   TensorView av(a, {8, 8}), bv(b, {8, 8}), empty = av.slice(0, 0, 0);
   Stream stream;
-  for (auto _ : state) // an empty grid: all but the queue
+  for (auto _ : state) // the grid is empty, so nothing is queued
     matmul.launch(stream, {BM = 64, BN = 64, BK = 64, num_warps = 8}, empty, bv, empty);
 }
 BENCHMARK(warm_launch_of_matmul_arguments);
 
-// From the lambda to runnable code. Every iteration has a config that the cache on disk lacks, ...
+// The wall time from the lambda to runnable code. Each iteration uses a config that is not in the cache on
+// disk.
 std::int64_t next_config = 0;
 void cold_compile(benchmark::State& state) {
   auto matmul = make_matmul();
@@ -75,7 +77,7 @@ BENCHMARK(cold_compile)
     ->Repetitions(11)
     ->ReportAggregatesOnly();
 
-// ... or one that it has while the kernel is new.
+// The same, with a new kernel whose code is in the cache on disk.
 void disk_hit(benchmark::State& state) {
   Config config{BM = 64, BN = 128, BK = 64};
   make_matmul().warm_up(Device::cpu(), config);
@@ -86,12 +88,12 @@ BENCHMARK(disk_hit)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 struct Payload {
   std::int64_t* count;
-  unsigned char arguments[120]; // as many as a kernel of five views has
+  unsigned char arguments[120]; // the size of the arguments of a kernel with five views
 };
 
 void count_up(void* payload, CommandAction) { ++*static_cast<Payload*>(payload)->count; }
 
-// An empty kernel marked small, on an idle stream: runs in the launching call.
+// An empty kernel that is marked as small, on an idle stream: it runs in the launching call.
 void enqueue_small(benchmark::State& state) {
   Stream stream;
   std::int64_t count = 0;
@@ -102,7 +104,7 @@ void enqueue_small(benchmark::State& state) {
 }
 BENCHMARK(enqueue_small);
 
-// Launches back to back, in batches that fit the queue; the stream's thread works beside.
+// Launches back to back, in batches that fit in the queue, while the stream's thread executes them.
 void enqueue_back_to_back(benchmark::State& state) {
   Stream stream;
   std::int64_t count = 0;
@@ -119,13 +121,13 @@ void enqueue_back_to_back(benchmark::State& state) {
 }
 BENCHMARK(enqueue_back_to_back)->UseManualTime()->Iterations(20000);
 
-// A launch on a stream whose thread sleeps: the price of the wake-up.
+// A launch on a stream whose thread sleeps, which includes waking it.
 void enqueue_parked(benchmark::State& state) {
   Stream stream;
   std::int64_t count = 0;
   Payload payload{&count, {}};
   for (auto _ : state) {
-    std::this_thread::sleep_for(std::chrono::microseconds(300)); // in which it runs the command, and parks
+    std::this_thread::sleep_for(std::chrono::microseconds(300)); // the thread works, then goes to sleep
     auto begin = std::chrono::steady_clock::now();
     stream.enqueue(count_up, &payload, sizeof payload);
     auto end = std::chrono::steady_clock::now();
@@ -134,7 +136,7 @@ void enqueue_parked(benchmark::State& state) {
 }
 BENCHMARK(enqueue_parked)->UseManualTime()->Iterations(500);
 
-// Wall time of a launch and the wait for it.
+// The wall time of a launch and of waiting for it.
 void enqueue_and_synchronize(benchmark::State& state) {
   Stream stream;
   std::int64_t count = 0;
@@ -148,7 +150,7 @@ BENCHMARK(enqueue_and_synchronize)->UseRealTime();
 
 void nothing(void* context, std::int64_t, std::int64_t, int) noexcept { benchmark::DoNotOptimize(context); }
 
-// Wall time of an empty loop of two chunks over two threads, the worker spinning.
+// The wall time of an empty loop of two chunks on two threads, while the worker spins.
 void parallel_for_two_chunks(benchmark::State& state) {
   ThreadPool pool(2);
   for (auto _ : state)
@@ -156,14 +158,14 @@ void parallel_for_two_chunks(benchmark::State& state) {
 }
 BENCHMARK(parallel_for_two_chunks)->UseRealTime();
 
-// One chunk: never leaves the caller.
+// A loop of one chunk, which the caller executes itself.
 void parallel_for_one_chunk(benchmark::State& state) {
   for (auto _ : state)
     ThreadPool::shared().parallel_for(1, nothing, nullptr);
 }
 BENCHMARK(parallel_for_one_chunk);
 
-// Handing out chunks one by one; see the time per item.
+// Distributes chunks one by one; the time per item is the cost of one chunk.
 void parallel_for_many_chunks(benchmark::State& state) {
   ThreadPool pool(static_cast<int>(state.range(0)));
   constexpr std::int64_t n = 100000;
@@ -175,7 +177,7 @@ BENCHMARK(parallel_for_many_chunks)->Arg(2)->UseRealTime();
 
 } // namespace
 
-// With a cache folder of its own, empty at the start and removed at the end.
+// Uses a new cache folder, and removes it at the end.
 int main(int argc, char** argv) {
   auto folder = std::filesystem::temp_directory_path() / ("kiln-bench-" + std::to_string(getpid()));
   setenv("KILN_CACHE_DIR", folder.c_str(), 1);

@@ -1,4 +1,4 @@
-// The ops one by one: what Kiln's default configs reach.
+// Measures each op with its default config.
 //
 //   build/bin/bench_ops [--benchmark_filter=softmax]
 #include "samples/support.h"
@@ -77,7 +77,7 @@ BENCHMARK(matmul)
     ->Args({16, 4096, 4096})
     ->UseRealTime();
 
-// Tile sizes side by side, which matmul_config was chosen by.
+// Compares tile sizes. The choices of matmul_config are based on this.
 void matmul_tiles(benchmark::State& state) {
   auto a = samples::random({2048, 2048}), b = samples::random({2048, 2048}),
        c = samples::poisoned({2048, 2048});

@@ -1,16 +1,19 @@
-// Kiln on the CPU beside OpenBLAS, BLIS, oneDNN and PyTorch, where they are, and beside the limits of this
-// machine: benchmarks/README.md explains the table.
+// Compares Kiln on the CPU with OpenBLAS, BLIS, oneDNN and PyTorch, and with the limits of the machine.
 //
 //   build/bin/bench_peers [--threads 1,2] [--only GROUP,...] [--quick] [--json FILE]
+//   build/bin/bench_peers --table benchmarks/results
 //
-// Libraries read how many threads to use when they are loaded, so this program runs itself once for each
-// number of threads, and puts the rows together.
-#include "numbers.h"
+// benchmarks/README.md explains the output. Libraries read their number of threads when they are loaded, so
+// this program starts itself once for each number of threads, and merges the rows of these processes.
 #include "peers/blas.h"
+#include "peers/environment.h"
+#include "peers/overview.h"
+#include "peers/result_file.h"
 #include "peers/suite.h"
 #include "peers/table.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +21,6 @@
 #include <fstream>
 #include <sched.h>
 #include <spawn.h>
-#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,12 +29,12 @@ namespace {
 using namespace benchmarks;
 using nlohmann::ordered_json;
 
-constexpr const char* part_variable = "KILN_BENCH_PEERS_PART"; // where the parts of this run write their rows
+constexpr const char* part_variable = "KILN_BENCH_PEERS_PART"; // the file that a child process writes
 
 struct Options {
   SuiteOptions suite;
   std::vector<int> threads;
-  std::string json;
+  std::string json, results;
 };
 
 int cpu_count() {
@@ -41,27 +43,13 @@ int cpu_count() {
   return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
-// The object's members, those of a list on a line each.
-bool write_file(const std::string& path, const ordered_json& json) {
-  std::ofstream out(path);
-  const char* before = "{";
-  for (const auto& [key, value] : json.items()) {
-    out << before << "\n  " << ordered_json(key).dump() << ": ";
-    before = ",";
-    if (!value.is_array()) {
-      out << value.dump();
-      continue;
-    }
-    for (std::size_t i = 0; i < value.size(); ++i)
-      out << (i ? ",\n    " : "[\n    ") << value[i].dump();
-    out << (value.empty() ? "[]" : "\n  ]");
-  }
-  out << "\n}\n";
-  out.close();
-  return !out.fail();
+bool write(const std::string& path, const ordered_json& object) {
+  if (write_result_file(path, object)) return true;
+  fmt::print(stderr, "{} cannot be written\n", path);
+  return false;
 }
 
-// One number of threads: all rows, written to `path`. Returns the exit code.
+// Measures all rows with one number of threads, and writes them to `path`. Returns the exit code.
 int run_part(const SuiteOptions& options, const std::string& path) {
   Suite suite(options);
   matmul_rows(suite);
@@ -87,38 +75,11 @@ int run_part(const SuiteOptions& options, const std::string& path) {
                        {"peers", peers},
                        {"wrong_results", suite.wrong()},
                        {"rows", rows}};
-  if (write_file(path, part)) return 0;
-  fmt::print(stderr, "{} cannot be written\n", path);
-  return 1;
+  return write(path, part) ? 0 : 1;
 }
 
-// What a library reads from the environment when it starts. Variables that tune a peer, or hold it back,
-// would make it another one on every machine: they go.
-void set_threads(int threads) {
-  for (const char* name : {"KILN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"})
-    setenv(name, std::to_string(threads).c_str(), 1);
-}
-void clear_environment() {
-  std::vector<std::string> names;
-  for (char** variable = environ; *variable; ++variable) {
-    std::string_view name(*variable, std::strcspn(*variable, "="));
-    for (std::string_view prefix : {"OPENBLAS_", "GOTO_", "BLIS_", "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_",
-                                    "ONEDNN_", "ATEN_", "TORCH_"})
-      if (name.substr(0, prefix.size()) == prefix) names.emplace_back(name);
-  }
-  for (const std::string& name : names)
-    unsetenv(name.c_str());
-}
-
-// Where install_pytorch.sh puts it: beside the folder of this program.
-void find_python() {
-  std::error_code error;
-  auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  auto python = program.parent_path().parent_path() / "pytorch" / "bin" / "python";
-  if (!error && std::filesystem::exists(python, error)) setenv("KILN_PYTHON", python.c_str(), 0);
-}
-
-// Runs this program again, with the same arguments, for its rows on as many threads. Null if it failed.
+// Starts this program again, with the same arguments, for the rows with `threads` threads. Returns null if
+// that process failed.
 ordered_json rows_on(int threads, char** argv) {
   auto path =
       std::filesystem::temp_directory_path() / fmt::format("kiln-bench-peers-{}-{}.json", getpid(), threads);
@@ -135,6 +96,17 @@ ordered_json rows_on(int threads, char** argv) {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   return part.is_object() ? part : ordered_json();
+}
+
+void print_machine(const ordered_json& m) {
+  const double tiles = m["tile_gflops"].get<double>();
+  fmt::print("{}, threads: {}; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s{}\n", m["cpu"].get<std::string>(),
+             m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>(),
+             tiles > 0 ? fmt::format(", bf16 in tile registers {:.0f}", tiles) : "");
+  if (int repeated = m["turns_repeated_for_a_shared_core"].get<int>())
+    fmt::print("  {} turns were repeated because two CPUs shared a core\n", repeated);
+  for (const auto& [name, description] : m["peers"].items())
+    fmt::print("  {:<9} {}\n", name, description.get<std::string>());
 }
 
 int run_all(const Options& options, char** argv) {
@@ -158,16 +130,8 @@ int run_all(const Options& options, char** argv) {
     all["machines"].push_back(part);
   }
 
-  for (const auto& m : all["machines"]) {
-    const double tiles = m["tile_gflops"].get<double>();
-    fmt::print("{}, threads: {}; copy {:.1f} GB/s, FMA peak {:.0f} GFLOP/s{}\n", m["cpu"].get<std::string>(),
-               m["threads"].get<int>(), m["copy_gbs"].get<double>(), m["fma_gflops"].get<double>(),
-               tiles > 0 ? fmt::format(", bf16 in tile registers {:.0f}", tiles) : "");
-    if (int repeated = m["turns_repeated_for_a_shared_core"].get<int>())
-      fmt::print("  {} turns were run again, since the host ran two CPUs on one core\n", repeated);
-    for (const auto& [name, description] : m["peers"].items())
-      fmt::print("  {:<9} {}\n", name, description.get<std::string>());
-  }
+  for (const auto& machine : all["machines"])
+    print_machine(machine);
   print_rows(rows);
   auto means = summarise(rows);
   print_summary(means);
@@ -177,12 +141,23 @@ int run_all(const Options& options, char** argv) {
     all["means"].push_back(to_json(mean));
   for (const Row& row : rows)
     all["rows"].push_back(to_json(row));
-  if (!options.json.empty() && !write_file(options.json, all)) {
-    fmt::print(stderr, "{} cannot be written\n", options.json);
-    return 1;
-  }
+  if (!options.json.empty() && !write(options.json, all)) return 1;
   if (wrong) fmt::print(stderr, "{} results are wrong, see above\n", wrong);
   return wrong ? 1 : 0;
+}
+
+int print_overview(const std::string& folder) {
+  try {
+    const auto cpus = newest_runs(folder);
+    if (!cpus.empty()) {
+      fmt::print("{}", overview(cpus));
+      return 0;
+    }
+    fmt::print(stderr, "{} has no file named DATE-CPU-peers-NUMBER.json\n", folder);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+  }
+  return 1;
 }
 
 } // namespace
@@ -191,23 +166,31 @@ int main(int argc, char** argv) {
   Options options;
   std::vector<std::string> groups, peers = all_peers;
   bool quick = false, tiny = false;
-  CLI::App app("Kiln on the CPU beside peers and the limits of this machine; see benchmarks/README.md.");
-  app.add_option("--threads", options.threads, "numbers of threads, one after the other (default: 1,2)")
+  CLI::App app("Compares Kiln on the CPU with peers and with the limits of this machine. "
+               "benchmarks/README.md explains the output.");
+  app.add_option("--threads", options.threads,
+                 "numbers of threads, measured one after the other (default: 1,2)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));
-  app.add_option("--only", groups, "only these groups of rows")
+  app.add_option("--only", groups, "measure only these groups of rows")
       ->delimiter(',')
       ->check(CLI::IsMember(all_groups));
   auto known = all_peers;
   known.push_back("none");
-  app.add_option("--peers", peers, "only these peers, or none")->delimiter(',')->check(CLI::IsMember(known));
+  app.add_option("--peers", peers, "compare only with these peers, or with none")
+      ->delimiter(',')
+      ->check(CLI::IsMember(known));
   app.add_option("--rounds", options.suite.race.rounds,
-                 "turns of each contender (default: 3 to 9, by their length; more where they disagree)")
+                 "turns of each contender (default: 3 to 9 depending on their length, more if they disagree)")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--quick", quick, "some rows of each group, fewer rounds");
-  app.add_flag("--tiny", tiny, "rows that take no time, to see that everything works");
+  app.add_flag("--quick", quick, "measure some rows of each group, with fewer rounds");
+  app.add_flag("--tiny", tiny, "check that everything works, with tiny rows whose times mean nothing");
   app.add_option("--json", options.json, "write all rows to this file as JSON");
+  app.add_option("--table", options.results,
+                 "measure nothing; print the table of benchmarks/README.md from the results in this folder")
+      ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
+  if (!options.results.empty()) return print_overview(options.results);
 
   options.suite.groups = {groups.begin(), groups.end()};
   options.suite.peers = {peers.begin(), peers.end()};

@@ -1,8 +1,11 @@
-// The tuner live on this machine's CPU, beside tables where every config was measured:
+// Compares the tuner on this machine's CPU with tables in which every config of a kernel was measured.
+//
 //   build/bin/bench_tuner [benchmarks/tables ...] [--json FILE]
-// A quick search that knows nothing, the analytic model's choice and the best of its first eight, and the
-// default config, each as a share of the table's best: all are timed by turns, so that it does not matter how
-// fast the machine was when the table was recorded.
+//
+// It compares four choices with the table's best config: that of a quick search without records, that of
+// the analytic model, the best of the model's first eight, and the default config. The shares are those of
+// the best config's speed. All configs are timed now, in alternation, so that the speed of the machine that
+// recorded the table does not matter.
 #include <kiln/autotune/analytic/machine.h>
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/record.h>
@@ -30,12 +33,12 @@ using namespace kiln;
 
 namespace {
 
-// Kernels, devices and records of its own, so that nothing is known before.
+// A new cache folder, so that there are no records, kernels or device measurements from before.
 class FreshCache {
 public:
   FreshCache() {
     std::string path = (std::filesystem::temp_directory_path() / "kiln-bench-tuner-XXXXXX").string();
-    if (!mkdtemp(path.data())) throw UserError("no temporary folder can be made at " + path);
+    if (!mkdtemp(path.data())) throw UserError("cannot create a temporary folder at " + path);
     path_ = path;
     setenv("KILN_CACHE_DIR", path.c_str(), 1);
   }
@@ -51,13 +54,13 @@ private:
 struct Row {
   std::string name;
   std::size_t configs = 0;
-  double best_seconds = 0;  // of the table's three fastest, now
-  double quick_seconds = 0; // that the search took
+  double best_seconds = 0;  // the shortest time, measured now, of the table's three fastest configs
+  double quick_seconds = 0; // the duration of the search
   std::size_t quick_trials = 0;
-  double quick = 0, analytic = 0, analytic8 = 0, fallback = 0; // shares of the best
+  double quick = 0, analytic = 0, analytic8 = 0, fallback = 0; // shares of the best config's speed
 };
 
-// The points of a list that are timed, each once.
+// The points that are timed, without duplicates.
 class Finalists {
 public:
   std::size_t add(const tune::Point& point) {
@@ -83,7 +86,7 @@ std::vector<tune::Point> best_of(const tune::Table& table, const tune::BoundSpac
     if (point && space.contains(*point)) points.push_back(*point);
   }
   if (points.empty())
-    throw UserError("table " + table.name + ": its configs are none of the kernel's space any more");
+    throw UserError("table " + table.name + ": none of its configs is in the kernel's space any more");
   return points;
 }
 
@@ -101,7 +104,7 @@ Row run(const tune::Table& table, bool warm, std::uint64_t seed) {
       tune::tune(task, {.effort = tune::quick, .seed = seed, .cold = !warm, .record = false});
   row.quick_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   row.quick_trials = quick.search.trials.size();
-  if (!quick.found()) quick.config(); // says why
+  if (!quick.found()) quick.config(); // throws an error with the reason
 
   Finalists finalists;
   std::vector<std::size_t> best, eight;
@@ -167,11 +170,11 @@ int main(int argc, char** argv) {
   std::vector<std::string> files;
   std::string json, only;
   std::uint64_t seed = 0;
-  CLI::App app("Compares the tuner live with tables of every config", "bench_tuner");
+  CLI::App app("Compares the tuner on this CPU with tables of all configs", "bench_tuner");
   app.add_option("tables", files,
                  "tables of Kiln's kernels, or folders of them (default: benchmarks/tables)");
-  app.add_option("--only", only, "tables whose name contains this");
-  app.add_option("--seed", seed, "of the searches and the inputs")->capture_default_str();
+  app.add_option("--only", only, "only tables whose name contains this");
+  app.add_option("--seed", seed, "seed of the searches and the inputs")->capture_default_str();
   app.add_option("--json", json, "also write the results to this file");
   CLI11_PARSE(app, argc, argv);
   if (files.empty()) files.emplace_back(KILN_BENCHMARKS_DIR "/tables");

@@ -1,4 +1,4 @@
-// cuBLAS, opened at run time if it is there, through our own declarations.
+// Loads cuBLAS at run time, if it is installed, and multiplies matrices with it.
 #pragma once
 
 #include <kiln/kiln.h>
@@ -10,7 +10,7 @@ namespace benchmarks {
 
 class CuBlas {
 public:
-  // Works on `stream`, of a CUDA device.
+  // All products are queued on `stream`, which must belong to a CUDA device.
   explicit CuBlas(const kiln::Stream& stream) {
     for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"})
       if (!library_) library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -32,12 +32,13 @@ public:
     return handle_ ? "cuBLAS " + std::to_string(version_ / 10000) + "." + std::to_string(version_ / 100 % 100)
                    : "not found";
   }
-  // Queues c = a b, row-major and contiguous, with sums in f32. False if cuBLAS refuses.
+  // Queues c = a b for row-major contiguous matrices, with sums in f32. Returns false if cuBLAS reports an
+  // error.
   template <class T> bool multiply(int m, int n, int k, const T* a, const T* b, T* c) const {
     constexpr int no_transpose = 0, compute_f32 = 68, default_algorithm = -1;
     constexpr int type = std::is_same_v<T, float> ? 0 : std::is_same_v<T, kiln::f16> ? 2 : 14; // bf16
     const float one = 1, zero = 0;
-    // Its matrices are column-major: what it sees is the transposed product.
+    // cuBLAS uses column-major order, so this computes the transposed product.
     return gemm_(handle_, no_transpose, no_transpose, n, m, k, &one, b, type, n, a, type, k, &zero, c, type,
                  n, compute_f32, default_algorithm) == 0;
   }

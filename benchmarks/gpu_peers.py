@@ -1,7 +1,7 @@
-"""PyTorch and Triton for bench_gpu, which runs this and talks with it over pipes.
+"""Times PyTorch and Triton on a GPU for bench_gpu, which starts this script and communicates with it over pipes.
 
-First it prints {"torch": VERSION, "triton": VERSION}, a null for what is missing. Then it answers each line
-"PEER WORK DTYPE EXTENT..." with the seconds of one run on the GPU, the mean of ten between two events, or
+The script first prints {"torch": VERSION, "triton": VERSION}, with null for a missing package. It then answers each
+line "PEER WORK DTYPE EXTENT..." with the seconds of one run, which is the mean of ten runs between two events, or
 with "none".
 """
 import json
@@ -62,7 +62,7 @@ if triton is not None:
 
 
 def make(peer, work, dtype, extents):
-    """A function without arguments that queues the work once, or None."""
+    """Returns a function without arguments that queues the work once, or None."""
     t = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     random = lambda *shape: (torch.rand(shape, device="cuda") * 2 - 1).to(t)
     if work == "add":
@@ -110,7 +110,7 @@ def seconds(run, times=10):
 
 
 print(json.dumps({"torch": torch and torch.__version__, "triton": triton and triton.__version__}), flush=True)
-made = (None, None)  # the last request and its function: its memory is given back with the next
+made = (None, None)  # the last request and its function; the next request frees their memory
 for line in sys.stdin:
     request = line.split()
     if made[0] != request:
@@ -118,7 +118,7 @@ for line in sys.stdin:
         present = {"torch": torch, "triton": triton}.get(request[0])
         try:
             made = (request, present and make(request[0], request[1], request[2], [int(e) for e in request[3:]]))
-        except Exception as e:  # a peer that fails is left out; the table goes on
+        except Exception as e:  # the comparison continues without this peer
             print(f"{line.strip()}: {e}", file=sys.stderr)
             made = (request, None)
     try:

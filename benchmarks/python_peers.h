@@ -1,5 +1,6 @@
-// PyTorch and Triton, in a Python beside this process: see gpu_peers.py and peers/cpu_peers.py for what is
-// said.
+// Starts a Python process that times PyTorch and Triton, and sends it requests.
+//
+// gpu_peers.py and peers/cpu_peers.py document the protocol.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -46,20 +47,20 @@ public:
         versions_[name] = versions[name].get<std::string>();
   }
   ~PythonPeers() {
-    if (requests_) std::fclose(requests_); // it leaves at the end of its input
+    if (requests_) std::fclose(requests_); // the process ends at the end of its input
     if (answers_) std::fclose(answers_);
     if (child_) waitpid(child_, nullptr, 0);
   }
   PythonPeers(const PythonPeers&) = delete;
   PythonPeers& operator=(const PythonPeers&) = delete;
 
-  // Those that are there, "torch" and "triton", with their versions.
+  // The versions of "torch" and "triton", as far as they are installed.
   const std::map<std::string, std::string>& versions() const { return versions_; }
-  // Of one run; 0 if the peer does not do this.
+  // The seconds of one run; 0 if the peer does not support the request.
   double seconds(const std::string& request) {
     if (versions_.empty() || std::fprintf(requests_, "%s\n", request.c_str()) < 0) return 0;
     std::fflush(requests_);
-    return std::atof(answer().c_str()); // 0 for "none" and for a process that died
+    return std::atof(answer().c_str()); // 0 for "none" and if the process has died
   }
 
 private:

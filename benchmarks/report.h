@@ -1,4 +1,4 @@
-// The rows of a comparison with peers: medians, one table, and the same as JSON.
+// Prints the rows of a comparison with peers on a GPU as a table, and writes them as JSON.
 #pragma once
 
 #include "numbers.h"
@@ -14,10 +14,10 @@ namespace benchmarks {
 
 struct Row {
   std::string name, peer;
-  double seconds = 0, peer_seconds = 0; // 0: no peer
-  double rate = 0;                      // GB/s or GFLOP/s of Kiln
+  double seconds = 0, peer_seconds = 0; // a peer's 0 means that there is no peer
+  double rate = 0;                      // Kiln's rate in GB/s or GFLOP/s
   std::string unit;
-  double limit_share = 0; // 0: not compared
+  double limit_share = 0; // 0 means that the row was not compared with a limit
 };
 
 inline void print_table(const std::vector<Row>& rows) {
@@ -32,7 +32,7 @@ inline void print_table(const std::vector<Row>& rows) {
   }
 }
 
-// `header`, and "rows". False if the file cannot be written.
+// Writes the members of `header`, followed by the array "rows". Returns false if the file cannot be written.
 inline bool write_json(const std::string& path, nlohmann::ordered_json header, const std::vector<Row>& rows) {
   header["rows"] = nlohmann::ordered_json::array();
   for (const Row& r : rows)

@@ -1,4 +1,4 @@
-// A plug-in for `kiln tune`: attention, whose kernel is the benchmarks' own.
+// Registers the benchmarks' attention kernel for `kiln tune`, as a plug-in.
 //
 //   build/bin/kiln tune --plugin build/lib/libtunable_attention.so attention --shape H=8,T=2048,D=64
 #include "attention.h"
@@ -31,7 +31,7 @@ Space space(DType, const Problem& p, kiln::Device device) {
 
 const TunableRegistration registration({
     .name = "attention",
-    .summary = "softmax(q k^T * scale) v, a head at a time",
+    .summary = "softmax(q k^T * scale) v for each head",
     .dtypes = {DType::F32, DType::BF16},
     .record = record,
     .space = space,

@@ -1,4 +1,4 @@
-// Attention forward, one kernel, against PyTorch's scaled_dot_product_attention.
+// Compares the forward pass of attention, as one kernel, with PyTorch's scaled_dot_product_attention.
 #include "../attention.h"
 #include "data.h"
 #include "suite.h"
@@ -17,7 +17,7 @@ struct Shape {
   bool causal = false;
 };
 
-// Some queries of some heads, in double precision.
+// Compares some queries of some heads with sums in double precision.
 template <class T>
 double error_of(const Shape& s, const Tensor<T, 3>& q, const Tensor<T, 3>& k, const Tensor<T, 3>& v,
                 const Tensor<T, 3>& o, double scale) {
@@ -65,7 +65,7 @@ template <class T> void run(Suite& suite, const Shape& s) {
   std::vector<Contender> contenders{{.name = "Kiln", .run = work}};
   suite.add_pytorch(
       contenders, fmt::format("attention {} {} {} {} {:d}", row.dtype, s.heads, s.tokens, s.width, s.causal));
-  // Two products; of a causal one the masked half need not be computed.
+  // There are two products. With a causal mask, half of each need not be computed.
   double tokens = static_cast<double>(s.tokens);
   double operations =
       4 * static_cast<double>(s.heads * s.width) * tokens * (s.causal ? (tokens + 1) / 2 : tokens);

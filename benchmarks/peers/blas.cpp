@@ -1,4 +1,4 @@
-// OpenBLAS and BLIS through their common C interface.
+// Calls OpenBLAS and BLIS through their common C interface.
 #include "blas.h"
 
 #include <fmt/format.h>
@@ -19,11 +19,11 @@ void Blas::open(const char* first, const char* second) {
 template <class F> F Blas::find(const char* name) const { return reinterpret_cast<F>(dlsym(handle_, name)); }
 
 void Blas::prepare_environment() {
-  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 1); // spin for 2^20 cycles after a call, not 2^26
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 1); // threads spin for 2^20 cycles after a call, not 2^26
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx512f")) return;
   setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
-  // BLIS takes a number, which differs between versions.
+  // BLIS identifies its kernels by a number that differs between versions.
   Blas blis;
   blis.open("libblis.so.4", "libblis.so");
   if (!blis.handle_) return;
@@ -58,7 +58,7 @@ Blas Blas::blis(int threads) {
   if (!blas) return blas;
   if (auto set = blas.find<void (*)(std::int64_t)>("bli_thread_set_num_threads")) set(threads);
   std::vector<float> x(4, 1.0f);
-  blas.multiply({2, 2, 2}, x.data(), x.data(), x.data()); // it chooses its kernels at the first call
+  blas.multiply({2, 2, 2}, x.data(), x.data(), x.data()); // BLIS chooses its kernels in the first call
   auto kernels = blas.find<int (*)()>("bli_arch_query_id");
   auto name = blas.find<const char* (*)(int)>("bli_arch_string");
   auto version = blas.find<const char* (*)()>("bli_info_get_version_str");

@@ -1,4 +1,4 @@
-// OpenBLAS and BLIS, opened at run time where they are.
+// Loads OpenBLAS and BLIS at run time, where they are installed, and multiplies matrices with them.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace benchmarks {
 
-// c [m, n] = a b in floats, c row-major and contiguous. A transposed operand is stored as its transpose is,
-// row-major: a as [k, m], b as [n, k].
+// The product c = a b of f32 matrices. All are stored row-major and contiguous. A transposed operand is
+// stored as its transpose: a as [k, m], b as [n, k]. c is [m, n].
 struct BlasProduct {
   std::int64_t m = 0, n = 0, k = 0;
   bool transposed_a = false, transposed_b = false;
@@ -17,14 +17,14 @@ class Blas {
 public:
   static Blas open_blas(int threads);
   static Blas blis(int threads);
-  // What both read when they are loaded, to be set before: how long threads spin, and the kernels to use
-  // where the CPU is newer than the library, which would fall back to those of an older one (OpenBLAS) or
-  // to plain C (BLIS).
+  // Sets environment variables that both libraries read when they are loaded: how long their threads spin
+  // after a call, and which kernels they use. On a CPU that is newer than the library, OpenBLAS would use the
+  // kernels of a much older CPU, and BLIS plain C.
   static void prepare_environment();
 
   explicit operator bool() const { return sgemm_; }
-  const std::string& description() const { return description_; } // the kernels it chose, and its threads
-  bool starts_threads() const { return starts_threads_; }         // anew on each call
+  const std::string& description() const { return description_; } // version, kernels and threads
+  bool starts_threads() const { return starts_threads_; }         // whether each call starts threads
   void multiply(const BlasProduct& p, const float* a, const float* b, float* c) const;
 
 private:

@@ -1,4 +1,4 @@
-// Elementwise expressions over arrays that the caches do not hold.
+// Measures elementwise expressions over arrays that do not fit in the caches.
 #include "copies.h"
 #include "data.h"
 #include "suite.h"

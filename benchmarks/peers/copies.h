@@ -1,4 +1,4 @@
-// Copy loops as the limit of what only moves memory.
+// Adds copy loops to a race, as the limit of operations that are bound by memory bandwidth.
 #pragma once
 
 #include "race.h"
@@ -7,8 +7,9 @@
 
 namespace benchmarks {
 
-// Copies from one array to the other in pieces that Kiln's own threads share: by loops whose stores go
-// through the caches ("copy": each line of the target is read first), and past them ("streaming copy").
+// Both loops copy one array to another, in pieces that Kiln's thread pool distributes. The stores of "copy"
+// go through the caches, so that each line of the target is read first; "streaming copy" uses non-temporal
+// stores.
 inline void add_copies(std::vector<Contender>& contenders, kiln::Tensor<float, 1>& to,
                        const kiln::Tensor<float, 1>& from) {
   using namespace samples::limits;

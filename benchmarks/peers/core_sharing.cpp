@@ -1,4 +1,4 @@
-// A burst of multiply-adds, alone and while the other CPU computes too.
+// Compares a burst of multiply-adds alone with one during which the other CPU computes too.
 #include "core_sharing.h"
 
 #include "placement.h"
@@ -13,7 +13,7 @@
 namespace benchmarks {
 namespace {
 
-// Long beside reading the clock, short beside what interrupts it.
+// Takes much longer than reading the clock, and much less than the time between interrupts.
 double burst() {
   using Clock = std::chrono::steady_clock;
   auto begin = Clock::now();
@@ -73,14 +73,14 @@ void CoreSharing::compute() {
 
 bool CoreSharing::now() {
   if (!other_.joinable()) return false;
-  constexpr double slower = 1.4; // twice where a core is shared, and less by clocks that fall together
+  constexpr double slower = 1.4; // sharing a core gives 2, and a lower clock frequency less than this
   state_.store(wanted);
   state_.notify_all();
   while (state_.load() == wanted) {
   }
-  const double beside = least_of(4);
+  const double together = least_of(4);
   state_.store(asleep);
-  return beside > slower * alone_;
+  return together > slower * alone_;
 }
 
 } // namespace benchmarks

@@ -1,9 +1,9 @@
-// Whether the host of a virtual machine runs its first two CPUs on one core just now.
+// Detects whether the host of a virtual machine currently runs its first two CPUs on one physical core.
 //
-// Two virtual CPUs are threads of the host, which may run both on the two hardware threads of one core: for
-// milliseconds or seconds, seemingly from a wake-up to the next. Each then computes at half its speed, in
-// whoever's code, and a number on two threads becomes that on one. The guest is told nothing (no time counts
-// as stolen), but it can look: multiply-adds in registers slow down while the other CPU does the same.
+// Two virtual CPUs are threads of the host, which may schedule both on the two hardware threads of one core
+// for milliseconds or seconds. Each then computes at half its speed, and a time on two threads becomes that
+// on one. The guest sees no stolen time, but it can detect this: multiply-adds in registers slow down while
+// the other CPU executes multiply-adds too.
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,16 @@ namespace benchmarks {
 
 class CoreSharing {
 public:
-  // Starts a thread on the second CPU of the process's mask, which sleeps between looks. Without such a CPU,
-  // and where the system says that the two are threads of one core at all times, there is nothing to see.
+  // Starts a thread on the second CPU of the process's mask, which sleeps between checks. It starts none, and
+  // now() is always false, if there is no second CPU or if the system lists the two as threads of one core.
   CoreSharing();
   ~CoreSharing();
   CoreSharing(const CoreSharing&) = delete;
   CoreSharing& operator=(const CoreSharing&) = delete;
 
-  // From the first CPU; takes 0.1 ms.
+  // Must be called on the first CPU; takes 0.1 ms.
   bool now();
-  // Turns that were run again for it.
+  // The number of turns that were repeated because the CPUs shared a core.
   int repeated_turns = 0;
 
 private:
@@ -30,7 +30,7 @@ private:
   void compute();
 
   std::atomic<int> state_{asleep};
-  double alone_ = 0; // the least seconds of a burst while the other CPU slept
+  double alone_ = 0; // the shortest burst, in seconds, while the other CPU slept
   std::thread other_;
 };
 

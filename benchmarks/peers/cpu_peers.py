@@ -1,9 +1,9 @@
-"""PyTorch on the CPU for bench_peers, which runs this and talks with it over pipes.
+"""Times PyTorch on the CPU for bench_peers, which starts this script and communicates with it over pipes.
 
-First it prints {"torch": VERSION}, null if it is missing. Then it answers each line
-"torch WORK DTYPE NUMBER..." with the seconds of one run, the median of some after a warm-up, or with "none".
-OMP_NUM_THREADS says how many threads PyTorch uses. Its results go to memory that it has had before, as a program
-that calls it in a loop has it: memory fresh from the system would cost it several times the work.
+The script first prints {"torch": VERSION}, with null if PyTorch is missing. It then answers each line
+"torch WORK DTYPE NUMBER..." with the median seconds of one run after a warm-up, or with "none".
+PyTorch uses OMP_NUM_THREADS threads. The allocator keeps freed memory, so that results are written to memory that
+has been used before, as in a program that calls PyTorch in a loop. Fresh pages would cost several times the work.
 """
 import ctypes
 import json
@@ -12,22 +12,22 @@ import statistics
 import sys
 import time
 
-os.environ.setdefault("OMP_PROC_BIND", "true")  # threads stay where they are, as those of the other contenders
+os.environ.setdefault("OMP_PROC_BIND", "true")  # pins the threads, as those of the other contenders
 try:
     libc = ctypes.CDLL(None)
-    libc.mallopt(-4, 0)   # M_MMAP_MAX: large blocks come from the heap too,
-    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: which keeps what is freed
-except AttributeError:  # another C library
+    libc.mallopt(-4, 0)   # M_MMAP_MAX: large blocks are allocated on the heap too
+    libc.mallopt(-1, -1)  # M_TRIM_THRESHOLD: the heap keeps freed memory
+except AttributeError:  # this is not glibc
     pass
 try:
     import torch
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 except (ImportError, OSError) as e:
     if not isinstance(e, ModuleNotFoundError):
-        print(f"PyTorch is here but cannot be loaded: {e}", file=sys.stderr)
+        print(f"PyTorch is installed but cannot be loaded: {e}", file=sys.stderr)
     torch = None
 
-kept = {}  # the operands of the last product: several heights follow for the same weights
+kept = {}  # the weights of the last product, which the next product often uses too
 
 
 def random(shape, dtype):
@@ -51,7 +51,7 @@ def matmul(dtype, m, n, k, transposed_a, transposed_b):
 
 
 def make(work, dtype, numbers):
-    """A function without arguments that does the work once."""
+    """Returns a function without arguments that does the work once."""
     functional = torch.nn.functional
     if work == "matmul":
         return matmul(dtype, *numbers)
@@ -77,11 +77,11 @@ def make(work, dtype, numbers):
         return chain
     if work == "gelu":
         return lambda: functional.gelu(x)
-    raise ValueError(f"there is no work '{work}'")
+    raise ValueError(f"unknown work '{work}'")
 
 
 def seconds(run, warm=0.02, measure=0.004):
-    """The same turn as race.cpp takes of the contenders in its own process."""
+    """Takes a turn in the same way as race.cpp does for contenders in its own process."""
     def timed(times):
         begin = time.perf_counter()
         for _ in range(times):
@@ -111,11 +111,11 @@ def main():
         request = line.split()
         try:
             if made[0] != request:
-                made = (request, None)  # its memory is given back first
+                made = (request, None)  # frees the memory of the last request first
                 made = (request, make(request[1], request[2], [int(n) for n in request[3:]]))
-                made[1]()  # the first call makes what later ones keep
+                made[1]()  # allocates memory that later calls use again
             print(seconds(made[1]) if made[1] else "none", flush=True)
-        except Exception as e:  # a peer that fails is left out; the table goes on
+        except Exception as e:  # the comparison continues without this peer
             print(f"PyTorch, {line.strip()}: {e}", file=sys.stderr)
             made = (request, None)
             print("none", flush=True)

@@ -1,4 +1,4 @@
-// Operands: fresh random ones, and results that are poisoned until a kernel has written them.
+// Makes random operands, and results that hold poison until a kernel writes them.
 #pragma once
 
 #include <kiln/kiln.h>
@@ -18,7 +18,7 @@ template <class T> const char* dtype_name() {
   return std::is_same_v<T, float> ? "f32" : std::is_same_v<T, kiln::bf16> ? "bf16" : "i8";
 }
 
-// Uniform in [-1, 1), or whole numbers from -64 to 63, which no CPU's 8-bit products saturate on.
+// Uniform in [-1, 1), or integers from -64 to 63, with which no CPU's 8-bit products saturate.
 template <class T, int Rank> kiln::Tensor<T, Rank> random(const kiln::Extent (&extents)[Rank]) {
   static std::uint64_t state = std::random_device{}() | 1u;
   auto t = kiln::Tensor<T, Rank>::empty(extents);
@@ -32,7 +32,7 @@ template <class T, int Rank> kiln::Tensor<T, Rank> random(const kiln::Extent (&e
   return t;
 }
 
-// NaN, or of integers the least, which no product here reaches.
+// NaN, or the smallest integer, which is not the result of any product here.
 template <class T> T poison() {
   if constexpr (std::is_integral_v<T>)
     return std::numeric_limits<T>::min();
@@ -52,7 +52,7 @@ template <class T> double number(T x) {
     return static_cast<double>(x);
 }
 
-// About `count` indices of n, spread at random, the first and the last among them.
+// About `count` random indices below n, the first and the last among them.
 inline std::vector<std::int64_t> some_indices(std::int64_t n, std::int64_t count) {
   static std::mt19937_64 random{std::random_device{}()};
   std::vector<std::int64_t> indices{0, n - 1};

@@ -1,4 +1,4 @@
-// What Kiln itself costs: launches, and compiling a kernel.
+// Measures the overhead of Kiln itself: the time to launch and to compile a kernel.
 #include "../numbers.h"
 #include "suite.h"
 
@@ -18,8 +18,8 @@ using ops::BN;
 
 void nothing(void* context, std::int64_t, std::int64_t, int) noexcept { asm volatile("" : : "r"(context)); }
 
-// The median of how long kernels take from the lambda to code that runs. A number that no kernel had before
-// keeps them out of every cache.
+// Measures the median time from the lambda to runnable code. Each kernel contains a new random number, so
+// that no cache contains it.
 template <class Make> void compile_row(Suite& suite, const std::string& name, int times, Make make) {
   std::mt19937_64 random(std::random_device{}());
   std::vector<double> all;
@@ -43,7 +43,7 @@ void launch_rows(Suite& suite) {
     row.group = "launch", row.name = name;
     suite.run(row, {{.name = "Kiln", .run = run}}, {.unit = ""});
   };
-  timed("share an empty loop among the threads",
+  timed("distribute an empty loop over the threads",
         [&] { ThreadPool::shared().parallel_for(suite.threads(), nothing, nullptr, 1); });
   auto empty = kernel("empty", [](View<float, 1> x) { (void)program_tile(x, BN); });
   std::vector<float> x(16);

@@ -1,4 +1,4 @@
-// Matrix products: cubes, the layers of Llama-3-8B, tall, wide and transposed operands; f32, bf16, i8.
+// Measures products of matrices in f32, bf16 and i8: square, tall, wide, transposed, and those of Llama-3-8B.
 #include "../numbers.h"
 #include "data.h"
 #include "suite.h"
@@ -22,7 +22,7 @@ struct Shape {
 
 template <class T> using Result = std::conditional_t<std::is_integral_v<T>, std::int32_t, T>;
 
-// ops has no product of integers, so it is written here, as a user would.
+// ops has no integer product, so this kernel is written here as a user would write it.
 const auto int8_matmul =
     kiln::kernel("int8_matmul", [](kiln::View<const std::int8_t, 2> a, kiln::View<const std::int8_t, 2> b,
                                    kiln::View<std::int32_t, 2> c) {
@@ -35,7 +35,7 @@ const auto int8_matmul =
 
 template <class T> class Product {
 public:
-  // The weights are kept from one product to the next of the same n and k.
+  // Consecutive products with the same n and k share their weights.
   Product(Suite& suite, const Shape& s, std::shared_ptr<Tensor<T, 2>> weights)
       : suite_(suite), s_(s), a_(random<T>({s.transposed_a ? s.k : s.m, s.transposed_a ? s.m : s.k})),
         weights_(std::move(weights)), c_(poisoned<Result<T>>({s.m, s.n})),
@@ -113,7 +113,7 @@ private:
     return contenders;
   }
 
-  // Of some elements against sums in double precision; NaN if any element was not written.
+  // The error of some elements, compared with sums in double precision; NaN if an element was not written.
   double error_of(const Tensor<Result<T>, 2>& c) const {
     for (const auto& x : c)
       if (std::isnan(number(x)) || (std::is_integral_v<T> && number(x) == number(poison<Result<T>>())))
@@ -131,7 +131,7 @@ private:
   }
   double bound() const { return std::is_integral_v<T> ? 0 : std::is_same_v<T, float> ? 1e-5 : 5e-3; }
 
-  // What fits the caches is not read from memory in every run.
+  // Operands that fit in the caches are not read from memory in every run.
   Work work() const {
     constexpr double cached_bytes = 16e6;
     double m = static_cast<double>(s_.m), n = static_cast<double>(s_.n), k = static_cast<double>(s_.k);
@@ -172,8 +172,8 @@ std::vector<Shape> cubes(const std::vector<std::int64_t>& sizes) {
   return shapes;
 }
 
-// Attention's output, its fused queries, keys and values, the two halves of the MLP's first layer, its
-// second.
+// The products of a layer: attention's output, its fused queries, keys and values, the two fused halves of
+// the MLP's first layer, and its second layer.
 std::vector<Shape> llama(const std::vector<std::int64_t>& tokens) {
   struct Layer {
     std::int64_t n, k;
@@ -217,7 +217,7 @@ void matmul_rows(Suite& suite) {
       shapes.push_back({n, n, n, a, b});
   if (suite.full())
     for (std::int64_t m : {1, 32, 512})
-      shapes.push_back({m, 4096, 4096, false, true}); // weights as PyTorch keeps them
+      shapes.push_back({m, 4096, 4096, false, true}); // PyTorch stores weights transposed
   run_all<float>(suite, "transposed", shapes);
 
   shapes = suite.full() ? cubes({512, 1000, 1024, 2048, 4096}) : cubes({1024});

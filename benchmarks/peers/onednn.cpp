@@ -1,4 +1,4 @@
-// oneDNN through its C++ interface, versions 2 and 3.
+// Calls oneDNN through its C++ interface, in versions 2 and 3.
 #include "onednn.h"
 
 #ifdef KILN_HAVE_ONEDNN
@@ -48,7 +48,7 @@ std::string onednn_description() {
     case dnnl::cpu_isa::avx512_core: return "avx512";
     case dnnl::cpu_isa::avx512_core_vnni: return "avx512 vnni";
     case dnnl::cpu_isa::avx512_core_bf16: return "avx512 bf16";
-    default: return "its best";
+    default: return "newer";
     }
   }();
   return fmt::format("oneDNN {}.{}.{}, {} kernels, threads: {}", version->major, version->minor,
@@ -83,7 +83,7 @@ std::function<void()> onednn_matmul(const OneDnnProduct& p, Weights weights) {
       prepared->stream.wait();
     };
   } catch (const dnnl::error&) {
-    return {}; // this CPU or version does not do it
+    return {}; // this CPU or version does not support the product
   }
 }
 

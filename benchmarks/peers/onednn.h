@@ -1,4 +1,4 @@
-// oneDNN's matrix product, where its headers were found when Kiln was configured.
+// Multiplies matrices with oneDNN, where its headers were found when Kiln was configured.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -9,9 +9,9 @@
 
 namespace benchmarks {
 
-// c [m, n] = a b, all row-major; a transposed operand is stored as its transpose is.
+// The product c = a b of row-major matrices. A transposed operand is stored as its transpose.
 struct OneDnnProduct {
-  kiln::DType dtype = kiln::DType::F32; // of a, b and c; of I8 c is I32
+  kiln::DType dtype = kiln::DType::F32; // of a, b and c, except that c is I32 where a and b are I8
   std::int64_t m = 0, n = 0, k = 0;
   bool transposed_a = false, transposed_b = false;
   const void* a = nullptr;
@@ -20,13 +20,13 @@ struct OneDnnProduct {
 };
 
 enum class Weights : std::uint8_t {
-  as_they_are,    // the comparison: b is read as the caller has it
-  packed_outside, // b is brought into the order that oneDNN likes best before anything is timed
+  as_they_are,    // b stays row-major, as all contenders read it
+  packed_outside, // b is packed into oneDNN's preferred layout before the timing
 };
 
-// Empty where there is no oneDNN. It uses as many threads as OMP_NUM_THREADS said when the program started.
+// Version, kernels and threads; empty without oneDNN. It uses OMP_NUM_THREADS threads, read at program start.
 std::string onednn_description();
-// A call that multiplies once and waits; empty if it cannot do this.
+// Returns a function that multiplies once and waits, or an empty one if oneDNN does not support the product.
 std::function<void()> onednn_matmul(const OneDnnProduct& product, Weights weights);
 
 } // namespace benchmarks

@@ -1,4 +1,4 @@
-// Masks of CPUs for the threads of this process.
+// Sets the CPU masks of threads of this process.
 #include "placement.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void pin(int thread, int cpu) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
-  sched_setaffinity(thread, sizeof one, &one); // best effort: without it numbers are noisier
+  sched_setaffinity(thread, sizeof one, &one); // if it fails, times are noisier
 }
 
 std::vector<int> threads_of_this_process() {

@@ -1,4 +1,4 @@
-// Turns and medians.
+// Runs the turns of a race, repeats disturbed ones, and decides when there are enough.
 #include "race.h"
 
 #include "../numbers.h"
@@ -25,7 +25,7 @@ double seconds_of(const std::function<void()>& run, std::int64_t times) {
 
 struct Turn {
   double seconds = 0;
-  bool shared_core = false; // when the clock began, or after it ended
+  bool shared_core = false; // immediately before the timing or after it
 };
 
 Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharing* sharing) {
@@ -42,12 +42,12 @@ Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharin
   double once = seconds_of(contender.run, 1);
   std::vector<double> times;
   if (once >= long_enough_alone) {
-    times.push_back(once); // waking threads and clocks is nothing beside it
+    times.push_back(once); // waking threads and raising the clock frequency is negligible in comparison
   } else {
     while (since(begin) < options.warm)
       once = seconds_of(contender.run, 1);
     auto batch = std::max<std::int64_t>(1, std::llround(shortest_batch / std::max(once, 1e-9)));
-    if (!contender.starts_threads) shared_before = shared(); // which is seen from the first CPU alone
+    if (!contender.starts_threads) shared_before = shared(); // the check needs the first CPU
     begin = Clock::now();
     do
       times.push_back(seconds_of(contender.run, batch));
@@ -58,7 +58,7 @@ Turn one_turn(const Contender& contender, const RaceOptions& options, CoreSharin
 }
 
 double turn(const Contender& contender, const RaceOptions& options, CoreSharing* sharing) {
-  constexpr int most = 24; // in about a second; a host that never relents is what this machine is
+  constexpr int most = 24; // takes about a second; if all turns share a core, that is how this machine works
   Turn last;
   for (int i = 0; i < most; ++i) {
     last = one_turn(contender, options, sharing);
@@ -68,7 +68,7 @@ double turn(const Contender& contender, const RaceOptions& options, CoreSharing*
   return last.seconds;
 }
 
-// The standard error of the median of these turns, as a share of it, by what lies between their quartiles.
+// The relative standard error of the median of these turns, estimated from their interquartile range.
 double uncertainty(std::vector<double> turns) {
   std::sort(turns.begin(), turns.end());
   const std::size_t quarter = turns.size() / 4;
@@ -77,7 +77,7 @@ double uncertainty(std::vector<double> turns) {
   return 1.25 * deviation / std::sqrt(static_cast<double>(turns.size())) / median(turns);
 }
 
-// Whether turns of Kiln, which is the first, and of the fastest peer agree so far.
+// Whether the medians of Kiln, the first contender, and of the fastest peer are known well enough.
 bool agree(const std::vector<Contender>& contenders, const std::vector<std::vector<double>>& times) {
   constexpr double enough = 0.02;
   const std::vector<double>* fastest = nullptr;

@@ -1,12 +1,12 @@
-// Contenders in one process, in turns: A B C A B C ..., medians, with the care that fair numbers need.
+// Times contenders in alternation (A B C A B C ...), and returns the median time of each.
 //
 //   auto seconds = race({{"Kiln", run}, {"OpenBLAS", other}}, options);
 //
-// A turn begins with a pause, so that the threads of the one before go to sleep (OpenBLAS's and libgomp's
-// spin for a while after a call and would take the CPU from the next); then the contender runs untimed for a
-// while, which wakes its own threads and brings the cores back to their clock. What follows is timed in
-// batches long enough for the clock; their median is the turn's number, and the median of all turns the
-// result.
+// A turn begins with a pause, in which the threads of the previous contender go to sleep: those of OpenBLAS
+// and libgomp spin for a while after a call, and would take CPU time from the next contender. The contender
+// then runs untimed for a while, which wakes its own threads and raises the clock frequency of the cores.
+// After that it is timed in batches that are long enough for the resolution of the clock. A turn's time is
+// the median of its batches, and the result is the median of all turns.
 #pragma once
 
 #include "core_sharing.h"
@@ -22,21 +22,21 @@ struct Contender {
   std::string name;
   std::function<void()> run = {};
   Role role = Role::peer;
-  bool starts_threads = false;          // on each call, which must not inherit that this thread is pinned
-  std::function<double()> outside = {}; // instead of run: the seconds of one turn in another process
+  bool starts_threads = false; // each call starts threads, which must not inherit the caller's pinning
+  std::function<double()> outside = {}; // used instead of run: takes one turn elsewhere, returns its seconds
 };
 
 struct RaceOptions {
-  int rounds = 0;          // 0: as many as fit into the seconds, from 3 to 9, and more where turns disagree
+  int rounds = 0;          // 0: as many as fit into `seconds`, from 3 to 9, and more if the turns disagree
   double seconds = 1.6;    // for all contenders of a row
-  double most_seconds = 5; // no round beyond those begins after them
-  double pause = 0.025;    // before a turn
-  double warm = 0.020;     // untimed
-  double measure = 0.004;  // timed; a call that takes longer is timed once
+  double most_seconds = 5; // after this time no further round begins
+  double pause = 0.025;    // seconds before a turn
+  double warm = 0.020;     // seconds of a turn that are not timed
+  double measure = 0.004;  // seconds of a turn that are timed; a call that takes longer is timed once
 };
 
-// The median seconds of each; 0 for those that do not do this. A turn beside which the CPUs shared a core is
-// run again, if their probe is given.
+// Returns the median seconds of each contender, or 0 for one that does not support the work. If `sharing` is
+// given, a turn during which two CPUs shared a core is repeated.
 std::vector<double> race(const std::vector<Contender>& contenders, const RaceOptions& options,
                          CoreSharing* sharing = nullptr);
 

@@ -1,4 +1,4 @@
-// One line of bench_peers' table: what Kiln took, and what the others took in turns with it.
+// One row of bench_peers: the times of Kiln and of the contenders that alternated with it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,9 +11,9 @@
 namespace benchmarks {
 
 enum class Role : std::uint8_t {
-  peer,        // does the same work: the ratio is to the fastest of them
-  information, // has an advantage, operands packed outside the timing say: shown, and never the best peer
-  limit,       // a copy loop that moves as many bytes, or as many multiply-adds in registers
+  peer,        // does the same work; the ratio compares Kiln with the fastest peer
+  information, // has an advantage, such as operands that were packed before the timing; never the best peer
+  limit,       // a copy loop that moves as many bytes, or a loop of as many multiply-adds in registers
 };
 
 struct Time {
@@ -23,18 +23,18 @@ struct Time {
 };
 
 struct Row {
-  std::string group; // what --only picks
-  std::string mean;  // the line of the summary that it is part of; empty: none
+  std::string group; // the group's name for --only
+  std::string mean;  // the line of the summary that includes this row; empty: none
   std::string name, dtype;
   int threads = 1;
-  double seconds = 0; // Kiln
+  double seconds = 0; // Kiln's time
   std::vector<Time> others;
-  double rate = 0; // of Kiln
+  double rate = 0; // Kiln's rate, in `unit`
   std::string unit;
-  std::string limit; // what cannot be passed, and which share of it Kiln reaches; 0: not compared
-  double limit_share = 0;
-  double element_ns = 0; // of one core for each element; 0: of no interest
-  double error = 0;      // relative, of Kiln's result
+  std::string limit;      // "FMA", "memory" or "copy"
+  double limit_share = 0; // the limit's time divided by Kiln's; 0: not compared
+  double element_ns = 0;  // nanoseconds for an element, times the number of threads; 0: not reported
+  double error = 0;       // the relative error of Kiln's result
 
   const Time* best_peer() const {
     const Time* best = nullptr;

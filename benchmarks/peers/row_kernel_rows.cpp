@@ -1,4 +1,4 @@
-// Softmax and norms over the rows of matrices that the caches hold, and of such that they do not.
+// Measures softmax and norms over the rows of matrices that fit in the caches, and of larger ones.
 #include "copies.h"
 #include "data.h"
 #include "suite.h"
@@ -79,7 +79,7 @@ double error_of(const RowKernel& kernel, const Operands& o) {
   return error.relative();
 }
 
-// One row of the table: `elements` in rows of `columns`.
+// Measures one kernel on `elements` numbers in rows of `columns`.
 void run(Suite& suite, const RowKernel& kernel, std::int64_t elements, std::int64_t columns, bool cached) {
   std::int64_t rows = std::max<std::int64_t>(1, elements / columns);
   elements = rows * columns;

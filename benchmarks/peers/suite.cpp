@@ -1,4 +1,4 @@
-// Opens the peers, places their threads, and runs one row after the other.
+// Loads the peers, pins their threads, and measures rows.
 #include "suite.h"
 
 #include "../numbers.h"
@@ -12,17 +12,17 @@ namespace benchmarks {
 
 Suite::Suite(const SuiteOptions& options)
     : options_(options), threads_(kiln::Device::cpu().properties().num_threads) {
-  limits_ = samples::measure_limits(copied_bytes()); // starts Kiln's workers, which place themselves
+  limits_ = samples::measure_limits(copied_bytes()); // starts Kiln's workers, which pin themselves
   tile_gflops_ = measure_tile_gflops(threads_);
-  stream.host_function([](void*) {}, nullptr); // and its thread
+  stream.host_function([](void*) {}, nullptr); // starts the stream's thread
   stream.synchronize();
   auto wanted_peer = [&](const char* name) { return options.peers.count(name) != 0; };
   if (wanted_peer("pytorch")) {
-    std::signal(SIGPIPE, SIG_IGN); // a Python that dies is a peer less
+    std::signal(SIGPIPE, SIG_IGN); // if Python dies, the comparison continues without it
     python_ = std::make_unique<PythonPeers>(KILN_BENCHMARKS_DIR "/peers/cpu_peers.py");
   }
 
-  // Each peer's threads start with its first product, and are pinned then.
+  // The threads of a peer start with its first product and are pinned after it.
   constexpr std::int64_t n = 256;
   std::vector<float> a(n * n), b(n * n), c(n * n);
   auto place = [&](const std::function<void()>& multiply) {
@@ -49,7 +49,7 @@ void Suite::measure_limits_again() {
   auto share_a_core = [&] { return sharing_ && sharing_->now(); };
   for (int tries = 0; tries < most_tries; ++tries) {
     const bool shared = share_a_core();
-    Placement::unpin_caller(); // the threads that measure inherit where it may run
+    Placement::unpin_caller(); // the measuring threads inherit the caller's CPU mask
     auto now = samples::measure_limits(copied_bytes());
     tile_gflops_ = std::max(tile_gflops_, measure_tile_gflops(threads_));
     Placement::pin_caller();
@@ -61,8 +61,8 @@ void Suite::measure_limits_again() {
     rows_[row].limit_share = least() / rows_[row].seconds;
 }
 
-// Vector units do twice as many bf16 products as f32 ones, and four times as many i8 ones; of f32 tile
-// registers have none.
+// Vector units compute twice as many bf16 products as f32 products, and four times as many i8 products. Tile
+// registers do not support f32.
 double Suite::peak_gflops(std::size_t bytes, double of_vectors, double of_tiles) {
   const double vectors = of_vectors * 4 / static_cast<double>(bytes);
   return bytes < 4 ? std::max(vectors, of_tiles * 2 / static_cast<double>(bytes)) : vectors;
@@ -72,8 +72,8 @@ std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() cons
   auto torch = python_ ? python_->versions() : std::map<std::string, std::string>{};
   auto describe = [&](const std::string& name, const std::string& found) {
     return std::pair{name, !found.empty()                    ? found
-                           : options_.peers.count(name) == 0 ? std::string("not asked for")
-                                                             : std::string("not here")};
+                           : options_.peers.count(name) == 0 ? std::string("not requested")
+                                                             : std::string("not found")};
   };
   return {describe("openblas", open_blas ? open_blas.description() : ""),
           describe("blis", blis ? blis.description() : ""),
@@ -84,14 +84,14 @@ std::vector<std::pair<std::string, std::string>> Suite::peer_descriptions() cons
 }
 
 void Suite::add_fma(std::vector<Contender>& contenders, double operations, std::size_t bytes) {
-  // After as long as the others run untimed.
+  // It is warmed up for as long as the other contenders.
   auto seconds = [this, operations, bytes] {
     const bool by_tiles = bytes < 4 && tile_gflops_ > 0;
     auto measured = [&] {
       return by_tiles ? peak_gflops(bytes, 0, measure_tile_gflops(threads_))
                       : peak_gflops(bytes, samples::limits::measure_fma_gflops(threads_), 0);
     };
-    Placement::unpin_caller(); // the threads that measure inherit where it may run
+    Placement::unpin_caller(); // the measuring threads inherit the caller's CPU mask
     const auto begin = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(options_.race.warm))
       measured();
@@ -139,7 +139,7 @@ void Suite::keep(Row row) {
 
 void Suite::check(const Row& row, const std::string& who, double error, double bound) {
   if (error <= bound) return; // false for NaN
-  fmt::print(stderr, "{} {}: {}'s result is wrong: its relative error is {:.2g}, at most {:.2g} is right\n",
+  fmt::print(stderr, "{} {}: the result of {} is wrong: its relative error is {:.2g}, the bound is {:.2g}\n",
              row.name, row.dtype, who, error, bound);
   ++wrong_;
 }

@@ -1,4 +1,4 @@
-// What all rows of bench_peers need: the options, the peers, the machine's limits, and the race.
+// Runs the rows of bench_peers: holds the options, the peers and the machine's limits, and collects results.
 #pragma once
 
 #include "../python_peers.h"
@@ -20,11 +20,11 @@
 
 namespace benchmarks {
 
-enum class Selection : std::uint8_t { full, quick, tiny }; // tiny: only to see that everything works
+enum class Selection : std::uint8_t { full, quick, tiny }; // tiny only checks that everything works
 
 struct SuiteOptions {
   Selection selection = Selection::full;
-  std::set<std::string> groups; // none: all
+  std::set<std::string> groups; // all if empty
   std::set<std::string> peers;
   RaceOptions race;
 };
@@ -34,14 +34,14 @@ inline const std::vector<std::string> all_groups = {"matmul", "llama",     "tran
                                                     "int8",   "softmax",   "layernorm",  "rmsnorm",
                                                     "chain",  "attention", "launch",     "compile"};
 
-// What one run does, and the least seconds that it can take; 0: not known, or what a contender of the role
-// limit took.
+// The work of one run and its limit. The limit's time is that of the contender named `limit` or, if it is
+// set, the result of least_seconds.
 struct Work {
-  double amount = 0;
-  std::string unit = "GFLOP/s"; // of amount * 1e-9 a second
+  double amount = 0;            // operations or bytes
+  std::string unit = "GFLOP/s"; // of amount * 1e-9 per second
   std::string limit = {};
-  std::function<double()> least_seconds = {}; // by the machine's limits; asked again when these are known
-  double elements = 0;                        // for the time that a core takes for each; 0: of no interest
+  std::function<double()> least_seconds = {}; // evaluated at the end, when the machine's limits are final
+  double elements = 0;                        // for the time of one element; 0: not reported
 };
 
 class Suite {
@@ -53,34 +53,35 @@ public:
   bool wanted(const std::string& group) const {
     return options_.groups.empty() || options_.groups.count(group) != 0;
   }
-  // The peers, each a line of the table's head; those that are absent say so.
+  // The name and description of each peer, also of those that are absent or excluded.
   std::vector<std::pair<std::string, std::string>> peer_descriptions() const;
   const samples::MachineLimits& limits() const { return limits_; }
-  double tile_gflops() const { return tile_gflops_; } // of bf16 in AMX's registers; 0: there are none
-  // Multiply-adds a second, times two, of numbers of so many bytes.
+  double tile_gflops() const { return tile_gflops_; } // of bf16 in AMX tile registers; 0 without AMX
+  // The peak rate of arithmetic on numbers of `bytes` bytes; a multiply-add counts as two operations.
   double peak_gflops(std::size_t bytes) const { return peak_gflops(bytes, limits_.fma_gflops, tile_gflops_); }
-  // Once more, and again where two CPUs shared a core meanwhile; the best holds, for all rows so far too.
+  // Measures the limits again, repeatedly if two CPUs shared a core meanwhile. The best result becomes the
+  // limit of all rows, including those that are already measured.
   void measure_limits_again();
 
-  // Adds "FMA", the least time that so many operations on numbers of so many bytes take, by loops whose
+  // Adds the limit "FMA": the time that `operations` on numbers of `bytes` bytes take in loops whose
   // operands are all in registers.
   void add_fma(std::vector<Contender>& contenders, double operations, std::size_t bytes);
-  // Adds "PyTorch", whose time comes from its own process, if that is there.
+  // Adds "PyTorch", which runs in its own process, if it is installed.
   void add_pytorch(std::vector<Contender>& contenders, const std::string& request);
 
-  // Runs Kiln (the first contender) and the others in turns, and keeps the row with their times.
-  // A peer that took 20 times as long as Kiln, and more than a second, is left out of the group's later rows
-  // of that dtype: PyTorch multiplies large bf16 matrices for minutes on CPUs without such instructions.
+  // Times Kiln (the first contender) and the others in alternation, and keeps the row with their times.
+  // A peer that took more than 20 times as long as Kiln, and more than a second, is excluded from the group's
+  // later rows of that dtype: PyTorch multiplies large bf16 matrices for minutes on CPUs without bf16.
   void run(Row row, std::vector<Contender> contenders, const Work& work);
-  // A row that needs no race.
+  // Keeps a row that is already timed.
   void keep(Row row);
-  // Counts a result that is further off than its bound (or NaN) as a failure of the program, and says so.
+  // Reports a result whose error exceeds the bound or is NaN, and counts it as a failure of the program.
   void check(const Row& row, const std::string& who, double error, double bound);
 
   int threads() const { return threads_; }
   const std::vector<Row>& rows() const { return rows_; }
   int wrong() const { return wrong_; }
-  // Turns that were run again, since the CPUs shared a core.
+  // The number of turns that were repeated because the CPUs shared a core.
   int repeated_turns() const { return sharing_ ? sharing_->repeated_turns : 0; }
 
   kiln::Stream stream;
@@ -93,18 +94,18 @@ private:
   SuiteOptions options_;
   int threads_;
   Placement placement_;
-  std::unique_ptr<CoreSharing> sharing_; // none with one thread
+  std::unique_ptr<CoreSharing> sharing_; // null with one thread
   std::unique_ptr<PythonPeers> python_;
   samples::MachineLimits limits_;
   double tile_gflops_ = 0;
   std::vector<Row> rows_;
-  std::map<std::size_t, std::function<double()>> least_seconds_; // of rows, by their numbers
+  std::map<std::size_t, std::function<double()>> least_seconds_; // by the index of the row
   static constexpr double too_slow_ratio = 20, too_slow_seconds = 1;
-  std::set<std::pair<std::string, std::string>> too_slow_; // a group's dtype, and the peer
+  std::set<std::pair<std::string, std::string>> too_slow_; // group with dtype, and peer
   int wrong_ = 0;
 };
 
-// The rows, one function for each kind; each looks at wanted().
+// Each function measures the rows of its groups that are wanted().
 void matmul_rows(Suite& suite);
 void row_kernel_rows(Suite& suite);
 void chain_rows(Suite& suite);

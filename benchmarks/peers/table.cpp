@@ -1,23 +1,12 @@
-// Prints rows and their means.
+// Computes the means of rows, and prints both.
 #include "table.h"
 
 #include "../numbers.h"
 
-#include <cmath>
 #include <map>
 
 namespace benchmarks {
 namespace {
-
-class GeometricMean {
-public:
-  void add(double x) { logarithms_ += std::log(x), ++count_; }
-  double value() const { return count_ ? std::exp(logarithms_ / count_) : 0; }
-
-private:
-  double logarithms_ = 0;
-  int count_ = 0;
-};
 
 constexpr double reached_share = 0.97, behind_ratio = 0.95;
 
@@ -42,7 +31,7 @@ Mean mean_of(const std::string& name, int threads, const std::vector<const Row*>
   return mean;
 }
 
-// The others that rows of a group have, in the order they come.
+// The names of the other contenders in rows of a group, in the order of their first appearance.
 std::vector<std::string> columns_of(const std::vector<const Row*>& rows) {
   std::vector<std::string> names;
   for (const Row* r : rows)
@@ -109,7 +98,7 @@ void print_rows(const std::vector<Row>& rows) {
     std::vector<const Row*> part;
     for (const Row& r : rows)
       if (r.group == group) part.push_back(&r);
-    // The same work on one thread and on more, one below the other.
+    // The rows of the same work with different numbers of threads are printed together.
     std::vector<const Row*> sorted;
     for (const Row* r : part)
       if (std::find(sorted.begin(), sorted.end(), r) == sorted.end())

@@ -1,5 +1,4 @@
-// The rows as a table and the summary below it: what people read, and what goes into the JSON beside the
-// rows.
+// Prints the rows of a run as a table, and summarises rows of one kind.
 #pragma once
 
 #include "row.h"
@@ -9,18 +8,18 @@
 
 namespace benchmarks {
 
-// One line of the summary: rows of one kind on as many threads.
+// One line of the summary: the rows of one kind with one number of threads.
 struct Mean {
   std::string name;
   int threads = 1, rows = 0;
-  int compared = 0;                  // rows that have a peer
-  double ratio = 0, worst_ratio = 0; // to the best peer at each row: geometric mean, and the least
+  int compared = 0;                  // number of rows that have a peer
+  double ratio = 0, worst_ratio = 0; // of the best peer's time to Kiln's: geometric mean and minimum
   std::string worst_name = {};
   std::string limit = {};
-  double share = 0, worst_share = 0;     // of the limit, likewise
-  int reached = 0;                       // rows at 0.97 of it or more
-  int behind = 0;                        // rows below 0.95 of the best peer that have not reached the limit
-  double speedup = 0, worst_speedup = 0; // over one thread: geometric mean, and the least; 0: not measured
+  double share = 0, worst_share = 0;     // of the limit: geometric mean and minimum
+  int reached = 0;                       // number of rows with at least 0.97 of the limit
+  int behind = 0;                        // number of other rows with a ratio below 0.95
+  double speedup = 0, worst_speedup = 0; // over one thread: geometric mean and minimum; 0: not measured
 };
 
 std::vector<Mean> summarise(const std::vector<Row>& rows);

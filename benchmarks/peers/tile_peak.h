@@ -1,4 +1,4 @@
-// How fast AMX's tile registers multiply, measured.
+// Measures the peak rate of bf16 products in AMX tile registers.
 #pragma once
 
 #include <samples/machine_limits.h>
@@ -13,12 +13,13 @@ namespace benchmarks {
 
 #if defined(__x86_64__)
 
-// Four independent sums of 16 x 16, as many as their operands leave room for. Returns the operations.
+// Computes four independent sums of 16 x 16: with their operands they fill the eight registers. Returns the
+// number of operations.
 __attribute__((target("amx-tile,amx-bf16"))) inline double multiply_tiles(std::int64_t rounds) {
   alignas(64) unsigned char config[64] = {1};
   for (int tile = 0; tile < 8; ++tile)
-    config[16 + 2 * tile] = 64, config[48 + tile] = 16; // bytes of a row, and rows
-  asm volatile("" : : "r"(config) : "memory");          // GCC 12 believes that the next line reads 8 bytes
+    config[16 + 2 * tile] = 64, config[48 + tile] = 16; // bytes in a row, number of rows
+  asm volatile("" : : "r"(config) : "memory");          // GCC 12 assumes that the next line reads 8 bytes
   _tile_loadconfig(config);
   _tile_zero(0);
   _tile_zero(1);
@@ -38,8 +39,8 @@ __attribute__((target("amx-tile,amx-bf16"))) inline double multiply_tiles(std::i
   return 2.0 * 4 * 16 * 16 * 32 * static_cast<double>(rounds);
 }
 
-// Billions of operations on bf16 a second on all threads together; 0: there are no such registers. On 8-bit
-// integers they do twice as many.
+// Billions of bf16 operations per second of all threads together, or 0 without AMX. The rate of 8-bit
+// integers is twice as high.
 inline double measure_tile_gflops(int threads) {
   return kiln::Device::cpu().properties().isa.find("amx-bf16") != std::string::npos
              ? samples::limits::best_gops(threads, [] { return multiply_tiles(100'000); })
