@@ -1,0 +1,542 @@
+// The code of dsl/FROM_TRITON.md: each Kiln expression of its tables is recorded here, each kernel that it
+// shows runs here, and what it proposes where Kiln has no function is compared with plain C++. The last test
+// checks that the page shows no code that this file lacks.
+#include "test_seed.h"
+
+#include <kiln/jit/runtime/cuda/graph.h>
+#include <kiln/kiln.h>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace kiln;
+
+// --- The kernels that the page shows -----------------------------------------------------------------------
+
+KILN_DIM(BLOCK);
+
+const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2> y) {
+  expects(x.cols() <= dim_size(BLOCK), "x's columns and the size of BLOCK"); // checked at each launch
+  auto [row] = program_tile(x, 1_c);             // the grid: one program for each row
+  auto cols = offset(BLOCK, 0);                  // each program takes all columns
+  Tile t = x.tile(row, cols).load_or(-INFINITY); // outside of x reads as -infinity
+  Tile e = exp(t - max(t, BLOCK));               // max removes BLOCK; its result broadcasts
+  y.tile(row, cols).store(e / sum(e, BLOCK));    // outside of y is not written
+});
+
+Tensor<float, 2> softmax_of(Stream& stream, const Tensor<float, 2>& x) {
+  auto y = Tensor<float, 2>::empty(stream.device(), {x.extent(0), x.extent(1)});
+  const auto block = std::bit_ceil(static_cast<std::uint64_t>(x.extent(1)));
+  softmax.launch(stream, {BLOCK = block, num_warps = 4}, x, y); // a CPU ignores num_warps
+  stream.synchronize();
+  return y;
+}
+
+KILN_DIM(BM);
+KILN_DIM(BN);
+KILN_DIM(BK);
+
+const auto matmul = kernel("matmul", [](View<const bf16, 2> a, View<const bf16, 2> b, View<bf16, 2> c) {
+  expects(a.cols() == b.rows(), "a's columns and b's rows");
+  auto [m, n] = program_tile(c, BM, BN); // the grid: one program for each tile of c
+  auto acc = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto acc) {
+    return dot(a.tile(m, k).load(), b.tile(k, n).load(), acc); // outside of a and b reads as zero
+  });
+  c.tile(m, n).store(cast<bf16>(acc)); // outside of c is not written
+});
+
+void product(Stream& stream, const Tensor<bf16, 2>& a, const Tensor<bf16, 2>& b, Tensor<bf16, 2>& c) {
+  matmul.launch(stream, {BM = 64, BN = 64, BK = 32, num_warps = 4}, a, b, c);
+}
+
+const auto tuned_matmul = tuned(matmul,
+                                tune::Space()
+                                    .pow2(BM, 16, 128)
+                                    .pow2(BN, 16, 128)
+                                    .oneof(BK, {32, 64})
+                                    .require("a tile of c has at least 512 elements",
+                                             [](const tune::Choice& c) { return c[BM] * c[BN] >= 512; })
+                                    .seed({{"BM", 64}, {"BN", 64}, {"BK", 32}}),
+                                {.key = {{"M", 0, 0}, {"N", 1, 1}, {"K", 0, 1}}});
+
+// What takes the place of tl.sort, tl.topk and tl.swizzle2d.
+
+// Writes a tile of one axis to `out` in ascending order: each element goes where its rank is.
+const auto sort = kernel("sort", [](View<const float, 1> in, View<float, 1> out) {
+  Tile x = in.tile(offset(BN, 0)).load_or(INFINITY);
+  Tile i = arange(BN);
+  auto before =
+      (expand<0>(x) < expand<1>(x)) | ((expand<0>(x) == expand<1>(x)) & (expand<0>(i) < expand<1>(i)));
+  out.at(sum(before, axis<1>)).store(x); // what lies past the end of `out` is not written
+});
+
+// Writes the four largest elements and where they are, the largest first.
+const auto top4 = kernel("top4", [](View<const float, 1> in, View<float, 1> values, View<int, 1> places) {
+  Tile x = in.tile(offset(BN, 0)).load_or(-INFINITY);
+  for (int j = 0; j < 4; ++j) { // a native loop unrolls while the kernel is recorded
+    Tile place = argmax(x, BN);
+    values.at(j).store(max(x, BN));
+    places.at(j).store(place);
+    x = where(arange(BN) == place, -INFINITY, x);
+  }
+});
+
+// The program of a row-major grid at (i, j) takes the place that this returns.
+template <class I> auto swizzle2d(I i, I j, I size_i, I size_j, int size_g) {
+  Tile ij = i * size_j + j;
+  Tile first = ij / (size_j * size_g) * size_g; // row of the group
+  Tile rows = min(size_i - first, size_g);      // the last group may have fewer
+  return state(first + ij % (size_j * size_g) % rows, ij % (size_j * size_g) / rows);
+}
+
+namespace {
+
+// --- One expression each: recorded, not run ----------------------------------------------------------------
+
+template <class... X> void ignore(const X&...) {}
+
+const Config sizes = {BM = 16, BN = 32, BK = 64};
+
+template <class F> void record(const char* name, const F& function) { kernel(name, function).record(sizes); }
+
+void record_programs_and_creation() {
+  record("programs", [](View<const float, 2> v, View<float, 2> c, View<float, 2, LayoutClass::Aligned> fast,
+                        raw::Ptr<float> p, raw::Ptr<const float> q, Scalar<float> alpha) {
+    auto [m, n] = program_tile(c, BM, BN);
+    ignore(program_id(0), num_programs(0), cdiv(v.rows(), BM), m + arange(BM), dim_size(BM), value(BM));
+    ignore(v.rows(), v.cols(), v.extent(0), v.stride(0), fast, p, q, alpha);
+  });
+  record("creation", [](View<const float, 2> v) {
+    auto [m, n] = program_tile(v, BM, BN);
+    Tile x = v.tile(m, n).load();
+    Tile<float, BM, BN> same = x;
+    Tile a = arange(BN), b = arange(BN, 8);
+    ignore(same, full(2.5f, BM, BN), full<bf16>(1, BM, BN), zeros<float>(BM, BN), ones<float>(BM, BN));
+    ignore(reshape(trans(join(a, b)), BN * 2_c), cast<f16>(x), bitcast<std::int32_t>(x), cast<bf16>(x));
+    ignore(cast<f8e4m3>(x), cast<f8e5m2>(x), cast<double>(x), cast<bool>(x), cast<std::int8_t>(x));
+    ignore(cast<std::uint8_t>(x), cast<std::int64_t>(x), cast<std::uint64_t>(x), cast<float>(x));
+  });
+}
+
+void record_shapes_and_products() {
+  record("shapes", [](View<const float, 2> v, View<const float, 1> line) {
+    auto [m, n] = program_tile(v, BM, BN);
+    Tile x = v.tile(m, n).load(), y = v.tile(m, n + 1).load();
+    Tile row = line.tile(n).load();
+    ignore(x + row, broadcast(row, BM, BN), expand<1>(row), squeeze<0>(expand<0>(row)), expand<0>(row));
+    ignore(reshape(x, BM * BN), flatten(x), trans(x), permute<1, 0>(x), join(x, y), interleave(x, y));
+    auto [lo, hi] = split(join(x, y));
+    ignore(lo, hi);
+  });
+  record("products", [](View<const float, 2> a_, View<const float, 2> b_, View<float, 2> c) {
+    auto [m, n] = program_tile(c, BM, BN);
+    Tile a = a_.tile(m, offset(BK, 0)).load();
+    Tile b = b_.tile(offset(BK, 0), n).load();
+    Tile acc = zeros<float>(BM, BN);
+    ignore(dot(a, b), dot(a, b, acc), dot(a, b, acc, Precision::tf32), dot(a, b, Precision::bf16x3));
+  });
+}
+
+void record_memory() {
+  record("memory", [](View<const float, 2> u, View<float, 2> v, raw::Ptr<float> p) {
+    auto [m, n] = program_tile(v, BM, BN);
+    Tile rows = m + arange(BM);
+    Tile cols = n + arange(BN);
+    Tile i = expand<1>(rows) * 100 + cols;
+    Tile mask = i < 1000;
+    Tile x = u.tile(m, n).load();
+    ignore(u.tile(m, n).load_or(-INFINITY), u.tile(m, n).load(mask, 0.0f), u.tile(m, n).load(mask));
+    ignore(raw::load(p + i, mask, 0.0f), raw::load(p + i, mask, 0.0f, raw::Cache::outer), raw::load(p + i));
+    v.tile(m, n).store(x);
+    v.tile(m, n).store(x, mask);
+    raw::store(p + i, x, mask);
+    ignore(u.at(expand<1>(rows), cols).load(), u.tile(m, n + 64).load(), v.tile(m, n).ptrs());
+    v.at(expand<1>(rows), cols).store(x);
+    ignore(v.tile(m, n).mask());
+  });
+  record("atomics", [](View<float, 2> v, View<std::int32_t, 1> flags, raw::Ptr<float> p) {
+    auto [m, n] = program_tile(v, BM, BN);
+    Tile cols = n + arange(BN);
+    Tile mask = cols < 7;
+    Tile x = full(1.0f, BM, BN);
+    Tile j = full(1, BN);
+    v.tile(m, n).atomic_add(x);
+    v.tile(m, n).atomic_add(x, mask, {.order = Order::relaxed, .scope = Scope::sys});
+    v.tile(m, n).atomic_min(x);
+    v.tile(m, n).atomic_max(x);
+    raw::atomic_add(p + cols, 1.0f, mask);
+    flags.at(cols).atomic_and(j);
+    flags.at(cols).atomic_or(j);
+    flags.at(cols).atomic_xor(j);
+    ignore(flags.at(cols).atomic_exchange(j), flags.at(cols).atomic_compare_exchange(0, 1));
+    ignore(flags.at(cols).atomic_or(0));
+  });
+}
+
+void record_functions() {
+  record("functions", [](View<const float, 2> u) {
+    auto [m, n] = program_tile(u, BM, BN);
+    Tile x = u.tile(m, n).load(), y = u.tile(m, n + 1).load(), z = x;
+    Tile i = cast<std::int32_t>(x);
+    Tile j = cast<std::int32_t>(y);
+    ignore(abs(x), ceil(x), floor(x), cos(x), sin(x), exp(x), exp2(x), log(x), log2(x), sqrt(x), rsqrt(x));
+    ignore(erf(x), sigmoid(x), fma(x, y, z), x / y, mul_hi(i, j), clamp(x, 0, 1), minimum(x, y), i / j,
+           i % j);
+    ignore(maximum(x, y), min(x, y), max(x, y), where(x > 0, x, y), x + y, x - y, x * y, cdiv(i, j));
+    ignore(where(isnan(x) | isnan(y), x + y, max(x, y)), cast<float>(i) / cast<float>(j));
+    ignore(tan(x), tanh(x), expm1(x), log1p(x), pow(x, y), atan2(x, y), trunc(x), round(x), isnan(x));
+    ignore(isinf(x), isfinite(x), popcount(i), relu(x), silu(x), gelu(x), (x > 0) & (y > 0), ~(x > 0));
+    ignore(rand(42, i), randn(42, i), rand_bits(42, i));
+    auto [r0, r1, r2, r3] = philox(42, i);
+    ignore(r0, r1, r2, r3);
+  });
+  record("reductions", [](View<const float, 2> u) {
+    auto [m, n] = program_tile(u, BM, BN);
+    Tile x = u.tile(m, n).load();
+    Tile i = cast<std::int32_t>(x);
+    ignore(sum(x, BN), sum(x, axis<1>), sum(x, BN, keep), sum(x), max(x, BN), min(x, BN), prod(x, BN));
+    ignore(argmax(x, BN), argmin(x, BN), xor_sum(i, BN), any(x > 0, BN), all(x > 0, BN));
+    ignore(reduce(x, BN, [](auto a, auto b) { return a * b; }));
+    ignore(reduce(i, BN, [](auto a, auto b) { return a | b; }));
+    ignore(max(x, axis<0>), max(x, 0), sum(cast<float>(x), BN), sum(cast<std::int32_t>(i), BN));
+    Tile index = broadcast(arange(BN), BM, BN);
+    auto [best, place] = reduce(tie(x, index), BN, [](auto a, auto b) {
+      auto [x, i] = a;
+      auto [y, j] = b;
+      auto first = (x > y) | ((x == y) & (i < j));
+      return state(where(first, x, y), where(first, i, j));
+    });
+    ignore(best, place, cumsum(x, BN), cumprod(x, BN), cumsum(x, BN, {.reverse = true}));
+    ignore(associative_scan(x, BN, [](auto a, auto b) { return a + b; }));
+  });
+}
+
+void record_control_flow() {
+  record("control flow", [](View<const float, 2> u, Scalar<std::int64_t> n, Scalar<bool> flag) {
+    auto [m, c] = program_tile(u, BM, BN);
+    Tile x = u.tile(m, c).load();
+    auto f = [&](auto k) { return u.tile(m, k).load(); };
+    Tile acc = for_range(BN, u.cols(), zeros<float>(BM, BN), [&](auto k, auto acc) { return acc + f(k); });
+    acc = for_range(0, n, 1, acc, [&](auto i, auto acc) { return acc + cast<float>(i); });
+    acc = for_range(0, n, 1, acc, [&](auto i, auto acc) { return acc + cast<float>(i); }, {.stages = 4});
+    for (int j = 0; j < 4; ++j)
+      acc = acc * x;
+    acc = if_else(flag, [&] { return acc + 1; }, [&] { return acc * 2; });
+    if_then(n > 0, [&] { device_print("n =", n); });
+    auto [first, second] =
+        for_range(0, n, 1, state(acc, acc), [](auto, auto a, auto b) { return state(b, a); });
+    ignore(first, second);
+    Scalar<std::int64_t> steps = while_loop(n, [](auto n) { return n > 1; }, [](auto n) { return n / 2; });
+    Var<float> best = 0;
+    for_range(0, steps, 1, [&](auto i) { best = max(best, cast<float>(i)); });
+    for_range(BN, range(n, u.cols()), [&](auto k) { best = max(best, max(f(k))); });
+    device_assert(x >= 0, "x is not negative", x < 100);
+    std::printf("BM is %lld while this kernel is recorded\n", static_cast<long long>(value(BM)));
+    if (value(BN) % 16 != 0) throw std::invalid_argument("BN must be a multiple of 16");
+    static_assert(decltype(acc)::rank == 2);
+    expects(n > 0, "n");
+  });
+}
+
+// Compiled and not run: they need a GPU, much time, or would change the process.
+[[maybe_unused]] void call_from_the_host(Device device, void* cuda_stream, const Tensor<bf16, 2>& a,
+                                         const Tensor<bf16, 2>& b, Tensor<bf16, 2>& d) {
+  const tune::Space space;
+  const tune::TunedOptions options;
+  ignore(tuned(matmul, space, options));
+  Stream stream(device);
+  Stream adopted = Stream::adopt(device, cuda_stream);
+  cuda::GraphCapture capture(stream);
+  ignore(tuned_matmul.tune(stream, {.effort = tune::quick}, a, b, d), tuned_matmul.pick(stream, a, b, d));
+  tune::export_wisdom("kernels.json");
+  set_compile_policy(CompilePolicy::forbid);
+  try {
+    softmax.precompile("sm_90a", {BLOCK = 8});
+  } catch (const UserError&) {
+  } catch (const TargetError&) {
+  } catch (const InternalError&) {
+  }
+  ignore(Config{BLOCK = 8, num_warps = 4, max_registers = 128},
+         Config{BLOCK = 8, num_stages = 4, num_ctas = 1});
+  ignore(Device::emulated("sm_90a"));
+}
+
+// --- What the page proposes instead of functions that Kiln lacks -------------------------------------------
+
+std::vector<float> random_floats(std::mt19937_64& random, std::size_t n) {
+  std::uniform_real_distribution<float> numbers(-1, 1);
+  std::vector<float> values(n);
+  for (float& v : values)
+    v = numbers(random);
+  return values;
+}
+} // namespace
+
+TEST_CASE("the expressions of the page for readers who know Triton are recorded") {
+  record_programs_and_creation();
+  record_shapes_and_products();
+  record_memory();
+  record_functions();
+  record_control_flow();
+}
+
+TEST_CASE("the softmax of the page for readers who know Triton") {
+  const auto seed = test::fresh_seed();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  const std::int64_t rows = 1 + std::int64_t(random() % 20), cols = 1 + std::int64_t(random() % 300);
+  auto x = Tensor<float, 2>::empty({rows, cols});
+  std::ranges::copy(random_floats(random, std::size_t(rows * cols)), x.begin());
+  Stream stream;
+  auto y = softmax_of(stream, x);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double total = 0;
+    for (std::int64_t c = 0; c < cols; ++c)
+      total += std::exp(double{x.view()(r, c)});
+    for (std::int64_t c = 0; c < cols; ++c)
+      REQUIRE(y.view()(r, c) == Approx(std::exp(double{x.view()(r, c)}) / total).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("the matmul of the page for readers who know Triton, with a config and tuned") {
+  const auto seed = test::fresh_seed();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  const std::int64_t m = 1 + std::int64_t(random() % 90), n = 1 + std::int64_t(random() % 90),
+                     k = 1 + std::int64_t(random() % 90);
+  auto a = Tensor<bf16, 2>::empty({m, k}), b = Tensor<bf16, 2>::empty({k, n});
+  for (bf16& v : a)
+    v = bf16(random_floats(random, 1)[0]);
+  for (bf16& v : b)
+    v = bf16(random_floats(random, 1)[0]);
+  auto c = Tensor<bf16, 2>::zeros({m, n}), d = Tensor<bf16, 2>::zeros({m, n});
+  Stream stream;
+  product(stream, a, b, c);
+  tuned_matmul.launch(stream, a, b, d);
+  stream.synchronize();
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double total = 0;
+      for (std::int64_t l = 0; l < k; ++l)
+        total += double(a.view()(i, l)) * double(b.view()(l, j));
+      REQUIRE(double(c.view()(i, j)) == Approx(total).epsilon(0.005).margin(0.01));
+      REQUIRE(double(d.view()(i, j)) == Approx(total).epsilon(0.005).margin(0.01));
+    }
+}
+
+TEST_CASE("a tile is sorted by rank, and its four largest elements are found") {
+  const auto seed = test::fresh_seed();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  std::vector<float> in = random_floats(random, 5 + random() % 28), out(in.size()), best(4);
+  in[1] = in[3]; // equal elements
+  std::vector<int> places(4);
+  Stream stream;
+  sort.launch(stream, {BN = 32}, Grid{1}, TensorView(in), TensorView(out));
+  top4.launch(stream, {BN = 32}, Grid{1}, TensorView(in), TensorView(best), TensorView(places));
+  stream.synchronize();
+  std::vector<float> sorted = in;
+  std::ranges::sort(sorted);
+  REQUIRE(out == sorted);
+  for (std::size_t j = 0; j < 4; ++j) {
+    REQUIRE(best[j] == sorted[sorted.size() - 1 - j]);
+    REQUIRE(in[std::size_t(places[j])] == best[j]);
+  }
+}
+
+TEST_CASE("programs in groups of rows, as tl.swizzle2d numbers them") {
+  const auto order = kernel("order", [](View<int, 2> out) {
+    auto [i, j] = swizzle2d(program_id(0), program_id(1), out.rows(), out.cols(), 2);
+    out.at(i, j).store(cast<int>(program_id(0) * out.cols() + program_id(1)));
+  });
+  std::vector<int> out(16), ragged(15);
+  Stream stream;
+  order.launch(stream, {}, Grid{4, 4}, TensorView(out, {4, 4}));
+  order.launch(stream, {}, Grid{5, 3}, TensorView(ragged, {5, 3}));
+  stream.synchronize();
+  REQUIRE(out == std::vector<int>{0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15});
+  REQUIRE(ragged == std::vector<int>{0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 13, 14});
+}
+
+TEST_CASE("tiles are concatenated, reversed, gathered and counted without functions of their own") {
+  const auto seed = test::fresh_seed();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  const auto instead =
+      kernel("instead",
+             [](View<const float, 1> in, View<const int, 1> at, View<float, 1> both, View<float, 1> flipped,
+                View<float, 1> gathered, View<int, 1> histogram, View<int, 1> counts) {
+               auto n = offset(BN, 0);
+               Tile x = in.tile(n).load();
+               Tile y = x + 10;
+               Tile i = at.tile(n).load();
+               both.tile(offset(BN * 2_c, 0)).store(reshape(trans(join(x, y)), BN * 2_c));
+               flipped.tile(n).store(in.at(in.size() - 1 - (n + arange(BN))).load());
+               gathered.tile(n).store(sum(where(expand<1>(i) == arange(BN), x, 0.0f), axis<1>));
+               histogram.tile(offset(BK, 0)).store(sum(expand<1>(i) == arange(BK), BN));
+               counts.at(i).atomic_add(1);
+             });
+  const std::size_t size = 32, bins = 32;
+  std::vector<float> in = random_floats(random, size), both(2 * size), flipped(size), gathered(size);
+  std::vector<int> at(size), histogram(bins), counts(bins), expected(bins);
+  for (int& i : at)
+    ++expected[std::size_t(i = int(random() % bins))];
+  Stream stream;
+  instead.launch(stream, {BN = size, BK = bins}, Grid{1}, TensorView(in), TensorView(at), TensorView(both),
+                 TensorView(flipped), TensorView(gathered), TensorView(histogram), TensorView(counts));
+  stream.synchronize();
+  for (std::size_t i = 0; i < size; ++i) {
+    REQUIRE(both[i] == in[i]);
+    REQUIRE(both[size + i] == in[i] + 10);
+    REQUIRE(flipped[i] == in[size - 1 - i]);
+    REQUIRE(gathered[i] == in[std::size_t(at[i])]);
+  }
+  REQUIRE(histogram == expected);
+  REQUIRE(counts == expected);
+}
+
+TEST_CASE("an operand is scaled in groups of 32 before a dot") {
+  const auto scaled =
+      kernel("scaled", [](View<const float, 2> in, View<const float, 2> scales, View<float, 2> out) {
+        auto [m, k] = program_tile(out, BM, BK);
+        Tile a = in.tile(m, k).load();
+        Tile s = scales.tile(m, offset(BK / 32_c, 0)).load();
+        out.tile(m, k).store(reshape(reshape(a, BM, BK / 32_c, 32_c) * expand<2>(s), BM, BK));
+      });
+  std::vector<float> in(4 * 64, 1.0f), scales(4 * 2), out(4 * 64);
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    scales[i] = float(i);
+  Stream stream;
+  scaled.launch(stream, {BM = 4, BK = 64}, TensorView(in, {4, 64}), TensorView(scales, {4, 2}),
+                TensorView(out, {4, 64}));
+  stream.synchronize();
+  for (std::size_t i = 0; i < out.size(); ++i)
+    REQUIRE(out[i] == scales[i / 32]);
+}
+
+TEST_CASE("rand_bits gives the bits of tl.randint") {
+  const auto bits = kernel("bits", [](View<std::uint32_t, 1> out, Scalar<std::int32_t> seed) {
+    auto [n] = program_tile(out, BN);
+    out.tile(n).store(rand_bits(seed, n + arange(BN)));
+  });
+  std::vector<std::uint32_t> out(3);
+  Stream stream;
+  bits.launch(stream, {BN = 16}, TensorView(out), 42);
+  stream.synchronize();
+  REQUIRE(out == std::vector<std::uint32_t>{2632642643, 4242219303, 3547071013}); // of Triton 3.9
+}
+
+TEST_CASE("the calls of the host that the page names") {
+  Stream stream;
+  auto x = Tensor<float, 2>::zeros({3, 5}), y = Tensor<float, 2>::zeros({3, 5});
+  softmax.warm_up(Device::cpu(), {BLOCK = 8});
+  softmax.interpret({BLOCK = 8}, x, y);
+  REQUIRE(y.data()[0] == Approx(0.2));
+  Event begin, end;
+  begin.record(stream);
+  softmax.launch(stream, {BLOCK = 8}, x, y);
+  end.record(stream);
+  end.synchronize();
+  REQUIRE(end.elapsed_ms(begin) >= 0);
+  float* pointer = x.data();
+  softmax.launch(stream, {BLOCK = 8}, TensorView(pointer, {3, 5}, {5, 1}), y);
+  stream.synchronize();
+  const tune::Picked picked = tuned_matmul.pick(
+      stream, Tensor<bf16, 2>::zeros({4, 4}), Tensor<bf16, 2>::zeros({4, 4}), Tensor<bf16, 2>::zeros({4, 4}));
+  REQUIRE(picked.config.get("BM").has_value());
+}
+
+// --- The page against this file ----------------------------------------------------------------------------
+
+namespace {
+std::string text_of(const std::string& path) {
+  std::ifstream in(path);
+  REQUIRE(in);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+std::string without_spaces(std::string text) {
+  std::erase_if(text, [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; });
+  return text;
+}
+
+// The cells of a table's row, `\|` in a cell being `|`.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  for (std::size_t i = 0; i < line.size(); ++i)
+    if (line[i] == '|' && (i == 0 || line[i - 1] != '\\'))
+      cells.emplace_back();
+    else if (!cells.empty() && !(line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|'))
+      cells.back() += line[i];
+  return cells;
+}
+
+// What stands between backticks.
+std::vector<std::string> code_in(const std::string& text) {
+  std::vector<std::string> code;
+  std::stringstream parts(text);
+  std::string part;
+  for (bool inside = false; std::getline(parts, part, '`'); inside = !inside)
+    if (inside) code.push_back(part);
+  return code;
+}
+} // namespace
+
+TEST_CASE("the page for readers who know Triton shows no code that does not compile") {
+  const std::string tests = KILN_TESTS_DIR, root = tests + "/..";
+  std::string known = without_spaces(text_of(tests + "/dsl/test_from_triton.cpp"));
+  for (const char* switches :
+       {"/jit/base/options.h", "/jit/base/options.cpp", "/autotune/mode.h", "/autotune/mode.cpp"})
+    known += without_spaces(text_of(root + switches));
+
+  std::stringstream page(text_of(root + "/dsl/FROM_TRITON.md"));
+  std::string line, block;
+  int blocks = 0, spans = 0;
+  bool in_cpp = false, in_other = false, in_functions = false;
+  while (std::getline(page, line)) {
+    if (line.starts_with("```")) {
+      if (in_cpp) {
+        INFO(block);
+        REQUIRE(known.find(without_spaces(block)) != std::string::npos);
+        ++blocks;
+      }
+      in_other = !in_cpp && !in_other && line != "```cpp";
+      in_cpp = !in_cpp && line == "```cpp";
+      block.clear();
+      continue;
+    }
+    if (in_cpp) block += line + '\n';
+    if (line == "## The functions of triton.language") in_functions = true;
+    if (in_cpp || in_other || !in_functions) continue;
+    // In a table the first column is Triton's and the second Kiln's; elsewhere calls are Kiln's.
+    const auto cells = cells_of(line);
+    auto check = [&](const std::string& text, bool calls_only) {
+      for (std::string code : code_in(text)) {
+        if (code.starts_with("KILN_") && code.find('(') == std::string::npos)
+          code = code.substr(0, code.find('=')); // a switch of the environment
+        if (calls_only && code.find('(') == std::string::npos) continue;
+        INFO(line << "\n" << code);
+        CHECK(known.find(without_spaces(code)) != std::string::npos);
+        ++spans;
+      }
+    };
+    if (cells.size() < 3) {
+      check(line, true);
+    } else {
+      check(cells[1], false);
+      check(cells[2], true);
+    }
+  }
+  REQUIRE(blocks == 6);
+  REQUIRE(spans > 150);
+}
