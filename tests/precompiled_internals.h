@@ -1,7 +1,8 @@
-// What most tests of internals include, compiled once a program; each test still includes what it uses.
+// What most tests of internals include, compiled once a program; each test still includes what it uses. Without
+// <kiln/kiln.h>: tests of tile IR use both namespaces kiln and kiln::ir, and each has a Kernel.
 #pragma once
 
-#include "precompiled.h"
+#include "precompiled_standard.h"
 
 #include <fmt/format.h>
 #include <kiln/dsl/ir/arguments.h>

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Gathers what a machine with an NVIDIA driver and nothing else needs to test and time Kiln there:
-#   make_bundle.sh BUILD_DIR SOURCE_DIR BUNDLE_DIR
-# Says how large the folder is; more than 63 MB is an error.
+# Gathers what a machine with an NVIDIA driver and nothing else needs to test and time Kiln there, packs it as one archive,
+# and prints the command that unpacks and runs it:
+#   make_bundle.sh BUILD_DIR SOURCE_DIR BUNDLE_DIR ARCHIVE
+# An archive of more than 30 MB is an error.
 set -eu
-build=$1 source=$2 bundle=$3
-limit=63000000
+build=$1 source=$2 bundle=$3 archive=$4
+limit=30000000
 rm -rf "$bundle"
 mkdir -p "$bundle"/{bin,lib/fallback,share/samples}
 
@@ -47,6 +48,10 @@ if KILN_CACHE_DIR=$bundle/cache "$bundle/bin/kiln" compile softmax --arch sm_90a
   done
 fi
 
-bytes=$(du -sb "$bundle" | cut -f1)
-echo "$bundle: $((bytes / 1000000)) MB; start $bundle/run there"
-((bytes <= limit)) || { echo "make_bundle.sh: $bytes bytes are more than the $limit that a bundle may have" >&2; exit 1; }
+# The archive's one folder is called as the archive. Names and times are those of no machine in particular.
+name=$(basename "$archive" .tar.xz)
+XZ_OPT=-6 tar -cJf "$archive" --owner=0 --group=0 --sort=name --transform "s,^[.],$name," -C "$bundle" .
+bytes=$(stat -c %s "$archive")
+echo "$bundle: $(($(du -sb "$bundle" | cut -f1) / 1000000)) MB; $archive: $((bytes / 1000000)) MB. Where there is a GPU:"
+echo "    tar -xJf $(basename "$archive") && $name/run"
+((bytes <= limit)) || { echo "make_bundle.sh: $bytes bytes are more than the $limit that an archive may have" >&2; exit 1; }

@@ -80,7 +80,7 @@ TEST_CASE("float functions agree with the host") {
   CHECK_FUNCTION(-3, 3, gelu(x), 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))));
   CHECK_FUNCTION(-3, 3, abs(-x), std::fabs(x));
   CHECK_FUNCTION(-3, 3, where(x < y, x, 1), x < y ? x : 1);
-  CHECK_FUNCTION(-3, 3, where(!(x < y) | (x > 1), 2.0f, y), !(x < y) || x > 1 ? 2 : y);
+  CHECK_FUNCTION(-3, 3, where((!(x < y)) | (x > 1), 2.0f, y), !(x < y) || x > 1 ? 2 : y);
   CHECK_FUNCTION(-3, 3, cast<float>(cast<std::int32_t>(x)), std::trunc(x));
   CHECK_FUNCTION(-3, 3, bitcast<float>(bitcast<std::uint32_t>(x) ^ 0x80000000u), -x);
   CHECK_FUNCTION(-3, 3, where(isnan(x / 0 * 0), 1.0f, 0.0f), 1.0);

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The bundle: its size, that it runs from another folder, and what it says where there is no NVIDIA driver.
+# Checks the bundle: the size of its archive, that the command that make_bundle.sh prints unpacks and runs it in an empty
+# folder, and what it says where there is no NVIDIA driver.
 #   check_bundle.sh SOURCE_DIR BUILD_DIR WORK_DIR
 set -u
 source=$1 build=$2 work=$3
@@ -8,9 +9,15 @@ rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 export KILN_CACHE_DIR=$work/cache RESULTS=$work/results
 mkdir -m 700 cache
 
-"$source/tests/bundle/make_bundle.sh" "$build" "$source" "$work/made" || fail "it cannot be made"
-mkdir "moved here" && mv made "moved here/bundle" || exit 1
-bundle="$work/moved here/bundle"
+"$source/tests/bundle/make_bundle.sh" "$build" "$source" "$work/made" "$work/kiln-gpu.tar.xz" >printed || { cat printed; fail "it cannot be made"; }
+[ "$(stat -c %s kiln-gpu.tar.xz)" -le 30000000 ] || fail "the archive has more than 30 MB"
+# The command as printed, in an empty folder whose name has a space; here it ends with 77, for there is no driver.
+start=$(sed -n 's/^    \(tar .*\)/\1/p' printed)
+[ -n "$start" ] || { cat printed; fail "no command is printed"; }
+mkdir "moved here" && mv kiln-gpu.tar.xz "moved here" && rm -r made || exit 1
+(cd "moved here" && KILN_CUDA_LIBRARY=$work/none.so bash -c "$start") >answer 2>&1
+[ $? = 77 ] || fail "'$start' does not end with 77 where there is no driver: $(cat answer)"
+bundle="$work/moved here/kiln-gpu"
 for program in "$bundle"/bin/* "$bundle"/lib/*.so.*; do
   ldd "$program" | grep -q 'not found' && fail "$program lacks a library"
   readelf -d "$program" | grep -E 'RUNPATH|RPATH' | grep -vF '$ORIGIN' && fail "$program looks for libraries elsewhere"
@@ -24,12 +31,20 @@ newest=$(readelf -V "$bundle"/bin/* "$bundle"/lib/*.so.* | grep -o 'GLIBC_2\.[0-
 "$bundle/run" help | grep -q '^usage: ' || fail "there is no help"
 RESULTS=/proc/none "$bundle/run" help >answer 2>&1 || fail "help wants a folder for results: $(cat answer)"
 "$bundle/run" dance >answer 2>&1 && fail "it takes the command \"dance\""
-grep -q "there is no command 'dance'" answer || fail "it does not say that there is no command \"dance\""
-for command in "" tests samples bench; do
+grep -q "there is no command or step 'dance'" answer || fail "it does not say that there is no command \"dance\""
+for command in "" samples bench "kernels rows"; do
   RESULTS=/proc/none KILN_CUDA_LIBRARY=$work/none.so "$bundle/run" $command >answer 2>&1
   [ $? = 77 ] || fail "run $command does not end with 77 where there is no driver: $(cat answer)"
   grep -q '^Nothing to run on: no NVIDIA driver: ' answer || fail "run $command does not say that there is no driver: $(cat answer)"
 done
+
+# Every step is known, and runs something: the tests' driver plays the GPU, and computes with the interpreter.
+for name in $("$bundle/run" list); do
+  "$bundle/run" help | grep -qw -e "$name" || fail "the help does not mention the step $name"
+done
+FAKE_CUDA=sm=90 KILN_CUDA_LIBRARY=$build/lib/libfakecuda.so "$bundle/run" device lost >answer 2>&1
+grep -q '^device .* s  ' results/summary.txt || fail "the step device leaves no line in the summary: $(cat answer)"
+[ -s results/device.log ] || fail "the step device leaves no log"
 
 # Kernels that were compiled ahead are found where there is no ptxas; the tests' driver says that it is a GPU.
 if KILN_CACHE_DIR=$bundle/cache "$bundle/bin/kiln" cache ls | grep -q sm_90a; then

@@ -8,13 +8,14 @@ fail() { echo "record_kernels: $1"; exit 1; }
 rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || exit 1
 # The same kernels each time: what is drawn of their variants fails for all or for none.
 export KILN_KEEP=tile KILN_KEEP_DIR=$folder KILN_TEST_SEED=1
+# More rounds of random data record the same kernels again.
+export KILN_TEST_FEW_ROUNDS=1
 
 "$api_tests" >api_tests.log 2>&1 || fail "api_tests failed, see $folder/api_tests.log"
 # Files of unit tests whose kernels people wrote; the random ones have tests of their own.
 files=()
 for file in test_assign test_assign_kernel test_kernel_launch test_language_edges test_language_kernels test_language_data_kernels \
-  test_language_network_kernels test_language_functions test_cpu_codegen test_cpu_hard test_cpu_atomics \
-  test_cpu_code_size; do
+  test_language_network_kernels test_language_functions test_codegen test_hard test_atomics test_code_size; do
   files+=("[#$file]~[slow]~[.],")
 done
 "$unit_tests" -# "${files[*]}" >unit_tests.log 2>&1 || fail "unit_tests failed, see $folder/unit_tests.log"

@@ -192,7 +192,7 @@ TEST_CASE("a hundred thousand records load whole, and it is told how fast", "[re
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  constexpr int count = kiln::test::rounds(100'000);
+  const int count = kiln::test::rounds(100'000);
   std::vector<RecordKey> keys;
   for (int i = 0; i < 20; ++i)
     keys.push_back(example_key(256 * (i + 1)));
