@@ -37,7 +37,7 @@ TEST_CASE("measurements and arguments survive a message, infinities and bytes in
   m.high = std::numeric_limits<double>::infinity();
   m.launches = 7;
   m.facts = {{"registers", 255}, {"spill_bytes", -0.0}};
-  const Measurement m2 = measurement_from(Message::from_cbor(Message::to_cbor(to_message(m))));
+  const Measurement m2 = measurement_from(tune::Message::from_cbor(tune::Message::to_cbor(to_message(m))));
   CHECK(m2.status == m.status);
   CHECK(m2.error == m.error);
   CHECK(m2.seconds == m.seconds);
@@ -54,7 +54,7 @@ TEST_CASE("measurements and arguments survive a message, infinities and bytes in
   a.address = std::uint64_t{1} << 63;
   a.pinned = 2;
   a.fill = {Fill::Kind::bytes, -3, 9, {0, 255, 10, 13}};
-  const Argument b = argument_from(Message::from_cbor(Message::to_cbor(to_message(a))));
+  const Argument b = argument_from(tune::Message::from_cbor(tune::Message::to_cbor(to_message(a))));
   CHECK(b.dtype == a.dtype);
   CHECK(b.readonly);
   CHECK(b.extents == a.extents);
@@ -71,11 +71,11 @@ TEST_CASE("messages arrive whole, however the bytes come, and garbage is no mess
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   Sockets s;
-  const Message large{{"text", std::string(50'000, 'x')}}, small{{"a", 1}};
+  const tune::Message large{{"text", std::string(50'000, 'x')}}, small{{"a", 1}};
   REQUIRE(send_message(s.ends[0], large, 1));
   REQUIRE(send_message(s.ends[0], small, 1));
   MessageReader reader;
-  std::vector<Message> got;
+  std::vector<tune::Message> got;
   while (got.size() < 2) {
     char buffer[4000];
     const ssize_t count = recv(s.ends[1], buffer, 1 + random() % sizeof buffer, 0);
