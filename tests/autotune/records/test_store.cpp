@@ -192,12 +192,12 @@ TEST_CASE("a hundred thousand records load whole, and it is told how fast", "[re
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  const int count = kiln::test::rounds(100'000);
+  const auto count = kiln::test::rounds(100'000);
   std::vector<RecordKey> keys;
   for (int i = 0; i < 20; ++i)
     keys.push_back(example_key(256 * (i + 1)));
   for (int i = 0; i < count; ++i) {
-    Record record = example_record(keys[static_cast<std::size_t>(i) * 20 / count], random_seconds(random));
+    Record record = example_record(keys[static_cast<std::size_t>(i) * 20 / static_cast<std::size_t>(count)], random_seconds(random));
     record.trial = i;
     record.config = "BM=" + std::to_string(random() % 256) + ",BN=128,BK=32,order=swizzled,num_warps=8";
     record.result.facts = {
@@ -208,7 +208,7 @@ TEST_CASE("a hundred thousand records load whole, and it is told how fast", "[re
   const auto start = std::chrono::steady_clock::now();
   const Loaded loaded = RecordStore(folder.path()).load();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  CHECK(loaded.counts.records == count);
+  CHECK(loaded.counts.records == static_cast<std::uint64_t>(count));
   WARN("loaded " << count << " records in " << seconds * 1e3 << " ms, "
                  << 1e3 * static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC << " of the CPU");
   // The aim is 200 ms on a machine that does nothing else.
