@@ -36,8 +36,8 @@ const auto product = [](View<const float, 2> a, View<const float, 2> b, View<flo
   auto sum = for_range(BK, a.cols(), zeros<float>(BM, BN), [&](auto k, auto sum) {
     Tile across = expand<0>(k + arange(BK));
     Tile down = expand<1>(k + arange(BK));
-    Tile x = a.at(rows, across).load(rows < a.rows() & across < a.cols());
-    Tile y = b.at(down, columns).load(down < (own ? b.rows() : a.cols()) & columns < b.cols());
+    Tile x = a.at(rows, across).load((rows < a.rows()) & (across < a.cols()));
+    Tile y = b.at(down, columns).load((down < (own ? b.rows() : a.cols())) & (columns < b.cols()));
     return dot(x, y, sum);
   });
   c.at(rows, columns).store(sum, rows < c.rows() & columns < c.cols());
