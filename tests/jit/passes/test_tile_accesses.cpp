@@ -88,7 +88,7 @@ TEST_CASE("pointers to neighbours are read and written as vectors, up to the mas
                                         Scalar<std::int64_t> columns, Scalar<std::int64_t> stride) {
     Tile row = expand<1>(program_id(0) * BM + arange(BM));
     Tile column = expand<0>(program_id(1) * BN + arange(BN));
-    auto inside = row < rows & column < columns;
+    auto inside = (row < rows) & (column < columns);
     raw::store(y + (row * stride + column), 2.0f * raw::load(x + (row * stride + column), inside, -1.0f),
                inside);
   });

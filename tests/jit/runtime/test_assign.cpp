@@ -111,7 +111,7 @@ TEST_CASE("every function of whole tensors computes what the C library does") {
   check("min", min(a, b), [](double v, double w) { return std::min(v, w); });
   check("max", maximum(a, b), [](double v, double w) { return std::max(v, w); });
   check("minus", -a - b / 2 + 3 % a, [](double v, double w) { return -v - w / 2 + std::fmod(3, v); });
-  check("where", where(a > b & !(a < 1), a, 2 * b),
+  check("where", where((a > b) & !(a < 1), a, 2 * b),
         [](double v, double w) { return v > w && v >= 1 ? v : 2 * w; });
   check("bitcast", bitcast<float>(bitcast<std::uint32_t>(a) & 0x7fffffffu),
         [](double v, double) { return v; });
@@ -144,7 +144,7 @@ TEST_CASE("whole-tensor expressions promote and convert as the language does") {
   assign(stream, i, (i >> 30) % 7 + (cast<std::int32_t>(u) ^ 1));
   stream.synchronize();
   CHECK(ints == std::vector<std::int32_t>{-2 + 1, -1 + 3, 201, 145, 1 + 255});
-  assign(stream, flags, f > 0 | isnan(f));
+  assign(stream, flags, (f > 0) | isnan(f));
   stream.synchronize();
   CHECK((!flags.view()(0) && !flags.view()(1) && flags.view()(2) && flags.view()(3) && flags.view()(4)));
   assign(stream, f, 7);
