@@ -1,4 +1,4 @@
-// Config: a sorted array of bindings, its text form and its parser.
+// Implements Config: binding names, printing and parsing.
 #include <kiln/dsl/config.h>
 
 #include <kiln/dsl/error.h>

@@ -1,4 +1,4 @@
-// The sizes and options that a kernel is compiled with: `{BM = 128, BN = 256, num_warps = 8}`.
+// Defines Config, the sizes and options that a kernel is compiled with: `{BM = 128, BN = 64, num_warps = 8}`.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace kiln {
 
 namespace detail {
-// What a config binds a name to.
+// The integer that a config binds a name to.
 struct ConfigValue {
   std::int64_t value = 0;
 
@@ -21,19 +21,19 @@ struct ConfigValue {
     static_assert(integer, "a config takes integers as sizes and options: write {BM = 128, num_warps = 4}");
     if constexpr (integer) value = static_cast<std::int64_t>(number);
     if constexpr (integer && std::is_unsigned_v<N>)
-      if (value < 0) value = INT64_MAX; // as good as any: no tile is that large
+      if (value < 0) value = INT64_MAX; // does not fit i64; any number this large is refused later
   }
 };
 } // namespace detail
 
-// One name and its number.
+// A name and the number that it is bound to.
 struct Binding {
   const char* name; // interned (symbol.h)
   std::int64_t value;
 
   Binding() = default;
   Binding(std::string_view name, std::int64_t value);
-  // Without looking for the name.
+  // The same for a name that is interned already, without a look-up.
   static Binding of_interned(const char* name, std::int64_t value) {
     Binding binding;
     binding.name = name, binding.value = value;
@@ -43,9 +43,8 @@ struct Binding {
   bool operator==(const Binding&) const = default;
 };
 
-// A small sorted set of bindings that never allocates, so that a launch can carry one by value.
-// Setting a name again replaces its value; naming one twice in the list is a UserError, as are more than
-// `capacity` names.
+// A set of bindings, sorted by name. It never allocates, so that a launch can take it by value. The
+// constructor throws a UserError if the list holds a name twice or more than `capacity` names.
 class Config {
 public:
   static constexpr int capacity = 24;
@@ -54,32 +53,37 @@ public:
   Config(std::initializer_list<Binding> bindings,
          std::source_location here = std::source_location::current());
 
+  // Binds a name, or replaces its value. UserError if the config already holds `capacity` other names.
   void set(const Binding& binding);
   void set(std::string_view name, std::int64_t value) { set(Binding(name, value)); }
+  // The number that a name is bound to, or nothing.
   std::optional<std::int64_t> get(std::string_view name) const;
   const Binding* begin() const { return items_; }
   const Binding* end() const { return items_ + count_; }
   int size() const { return count_; }
 
   bool operator==(const Config& other) const;
-  std::string to_string() const;              // "BM=128,BN=256"
-  static Config parse(std::string_view text); // the inverse; UserError names what does not parse
+  std::string to_string() const; // "BM=128,BN=256"
+  // The inverse of to_string. UserError names the part of the text that cannot be read.
+  static Config parse(std::string_view text);
 
 private:
   Binding items_[capacity];
   int count_ = 0;
 };
 
-// The options that every kernel accepts; a device ignores those it lacks. Used as `num_warps = 8`.
+// An option of a config, which every kernel accepts: `num_warps = 8`. A device ignores the options that it
+// does not have. Without max_registers, the number of registers has no limit.
 struct Option {
   const char* name;
   Binding operator=(detail::ConfigValue value) const;
 };
-inline constexpr Option num_warps{"num_warps"};         // of a GPU's block: 1, 2, 4, ..., 32; default 4
-inline constexpr Option num_stages{"num_stages"};       // no device has it yet
-inline constexpr Option num_ctas{"num_ctas"};           // no device has it yet
-inline constexpr Option max_registers{"max_registers"}; // of a GPU's thread: 24 to 255; default: no limit
+inline constexpr Option num_warps{"num_warps"};         // warps per GPU block: 1, 2, 4 ... 32; default 4
+inline constexpr Option num_stages{"num_stages"};       // no device uses this option yet
+inline constexpr Option num_ctas{"num_ctas"};           // no device uses this option yet
+inline constexpr Option max_registers{"max_registers"}; // registers per GPU thread: 24 to 255
 inline constexpr std::string_view option_names[] = {"num_warps", "num_stages", "num_ctas", "max_registers"};
+// Whether `name` is one of option_names.
 bool is_option(std::string_view name);
 
 } // namespace kiln

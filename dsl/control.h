@@ -1,23 +1,28 @@
-// Run-time control flow: loops and branches of the kernel. (A native `for` or `if` runs while recording.)
+// Defines the control flow of kernels at run time: for_range, while_loop, if_else, if_then and Var. (A native
+// `for` or `if` runs while the kernel is recorded.)
 //
 //   auto acc = for_range(BK, n, zeros<float>(BM),
 //                        [&](auto k, auto acc) { return acc + x.tile(m, k).load(); });
 //   auto [a, b] = for_range(0, n, 1, state(a0, b0),
 //                           [&](auto i, auto a, auto b) { return state(a + b, b * i); });
 //   Var<float> best = 0;
-//   for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); }, {.stages = 4});
+//   for_range(BK, n, [&](auto k) { best = max(best, max(x.tile(k).load())); });
+//
+// A loop or branch passes values on as its state. The body takes the state and returns the next one, with the
+// same dtypes and dimensions; several values are one state(a, b), which the body may take in parts.
 #pragma once
 
 #include <kiln/dsl/state.h>
 
 namespace kiln {
 
-// What a loop tells the code generator; a device ignores what it has no use for.
+// Hints for the compilation of a loop. `stages` is the number of iterations whose loads are in flight at
+// once; 0 stands for the config's num_stages, and a negative number is a UserError. No device uses it yet.
 struct LoopOptions {
-  int stages = 0; // how many iterations' loads are under way at once; 0: as the config's num_stages says
+  int stages = 0;
 };
 
-// Bounds of a loop that does not start at zero: for_range(BK, range(begin, end), ...).
+// The bounds of a loop that does not start at zero: for_range(BK, range(begin, end), ...).
 template <class B, class E> struct Range {
   using kiln_range = Range;
   B begin;
@@ -40,7 +45,7 @@ concept LoopBound = Operand<X> || IsRange<X>;
 template <class X>
 inline constexpr bool is_bound = IsRange<X> || IsPoison<X> || is_integer_scalar<X> || IsDimension<X>;
 
-// What the body of a loop without a state may return.
+// Whether a body returned Next = void, or Poison after a mistake, as a loop without a state requires.
 template <class Next> inline constexpr bool returns_nothing = std::is_void_v<Next> || IsPoison<Next>;
 
 // A bound or step as an i64 scalar.
@@ -108,17 +113,20 @@ auto scalar_loop(const B& begin, const E& end, const T& step, const S& initial, 
 }
 } // namespace detail
 
-// The bodies are formed here, by naming their results, and not deeper inside: each function in between would
-// add three lines to what the compiler says about a mistake in the body.
+// The overloads of for_range instantiate the body themselves, by naming the type of its result, and not in a
+// function that they call: each function in between would add three lines to what the compiler says about a
+// mistake in the body.
 
-// Runs body(k, state) for k = 0, D, 2 * D, ... below `end`; k is an Offset<D>. Returns the last state. `end`
-// may be a range(begin, end).
+// Runs body(k, state) for k = 0, D, 2 * D, ... below `end`, and returns the last state. k is an Offset<D>.
+// `end` is an integer scalar, a number or a range(begin, end); bounds are i64. If `end` is not above the
+// begin, nothing runs, and the result is the initial state.
 template <detail::IsDimension D, detail::LoopBound E, class S, class F>
 auto for_range(D, const E& end, const S& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
-  static_assert(detail::is_state<S>,
-                "the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple");
+  static_assert(
+      detail::is_state<S>,
+      "the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple");
   if constexpr (!detail::is_state<S>) {
     return initial;
   } else {
@@ -136,7 +144,7 @@ auto for_range(D, const E& end, const S& initial, const F& body, LoopOptions opt
       return detail::to_state(initial);
   }
 }
-// Several states: body(k, a, b), or body(k, state).
+// The same with several values in the state: body(k, a, b) or body(k, state) returns state(...).
 template <detail::IsDimension D, detail::LoopBound E, class... S, class F>
 auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
@@ -164,29 +172,31 @@ auto for_range(D, const E& end, const Tuple<S...>& initial, const F& body, LoopO
       return initial;
   }
 }
-// Runs body(k), which has effects only.
+// The same without a state: body(k) only has effects, and returns nothing.
 template <detail::IsDimension D, detail::LoopBound E, class F>
 void for_range(D, const E& end, const F& body, LoopOptions options = {},
                detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<E>, "for_range needs integer scalars as bounds and step");
   using Next = decltype(detail::probe<F>()(std::declval<const Offset<D{}>&>()));
   constexpr bool takes = detail::matches<Next>;
-  static_assert(takes, "the body of a for_range without a state takes the index alone");
-  static_assert(!takes || detail::returns_nothing<Next>,
-                "nothing takes what this body returns: give for_range a state, (BN, n, state, body), or "
-                "return nothing");
+  static_assert(takes, "the body of a for_range without a state takes only the index");
+  static_assert(
+      !takes || detail::returns_nothing<Next>,
+      "the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing");
   if constexpr (takes) detail::dimension_loop<D>(end, detail::Void{}, body, options, loc);
 }
-// Runs body(i, state) for i = begin, begin + step, ... below `end`; i is an i64 scalar and the step is
-// positive.
+// Runs body(i, state) for i = begin, begin + step, ... below `end`, and returns the last state. i is an i64
+// scalar. Bounds and step are integer scalars or numbers; if the step is not positive, nothing runs. The next
+// two overloads take several values in the state, and no state.
 template <class B, class E, class T, class S, class F>
   requires(!detail::IsDimension<B> && detail::Operand<B>)
 auto for_range(const B& begin, const E& end, const T& step, const S& initial, const F& body,
                LoopOptions options = {}, detail::Location loc = detail::Location::current()) {
   static_assert(detail::is_bound<B> && detail::is_bound<E> && detail::is_bound<T>,
                 "for_range needs integer scalars as bounds and step");
-  static_assert(detail::is_state<S>,
-                "the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple");
+  static_assert(
+      detail::is_state<S>,
+      "the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple");
   using Index = Scalar<std::int64_t>;
   if constexpr (!detail::is_state<S>) {
     return initial;
@@ -242,10 +252,10 @@ void for_range(const B& begin, const E& end, const T& step, const F& body, LoopO
                 "for_range needs integer scalars as bounds and step");
   using Next = decltype(detail::probe<F>()(std::declval<const Scalar<std::int64_t>&>()));
   constexpr bool takes = detail::matches<Next>;
-  static_assert(takes, "the body of a for_range without a state takes the index alone");
-  static_assert(!takes || detail::returns_nothing<Next>,
-                "nothing takes what this body returns: give for_range a state, (BN, n, state, body), or "
-                "return nothing");
+  static_assert(takes, "the body of a for_range without a state takes only the index");
+  static_assert(
+      !takes || detail::returns_nothing<Next>,
+      "the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing");
   if constexpr (takes) detail::scalar_loop(begin, end, step, detail::Void{}, body, options, loc);
 }
 template <class B, class E, class F>
@@ -255,7 +265,7 @@ void for_range(const B&, const E&, const F&) {
 }
 
 namespace detail {
-// What a condition may be: a scalar bool, or Poison.
+// Whether X can be a condition: a scalar bool, or Poison.
 template <class X> constexpr bool flag_fits() {
   if constexpr (IsPoison<X>)
     return true;
@@ -267,13 +277,15 @@ template <class X> constexpr bool flag_fits() {
 template <class X> inline constexpr bool is_flag = flag_fits<X>();
 } // namespace detail
 
-// While condition(state) holds: state = body(state). Returns the last state.
+// Repeats state = body(state) while condition(state), a scalar bool, is true, and returns the last state.
+// Both functions may take the state as a whole or in parts. The condition must not assign a Var.
 template <class S, class C, class F>
 auto while_loop(const S& initial, const C& condition, const F& body,
                 detail::Location loc = detail::Location::current()) {
   using namespace detail;
-  static_assert(is_state<S>,
-                "the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple");
+  static_assert(
+      is_state<S>,
+      "the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple");
   if constexpr (!is_state<S>) {
     return initial;
   } else if constexpr (is_poisoned<state_t<S>>) {
@@ -330,7 +342,7 @@ inline constexpr bool is_condition =
     is_host_condition<C> || IsPoison<C> || (operand_shape_t<C>::rank == 0 && is_bool_operand<C>);
 template <class F> inline constexpr bool is_branch = requires(const F& f) { f(); };
 
-// What the branches return, Poison if they are none.
+// What a branch returns; Poison if F is not a function without parameters.
 template <class F> auto branch_result() {
   if constexpr (is_branch<F>)
     return static_cast<decltype(std::declval<const F&>()())*>(nullptr);
@@ -351,8 +363,9 @@ template <class A, class B> constexpr bool branches_agree() {
 }
 } // namespace detail
 
-// then() where the scalar condition holds, otherwise(): only the one taken acts. Both return the same type,
-// or nothing.
+// Runs then() if the condition, a scalar bool, is true, and otherwise() if not; only the branch that is taken
+// acts on memory. Returns the result of that branch. Both branches return the same dtypes and dimensions, or
+// nothing.
 template <class C, class T, class F>
   requires detail::Operand<C>
 auto if_else(const C& condition, const T& then, const F& otherwise,
@@ -369,7 +382,7 @@ auto if_else(const C& condition, const T& then, const F& otherwise,
   using B = branch_t<F>;
   constexpr bool states = std::is_void_v<A> || is_state<A>;
   static_assert(states,
-                "a branch returns a tile or a number, and several as state(a, b): never a std::tuple");
+                "a branch returns a tile, a number, or several of them as state(a, b), not a std::tuple");
   constexpr bool agree = branches_agree<A, B>();
   static_assert(agree, "both branches of if_else must return the same dtype and dimensions, or nothing");
   if constexpr (std::is_void_v<A>) {
@@ -406,7 +419,7 @@ auto if_else(const C& condition, const T& then, const F& otherwise,
   }
 }
 
-// body() where the scalar condition holds.
+// Runs body(), which returns nothing, if the condition, a scalar bool, is true.
 template <class C, class F>
   requires detail::Operand<C>
 void if_then(const C& condition, const F& body, detail::Location loc = detail::Location::current()) {
@@ -417,7 +430,7 @@ void if_then(const C& condition, const F& body, detail::Location loc = detail::L
       "the condition of a branch must be a scalar bool: for tiles use where, or reduce with any or all");
   static_assert(is_branch<F>, "the body of if_then is a function without parameters: [&] { ... }");
   constexpr bool effects = returns_nothing<branch_t<F>>;
-  static_assert(effects, "nothing takes what the body of if_then returns: write if_else, or return nothing");
+  static_assert(effects, "the result of if_then's body is not used: write if_else, or return nothing");
   if constexpr (!is_host_condition<C> && !IsPoison<C> && is_condition<C> && is_branch<F> && effects)
     if_else(condition, body, [] {}, loc);
 }
@@ -433,8 +446,10 @@ template <class T, auto... D> struct VarTile<Tile<T, D...>> {
 };
 } // namespace detail
 
-// A variable that loops and branches may assign; what they assign is carried for you. Var<float>,
-// Var<Tile<float, BM>>.
+// A variable that the bodies of loops and branches can assign, without being part of their state: Var<float>
+// is a scalar, Var<Tile<float, BM>> a tile; `Var sums = zeros<float>(BM);` deduces the type. A Var keeps its
+// dtype and dimensions: assigned numbers are converted to the dtype, assigned tiles broadcast to the
+// dimensions.
 template <class T> class Var {
 public:
   using tile_type = typename detail::VarTile<T>::type;
@@ -464,13 +479,13 @@ public:
     return *this;
   }
 
-  // What it holds now; expressions take this, so that they keep their meaning when the variable changes.
+  // The current value. Expressions take this copy, so that they do not change when the variable does.
   tile_type kiln_snapshot() const { return tile_type(record()); }
   operator tile_type() const { return kiln_snapshot(); }
   detail::Handle record(detail::Location = {}) const { return detail::variable_read(id_); }
 
 private:
-  // Conditions of static_assert: Poison passes them.
+  // These are conditions of static_assert, and Poison fulfils them.
   template <class X> static constexpr bool dtype_fits() {
     if constexpr (detail::IsPoison<X>)
       return true;

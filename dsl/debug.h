@@ -1,4 +1,4 @@
-// Checks and output of kernels.
+// Checks what a kernel relies on (expects, device_assert) and prints values from it (device_print).
 #pragma once
 
 #include <kiln/dsl/functions.h>
@@ -7,7 +7,7 @@
 namespace kiln {
 
 namespace detail {
-// The two sides of a comparison, so that a failed check can show them.
+// Recognises comparisons of scalars, so that a failed check can show both sides.
 template <class X> struct Compared {
   static constexpr bool is = false;
 };
@@ -16,8 +16,13 @@ template <ir::Opcode C, class A, class B> struct Compared<Node<C, bool, Shape<>,
 };
 } // namespace detail
 
-// What the kernel relies on, checked on the host at each launch: expects(a.cols() == b.rows(), "a's columns
-// and b's rows"). A failure is a UserError with both values, and nothing is launched.
+// Declares what the kernel relies on. The host checks it at each launch:
+//
+//   expects(a.cols() == b.rows(), "a's columns and b's rows");
+//
+// If the condition is false, the launch throws a UserError with both values, and nothing runs. The condition
+// is a scalar bool that depends on extents, strides, scalar parameters and constants only, and `expects` is
+// not inside a loop or branch; anything else is a UserError when the kernel is compiled.
 template <class C>
   requires detail::Operand<C>
 void expects(const C& condition, const char* message, detail::Location loc = detail::Location::current()) {
@@ -37,15 +42,18 @@ void expects(const C& condition, const char* message, detail::Location loc = det
 template <class C>
   requires detail::Operand<C>
 void expects(const C&) {
-  static_assert(detail::never<C>, "expects takes a text: expects(n > 0, \"rows\")");
+  static_assert(detail::never<C>, "expects needs a message: expects(n > 0, \"rows\")");
 }
 template <class C, class M>
   requires(detail::Operand<C> && !std::is_convertible_v<const M&, const char*>)
 void expects(const C&, const M&) {
-  static_assert(detail::never<C>, "the text of expects is a string literal: it is kept with the kernel");
+  static_assert(detail::never<C>,
+                "the message of expects must be a string literal: it is stored with the kernel");
 }
 
-// Under KILN_DEBUG=1: ends the launch with a UserError if the condition, a scalar or a tile, fails anywhere.
+// Checks a condition on the device, a bool scalar or tile, if KILN_DEBUG=1 is set; otherwise it does nothing.
+// If an element is false, the launch ends, and the stream throws an error at its next synchronize(): a
+// UserError with the message, the program and the element, on a CUDA device a TargetError.
 template <class C>
   requires detail::Operands<C>
 void device_assert(const C& condition, const char* message,
@@ -53,7 +61,7 @@ void device_assert(const C& condition, const char* message,
   detail::set_location(loc);
   if constexpr (!detail::IsPoison<C>) {
     constexpr bool ok = detail::is_bool_operand<C>;
-    static_assert(ok, "device_assert needs a bool: compare with something");
+    static_assert(ok, "device_assert needs a bool: write a comparison");
     if constexpr (ok)
       detail::emit_effect(ir::Opcode::DeviceAssert, {detail::as_tile(condition).record()},
                           {{"message", 0, message}});
@@ -62,26 +70,27 @@ void device_assert(const C& condition, const char* message,
 template <class C>
   requires detail::Operands<C>
 void device_assert(const C&) {
-  static_assert(detail::never<C>, "device_assert takes a text: device_assert(x >= 0, \"not negative\")");
+  static_assert(detail::never<C>, "device_assert needs a message: device_assert(x >= 0, \"not negative\")");
 }
 template <class C, class M>
   requires(detail::Operands<C> && !std::is_convertible_v<const M&, const char*>)
 void device_assert(const C&, const M&) {
   static_assert(detail::never<C>,
-                "the text of device_assert is a string literal: it is kept with the kernel");
+                "the message of device_assert must be a string literal: it is stored with the kernel");
 }
-// Only where the mask is true.
+// The same for the elements where the mask is true.
 template <class C, class M>
   requires detail::Operands<C> && detail::Operands<M>
 void device_assert(const C& condition, const char* message, const M& mask,
                    detail::Location loc = detail::Location::current()) {
   if constexpr (!detail::IsPoison<C> && !detail::IsPoison<M>) {
-    static_assert(detail::is_bool_operand<M>, "a mask must be a tile of bool: compare with something");
+    static_assert(detail::is_bool_operand<M>, "a mask must be a tile of bool: write a comparison");
     device_assert(condition | !mask, message, loc);
   }
 }
 
-// A text and the place where it is written, which a call with any number of values could not take.
+// The text of a device_print with its source location. (A function with any number of parameters cannot have
+// a defaulted parameter for the location.)
 struct Message {
   const char* text;
   detail::Location loc;
@@ -89,7 +98,8 @@ struct Message {
       : text(message), loc(where) {}
 };
 
-// Prints a line with the values, from each program that reaches it.
+// Prints a line with the text and the values, once in each program that reaches the call. Values are tiles,
+// scalars and numbers; the elements of tiles are printed in nested brackets.
 template <class... X>
   requires(detail::Operand<X> && ...)
 void device_print(Message message, const X&... x) {
@@ -102,7 +112,7 @@ void device_print(Message message, const X&... x) {
 template <class T, class... X>
   requires detail::Operand<T>
 void device_print(const T&, const X&...) {
-  static_assert(detail::never<T>, "device_print takes a text first: device_print(\"x =\", x)");
+  static_assert(detail::never<T>, "device_print needs a message first: device_print(\"x =\", x)");
 }
 
 } // namespace kiln

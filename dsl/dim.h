@@ -1,12 +1,12 @@
-// Tile dimensions: types for the compiler, numbers for the tuner.
+// Declares the dimensions of tiles: each is a type in C++ and gets its size from the config.
 //
 //   KILN_DIM(BM); KILN_DIM(BN);      // at namespace scope; libraries declare theirs in their own namespace
 //   Tile<float, BM, BN>              // in types
 //   zeros<float>(BM, BN * 2_c)       // in calls; 2_c is a constant, products and quotients are dimensions
-//   Config{BM = 128, BN = 256}       // sizes are bound when a kernel is compiled
+//   Config{BM = 128, BN = 256}       // the sizes, which are bound when a kernel is compiled
 //
-// Two dimensions are equal exactly if their names and factors are: sizes that happen to be equal do not make
-// them so.
+// Two dimensions are equal if and only if their names and factors are equal. Dimensions of different names
+// stay different even where a config gives them the same size.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -25,7 +25,7 @@ Binding bind_dimension(const char* name, std::int64_t size);
 template <class D>
 concept IsDimension = std::is_base_of_v<Dimension, D>;
 
-// The run-time description of a dimension: numerator * factors / (denominator * divisors).
+// Describes a dimension at run time: numerator * factors / (denominator * divisors).
 struct DimInfo {
   static constexpr int max_names = 8;
   std::int64_t numerator = 1, denominator = 1;
@@ -50,7 +50,7 @@ constexpr std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 }
 } // namespace detail
 
-// A constant dimension; written as a literal: 16_c.
+// A dimension of constant size N, which calls write as a literal: 16_c.
 template <std::int64_t N> struct Constant : Dimension {
   static_assert(N > 0, "a dimension must be positive");
   static constexpr std::int64_t value = N;
@@ -60,7 +60,8 @@ template <std::int64_t N> struct Constant : Dimension {
   static constexpr std::int64_t numerator = N, denominator = 1;
 };
 
-// A product or quotient of dimensions, always reduced and sorted by name, so that equal ones are one type.
+// A product or quotient of dimensions. It is always reduced and sorted by name, so that equal dimensions are
+// the same type.
 template <std::int64_t Numerator, std::int64_t Denominator, class Factors, class Divisors> struct Product;
 template <std::int64_t Numerator, std::int64_t Denominator, class... F, class... G>
 struct Product<Numerator, Denominator, detail::DimList<F...>, detail::DimList<G...>> : Dimension {
@@ -74,7 +75,7 @@ struct Product<Numerator, Denominator, detail::DimList<F...>, detail::DimList<G.
 };
 
 namespace detail {
-// Named dimensions have no parts of their own; these give every dimension the same face.
+// Gives every kind of dimension the same interface: named dimensions have no members parts_num and parts_den.
 template <class D> struct Parts {
   using num = typename D::parts_num;
   using den = typename D::parts_den;
@@ -106,7 +107,7 @@ template <class D, class First, class... Rest> struct InsertDim<D, DimList<First
   using type = decltype(pick());
 };
 
-template <class List, class D> struct RemoveDim { // the first occurrence
+template <class List, class D> struct RemoveDim { // removes the first occurrence of D
   using type = List;
   static constexpr bool found = false;
 };
@@ -120,7 +121,7 @@ template <class D, class... Rest> struct RemoveDim<DimList<D, Rest...>, D> {
   static constexpr bool found = true;
 };
 
-// (Num / Den) * (Add / Sub), one name at a time; Num and Den stay sorted and free of common names.
+// Computes (Num / Den) * (Add / Sub), one name at a time. Num and Den stay sorted and have no name in common.
 template <class Num, class Den, class Add, class Sub> struct Combine {
   using num = Num;
   using den = Den;
@@ -185,7 +186,8 @@ template <char... Digits> constexpr std::int64_t parse_constant() {
 }
 } // namespace detail
 
-// The results are deduced: named in the signature, they would be formed for every operand of every operator.
+// The product and the quotient of two dimensions, which are dimensions again. (Their types are deduced. Named
+// in the signature, they would be instantiated for every operand of every operator.)
 template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator*(A, B) {
   return detail::product_t<A, B>{};
 }
@@ -194,6 +196,7 @@ template <detail::IsDimension A, detail::IsDimension B> constexpr auto operator/
 }
 
 inline namespace literals {
+// A constant dimension: 16_c has the size 16.
 template <char... Digits> consteval auto operator""_c() {
   return Constant<detail::parse_constant<Digits...>()>{};
 }
@@ -201,7 +204,7 @@ template <char... Digits> consteval auto operator""_c() {
 
 } // namespace kiln
 
-// Declares a named dimension, at namespace scope.
+// Declares a named dimension. Use it at namespace scope. `NAME = 128` in a config binds its size.
 #define KILN_DIM(NAME)                                                                                       \
   inline constexpr struct kiln_dim_##NAME : ::kiln::Dimension {                                              \
     static constexpr const char* dimension_name = #NAME;                                                     \

@@ -1,4 +1,4 @@
-// The scalar element types of tiles, and the C++ types that name them.
+// Defines the dtypes (element types of tiles) and the C++ types that name them.
 #pragma once
 
 #include <compare>
@@ -9,6 +9,8 @@
 
 namespace kiln {
 
+// The dtype of an element: bool, integers by sign and width in bits, and floats. F8E4M3 and F8E5M2 are the
+// 8-bit floats of the OCP specification (4 exponent and 3 mantissa bits, without infinities; 5 and 2 bits).
 enum class DType : std::uint8_t {
   Bool,
   I8,
@@ -29,8 +31,8 @@ enum class DType : std::uint8_t {
 
 enum class DTypeClass : std::uint8_t { Bool, Signed, Unsigned, Float };
 
-// The facts about a dtype. `bytes` is the size in memory (bool is one byte: 0 or 1);
-// `mantissa_bits` excludes the implicit one and is zero for integers.
+// The properties of a dtype. `bytes` is its size in memory; a bool takes one byte, which is 0 or 1.
+// `mantissa_bits` does not count the implicit leading bit, and is zero for integers.
 struct DTypeInfo {
   std::string_view name;
   DTypeClass cls;
@@ -58,9 +60,11 @@ constexpr bool is_signed(DType t) { return info(t).cls == DTypeClass::Signed; }
 constexpr bool is_unsigned(DType t) { return info(t).cls == DTypeClass::Unsigned; }
 constexpr bool is_integer(DType t) { return is_signed(t) || is_unsigned(t); }
 
-// 16- and 8-bit floats as the host stores them: bits only. Arithmetic happens in kernels; the constructors
-// round to nearest even (see float_bits.h), the conversions to float and double are exact, and comparisons
-// compare the values: zeros of both signs are equal, NaN equals nothing.
+// The 16- and 8-bit floats on the host. They only store bits, because arithmetic on them happens in kernels:
+//
+//   - the constructors round to nearest, ties to even (see float_bits.h);
+//   - the conversions to float and double are exact;
+//   - comparisons compare the values: +0 equals -0, and a NaN equals nothing.
 struct bf16 {
   std::uint16_t bits = 0;
   bf16() = default;
@@ -147,11 +151,12 @@ template <> struct DTypeOf<f8e5m2> {
 };
 } // namespace detail
 
-// The dtype of a C++ type.
+// The dtype that a C++ type names; const is ignored: dtype_of<const float> is DType::F32.
 template <class T> inline constexpr DType dtype_of = detail::DTypeOf<std::remove_cv_t<T>>::value;
+// The C++ types that name a dtype: bool, std::int8_t to std::uint64_t, float, double and the floats above.
 template <class T>
 concept ElementType = requires { detail::DTypeOf<std::remove_cv_t<T>>::value; };
-// The floats that C++ lacks, on the host.
+// Whether T is f16, bf16, f8e4m3 or f8e5m2, the floats that C++ itself does not have.
 template <class T>
 inline constexpr bool is_small_float = std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
                                        std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;

@@ -1,4 +1,4 @@
-// Builds the messages of the three kinds of error.
+// Builds the messages of UserError and InternalError.
 #include <kiln/dsl/error.h>
 
 namespace kiln {

@@ -1,4 +1,4 @@
-// The three kinds of error, decided by whose fault it is.
+// Defines the exceptions that Kiln throws: one class for each party that can be at fault.
 #pragma once
 
 #include <source_location>
@@ -9,7 +9,8 @@
 
 namespace kiln {
 
-// A place in the user's source; `file` outlives the program (string literal or interned).
+// A line of the user's source. `file` is a string literal or interned, so it stays valid until the process
+// ends.
 struct SourceLocation {
   const char* file = nullptr;
   int line = 0;
@@ -19,40 +20,44 @@ struct SourceLocation {
   explicit operator bool() const { return file != nullptr; }
   bool operator==(const SourceLocation&) const = default;
 };
-std::string to_string(const SourceLocation& location); // "file.cpp:12", or "" if unknown
+// "file.cpp:12", or "" if the location is unknown.
+std::string to_string(const SourceLocation& location);
 
+// The base of all exceptions of Kiln.
 class Error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-// The user's mistake. The message is one line of four parts:
-// "where: what was wrong, with which values; what to do", lower case, no exclamation mark.
+// A mistake of the user. The message is one line with four parts: where (file and line of the user's code),
+// what was wrong, with which values, and what to do.
 class UserError : public Error {
 public:
   using Error::Error;
   UserError(const SourceLocation& where, std::string_view what);
 };
 
-// The driver, the operating system or a target's tool refused: its log is in the message.
+// The driver, the operating system or a tool such as ptxas refused a request. The message holds its log.
 class TargetError : public Error {
 public:
   using Error::Error;
 };
 
-// A bug in Kiln: the message carries the IR that showed it.
+// A bug in Kiln. Where the bug concerns a kernel, the message contains the kernel's IR.
 class InternalError : public Error {
 public:
   using Error::Error;
 };
 
+// Throws an InternalError that names this place in Kiln's source.
 [[noreturn]] void internal_error(std::string_view what,
                                  std::source_location here = std::source_location::current());
+// Throws an InternalError unless `ok`.
 inline void internal_check(bool ok, std::string_view what,
                            std::source_location here = std::source_location::current()) {
   if (!ok) internal_error(what, here);
 }
-// The text is made where it is needed alone: `what()`.
+// The same, with a function that builds the text only if the check fails.
 template <class F>
   requires std::is_invocable_v<F&>
 void internal_check(bool ok, F&& what, std::source_location here = std::source_location::current()) {

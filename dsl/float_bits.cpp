@@ -1,4 +1,4 @@
-// The constructors and conversions of bf16, f16, f8e4m3 and f8e5m2, in integer arithmetic.
+// Implements the conversions of bf16, f16, f8e4m3 and f8e5m2 in integer arithmetic.
 #include <kiln/dsl/error.h>
 #include <kiln/dsl/float_bits.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 // value / 2^shift, rounded to nearest, ties to even.
 std::uint64_t shift_right_rounded(std::uint64_t value, int shift) {
-  if (shift > 62) return 0; // far below half of the last place
+  if (shift > 62) return 0; // value < 2^53, so the result is far below one half
   const std::uint64_t half = std::uint64_t{1} << (shift - 1), low = value & ((half << 1) - 1);
   const std::uint64_t floor = value >> shift;
   return floor + (low > half || (low == half && (floor & 1)) ? 1 : 0);
@@ -24,15 +24,15 @@ std::uint16_t encode(const SmallFloat& f, double value) {
   const std::uint64_t magnitude = word & ~(std::uint64_t{1} << 63);
   constexpr std::uint64_t infinity = std::uint64_t{0x7ff} << 52;
   if (magnitude > infinity) return f.signed_nan ? sign | f.nan : f.nan;
-  // The significand with its implicit bit, in units of 2^(exponent - 52). Denormal doubles are below every
-  // format.
+  // The significand includes the implicit bit and counts units of 2^(exponent - 52). Denormal doubles, which
+  // have none, are too small for every format and round to zero.
   const int exponent = static_cast<int>(magnitude >> 52) - 1023;
   const std::uint64_t significand = (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
   const int least_exponent = 1 - f.bias, drop = 52 - f.mantissa_bits;
   std::uint64_t encoded = 0;
   if (exponent < least_exponent) {
     encoded = shift_right_rounded(significand, drop + least_exponent - exponent);
-  } else { // a carry out of the mantissa moves into the exponent field, as it should
+  } else { // a carry out of the mantissa correctly increments the exponent field
     const std::uint64_t field = static_cast<std::uint64_t>(exponent + f.bias - 1);
     encoded = (field << f.mantissa_bits) + shift_right_rounded(significand, drop);
   }

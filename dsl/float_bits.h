@@ -1,10 +1,10 @@
-// Converts 16- and 8-bit floats to and from float and double, bit by bit: the same result on every host.
+// Converts 16- and 8-bit floats to and from double, with the same bits on every host.
 //
-// Encoding rounds to nearest, ties to even, once, also from double. Past the largest finite value f16 and
-// bf16 give infinity; f8e4m3 (which has none) and f8e5m2 saturate to the largest finite value, infinities
-// included, as PTX's cvt.rn.satfinite does. NaN becomes the quiet NaN of the format: sign kept for f16 and
-// bf16, 0x7f for both fp8. Decoding is exact. The CPU back end (jit/cpu/float_convert.h) emits the same
-// conversions.
+// Encoding rounds once, to nearest with ties to even, also from double. Values above the largest finite one
+// become infinity in f16 and bf16. In f8e4m3, which has no infinity, and in f8e5m2 they saturate to the
+// largest finite value, infinities included, as in PTX's cvt.rn.satfinite. A NaN becomes the quiet NaN of the
+// format: f16 and bf16 keep its sign, both fp8 formats use 0x7f. Decoding is exact. The code for CPUs
+// (jit/cpu/float_convert.h) performs the same conversions.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -13,18 +13,19 @@
 
 namespace kiln {
 
-// `format` is one of F16, BF16, F8E4M3, F8E5M2; the bits sit at the low end of the integer.
+// Encode and decode one number. `format` is F16, BF16, F8E4M3 or F8E5M2, otherwise they throw an
+// InternalError. The bits are in the low end of the integer.
 std::uint16_t encode_float(DType format, double value);
 double decode_float(DType format, std::uint16_t bits);
 
-// What the formats are made of: the value of a normal number is 1.mantissa * 2^(exponent field - bias).
+// The parameters of a format. The value of a normal number is 1.mantissa * 2^(exponent field - bias).
 struct SmallFloat {
   int bits;
   int mantissa_bits;
   int bias;
-  std::uint16_t greatest; // the encoding that overflow gives: infinity, or the largest finite value of fp8
+  std::uint16_t greatest; // the encoding of overflow: infinity, or the largest finite value of fp8
   std::uint16_t nan;
-  std::uint16_t first_special; // magnitudes from here on are infinity or NaN
+  std::uint16_t first_special; // magnitudes from this one on are infinity or NaN
   bool signed_nan;
 };
 

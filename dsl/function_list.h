@@ -1,4 +1,4 @@
-// The names of elementwise float functions, for whatever offers them again: X(function, operation).
+// Lists the elementwise functions of floats as X(function, opcode), for code that needs all of them.
 #pragma once
 
 #define KILN_FLOAT_FUNCTIONS(X)                                                                              \

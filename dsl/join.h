@@ -1,8 +1,8 @@
-// Tiles side by side: join, split and interleave, as packed formats and pairs need them.
+// Pairs the elements of two tiles (join, interleave) and takes pairs apart (split), as Triton's functions do.
 //
-//   auto pairs = join(re, im);              // [BM, 2]
-//   auto [re, im] = split(pairs);           // back
-//   auto line = interleave(low, high);      // [BM * 2]: low[0], high[0], low[1], ...
+//   auto pairs = join(re, im);              // [BM] and [BM] to [BM, 2]
+//   auto [re, im] = split(pairs);           // the inverse
+//   auto line = interleave(low, high);      // [BM] and [BM] to [BM * 2]: low[0], high[0], low[1], ...
 #pragma once
 
 #include <kiln/dsl/reduce.h>
@@ -30,7 +30,8 @@ template <class X> auto half_of(Handle x, int half) {
 }
 } // namespace detail
 
-// Both tiles along a new last axis of extent 2.
+// Stacks two tiles along a new last axis of extent 2: result[..., 0] is a, result[..., 1] is b. The tiles
+// broadcast, and different dtypes are promoted.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto join(const A& a, const B& b, detail::Location loc = detail::Location::current()) {
@@ -43,7 +44,7 @@ auto join(const A& a, const B& b, detail::Location loc = detail::Location::curre
   }
 }
 
-// The two tiles along the last axis, whose extent is 2.
+// The inverse of join: x[..., 0] and x[..., 1], where the last dimension of x is 2_c.
 template <class X>
   requires detail::Operands<X>
 auto split(const X& x, detail::Location loc = detail::Location::current()) {
@@ -57,7 +58,9 @@ auto split(const X& x, detail::Location loc = detail::Location::current()) {
   }
 }
 
-// The tiles' elements in turn along the last axis, which becomes twice as long.
+// Alternates the elements of two tiles along the last axis, which becomes twice as long:
+// result[..., 2 * i] is a[..., i], and result[..., 2 * i + 1] is b[..., i]. The tiles broadcast, and
+// different dtypes are promoted.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto interleave(const A& a, const B& b, detail::Location loc = detail::Location::current()) {

@@ -1,4 +1,4 @@
-// The language: everything that a kernel is written with.
+// Includes the whole language: dimensions, tiles, views, operators, functions and control flow.
 #pragma once
 
 #include <kiln/dsl/dim.h>

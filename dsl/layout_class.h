@@ -1,13 +1,15 @@
-// What is proved about a view's memory when a kernel is compiled; the only specialisation there is.
+// Defines the layout classes of views, which are all that a kernel is specialised for besides its config.
 #pragma once
 
 #include <cstdint>
 
 namespace kiln {
 
-//   Any:     any strides;
+// What is known about a view's memory when a kernel is compiled:
+//
+//   Any:     nothing, the strides are arbitrary;
 //   Unit:    the innermost stride is 1;
-//   Aligned: the innermost stride is 1, and base and all other strides are multiples of 16 bytes.
+//   Aligned: the innermost stride is 1, and the address and all other strides are multiples of 16 bytes.
 enum class LayoutClass : std::uint8_t { Any, Unit, Aligned };
 
 } // namespace kiln

@@ -1,7 +1,17 @@
-// The operators of tiles and expressions, and offsets.
+// Defines the operators of tiles, and Offset, a scalar that knows the dimension of the tile that begins
+// there.
 //
-// Each checks its operands in its own body, not in a function it calls: every instantiation in between adds
-// three lines to what the compiler says about a mistake.
+//   + - * / %              integers truncate in / and %, and two bools count as i32
+//   & | ^ << >> ~ !        integers and bool; ! takes bool only
+//   == != < <= > >=        tiles of bool
+//   && ||                  errors: use & and |
+//
+// Operands are tiles, scalars, dimensions and, except for one of them, numbers of the host. They broadcast
+// from the last axis, and dtypes are promoted: see SEMANTICS.md. A pointer plus or minus integers moves by
+// elements.
+//
+// (Each operator checks its operands in its own body and not in a function that it calls: every instantiation
+// in between would add three lines to what the compiler says about a mistake.)
 #pragma once
 
 #include <kiln/dsl/tile.h>
@@ -39,13 +49,13 @@ inline constexpr bool is_bool_operand = operand_dtype<X>() == DType::Bool && !is
 template <class X>
 inline constexpr bool is_integer_operand = is_integer(operand_dtype<X>()) && !is_pointer_tile<X>;
 
-// Conditions of static_assert: Poison passes them all.
+// The following are conditions of static_assert, and Poison fulfils all of them.
 template <class A, class B> inline constexpr bool joined = joins<operand_shape_t<A>, operand_shape_t<B>>;
 template <class A, class B, class C>
 inline constexpr bool all_joined =
     joined<A, B> && joins<join_t<operand_shape_t<A>, operand_shape_t<B>>, operand_shape_t<C>>;
 template <class... X> inline constexpr bool no_pointers = any_poison<X...> || !any_pointer<X...>;
-// Pointers move by integers: p + i, i + p, p - i.
+// A pointer takes integers as offsets: p + i, i + p, p - i.
 template <class A, class B>
 inline constexpr bool adds_to_pointer =
     any_poison<A, B> || !any_pointer<A, B> || is_integer_operand<A> || is_integer_operand<B>;
@@ -60,7 +70,8 @@ template <class... X> inline constexpr bool all_bool = any_poison<X...> || (is_b
 
 // --- How operators are built -------------------------------------------------------------------------------
 
-// Promotes and builds the node, in dtype Result (void: the promoted one); Poison from bad operands.
+// Promotes the operands and builds the node. Its dtype is Result, or the promoted one if Result is void.
+// Operands that do not fit give Poison.
 template <ir::Opcode Code, class Result, class A, class B>
 auto binary_node(Location loc, const A& a, const B& b) {
   if constexpr (any_poison<A, B> || any_pointer<A, B> || !joined<A, B>) {
@@ -95,7 +106,7 @@ template <ir::Opcode Code, class A> auto unary_node(Location loc, const A& a) {
     return make_node<Code, element_t<A>, shape_t<A>>(dtype_of<element_t<A>>, loc, as_tile(a));
 }
 
-// Two bools count as numbers.
+// The same for arithmetic, where two bools count as i32.
 template <ir::Opcode Code, class A, class B> auto arithmetic(const A& a, const B& b) {
   if constexpr (any_poison<A, B> || any_pointer<A, B> || !joined<A, B>)
     return Poison{};
@@ -112,7 +123,7 @@ template <ir::Opcode Code, class A, class B> auto bitwise(const A& a, const B& b
     return Poison{};
 }
 
-// Pointer tile plus element offsets.
+// A tile of pointers plus offsets in elements.
 template <class P, class O> auto pointer_plus(const P& p, const O& o) {
   if constexpr (any_poison<P, O> || !is_integer_operand<O> || !joined<P, O>) {
     return Poison{};
@@ -124,8 +135,9 @@ template <class P, class O> auto pointer_plus(const P& p, const O& o) {
 }
 } // namespace detail
 
-// An i64 scalar, in elements, that knows which dimension a tile at it has; program_tile and for_range hand
-// them out. Adding an integer scalar moves it: v.tile(m + 1, n - 1).
+// An i64 scalar that counts elements and knows the dimension of the tile that begins there. program_tile and
+// for_range return offsets, and i * BM is the offset of tile i. An offset plus or minus an integer scalar is
+// an offset of the same dimension: v.tile(m + 1, n - 1). Other operations use it as a plain i64 scalar.
 template <auto D> class Offset : public Tile<std::int64_t> {
 public:
   using dimension = detail::dimension_of<D>;
@@ -168,7 +180,7 @@ template <class A, class B> auto subtract(const A& a, const B& b) {
   else
     return arithmetic<ir::Opcode::Sub>(a, b);
 }
-// scalar * BM is the offset of the scalar-th tile.
+// An integer scalar i times a dimension BM is the offset of tile i.
 template <class A, class B> auto multiply(const A& a, const B& b) {
   if constexpr (IsDimension<B> && !is_offset<A> && is_integer_scalar<A>)
     return to_offset<B>(arithmetic<ir::Opcode::Mul>(a, b));
@@ -179,7 +191,7 @@ template <class A, class B> auto multiply(const A& a, const B& b) {
 }
 } // namespace detail
 
-// Any integer scalar as the offset of a tile: offset(BM, i).
+// An integer scalar or number as the offset of a tile: offset(BM, i) begins at element i.
 template <detail::IsDimension D, class X> Offset<D{}> offset(D, const X& x) {
   static_assert(detail::is_integer_scalar<X>, "offset needs an integer scalar");
   return detail::to_offset<D>(detail::as_operand<std::int64_t>(x));
@@ -207,7 +219,7 @@ template <class A, class B>
 auto operator*(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers only add and subtract integer offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers support only + and - with integer offsets");
   return detail::multiply(a, b);
 }
 template <class A, class B>
@@ -215,7 +227,7 @@ template <class A, class B>
 auto operator/(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers only add and subtract integer offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers support only + and - with integer offsets");
   return detail::arithmetic<ir::Opcode::Div>(a, b);
 }
 template <class A, class B>
@@ -223,7 +235,7 @@ template <class A, class B>
 auto operator%(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers only add and subtract integer offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers support only + and - with integer offsets");
   return detail::arithmetic<ir::Opcode::Rem>(a, b);
 }
 template <class A, class B>
@@ -231,7 +243,7 @@ template <class A, class B>
 auto operator==(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
   return detail::binary_node<ir::Opcode::Eq, bool>({}, a, b);
 }
 template <class A, class B>
@@ -239,7 +251,7 @@ template <class A, class B>
 auto operator!=(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
   return detail::binary_node<ir::Opcode::Ne, bool>({}, a, b);
 }
 template <class A, class B>
@@ -247,7 +259,7 @@ template <class A, class B>
 auto operator<(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
   return detail::binary_node<ir::Opcode::Lt, bool>({}, a, b);
 }
 template <class A, class B>
@@ -255,7 +267,7 @@ template <class A, class B>
 auto operator<=(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
   return detail::binary_node<ir::Opcode::Le, bool>({}, a, b);
 }
 template <class A, class B>
@@ -263,7 +275,7 @@ template <class A, class B>
 auto operator>(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
   return detail::binary_node<ir::Opcode::Gt, bool>({}, a, b);
 }
 template <class A, class B>
@@ -271,7 +283,7 @@ template <class A, class B>
 auto operator>=(const A& a, const B& b) {
   static_assert(detail::joined<A, B>,
                 "the operands' dimensions differ: they must be the same, or 1; use expand, trans or reshape");
-  static_assert(detail::no_pointers<A, B>, "pointers do not compare: compare the offsets");
+  static_assert(detail::no_pointers<A, B>, "pointers cannot be compared: compare the offsets");
   return detail::binary_node<ir::Opcode::Ge, bool>({}, a, b);
 }
 template <class A, class B>
@@ -329,7 +341,7 @@ template <class A>
   requires detail::Operands<A>
 auto operator-(const A& a) {
   static_assert(detail::IsPoison<A> || (detail::no_pointers<A> && !detail::is_bool_operand<A>),
-                "minus needs a tile of numbers: use ! or ~ for bool");
+                "unary minus needs a tile of numbers: use ! or ~ for bool");
   return detail::unary_node<ir::Opcode::Neg>({}, a);
 }
 template <class A>
@@ -358,7 +370,7 @@ Poison operator||(const A&, const B&) {
   return {};
 }
 
-// Compound assignment of tiles and variables.
+// Compound assignments of tiles and Vars: x += y means x = x + y.
 template <class A, class B>
   requires detail::TileLike<A> && detail::Operands<A, B>
 A& operator+=(A& a, const B& b) {

@@ -1,10 +1,11 @@
-// Random numbers by counter: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// 2011).
+// Generates random numbers from a seed and offsets with the counter-based generator Philox 4x32-10 (Salmon et
+// al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 //
-//   auto u = rand(seed, m + arange(BM));     // uniform in [0, 1): a function of seed and offset alone
+//   auto u = rand(seed, m + arange(BM));     // uniform in [0, 1)
 //   auto z = randn(seed, offsets);           // normal
 //
-// Equal seeds and offsets give equal numbers in every execution, whatever the tile sizes.
+// A number depends on its seed and offset alone, so the results are the same for all tile sizes. Random bits
+// and rand give the same bits on every device; randn is as accurate as log, sqrt and cos are there.
 #pragma once
 
 #include <kiln/dsl/functions.h>
@@ -18,12 +19,15 @@ template <class X>
 inline constexpr bool random_seed = IsPoison<X> || (is_integer_operand<X> && operand_shape_t<X>::rank == 0);
 } // namespace detail
 
-// Four tiles of 32 random bits for each offset. The seed is an integer scalar or number.
+// Four words of 32 random bits for each offset, as four tiles of u32 with the dimensions of `offsets`. The
+// seed is an integer scalar or a host integer; seed and offsets count as u64.
+//
+//   auto [a, b, c, d] = philox(seed, offsets);
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto philox(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {
   static_assert(detail::random_seed<Seed>, "a seed must be an integer scalar");
-  static_assert(detail::random_offsets<X>, "random numbers are a function of integer offsets");
+  static_assert(detail::random_offsets<X>, "the offsets of random numbers must be integers");
   if constexpr (detail::any_poison<Seed, X> || !detail::random_seed<Seed> || !detail::random_offsets<X>) {
     return Poison{};
   } else {
@@ -54,7 +58,7 @@ namespace detail {
 template <class W> auto to_uniform(const W& words) { return cast<float>(words >> 8) * 0x1p-24f; }
 } // namespace detail
 
-// 32 random bits for each offset.
+// 32 random bits for each offset, a tile of u32: the first of philox's words.
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto rand_bits(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {
@@ -64,7 +68,7 @@ auto rand_bits(const Seed& seed, const X& offsets, detail::Location loc = detail
   else
     return words.template get<0>();
 }
-// Uniform f32 in [0, 1).
+// Uniformly distributed f32 in [0, 1), in steps of 2^-24: the upper 24 bits of rand_bits.
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto rand(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {
@@ -74,7 +78,8 @@ auto rand(const Seed& seed, const X& offsets, detail::Location loc = detail::Loc
   else
     return detail::recorded(detail::to_uniform(words.template get<0>()));
 }
-// Normal f32 with mean 0 and deviation 1 (Box and Muller).
+// Normally distributed f32 with mean 0 and standard deviation 1, by the method of Box and Muller ("A note on
+// the generation of random normal deviates", 1958).
 template <class Seed, class X>
   requires detail::Operand<Seed> && detail::Operands<X>
 auto randn(const Seed& seed, const X& offsets, detail::Location loc = detail::Location::current()) {

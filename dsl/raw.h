@@ -1,17 +1,19 @@
-// Raw pointers, as in Triton: no bounds but the mask. Prefer views.
+// Accesses memory through raw pointers, as Triton does. Only the mask limits the accesses; prefer views.
 //
 //   raw::Ptr<float> p                            // a parameter
-//   auto x = raw::load(p + offsets, mask, 0);    // offsets count elements
+//   auto x = raw::load(p + offsets, mask, 0);    // offsets count elements, not bytes
 #pragma once
 
 #include <kiln/dsl/view.h>
 
 namespace kiln::raw {
 
-// A pointer scalar; Ptr<const T> only loads. Adding a tile of integers gives a tile of pointers.
+// A pointer parameter; a Ptr<const T> can only be loaded from. Adding a tile of integers, which count
+// elements, gives a tile of pointers.
 template <class T> using Ptr = Tile<T*>;
 
-// A hint for the cache: none, every level, the outer level only.
+// A hint for loads on GPUs: no hint, caching at all levels (PTX's ld.ca), caching in the L2 only (ld.cg).
+// CPUs ignore it.
 enum class Cache : std::uint8_t { none, all, outer };
 
 namespace detail {
@@ -46,7 +48,7 @@ template <class P, class V> constexpr bool value_fits() {
   else
     return true;
 }
-// Whether the operation can be recorded; the public functions say why not.
+// Whether the operation can be recorded. If not, the public function has reported why.
 template <class P, class V, class M> constexpr bool can_access() {
   if constexpr (is_pointer_tile<P> && !IsPoison<V> && !IsPoison<M>)
     return is_mask<M>() && mask_fits<P, M>() && value_fits<P, V>();
@@ -94,7 +96,8 @@ auto atomic(const char* kind, const P& pointers, const V& value, const M& mask, 
 }
 } // namespace detail
 
-// A masked-off lane reads as `other`, by default zero.
+// Reads through a pointer or a tile of pointers. Lanes where the mask is false are not accessed; they read as
+// `other`, or as zero without it. Mask and `other` broadcast to the dimensions of the pointers.
 template <class P>
   requires kiln::detail::Operands<P>
 auto load(const P& pointers, Cache cache = Cache::none,
@@ -107,7 +110,7 @@ template <class P, class M>
 auto load(const P& pointers, const M& mask, Cache cache = Cache::none,
           kiln::detail::Location loc = kiln::detail::Location::current()) {
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::load(pointers, mask, kiln::detail::NoOther{}, cache, loc);
 }
@@ -116,13 +119,15 @@ template <class P, class M, class O>
 auto load(const P& pointers, const M& mask, const O& other, Cache cache = Cache::none,
           kiln::detail::Location loc = kiln::detail::Location::current()) {
   static_assert(detail::is_pointer<P>(), "raw memory operations need a pointer or a tile of pointers");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   static_assert(detail::value_fits<P, O>(),
                 "other must have the pointer's dtype, and the pointers' dimensions or 1");
   return detail::load(pointers, mask, other, cache, loc);
 }
 
+// Writes `value` through a pointer or a tile of pointers, where the mask is true. The value has the pointer's
+// dtype or a narrower one of the same class.
 template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 void store(const P& pointers, const V& value,
@@ -143,12 +148,13 @@ void store(const P& pointers, const V& value, const M& mask,
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   detail::store(pointers, value, mask, loc);
 }
 
-// Atomics return the values before.
+// The atomic operations update each element atomically, where the mask is true. They return the values from
+// before the update, and zero where the mask is false.
 template <class P, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<V>
 auto atomic_add(const P& pointers, const V& value, AtomicOptions options = {},
@@ -169,7 +175,7 @@ auto atomic_add(const P& pointers, const V& value, const M& mask, AtomicOptions 
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("add", pointers, value, mask, options, loc);
 }
@@ -193,7 +199,7 @@ auto atomic_min(const P& pointers, const V& value, const M& mask, AtomicOptions 
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("min", pointers, value, mask, options, loc);
 }
@@ -217,7 +223,7 @@ auto atomic_max(const P& pointers, const V& value, const M& mask, AtomicOptions 
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("max", pointers, value, mask, options, loc);
 }
@@ -241,7 +247,7 @@ auto atomic_and(const P& pointers, const V& value, const M& mask, AtomicOptions 
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("and", pointers, value, mask, options, loc);
 }
@@ -265,7 +271,7 @@ auto atomic_or(const P& pointers, const V& value, const M& mask, AtomicOptions o
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("or", pointers, value, mask, options, loc);
 }
@@ -289,7 +295,7 @@ auto atomic_xor(const P& pointers, const V& value, const M& mask, AtomicOptions 
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("xor", pointers, value, mask, options, loc);
 }
@@ -313,11 +319,12 @@ auto atomic_exchange(const P& pointers, const V& value, const M& mask, AtomicOpt
                 "the pointer is to const: declare the parameter as raw::Ptr<T> to write to it");
   static_assert(detail::value_fits<P, V>(),
                 "the stored value must have the pointer's dtype, and the pointers' dimensions or 1");
-  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: compare with something");
+  static_assert(kiln::detail::is_mask<M>(), "a mask must be a tile of bool: write a comparison");
   static_assert(detail::mask_fits<P, M>(), "the mask's dimensions must be those of the pointers, or 1");
   return detail::atomic("xchg", pointers, value, mask, options, loc);
 }
 
+// Writes `desired` where the memory holds `expected`, compared by bits. Returns the values from before.
 template <class P, class E, class V>
   requires kiln::detail::Operands<P> && kiln::detail::Operand<E> && kiln::detail::Operand<V>
 auto atomic_compare_exchange(const P& pointers, const E& expected, const V& desired,

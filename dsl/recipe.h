@@ -1,7 +1,6 @@
-// What a kernel's lambda looks like from outside: its parameters, and a call without its type.
+// Describes a kernel's lambda without its C++ type: the parameters, and a function that calls it.
 //
-// A Recipe is everything the library needs to record a kernel again for another config, without the lambda's
-// type.
+// With a Recipe, code that is compiled once in the library can record a kernel for any config.
 #pragma once
 
 #include <kiln/dsl/raw.h>
@@ -16,7 +15,7 @@ template <class... P> struct ParameterList {
   static constexpr int size = sizeof...(P);
 };
 
-// How a parameter type is recorded. Anything else is no parameter.
+// How a parameter type is recorded: View, Scalar and raw::Ptr. Other types cannot be parameters.
 template <class P> struct Parameter {
   static constexpr bool ok = false;
 };
@@ -51,7 +50,7 @@ template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...) const
 template <class R, class C, class... P> struct ParametersOf<R (C::*)(P...)> {
   using type = ParameterList<std::remove_cvref_t<P>...>;
 };
-// A lambda with auto parameters has no single call operator.
+// False for lambdas with auto parameters, which do not have a single call operator.
 template <class F>
 inline constexpr bool has_parameters = std::is_pointer_v<F> || requires { &F::operator(); };
 template <class F> constexpr auto call_operator() {
@@ -100,8 +99,8 @@ template <class F> Recipe make_recipe(const char* name, const F& function) {
   constexpr bool number = some_number(parameters_of<F>{});
   constexpr bool pointer = !number && some_pointer(parameters_of<F>{});
   static_assert(!number,
-                "a kernel's number is a parameter of type Scalar<float>, Scalar<int> ..., not float or int");
-  static_assert(!pointer, "a kernel's pointer is a parameter of type raw::Ptr<T>, not T*");
+                "a kernel takes numbers as Scalar<float>, Scalar<int> and so on, not as float or int");
+  static_assert(!pointer, "a kernel takes pointers as raw::Ptr<T>, not as T*");
   static_assert(number || pointer || are_parameters(parameters_of<F>{}),
                 "a kernel's parameters must be View<T, Rank>, Scalar<T> or raw::Ptr<T>");
   if constexpr (has_parameters<F>)

@@ -1,4 +1,4 @@
-// Runs a kernel's lambda with handles to its parameters.
+// Implements record_recipe, which calls a kernel's lambda with handles to the parameters of a new ir::Kernel.
 #include <kiln/dsl/detail/recording.h>
 #include <kiln/dsl/record.h>
 

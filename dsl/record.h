@@ -1,4 +1,4 @@
-// From a C++ lambda to tile IR. For the library and tests: kernels' authors use `kernel`.
+// Records a C++ lambda as tile IR. This is for the library and its tests; authors of kernels use `kernel`.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,12 +9,13 @@
 namespace kiln {
 
 namespace detail {
-// Runs the recipe. UserErrors of the kernel carry its location. Thread-safe: each thread records on its own.
+// Runs the recipe's lambda for `config`. `where` is the location of UserErrors that have no other one.
+// Thread-safe: each thread has its own recording.
 std::unique_ptr<ir::Kernel> record_recipe(const Recipe& recipe, const Config& config, Location where);
 
 } // namespace detail
 
-// Records a kernel for a config.
+// Records `function`, the lambda of a kernel, for `config`. UserError if the lambda makes a mistake.
 template <class F>
 std::unique_ptr<ir::Kernel> record(const char* name, const F& function, const Config& config = {},
                                    detail::Location where = detail::Location::current()) {

@@ -1,4 +1,5 @@
-// Making tiles, and moving their elements without computing.
+// Creates tiles (arange, full, zeros), changes their shapes (expand, broadcast, permute, reshape) and
+// multiplies them as matrices (dot).
 #pragma once
 
 #include <kiln/dsl/operators.h>
@@ -8,7 +9,8 @@
 namespace kiln {
 
 namespace detail {
-// The axis of a shape that `BN` or `axis<1>` names; -1 if it is missing, -2 if the dimension occurs twice.
+// The index of the axis that `BN` or `axis<1>` names; -1 if the shape has none, -2 if it has the dimension
+// twice.
 template <class A, class S> struct AxisIn {
   static constexpr int value = Find<A, S>::count == 0 ? -1 : Find<A, S>::count > 1 ? -2 : Find<A, S>::index;
 };
@@ -17,12 +19,13 @@ template <int N, class S> struct AxisIn<Axis<N>, S> {
 };
 template <class X>
 concept IsAxis = IsDimension<X> || requires(X x) { []<int N>(Axis<N>) {}(x); };
-// What may stand where an axis belongs, so that the sentence about a plain 1 can be said.
+// What overload resolution accepts as an axis. It includes numbers, so that the error about them can be said
+// in a sentence.
 template <class X>
 concept AxisLike = IsAxis<X> || Operand<X>;
 template <class X> inline constexpr bool is_axis = IsAxis<X>;
 
-// Conditions of static_assert: Poison passes them.
+// These are conditions of static_assert, and Poison fulfils them.
 template <class X, class A> constexpr int find_axis() {
   if constexpr (TileLike<X> && IsAxis<A>)
     return AxisIn<A, shape_t<X>>::value;
@@ -39,7 +42,8 @@ template <class X> Handle record_value(const X& x, Location loc) {
 }
 } // namespace detail
 
-// start, start + 1, ... along a dimension, in i32.
+// The numbers start, start + 1, ... along a dimension, as a tile of i32: arange(BM). (Indices of views are
+// i64; adding an arange to an Offset or to another i64 scalar gives i64.)
 template <detail::IsDimension D>
 Tile<std::int32_t, D{}> arange(D, std::int64_t start = 0,
                                detail::Location loc = detail::Location::current()) {
@@ -55,7 +59,8 @@ Poison arange(const N&, const R&...) {
   return {};
 }
 
-// Every element is `value`; its dtype is the value's, or T: full<bf16>(0, BM, BN).
+// A tile whose elements are all `value`, a number or a scalar. The dtype is that of the value, or T where it
+// is given: full(2.5f, BM), full<bf16>(0, BM, BN).
 template <int = 0, class X, detail::IsDimension... D> // the 0 keeps full<bf16>(...) for the other one
   requires detail::Operand<X>
 auto full(const X& value, D...) {
@@ -77,6 +82,7 @@ Tile<T, D{}...> full(const X& value, D...) {
                 "full needs a number or a scalar: use broadcast for tiles");
   return Tile<T, D{}...>(detail::emit_convert(x.record(), detail::type_info<T, detail::Shape<D...>>));
 }
+// A tile of zeros or ones of dtype T: zeros<float>(BM, BN).
 template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> zeros(D... dims) {
   return full<T>(0, dims...);
 }
@@ -86,17 +92,15 @@ template <ElementType T, detail::IsDimension... D> Tile<T, D{}...> ones(D... dim
 template <class T, class... D>
   requires(!ElementType<T> && !detail::IsDimension<T>)
 Poison zeros(const D&...) {
-  static_assert(
-      detail::never<T>,
-      "no dtype: take bool, std::int8_t to std::uint64_t, f16, bf16, float, double, f8e4m3 or f8e5m2");
+  static_assert(detail::never<T>, "this type is not a dtype: use bool, std::int8_t to std::uint64_t, f16, "
+                                  "bf16, float, double, f8e4m3 or f8e5m2");
   return {};
 }
 template <class T, class... D>
   requires(!ElementType<T> && !detail::IsDimension<T>)
 Poison ones(const D&...) {
-  static_assert(
-      detail::never<T>,
-      "no dtype: take bool, std::int8_t to std::uint64_t, f16, bf16, float, double, f8e4m3 or f8e5m2");
+  static_assert(detail::never<T>, "this type is not a dtype: use bool, std::int8_t to std::uint64_t, f16, "
+                                  "bf16, float, double, f8e4m3 or f8e5m2");
   return {};
 }
 template <class... D>
@@ -136,7 +140,8 @@ Poison ones(const D&...) {
   return {};
 }
 
-// Inserts an axis of extent 1: expand<0>(x) gives [1, ...], expand<-1>(x) gives [..., 1].
+// Inserts an axis of extent 1 at the position `At` of the result: expand<0>(x) gives [1, ...], expand<-1>(x)
+// gives [..., 1]. expand(x, axis<0>) is the same as expand<0>(x).
 template <int At, class X>
   requires detail::Operands<X>
 auto expand(const X& x, detail::Location loc = detail::Location::current()) {
@@ -169,7 +174,8 @@ Poison expand(const X&, const N&) {
   return {};
 }
 
-// Removes an axis of extent 1.
+// Removes the axis `At`, whose extent must be 1; a negative one counts from the last. squeeze(x, axis<0>) is
+// the same as squeeze<0>(x).
 template <int At, class X>
   requires detail::Operands<X>
 auto squeeze(const X& x, detail::Location loc = detail::Location::current()) {
@@ -204,7 +210,8 @@ Poison squeeze(const X&, const N&) {
   return {};
 }
 
-// The tile broadcast to these dimensions.
+// The tile repeated to the given dimensions. From the last axis on, each of the tile's dimensions must be the
+// given one or 1; missing leading axes are added.
 template <class X, detail::IsDimension... D>
   requires detail::Operands<X>
 auto broadcast(const X& x, D...) {
@@ -222,7 +229,7 @@ auto broadcast(const X& x, D...) {
   }
 }
 
-// Result axis i is the tile's axis Order[i].
+// Reorders the axes: axis i of the result is axis Order[i] of the tile. permute<1, 0>(x) transposes a matrix.
 template <int... Order, class X>
   requires detail::Operands<X>
 auto permute(const X& x, detail::Location loc = detail::Location::current()) {
@@ -270,7 +277,7 @@ template <class X, int... I> auto swap_last(const X& x, Location loc, std::integ
 }
 } // namespace detail
 
-// The last two axes exchanged.
+// Exchanges the last two axes, which transposes a matrix.
 template <class X>
   requires detail::Operands<X>
 auto trans(const X& x, detail::Location loc = detail::Location::current()) {
@@ -293,8 +300,8 @@ Poison trans(const X&, N...) {
   return {};
 }
 
-// The same elements in row-major order under other dimensions, of the same product (checked when sizes are
-// bound, where the names alone do not tell).
+// The same elements in row-major order, with other dimensions of the same product. Constant dimensions are
+// checked by the C++ compiler; named ones are checked when the config binds their sizes (a UserError).
 template <class X, detail::IsDimension... D>
   requires detail::Operands<X>
 auto reshape(const X& x, D...) {
@@ -312,7 +319,7 @@ auto reshape(const X& x, D...) {
     return Tile<E, D{}...>(detail::emit(ir::Opcode::Reshape, {x.record()}, detail::type_info<E, S>));
   }
 }
-// All elements along one axis.
+// The same elements in row-major order along one axis, whose dimension is the product of the tile's.
 template <class X>
   requires detail::Operands<X>
 auto flatten(const X& x) {
@@ -322,7 +329,12 @@ auto flatten(const X& x) {
     return reshape(x, detail::elements_t<detail::shape_t<X>>{});
 }
 
-// How f32 operands of dot are multiplied: in full, or faster and less precisely.
+// How precisely dot multiplies f32 operands; it has no effect on other dtypes. A device may always be more
+// precise than required.
+//
+//   ieee    full f32 products, the default;
+//   tf32    operands rounded to 10 bits of mantissa (the TF32 format of NVIDIA's tensor cores);
+//   bf16x3  operands split into bf16 parts, of which the three largest products are added.
 enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
 
 namespace detail {
@@ -351,7 +363,7 @@ template <class T>
 using accumulator_t = std::conditional_t<std::is_same_v<T, double>, double,
                                          std::conditional_t<is_float(dtype_of<T>), float, std::int32_t>>;
 
-// Conditions of static_assert: Poison passes them, and each assumes the ones before.
+// These are conditions of static_assert. Poison fulfils them, and each assumes that the ones above hold.
 template <class A, class B> constexpr bool dot_ranks() {
   if constexpr (any_poison<A, B>)
     return true;
@@ -390,16 +402,18 @@ template <class A, class B, class C> constexpr bool dot_accumulator() {
 }
 } // namespace detail
 
-// The matrix product of a [.., M, K] and b [.., K, N], accumulated in f32 (f64 for f64, i32 for 8-bit
-// integers).
+// The matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any, are
+// equal and count products. The operands have the same dtype: a float, i8 or u8. Products are exact and are
+// added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in an unspecified order; the result has that
+// dtype.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
          detail::Location loc = detail::Location::current()) {
   static_assert(detail::dot_ranks<A, B>(), "dot needs tiles with at least two axes: use expand first");
   static_assert(detail::dot_dims<A, B>(),
-                "dot: the first tile's last dimension must be the second tile's last but one "
-                "(and batch dimensions the same)");
+                "dot: the first tile's last dimension must be the second tile's second to last "
+                "(and the batch dimensions must be the same)");
   static_assert(detail::dot_same<A, B>(), "dot needs two tiles of one dtype: cast one of them");
   static_assert(detail::dot_dtype<A, B>(), "dot multiplies floats, int8_t or uint8_t: cast the tiles");
   if constexpr (detail::can_dot<A, B>) {
@@ -412,15 +426,16 @@ auto dot(const A& a, const B& b, Precision precision = Precision::ieee,
     return Poison{};
   }
 }
-// The product added to an accumulator.
+// dot(a, b) added to an accumulator, which has the dimensions and the dtype of the result. `accumulator +
+// dot(a, b)` means the same.
 template <class A, class B, class C>
   requires detail::Operands<A, B, C>
 auto dot(const A& a, const B& b, const C& accumulator, Precision precision = Precision::ieee,
          detail::Location loc = detail::Location::current()) {
   static_assert(detail::dot_ranks<A, B>(), "dot needs tiles with at least two axes: use expand first");
   static_assert(detail::dot_dims<A, B>(),
-                "dot: the first tile's last dimension must be the second tile's last but one "
-                "(and batch dimensions the same)");
+                "dot: the first tile's last dimension must be the second tile's second to last "
+                "(and the batch dimensions must be the same)");
   static_assert(detail::dot_same<A, B>(), "dot needs two tiles of one dtype: cast one of them");
   static_assert(detail::dot_dtype<A, B>(), "dot multiplies floats, int8_t or uint8_t: cast the tiles");
   static_assert(

@@ -1,4 +1,4 @@
-// What loops carry and branches return: one tile, or several as a tuple.
+// Defines state(a, b), with which loops carry and branches return several tiles as one value.
 #pragma once
 
 #include <kiln/dsl/detail/state_mistakes.h>
@@ -18,14 +18,16 @@ template <class X> auto recorded(const X& x) {
 }
 } // namespace detail
 
-// Several tiles as one state or result; taken apart by structured bindings: auto [m, l] = for_range(...,
-// state(m0, l0), ...).
+// Several tiles, scalars or numbers as one state of a loop or one result of a branch. Structured bindings
+// unpack it again:
+//
+//   auto [m, l] = for_range(BN, n, state(m0, l0), body);
 template <class... X>
   requires(detail::Operand<X> && ...)
 auto state(const X&... x) {
   return Tuple<decltype(detail::recorded(x))...>{{{detail::recorded(x)}...}};
 }
-// The same, for the operands of reductions and scans.
+// The same as state; the name suits the operands of reduce and associative_scan.
 template <class... X>
   requires(detail::Operand<X> && ...)
 auto tie(const X&... x) {
@@ -33,7 +35,7 @@ auto tie(const X&... x) {
 }
 
 namespace detail {
-// A state as an array of handles and back. `Void` stands for no state.
+// Converts a state to an array of handles and back. `Void` is the state of a loop without a state.
 struct Void {};
 
 template <class S> struct StateTraits { // one tile
@@ -65,13 +67,13 @@ template <> struct StateTraits<Void> {
 template <class X> inline constexpr bool is_poisoned = IsPoison<X>;
 template <class... T> inline constexpr bool is_poisoned<Tuple<T...>> = (IsPoison<T> || ...);
 
-// A tuple of the standard library, which is no state.
+// A tuple of the standard library. It cannot be a state.
 template <class X>
 concept StdTuple = !IsTuple<X> && requires { std::tuple_size<X>::value; };
 template <class X> inline constexpr bool is_state = Operand<X> || IsTuple<X> || std::is_same_v<X, Void>;
 
-// What stands for a result that could not be formed: as many Poisons as the state has parts, so that
-// structured bindings make no second error.
+// The type that replaces a result after a mistake: as many Poisons as the state has parts, so that structured
+// bindings cause no second error.
 template <class X> struct PoisonLike {
   using type = Poison;
 };
@@ -84,14 +86,14 @@ struct PoisonLike<X> {
 };
 template <class X> using poison_like = typename PoisonLike<X>::type;
 
-// The canonical state of an initial value or a body's result.
+// An initial value or a body's result as a state: tuples stay as they are, anything else is recorded.
 template <class X> auto to_state(const X& x) {
   if constexpr (IsTuple<X> || std::is_same_v<X, Void>)
     return x;
   else
     return recorded(x);
 }
-// A body's result in the state's type; numbers take its dtype.
+// Whether a body that returns an X returns the next state S. A number may stand for a scalar of its dtype.
 template <class S, class X> constexpr bool returns_state() {
   if constexpr (Number<X>) {
     if constexpr (TileLike<S>)
@@ -113,8 +115,8 @@ template <class S, class X> void state_handles(const X& x, Handle* out) {
     StateTraits<S>::handles(x, out);
 }
 
-// Calls body(first..., state), or with the state's parts one by one if that is how the body takes them. Never
-// through the standard library, whose frames would bury the user's error.
+// Calls body(first..., state), or body(first..., parts...) if the body takes the state's parts one by one. It
+// does not use std::apply, whose instantiation frames would hide the user's error.
 template <class F, class... T, std::size_t... I, class... First>
 auto call_apart(const F& body, const Tuple<T...>& s, std::index_sequence<I...>, const First&... first) {
   return body(first..., s.template get<I>()...);
@@ -133,9 +135,9 @@ template <class F, class S, class... First> auto call_body(const F& body, const 
 }
 template <class X> using state_t = decltype(to_state(std::declval<const X&>()));
 
-// What a body returns for these parameters; NoMatch if it takes others. (Tried with a function that takes
-// anything beside it, and not with `requires`: that would add ten lines to what clang says about a mistake in
-// the body.)
+// Finds out what a body returns for given parameters: `probe<F>()(...)` has the type NoMatch if the body
+// takes others. (A second overload that takes anything decides this. `requires` would add ten lines to what
+// clang says about a mistake in the body.)
 struct NoMatch {};
 template <class F> struct BodyOrNoMatch : F {
   using F::operator();
@@ -149,7 +151,7 @@ template <class R, class... P> struct BodyOrNoMatch<R (*)(P...)> : BodyOrNoMatch
 template <class F> const BodyOrNoMatch<F>& probe();
 template <class Next> inline constexpr bool matches = !std::is_same_v<Next, NoMatch>;
 
-// The same for a state, which a body may take whole or in parts.
+// The same for a state, which a body may take as a whole or in parts.
 template <class F, class S> struct BodyResult {
   using type = decltype(probe<F>()(std::declval<const S&>()));
 };

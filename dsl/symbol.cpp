@@ -1,4 +1,4 @@
-// The table of interned names.
+// Implements the table of interned names.
 #include <kiln/dsl/symbol.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ struct Hash {
 
 const char* intern(std::string_view text) {
   static std::mutex mutex;
-  // Never destroyed: symbols outlive static objects.
+  // The table is never destroyed, because destructors of static objects may still use symbols.
   static auto* table = new std::unordered_set<std::string, Hash, std::equal_to<>>;
   std::lock_guard lock(mutex);
   auto known = table->find(text); // a known name allocates nothing

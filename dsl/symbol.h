@@ -1,11 +1,11 @@
-// Interned names: two symbols are equal exactly if their pointers are.
+// Interns names, so that two equal names have the same pointer.
 #pragma once
 
 #include <string_view>
 
 namespace kiln {
 
-// The one copy of `text` that lives as long as the program. Thread-safe.
+// The only copy of `text`, which stays valid until the process ends. Thread-safe.
 const char* intern(std::string_view text);
 
 } // namespace kiln

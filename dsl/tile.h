@@ -1,12 +1,13 @@
-// Tiles, the expressions that compute them, and their operators.
+// Defines Tile, a block of values in a kernel, and the expression nodes that operators on tiles return.
 //
-//   Tile<float, BM, BN> x = ...;     // a block of values of the kernel being recorded; Scalar<T> has no axes
-//   auto y = (x - 1) * x;            // an expression: holds values, safe to keep, recorded when it is used
-//   Tile z = y + bias;               // recorded here
+//   Tile<float, BM, BN> x = ...;     // a block of values of the kernel that is being recorded
+//   Scalar<float> s = sum(x);        // a tile without axes
+//   auto y = (x - 1) * x;            // an expression: holds values, safe to keep, recorded when used
+//   Tile z = y + bias;               // records the expression here
 //
-// Operands broadcast from the last axis: an axis of extent 1 stretches, missing leading axes are added.
-// Dimensions are compared by name, never by size. Numbers take the tile's dtype; see SEMANTICS.md for
-// promotion.
+// Operands broadcast from the last axis: an axis of extent 1 stretches, and missing leading axes are added.
+// Dimensions are compared by name, never by size. A number takes the dtype of the tile that it is combined
+// with; SEMANTICS.md has the rules of promotion.
 #pragma once
 
 #include <kiln/dsl/detail/traits.h>
@@ -22,12 +23,12 @@ template <class T, class S> struct TileOf;
 template <class T, class... D> struct TileOf<T, Shape<D...>> {
   using type = Tile<T, D{}...>;
 };
-// The tile type of an element type and a Shape.
+// The Tile with element type T and the dimensions of the Shape S.
 template <class T, class S> using tile_t = typename TileOf<T, S>::type;
 
 // --- Expression nodes --------------------------------------------------------------------------------------
 
-// A host number with the dtype it takes beside its neighbour.
+// A number of the host, with the dtype T that it takes in its expression.
 template <class T, class N> struct NumberNode {
   using kiln_element = T;
   using kiln_shape = Shape<>;
@@ -74,10 +75,12 @@ template <ir::Opcode Code, class T, class S, class A> struct Node<Code, T, S, A>
   template <class V>
     requires std::is_same_v<V, double>
   operator V() const {
-    static_assert(never<V>, "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    static_assert(
+        never<V>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
     return 0;
   }
-  // As a native condition; see Tile.
+  // Reports the use as a native condition.
   template <class V>
     requires std::is_same_v<V, bool>
   explicit operator V() const {
@@ -103,10 +106,12 @@ template <ir::Opcode Code, class T, class S, class A, class B> struct Node<Code,
   template <class V>
     requires std::is_same_v<V, double>
   operator V() const {
-    static_assert(never<V>, "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    static_assert(
+        never<V>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
     return 0;
   }
-  // As a native condition; see Tile.
+  // Reports the use as a native condition.
   template <class V>
     requires std::is_same_v<V, bool>
   explicit operator V() const {
@@ -133,10 +138,12 @@ template <ir::Opcode Code, class T, class S, class A, class B, class C> struct N
   template <class V>
     requires std::is_same_v<V, double>
   operator V() const {
-    static_assert(never<V>, "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    static_assert(
+        never<V>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
     return 0;
   }
-  // As a native condition; see Tile.
+  // Reports the use as a native condition.
   template <class V>
     requires std::is_same_v<V, bool>
   explicit operator V() const {
@@ -146,7 +153,8 @@ template <ir::Opcode Code, class T, class S, class A, class B, class C> struct N
   }
 };
 
-// Types of unbounded chains grow exponentially: an expression beyond this many nodes is recorded at once.
+// An expression with more nodes than this is recorded at once, because the types of unbounded chains grow
+// exponentially: twelve lines of `auto t1 = t0 * t0 + t0` took g++ 10 s and 700 MB.
 inline constexpr int max_nodes = 16;
 
 template <ir::Opcode Code, class T, class S, class... A>
@@ -158,7 +166,8 @@ auto make_node(DType compute, Location loc, const A&... a) {
     return Made{compute, loc, a...};
 }
 
-// Tiles that are more than tiles (offsets, variables) enter expressions as what they are now.
+// The operand that an expression keeps for x: a copy of the current value for an Offset or a Var, which have
+// more to them than a value, and x itself otherwise.
 template <class X> auto as_tile(const X& x) {
   if constexpr (requires { x.kiln_snapshot(); })
     return x.kiln_snapshot();
@@ -166,7 +175,7 @@ template <class X> auto as_tile(const X& x) {
     return x;
 }
 
-// An operand beside a tile of element T.
+// The node of an operand that is combined with a tile of element T.
 template <class T, class X> auto as_operand(const X& x) {
   if constexpr (TileLike<X>)
     return as_tile(x);
@@ -175,7 +184,7 @@ template <class T, class X> auto as_operand(const X& x) {
   else
     return NumberNode<typename ElementOf<number_dtype<X, T>>::type, X>{x};
 }
-// An operand on its own.
+// The node of an operand on its own; a number has its own dtype.
 template <class X> auto as_value(const X& x) {
   if constexpr (TileLike<X>)
     return as_tile(x);
@@ -185,7 +194,8 @@ template <class X> auto as_value(const X& x) {
     return NumberNode<typename ElementOf<own_dtype<X>>::type, X>{x};
 }
 
-// The element that decides which dtype numbers take: the promoted one of those operands that are no numbers.
+// The element type that decides which dtype numbers take: that of the other operands, promoted. It is void if
+// all operands are numbers.
 template <class... X> struct Leading;
 template <> struct Leading<> {
   using type = void;
@@ -218,6 +228,8 @@ template <class X> using tile_of_t = tile_t<element_t<X>, shape_t<X>>;
 
 // --- Poison ------------------------------------------------------------------------------------------------
 
+// The result of an operation that failed to compile. Every operation accepts it silently and returns Poison
+// again, so that one mistake gives one error.
 struct Poison {
   template <class... X> Poison load(X&&...) const { return {}; }
   template <class... X> Poison load_or(X&&...) const { return {}; }
@@ -241,6 +253,12 @@ struct Poison {
 
 // --- Tile --------------------------------------------------------------------------------------------------
 
+// A block of values of dtype T with one dimension for each axis, outermost first. D are KILN_DIM dimensions,
+// constants such as 16_c, or integers. `Tile t = expression;` records the expression and deduces the type;
+// with explicit arguments, the expression must have exactly this dtype and these dimensions.
+//
+// A tile belongs to the recording of one kernel and to the loop or branch that computed it. Using it
+// elsewhere is a UserError.
 template <class T, auto... D> class Tile {
 public:
   using kiln_element = T;
@@ -271,19 +289,21 @@ public:
   template <detail::Number N>
     requires(rank > 0)
   Tile(N) : scope_(0) {
-    static_assert(detail::never<N>, "a number is no tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)");
+    static_assert(detail::never<N>,
+                  "a number is not a tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)");
   }
-  // A template, so that only who uses it hears of it.
+  // A template, so that the error appears only where this constructor is used.
   template <class V = void> Tile() : scope_(0) {
-    static_assert(
-        detail::never<V>,
-        "a tile begins with a value, zeros<float>(BM, BN); write Var for one that is assigned later");
+    static_assert(detail::never<V>, "a tile needs an initial value, such as zeros<float>(BM, BN); use Var "
+                                    "for a value that is assigned later");
   }
   Tile(const Poison&) : scope_(0) {}
   explicit Tile(const detail::Handle& h) : handle_(h), scope_(detail::current_scope()) {}
   Tile(const Tile& other) : handle_(other.handle_), scope_(detail::current_scope()) {}
 
-  // Assignment acts while recording, as in a native loop that unrolls. Inside for_range and its like use Var.
+  // Makes this variable stand for another value from here on; it acts while recording, for example in a
+  // native loop that unrolls. UserError if the tile was declared outside of the current for_range, while_loop
+  // or branch: use a Var there.
   Tile& operator=(const Tile& other) {
     if (scope_ != detail::current_scope()) detail::assigned_in_region();
     handle_ = other.handle_;
@@ -292,13 +312,16 @@ public:
 
   detail::Handle record(detail::Location = {}) const { return handle_; }
 
+  // Reports the use as a number of the host, for example by std::exp.
   template <class B>
     requires std::is_same_v<B, double>
   operator B() const {
-    static_assert(detail::never<B>,
-                  "a tile is no number while recording: for std::exp and its like write kiln::exp");
+    static_assert(
+        detail::never<B>,
+        "a tile is not a number while recording: for std::exp and similar functions write kiln::exp");
     return 0;
   }
+  // Reports the use as a native condition.
   template <class B>
     requires std::is_same_v<B, bool>
   explicit operator B() const {

@@ -1,15 +1,16 @@
-// Views: the parameters of kernels through which memory is reached, always within bounds.
+// Defines View, through which a kernel accesses memory, and program_tile, which defines the grid.
 //
-//   View<const float, 2> a           // pointer, extents and strides, found at launch; const: read-only
-//   a.tile(m, k).load()              // m: Offset<BM>, k: Offset<BK>: a Tile<float, BM, BK>
-//                                    // outside reads zero
-//   a.tile(i, k)                     // a plain integer drops its axis: Tile<float, BK>
-//                                    // only integers: a scalar
+//   View<const float, 2> a           // pointer, extents and strides, given at launch; const: read-only
+//   a.tile(m, k).load()              // m: Offset<BM>, k: Offset<BK>: a Tile<float, BM, BK>;
+//                                    // elements outside of the view read as zero
+//   a.tile(i, k)                     // a plain integer drops its axis: Tile<float, BK>;
+//                                    // with integers alone, it is a scalar
 //   a.at(rows, cols).load()          // single elements by tiles of indices (gather); .store scatters
-//   c.tile(m, n).store(x)            // outside is not written
-//   c.tile(m, n).atomic_add(x)       // returns the values before
+//   c.tile(m, n).store(x)            // elements outside of the view are not written
+//   c.tile(m, n).atomic_add(x)       // returns the values before the addition
 //
-// Every access takes an optional mask, and loads an `other` that masked-off and outside elements read as.
+// Every access takes an optional mask. Loads also take a value `other`, which elements outside of the view or
+// of the mask read as. All extents, strides and offsets are i64 and count elements, not bytes.
 #pragma once
 
 #include <kiln/dsl/detail/tuple.h>
@@ -19,7 +20,7 @@
 namespace kiln {
 
 namespace detail {
-// The shape of view.tile(indices...): one axis per Offset.
+// The shape of view.tile(indices...), which has one axis for each Offset.
 template <class... I> struct TileShape {
   using type = Shape<>;
 };
@@ -32,6 +33,7 @@ template <class I, class... R> struct TileShape<I, R...> {
   }
   using type = decltype(pick());
 };
+// The shape that the indices of view.at broadcast to.
 template <class S, class... I> struct IndexShape {
   using type = S;
   static constexpr bool ok = true;
@@ -50,13 +52,15 @@ inline constexpr bool is_integer_index<I> =
     !is_pointer_tile<I> && !is_float_operand<I> && !is_bool_operand<I>;
 } // namespace detail
 
-// Strided memory of the launch, with bounds. A third argument pins the layout class; without it, it is found
-// at launch.
+// A parameter for memory with `Rank` extents and strides (1 to 8), whose accesses are checked against the
+// extents. T is the element type, const for a read-only view. The third template argument pins the layout
+// class: View<T, 2, LayoutClass::Aligned> accepts only memory of this class. Without it, each launch finds
+// the class of its arguments.
 template <class T, int Rank, LayoutClass... Pinned> class View {
   static_assert(Rank >= 1 && Rank <= 8, "a view has 1 to 8 axes: use Scalar for single values");
-  static_assert(sizeof...(Pinned) <= 1, "a view has one layout class");
-  static_assert(ElementType<T>,
-                "a view's element type must be bool, a fixed-width integer or a float that kiln names");
+  static_assert(sizeof...(Pinned) <= 1, "a view has at most one layout class");
+  static_assert(ElementType<T>, "a view's element type must be bool, std::int8_t to std::uint64_t, f16, "
+                                "bf16, float, double, f8e4m3 or f8e5m2");
 
 public:
   using element = T;
@@ -64,6 +68,8 @@ public:
 
   explicit View(const detail::Handle& h) : handle_(h) {}
 
+  // The number of elements along an axis, and the distance between two of them. A negative axis counts from
+  // the last one; UserError if the view has no such axis.
   Scalar<std::int64_t> extent(int axis, detail::Location loc = detail::Location::current()) const {
     detail::set_location(loc);
     return Scalar<std::int64_t>(detail::emit_view_fact(ir::Opcode::ViewExtent, handle_, axis));
@@ -72,6 +78,7 @@ public:
     detail::set_location(loc);
     return Scalar<std::int64_t>(detail::emit_view_fact(ir::Opcode::ViewStride, handle_, axis));
   }
+  // The extents of the last but one and of the last axis.
   Scalar<std::int64_t> rows(detail::Location loc = detail::Location::current()) const {
     static_assert(Rank >= 2, "a view of one axis has no rows: use size()");
     return extent(Rank - 2, loc);
@@ -79,18 +86,22 @@ public:
   Scalar<std::int64_t> cols(detail::Location loc = detail::Location::current()) const {
     return extent(Rank - 1, loc);
   }
-  // The number of elements.
+  // The number of elements, which is the product of the extents.
   Scalar<std::int64_t> size(detail::Location loc = detail::Location::current()) const {
     Scalar<std::int64_t> n = extent(0, loc);
     for (int i = 1; i < Rank; ++i)
       n = n * extent(i, loc);
     return n;
   }
+  // The address of the first element, for kiln::raw.
   Scalar<T*> data(detail::Location loc = detail::Location::current()) const {
     detail::set_location(loc);
     return Scalar<T*>(detail::emit(ir::Opcode::ViewData, {handle_}, detail::type_info<T*, detail::Shape<>>));
   }
 
+  // A tile of the view, to load, store or update (see tile_ref.h). It takes one index for each axis of the
+  // view. An Offset<D> gives the tile an axis of dimension D that begins there; an integer selects one index
+  // and gives no axis.
   template <class... I> auto tile(const I&... index) const {
     if constexpr ((detail::IsPoison<I> || ...)) {
       return Poison{};
@@ -117,7 +128,8 @@ public:
     }
   }
 
-  // Single elements: each index is a tile or a scalar, and they broadcast.
+  // Single elements of the view, to gather or scatter. It takes one index for each axis of the view: a tile
+  // of integers, a scalar or a number. The indices broadcast to the dimensions of the result.
   template <class... I> auto at(const I&... index) const {
     if constexpr ((detail::IsPoison<I> || ...)) {
       return Poison{};
@@ -147,7 +159,8 @@ private:
   detail::Handle handle_;
 };
 
-// Index of this program along a grid axis (0 to 7), and the number of programs along it.
+// The index of this program along a grid axis, and the number of programs along it. UserError if `axis` is
+// not from 0 to 7; an axis that the launch's grid does not have counts as one with a single program.
 inline Scalar<std::int64_t> program_id(int axis, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
   return Scalar<std::int64_t>(detail::emit_grid_fact(ir::Opcode::ProgramId, axis));
@@ -167,8 +180,14 @@ template <class V, class... D> Tuple<Offset<D{}>...> make_program_tile(const V& 
 }
 } // namespace detail
 
-// The offsets of this program's tile of a view; the view's extents and these dimensions define the grid.
-// Fewer dimensions than axes: the grid covers the leading axes. Once in a kernel.
+// The offsets of the tile of `view` that this program is responsible for:
+//
+//   auto [m, n] = program_tile(c, BM, BN);    // Offset<BM> and Offset<BN>
+//
+// It also defines the grid: cdiv(extent, dimension) programs along each axis of the view for which a
+// dimension is given. With fewer dimensions than axes (at most 4), the grid covers the leading axes, and 1_c
+// stands for an axis of which each program takes one index. A kernel calls program_tile once, outside of
+// loops and branches; otherwise it is a UserError.
 template <class T, int R, LayoutClass... P, detail::IsDimension A>
 auto program_tile(const View<T, R, P...>& view, A, detail::Location loc = detail::Location::current()) {
   return detail::make_program_tile<View<T, R, P...>, A>(view, loc);
@@ -192,7 +211,7 @@ auto program_tile(const View<T, R, P...>& view, A, B, C, D,
   return detail::make_program_tile<View<T, R, P...>, A, B, C, D>(view, loc);
 }
 
-// What was meant otherwise.
+// Reports sizes that are plain numbers, and more than 4 dimensions.
 template <class V, class... D>
   requires(sizeof...(D) > 4 || detail::NumbersAsDimensions<D...>)
 auto program_tile(const V&, D...) {
@@ -203,13 +222,13 @@ auto program_tile(const V&, D...) {
   return Tuple<std::conditional_t<detail::never<D>, D, Poison>...>{};
 }
 
-// The size that the config gives a dimension, as a host number. The recording then holds for this config
-// only.
+// The size that the config gives a dimension, as a number of the host, which native `if` and `for` can use.
+// The recording is then valid for this config only. UserError if the config has no size for the dimension.
 template <detail::IsDimension D> std::int64_t value(D, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);
   return detail::bound_value(D::info);
 }
-// The size of a dimension as a scalar of the kernel; what `i * BM` uses.
+// The size of a dimension as a scalar of the kernel. The recording stays valid for all configs.
 template <detail::IsDimension D>
 Scalar<std::int64_t> dim_size(D, detail::Location loc = detail::Location::current()) {
   detail::set_location(loc);

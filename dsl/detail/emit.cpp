@@ -1,4 +1,4 @@
-// What the language's templates call: each function appends to the kernel being recorded.
+// Implements the functions that record constants, elementwise operations and memory accesses.
 #include <kiln/dsl/detail/recording.h>
 #include <kiln/dsl/symbol.h>
 
@@ -29,7 +29,7 @@ std::vector<Value*> use_all(Recording& r, HandleSpan handles) {
                              std::string(name(t)) + "; cast the tile to a wider dtype first");
 }
 
-// Appends a mask and an `other` in the tile's shape to the operands of a memory operation.
+// Appends a mask and an `other`, broadcast to the tile's shape, to the operands of a memory operation.
 struct MaskAndOther {
   std::vector<Value*>& operands;
   std::vector<AttributeInfo> attributes;
@@ -92,7 +92,7 @@ Handle emit_integer(DType t, std::int64_t value) {
     std::int64_t least = -(std::int64_t{1} << (bits - 1)), limit = std::int64_t{1} << bits;
     if (value < least || value >= (is_signed(t) ? limit / 2 : limit))
       does_not_fit(r, t, std::to_string(value));
-    // A negative number in an unsigned dtype is its two's complement, as in C++.
+    // A negative number becomes its two's complement in an unsigned dtype, as in C++.
     if (is_unsigned(t) && value < 0) value += limit;
   }
   if (t == DType::Bool) value = value != 0;
@@ -220,7 +220,7 @@ Handle emit_view_fact(Opcode code, Handle view, int axis) {
   Value* v = r.use(view);
   int rank = v->type.view_rank;
   if (axis < -rank || axis >= rank)
-    throw UserError(r.loc, in_kernel(r) + " asks for axis " + std::to_string(axis) + " of a view of rank " +
+    throw UserError(r.loc, in_kernel(r) + " requests axis " + std::to_string(axis) + " of a view of rank " +
                                std::to_string(rank) + "; axes are 0 to " + std::to_string(rank - 1));
   return view_fact(r, code, v, axis < 0 ? axis + rank : axis);
 }
@@ -228,7 +228,7 @@ Handle emit_view_fact(Opcode code, Handle view, int axis) {
 Handle emit_grid_fact(Opcode code, int axis) {
   Recording& r = recording(ir::name(code));
   if (axis < 0 || axis >= ir::max_rank)
-    throw UserError(r.loc, in_kernel(r) + " asks for " + std::string(ir::name(code)) + "(" +
+    throw UserError(r.loc, in_kernel(r) + " uses " + std::string(ir::name(code)) + "(" +
                                std::to_string(axis) + "); the axes of a grid are 0 to " +
                                std::to_string(ir::max_rank - 1));
   return r.pure(code, {}, Type::scalar(DType::I64), {{"axis", axis}});

@@ -1,8 +1,5 @@
-// The narrow waist between the language's templates and the recorder: everything here is compiled once, in
-// the library.
-//
-// A Handle names a value of the kernel being recorded. It may outlive its recording; using it then is an
-// error that names both kernels.
+// Declares what the templates of the language call to record operations. These functions are not templates:
+// they are compiled once, in the library.
 #pragma once
 
 #include <kiln/dsl/dim.h>
@@ -20,11 +17,13 @@ namespace kiln::detail {
 
 using Location = std::source_location;
 
+// Refers to a value of the kernel that is being recorded. A Handle may outlive its recording; using it then
+// is a UserError that names both kernels.
 struct Handle {
   ir::Value* value = nullptr;
-  const char* kernel = nullptr; // interned: the kernel it belongs to
-  std::uint32_t recording = 0;  // which recording of that kernel
-  std::uint32_t scope = 0;      // the region in which the value is visible
+  const char* kernel = nullptr; // the interned name of the kernel that it belongs to
+  std::uint32_t recording = 0;  // the number of the recording
+  std::uint32_t scope = 0;      // the number of the region in which the value is visible
 };
 
 struct HandleSpan {
@@ -32,14 +31,14 @@ struct HandleSpan {
   int size = 0;
   HandleSpan() = default;
   HandleSpan(const Handle* first, int count) : data(first), size(count) {}
-  // For calls only: the list lives as long as the call's full expression.
+  // For arguments of calls only, because the list is destroyed after the full expression.
   HandleSpan(std::initializer_list<Handle> list) {
     data = list.begin();
     size = static_cast<int>(list.size());
   }
 };
 
-// A type as the templates know it: constant data, so that passing one costs nothing.
+// The type of a value as constant data, which the templates pass by reference without any cost.
 struct TypeInfo {
   DType dtype;
   bool pointer;
@@ -48,6 +47,7 @@ struct TypeInfo {
   const DimInfo* const* dims;
 };
 
+// An attribute of an operation. The member that is set decides its kind; an integer if no other one is.
 struct AttributeInfo {
   const char* name;
   std::int64_t integer = 0;
@@ -58,7 +58,7 @@ struct AttributeInfo {
 };
 using AttributeList = std::initializer_list<AttributeInfo>;
 
-// What a parameter of a kernel is; see record.h.
+// Describes a parameter of a kernel; see recipe.h.
 struct ParameterInfo {
   enum class Kind : std::uint8_t { View, Scalar, Pointer };
   static constexpr int not_pinned = -1;
@@ -66,36 +66,40 @@ struct ParameterInfo {
   Kind kind;
   DType dtype;
   bool readonly;
-  int rank;   // views
-  int layout; // views: a LayoutClass, or not_pinned
+  int rank;   // of a view
+  int layout; // of a view: a LayoutClass, or not_pinned
 };
 
-// The region that is being recorded now, and the location of the last named operation.
+// The number of the region that is being recorded; 0 outside of recordings.
 std::uint32_t current_scope();
+// Sets the location of the operations that are recorded next.
 void set_location(Location loc);
-// The error of `tile = value` where the tile belongs to an outer region.
+// Throws the UserError about `tile = value` where the tile belongs to an outer region.
 [[noreturn]] void assigned_in_region();
 
-// A scalar constant. UserError if an integer dtype cannot hold the number.
+// Record a scalar constant. UserError if an integer dtype cannot hold the number.
 Handle emit_integer(DType t, std::int64_t value);
 Handle emit_unsigned(DType t, std::uint64_t value);
 Handle emit_float(DType t, double value);
 
-// One operation with one result. Pure operations that were recorded before in this region or around it are
-// reused.
+// Records an operation with one result. An equal pure operation that was recorded before, in this region or
+// one around it, is reused.
 Handle emit(ir::Opcode code, HandleSpan operands, const TypeInfo& result, AttributeList attributes = {});
+// Records an operation without results.
 void emit_effect(ir::Opcode code, HandleSpan operands, AttributeList attributes = {});
-// Casts the operands to `compute` (conditions and pointers excepted), broadcasts them to the result's shape,
-// and applies.
+// Casts the operands to `compute` (except conditions and pointers), broadcasts them to the shape of the
+// result, and records the operation on them.
 Handle emit_elementwise(ir::Opcode code, HandleSpan operands, DType compute, const TypeInfo& result,
                         Location at = {});
 Handle emit_cast(Handle x, DType to);
-Handle emit_broadcast(Handle x, const TypeInfo& result); // shape only
-// Casts to the type's dtype and broadcasts to its shape.
+// Broadcasts to the shape of `result` and keeps the dtype.
+Handle emit_broadcast(Handle x, const TypeInfo& result);
+// Casts to the dtype of `to` and broadcasts to its shape.
 Handle emit_convert(Handle x, const TypeInfo& to);
 
-// A tile of a view: one offset per view axis, and the view axes that the tile has. Or single elements of a
-// view: one tile of indices per view axis.
+// An access to a tile of a view: one offset for each axis of the view, and the axes of the view that the tile
+// has. Or, if `elements` is true, an access to single elements: one tile of indices for each axis of the
+// view.
 struct TileAccess {
   Handle view;
   const Handle* offsets;
@@ -104,16 +108,17 @@ struct TileAccess {
   int tile_rank;
   bool elements;
 };
-// Mask and other may be null.
+// The mask and `other` may be null.
 Handle emit_view_load(const TileAccess& at, const Handle* mask, const Handle* other, const TypeInfo& result);
 void emit_view_store(const TileAccess& at, Handle value, const Handle* mask, const TypeInfo& tile);
 Handle emit_view_ptrs(const TileAccess& at, const TypeInfo& result);
 Handle emit_view_mask(const TileAccess& at, const TypeInfo& result);
-// ViewExtent or ViewStride. UserError if the view has no such axis; a negative axis counts from the last.
+// Records a ViewExtent or ViewStride. A negative axis counts from the last one; UserError if the view has no
+// such axis.
 Handle emit_view_fact(ir::Opcode code, Handle view, int axis);
-// ProgramId or NumPrograms. UserError if no grid has such an axis.
+// Records a ProgramId or NumPrograms. UserError if no grid has such an axis.
 Handle emit_grid_fact(ir::Opcode code, int axis);
-// Raw memory; `tile` is the type of the loaded, stored or exchanged values.
+// Record accesses through pointers. `tile` is the type of the values that are loaded, stored or exchanged.
 Handle emit_load(Handle pointers, const Handle* mask, const Handle* other, const TypeInfo& tile,
                  const char* cache);
 void emit_store(Handle pointers, Handle value, const Handle* mask, const TypeInfo& tile);
@@ -122,29 +127,30 @@ Handle emit_atomic(Handle pointers, Handle value, const Handle* mask, const Type
 Handle emit_atomic_cas(Handle pointers, Handle expected, Handle desired, const Handle* mask,
                        const TypeInfo& tile, const char* order, const char* scope);
 
-// Defines the grid; writes one offset per dimension.
+// Defines the kernel's grid, and writes `count` offsets.
 void emit_program_tile(Handle view, const DimInfo* const* dims, int count, Handle* offsets);
-// The size of a dimension in the config being recorded for.
+// The size of a dimension in the config that the kernel is recorded for.
 std::int64_t bound_value(const DimInfo& dim);
 
-// Ready-made reductions and scans along `axis`; the operand and the result have the dtype of `result`.
+// Record a reduction or scan along `axis` with one operation as its combine. The operand is cast to the dtype
+// of `result`, except for arg_reduce, whose result is i32.
 Handle emit_reduce(ir::Opcode combine, Handle x, int axis, const TypeInfo& result);
 Handle emit_arg_reduce(ir::Opcode compare, Handle x, int axis, const DimInfo& extent, const TypeInfo& result);
 Handle emit_scan(ir::Opcode combine, Handle x, int axis, bool reverse, const TypeInfo& result);
 
-// Assignable variables.
+// Create, destroy, read and assign the variable of a Var.
 std::uint64_t variable_create(Handle initial);
 void variable_destroy(std::uint64_t id) noexcept;
 Handle variable_read(std::uint64_t id);
 void variable_assign(std::uint64_t id, Handle value);
 
-// An operation with regions, while it is being recorded: for each region `enter`, record, `leave`; then
-// `finish`. Assignable variables that a region assigns become carried values here. If an exception passes,
-// the operation is dropped.
+// Records an operation with regions: for each region call `enter`, record its operations, and call `leave`;
+// then call `finish`. Vars that a region assigns become carried values of the operation. If an exception is
+// thrown in between, the operation is dropped.
 class RegionOp {
 public:
-  // For: operands lower, upper, step. While: none. If: the condition. Reduce, Scan: none; `initial` are the
-  // tiles.
+  // The operands are: for For, the lower bound, the upper bound and the step; for If, the condition; for the
+  // others, none. `initial` holds the initial values of a loop, or the tiles of a Reduce or Scan.
   RegionOp(ir::Opcode code, HandleSpan operands, HandleSpan initial);
   ~RegionOp();
   RegionOp(const RegionOp&) = delete;

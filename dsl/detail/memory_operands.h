@@ -1,4 +1,5 @@
-// What loads, stores and atomics take beside an address: masks, other values, stored ones; and what fits.
+// Checks and records the optional operands of memory accesses (masks, `other`) and the values that they
+// store.
 #pragma once
 
 #include <kiln/dsl/functions.h>
@@ -8,8 +9,8 @@ namespace kiln::detail {
 struct NoMask {};
 struct NoOther {};
 
-// Whether a value of type V goes into memory of element T without a cast: the same dtype, or a narrower one
-// of its class.
+// Whether a value of type V can be stored to memory of element T without a cast: it has the same dtype or a
+// narrower one of the same class.
 template <class V, class T> constexpr bool fits_element() {
   if constexpr (IsPoison<V>) {
     return true;
@@ -21,7 +22,8 @@ template <class V, class T> constexpr bool fits_element() {
            (v == t || (class_rank(v) == class_rank(t) && promote(v, t) == t && size_of(v) < size_of(t)));
   }
 }
-// Conditions of static_assert: what was left out and Poison pass them all.
+// The following are conditions of static_assert. Operands that were left out fulfil all of them, as Poison
+// does.
 template <class X> inline constexpr bool absent = std::is_same_v<X, NoMask> || std::is_same_v<X, NoOther>;
 template <class M> constexpr bool is_mask() {
   if constexpr (absent<M> || IsPoison<M>)
@@ -45,7 +47,7 @@ template <class V, class S, class T>
 inline constexpr bool can_store =
     !IsPoison<V> && !std::is_const_v<T> && fits_element<V, std::remove_const_t<T>>() && fits_shape<V, S>();
 
-// Optional operands of memory operations, recorded in order.
+// Record an optional operand of a memory operation when they are constructed.
 template <class S, class M> struct MaskHandle {
   Handle handle;
   const Handle* get() const { return absent<M> ? nullptr : &handle; }

@@ -1,4 +1,4 @@
-// The recorder: checks handles, numbers values, appends operations.
+// Implements Recording: checks handles, reuses equal pure operations, and appends operations.
 #include <kiln/dsl/detail/recording.h>
 #include <kiln/dsl/symbol.h>
 
@@ -11,7 +11,7 @@ namespace kiln::detail {
 
 namespace {
 thread_local Recording* current_recording = nullptr;
-thread_local SourceLocation called_outside; // by the call that is about to fail, if it said so
+thread_local SourceLocation called_outside; // where the call that is about to fail outside of a recording is
 std::atomic<std::uint32_t> recordings{0};
 } // namespace
 
@@ -59,7 +59,7 @@ ir::Value* Recording::use(const Handle& h) const {
                         (h.kernel == name ? "an earlier recording of itself"
                                           : "the recording of kernel \"" + std::string(h.kernel) + "\"") +
                         "; pass data between kernels through memory");
-  // Innermost first: most operands are recent.
+  // The search begins with the innermost scope, because most operands are recent.
   bool visible = std::any_of(scopes.rbegin(), scopes.rend(), [&](const Scope& s) { return s.id == h.scope; });
   if (!visible)
     throw UserError(
@@ -88,7 +88,8 @@ std::size_t hash_of(const ir::Op& op) {
   return mix(h, static_cast<std::size_t>(op.result()->type.dtype));
 }
 
-// Zeros of both signs compare equal, NaN does not equal itself: constants are compared by bits.
+// Tells constants +0 and -0 apart, which compare equal. (A NaN is never reused, because it does not equal
+// itself.)
 bool same_bits(const ir::Op& a, const ir::Op& b) {
   const auto* x = a.find("value");
   const auto* y = b.find("value");

@@ -1,5 +1,5 @@
-// The state of a recording: the kernel under construction, its stack of regions, value numbers and variables.
-// Internal to the recorder; one per thread at most.
+// Defines Recording, the state of a recording: the kernel under construction, its open regions and its Vars.
+// It is private to the recorder; each thread has at most one.
 #pragma once
 
 #include <kiln/dsl/detail/emit.h>
@@ -12,13 +12,15 @@
 
 namespace kiln::detail {
 
+// An open region.
 struct Scope {
   ir::Region* region = nullptr;
   std::uint32_t id = 0;
-  bool combine = false; // of a reduction or scan: no memory, no assignments
-  std::unordered_multimap<std::size_t, ir::Op*> numbered;
+  bool combine = false; // whether it is inside a combine function, which may only compute
+  std::unordered_multimap<std::size_t, ir::Op*> numbered; // its pure operations by hash, for reuse
 };
 
+// The current value of a Var.
 struct Variable {
   ir::Value* value = nullptr;
   std::uint32_t scope = 0; // where `value` is visible
@@ -29,15 +31,18 @@ public:
   Recording(const char* kernel_name, const Config& bound, SourceLocation where);
   ~Recording();
 
-  static Recording* current();                   // null outside of recordings
-  static Recording& need(std::string_view what); // UserError outside of recordings
-  // For that error: the place of the call that is about to fail.
+  static Recording* current(); // null outside of recordings
+  // The current recording. UserError outside of recordings: "`what` is used while no kernel is being
+  // recorded".
+  static Recording& need(std::string_view what);
+  // Sets the location that this error reports.
   static void called_at(SourceLocation place);
 
-  ir::Value* use(const Handle& h) const; // checks that it may be used here
+  // The value of a handle. UserError if it belongs to another recording or is not visible here.
+  ir::Value* use(const Handle& h) const;
   Handle handle(ir::Value* v) const { return handle(v, scopes.back().id); }
   Handle handle(ir::Value* v, std::uint32_t scope) const { return {v, name, id, scope}; }
-  // The handle of a pure operation's result, recorded now or before.
+  // The result of a pure operation, which is recorded now unless an equal one was recorded before.
   Handle pure(ir::Opcode code, std::vector<ir::Value*> operands, ir::Type result,
               AttributeList attributes = {});
   ir::Op* effect(ir::Opcode code, std::vector<ir::Value*> operands, std::vector<ir::Type> results,
@@ -53,12 +58,12 @@ public:
   const char* name;
   std::uint32_t id;
   Config config;
-  SourceLocation where; // of the kernel
-  SourceLocation loc;   // of the last named operation
+  SourceLocation where; // where the kernel is defined
+  SourceLocation loc;   // where the last named operation is called
   std::vector<Scope> scopes;
   std::map<std::uint64_t, Variable> variables; // in order of creation
   std::uint32_t next_scope = 0, next_variable = 0;
-  // Arguments of regions that turned out not to be carried: handles may still point to them.
+  // The removed arguments of regions, for Vars that were not assigned. Handles may still point to them.
   std::vector<std::unique_ptr<ir::Value>> retired;
 };
 

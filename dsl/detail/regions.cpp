@@ -1,4 +1,4 @@
-// Operations with regions: loops, branches, reductions and scans, and the variables they carry.
+// Records operations with regions: loops, branches, reductions and scans, and the Vars that they carry.
 #include <kiln/dsl/detail/recording.h>
 
 #include <algorithm>
@@ -20,15 +20,15 @@ std::string_view name_in_language(Opcode code) {
 }
 } // namespace
 
-// Whether a region assigns a variable is known only after it was recorded. So every live variable enters as
-// an argument, and the arguments of those that no region assigned are replaced by the outer value and
-// removed.
+// Whether a region assigns a Var is known only after the region was recorded. So every live Var first becomes
+// an argument of the region. The arguments of Vars that no region assigned are then replaced by the outer
+// value and removed.
 struct RegionOp::Impl {
   struct Carried {
     std::uint64_t id;
     Variable before;
-    std::vector<Value*> argument; // per region; null for branches
-    std::vector<Value*> after;    // per region
+    std::vector<Value*> argument; // one for each region; empty for branches
+    std::vector<Value*> after;    // one for each region
     bool assigned = false;
   };
 
@@ -73,8 +73,8 @@ RegionOp::RegionOp(Opcode code, HandleSpan operands, HandleSpan initial) {
   if (r.in_combine() && !made->is_combine() && code != Opcode::If)
     throw UserError(r.loc,
                     "kernel \"" + std::string(r.name) +
-                        "\" loops inside the combine function of a reduction or scan; combine functions only "
-                        "compute");
+                        "\" has a loop inside the combine function of a reduction or scan; combine functions "
+                        "only compute");
   for (int i = 0; i < operands.size; ++i)
     made->operands.push_back(r.use(operands.data[i]));
   for (int i = 0; i < initial.size; ++i)
@@ -88,8 +88,8 @@ RegionOp::~RegionOp() {
   if (impl_->open) {
     impl_->r.pop();
     impl_->restore();
-    // Handles and other scopes never point into a region that was dropped, but a caught exception may leave
-    // some behind.
+    // After an exception that the kernel's author caught, handles may still point to arguments of the dropped
+    // region, so they are kept.
     for (auto& region : impl_->regions)
       for (auto& a : region->args)
         impl_->r.retired.push_back(std::move(a));
@@ -127,7 +127,7 @@ void RegionOp::leave(HandleSpan yielded) {
     values.push_back(r.use(yielded.data[i]));
   std::size_t index = impl_->regions.size() - 1;
   for (auto& c : impl_->variables) {
-    auto at = r.variables.find(c.id); // a Var may end its life in here
+    auto at = r.variables.find(c.id); // the region may have destroyed the Var
     Value* now = at == r.variables.end() ? c.before.value : at->second.value;
     bool changed =
         at != r.variables.end() && now != (c.argument.empty() ? c.before.value : c.argument.back());
@@ -184,7 +184,7 @@ void RegionOp::finish(const TypeInfo* const* result_types, int count, Handle* re
 }
 
 namespace {
-// combine(a, b) of a ready-made reduction or scan as a region.
+// Records a reduction or scan whose combine region is the one operation `combine`.
 Handle emit_collective(Opcode code, Opcode combine, Handle x, int axis, const TypeInfo& result,
                        AttributeList attributes) {
   Recording& r = Recording::need(ir::name(code));
@@ -208,7 +208,7 @@ Handle emit_scan(Opcode combine, Handle x, int axis, bool reverse, const TypeInf
   return emit_collective(Opcode::Scan, combine, x, axis, result, {{"axis", axis}, {"reverse", reverse}});
 }
 
-// The smaller index wins among equals; a NaN loses against every number.
+// The combine takes the smaller index among equal elements, and every number over a NaN.
 Handle emit_arg_reduce(Opcode compare, Handle x, int axis, const DimInfo& extent, const TypeInfo& result) {
   Recording& r = Recording::need(compare == Opcode::Gt ? "argmax" : "argmin");
   Value* tile = r.use(x);

@@ -1,5 +1,5 @@
-// Computing with a state of several tiles as if it were one, as combine functions of several tiles are often
-// written at first: each operation says what to write instead.
+// Reports operations on a state of several tiles, which must be unpacked first. Combine functions of several
+// tiles often contain this mistake at first.
 #pragma once
 
 #include <kiln/dsl/detail/tuple.h>
@@ -15,64 +15,56 @@ concept SomeTuple = (IsTuple<X> || ...);
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison operator+(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison operator-(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison operator*(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison operator/(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison operator<(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison operator>(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison max(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class A, class B>
   requires detail::SomeTuple<A, B>
 Poison min(const A&, const B&) {
-  static_assert(detail::never<A>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+  static_assert(detail::never<A>, "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 template <class C, class A, class B>
   requires detail::SomeTuple<A, B>
 Poison where(const C&, const A&, const B&) {
   static_assert(std::is_same_v<C, Poison>,
-                "a state of several tiles is no tile: take it apart first, auto [x, y] = a");
+                "a state of several tiles is not a tile: unpack it first, auto [x, y] = a");
   return {};
 }
 

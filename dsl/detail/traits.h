@@ -1,14 +1,13 @@
-// Compile-time knowledge: shapes as type lists, promotion of dtypes, and the concepts the operators are
-// constrained by.
+// Defines shapes as type lists, the promotion of dtypes, and the concepts that constrain operators.
 #pragma once
 
 #include <kiln/dsl/detail/emit.h>
 
 namespace kiln {
 
-// What a failed operation returns: every operation accepts it silently, so that one mistake gives one error.
 struct Poison;
-// `axis<1>` names an axis by number where its dimension is ambiguous.
+// Names an axis of a tile by its number, where a dimension occurs twice: sum(x, axis<1>). A negative number
+// counts from the last axis.
 template <int N> struct Axis {};
 template <int N> inline constexpr Axis<N> axis{};
 
@@ -20,7 +19,7 @@ template <class... D> struct Shape {
   static constexpr int rank = sizeof...(D);
 };
 
-// Tile<float, BM, 16> holds values; the rest of the language works with their types.
+// The dimension type of a template argument of Tile: that of BM is BM's type, that of 16 is Constant<16>.
 template <auto D> struct DimensionOf {
   using type = std::remove_cv_t<decltype(D)>;
 };
@@ -31,7 +30,7 @@ struct DimensionOf<D> {
 };
 template <auto D> using dimension_of = typename DimensionOf<D>::type;
 
-// Elements of tiles are numbers or pointers to them.
+// The dtype of an element, which is a number or a pointer to numbers.
 template <class T> struct ElementInfo {
   static constexpr DType dtype = dtype_of<T>;
   static constexpr bool pointer = false, readonly = false;
@@ -96,8 +95,8 @@ template <> struct ElementOf<DType::F8E5M2> {
   using type = f8e5m2;
 };
 
-// The dtype of `a op b`: bool < integers < floats; the wider wins, unsigned at equal width; two different
-// floats of one width meet in f32.
+// The dtype of `a op b`: bool < integers < floats. Of two integers or two floats the wider one wins. Of two
+// integers of equal width, the unsigned one wins; two different floats of equal width give f32.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
@@ -109,7 +108,8 @@ constexpr DType promote(DType a, DType b) {
 }
 template <class A, class B> using promote_t = typename ElementOf<promote(dtype_of<A>, dtype_of<B>)>::type;
 
-// The dtype that a host number takes beside a tile of dtype T: T's own, unless the number's class is higher.
+// The dtype that a number of the host takes when it is combined with a tile of dtype T: T itself, unless the
+// number is of a higher class (bool < integers < floats).
 constexpr int class_rank(DType t) { return t == DType::Bool ? 0 : is_float(t) ? 2 : 1; }
 template <class N> inline constexpr bool is_float_number = std::is_floating_point_v<N> || is_small_float<N>;
 template <class N> constexpr int number_rank = is_float_number<N> ? 2 : std::is_same_v<N, bool> ? 0 : 1;
@@ -118,7 +118,7 @@ inline constexpr DType number_dtype = number_rank<N> <= class_rank(dtype_of<T>) 
                                       : number_rank<N> == 2                     ? DType::F32
                                       : sizeof(N) == 8                          ? DType::I64
                                                                                 : DType::I32;
-// The dtype of a number on its own.
+// The dtype of a number of the host on its own.
 template <class N>
 inline constexpr DType own_dtype = std::is_same_v<N, bool>       ? DType::Bool
                                    : std::is_floating_point_v<N> ? (sizeof(N) == 4 ? DType::F32 : DType::F64)
@@ -132,15 +132,18 @@ inline constexpr DType own_dtype<N> = dtype_of<N>;
 
 // --- Concepts ----------------------------------------------------------------------------------------------
 
+// Tiles, scalars, offsets, Vars, expression nodes and tiles of views.
 template <class X>
 concept TileLike = requires { typename std::remove_cvref_t<X>::kiln_element; };
 template <class X>
 concept IsPoison = std::is_base_of_v<Poison, std::remove_cvref_t<X>>;
+// Numbers of the host.
 template <class X>
 concept Number = std::is_arithmetic_v<std::remove_cvref_t<X>> || is_small_float<std::remove_cvref_t<X>>;
+// Everything that an operation accepts.
 template <class X>
 concept Operand = TileLike<X> || IsPoison<X> || Number<X> || IsDimension<std::remove_cvref_t<X>>;
-// Numbers, scalars or offsets where dimensions belong.
+// Operands of which at least one is not a dimension, where only dimensions are allowed.
 template <class... X>
 concept NumbersAsDimensions = (Operand<X> && ...) && (!IsDimension<std::remove_cvref_t<X>> || ...);
 // At least one operand is a tile; the others may be numbers and dimensions.
@@ -155,6 +158,7 @@ template <class X> inline constexpr bool is_scalar_like = TileLike<X> && rank_of
 // --- Shapes ------------------------------------------------------------------------------------------------
 
 using One = Constant<1>;
+// The result of joining two dimensions that do not broadcast.
 struct Mismatch : Dimension {
   static constexpr DimInfo info{};
 };
@@ -179,7 +183,7 @@ template <class D, class S> struct Prepend;
 template <class D, class... R> struct Prepend<D, Shape<R...>> {
   using type = Shape<D, R...>;
 };
-// `N` ones in front.
+// The shape with `N` leading axes of extent 1 added.
 template <int N, class S> struct Pad : Pad<N - 1, typename Prepend<One, S>::type> {};
 template <class S> struct Pad<0, S> {
   using type = S;
@@ -190,7 +194,8 @@ template <class... A, class... B> struct JoinEqual<Shape<A...>, Shape<B...>> {
   using type = Shape<typename JoinDim<A, B>::type...>;
   static constexpr bool ok = !(std::is_same_v<typename JoinDim<A, B>::type, Mismatch> || ...);
 };
-// Shapes broadcast from the last axis: 1 stretches, missing leading axes are added.
+// The shape that A and B broadcast to. From the last axis on, an axis of extent 1 stretches, and missing
+// leading axes are added.
 template <class A, class B> struct Join {
   static constexpr int rank = A::rank > B::rank ? A::rank : B::rank;
   using joined = JoinEqual<typename Pad<rank - A::rank, A>::type, typename Pad<rank - B::rank, B>::type>;
@@ -218,7 +223,7 @@ template <class A, class B> inline constexpr bool joins = Join<A, B>::ok;
 // Whether a value of shape `From` can be broadcast to exactly `To`.
 template <class From, class To> inline constexpr bool broadcasts_to = std::is_same_v<join_t<From, To>, To>;
 
-// How often a dimension occurs, and where first.
+// How often a dimension occurs in a shape, and the index of its first occurrence.
 template <class D, class S> struct Find;
 template <class D, class... R> struct Find<D, Shape<R...>> {
   static constexpr int count = (0 + ... + int{std::is_same_v<D, R>});
@@ -236,7 +241,7 @@ template <class F, class... R> struct At<0, Shape<F, R...>> {
 };
 template <int I, class S> using at_t = typename At<I, S>::type;
 
-// The shape without axis I, and with D instead of axis I.
+// The shape without axis I, and the shape with D instead of axis I.
 template <int I, class S> struct Remove;
 template <int I, class F, class... R>
 struct Remove<I, Shape<F, R...>> : Prepend<F, typename Remove<I - 1, Shape<R...>>::type> {};
@@ -261,6 +266,7 @@ template <int I, class S> using remove_t = typename Remove<I, S>::type;
 template <int I, class D, class S> using replace_t = typename Replace<I, D, S>::type;
 template <int I, class D, class S> using insert_t = typename Insert<I, D, S>::type;
 
+// The product of all dimensions of a shape.
 template <class S> struct Elements;
 template <> struct Elements<Shape<>> {
   using type = One;

@@ -1,5 +1,5 @@
-// A small tuple with structured bindings: loop states, offsets of program_tile, results of reductions over
-// several tiles.
+// Defines Tuple, which structured bindings unpack: states of loops, offsets of program_tile, results of
+// reduce.
 #pragma once
 
 #include <utility>

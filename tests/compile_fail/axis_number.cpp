@@ -1,11 +1,11 @@
 // Axes as plain numbers, as NumPy and Triton take them, and a second axis where keep belongs.
-// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
-// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
-// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
-// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
-// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
-// expect: an axis is named by its dimension, or written axis<1>: never by a plain number
-// expect: a reduction removes one axis, and keep is all that may follow it
+// expect: an axis is given as its dimension or as axis<1>, not as a plain number
+// expect: an axis is given as its dimension or as axis<1>, not as a plain number
+// expect: an axis is given as its dimension or as axis<1>, not as a plain number
+// expect: an axis is given as its dimension or as axis<1>, not as a plain number
+// expect: an axis is given as its dimension or as axis<1>, not as a plain number
+// expect: an axis is given as its dimension or as axis<1>, not as a plain number
+// expect: a reduction removes one axis: only keep may follow the axis
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

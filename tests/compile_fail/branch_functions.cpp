@@ -1,7 +1,7 @@
 // Branches that are no functions, or return what is no state, and a condition that is known at once.
 // expect: a branch is a function without parameters
 // expect: a branch is a function without parameters
-// expect: a branch returns a tile or a number, and several as state(a, b): never a std::tuple
+// expect: a branch returns a tile, a number, or several of them as state(a, b), not a std::tuple
 // expect: this condition is known while recording: write a native if
 // expect: the body of if_then is a function without parameters
 #include <kiln/dsl/language.h>

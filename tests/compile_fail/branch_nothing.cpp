@@ -1,7 +1,7 @@
 // Branches of which one returns nothing, in both orders, and one that nothing takes.
 // expect: both branches of if_else must return the same dtype and dimensions, or nothing
 // expect: both branches of if_else must return the same dtype and dimensions, or nothing
-// expect: nothing takes what the body of if_then returns: write if_else, or return nothing
+// expect: the result of if_then's body is not used: write if_else, or return nothing
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

@@ -1,8 +1,8 @@
 // Checks and output without their text.
-// expect: device_assert takes a text: device_assert(x >= 0, "not negative")
-// expect: expects takes a text: expects(n > 0, "rows")
-// expect: device_print takes a text first: device_print("x =", x)
-// expect: the text of expects is a string literal: it is kept with the kernel
+// expect: device_assert needs a message: device_assert(x >= 0, "not negative")
+// expect: expects needs a message: expects(n > 0, "rows")
+// expect: device_print needs a message first: device_print("x =", x)
+// expect: the message of expects must be a string literal: it is stored with the kernel
 #include <kiln/dsl/language.h>
 
 #include <string>

@@ -1,7 +1,7 @@
 // Combine functions of several tiles that forget to take the states apart, or to return one.
 // expect: a combine function of several tiles must return state(...) of scalars, of the dtypes it takes
 // expect: the tiles that are combined together must have the same dimensions
-// expect: a state of several tiles is no tile: take it apart first, auto [x, y] = a
+// expect: a state of several tiles is not a tile: unpack it first, auto [x, y] = a
 #include <kiln/dsl/language.h>
 
 #include <tuple>

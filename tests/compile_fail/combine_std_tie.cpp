@@ -1,5 +1,5 @@
 // std::tie where kiln::tie was meant.
-// expect: several tiles are combined as state(x, y): a std::tuple, as std::tie makes it, is none
+// expect: several tiles are combined as state(x, y), not as a std::tuple such as std::tie returns
 #include <kiln/dsl/language.h>
 
 #include <tuple>

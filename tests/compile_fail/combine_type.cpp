@@ -1,5 +1,5 @@
 // A combine function that returns another dtype.
-// expect: a combine function must return what it takes: scalars of the same dtypes
+// expect: a combine function must return scalars of the dtypes that it takes
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

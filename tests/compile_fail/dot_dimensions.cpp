@@ -1,5 +1,5 @@
 // A dot whose inner dimensions differ.
-// expect: dot: the first tile's last dimension must be the second tile's last but one
+// expect: dot: the first tile's last dimension must be the second tile's second to last
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

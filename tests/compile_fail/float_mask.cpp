@@ -1,5 +1,5 @@
 // A mask of floats.
-// expect: a mask must be a tile of bool: compare with something
+// expect: a mask must be a tile of bool: write a comparison
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

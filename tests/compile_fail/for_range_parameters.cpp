@@ -1,6 +1,6 @@
 // Loop bodies without a parameter for the index or the state.
 // expect: the body of for_range takes the index and the state
-// expect: the body of a for_range without a state takes the index alone
+// expect: the body of a for_range without a state takes only the index
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

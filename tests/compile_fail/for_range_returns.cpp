@@ -1,7 +1,7 @@
 // Bodies that return what nothing takes, and nothing where a state is carried.
 // expect: the body of for_range must return the next state, of the initial state's dtype and dimensions
-// expect: nothing takes what this body returns: give for_range a state
-// expect: nothing takes what this body returns: give for_range a state
+// expect: the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing
+// expect: the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

@@ -1,6 +1,6 @@
 // States as tuples of the standard library.
-// expect: the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple
-// expect: the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple
+// expect: the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple
+// expect: the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple
 // expect: the body of for_range must return the next states, state(...), of the initial ones' dtypes
 #include <kiln/dsl/language.h>
 

@@ -1,6 +1,6 @@
 // A kernel that takes a plain number, and its launch, which says nothing more.
-// expect: a kernel's number is a parameter of type Scalar<float>, Scalar<int> ..., not float or int
-// expect: a kernel's pointer is a parameter of type raw::Ptr<T>, not T*
+// expect: a kernel takes numbers as Scalar<float>, Scalar<int> and so on, not as float or int
+// expect: a kernel takes pointers as raw::Ptr<T>, not as T*
 #include <kiln/kiln.h>
 
 using namespace kiln;

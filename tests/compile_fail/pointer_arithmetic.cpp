@@ -1,5 +1,5 @@
 // A pointer multiplied.
-// expect: pointers only add and subtract integer offsets
+// expect: pointers support only + and - with integer offsets
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

@@ -1,5 +1,5 @@
 // Functions of the standard library, and a tile as a number of the host.
-// expect: a tile is no number while recording: for std::exp and its like write kiln::exp
+// expect: a tile is not a number while recording: for std::exp and similar functions write kiln::exp
 // expect: (and for std::max and std::min kiln::max and kiln::min)
 #include <kiln/dsl/language.h>
 

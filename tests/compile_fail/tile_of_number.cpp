@@ -1,6 +1,6 @@
 // Tiles from a number, or from nothing.
-// expect: a number is no tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)
-// expect: a tile begins with a value, zeros<float>(BM, BN); write Var for one that is assigned later
+// expect: a number is not a tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)
+// expect: a tile needs an initial value, such as zeros<float>(BM, BN); use Var
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

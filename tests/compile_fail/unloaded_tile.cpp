@@ -1,5 +1,5 @@
 // Computing with a tile of a view that was not loaded.
-// expect: a tile of a view is no value yet: write view.tile(...).load()
+// expect: a tile of a view is not loaded yet: write view.tile(...).load()
 #include <kiln/dsl/language.h>
 
 using namespace kiln;

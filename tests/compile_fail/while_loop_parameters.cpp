@@ -2,7 +2,7 @@
 // expect: the body of while_loop takes the state, or one parameter for each of its parts
 // expect: the condition of while_loop takes the state, or one parameter for each of its parts
 // expect: the body of while_loop must return the next state, of the initial state's dtype and dimensions
-// expect: the state of a loop is a tile or a number, and several are state(a, b): never a std::tuple
+// expect: the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple
 // expect: while_loop takes the state first: while_loop(state, condition, body)
 #include <kiln/dsl/language.h>
 
