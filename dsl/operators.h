@@ -1,5 +1,4 @@
-// Defines the operators of tiles, and Offset, a scalar that knows the dimension of the tile that begins
-// there.
+// Defines the operators of tiles, and Offset, an index that knows the dimension of the tile at it.
 //
 //   + - * / %              integers truncate in / and %, and two bools count as i32
 //   & | ^ << >> ~ !        integers and bool; ! takes bool only

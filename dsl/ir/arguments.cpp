@@ -1,4 +1,4 @@
-// Offsets of arguments in the launch block, and the grid they imply.
+// Computes the positions of arguments in the block of words, and the grid that the extents of views define.
 #include <kiln/dsl/ir/arguments.h>
 
 namespace kiln::ir {

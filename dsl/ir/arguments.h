@@ -1,8 +1,9 @@
-// How launch arguments are laid out: one block of 64-bit words that every execution reads.
+// Defines the layout of launch arguments: a block of 64-bit words, which all back ends and the interpreter
+// read.
 //
-//   view    pointer, then one extent and then one stride (in elements) per axis: 1 + 2 * rank words
-//   pointer the address: 1 word
-//   scalar  the value's bytes in the low end of 1 word (bool: 0 or 1), upper bytes zero
+//   view     the address, then all extents, then all strides (in elements): 1 + 2 * rank words
+//   pointer  the address: 1 word
+//   scalar   the value in the low bytes of 1 word (bool: 0 or 1); the upper bytes are zero
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -14,8 +15,8 @@
 namespace kiln::ir {
 
 struct ArgumentLayout {
-  std::vector<int> first_word; // per parameter
-  int words = 0;               // of the whole block
+  std::vector<int> first_word; // the index of each parameter's first word
+  int words = 0;               // the size of the whole block
 
   static ArgumentLayout of(const Kernel& kernel);
   static int words_of(const Type& type) { return type.is_view() ? 1 + 2 * type.view_rank : 1; }
@@ -25,11 +26,12 @@ struct ArgumentLayout {
   int stride_word(int param, int rank, int axis) const {
     return first_word[static_cast<std::size_t>(param)] + 1 + rank + axis;
   }
-  // The word that holds an integer: an argument of the kernel's or a view's extent, widened or not.
+  // The word that holds the integer `v`, if v is an integer argument of the kernel or the extent of a view,
+  // also after casts.
   std::optional<int> word_of(const Value* v) const;
 };
 
-// Programs along each grid axis for these arguments (as many as kernel.grid; empty extents give 0).
+// The number of programs along each axis of kernel.grid for these arguments. An extent of 0 gives 0 programs.
 std::vector<std::int64_t> grid_of(const Kernel& bound_kernel, const std::uint64_t* arguments);
 
 } // namespace kiln::ir

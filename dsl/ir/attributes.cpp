@@ -1,4 +1,4 @@
-// The table of attributes.
+// Defines the table of attributes and looks up the rules of an operation.
 #include <kiln/dsl/ir/attributes.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr std::string_view orders[] = {"relaxed", "acquire", "release", "acq_rel
 constexpr std::string_view scopes[] = {"cta", "gpu", "sys"};
 constexpr std::string_view precisions[] = {"ieee", "tf32", "bf16x3"};
 
-// Sorted by operation.
+// The rules are sorted by operation, so that attributes_of can search them.
 constexpr auto rules = [] {
   using enum AttributeKind;
   return std::to_array<AttributeRule>({

@@ -1,5 +1,5 @@
-// The table of attributes: which operation carries which, of what kind. The parser reads by it, the verifier
-// checks by it.
+// Declares the table of attributes, which the parser and the verifier use: which attributes an operation can
+// have, and of which kind.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,7 +9,7 @@
 
 namespace kiln::ir {
 
-// In the order of the alternatives of Attribute.
+// The kinds are in the order of the alternatives of Attribute.
 enum class AttributeKind : std::uint8_t { Integer, Float, Text, Integers, Dimension, Shape };
 inline AttributeKind kind_of(const Attribute& a) { return static_cast<AttributeKind>(a.index()); }
 std::string_view name(AttributeKind kind); // "an integer", "a list of dimensions"
@@ -19,10 +19,11 @@ struct AttributeRule {
   std::string_view name;
   AttributeKind kind;
   bool required;
-  std::span<const std::string_view> words = {}; // the texts that are allowed; empty: any
+  std::span<const std::string_view> words = {}; // the allowed texts; if empty, any text is allowed
 };
 
-// The rules of one operation; the value of a constant is an integer or a float by its dtype and has two.
+// The rules of one operation. The attribute `value` of a constant has two rules, because it is an integer or
+// a float depending on the dtype.
 std::span<const AttributeRule> attributes_of(Opcode code);
 
 } // namespace kiln::ir

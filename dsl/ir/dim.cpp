@@ -1,4 +1,4 @@
-// Arithmetic, binding and text of symbolic extents.
+// Implements the arithmetic, binding and printing of symbolic extents.
 #include <kiln/dsl/ir/dim.h>
 
 #include <kiln/dsl/error.h>
@@ -64,7 +64,7 @@ std::int64_t Dim::bind(const Config& config) const {
   if (above % below != 0)
     throw UserError("the extent " + to_string() + " is " + std::to_string(above) + "/" +
                     std::to_string(below) + " with the config {" + config.to_string() +
-                    "}, which is no whole number; choose sizes that divide");
+                    "}, which is not a whole number; choose sizes that divide");
   return above / below;
 }
 

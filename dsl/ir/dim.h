@@ -1,5 +1,5 @@
-// The extent of one tile axis: a number, a named dimension, or a product and quotient of both (`BM*2`,
-// `BK/4`).
+// Defines Dim, the extent of an axis of a tile: a number, a named dimension, or products and quotients of
+// them (`BM*2`, `BK/4`).
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -10,21 +10,22 @@
 
 namespace kiln::ir {
 
-// numerator * product(factors) / (denominator * product(divisors)), always reduced and sorted, so that equal
-// extents compare equal. Symbols are interned names. Binding a config turns every Dim of a kernel into a
-// number.
+// A Dim is numerator * product(factors) / (denominator * product(divisors)). It is always reduced and sorted,
+// so that equal extents compare equal. Factors and divisors are interned names. Binding a config replaces
+// every Dim of a kernel by a number.
 class Dim {
 public:
   Dim(std::int64_t value = 1) : numerator_(value) {}
   static Dim symbol(const char* interned_name);
 
   bool is_constant() const { return factors_.empty() && divisors_.empty() && denominator_ == 1; }
-  std::int64_t value() const; // InternalError unless constant
+  std::int64_t value() const; // InternalError unless is_constant()
   bool is_one() const { return is_constant() && numerator_ == 1; }
 
-  // The number under `config`. UserError names a symbol without a size, a size that is not positive, or a
-  // quotient that is not whole.
+  // The extent with the sizes of `config`. UserError if a name has no size, a size is not positive, a product
+  // overflows, or a quotient is not a whole number.
   std::int64_t bind(const Config& config) const;
+  // Appends the names that are not in `into` yet.
   void collect_symbols(std::vector<const char*>& into) const;
 
   friend Dim operator*(const Dim& a, const Dim& b);

@@ -1,4 +1,4 @@
-// Tiles, one element after the other: shapes, memory, atomics and dot.
+// Implements operations on tiles element by element: elementwise operations, shapes, memory, atomics and dot.
 #include <kiln/dsl/ir/evaluate_tiles.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -45,7 +45,8 @@ Cells elementwise(const Op& op, Operands in) {
   return out;
 }
 
-// Splat, Broadcast, ExpandDims, Squeeze, Reshape keep the row-major order or repeat it.
+// Repeats the elements along axes of extent 1. (Reshape, ExpandDims and Squeeze keep the row-major order, so
+// they copy.)
 Cells broadcast(const Op& op, const Cells& in) {
   Index from = extents_of(op.operand(0)->type), to = extents_of(op.result()->type);
   Index strides = row_major_strides(from);
@@ -84,7 +85,7 @@ Cells extract(const Op& op, const Cells& in) {
   return out;
 }
 
-// A view's words with names.
+// Gives names to the words of a view.
 struct ViewCells {
   const Type& type;
   const Cells& words;
@@ -97,14 +98,14 @@ struct ViewCells {
     return true;
   }
   Cell address(const Index& position) const {
-    Cell elements = 0; // modulo 2**64: only positions inside are ever used
+    Cell elements = 0; // may wrap modulo 2**64, but only for positions outside, which are not accessed
     for (std::size_t axis = 0; axis < rank(); ++axis)
       elements += static_cast<Cell>(position[axis]) * static_cast<Cell>(stride(axis));
     return words[0] + elements * static_cast<Cell>(size_of(type.dtype));
   }
 };
 
-// Calls visit(i, address, inside) for each element of the tile that a view operation touches.
+// Calls visit(i, address, inside) for each element i of the tile that a view operation accesses.
 template <class F> void for_each_view_element(const Op& op, Operands in, const Type& tile, F&& visit) {
   ViewCells view{op.operand(0)->type, *in[0]};
   bool stores = op.is(Opcode::ViewStore) || op.is(Opcode::ViewScatter);
@@ -125,7 +126,7 @@ template <class F> void for_each_view_element(const Op& op, Operands in, const T
   });
 }
 
-// The optional trailing operands as cells.
+// The optional trailing operands of a memory operation.
 struct Optional {
   const Cells* mask = nullptr;
   const Cells* other = nullptr;
@@ -189,7 +190,7 @@ Cell updated(const Op& op, DType t, Cell old, Cell x) {
   return x;
 }
 
-// Programs run one after the other, so a plain read and write is atomic here.
+// Programs run one after the other, so a plain read followed by a plain write is atomic here.
 Cells atomic(const Op& op, Operands in) {
   Optional optional(op, in);
   DType t = op.operand(0)->type.dtype;
@@ -201,7 +202,7 @@ Cells atomic(const Op& op, Operands in) {
     out[i] = old;
     if (op.is(Opcode::AtomicRmw))
       store_cell(t, at, updated(op, t, old, x));
-    else if (old == x) // bits, as hardware compares
+    else if (old == x) // compares bits, as the hardware does
       store_cell(t, at, element(*in[2], i));
   }
   return out;
@@ -214,7 +215,7 @@ Cells dot(const Op& op, Operands in) {
   std::int64_t m = extents[extents.size() - 2], n = extents.back(), k = a_type.shape.back().value();
   DType t = a_type.dtype, b_type = op.operand(1)->type.dtype, to = result.dtype;
   Cells out(static_cast<std::size_t>(result.numel()));
-  // Whole operands as numbers first: converting is slower than multiplying.
+  // Each operand is converted once, because a conversion takes longer than a multiplication.
   std::vector<double> a(in[0]->size()), b(in[1]->size());
   if (is_float(to)) {
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -277,7 +278,7 @@ Cells evaluate_tiles(const Op& op, std::span<const Cells* const> in) {
   case Opcode::AtomicRmw:
   case Opcode::AtomicCas: return atomic(op, in);
   case Opcode::Dot: return dot(op, in);
-  default: internal_error("the interpreter has no meaning for " + std::string(name(op.code)));
+  default: internal_error("the interpreter does not implement " + std::string(name(op.code)));
   }
 }
 

@@ -1,4 +1,4 @@
-// What one operation without regions does to whole tiles, memory included: a part of the interpreter.
+// Evaluates one operation without regions on whole tiles, including accesses to memory, for the interpreter.
 #pragma once
 
 #include <kiln/dsl/ir/semantics.h>
@@ -8,11 +8,11 @@
 
 namespace kiln::ir {
 
-// A value at run time: the elements of a tile in row-major order (a scalar is one), or the words of a view:
-// pointer, extents, strides.
+// A value at run time: the elements of a tile in row-major order (a scalar has one), or the words of a view,
+// which are its address, extents and strides.
 using Cells = std::vector<Cell>;
 
-// Element i; a scalar stands for every element.
+// Element i of a tile. A scalar has the same value for every i.
 inline Cell element(const Cells& cells, std::size_t i) { return cells.size() == 1 ? cells[0] : cells[i]; }
 
 // Calls `visit(linear, index)` for every element of `extents` in row-major order.
@@ -32,8 +32,8 @@ template <class F> void for_each_index(const std::vector<std::int64_t>& extents,
 std::vector<std::int64_t> extents_of(const Type& bound);
 std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& extents);
 
-// The result of `op` on these operands (empty where it has none). Operations with regions, program indices
-// and debug output are the interpreter's own.
+// The result of `op` on these operands; empty if it has no result. The interpreter itself handles operations
+// with regions, program indices, and debug output.
 Cells evaluate_tiles(const Op& op, std::span<const Cells* const> operands);
 
 } // namespace kiln::ir

@@ -1,4 +1,4 @@
-// Compiles the slice of a kernel that feeds its `expects`, and runs it.
+// Compiles the operations that the `expects` of a kernel depend on, and evaluates them.
 #include <kiln/dsl/ir/expectations.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -125,8 +125,8 @@ Expectations Expectations::compile(const Kernel& kernel) {
         if (inner.is(Opcode::Expects))
           throw UserError(inner.loc,
                           "expects (" + std::string(inner.text("message")) + ") in kernel " + kernel.name +
-                              " stands inside a loop or a branch, but it is checked once at launch; move "
-                              "it to the top of the kernel, or use device_assert");
+                              " is inside a loop or a branch, but it is checked once at launch; move it to "
+                              "the top of the kernel, or use device_assert");
       });
   }
   return result;

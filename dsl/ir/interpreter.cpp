@@ -1,4 +1,5 @@
-// Walks the operations of a kernel, once for each program, with every value in an environment.
+// Implements the interpreter: executes the operations of a kernel once for each program, and keeps all
+// values.
 #include <kiln/dsl/ir/interpreter.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -134,8 +135,7 @@ private:
     assign(op.results, std::move(carried));
   }
 
-  // A sum of narrow floats keeps its accumulator in f32: this dtype, or Bool where the combine is anything
-  // else.
+  // Whether a collective is a sum of f16, bf16 or fp8, whose accumulator is f32.
   static bool is_narrow_sum(const Op& op) {
     const Region& combine = *op.region();
     DType t = op.operand(0)->type.dtype;
@@ -146,7 +146,7 @@ private:
            first.operand(1)->region == &combine;
   }
 
-  // Reduce and Scan: along each line of the axis, combine(accumulator, element) from the first element on.
+  // Runs a Reduce or Scan: applies combine(accumulator, element) along the axis, from the first element on.
   void run_collective(const Op& op) {
     const Type& type = op.operand(0)->type;
     auto axis = static_cast<std::size_t>(op.integer("axis"));
@@ -209,7 +209,8 @@ private:
     }
   }
 
-  // ": 7 < 5 is false" of a condition that is a comparison, or one under a mask ("a < b | !mask").
+  // ": 7 < 5 is false" for a condition that is a comparison, also with a mask (a < b | !mask). Empty for
+  // others.
   std::string compared_text(const Value* condition, std::size_t i) {
     const Op* op = condition->def;
     if (!op) return {};

@@ -1,11 +1,12 @@
-// The plain interpreter of tile IR: slow, obviously right, and what every other execution is compared with.
+// Declares the reference interpreter of tile IR: slow, obviously correct, and what tests compare all back
+// ends with.
 //
 //   interpret(bound_kernel, words.data(), grid_of(bound_kernel, words.data()));
 //
-// It runs on the memory that the arguments point to, one program after the other, each operation as
-// SEMANTICS.md says through semantics.h. Where SEMANTICS.md leaves a choice it makes the plainest one:
-// reductions and scans run from the first element to the last, `dot` accumulates floats in f64 and rounds
-// once.
+// It runs on the memory that the arguments point to, one program after the other, and evaluates each
+// operation as SEMANTICS.md and semantics.h define it. Where SEMANTICS.md leaves a choice, it makes the
+// simplest one: reductions and scans run from the first element to the last, and `dot` accumulates floats in
+// f64 and rounds once.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -19,20 +20,23 @@
 namespace kiln::ir {
 
 struct InterpreterOptions {
-  // Programs run in order of their index (axis 0 fastest), or shuffled by this seed.
+  // Without a seed, programs run in the order of their index, in which axis 0 changes fastest. With a seed,
+  // the order is shuffled.
   std::optional<std::uint64_t> shuffle_seed = std::nullopt;
-  // Receives each line of device_print, without its newline; null drops them.
+  // Receives each line of device_print, without its newline. If it is null, the lines are dropped.
   std::function<void(const std::string& line)> print = {};
-  // Sees what each operation without regions computes, whenever it does: tests of analyses look here.
+  // Receives every result of every operation without regions. Tests compare what analyses claim with it.
   std::function<void(const Value& result, std::span<const std::uint64_t> cells)> observe = {};
-  // Whether device_assert is active. A failed one throws UserError with the line, the program and the values.
+  // Whether device_assert is active. A failed one throws a UserError with the line, the program and the
+  // values.
   bool device_asserts = true;
-  // How many iterations all loops of one program may run together before a UserError names the loop; 0: any.
+  // How many iterations all loops of one program may run in sum. Beyond that, a UserError names the loop. 0
+  // stands for no limit.
   std::int64_t max_iterations = 100'000'000;
 };
 
-// Runs all programs of `grid` (as many axes as the kernel uses, missing ones count 1). The kernel is bound:
-// every dimension is a number. `arguments` is laid out as arguments.h says. `expects` is checked first.
+// Runs all programs of `grid`, after checking `expects`. The kernel must be bound, which means that every
+// dimension is a number. `arguments` has the layout of arguments.h. Axes that `grid` lacks have one program.
 void interpret(const Kernel& bound, const std::uint64_t* arguments, std::span<const std::int64_t> grid,
                const InterpreterOptions& options = {});
 

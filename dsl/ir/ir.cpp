@@ -1,4 +1,5 @@
-// Ownership, attributes, cloning and the builder of tile IR.
+// Implements operations and their attributes, the copying of kernels, the Builder, and the walks over tile
+// IR.
 #include <kiln/dsl/ir/ir.h>
 
 #include <algorithm>
@@ -68,7 +69,7 @@ std::string_view Op::text(std::string_view name, std::string_view otherwise) con
 }
 
 const std::vector<std::int64_t>& Op::integers(std::string_view name) const {
-  static const auto& none = *new std::vector<std::int64_t>; // never destroyed: static objects may compile
+  static const auto& none = *new std::vector<std::int64_t>; // never destroyed: static destructors may use it
   const Attribute* a = find(name);
   return a ? std::get<std::vector<std::int64_t>>(*a) : none;
 }

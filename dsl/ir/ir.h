@@ -1,9 +1,10 @@
-// Tile IR: a kernel is one function of typed SSA values in structured regions.
+// Defines tile IR, the representation of kernels: one function of typed SSA values in structured regions.
 //
-// A Kernel owns a body Region; a Region owns its arguments and its operations in program order; an operation
-// owns its results and nested regions. Values are addressed by pointer, which stays valid as long as the
-// owner lives. A value may be used by any later operation of its own region and by regions nested there.
-// There are no use lists: passes walk, collect replacements and apply them in one sweep (`replace_uses`).
+// A Kernel owns its body, a Region. A Region owns its arguments and its operations, in program order. An
+// operation owns its results and its nested regions. Values are referred to by pointer, which is valid as
+// long as the owner lives. A value can be used by later operations of its own region and of regions that are
+// nested in it. There are no use lists: a pass walks over the kernel, collects replacements, and applies them
+// together (`replace_uses`).
 #pragma once
 
 #include <kiln/dsl/error.h>
@@ -26,13 +27,13 @@ struct Region;
 
 struct Value {
   Type type;
-  Op* def = nullptr;          // the operation whose result this is, or null for a region's argument
-  Region* region = nullptr;   // the region whose argument this is, or null
-  int index = 0;              // which result or argument
-  const char* name = nullptr; // interned, optional: parameters and named tiles
+  Op* def = nullptr;          // the operation whose result this is, or null for an argument of a region
+  Region* region = nullptr;   // the region whose argument this is, or null for a result
+  int index = 0;              // the number of the result or argument
+  const char* name = nullptr; // an optional name for printing, interned
 };
 
-// i64 for integers and flags, double for float constants, text, and lists.
+// The value of an attribute: i64 for integers and flags, double for float constants, text, lists, dimensions.
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, Dim, Shape>;
 
 struct Region {
@@ -41,7 +42,7 @@ struct Region {
   std::vector<std::unique_ptr<Op>> ops;
 
   Value* add_arg(Type type, const char* name = nullptr);
-  Op* terminator() const; // the yield, or null (a kernel's body has none)
+  Op* terminator() const; // the yield at the end, or null; a kernel's body has none
 };
 
 class Op {
@@ -65,29 +66,29 @@ public:
   Region* region(int i = 0) const { return regions[static_cast<std::size_t>(i)].get(); }
   Region* add_region();
 
-  // Attributes, sorted by name so that equal operations print equally.
+  // Attributes are sorted by name, so that equal operations print the same text.
   void set(std::string_view name, Attribute value);
   void erase(std::string_view name);
   const Attribute* find(std::string_view name) const;
   std::int64_t integer(std::string_view name, std::int64_t otherwise = 0) const;
   std::string_view text(std::string_view name, std::string_view otherwise = "") const;
-  const std::vector<std::int64_t>& integers(std::string_view name) const; // empty list if absent
+  const std::vector<std::int64_t>& integers(std::string_view name) const; // empty if absent
   const std::vector<std::pair<std::string, Attribute>>& attributes() const { return attributes_; }
 
-  // Optional trailing operands of memory operations; null if absent.
+  // The optional trailing operands of memory operations; null if absent.
   Value* mask() const;
   Value* other() const;
-  // The offsets or indices of view operations (one per view axis).
+  // The offsets or indices of an operation on a view, one for each axis of the view.
   std::span<Value* const> view_offsets() const;
-  // The stored value of view_store, view_scatter, store, atomic_rmw.
+  // The value that a view_store, view_scatter, store or atomic_rmw takes.
   Value* stored_value() const;
 
 private:
   std::vector<std::pair<std::string, Attribute>> attributes_;
 };
 
-// One axis of the grid that program_tile defines: cdiv(extent of parameter `param` along `axis`, tile)
-// programs.
+// An axis of the grid that program_tile defines. It has cdiv(e, tile) programs, where e is the extent of the
+// parameter number `param`, a view, along `axis`.
 struct GridAxis {
   int param = 0;
   int axis = 0;
@@ -97,20 +98,20 @@ struct GridAxis {
 
 struct Kernel {
   std::string name;
-  Region body;                  // args are the parameters
-  std::vector<GridAxis> grid;   // empty: the launch gives the grid
-  bool config_specific = false; // value(BM) was read while recording: the IR holds for `recorded_with` only
+  Region body;                  // its arguments are the kernel's parameters
+  std::vector<GridAxis> grid;   // empty if the launch gives the grid
+  bool config_specific = false; // value(BM) was used, so the IR is valid for `recorded_with` only
   Config recorded_with;
 
   explicit Kernel(std::string kernel_name) : name(std::move(kernel_name)) {}
   std::unique_ptr<Kernel> clone() const;
-  // Every dimension name in types, attributes and the grid, in order of first appearance.
+  // The names of all dimensions in types, attributes and the grid, in the order of their first appearance.
   std::vector<const char*> dimensions() const;
 };
 
 using ValueMap = std::unordered_map<const Value*, Value*>;
 
-// Creates operations at the end of a region, or before a given one.
+// Appends operations to a region. They get the location that was set last.
 class Builder {
 public:
   explicit Builder(Region* region) : region_(region) {}
@@ -126,11 +127,11 @@ public:
   Value* constant(DType t, double value);
   Value* index(std::int64_t value) { return constant(DType::I64, value); }
   Value* unary(Opcode code, Value* x);
-  Value* binary(Opcode code, Value* a, Value* b); // Binary and Compare
+  Value* binary(Opcode code, Value* a, Value* b); // operations of the classes Binary and Compare
   Value* select(Value* condition, Value* a, Value* b);
-  Value* cast(Value* x, DType to);                 // x itself if it already has the dtype
-  Value* splat(Value* scalar, const Shape& shape); // x itself if the shape is empty
-  Value* broadcast(Value* x, const Shape& shape);  // scalar, equal rank, or missing leading axes
+  Value* cast(Value* x, DType to);                 // returns x if it already has the dtype
+  Value* splat(Value* scalar, const Shape& shape); // returns the scalar if the shape is empty
+  Value* broadcast(Value* x, const Shape& shape);  // also adds missing leading axes
   void yield(std::vector<Value*> values);
 
 private:
@@ -138,7 +139,7 @@ private:
   SourceLocation loc_;
 };
 
-// Calls `visit(Op&)` for every operation in program order, nested ones after their parent.
+// Calls `visit(Op&)` for every operation in program order, and for nested operations after their parent.
 template <class F> void walk(const Region& region, F&& visit) {
   for (const auto& op : region.ops) {
     visit(*op);
@@ -147,16 +148,19 @@ template <class F> void walk(const Region& region, F&& visit) {
   }
 }
 
-// Replaces every operand that is a key of `map`, in the region and below.
+// Replaces every operand that is a key of `map`, in the region and in nested ones. Chains of replacements are
+// followed.
 void replace_uses(Region& region, const ValueMap& map);
-// Copies `op` (regions included) with operands mapped; results and inner values are added to the map.
+// Copies `op` with its regions. Operands are replaced by `map`, and the copied results and arguments are
+// added to it.
 std::unique_ptr<Op> clone(const Op& op, ValueMap& map);
-// How often each value is used, in the region and below.
+// How often each value is used, in the region and in nested ones.
 std::unordered_map<const Value*, int> count_uses(const Region& region);
 
-// Pure, or only reading: may be removed when unused. For operations with regions, what is inside decides.
+// Whether an operation, or one inside its regions, may write or read memory, or has side effects: it writes,
+// prints or asserts. An unused operation without side effects can be removed.
 bool may_write(const Op& op);
 bool may_read(const Op& op);
-bool has_side_effects(const Op& op); // writes, prints or asserts, here or inside
+bool has_side_effects(const Op& op);
 
 } // namespace kiln::ir

@@ -1,4 +1,4 @@
-// The lexer of tile IR text.
+// Implements the lexer of tile IR and the description of tokens in errors.
 #include <kiln/dsl/ir/lexer.h>
 
 #include <kiln/dsl/ir/text.h>

@@ -9,7 +9,7 @@ namespace kiln::ir {
 struct Token {
   enum class Kind { End, Word, Value, Number, String, Punctuation, Bad };
   Kind kind = Kind::End;
-  std::string_view text; // as written; values without their %
+  std::string_view text; // as it is written, but values without their %
   int line = 1, column = 1;
   bool first_on_line = false;
 
@@ -18,7 +18,7 @@ struct Token {
   std::string describe() const; // "the end of the text", "\"foo\""
 };
 
-// Comments run from // to the end of the line.
+// Returns one token after the other. A comment extends from // to the end of its line.
 class Lexer {
 public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -26,7 +26,7 @@ public:
 
 private:
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  bool skip_blanks(); // whether a line began
+  bool skip_blanks(); // skips blanks and comments; returns whether a new line began
   template <class F> void take_while(F&& belongs);
 
   std::string_view text_;

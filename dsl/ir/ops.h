@@ -1,5 +1,5 @@
-// The table of tile IR operations. It drives the builder, printer, parser, verifier, interpreter and the
-// language reference: adding an operation is adding one line here and its lowerings.
+// Defines the table of tile IR operations, with what each of them does. The builder, printer, parser,
+// verifier and interpreter use it, so that adding an operation is adding one line here and its lowerings.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,13 @@
 
 namespace kiln::ir {
 
-// How an operation relates its operand types to its result types; each class has one rule in the verifier.
-//   Unary, Binary, Ternary: elementwise, operands and result of one type.
-//   Predicate: elementwise unary, result bool. Compare: elementwise binary, result bool.
-//   Other classes are described by the operations in them.
+// The classes of operations, by how the types of operands and results depend on each other:
+//
+//   Unary, Binary, Ternary  elementwise; operands and result have the same type
+//   Predicate, Compare      elementwise, with one and with two operands; the result is bool
+//   others                  see the operations of the class
+//
+// The verifier has one rule for each class, and rules for operations that need their own.
 enum class OpClass : std::uint8_t {
   Unary,
   Predicate,
@@ -19,7 +22,7 @@ enum class OpClass : std::uint8_t {
   Ternary,
   Select,
   Convert,
-  Source, // no tile operands: constants, program indices, facts about views
+  Source, // has no tiles as operands: constants, program indices, properties of views
   Shape,  // moves elements without computing
   Memory,
   Atomic,
@@ -29,14 +32,15 @@ enum class OpClass : std::uint8_t {
   Debug,
 };
 
-// What an operation may do beyond computing its results. Read and Write are of memory; Debug output and
-// asserts keep their order among themselves and are never removed.
+// What an operation may do besides computing its results. Read and Write refer to memory. Operations with
+// Debug print or assert; they stay in order and are never removed.
 enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
 
-// KILN_IR_OP(Code, "name", Class, min operands (-1: any number), results (-1: any number), regions, Effect,
-// "what it does") Operands in order; `[mask]` and `[other]` are optional trailing operands whose presence the
-// integer attributes `has_mask` and `has_other` (1 or absent) tell. Types: i64 for every offset, extent,
-// stride and index.
+// X(Code, "name", Class, operands, results, regions, Effect, "what it does")
+//
+// The numbers of operands and results are exact; -1 stands for any number. The texts list operands in order.
+// `[mask]` and `[other]` are optional trailing operands; the integer attributes `has_mask` and `has_other` (1
+// or absent) say whether they are there. Every offset, extent, stride and index is i64.
 #define KILN_IR_OPS(X)                                                                                       \
   /* Sources */                                                                                              \
   X(Constant, "constant", Source, 0, 1, 0, Pure,                                                             \
@@ -46,8 +50,7 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(NumPrograms, "num_programs", Source, 0, 1, 0, Pure, "number of programs along grid axis `axis`, i64")    \
   X(ProgramTile, "program_tile", Source, 1, -1, 0, Pure,                                                     \
     "offsets (i64 each, in elements) of this program's tile of a view; attribute dims, one per leading "     \
-    "view axis; "                                                                                            \
-    "defines the grid")                                                                                      \
+    "view axis; defines the grid")                                                                           \
   X(ViewExtent, "view_extent", Source, 1, 1, 0, Pure, "extent of a view along `axis`, i64")                  \
   X(ViewStride, "view_stride", Source, 1, 1, 0, Pure, "stride of a view along `axis`, in elements, i64")     \
   X(ViewData, "view_data", Source, 1, 1, 0, Pure, "pointer to a view's first element")                       \
@@ -69,7 +72,7 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(Tanh, "tanh", Unary, 1, 1, 0, Pure, "hyperbolic tangent")                                                \
   X(Erf, "erf", Unary, 1, 1, 0, Pure, "error function")                                                      \
   X(Sigmoid, "sigmoid", Unary, 1, 1, 0, Pure, "1 / (1 + exp(-x))")                                           \
-  X(Gelu, "gelu", Unary, 1, 1, 0, Pure, "x times the normal distribution up to x")                           \
+  X(Gelu, "gelu", Unary, 1, 1, 0, Pure, "x times the cumulative normal distribution at x")                   \
   X(Sqrt, "sqrt", Unary, 1, 1, 0, Pure, "square root, correctly rounded")                                    \
   X(Rsqrt, "rsqrt", Unary, 1, 1, 0, Pure, "1 / sqrt(x)")                                                     \
   X(Floor, "floor", Unary, 1, 1, 0, Pure, "round towards minus infinity")                                    \
@@ -87,8 +90,8 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(Rem, "rem", Binary, 2, 1, 0, Pure, "a - trunc(a / b) * b")                                               \
   X(Pow, "pow", Binary, 2, 1, 0, Pure, "a**b")                                                               \
   X(Atan2, "atan2", Binary, 2, 1, 0, Pure, "angle of the point (b, a)")                                      \
-  X(Min, "min", Binary, 2, 1, 0, Pure, "smaller of both; a NaN loses")                                       \
-  X(Max, "max", Binary, 2, 1, 0, Pure, "larger of both; a NaN loses")                                        \
+  X(Min, "min", Binary, 2, 1, 0, Pure, "smaller of both; if one is NaN, the other one")                      \
+  X(Max, "max", Binary, 2, 1, 0, Pure, "larger of both; if one is NaN, the other one")                       \
   X(And, "and", Binary, 2, 1, 0, Pure, "bitwise and; logical for bool")                                      \
   X(Or, "or", Binary, 2, 1, 0, Pure, "bitwise or; logical for bool")                                         \
   X(Xor, "xor", Binary, 2, 1, 0, Pure, "bitwise exclusive or")                                               \
@@ -113,7 +116,7 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(ExpandDims, "expand_dims", Shape, 1, 1, 0, Pure, "inserts an axis of extent 1 at `axis`")                \
   X(Squeeze, "squeeze", Shape, 1, 1, 0, Pure, "removes the axis `axis`, whose extent is 1")                  \
   X(Extract, "extract", Shape, 1, 1, 0, Pure,                                                                \
-    "the elements at the number `index` along `axis`, without that axis")                                    \
+    "the elements whose index along `axis` is `index`, without that axis")                                   \
   X(Permute, "permute", Shape, 1, 1, 0, Pure, "result axis i is operand axis `order`[i]")                    \
   X(Reshape, "reshape", Shape, 1, 1, 0, Pure, "the same elements in row-major order under another shape")    \
   /* Memory */                                                                                               \
@@ -133,10 +136,10 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
   X(ViewMask, "view_mask", Memory, -1, 1, 0, Pure,                                                           \
     "view, one i64 offset per view axis -> bool tile, true inside the view; attribute axes")                 \
   X(Load, "load", Memory, -1, 1, 0, Read,                                                                    \
-    "pointer tile, [mask], [other] -> tile; attribute cache: hint as text")                                  \
+    "pointer tile, [mask], [other] -> tile; attribute cache: a hint, ca or cg as in PTX")                    \
   X(Store, "store", Memory, -1, 0, 0, Write, "pointer tile, value, [mask]")                                  \
   X(AtomicRmw, "atomic_rmw", Atomic, -1, 1, 0, ReadWrite,                                                    \
-    "pointer tile, value, [mask] -> old value (undefined where masked off: zero); attributes kind (add, "    \
+    "pointer tile, value, [mask] -> old value (zero where the mask is false); attributes kind (add, "        \
     "min, max, and, or, xor, xchg), order (relaxed, acquire, release, acq_rel), scope (cta, gpu, sys)")      \
   X(AtomicCas, "atomic_cas", Atomic, -1, 1, 0, ReadWrite,                                                    \
     "pointer tile, expected, desired, [mask] -> old value; attributes order, scope")                         \
@@ -152,17 +155,17 @@ enum class Effect : std::uint8_t { Pure, Read, Write, ReadWrite, Debug };
     "in reduce, associative")                                                                                \
   /* Control */                                                                                              \
   X(For, "for", Control, -1, -1, 1, Pure,                                                                    \
-    "lower, upper, step (i64, step > 0), initial values; region (index, carried values) yields the next "    \
-    "ones; attribute stages: hint")                                                                          \
+    "lower, upper, step (i64; runs nothing unless step > 0), initial values; region (index, carried "        \
+    "values) yields the next values; attribute stages: a hint")                                              \
   X(While, "while", Control, -1, -1, 2, Pure,                                                                \
-    "initial values; first region (values) yields one bool, second (values) yields the next ones")           \
+    "initial values; first region (values) yields one bool, second (values) yields the next values")         \
   X(If, "if", Control, 1, -1, 2, Pure, "scalar bool; the region that is taken yields the results")           \
   X(Yield, "yield", Control, -1, 0, 0, Pure, "ends a region with its values")                                \
   /* Checks and output */                                                                                    \
   X(Expects, "expects", Debug, -1, 0, 0, Debug,                                                              \
     "scalar bool, optionally the two compared values; checked on the host at launch; attribute message")     \
   X(DeviceAssert, "device_assert", Debug, -1, 0, 0, Debug,                                                   \
-    "bool scalar or tile, [mask]; attribute message; active when debugging")                                 \
+    "bool scalar or tile, [mask]; attribute message; active under KILN_DEBUG=1")                             \
   X(DevicePrint, "device_print", Debug, -1, 0, 0, Debug,                                                     \
     "any number of values; attribute message: printed before them")
 
@@ -193,8 +196,8 @@ inline constexpr int op_count = sizeof(op_table) / sizeof(op_table[0]);
 
 constexpr const OpInfo& info(Opcode code) { return op_table[static_cast<int>(code)]; }
 constexpr std::string_view name(Opcode code) { return info(code).name; }
-// Elementwise: every operand and result has one shape, and element i of the result depends on elements i
-// only.
+// Whether all operands and results have the same shape, and element i of a result depends on the elements i
+// of the operands only.
 constexpr bool is_elementwise(Opcode code) {
   OpClass c = info(code).cls;
   return c == OpClass::Unary || c == OpClass::Predicate || c == OpClass::Binary || c == OpClass::Compare ||

@@ -1,4 +1,4 @@
-// A recursive-descent parser of tile IR text.
+// Implements the parser by recursive descent.
 #include <kiln/dsl/ir/parser.h>
 
 #include <kiln/dsl/ir/attributes.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int deepest_nesting = 128;
 constexpr int longest_name = 200;
-// Extents multiply without overflow as long as the numbers of one type stay below this.
+// The product of all numbers in one type is at most this, so that extents multiply without overflow.
 constexpr std::int64_t largest_extent = std::int64_t{1} << 40;
 constexpr int most_symbols = 16;
 
@@ -62,7 +62,7 @@ private:
   }
   [[noreturn]] void fail_expected(std::string_view what) const {
     if (token_.kind == Token::Kind::Bad && token_.text[0] == '"')
-      fail(token_, "a text that is not closed on its line; end it with \"");
+      fail(token_, "this text has no closing quote on its line; end it with \"");
     fail(token_, "expected " + std::string(what) + ", found " + token_.describe());
   }
   Token take() {
@@ -110,7 +110,7 @@ private:
   }
   std::string text(std::string_view what);
   double float_of(const Token& token) const;
-  // Bounds on what the numbers and symbols of one type multiply to.
+  // The product of the numbers, and the count of the names, in the dimensions of one type.
   struct Extents {
     std::int64_t above = 1, below = 1;
     int symbols = 0;
@@ -144,8 +144,8 @@ private:
   std::string file_;
   const char* interned_file_;
   Token token_, ahead_;
-  std::unordered_map<std::string_view, Value*> values_; // that are visible here
-  std::vector<std::string_view> defined_;               // in order, to leave a scope
+  std::unordered_map<std::string_view, Value*> values_; // the values that are visible here
+  std::vector<std::string_view> defined_;               // their names in order, for leaving a region
 };
 
 std::string Parser::text(std::string_view what) {
@@ -391,7 +391,7 @@ std::unique_ptr<Op> Parser::operation(int depth) {
     while (accept(','));
   Op attributes(op_info->code, {}, {});
   if (token_.is('{') && (op_info->regions == 0 || ahead_.kind == Token::Kind::Word)) {
-    // A region may start with an operation's name, attributes start with NAME =.
+    // A region may begin with the name of an operation; attributes begin with NAME =.
     Lexer rest = lexer_;
     if (op_info->regions == 0 || rest.next().is('='))
       list('{', '}', "around attributes", [&] { attribute(attributes); });
@@ -408,14 +408,14 @@ std::unique_ptr<Op> Parser::operation(int depth) {
                                  SourceLocation(interned_file_, start.line));
   for (const auto& [key, value] : attributes.attributes())
     op->set(key, value);
-  // `value = 1` of a float constant means 1.0.
+  // A float constant may be written as an integer: `value = 1` means 1.0.
   if (op->is(Opcode::Constant) && op->num_results() == 1 && is_float(op->result()->type.dtype))
     if (const Attribute* value = op->find("value"); value && kind_of(*value) == AttributeKind::Integer)
       op->set("value", static_cast<double>(std::get<std::int64_t>(*value)));
   for (int i = 0; i < op_info->regions; ++i)
     region(*op->add_region(), depth + 1);
   if (token_.is('@') && !token_.first_on_line) location(*op);
-  // Results come into sight after the operation: its own regions do not see them.
+  // The results are visible after the operation, but not in its own regions.
   for (std::size_t i = 0; i < names.size(); ++i)
     define(names[i], op->results[i].get());
   return op;

@@ -1,6 +1,8 @@
-// Reads the text that printer.h writes, and what people write like it: values may have any name, and
-// // starts a comment. Never crashes on garbage: what does not parse is a UserError "file:line:column:
-// expected ..., found ...". What parses may still be invalid: see verifier.h.
+// Parses the text of tile IR.
+//
+// It reads what printer.h writes, and text that people write in that form: values may have any name, and //
+// begins a comment. Text that cannot be parsed is a UserError, "file:line:column: expected ..., found ...",
+// whatever it is. The result may still be invalid tile IR: see verifier.h.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -11,11 +13,11 @@
 
 namespace kiln::ir {
 
-// The text of one kernel. Operations without a place of their own get that of their line in `file_name`.
+// Parses one kernel. An operation without a location in the text gets `file_name` and its line.
 std::unique_ptr<Kernel> parse(std::string_view text, std::string_view file_name = "text");
-// Any number of kernels, one after the other.
+// Parses any number of kernels, one after the other.
 std::vector<std::unique_ptr<Kernel>> parse_all(std::string_view text, std::string_view file_name = "text");
-// "tile<BM x 4 x f32>"
+// Parses a type, such as "tile<BM x 4 x f32>".
 Type parse_type(std::string_view text);
 
 } // namespace kiln::ir

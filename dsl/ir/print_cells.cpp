@@ -1,4 +1,4 @@
-// Formats cells by their dtype.
+// Implements the formatting of numbers and tiles.
 #include <kiln/dsl/ir/print_cells.h>
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// The text of values in device_print and in reports: "3", "-0.5", "[[1, 2], [3, 4]]".
+// Formats values for device_print and for reports: "3", "-0.5", "[[1, 2], [3, 4]]".
 #pragma once
 
 #include <kiln/dsl/ir/evaluate_tiles.h>
@@ -7,11 +7,11 @@
 
 namespace kiln::ir {
 
-// One number; floats in the shortest form that reads back as the same f32 or f64.
+// Formats one number; a float in the shortest form that reads back as the same f32 or f64.
 std::string cell_to_string(DType t, Cell x);
-// A whole value; tiles nested by axis, pointers in hexadecimal.
+// Formats a whole value: a tile in brackets nested by axis, pointers in hexadecimal.
 std::string cells_to_string(const Type& type, const Cells& cells);
-// The position of element `linear` of a tile: "(1, 2)".
+// The index of the element at position `linear` in row-major order: "(1, 2)".
 std::string index_text(const Type& type, std::size_t linear);
 
 } // namespace kiln::ir

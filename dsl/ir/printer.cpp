@@ -1,4 +1,4 @@
-// Prints kernels, operations and attributes.
+// Implements the numbering of values and the printing of kernels, operations and attributes.
 #include <kiln/dsl/ir/printer.h>
 
 #include <kiln/dsl/ir/attributes.h>
@@ -80,7 +80,7 @@ class Printer {
 public:
   Printer(const Names& names, PrintOptions options) : names_(names), options_(options) {}
 
-  // The operation up to its regions.
+  // The text of the operation without its regions.
   std::string head(const Op& op) const {
     auto value_name = [&](const auto& v) { return name_in(names_, &*v); };
     std::string text;
@@ -153,8 +153,8 @@ std::string print_float(double value) {
 }
 
 std::string print_attribute(std::string_view name, const Attribute& value, Opcode code) {
-  // What the table tells about the name need not be written: only then do [4, 8] and 4 read back as
-  // dimensions.
+  // Whether the table of attributes says that this attribute is of that kind. If so, the parser reads [4, 8]
+  // and 4 as dimensions; otherwise the text needs a prefix.
   auto known = [&](AttributeKind kind) {
     for (const AttributeRule& rule : attributes_of(code))
       if (rule.name == name) return rule.kind == kind;
@@ -179,7 +179,7 @@ std::string print_attribute(std::string_view name, const Attribute& value, Opcod
     return known(AttributeKind::Shape) ? list : "dims" + list;
   }
   }
-  internal_error("an attribute of no kind");
+  internal_error("an attribute has an unknown kind");
 }
 
 std::string print(const Kernel& kernel, PrintOptions options) {

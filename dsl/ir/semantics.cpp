@@ -1,4 +1,4 @@
-// The table of elementwise meanings: floats in f32 or f64, integers modulo 2**width.
+// Implements the elementwise operations: on floats in f32 or f64, on integers modulo 2**width.
 #include <kiln/dsl/float_bits.h>
 #include <kiln/dsl/ir/semantics.h>
 
@@ -14,10 +14,12 @@ namespace kiln::ir {
 namespace {
 
 [[noreturn]] void no_such(Opcode code, DType t) {
-  internal_error("there is no " + std::string(name(code)) + " of " + std::string(name(t)));
+  internal_error(std::string(name(code)) + " is not defined for " + std::string(name(t)));
 }
 
-// To double, to odd where it is inexact: rounding the result again, to a much narrower format, rounds once.
+// Rounds to double, and to an odd last bit if the result is inexact. Rounding the result again, to a much
+// narrower format, then has the same result as rounding the value once (Boldo and Melquiond, "When double
+// rounding is odd", 2005).
 double round_to_odd(long double value) {
   auto d = static_cast<double>(value);
   if (d == value || !std::isfinite(d) || (std::bit_cast<Cell>(d) & 1)) return d;
@@ -26,7 +28,8 @@ double round_to_odd(long double value) {
 }
 
 template <class T> T unary(Opcode code, T x, DType t) {
-  // Functions that are not correctly rounded by nature are computed one format wider and rounded once.
+  // The standard library does not round these functions correctly, so they are computed in a wider format and
+  // then rounded.
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
   Wide w = x;
   auto rounded = [](Wide v) { return static_cast<T>(v); };
@@ -50,7 +53,7 @@ template <class T> T unary(Opcode code, T x, DType t) {
   case Opcode::Tanh: return rounded(std::tanh(w));
   case Opcode::Erf: return rounded(std::erf(w));
   case Opcode::Sigmoid: return rounded(1 / (1 + std::exp(-w)));
-  case Opcode::Gelu: // at -infinity its limit
+  case Opcode::Gelu: // the result at -infinity is the limit
     return std::isinf(w) && w < 0 ? T(-0.0) : rounded(w * std::erfc(-w / std::sqrt(Wide(2))) / 2);
   case Opcode::Rsqrt: return rounded(1 / std::sqrt(w));
   default: no_such(code, t);
@@ -242,7 +245,7 @@ Attribute constant_attribute(DType t, Cell x) {
 
 Cell load_cell(DType t, const void* address) {
   Cell x = 0;
-  std::memcpy(&x, address, static_cast<std::size_t>(size_of(t))); // little endian, as all targets are
+  std::memcpy(&x, address, static_cast<std::size_t>(size_of(t))); // all targets are little-endian
   if (t == DType::Bool) return x != 0;
   return is_float(t) ? x : wrap(t, x);
 }

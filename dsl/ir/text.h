@@ -1,4 +1,4 @@
-// Which words may stand bare in the text of tile IR; the printer quotes or renames all others.
+// Defines which words the text of tile IR can have without quotes. The printer quotes or renames all others.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@ namespace kiln::ir {
 constexpr bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A letter or _, then letters, digits, _ and dots.
+// A letter or _, followed by letters, digits, _ and dots.
 constexpr bool is_identifier(std::string_view text) {
   if (text.empty() || !is_word_start(text[0])) return false;
   for (char c : text)
@@ -16,7 +16,7 @@ constexpr bool is_identifier(std::string_view text) {
   return true;
 }
 
-// An identifier that is not one of arg0, arg1, ..., which unnamed parameters have.
+// An identifier that is not one of arg0, arg1, ..., which are the names of unnamed parameters.
 constexpr bool is_value_name(std::string_view text) {
   if (!is_identifier(text)) return false;
   if (text.size() < 4 || text.substr(0, 3) != "arg") return true;

@@ -1,4 +1,4 @@
-// The text form of types.
+// Prints types.
 #include <kiln/dsl/ir/type.h>
 
 namespace kiln::ir {

@@ -1,4 +1,4 @@
-// Types of tile IR values: scalars, tiles (of numbers or pointers) and views.
+// Defines the types of tile IR values: scalars, tiles (of numbers or pointers) and views.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -13,17 +13,18 @@ namespace ir {
 
 inline constexpr int max_rank = 8;
 
-// A scalar is a tile of rank 0. A pointer type has `pointer` set and `dtype` names the pointee.
+// A scalar is a tile of rank 0. If `pointer` is true, the elements are pointers, and `dtype` is that of the
+// pointee.
 struct Type {
   enum class Kind : std::uint8_t { Value, View };
 
   Kind kind = Kind::Value;
   DType dtype = DType::F32;
   bool pointer = false;
-  bool readonly = false;                 // pointers and views: pointee is const
-  LayoutClass layout = LayoutClass::Any; // views only
-  int view_rank = 0;                     // views only
-  Shape shape;                           // values only; empty for a scalar
+  bool readonly = false;                 // of pointers and views: the memory is const
+  LayoutClass layout = LayoutClass::Any; // of views
+  int view_rank = 0;                     // of views
+  Shape shape;                           // of values; empty for a scalar
 
   static Type scalar(DType t) { return tile(t, {}); }
   static Type tile(DType t, Shape shape) {
@@ -63,9 +64,9 @@ struct Type {
     r.shape = std::move(s);
     return r;
   }
-  // Bytes of one element in memory.
+  // The size of an element in memory, in bytes.
   int element_bytes() const { return pointer ? 8 : size_of(dtype); }
-  // Number of elements; only once every extent is a number.
+  // The number of elements. InternalError unless every extent is a number.
   std::int64_t numel() const {
     std::int64_t n = 1;
     for (const Dim& d : shape)

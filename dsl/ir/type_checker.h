@@ -1,4 +1,4 @@
-// One operation's types under check: what the files of typing rules share. Private to them.
+// Defines Checker, which checks the types of one operation. It is private to the type_rules files.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -8,18 +8,18 @@
 
 namespace kiln::ir::detail {
 
-// Sets of element kinds.
+// The kinds of elements, as bits of a set.
 enum : unsigned { Bool = 1, Integer = 2, Float = 4, Pointer = 8, Number = Integer | Float, Any = 15 };
 unsigned kind_of_element(const Type& type);
 std::string describe(unsigned kinds); // "bool or integers"
 
-// Drops the entry `axis` of a shape.
+// The shape without the axis `axis`.
 inline Shape without(Shape shape, std::int64_t axis) {
   shape.erase(shape.begin() + axis);
   return shape;
 }
 
-// Checks one operation. A rule returns early where later checks would rest on what already failed.
+// Checks one operation. A rule returns early if later checks depend on one that failed.
 class Checker {
 public:
   Checker(const Op& op, std::vector<std::string>& problems) : op_(op), problems_(problems) {}
@@ -62,14 +62,15 @@ private:
   int optional_operands() const {
     return static_cast<int>((op_.integer("has_mask") != 0) + (op_.integer("has_other") != 0));
   }
-  // Mask and other behind the first `required` operands, for a tile of type `tile`.
+  // Checks mask and other, which follow the first `required` operands, for a tile of type `tile`.
   void mask_and_other(int required, const Type& tile);
   void mask(const Type& type, const Shape& shape) {
     require(kind_of_element(type) == Bool && (type.shape.empty() || type.shape == shape),
             "the mask has type " + type.to_string() + ", expected bool or a bool tile of the shape of " +
                 Type::tile(DType::Bool, shape).to_string());
   }
-  // Operand 0 is a view, then `values` operands, then one per view axis. Returns whether that is so.
+  // Checks that operand 0 is a view, and that `values` operands and one for each axis of the view follow.
+  // Returns whether that is the case.
   bool view_operands(int values);
   void offsets(int first, const Shape& shape);
   bool tile_axes(const Type& tile);

@@ -1,4 +1,5 @@
-// The typing rules of tile IR: one for each class of operations, one for each operation that needs its own.
+// Checks the types of operations, except for memory accesses and operations with regions: there is one rule
+// for each class of operations, and one for each operation that needs its own.
 #include <kiln/dsl/ir/type_rules.h>
 
 #include <kiln/dsl/ir/attributes.h>
@@ -10,7 +11,8 @@ namespace kiln::ir::detail {
 
 namespace {
 
-// What elements the first operand of an elementwise operation may have (of a select: the second).
+// The kinds of elements that the first operand of an elementwise operation can have; for a select, the second
+// operand.
 struct ElementRule {
   Opcode code;
   unsigned kinds;
@@ -216,7 +218,7 @@ void Checker::reshape() {
     before = before * d;
   for (const Dim& d : out().shape)
     after = after * d;
-  const bool known = before.is_constant() && after.is_constant(); // names may be equal when sizes are bound
+  const bool known = before.is_constant() && after.is_constant(); // names may get sizes of equal products
   require(!known || before == after,
           "reshape of " + before.to_string() + " elements to " + after.to_string());
 }
@@ -302,7 +304,7 @@ void Checker::run() {
   case OpClass::Dot: return dot();
   case OpClass::Collective: return collective();
   case OpClass::Debug: return debug();
-  case OpClass::Control: // yield: its parent checks it
+  case OpClass::Control: // only yield is left here, which is checked with its parent
   case OpClass::Source:
   case OpClass::Memory: return;
   default: return elementwise();
@@ -331,7 +333,7 @@ void check_attributes(const Op& op, std::vector<std::string>& problems) {
       known = true;
       if (rule.kind == kind_of(value)) match = &rule;
     }
-    // A name with a dot is a back end's note to itself.
+    // Names with a dot are annotations of back ends, which the table does not list.
     if (!known && name.find('.') != std::string::npos) continue;
     if (!known) {
       problems.push_back("there is no attribute " + name);

@@ -1,4 +1,4 @@
-// What the verifier demands of the types of one operation, once its counts and attributes are in order.
+// Declares the checks of a single operation that the verifier makes: counts, attributes and types.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -8,7 +8,8 @@
 
 namespace kiln::ir::detail {
 
-// Appends a sentence for each rule that does not hold.
+// Each function appends a sentence for each rule that is violated. check_types may only be called if the
+// other two found nothing.
 void check_counts(const Op& op, std::vector<std::string>& problems);
 void check_attributes(const Op& op, std::vector<std::string>& problems);
 void check_types(const Op& op, std::vector<std::string>& problems);

@@ -1,4 +1,4 @@
-// The typing rules of operations on memory.
+// Checks the types of operations that access memory.
 #include <kiln/dsl/ir/type_checker.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void Checker::offsets(int first, const Shape& shape) {
     require_type(in(first + i), Type::tile(DType::I64, shape), "offset " + std::to_string(i));
 }
 
-// `axes` names a different view axis for each axis of the tile.
+// Checks that `axes` names a different axis of the view for each axis of the tile.
 bool Checker::tile_axes(const Type& tile) {
   std::vector<std::int64_t> axes = op_.integers("axes");
   if (!require(static_cast<int>(axes.size()) == tile.rank(), "axes has " + std::to_string(axes.size()) +
@@ -44,6 +44,7 @@ bool Checker::tile_axes(const Type& tile) {
   std::sort(axes.begin(), axes.end());
   return require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), "axes names a view axis twice");
 }
+
 void Checker::view_memory() {
   bool store = op_.is(Opcode::ViewStore);
   if (!view_operands(store)) return;

@@ -1,4 +1,4 @@
-// The typing rules of operations with regions: reductions, scans, loops and branches.
+// Checks the types of operations with regions: reductions, scans, loops and branches.
 #include <kiln/dsl/ir/attributes.h>
 #include <kiln/dsl/ir/type_checker.h>
 
@@ -65,13 +65,13 @@ void Checker::collective() {
   combine_region();
 }
 
-// A combine is a pure function of scalars.
+// Checks that the combine region only computes on scalars.
 void Checker::combine_region() {
   for (const auto& inner : op_.region()->ops) {
     bool allowed = is_elementwise(inner->code) || inner->is(Opcode::Constant) || inner->is(Opcode::DimSize) ||
                    inner->is(Opcode::Yield);
     require(allowed, "the combine region holds " + std::string(name(inner->code)) +
-                         "; only elementwise operations on scalars can stand there");
+                         "; it can only hold elementwise operations on scalars");
     for (const auto& result : inner->results)
       require(result->type.is_scalar(),
               "the combine region computes " + result->type.to_string() + "; expected scalars");
@@ -110,7 +110,7 @@ void Checker::if_else() {
   require_type(in(0), Type::scalar(DType::Bool), "the condition");
   for (int i = 0; i < 2; ++i) {
     require(op_.region(i)->args.empty(),
-            "region " + std::to_string(i) + " has arguments; those of an if have none");
+            "region " + std::to_string(i) + " has arguments; the regions of an if have none");
     yields(i, result_types());
   }
 }

@@ -1,4 +1,5 @@
-// Walks a kernel and collects what is wrong: ownership, dominance and structure here, types in type_rules.
+// Collects the problems of a kernel. It checks ownership, dominance and structure itself, and calls
+// type_rules for the rest.
 #include <kiln/dsl/ir/verifier.h>
 
 #include <kiln/dsl/ir/printer.h>
@@ -40,7 +41,7 @@ private:
       }
       const Type& type = kernel_.body.args[static_cast<std::size_t>(g.param)]->type;
       if (!type.is_view())
-        problem(nullptr, who + " names a parameter that is no view");
+        problem(nullptr, who + " names a parameter that is not a view");
       else if (g.axis < 0 || g.axis >= type.view_rank)
         problem(nullptr, who + " names an axis outside the view");
     }
@@ -48,18 +49,18 @@ private:
 
   void value(const Value& v, const Op* op, const Region* region, std::size_t index, const Op* reported) {
     if (v.def != op || v.region != region || v.index != static_cast<int>(index))
-      problem(reported, names_(&v) + " does not know where it is defined");
+      problem(reported, names_(&v) + " has a wrong back reference to its definition");
     if (v.type.rank() > max_rank)
       problem(reported, names_(&v) + " has more than " + std::to_string(max_rank) + " axes");
     if (v.type.is_view() && region != &kernel_.body)
-      problem(reported, names_(&v) + " is a view; only parameters of the kernel are");
+      problem(reported, names_(&v) + " is a view; only parameters of the kernel can be views");
     visible_.insert(&v);
     defined_.push_back(&v);
   }
 
   void region(const Region& r, const Op* parent) {
     std::size_t outer = defined_.size();
-    if (r.parent != parent) problem(parent, "a region does not know its operation");
+    if (r.parent != parent) problem(parent, "a region has a wrong back reference to its operation");
     for (std::size_t i = 0; i < r.args.size(); ++i)
       value(*r.args[i], nullptr, &r, i, parent);
     for (const auto& op : r.ops) {
@@ -80,7 +81,7 @@ private:
         found.push_back(names_(v) + " is not defined before this use, in this region or around it");
     detail::check_counts(op, found);
     detail::check_attributes(op, found);
-    // Types are looked at only where everything they hang on is there.
+    // The rules for types assume that operands, counts and attributes are right.
     if (found.empty()) detail::check_types(op, found);
     for (const std::string& what : found)
       problem(&op, what);

@@ -1,5 +1,5 @@
-// Checks that tile IR is well formed: counts, types, shapes, attributes, dominance, regions and the dtypes
-// that each operation takes. Every later stage may rely on it.
+// Checks that tile IR is valid: counts, types, shapes, attributes, dominance, regions and the dtypes of each
+// operation. Every later stage relies on it.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,13 +9,13 @@
 
 namespace kiln::ir {
 
-// Everything that is wrong, in program order: "file:line: what is wrong, in: %5 = add %3, %4 : f32".
+// All problems in program order: "file:line: what is wrong, in: %5 = add %3, %4 : f32".
 std::vector<std::string> problems(const Kernel& kernel);
 
-// Whose fault invalid IR is: Kiln's (InternalError with the whole kernel), or the author's of its text
-// (UserError).
+// Who is at fault if tile IR is invalid: Kiln (InternalError with the whole kernel), or the author of its
+// text (UserError).
 enum class Blame { Kiln, Author };
-// Throws if there are problems, listing all of them.
+// Throws an error that lists all problems, if there are any.
 void verify(const Kernel& kernel, Blame blame = Blame::Kiln);
 
 } // namespace kiln::ir

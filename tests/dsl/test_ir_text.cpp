@@ -152,7 +152,7 @@ TEST_CASE("the parser says where and what it expected") {
   CHECK(error_of("kernel @k() {\n  %0 = constant {value = 99999999999999999999} : i64\n}") ==
         "in.kir:2:26: the number \"99999999999999999999\" does not fit i64");
   CHECK(error_of("kernel @k() {\n  device_print {message = \"open}\n}") ==
-        "in.kir:2:27: a text that is not closed on its line; end it with \"");
+        "in.kir:2:27: this text has no closing quote on its line; end it with \"");
   CHECK(error_of("kernel @k() {\n") ==
         "in.kir:2:1: expected an operation or \"}\", found the end of the text");
   CHECK(error_of("kernel @k() {\n  %0 = constant {value = 1, value = 2} : i64\n}") ==

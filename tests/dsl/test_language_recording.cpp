@@ -385,7 +385,7 @@ TEST_CASE("combine functions only compute") {
 
 TEST_CASE("a view has only its own axes") {
   CHECK(error_of([](View<float, 2> x) { x.tile(0, 0).store(cast<float>(x.extent(2))); }) ==
-        "kernel \"test\" asks for axis 2 of a view of rank 2; axes are 0 to 1");
+        "kernel \"test\" requests axis 2 of a view of rank 2; axes are 0 to 1");
 }
 
 TEST_CASE("threads record at the same time") {

@@ -75,10 +75,10 @@ TEST_CASE("an axis that no grid has is refused") {
     std::vector<float> x(4);
     Stream stream;
     REQUIRE(error_of([&] { id.launch(stream, {}, Grid{1}, TensorView(x)); }) ==
-            first + ": kernel \"id\" asks for program_id(" + std::to_string(axis) +
+            first + ": kernel \"id\" uses program_id(" + std::to_string(axis) +
                 "); the axes of a grid are 0 to 7");
     REQUIRE(error_of([&] { number.interpret({}, Grid{1}, TensorView(x)); }) ==
-            second + ": kernel \"number\" asks for num_programs(" + std::to_string(axis) +
+            second + ": kernel \"number\" uses num_programs(" + std::to_string(axis) +
                 "); the axes of a grid are 0 to 7");
   }
   auto k = kernel("last", [](View<float, 1> x) { x.at(program_id(7)).store(cast<float>(num_programs(7))); });
