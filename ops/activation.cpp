@@ -1,4 +1,4 @@
-// Names of the activation functions.
+// Returns the names of activation functions.
 #include <kiln/ops/activation.h>
 
 namespace kiln::ops {

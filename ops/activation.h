@@ -1,13 +1,16 @@
-// The activation functions that ops apply to their results before they are stored.
+// Lists the activation functions that ops can apply.
 #pragma once
 
 #include <cstdint>
 
 namespace kiln::ops {
 
+// `none` is the identity, relu(x) is max(x, 0), gelu is the exact one with the error function, and silu(x) is
+// x * sigmoid(x); see dsl/functions.h.
 enum class Activation : std::uint8_t { none, relu, gelu, silu };
 inline constexpr int activation_count = 4;
 
-const char* name(Activation activation); // "gelu"
+// The name of the enumerator, such as "gelu".
+const char* name(Activation activation);
 
 } // namespace kiln::ops

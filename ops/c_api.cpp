@@ -1,4 +1,4 @@
-// The C functions: DLPack tensors become views, exceptions become error codes.
+// Implements the C functions: converts DLPack tensors to views, and exceptions to error codes.
 #include <kiln/ops/c_api.h>
 
 #include <kiln/dsl/error.h>
@@ -24,7 +24,7 @@ int failed(int code, const char* what) {
   }
   return code;
 }
-// The op's own name, "ops::softmax: ", gives way to that of the C function.
+// Replaces the name of the C++ op at the start of a message, "ops::softmax: ", by that of the C function.
 std::string in_c(const char* function, std::string text) {
   if (text.starts_with("ops::")) text.erase(0, text.find(": ") + 2);
   return text.starts_with(function) ? text : std::string(function) + ": " + text;
@@ -69,7 +69,7 @@ DType dtype_of_tensor(const char* function, const char* argument, const DLTensor
              " lanes; pass float32, float64, bfloat16 or float16");
 }
 
-// What TensorView refuses is the C function's argument.
+// Calls make(), which constructs a TensorView. Its errors then name the argument of the C function.
 template <class Make> auto made_view(const char* function, const char* argument, Make&& make) {
   try {
     return make();
@@ -80,7 +80,7 @@ template <class Make> auto made_view(const char* function, const char* argument,
   }
 }
 
-// As Device calls it: "cpu", "cuda:0".
+// The device of a tensor as Device::parse reads it: "cpu", "cuda:0".
 std::string device_name(const char* function, const char* argument, const DLTensor* t) {
   switch (t->device.device_type) {
   case kDLCPU:
@@ -130,11 +130,10 @@ Activation activation_named(const char* function, const char* text) {
 template <class F> int run(const char* function, const char* argument, const DLTensor* result, F&& op) {
   return guarded(function, [&] {
     DType dtype = dtype_of_tensor(function, argument, result);
-    // On a GPU in the order of the default stream, where the caller's own work stands unless it says
-    // otherwise.
+    // On a GPU, the op runs on the default stream, after the work that the caller has queued there.
     const Device device = Device::parse(device_name(function, argument, result));
     Stream stream = device.is_cpu() ? Stream() : Stream::adopt(device, nullptr);
-    detail::StreamAt at(stream, {}); // callers in C have no place that Kiln knows
+    detail::StreamAt at(stream, {}); // the source location of a caller in C is unknown
     if (dtype == DType::F32) op(float(), at);
     if (dtype == DType::F64) op(double(), at);
     if (dtype == DType::BF16) op(bf16(), at);

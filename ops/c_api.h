@@ -1,13 +1,14 @@
-/* Kiln's ops for other languages: plain C functions over DLPack tensors, as NumPy, PyTorch and others hand
- * them out.
+/* Declares Kiln's ops as C functions on DLPack tensors, which NumPy, PyTorch and other libraries can provide
+ * without a copy.
  *
  *   DLTensor x = ..., y = ...;
  *   if (kiln_softmax(&x, &y) != KILN_OK) puts(kiln_last_error());
  *
- * Tensors are of float32, float64, bfloat16 or float16, the same in one call, with any strides (null strides:
- * row-major), all on the CPU or all on one CUDA device, where the functions run in the order of its default
- * stream. They return when the result is written. The memory stays the caller's;
- * results are written in place and may not be read-only memory. Thread-safe.
+ * The tensors of a call have the same dtype: float32, float64, bfloat16 or float16. They may have any
+ * strides; null strides mean row-major order. They are all on the CPU or all on the same CUDA device, on whose
+ * default stream the functions run. The functions return when the result is written. They do not keep or free any
+ * memory; the result is written to the memory of the output tensor. Shapes, accuracy and errors are as in the
+ * headers of the C++ ops (matmul.h, softmax.h, norm.h, elementwise.h). All functions are thread-safe.
  */
 #ifndef KILN_OPS_C_API_H
 #define KILN_OPS_C_API_H
@@ -20,27 +21,28 @@ extern "C" {
 
 enum {
   KILN_OK = 0,
-  KILN_USER_ERROR = 1,     /* the arguments: extents that do not match, dtypes, devices */
-  KILN_TARGET_ERROR = 2,   /* this machine: a kernel could not be compiled for it */
-  KILN_INTERNAL_ERROR = 3, /* a mistake in Kiln */
+  KILN_USER_ERROR = 1,     /* a mistake in the arguments, such as extents that do not match */
+  KILN_TARGET_ERROR = 2,   /* the driver or a tool of this machine refused a request */
+  KILN_INTERNAL_ERROR = 3, /* a bug in Kiln */
   KILN_OUT_OF_MEMORY = 4
 };
 
 const char* kiln_version(void);
-/* What was wrong with this thread's last call that did not return KILN_OK; "" if there was none. Valid until
- * the thread's next call. */
+/* The message of this thread's last call, if that call failed; "" if it returned KILN_OK. The text is valid
+ * until the next call of the thread. */
 const char* kiln_last_error(void);
 
 /* c[M, N] = a[M, K] b[K, N] */
 int kiln_matmul(const DLTensor* a, const DLTensor* b, DLTensor* c);
-/* y = activation(x weight + bias[N]); activation: "none", "relu", "gelu" or "silu" */
+/* y[M, N] = activation(x[M, K] weight[K, N] + bias[N]). activation is "none", "relu", "gelu" or "silu"; null
+ * means "none". */
 int kiln_linear(const DLTensor* x, const DLTensor* weight, const DLTensor* bias, DLTensor* y,
                 const char* activation);
-/* Over the rows of matrices; y may be x. */
+/* These normalise the rows of x[M, N]. y may be x; gamma and beta are [N]. */
 int kiln_softmax(const DLTensor* x, DLTensor* y);
 int kiln_layernorm(const DLTensor* x, const DLTensor* gamma, const DLTensor* beta, DLTensor* y, double eps);
 int kiln_rmsnorm(const DLTensor* x, const DLTensor* gamma, DLTensor* y, double eps);
-/* y = activation(x), y = activation(gate) * up */
+/* y[M, N] = activation(x), and y[M, N] = activation(gate) * up. y may be one of the inputs. */
 int kiln_activation(const DLTensor* x, DLTensor* y, const char* activation);
 int kiln_activation_mul(const DLTensor* gate, const DLTensor* up, DLTensor* y, const char* activation);
 

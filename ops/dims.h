@@ -1,4 +1,4 @@
-// The tile dimensions of the ops' kernels, bound by their configs.
+// Declares the tile dimensions of the kernels of ops.
 #pragma once
 
 #include <kiln/dsl/dim.h>

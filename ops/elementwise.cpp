@@ -1,4 +1,4 @@
-// Fused elementwise ops.
+// Implements the elementwise ops: their kernels, tile sizes, checks and registrations.
 #include <kiln/ops/elementwise.h>
 
 #include <kiln/dsl/language.h>
@@ -43,8 +43,8 @@ template <class T> ActivationMulKernel<T> make_activation_mul(Activation activat
   });
 }
 
-// Heuristic: on a CPU 4096 elements take some microseconds, which hides what handing a program out costs; on
-// a GPU 1024 are eight for each of a block's threads.
+// Heuristic: on a CPU, 4096 elements take some microseconds, compared with which the cost of distributing a
+// program is small. On a GPU, 1024 elements are eight for each thread of a block.
 std::int64_t elements_of_program(Device device) { return device.is_cpu() ? 4096 : 1024; }
 
 Config elementwise_config(Device device, std::int64_t columns) {
@@ -55,7 +55,7 @@ Config elementwise_config(Device device, std::int64_t columns) {
   return {BM = elements / width, BN = width};
 }
 
-// Matrices that are all contiguous are one long row, whose width no tile has to fit.
+// If all matrices are contiguous, they are treated as one long row, so that tiles need not fit their width.
 template <class... V> bool all_contiguous(const V&... views) { return (views.is_contiguous() && ...); }
 template <class... V> bool same_extents(const V&... views) {
   std::int64_t rows[] = {views.rows()...}, columns[] = {views.cols()...};

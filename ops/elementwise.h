@@ -1,11 +1,16 @@
-// Fused elementwise ops on matrices.
+// Declares fused elementwise ops on matrices: activation functions, and gated ones as in SwiGLU.
 //
-//   ops::activation(stream, x, y, ops::Activation::gelu);         // y = gelu(x); y may be x
-//   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up, as in SwiGLU
+//   ops::activation(stream, x, y, ops::Activation::gelu);         // y = gelu(x)
+//   ops::activation_mul(stream, gate, up, y);                     // y = silu(gate) * up
 //
-// f32, f64, bf16 and f16, computed in f32 (f64 in f64). Any strides; contiguous matrices are fastest. For
-// other expressions write `assign` (see jit/runtime/assign/assign.h). UserError if the extents differ, or if y
-// overlaps another tensor in part. Return when the work is queued. Thread-safe.
+// All tensors are [M, N]; y may be one of the inputs. Dtypes: f32, f64, bf16 and f16, the same for all
+// tensors; the computation is in f32 (f64 for f64), and the result is rounded once. Extents and strides are
+// arbitrary; contiguous matrices are fastest. For other expressions use `assign` (see
+// jit/runtime/assign/assign.h).
+//
+// Errors: UserError if the extents differ, if y overlaps an input without being that input, or if several
+// indices of y refer to the same element. The functions return when the work is queued on the stream. They
+// are thread-safe.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/kernel.h>
@@ -23,7 +28,7 @@ namespace kiln::ops {
 KILN_OPS_ELEMENTS(KILN_OPS_ELEMENTWISE)
 #undef KILN_OPS_ELEMENTWISE
 
-// The kernels behind them, of dimensions BM and BN.
+// The kernels that activation and activation_mul launch. Their dimensions are BM (rows) and BN (columns).
 template <class T> using ActivationKernel = Kernel<View<const T, 2>, View<T, 2>>;
 template <class T> using ActivationMulKernel = Kernel<View<const T, 2>, View<const T, 2>, View<T, 2>>;
 template <class T> const ActivationKernel<T>& activation_kernel(Activation activation);

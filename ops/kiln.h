@@ -1,4 +1,4 @@
-// Everything a user of Kiln includes.
+// Includes all of Kiln: the language, devices and tensors, the tuner, and the prebuilt ops.
 #pragma once
 
 #include <kiln/dsl/error.h>
@@ -18,5 +18,5 @@
 #include <kiln/ops/norm.h>
 #include <kiln/ops/softmax.h>
 
-// Behind the language's own headers, whose paths compilers print in front of their errors.
+// This one comes last, because compilers print the include path of the language's headers before each error.
 #include <kiln/autotune/tuned.h>

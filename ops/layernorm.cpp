@@ -1,4 +1,5 @@
-// Layer normalisation: rows in one tile, and in parts.
+// Implements layer normalisation, with one kernel for rows that fit a tile and one that loops over parts of a
+// row.
 #include <kiln/ops/norm.h>
 
 #include <kiln/dsl/language.h>

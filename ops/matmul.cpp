@@ -1,4 +1,4 @@
-// Matrix products: the kernel, and its copies for each activation.
+// Implements matrix products: the kernels for each activation, the checks, and the registrations for `kiln`.
 #include <kiln/ops/matmul.h>
 
 #include <kiln/dsl/language.h>
@@ -11,7 +11,7 @@
 namespace kiln::ops {
 namespace {
 
-// a b in the accumulator's type, for the tile of this program.
+// The tile of the product a b that this program computes, in the type of the accumulator.
 template <class A, class T, class M, class N>
 Tile<A, BM, BN> product(const View<const T, 2>& a, const View<const T, 2>& b, M m, N n) {
   return for_range(BK, a.cols(), zeros<A>(BM, BN),
@@ -71,7 +71,7 @@ template <class T> const LinearKernel<T>& linear_kernel(Activation activation) {
 
 namespace {
 
-// What the tuner found for this product, else the usual choice.
+// The config that the tuner found for this product, or else that of matmul_config.
 template <class T>
 Config config_for(const detail::StreamAt& at, const TensorView<const T, 2>& a,
                   const TensorView<const T, 2>& b, const TensorView<T, 2>& c) {

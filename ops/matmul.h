@@ -1,17 +1,21 @@
-// Matrix products with a fused epilogue: c = activation(a b + bias).
+// Declares matrix products with a fused epilogue: c = activation(a b + bias).
 //
-//   ops::matmul(stream, a, b, c);                                             // [M, K] by [K, N]
+//   ops::matmul(stream, a, b, c);                                  // a is [M, K], b is [K, N], c is [M, N]
 //   ops::matmul(stream, a, b, c, {.activation = ops::Activation::gelu});
-//   ops::linear(stream, x, weight, bias, y);                                  // bias: [N]
-//   ops::linear(stream, x, torch_weight.transpose(), bias, y);                // weights as [N, K]
+//   ops::linear(stream, x, weight, bias, y);                       // weight is [K, N], bias is [N]
+//   ops::linear(stream, x, torch_weight.transpose(), bias, y);     // for a weight that is [N, K]
 //
-// f32, f64, bf16 and f16; sums are in f32, for f64 in f64, and the epilogue is computed on the sums. Any
-// extents and strides; contiguous rows are fastest. An empty K gives activation(bias). UserError if the
-// extents do not match, if the result overlaps an operand, or if several of its indices are one element.
-// Returns when the work is queued. Thread-safe.
+// Dtypes: f32, f64, bf16 and f16, the same for all tensors. Sums accumulate in f32 (f64 for f64); bias and
+// activation are applied to the sums, which are then rounded to the dtype. Extents and strides are arbitrary;
+// contiguous rows are fastest. If K is 0, the result is activation(bias), or activation(0).
 //
-// The config is what `kiln tune matmul` found for the sizes and layouts, else matmul_config's; KILN_TUNE
-// (autotune/mode.h) says what is asked, and `off` makes it matmul_config's always.
+// Errors: UserError if the extents do not match, if the result overlaps an operand, or if several of its
+// indices refer to the same element. The functions return when the work is queued on the stream. They are
+// thread-safe.
+//
+// The config is the one that `kiln tune matmul` found for the sizes and layouts, or else the one of
+// matmul_config. KILN_TUNE (see autotune/mode.h) decides which configs are looked up; with `off`,
+// matmul_config is always used.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/kernel.h>
@@ -33,14 +37,15 @@ struct MatmulOptions {
 KILN_OPS_ELEMENTS(KILN_OPS_MATMUL)
 #undef KILN_OPS_MATMUL
 
-// The kernels behind them, to be launched with other configs (dimensions BM, BN and BK), tuned or explained.
+// The kernels that matmul and linear launch, for use with other configs (their dimensions are BM, BN and BK)
+// or in the tuner.
 template <class T> using MatmulKernel = Kernel<View<const T, 2>, View<const T, 2>, View<T, 2>>;
 template <class T>
 using LinearKernel = Kernel<View<const T, 2>, View<const T, 2>, View<const T, 1>, View<T, 2>>;
 template <class T> const MatmulKernel<T>& matmul_kernel(Activation activation = Activation::none);
 template <class T> const LinearKernel<T>& linear_kernel(Activation activation = Activation::none);
 
-// The config that matmul and linear use for a product of these extents where the tuner knows none.
+// The config that matmul and linear use for a product of these extents if the tuner does not know one.
 Config matmul_config(Device device, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
 
 } // namespace kiln::ops

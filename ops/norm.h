@@ -1,14 +1,19 @@
-// Normalisation of the rows of a matrix of any width.
+// Declares the normalisation of the rows of a matrix: layernorm and rmsnorm.
 //
 //   ops::layernorm(stream, x, gamma, beta, y);           // (x - mean) / sqrt(variance + eps) * gamma + beta
 //   ops::rmsnorm(stream, x, gamma, y, {.eps = 1e-6});    // x / sqrt(mean of x^2 + eps) * gamma
 //
-// f32, f64, bf16 and f16, computed in f32 (f64 in f64); y may be x. The variance is of the differences from
-// the mean, not of squares. Any strides; contiguous rows are fastest. UserError if the extents differ, or if
-// y overlaps another tensor in part. Return when the work is queued. Thread-safe.
+// x and y are [M, N]; gamma and beta are [N]; y may be x. Dtypes: f32, f64, bf16 and f16, the same for all
+// tensors; the computation is in f32 (f64 for f64). The variance is the mean of the squared differences from
+// the mean. Extents and strides are arbitrary; contiguous rows are fastest.
 //
-// The config is what `kiln tune layernorm` found for the sizes and layouts, else one by the rows' width;
-// KILN_TUNE (autotune/mode.h) says what is asked.
+// Errors: UserError if the extents do not match, if y overlaps x without being x, if y overlaps gamma or
+// beta, or if several indices of y refer to the same element. The functions return when the work is queued on
+// the stream. They are thread-safe.
+//
+// The config of layernorm is the one that `kiln tune layernorm` found for the sizes and layouts; KILN_TUNE
+// (see autotune/mode.h) decides which configs are looked up. Without one, and for rmsnorm, it depends on the
+// width of the rows.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/kernel.h>
@@ -18,7 +23,7 @@
 namespace kiln::ops {
 
 struct NormOptions {
-  double eps = 1e-5;
+  double eps = 1e-5; // is added to the variance, or to the mean of squares
 };
 
 #define KILN_OPS_NORM(T)                                                                                     \
@@ -29,8 +34,9 @@ struct NormOptions {
 KILN_OPS_ELEMENTS(KILN_OPS_NORM)
 #undef KILN_OPS_NORM
 
-// The kernels behind them, of dimensions BM (rows) and BN (columns): for BN at least as wide as the rows,
-// which are then read once, and for any BN. Their last parameter is eps.
+// The kernels that layernorm and rmsnorm launch. Their dimensions are BM (rows) and BN (columns), and their
+// last parameter is eps. The first kernel of each kind requires that BN is at least as wide as the rows, and
+// reads them once; the looped kernel works for any BN.
 template <class T>
 using LayernormKernel =
     Kernel<View<const T, 2>, View<const T, 1>, View<const T, 1>, View<T, 2>, Scalar<detail::Accumulator<T>>>;

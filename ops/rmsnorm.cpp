@@ -1,4 +1,4 @@
-// Root-mean-square normalisation: rows in one tile, and in parts.
+// Implements root-mean-square normalisation, with one kernel for rows that fit a tile and one for any rows.
 #include <kiln/ops/norm.h>
 
 #include <kiln/dsl/language.h>
@@ -23,7 +23,7 @@ void rmsnorm_body(View<const T, 2> x, View<const T, 1> gamma, View<T, 2> y, Scal
   expects(x.cols() <= dim_size(BN), "x's columns and BN, which must cover them");
   auto [row] = program_tile(x, BM);
   auto col = offset(BN, 0);
-  Tile t = cast<A>(x.tile(row, col).load()); // zero beyond the row, so the sum needs no mask
+  Tile t = cast<A>(x.tile(row, col).load()); // elements beyond the row are zero, so the sum needs no mask
   Tile scale = rsqrt(sum(t * t, BN, keep) / cast<A>(x.cols()) + eps);
   y.tile(row, col).store(cast<T>(t * scale * cast<A>(gamma.tile(col).load())));
 }

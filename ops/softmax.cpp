@@ -1,4 +1,4 @@
-// Softmax: rows in one tile, and the online form for rows that are wider.
+// Implements softmax, with one kernel for rows that fit a tile and the online algorithm for wider rows.
 #include <kiln/ops/softmax.h>
 
 #include <kiln/dsl/language.h>
@@ -6,9 +6,9 @@
 #include <kiln/ops/detail/checks.h>
 #include <kiln/ops/detail/known_config.h>
 #include <kiln/ops/dims.h>
-#include <limits>
 
 #include <cmath>
+#include <limits>
 
 namespace kiln::ops {
 namespace {
@@ -25,9 +25,9 @@ template <class T> void softmax_body(View<const T, 2> x, View<T, 2> y) {
   y.tile(row, col).store(cast<T>(e * (A(1) / sum(e, BN, keep))));
 }
 
-// Milakov and Gimelshein, "Online normalizer calculation for softmax": when a part raises the maximum, the
-// sum so far is scaled to it. A maximum that is still -infinity scales nothing: -infinity - -infinity would
-// be NaN.
+// This is the algorithm of Milakov and Gimelshein, "Online normalizer calculation for softmax" (arXiv
+// 1805.02867): when a part of the row has a larger maximum, the sum so far is scaled to it. As long as the
+// maximum is -infinity, `shift` is 0, because -infinity - -infinity would be NaN.
 template <class T> void softmax_looped_body(View<const T, 2> x, View<T, 2> y) {
   using A = detail::Accumulator<T>;
   expects(x.rows() == y.rows(), "x's rows and y's rows");

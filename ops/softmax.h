@@ -1,14 +1,17 @@
-// Softmax over the rows of a matrix of any width.
+// Declares the softmax of the rows of a matrix.
 //
-//   ops::softmax(stream, x, y);              // y may be x
+//   ops::softmax(stream, x, y);              // x and y are [M, N]; y may be x
 //
-// f32, f64, bf16 and f16, computed in f32 (f64 in f64). A row's largest element is subtracted first, so
-// nothing overflows; elements of -infinity give zero, and a row of nothing else gives NaN. Any strides;
-// contiguous rows are fastest. UserError if the extents differ, or if y overlaps
-// another tensor in part. Returns when the work is queued. Thread-safe.
+// Dtypes: f32, f64, bf16 and f16, the same for both tensors; the computation is in f32 (f64 for f64). The
+// largest element of the row is subtracted first, so that nothing overflows. An element of -infinity gives
+// zero; a row that consists of -infinity gives NaN. Extents and strides are arbitrary; contiguous rows are
+// fastest.
 //
-// The config is what `kiln tune softmax` found for the sizes and layouts, else one by the rows' width;
-// KILN_TUNE (autotune/mode.h) says what is asked.
+// Errors: UserError if the extents differ, if y overlaps x without being x, or if several indices of y refer
+// to the same element. softmax returns when the work is queued on the stream. It is thread-safe.
+//
+// The config is the one that `kiln tune softmax` found for the sizes and layouts, or else one that depends on
+// the width of the rows. KILN_TUNE (see autotune/mode.h) decides which configs are looked up.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/kernel.h>
@@ -22,8 +25,8 @@ namespace kiln::ops {
 KILN_OPS_ELEMENTS(KILN_OPS_SOFTMAX)
 #undef KILN_OPS_SOFTMAX
 
-// The kernels behind it, of dimensions BM (rows) and BN (columns): one for BN at least as wide as the rows,
-// which reads them once, and one for any BN.
+// The kernels that softmax launches. Their dimensions are BM (rows) and BN (columns). The first one requires
+// that BN is at least as wide as the rows, and reads them once; the looped one works for any BN.
 template <class T> using SoftmaxKernel = Kernel<View<const T, 2>, View<T, 2>>;
 template <class T> const SoftmaxKernel<T>& softmax_kernel();
 template <class T> const SoftmaxKernel<T>& softmax_looped_kernel();

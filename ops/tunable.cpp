@@ -1,4 +1,4 @@
-// What `kiln tune` may choose of the ops' kernels.
+// Registers the kernels of ops with the tuner: their search spaces, problems and example sizes.
 #include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/ir/ir.h>
 #include <kiln/ops/detail/row_config.h>
@@ -60,10 +60,11 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
     return (c[BM] <= 16 || c[BM] < 2 * p["M"]) && (c[BN] <= 64 || c[BN] < 2 * p["N"]) &&
            (c[BK] <= 64 || c[BK] < 2 * p["K"]);
   });
-  // Few rows or columns have loops of their own, by the tile too, which add up in another order.
+  // Products with fewer rows or columns are computed by special loops, which depend on the tile as well and
+  // add in another order.
   constexpr std::int64_t many = 64;
   if (device.is_cpu() && p["M"] >= many && p["N"] >= many) space.keeps_order({BM, BN});
-  // The first choice of ops::matmul, moved to the nearest values that the space has.
+  // The seed is the config of matmul_config, moved to the nearest values that the space has.
   const Config usual = matmul_config(device, dtype, p["M"], p["N"], p["K"]);
   space.seed_near(usual);
   return space;
@@ -71,7 +72,7 @@ Space matmul_space(DType dtype, const Problem& p, Device device) {
 
 // --- Rows --------------------------------------------------------------------------------------------------
 
-// Records one of two kernels; the choice is part of the recording, as a size is that it read.
+// Records one of two kernels. The config selects the kernel, so the recording is valid for that config only.
 template <class Whole, class Looped>
 std::shared_ptr<ir::Kernel> record_rows(const Config& config, const Whole& whole, const Looped& looped) {
   const Config rest = detail::without_whole(config);

@@ -1,4 +1,4 @@
-// Activations in the language: the choice is made while a kernel is recorded.
+// Applies an activation function to a tile. The function is chosen while the kernel is recorded.
 #pragma once
 
 #include <kiln/dsl/language.h>

@@ -1,4 +1,4 @@
-// The sentences that ops refuse their arguments with.
+// Implements the checks of ops and words their errors.
 #include <kiln/ops/detail/checks.h>
 
 #include <string>
@@ -16,7 +16,7 @@ std::string list(int rank, const std::int64_t* values) {
 
 } // namespace
 
-// The C functions have no line of their caller's.
+// Calls through the C functions have no source location.
 Checks::Checks(const char* op, const StreamAt& at)
     : op_(op), site_(at.site.line() ? SourceLocation(at.site) : SourceLocation()) {}
 

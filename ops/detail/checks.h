@@ -1,4 +1,4 @@
-// What ops check of their arguments before anything runs. The errors name the op and its caller's line.
+// Checks the arguments of ops before anything runs. The errors name the op and the line of the call.
 #pragma once
 
 #include <kiln/jit/runtime/assign/overlap.h>
@@ -8,23 +8,24 @@
 
 namespace kiln::ops::detail {
 
-// An argument with its name.
+// An argument of an op with its name.
 struct Argument {
   const char* name;
   kiln::detail::StridedArray array;
 };
 
+// Each check throws a UserError if it fails.
 class Checks {
 public:
-  Checks(const char* op, const StreamAt& at); // "ops::matmul"
+  Checks(const char* op, const StreamAt& at); // op: "ops::matmul"
 
-  // "a's columns and b's rows" are equal.
+  // Checks that two extents are equal. what: "a's columns and b's rows".
   void equal(const char* what, std::int64_t left, std::int64_t right) const;
-  // Every index of what is written is an element of its own.
+  // Checks that different indices of the output refer to different elements.
   void writes(const Argument& out) const;
-  // What is written shares no memory with what is read meanwhile.
+  // Checks that the output does not overlap an input.
   void apart(const Argument& out, const Argument& in) const;
-  // The same, unless both are one tensor.
+  // Checks that the output does not overlap an input, unless they are the same tensor.
   void apart_or_same(const Argument& out, const Argument& in) const;
 
 private:

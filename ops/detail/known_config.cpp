@@ -1,4 +1,4 @@
-// Asks the tuner's database once for each problem.
+// Implements known_config, which looks up each problem in the tuner's database once and keeps the answer.
 #include <kiln/ops/detail/known_config.h>
 
 #include <kiln/autotune/mode.h>
@@ -24,7 +24,7 @@ namespace {
 using kiln::detail::StridedArray;
 using tune::Mode;
 
-// As a launch finds it (KernelCore::check_arguments).
+// The layout class of an array, by the rules of a launch (KernelCore::check_arguments).
 LayoutClass layout_of(const StridedArray& a) {
   const int last = a.rank - 1;
   if (last < 0 || (a.extents[last] > 1 && a.strides[last] != 1)) return LayoutClass::Any;
@@ -34,7 +34,7 @@ LayoutClass layout_of(const StridedArray& a) {
   return bits % 16 == 0 ? LayoutClass::Aligned : LayoutClass::Unit;
 }
 
-// One problem: the kernel's name by its address, dtype and layouts, device, sizes.
+// Identifies a problem: the address of the kernel's name, dtype and layouts, device, and up to three sizes.
 using Key = std::array<std::uint64_t, 6>;
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
@@ -45,16 +45,16 @@ struct KeyHash {
   }
 };
 
-// With more problems than these, the memory goes to those to come.
+// With more answers than this, all of them are dropped to limit the memory.
 constexpr std::size_t most_answers = 1 << 16;
 
 class Answers {
 public:
   struct Answer {
     std::optional<Config> config;
-    std::uint64_t changes = 0; // of the database, when it was asked
+    std::uint64_t changes = 0; // the database's count of changes at the time of the look-up
   };
-  // Nothing where it was not asked since the database changed.
+  // The kept answer; empty if there is none or the database has changed since.
   std::optional<Answer> find(const Key& key) {
     const std::uint64_t changes = tune::Database::standard().changes();
     const std::shared_lock lock(mutex_);
@@ -67,7 +67,7 @@ public:
     if (answers_.size() >= most_answers) answers_.clear();
     answers_.insert_or_assign(key, Answer{config, tune::Database::standard().changes()});
   }
-  std::mutex searching; // held while a launch searches
+  std::mutex searching; // is locked while a launch searches
 
 private:
   std::shared_mutex mutex_; // guards answers_
@@ -82,7 +82,7 @@ std::optional<Config> ask(const char* kernel, DType dtype, Device device,
                           std::initializer_list<std::int64_t> sizes, const std::vector<LayoutClass>& layouts,
                           Mode mode) {
   const tune::TunableKernel* tunable = tune::find_tunable(kernel);
-  internal_check(tunable != nullptr, "an op asks for a kernel that is not registered");
+  internal_check(tunable != nullptr, "an op looks up a kernel that is not registered");
   std::string shape;
   for (std::int64_t size : sizes)
     shape += (shape.empty() ? "" : "x") + std::to_string(size);
@@ -99,7 +99,7 @@ std::optional<Config> ask(const char* kernel, DType dtype, Device device,
     const tune::BoundSpace space = task.bound_space();
     if (mode == Mode::online && !space.seeds().empty()) {
       const Config present = known ? known->config : space.config(space.seeds().front());
-      // What it finds changes the database, which is then asked again.
+      // A config that the search finds changes the database, so the next launch looks it up again.
       tune::search_in_background(task, present, {}, [](const Config&) {});
     }
   }
@@ -125,7 +125,7 @@ std::optional<Config> known_config(const char* kernel, DType dtype, const Stream
   Answers& known = known_answers();
   if (const auto answer = known.find(key)) return answer->config;
   std::unique_lock searching(known.searching, std::defer_lock);
-  if (mode == Mode::tune) { // threads that need the same wait for one search
+  if (mode == Mode::tune) { // one thread searches; others that need the same config wait for it
     searching.lock();
     if (const auto answer = known.find(key)) return answer->config;
   }

@@ -1,4 +1,4 @@
-// What the tuner knows for a launch of an op: configs that `kiln tune` found, or that came with the program.
+// Looks up the config for a launch of an op among those that `kiln tune` found or that came with the program.
 #pragma once
 
 #include <kiln/jit/runtime/assign/overlap.h>
@@ -10,16 +10,19 @@
 
 namespace kiln::ops::detail {
 
-// The config of a tunable kernel (`kiln tune --list`) for these sizes, in its order, and these views; nothing
-// where none is known. Asks what the mode (autotune/mode.h, KILN_TUNE) lets it ask: `off` and `analytic`
-// nothing, `pinned` wisdom files alone, where a miss is a UserError at the caller's line, and `tune` and
-// `online` search what is not known, at once, which takes as long as `kiln tune` does, or in the background.
-// Thread-safe; what was asked before takes well under a microsecond.
+// The config of a tunable kernel (one of `kiln tune --list`) for these sizes, which are in the order of its
+// problem, and for the layout classes of these views. Empty if no config is known.
+//
+// The mode (KILN_TUNE, see autotune/mode.h) decides where it looks. With `off` and `analytic` it does not
+// look. With `pinned` it looks in wisdom files only, and a missing config is a UserError with the line of the
+// call. With `tune` it searches for a missing config at once, which takes as long as `kiln tune` does; with
+// `online` it searches in the background. Thread-safe. A look-up that was made before takes well under a
+// microsecond.
 std::optional<Config> known_config(const char* kernel, DType dtype, const StreamAt& at,
                                    std::initializer_list<std::int64_t> sizes,
                                    std::initializer_list<kiln::detail::StridedArray> views);
 
-// The same of a kernel on rows, else row_config's choice.
+// The same for a kernel on rows. If no config is known, it returns the one of row_config.
 RowConfig known_row_config(const char* kernel, DType dtype, const StreamAt& at, std::int64_t rows,
                            std::int64_t columns, std::int64_t bytes,
                            std::initializer_list<kiln::detail::StridedArray> views);

@@ -1,4 +1,5 @@
-// Tile sizes for kernels that work on whole rows: one tile a row if it fits, else loops over parts of it.
+// Chooses tile sizes for kernels on rows: a tile covers the whole row if it fits, otherwise the kernel loops
+// over it.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -7,13 +8,14 @@
 namespace kiln::ops::detail {
 
 struct RowConfig {
-  bool whole = false; // BN covers the row
-  Config config;      // BM and BN, for a GPU num_warps too
+  bool whole = false; // whether BN covers the whole row
+  Config config;      // BM and BN, and num_warps for a GPU
 };
-// `bytes` of one element as it is computed with.
+// `bytes` is the size of an element in the type in which the op computes.
 RowConfig row_config(Device device, std::int64_t rows, std::int64_t columns, std::int64_t bytes);
 
-// The tuner's knob for `whole`: it chooses the kernel, and is no dimension of either.
+// The tuner's knob for `whole`. It selects the kernel and is not a dimension of either kernel, so
+// without_whole removes it from a config before a launch.
 inline constexpr const char* whole_knob = "whole";
 Config without_whole(const Config& config);
 

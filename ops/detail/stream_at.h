@@ -1,4 +1,4 @@
-// A stream with the place of the call, so that the errors of ops name their caller's line.
+// Provides StreamAt, a stream with the source location of the call, so that the errors of ops name that line.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/kernel.h>
