@@ -5,10 +5,11 @@
  *   if (kiln_softmax(&x, &y) != KILN_OK) puts(kiln_last_error());
  *
  * The tensors of a call have the same dtype: float32, float64, bfloat16 or float16. They may have any
- * strides; null strides mean row-major order. They are all on the CPU or all on the same CUDA device, on whose
- * default stream the functions run. The functions return when the result is written. They do not keep or free any
- * memory; the result is written to the memory of the output tensor. Shapes, accuracy and errors are as in the
- * headers of the C++ ops (matmul.h, softmax.h, norm.h, elementwise.h). All functions are thread-safe.
+ * strides; null strides mean row-major order. They are all on the CPU or all on the same CUDA device, on
+ * whose default stream the functions run. The functions return when the result is written. They do not keep
+ * or free any memory; the result is written to the memory of the output tensor. Shapes, accuracy and errors
+ * are as in the headers of the C++ ops (matmul.h, softmax.h, norm.h, elementwise.h). All functions are
+ * thread-safe.
  */
 #ifndef KILN_OPS_C_API_H
 #define KILN_OPS_C_API_H

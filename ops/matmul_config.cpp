@@ -27,8 +27,8 @@ Config gpu_config(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
 
 // Heuristic for CPUs:
 //
-// 1. Programs share the packing of b (see jit/cpu/facts/grouped_product.h), so tiles of more than 128 rows are
-//    not faster, but leave fewer ways to divide the product among threads.
+// 1. Programs share the packing of b (see jit/cpu/facts/grouped_product.h), so tiles of more than 128 rows
+//    are not faster, but leave fewer ways to divide the product among threads.
 // 2. A tile has at most as many rows as a thread's share of all rows, or 64 if that is more.
 // 3. The cost of a tile is the number of its elements times 1 + 14 / BM + 2 / BN, which models what does not
 //    shrink with the tile. It was fitted to products of 2048 x 2048 x 2048 on one Zen 5 core.
