@@ -1,5 +1,5 @@
-// Memory between two pages that may not be touched: an access past its end, or before its start, ends the
-// test.
+// Allocates memory between two inaccessible pages, so that an access before its start or past its end ends
+// the test.
 #pragma once
 
 #include <kiln/dsl/error.h>
@@ -14,9 +14,13 @@ namespace kiln::test {
 
 class GuardedMemory {
 public:
-  enum class Place { AtStart, AtEnd }; // which of the two pages it borders on
+  enum class Place {
+    AtStart,
+    AtEnd
+  }; // whether the memory begins after the first page or ends at the second one
 
-  // With Place::AtEnd the start is aligned to `alignment`, so up to alignment - 1 bytes stay before the page.
+  // With Place::AtEnd, the start is aligned to `alignment`, which may leave up to alignment - 1 bytes between
+  // the end and the page.
   GuardedMemory(std::size_t bytes, Place place, std::size_t alignment) {
     auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     std::size_t inner = (bytes + page - 1) / page * page + (bytes == 0 ? page : 0);

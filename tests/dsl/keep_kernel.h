@@ -1,4 +1,4 @@
-// KILN_KEEP=tile for kernels that tests record without launching them.
+// Implements KILN_KEEP=tile for kernels that tests record without a launch.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -11,7 +11,7 @@
 
 namespace kiln::test {
 
-// Writes what a launch would keep, all views of layout class `any`. Thread-safe.
+// Writes the file that a launch would write, with layout class `any` for all views. Thread-safe.
 inline void keep_kernel(const ir::Kernel& recorded, const Config& config) {
   if (!options().keep.tile) return;
   std::string layouts;

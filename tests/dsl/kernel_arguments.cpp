@@ -1,5 +1,5 @@
-// Runs a kernel in the interpreter and on the CPU, for views as general and as special as their strides
-// allow.
+// Runs a kernel in the interpreter and on the CPU, with the most general layout classes and with the most
+// special ones that the strides allow.
 #include "kernel_arguments.h"
 
 #include <catch2/catch.hpp>
@@ -55,7 +55,7 @@ std::vector<LayoutClass> strongest_layouts(const ir::Kernel& kernel, const std::
   return classes;
 }
 
-// What an assert of the kernel reported in the interpreter, it reports on the CPU.
+// Requires that an assert that failed in the interpreter fails on the CPU with the same message.
 void require_failed_assert(const ir::Kernel& kernel, const Arguments& arguments,
                            const std::vector<std::int64_t>& grid, const UserError& expected) {
   std::vector<std::string> messages;

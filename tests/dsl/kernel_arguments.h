@@ -1,7 +1,7 @@
-// Launch arguments for tests: views over vectors, scalars, and the block of words they make.
+// Builds launch arguments for tests from views over vectors, scalars and pointers.
 //
-// Running a kernel with them runs it twice, in the interpreter and on the CPU, and requires that both leave
-// the same in memory (see kernel_arguments.cpp); what the test then looks at is the interpreter's.
+// Running a kernel with them runs it in the interpreter and on the CPU, and requires that both write the same
+// results (see kernel_arguments.cpp). The test then sees the results of the interpreter.
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
@@ -34,13 +34,13 @@ public:
       words_.push_back(static_cast<std::uint64_t>(s));
     return *this;
   }
-  // The elements of the last view are sums of terms up to so large, which may cancel: two executions may
-  // then differ by what the terms allow.
+  // Declares that the elements of the last view are sums of terms of at most this size, which may cancel. Two
+  // executions may then differ by the rounding errors of such terms.
   Arguments& sums_terms_of(double size) {
     regions_.back().term = size;
     return *this;
   }
-  // `elements` says how much lies there.
+  // A pointer to memory with that many elements.
   template <class T> Arguments& pointer(T* data, std::int64_t elements = 1) {
     add_pointer(data, 0, elements);
     return *this;
@@ -63,7 +63,7 @@ private:
     std::size_t word;
     std::byte* begin;
     std::size_t bytes;
-    double term = 0; // of the sums that are its elements
+    double term = 0; // the argument of sums_terms_of
   };
   using Bytes = std::vector<std::vector<std::byte>>;
 

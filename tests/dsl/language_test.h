@@ -1,4 +1,4 @@
-// Records a kernel written in the language, verifies it, binds it and runs it in the interpreter.
+// Records, verifies and binds kernels for tests of the language, and draws random data for them.
 #pragma once
 
 #include "keep_kernel.h"
@@ -23,7 +23,7 @@ template <class F> std::unique_ptr<ir::Kernel> recorded(const F& function, const
   return kernel;
 }
 
-// Ready for the interpreter, as every back end gets it: bound and simplified.
+// A kernel that is bound and simplified, as the interpreter and every back end take it.
 template <class F> std::unique_ptr<ir::Kernel> bound(const F& function, const Config& config) {
   auto kernel = recorded(function, config);
   keep_kernel(*kernel, config);
@@ -39,7 +39,7 @@ inline std::mt19937_64& random_source() {
   static std::mt19937_64 source(seed);
   return source;
 }
-// Says which data a failure had. Call first in each randomised test.
+// Seeds random_source() and prints the seed if a check fails. Every randomised test begins with it.
 #define KILN_RANDOM_SEED()                                                                                   \
   const auto random_seed = kiln::test::fresh_seed();                                                         \
   INFO("seed " << random_seed);                                                                              \
@@ -56,7 +56,7 @@ template <class T> std::vector<T> random_values(std::int64_t n, double low = -1,
   return values;
 }
 
-// How often an operation occurs, regions included.
+// How often an operation occurs in a kernel, including nested regions.
 inline int count(const ir::Kernel& kernel, ir::Opcode code) {
   int n = 0;
   ir::walk(kernel.body, [&](const ir::Op& op) { n += op.is(code); });

@@ -1,4 +1,4 @@
-// Writes kernels operation by operation.
+// Builds kernels operation by operation.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -12,7 +12,8 @@ namespace kiln::test {
 
 using ir::Builder, ir::Kernel, ir::Op, ir::Opcode, ir::Region, ir::Shape, ir::Type, ir::Value;
 
-// A kernel under construction, at line 7 of kernel.cpp, with the short names that tests want.
+// A kernel under construction, with short functions for common operations. All operations are at
+// kernel.cpp:7.
 struct Make : Kernel {
   Builder b{&body};
   explicit Make(std::string name = "test") : Kernel(std::move(name)) { b.set_location({"kernel.cpp", 7}); }

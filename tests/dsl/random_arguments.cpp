@@ -1,4 +1,4 @@
-// Fills, copies and compares the buffers of random kernels.
+// Implements RandomArguments: draws strides and contents, copies buffers, and compares them.
 #include <dsl/random_arguments.h>
 
 #include <kiln/dsl/ir/semantics.h>
@@ -26,7 +26,7 @@ Cell random_cell(DType t, std::mt19937_64& random) {
 }
 } // namespace
 
-// Maps the memories and points the arguments to them.
+// Allocates the memory and sets the pointers among the arguments.
 void RandomArguments::place() {
   memories_.reserve(sizes_.size());
   for (const Memory& m : sizes_)
@@ -91,7 +91,7 @@ RandomArguments::RandomArguments(const RandomKernel& random, std::uint64_t seed,
     buffer.origin = empty ? 0 : -low;
     auto size = static_cast<std::size_t>(size_of(type.dtype));
     std::size_t bytes = buffer.elements * size;
-    // Another view of that dtype to share memory with, at some distance or none.
+    // With `overlap`, the buffer may share the memory of another view of that dtype, shifted or not.
     const Buffer* host = nullptr;
     if (options.overlap && engine() % 4)
       for (const Buffer& other : buffers_)

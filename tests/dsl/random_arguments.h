@@ -1,5 +1,5 @@
-// Data for random kernels: buffers with the extents a kernel was drawn with, random contents and strides,
-// and how the outcomes of two executions are compared.
+// Creates arguments for random kernels, with random contents and strides, and compares the results of two
+// executions.
 #pragma once
 
 #include <dsl/guarded_memory.h>
@@ -16,38 +16,39 @@ namespace kiln::test {
 
 struct RandomArgumentsOptions {
   LayoutClass layout = LayoutClass::Any;
-  bool strange_strides = false; // with Any: negative ones, and zero for what is only read
-  bool overlap = false;         // views of one dtype share memory; run a single program, the order decides
+  bool strange_strides = false; // with Any: also negative strides, and zero for views that are only read
+  bool overlap = false;         // views of one dtype share memory; the test must run a single program then
   bool empty_extents = false;   // some inputs have no elements
 };
 
 class RandomArguments {
 public:
-  // Small numbers mostly, with NaN, infinities, zeros of both signs and extremes among them. With `any`
-  // layout, axes lie in any order in memory and rows are padded; otherwise as Aligned promises. A page that
-  // may not be touched lies before or behind each buffer.
+  // The contents are mostly small numbers, and some NaN, infinities, zeros of both signs and very large and
+  // very small numbers. With layout class Any, the axes are in any order in memory, and rows are padded.
+  // There is an inaccessible page before or after each buffer.
   RandomArguments(const RandomKernel& random, std::uint64_t seed, const RandomArgumentsOptions& options);
   RandomArguments(const RandomKernel& random, std::uint64_t seed, LayoutClass layout = LayoutClass::Any)
       : RandomArguments(random, seed, RandomArgumentsOptions{.layout = layout}) {}
-  RandomArguments(const RandomArguments& other); // the same contents in memory of its own
+  RandomArguments(const RandomArguments& other); // copies the contents to new memory
   RandomArguments& operator=(const RandomArguments&) = delete;
 
   const std::uint64_t* words() const { return words_.data(); }
-  std::vector<std::span<std::byte>> memories() const; // what the words point into
+  std::vector<std::span<std::byte>> memories() const; // the memory that the words point to
 
-  // "" if all views hold the same, padding included. Floats are equal if their bits are, if both are NaN or,
-  // for kernels that are not exact, if they differ by at most `tolerance` of the larger.
+  // "" if all views have the same contents, including the padding; otherwise the first difference. Floats are
+  // equal if their bits are equal, if both are NaN, or if they differ by at most `tolerance` times the larger
+  // one.
   std::string difference(const RandomArguments& other, double tolerance = 0) const;
 
 private:
-  struct Buffer { // what one view spans
+  struct Buffer { // the memory of one view
     std::string name;
     DType dtype{};
-    int word = 0;               // of its pointer
-    std::size_t memory = 0;     // which
-    std::size_t first_byte = 0; // in that memory
-    std::size_t elements = 0;   // from the lowest to the highest address
-    std::int64_t origin = 0;    // of the view's first element, in elements from the lowest
+    int word = 0;               // the index of its pointer among the words
+    std::size_t memory = 0;     // the index of its memory
+    std::size_t first_byte = 0; // where it begins in that memory
+    std::size_t elements = 0;   // how many elements there are from the lowest to the highest address
+    std::int64_t origin = 0;    // the position of the view's first element among them
     std::byte* data(const RandomArguments& all) const { return all.memories_[memory].data() + first_byte; }
   };
   struct Memory {

@@ -1,4 +1,5 @@
-// Draws operations one by one over a pool of the values that are visible where the next one goes.
+// Draws the parameters, the grid and the operations of a random kernel, with a pool of the values that are
+// visible.
 #include <dsl/random_kernel_generator.h>
 
 #include <kiln/dsl/symbol.h>
@@ -93,7 +94,8 @@ void KernelGenerator::add_parameters() {
     result_.extents.emplace_back();
     result_.written.push_back(false);
   }
-  // All outputs have one shape: what is inside the first is inside each, and tiles of programs are disjoint.
+  // All outputs have the same extents, so that a tile inside of the first one is inside of all of them, and
+  // the tiles of different programs are disjoint.
   static constexpr const char* output_names[] = {"out", "out2"};
   first_output_ = kernel_->body.args.size();
   for (std::int64_t i = 0, n = between(1, 2); i < n; ++i) {
@@ -118,7 +120,7 @@ void KernelGenerator::add_grid() {
   }
 }
 
-// Much of what was computed should reach memory, or passes remove it.
+// Stores sums of several values, because passes remove values that do not reach memory.
 void KernelGenerator::store_outputs() {
   for (Value* output : outputs_) {
     Value* sum = nullptr;
@@ -162,7 +164,7 @@ RandomKernel KernelGenerator::run() {
     step();
   store_outputs();
   if (chance(40)) read_back();
-  Config used; // a config names only what the kernel uses
+  Config used; // the dimensions that the kernel uses, since a config must not have others
   for (const char* name : kernel_->dimensions())
     used.set(name, *result_.config.get(name));
   result_.config = used;

@@ -1,4 +1,4 @@
-// Draws one random kernel: the state of the draw, and its steps. For random_kernel*.cpp only.
+// Defines KernelGenerator, which draws one random kernel. It is private to random_kernel*.cpp.
 #pragma once
 
 #include <dsl/random_kernel.h>
@@ -28,7 +28,7 @@ private:
   template <class List> const auto& one_of(const List& list) {
     return *(std::begin(list) + between(0, static_cast<std::int64_t>(std::size(list)) - 1));
   }
-  // std::shuffle differs between standard libraries.
+  // std::shuffle would depend on the standard library.
   void shuffle(std::vector<std::int64_t>& list) {
     for (std::size_t i = list.size(); i > 1; --i)
       std::swap(list[i - 1], list[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(i) - 1))]);
@@ -45,7 +45,7 @@ private:
   ir::Value* add_view(const char* name, DType t, int rank, bool readonly);
   void add_grid();
   void store_outputs();
-  void read_back(); // what was stored is seen by later loads
+  void read_back(); // loads a stored tile again and stores a result of it
 
   // --- shapes
   void choose_dimensions();
@@ -75,7 +75,7 @@ private:
     return v;
   }
   template <class F> ir::Value* find(F&& fits) {
-    // Recent values are likelier, so that chains grow.
+    // Recent values are more likely, so that there are long chains of operations.
     std::vector<ir::Value*> found;
     for (ir::Value* v : pool_)
       if (!v->type.pointer && fits(v->type)) found.push_back(v);
@@ -95,14 +95,14 @@ private:
   }
   ir::Value* constant(DType t);
   ir::Value* index();
-  ir::Value* make(const ir::Type& type);      // something new of that type
-  ir::Value* value_of(const ir::Type& type) { // from the pool, or new
+  ir::Value* make(const ir::Type& type);      // a new value of that type
+  ir::Value* value_of(const ir::Type& type) { // a value from the pool or a new one
     ir::Value* v = chance(75) ? find([&](const ir::Type& t) { return t == type; }) : nullptr;
     return v ? v : add(make(type));
   }
-  ir::Value* reshaped(ir::Value* v, const ir::Shape& shape); // whatever it takes
+  ir::Value* reshaped(ir::Value* v, const ir::Shape& shape); // by a reshape, or by reductions and a splat
 
-  // --- steps; each adds what it computes to the pool
+  // --- steps, each of which adds its results to the pool
   void step();
   void unary();
   void binary();
@@ -141,11 +141,11 @@ private:
   ir::Builder build_;
   RandomKernel result_;
   std::vector<ir::Dim> dims_;
-  ir::Shape tile_; // of each output
+  ir::Shape tile_; // the shape of the tile of each output
   std::vector<ir::Value*> inputs_, outputs_, offsets_, pool_;
   ir::Value* counts_ = nullptr;
   std::string_view atomic_kind_;
-  std::size_t first_output_ = 0; // parameter
+  std::size_t first_output_ = 0; // the index of the first output among the parameters
   int depth_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// How a random kernel reads and writes memory: through views, pointers and indices, and by atomics.
+// Draws the memory accesses of random kernels: through views, pointers and indices, and by atomics.
 #include <dsl/random_kernel_generator.h>
 
 #include <string>
@@ -45,7 +45,7 @@ void KernelGenerator::load() {
   add(op->result());
 }
 
-// Through pointers, masked by the view's bounds.
+// Loads through pointers to a tile of a view, with the bounds of the view as the mask.
 void KernelGenerator::pointer_load() {
   Value* view = one_of(inputs_);
   Shape shape = any_shape();
@@ -69,7 +69,8 @@ void KernelGenerator::pointer_load() {
   add(op->result());
 }
 
-// Through arithmetic on a view's first address and strides, as raw kernels do.
+// Loads through pointers that are computed from a view's address and strides, as kernels with raw pointers
+// do.
 void KernelGenerator::raw_load() {
   Value* view = one_of(inputs_);
   Shape shape = {one_of(dims_)};
@@ -95,7 +96,8 @@ void KernelGenerator::raw_load() {
   add(op->result());
 }
 
-// offset + first, offset + first + 1, ... along an axis of the shape; -1: the offset everywhere.
+// A tile of offset + first, offset + first + 1, ... along an axis of the shape. For axis -1, all elements are
+// the offset.
 Value* KernelGenerator::counting(Value* offset, int axis, const Shape& shape, std::int64_t first) {
   Value* start = build_.splat(offset, shape);
   if (axis < 0) return start;
@@ -115,7 +117,7 @@ Value* KernelGenerator::counting(Value* offset, int axis, const Shape& shape, st
   return chance(50) ? build_.binary(Opcode::Add, start, along) : build_.binary(Opcode::Add, along, start);
 }
 
-// By any indices, or by some that make it a tile.
+// Gathers by random indices, or by indices that count, which passes can turn into a load of a tile.
 void KernelGenerator::gather() {
   Value* view = one_of(inputs_);
   Shape shape = any_tile()->type.shape;
@@ -170,7 +172,7 @@ void KernelGenerator::atomic() {
   if (chance(50)) op->set("order", std::string("relaxed"));
 }
 
-// A program writes its own tile only: as a tile, element by element, or through pointers.
+// Stores to the program's own tile of an output: as a tile, by a scatter, or through pointers.
 void KernelGenerator::store(Value* v, Value* output) {
   v = build_.cast(reshaped(v, tile_), output->type.dtype);
   std::vector<std::int64_t> axes;

@@ -1,4 +1,4 @@
-// The operations of a random kernel that have regions: reductions, scans, loops and branches.
+// Draws the operations of random kernels that have regions: reductions, scans, loops and branches.
 #include <dsl/random_kernel_generator.h>
 
 namespace kiln::test {
@@ -21,7 +21,7 @@ Op* KernelGenerator::reduce(Value* v, std::int64_t axis, bool scan) {
   Shape shape = v->type.shape;
   if (!scan) shape.erase(shape.begin() + axis);
   Opcode code = reduction_of(v->type.dtype);
-  // Without zeros of both signs the tree of a min or max cannot be seen.
+  // With zeros of one sign only, the result of a min or max does not depend on the order of the reduction.
   Op* op = build_.create(scan ? Opcode::Scan : Opcode::Reduce, {without_zero_sign(v)},
                          {v->type.with_shape(shape)});
   op->set("axis", axis);
@@ -40,7 +40,8 @@ void KernelGenerator::reduce_or_scan() {
   add(reduce(v, axis, chance(35))->result());
 }
 
-// Like argmax: two tiles, the smaller index wins among equals, and NaN loses.
+// A reduction of two tiles like argmax: it takes the smaller index among equal elements, and every number
+// over a NaN.
 void KernelGenerator::best_of_two() {
   Value* v = any_tile();
   if (v->type.dtype == DType::Bool) v = build_.cast(v, DType::I32);
@@ -59,7 +60,7 @@ void KernelGenerator::best_of_two() {
   Value* first = in.binary(Opcode::Lt, ai, bi);
   Value* better = in.binary(Opcode::Gt, ax, bx);
   Value* equal = in.binary(Opcode::Eq, ax, bx);
-  if (is_float(x.dtype)) { // NaN loses against numbers, and equals NaN
+  if (is_float(x.dtype)) { // every number is better than NaN, and NaN equals NaN
     Value *an = in.unary(Opcode::IsNan, ax), *bn = in.unary(Opcode::IsNan, bx);
     better = in.binary(Opcode::Or, better, in.binary(Opcode::And, bn, in.unary(Opcode::Not, an)));
     equal = in.binary(Opcode::Or, equal, in.binary(Opcode::And, an, bn));
@@ -74,7 +75,7 @@ void KernelGenerator::loop() {
   Value* lower = build_.index(between(-2, 2));
   Value* upper = chance(70) ? build_.index(between(-1, 6)) : nullptr;
   Value* step = build_.index(between(1, 3));
-  if (!upper) { // over a view, tile by tile
+  if (!upper) { // loops over the extent of a view in steps of a dimension
     Value* view = one_of(inputs_);
     Op* extent = build_.create(Opcode::ViewExtent, {view}, {Type::scalar(DType::I64)});
     extent->set("axis", between(0, view->type.view_rank - 1));

@@ -1,4 +1,4 @@
-// What a random kernel computes from the values at hand: constants, elementwise operations, shapes, products.
+// Draws the computations of random kernels: constants, elementwise operations, shapes and dot.
 #include <dsl/random_kernel_generator.h>
 
 #include <string>
@@ -44,7 +44,7 @@ Value* KernelGenerator::make(const Type& type) {
   return build_.splat(constant(type.dtype), shape);
 }
 
-// In exact kernels the sign of a zero that min and max leave open must not spread.
+// Removes the sign of zeros in exact kernels, because min and max do not specify it.
 Value* KernelGenerator::without_zero_sign(Value* v) {
   if (!options_.exact || !is_float(v->type.dtype)) return v;
   return build_.binary(Opcode::Add, v, build_.splat(build_.constant(v->type.dtype, 0.0), v->type.shape));
@@ -101,7 +101,8 @@ void KernelGenerator::ternary() {
 void KernelGenerator::convert() {
   Value* x = any_value();
   DType to = any_dtype();
-  // The bits of a NaN are nobody's business, and bool has but two patterns.
+  // A bitcast must not depend on the bits of a NaN, which are unspecified, and a bool only has two bit
+  // patterns.
   bool bits = size_of(to) == size_of(x->type.dtype) && to != DType::Bool && x->type.dtype != DType::Bool &&
               to != x->type.dtype && !(options_.exact && is_float(x->type.dtype));
   if (bits && chance(50))
@@ -174,7 +175,7 @@ void KernelGenerator::shape() {
     add(make(Opcode::Reshape, {all})->result());
     break;
   }
-  case 6: { // pairs along an axis
+  case 6: { // splits an axis into pairs
     if (s.size() >= 4 || s[static_cast<std::size_t>(axis)] != dims_[0] * 2) break;
     s[static_cast<std::size_t>(axis)] = dims_[0];
     s.insert(s.begin() + axis + 1, Dim(2));

@@ -1,3 +1,4 @@
+// Tests Config (printing, parsing, names) and the extents that a config binds.
 #include <catch2/catch.hpp>
 #include <kiln/dsl/config.h>
 #include <kiln/dsl/error.h>

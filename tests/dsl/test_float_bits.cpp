@@ -1,4 +1,4 @@
-// Checks the 16- and 8-bit float conversions of the host on every bit pattern and around every rounding
+// Tests the 16- and 8-bit float conversions of the host on every bit pattern and around every rounding
 // boundary.
 #include "test_seed.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr DType formats[] = {DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2};
 
-// Written from the definitions of the formats, not from the code under test.
+// Decodes by the definitions of the formats, independently of the code under test.
 double plain_decode(DType format, unsigned bits) {
   struct Shape {
     int exponent_bits, mantissa_bits;
@@ -77,7 +77,7 @@ TEST_CASE("every pattern of the small float formats decodes to its value and enc
 
 TEST_CASE("encoding rounds to nearest even around every boundary") {
   for (DType format : formats) {
-    std::vector<double> finite; // ascending from zero, by the bit pattern
+    std::vector<double> finite; // the values by bit pattern, which is in ascending order from zero
     for (unsigned bits = 0; bits < pattern_count(format) / 2; ++bits)
       if (std::isfinite(plain_decode(format, bits))) finite.push_back(plain_decode(format, bits));
     const bool saturates = size_of(format) == 1;

@@ -1,6 +1,6 @@
-// The code of dsl/FROM_TRITON.md: each Kiln expression of its tables is recorded here, each kernel that it
-// shows runs here, and what it proposes where Kiln has no function is compared with plain C++. The last test
-// checks that the page shows no code that this file lacks.
+// Tests the code of dsl/FROM_TRITON.md: records each Kiln expression of its tables, runs each kernel that it
+// shows, and compares what it proposes for missing functions with plain C++. The last test checks that the
+// page shows no code that this file does not contain.
 #include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/graph.h>
@@ -68,7 +68,7 @@ const auto tuned_matmul = tuned(matmul,
                                     .seed({{"BM", 64}, {"BN", 64}, {"BK", 32}}),
                                 {.key = {{"M", 0, 0}, {"N", 1, 1}, {"K", 0, 1}}});
 
-// What takes the place of tl.sort, tl.topk and tl.swizzle2d.
+// The replacements of tl.sort, tl.topk and tl.swizzle2d.
 
 // Writes a tile of one axis to `out` in ascending order: each element goes where its rank is.
 const auto sort = kernel("sort", [](View<const float, 1> in, View<float, 1> out) {
@@ -247,7 +247,7 @@ void record_control_flow() {
   });
 }
 
-// Compiled and not run: they need a GPU, much time, or would change the process.
+// These calls are compiled but not run, because they need a GPU or much time, or would change the process.
 [[maybe_unused]] void call_from_the_host(Device device, void* cuda_stream, const Tensor<bf16, 2>& a,
                                          const Tensor<bf16, 2>& b, Tensor<bf16, 2>& d) {
   const tune::Space space;
@@ -470,7 +470,7 @@ std::string without_spaces(std::string text) {
   return text;
 }
 
-// The cells of a table's row, `\|` in a cell being `|`.
+// The cells of a row of a table. `\|` in a cell stands for `|`.
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
   for (std::size_t i = 0; i < line.size(); ++i)
@@ -481,7 +481,7 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-// What stands between backticks.
+// The pieces of text between backticks.
 std::vector<std::string> code_in(const std::string& text) {
   std::vector<std::string> code;
   std::stringstream parts(text);
@@ -523,7 +523,7 @@ TEST_CASE("the page for readers who know Triton shows no code that does not comp
     auto check = [&](const std::string& text, bool calls_only) {
       for (std::string code : code_in(text)) {
         if (code.starts_with("KILN_") && code.find('(') == std::string::npos)
-          code = code.substr(0, code.find('=')); // a switch of the environment
+          code = code.substr(0, code.find('=')); // an environment variable
         if (calls_only && code.find('(') == std::string::npos) continue;
         INFO(line << "\n" << code);
         CHECK(known.find(without_spaces(code)) != std::string::npos);

@@ -1,4 +1,4 @@
-// The interpreter on whole kernels: memory, shapes, control flow, reductions, atomics.
+// Tests the interpreter on whole kernels: memory, shapes, control flow, reductions, atomics.
 #include "kernel_arguments.h"
 #include "make_kernel.h"
 #include "test_seed.h"
@@ -17,12 +17,6 @@ using kiln::test::Make;
 
 namespace {
 
-unsigned seed() {
-  unsigned s = test::fresh_seed();
-  UNSCOPED_INFO("seed " << s);
-  return s;
-}
-
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t n) {
   std::vector<float> list(n);
   for (float& x : list)
@@ -33,7 +27,9 @@ std::vector<float> random_floats(std::mt19937_64& random, std::size_t n) {
 } // namespace
 
 TEST_CASE("ragged tiles read zero outside and do not write there") {
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   Make k;
   Value *a = k.view(DType::F32, 2), *out = k.view(DType::F32, 2);
   auto offsets = k.program_tile(out, {4, 8});
@@ -44,7 +40,7 @@ TEST_CASE("ragged tiles read zero outside and do not write there") {
                cols = 1 + static_cast<std::int64_t>(random() % 20);
   INFO(rows << " x " << cols);
   std::vector<float> in = random_floats(random, static_cast<std::size_t>(rows * cols));
-  // The output is twice as wide as its view, and what lies between the rows stays as it is.
+  // The memory of the output is twice as wide as its view, and the elements between the rows must not change.
   std::vector<float> result(static_cast<std::size_t>(rows * cols * 2), -7);
   Arguments arguments;
   arguments.view(in.data(), {rows, cols}).view(result.data(), {rows, cols}, {2 * cols, 1});
@@ -114,7 +110,9 @@ TEST_CASE("raw pointers with masks, pointer arithmetic and bool bytes") {
 }
 
 TEST_CASE("matmul with a loop over k agrees with double precision") {
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   std::int64_t m = 9, n = 11, depth = 21;
   Make k;
   Value *a = k.view(DType::F32, 2), *b = k.view(DType::F32, 2), *c = k.view(DType::F32, 2);
@@ -154,7 +152,9 @@ TEST_CASE("matmul with a loop over k agrees with double precision") {
 }
 
 TEST_CASE("reductions and scans along each axis") {
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   int axis = GENERATE(0, 1, 2);
   std::vector<std::int64_t> extents{3, 4, 5};
   auto line = extents[static_cast<std::size_t>(axis)];
@@ -196,7 +196,7 @@ TEST_CASE("reductions and scans along each axis") {
     }
 }
 
-TEST_CASE("a combine over two tiles finds the maximum and the first place of it") {
+TEST_CASE("a combine over two tiles finds the maximum and its first index") {
   Make k;
   Value *a = k.view(DType::F32, 1), *out = k.view(DType::I32, 1);
   Value* x = k.load(a, {k.b.index(0)}, {6});
@@ -232,7 +232,7 @@ TEST_CASE("shapes: broadcast, expand, squeeze, permute, reshape, extract") {
   Make k;
   Value *row = k.view(DType::I32, 1), *out = k.view(DType::I32, 2), *out2 = k.view(DType::I32, 2);
   Value* x = k.load(row, {k.b.index(0)}, {3});
-  Value* wide = k.b.broadcast(x, {2, 3}); // rows alike
+  Value* wide = k.b.broadcast(x, {2, 3}); // two equal rows
   Op* across = k.b.create(Opcode::Permute, {wide}, {Type::tile(DType::I32, {3, 2})});
   across->set("order", std::vector<std::int64_t>{1, 0});
   k.store(out, {k.b.index(0), k.b.index(0)}, across->result());
@@ -266,7 +266,7 @@ TEST_CASE("shapes: broadcast, expand, squeeze, permute, reshape, extract") {
 }
 
 TEST_CASE("while and if carry values, and only the taken branch writes") {
-  // Collatz steps of the argument; odd starts also write 1 to out[1], even ones to out[2].
+  // Counts the Collatz steps of the argument. Odd arguments also write 1 to out[1], even ones to out[2].
   Make k;
   Value *n = k.scalar(DType::I64), *out = k.view(DType::I64, 1);
   Type i64 = Type::scalar(DType::I64);
@@ -301,14 +301,14 @@ TEST_CASE("while and if carry values, and only the taken branch writes") {
   std::vector<std::int64_t> result(3, 0);
   Arguments().scalar(std::int64_t{27}).view(result.data(), {3}).run_on(k, {1});
   CHECK(result == std::vector<std::int64_t>{111, 1, 0});
-  // zero never reaches one
+  // Zero never reaches one, so the loop does not end.
   REQUIRE_THROWS_WITH(
       Arguments().scalar(std::int64_t{0}).view(result.data(), {3}).run_on(k, {1}, {.max_iterations = 1000}),
       "kernel.cpp:7: the loop in kernel test passed 1000 iterations in program (0); make sure that "
       "its condition becomes false");
 }
 
-TEST_CASE("a loop without trips gives its initial values, and an index does not wrap around") {
+TEST_CASE("a loop without iterations gives its initial values, and an index does not wrap around") {
   Make k;
   Value *lower = k.scalar(DType::I64), *upper = k.scalar(DType::I64), *step = k.scalar(DType::I64);
   Value* out = k.view(DType::I64, 1);
@@ -335,7 +335,9 @@ TEST_CASE("a loop without trips gives its initial values, and an index does not 
 }
 
 TEST_CASE("atomics return the value before and skip masked lanes") {
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   Make k;
   Value *p = k.pointer(DType::I32), *where = k.view(DType::I64, 1), *out = k.view(DType::I32, 1);
   Value* i = k.load(where, {k.b.index(0)}, {5});
@@ -356,7 +358,7 @@ TEST_CASE("atomics return the value before and skip masked lanes") {
       .view(old.data(), {5})
       .run_on(k, {3});
   CHECK(counters == std::vector<std::int32_t>{33, 94});
-  CHECK(old == std::vector<std::int32_t>{64, 23, 0, 74, 84}); // of the last program
+  CHECK(old == std::vector<std::int32_t>{64, 23, 0, 74, 84}); // the values of the last program
 }
 
 TEST_CASE("compare-and-swap writes where the old value is the expected one") {

@@ -1,4 +1,4 @@
-// What the interpreter and the host check: device_assert, expectations.
+// Tests the checks of the interpreter and the host: device_assert and expects.
 #include "kernel_arguments.h"
 #include "make_kernel.h"
 

@@ -1,4 +1,4 @@
-// Every elementwise operation of every dtype against plain C++ expressions.
+// Compares every elementwise operation on every dtype with plain C++ expressions.
 #include "exact_gelu.h"
 #include "test_seed.h"
 
@@ -27,7 +27,7 @@ template <class T> Cell cell(T x) {
   return c;
 }
 
-// Random values, and the ones that break things.
+// Random values and special ones: extremes, denormals, infinities, NaN.
 template <class T> std::vector<T> samples(std::mt19937_64& random) {
   using L = std::numeric_limits<T>;
   std::vector<T> list{
@@ -56,12 +56,6 @@ template <class T> void check_same(Cell got, T want) {
   CHECK(got == cell(want));
 }
 
-unsigned seed() {
-  unsigned s = test::fresh_seed();
-  UNSCOPED_INFO("seed " << s);
-  return s;
-}
-
 } // namespace
 
 TEMPLATE_TEST_CASE("integer operations wrap and never trap", "", std::int8_t, std::int16_t, std::int32_t,
@@ -70,7 +64,9 @@ TEMPLATE_TEST_CASE("integer operations wrap and never trap", "", std::int8_t, st
   using U = std::make_unsigned_t<T>;
   constexpr DType t = dtype_of<T>;
   constexpr int width = 8 * sizeof(T);
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   auto list = samples<T>(random);
   for (T a : list) {
     INFO("a = " << +a);
@@ -118,11 +114,13 @@ TEMPLATE_TEST_CASE("integer operations wrap and never trap", "", std::int8_t, st
   }
 }
 
-TEMPLATE_TEST_CASE("float operations are IEEE, functions are within their bound", "", float, double) {
+TEMPLATE_TEST_CASE("float operations follow IEEE 754, functions are within their bounds", "", float, double) {
   using T = TestType;
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
   constexpr DType t = dtype_of<T>;
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   auto list = samples<T>(random);
   const std::map<Opcode, std::function<Wide(Wide)>> functions{
       {Opcode::Exp, [](Wide x) { return std::exp(x); }},
@@ -224,7 +222,9 @@ TEST_CASE("narrow floats decode to their table and encode to the nearest, ties t
 }
 
 TEST_CASE("narrow float arithmetic computes in f32 and rounds once") {
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (DType t : {DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2})
     for (int i = 0; i < 2000; ++i) {
       Cell mask = (Cell{1} << (8 * size_of(t))) - 1, a = random() & mask, b = random() & mask;
@@ -267,11 +267,13 @@ TEST_CASE("casts round once, saturate and wrap") {
   CHECK(evaluate_cast(DType::F64, DType::F8E4M3, number(1e9)) == 0x7e);
   CHECK(evaluate_cast(DType::F32, DType::F8E5M2, cell(-std::numeric_limits<float>::infinity())) == 0xfb);
   CHECK(evaluate_cast(DType::F64, DType::F16, number(1 + 0x1p-11 + 0x1p-40)) ==
-        0x3c01); // once, not through f32
+        0x3c01); // rounded once, and not through f32
   CHECK(evaluate_bitcast(DType::F32, DType::I32, cell(-0.0f)) ==
         cell(std::numeric_limits<std::int32_t>::min()));
   CHECK(evaluate_bitcast(DType::I8, DType::U8, cell<std::int8_t>(-1)) == 0xff);
-  std::mt19937_64 random(seed());
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int i = 0; i < 2000; ++i) {
     double x = std::ldexp(std::normal_distribution<double>()(random), static_cast<int>(random() % 70));
     INFO(x);

@@ -1,4 +1,5 @@
-// The text tests cover every operation, and what parses in them survives being damaged.
+// Checks that the tests in tests/lit/ir cover every operation, and that damaged copies of them do not crash
+// the parser.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -30,7 +31,7 @@ std::vector<std::string> corpus() {
   return texts;
 }
 
-// Bytes changed, removed, doubled or swapped with other places, as a careless or hostile editor would.
+// Changes, removes, doubles or swaps bytes of a text.
 std::string damaged(std::string text, std::mt19937_64& random) {
   auto below = [&](std::size_t n) { return n ? random() % n : 0; };
   static constexpr std::string_view likely = "(){}[]<>=,:*/@%\"\\x0 \n-.e9";
@@ -48,7 +49,7 @@ std::string damaged(std::string text, std::mt19937_64& random) {
 }
 } // namespace
 
-TEST_CASE("every operation stands in the corpus of text tests") {
+TEST_CASE("every operation occurs in the corpus of text tests") {
   std::set<Opcode> seen;
   for (const std::string& text : corpus())
     for (const auto& kernel : parse_all(text)) {
@@ -61,7 +62,7 @@ TEST_CASE("every operation stands in the corpus of text tests") {
   }
 }
 
-TEST_CASE("damaged text is refused in words or verified, and never crashes") {
+TEST_CASE("damaged text is a user error or parses and is verified, and never crashes") {
   std::uint64_t seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

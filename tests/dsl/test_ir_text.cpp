@@ -1,4 +1,4 @@
-// Printing, parsing and the errors of the parser.
+// Tests the printer, the parser and the parser's errors.
 #include <catch2/catch.hpp>
 
 #include <kiln/dsl/ir/parser.h>
@@ -166,7 +166,7 @@ TEST_CASE("the parser says where and what it expected") {
         "in.kir:1:19: expected a pointer to a dtype, found a pointer to a pointer");
 }
 
-TEST_CASE("deep nesting is refused, not followed") {
+TEST_CASE("nesting that is too deep is a user error") {
   std::string text = "kernel @k(%c: bool) {\n";
   for (int i = 0; i < 100000; ++i)
     text += "if %c {\n";

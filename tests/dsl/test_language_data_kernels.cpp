@@ -1,5 +1,4 @@
-// Kernels that move, search, count and scan data, against plain C++.
-// C++.
+// Compares kernels that move, search, count and scan data with plain C++.
 #include "language_test.h"
 
 #include <cmath>
@@ -32,7 +31,7 @@ TEST_CASE("transpose through a tile") {
       REQUIRE(y[at(c * rows + r)] == x[at(r * cols + c)]);
 }
 
-TEST_CASE("argmax and argmin take the first of equals and pass over NaN") {
+TEST_CASE("argmax and argmin take the first of equal elements and ignore NaN") {
   auto arg = [](View<const float, 2> x, View<std::int32_t, 1> high, View<std::int32_t, 1> low) {
     auto [row] = program_tile(x, BM);
     auto t = x.tile(row, offset(BN, 0)).load();
@@ -83,7 +82,7 @@ TEST_CASE("histogram with atomics on single elements") {
   KILN_RANDOM_SEED();
   auto histogram = [](View<const std::int32_t, 1> x, View<std::int32_t, 1> bins) {
     auto [i] = program_tile(x, BN);
-    auto bin = x.tile(i).load_or(-1); // outside: no bin
+    auto bin = x.tile(i).load_or(-1); // elements outside of x belong to no bin
     bins.at(bin).atomic_add(1, {.order = Order::relaxed});
   };
   std::int64_t n = random_integer(1, 300);
@@ -96,7 +95,7 @@ TEST_CASE("histogram with atomics on single elements") {
   CHECK(bins == expected);
 }
 
-TEST_CASE("segmented sums: one program a segment, bounds read from memory") {
+TEST_CASE("segmented sums: one program per segment, bounds read from memory") {
   KILN_RANDOM_SEED();
   auto segmented = [](View<const float, 1> x, View<const std::int64_t, 1> starts, View<float, 1> sums,
                       View<float, 1> peaks) {

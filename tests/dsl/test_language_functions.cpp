@@ -1,4 +1,4 @@
-// Elementwise functions, conversions, shapes and reductions of the language, value by value.
+// Tests elementwise functions, conversions, shapes and reductions of the language on single values.
 #include "language_test.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ KILN_DIM(BN);
 namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// out[i] = f(x[i], y[i]) in the interpreter, against `expected` on the host.
+// Compares out[i] = f(x[i], y[i]) with `expected`, which is computed on the host.
 template <class T, class F, class G>
 void check_elementwise(const F& f, const G& expected, double low = -3, double high = 3) {
   auto kernel = bound(
@@ -141,7 +141,7 @@ TEST_CASE("shapes move elements, reductions remove axes") {
     }
 }
 
-TEST_CASE("bools: any, all, sums that count, and other for what lies outside") {
+TEST_CASE("bools: any, all, sums that count, and other for elements outside of the view") {
   auto kernel = bound(
       [](View<const bool, 2> x, View<std::int32_t, 2> out) {
         auto [m] = program_tile(x, BM);

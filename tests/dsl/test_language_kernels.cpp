@@ -1,4 +1,4 @@
-// Whole kernels in the language, run by the interpreter, against plain C++.
+// Compares basic kernels (vector add, matmul, softmax) with plain C++.
 #include "language_test.h"
 
 #include <cmath>
@@ -53,7 +53,7 @@ TEST_CASE("matmul with ragged edges") {
     }
 }
 
-TEST_CASE("softmax of one tile a row") {
+TEST_CASE("softmax with one tile per row") {
   KILN_RANDOM_SEED();
   auto softmax = [](View<const float, 2> x, View<float, 2> y) {
     auto [row] = program_tile(x, BM);

@@ -1,5 +1,4 @@
-// Kernels of neural networks, written as an author would, against plain C++.
-// C++.
+// Compares kernels of neural networks, written as a user would write them, with plain C++.
 #include "language_test.h"
 
 #include <cmath>
@@ -69,7 +68,7 @@ TEST_CASE("layer norm with Vars as accumulators") {
   std::int64_t rows = random_integer(1, 9), cols = random_integer(2, 40);
   auto x = random_values<float>(rows * cols), w = random_values<float>(cols), b = random_values<float>(cols);
   std::vector<float> y(x.size(), NAN);
-  const float eps = 0.125f; // large: of a row of few elements the variance, a difference, may be all rounding
+  const float eps = 0.125f; // large, because the variance of a row of few elements may be rounding error only
   Arguments()
       .view(x.data(), {rows, cols})
       .view(w.data(), {cols})
@@ -118,7 +117,7 @@ TEST_CASE("cross-entropy over a large vocabulary, with its gradient in place") {
   std::vector<float> loss(at(rows), NAN);
   Arguments()
       .view(x.data(), {rows, cols})
-      .sums_terms_of(1) // a probability less its target
+      .sums_terms_of(1) // a probability minus its target
       .view(target.data(), {rows})
       .view(loss.data(), {rows})
       .sums_terms_of(3) // a logit
@@ -154,7 +153,7 @@ TEST_CASE("RMS norm backward") {
        dy = random_values<float>(rows * cols);
   std::vector<float> dx(x.size(), NAN), dw(at(cols), 0);
   std::vector<double> expected_dx(x.size()), expected_dw(at(cols));
-  double term_of_dx = 0, term_of_dw = 0; // both differences cancel; with one column dx is 0 but for rounding
+  double term_of_dx = 0, term_of_dw = 0; // the differences cancel: with one column, dx is only rounding error
   for (std::int64_t r = 0; r < rows; ++r) {
     double square = 0, dot = 0;
     for (std::int64_t c = 0; c < cols; ++c) {
@@ -195,7 +194,8 @@ TEST_CASE("causal convolution in one dimension: shifted tiles, the taps unrolled
     Tile acc = zeros<float>(BM, BN);
     for (std::int64_t tap = 0; tap < value(TAPS); ++tap) {
       auto weight = w.tile(c, offset(1_c, tap)).load();
-      acc = acc + weight * x.tile(c, t - (value(TAPS) - 1 - tap)).load(); // before the start reads zero
+      acc = acc +
+            weight * x.tile(c, t - (value(TAPS) - 1 - tap)).load(); // elements before the start read as zero
     }
     y.tile(c, t).store(silu(acc));
   };
@@ -264,7 +264,7 @@ TEST_CASE("int8 weights dequantised by groups, then multiplied") {
     auto [m, n] = program_tile(y, BM, BN);
     auto acc = for_range(BK, x.cols(), zeros<float>(BM, BN), [&](auto k, auto acc) {
       Tile s = scale.tile(Scalar<std::int64_t>(k / dim_size(BK)), n)
-                   .load(); // one group of scales for each BK rows
+                   .load(); // one row of scales for each BK rows of weights
       return dot(x.tile(m, k).load(), cast<float>(w.tile(k, n).load()) * s, acc);
     });
     y.tile(m, n).store(acc);
@@ -324,7 +324,7 @@ TEST_CASE("causal attention over heads that share keys, with the loop ending at 
                       Scalar<float> scale) { // heads x time x BK
     auto [head, m] = program_tile(q, 1_c, BM);
     Scalar<std::int64_t> h = head;
-    auto shared = h / 2; // two query heads for each head of keys
+    auto shared = h / 2; // two query heads share a head of keys
     auto d = offset(BK, 0);
     Tile rows = m + arange(BM);
     auto query = q.tile(h, m, d).load();

@@ -1,4 +1,5 @@
-// The language's random numbers against the published Philox vectors, and their distribution.
+// Compares the random numbers of the language with the published Philox vectors, and tests their
+// distribution.
 #include "language_test.h"
 
 #include <cmath>
@@ -42,7 +43,7 @@ TEST_CASE("random numbers depend on seed and offset, not on the tile") {
     REQUIRE(std::isfinite(z[i]));
     mean += u[i] / n, normal += z[i] / n, squares += z[i] * z[i] / n;
   }
-  // Five deviations of each estimate.
+  // Each estimate may be off by five standard deviations.
   CHECK(std::abs(mean - 0.5) < 5 * std::sqrt(1.0 / 12 / n));
   CHECK(std::abs(normal) < 5 / std::sqrt(n));
   CHECK(std::abs(squares - 1) < 5 * std::sqrt(2.0 / n));

@@ -1,4 +1,4 @@
-// What the language records, operation by operation, and what it refuses while recording.
+// Tests which operations the language records, and which mistakes are errors while recording.
 #include "language_test.h"
 
 #include <kiln/dsl/symbol.h>
@@ -20,7 +20,7 @@ template <class F> std::string error_of(const F& kernel, const Config& config = 
   } catch (const UserError& e) {
     std::string text = e.what();
     auto file = text.find("test_language_recording.cpp:");
-    // What follows "file:line: ".
+    // The text after "file:line: ".
     return file == std::string::npos ? text : text.substr(text.find(' ', file) + 1);
   }
   return "no error";
@@ -106,7 +106,7 @@ TEST_CASE("loads are never merged: memory may have changed") {
   CHECK(count(*kernel, Opcode::ViewLoad) == 2);
 }
 
-TEST_CASE("what an outer region computed is reused inside, but not the other way round") {
+TEST_CASE("values of an outer region are reused inside, but not the other way round") {
   auto kernel = recorded([](View<float, 1> x, Scalar<float> s) {
     auto [i] = program_tile(x, BN);
     Tile before = sqrt(s);
@@ -128,7 +128,7 @@ TEST_CASE("an expression of more than sixteen nodes is recorded at once") {
   });
 }
 
-TEST_CASE("zeros of both signs stay apart") {
+TEST_CASE("the constants +0 and -0 are not merged") {
   auto kernel = recorded([](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
     x.tile(i).store(x.tile(i).load() * -0.0f + 0.0f);
@@ -263,7 +263,7 @@ TEST_CASE("device_print and device_assert are recorded in order") {
   CHECK_THROWS_AS(Arguments().view(x.data(), {3}).run(*kernel, options), UserError);
 }
 
-// --- Refusals ----------------------------------------------------------------------------------------------
+// --- Errors ------------------------------------------------------------------------------------------------
 
 TEST_CASE("a kernel is not recorded inside another") {
   CHECK(error_of([](View<float, 1>) { record("inner", [](View<float, 1>) {}); }) ==
@@ -285,7 +285,7 @@ TEST_CASE("an exception while recording leaves nothing behind") {
   CHECK_NOTHROW(recorded([](View<float, 1> x) { program_tile(x, BN); }));
 }
 
-TEST_CASE("an exception caught inside the kernel drops the loop only") {
+TEST_CASE("an exception caught inside the kernel drops only the loop") {
   auto kernel = recorded([](View<float, 1> x) {
     Var<float> v = 1;
     try {
@@ -317,7 +317,7 @@ TEST_CASE("a tile belongs to one recording") {
           "only"));
 }
 
-TEST_CASE("a tile does not leave the loop that computed it but by the state") {
+TEST_CASE("a tile leaves the loop that computed it only through the state") {
   CHECK(error_of([](View<float, 1> x) {
           std::unique_ptr<Scalar<float>> leaked;
           for_range(BN, x.size(),

@@ -1,5 +1,5 @@
-// How far two executions of one kernel may be apart: integers not at all, floats by what their dtype and a
-// different order of summing allow.
+// Compares the results of two executions of a kernel: integers must be equal, floats may differ by a
+// tolerance that depends on the dtype.
 #pragma once
 
 #include <kiln/dsl/ir/semantics.h>
@@ -11,7 +11,8 @@
 
 namespace kiln::test {
 
-// Of the largest magnitude at hand; 0 for integers.
+// The tolerance relative to the largest magnitude, which allows for another order of summation; 0 for
+// integers.
 inline double tolerance_of(DType t) {
   switch (t) {
   case DType::F64: return 1e-11;
@@ -24,8 +25,9 @@ inline double tolerance_of(DType t) {
   }
 }
 
-// "" if both hold the same elements; the tolerance is relative to the larger of the two and, because sums
-// cancel, to the size of their terms, if it is known, or else to a hundredth of the largest finite element.
+// "" if the elements agree, otherwise the first difference. The tolerance is relative to the larger of two
+// elements. Because sums may cancel, it is also relative to the size `term` of their terms, or, if that is
+// not known, to a hundredth of the largest finite element.
 inline std::string difference(DType t, std::span<const std::byte> found, std::span<const std::byte> expected,
                               double tolerance, double term = 0) {
   auto size = static_cast<std::size_t>(size_of(t));
