@@ -1,3 +1,4 @@
+// Applies a bitwise operator to floats in an assign.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

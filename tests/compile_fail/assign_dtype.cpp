@@ -1,3 +1,4 @@
+// Assigns floats to an output of integers.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

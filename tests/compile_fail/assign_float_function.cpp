@@ -1,3 +1,4 @@
+// Applies a function of floats to integers in an assign.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

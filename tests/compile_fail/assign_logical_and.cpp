@@ -1,3 +1,4 @@
+// Uses && in an expression of assign.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

@@ -1,3 +1,4 @@
+// Passes a lambda with a capture to map.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

@@ -1,3 +1,4 @@
+// Applies a function of floats to integers inside a function of map.
 #include <kiln/dsl/functions.h>
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;

@@ -1,4 +1,4 @@
-// Outputs and operands of assign that are no tensors, or no variables, and no stream.
+// Calls assign with outputs and operands that are not tensors or not variables, and without a stream.
 // expect: the output of assign is a TensorView or a Tensor: write TensorView(x)
 // expect: assign computes with TensorViews, Tensors and numbers: write TensorView(x)
 // expect: the output of assign is a const or temporary Tensor: keep it in a variable without const

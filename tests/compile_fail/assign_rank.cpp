@@ -1,3 +1,4 @@
+// Assigns an expression with more axes than the output.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

@@ -1,3 +1,4 @@
+// Assigns to a read-only output.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

@@ -1,3 +1,4 @@
+// Uses a whole-tensor expression as a native condition.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

@@ -1,3 +1,4 @@
+// Passes numbers as the condition of where in an assign.
 #include <kiln/jit/runtime/assign/assign.h>
 using namespace kiln;
 

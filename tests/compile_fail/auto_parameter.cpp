@@ -1,4 +1,4 @@
-// A kernel whose parameter has no type.
+// Declares a parameter of a kernel without a type.
 // expect: a kernel's parameters need types (View, Scalar or raw::Ptr): auto parameters have none
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Axes as arguments of functions that take them as template arguments.
+// Passes axes as arguments to functions that take them as template arguments.
 // expect: expand takes the new axis as a template argument: expand<1>(x)
 // expect: squeeze takes the axis as a template argument: squeeze<1>(x)
 // expect: permute takes the axes as template arguments: permute<1, 0>(x)

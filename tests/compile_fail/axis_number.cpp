@@ -1,4 +1,4 @@
-// Axes as plain numbers, as NumPy and Triton take them, and a second axis where keep belongs.
+// Passes axes as plain numbers, as in NumPy and Triton, and a second axis in place of keep.
 // expect: an axis is given as its dimension or as axis<1>, not as a plain number
 // expect: an axis is given as its dimension or as axis<1>, not as a plain number
 // expect: an axis is given as its dimension or as axis<1>, not as a plain number

@@ -1,4 +1,4 @@
-// A shift of floats.
+// Shifts a tile of floats.
 // expect: bitwise operators and shifts need integers or bool
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A branch on a tile.
+// Branches on a tile.
 // expect: the condition of a branch must be a scalar bool: for tiles use where
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Branches that are no functions, or return what is no state, and a condition that is known at once.
+// Passes values or tuples as branches, and a condition that is known while recording.
 // expect: a branch is a function without parameters
 // expect: a branch is a function without parameters
 // expect: a branch returns a tile, a number, or several of them as state(a, b), not a std::tuple

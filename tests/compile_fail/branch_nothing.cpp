@@ -1,4 +1,4 @@
-// Branches of which one returns nothing, in both orders, and one that nothing takes.
+// Returns a value from one branch only, in both orders, and from the body of if_then.
 // expect: both branches of if_else must return the same dtype and dimensions, or nothing
 // expect: both branches of if_else must return the same dtype and dimensions, or nothing
 // expect: the result of if_then's body is not used: write if_else, or return nothing

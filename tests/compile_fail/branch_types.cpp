@@ -1,4 +1,4 @@
-// Branches that return different dimensions.
+// Returns different dimensions from the branches of if_else.
 // expect: both branches of if_else must return the same dtype and dimensions, or nothing
 #include <kiln/dsl/language.h>
 

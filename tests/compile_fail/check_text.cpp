@@ -1,4 +1,4 @@
-// Checks and output without their text.
+// Calls expects, device_assert and device_print without their message.
 // expect: device_assert needs a message: device_assert(x >= 0, "not negative")
 // expect: expects needs a message: expects(n > 0, "rows")
 // expect: device_print needs a message first: device_print("x =", x)

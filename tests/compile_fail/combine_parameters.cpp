@@ -1,4 +1,4 @@
-// Combine functions with the wrong parameters.
+// Passes combine functions with the wrong parameters.
 // expect: a combine function takes two parameters, (auto a, auto b)
 // expect: a combine function takes two parameters, (auto a, auto b)
 // expect: a combine function takes two parameters, (auto a, auto b)

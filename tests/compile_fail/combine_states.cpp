@@ -1,4 +1,4 @@
-// Combine functions of several tiles that forget to take the states apart, or to return one.
+// Forgets to unpack the states of a combine function, or to return one.
 // expect: a combine function of several tiles must return state(...) of scalars, of the dtypes it takes
 // expect: the tiles that are combined together must have the same dimensions
 // expect: a state of several tiles is not a tile: unpack it first, auto [x, y] = a

@@ -1,4 +1,4 @@
-// std::tie where kiln::tie was meant.
+// Calls std::tie instead of kiln::tie.
 // expect: several tiles are combined as state(x, y), not as a std::tuple such as std::tie returns
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A combine function that returns another dtype.
+// Returns another dtype from a combine function.
 // expect: a combine function must return scalars of the dtypes that it takes
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// An option that is no integer.
+// Sets an option to a bool.
 // expect: a config takes integers as sizes and options: write {BM = 128, num_warps = 4}
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// A size that is no integer.
+// Sets a size to a fraction.
 // expect: a config takes integers as sizes and options: write {BM = 128, num_warps = 4}
 #include <kiln/kiln.h>
 

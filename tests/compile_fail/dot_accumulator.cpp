@@ -1,4 +1,4 @@
-// A dot with an accumulator of another shape.
+// Passes an accumulator of another shape to dot.
 // expect: dot: the accumulator must have the product's dimensions
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A dot whose inner dimensions differ.
+// Multiplies tiles whose inner dimensions differ.
 // expect: dot: the first tile's last dimension must be the second tile's second to last
 #include <kiln/dsl/language.h>
 

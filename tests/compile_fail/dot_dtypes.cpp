@@ -1,4 +1,4 @@
-// A dot of integers with floats.
+// Multiplies integers with floats.
 // expect: dot needs two tiles of one dtype: cast one of them
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// An elementwise operator on different dimensions.
+// Adds tiles of different dimensions.
 // expect: the operands' dimensions differ: they must be the same, or 1
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A mistake inside the body of a loop.
+// Makes a mistake in the body of a loop.
 // expect: the operands' dimensions differ: they must be the same, or 1
 #include <kiln/dsl/language.h>
 

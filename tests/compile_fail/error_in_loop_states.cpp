@@ -1,4 +1,4 @@
-// A mistake inside the body of a loop with two states.
+// Makes a mistake in the body of a loop with two states.
 // expect: the operands' dimensions differ: they must be the same, or 1
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Sizes as numbers: they would have to be known to the compiler.
+// Passes sizes as numbers, which the C++ compiler would have to know.
 // expect: a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c
 // expect: arange takes a dimension: a KILN_DIM, or a constant such as 64_c
 #include <kiln/dsl/language.h>

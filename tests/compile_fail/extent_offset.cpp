@@ -1,4 +1,4 @@
-// Offsets and scalars where dimensions belong, and forgotten or unknown dtypes.
+// Passes offsets and scalars as dimensions, omits a dtype, and passes a type that is not a dtype.
 // expect: a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c
 // expect: a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c
 // expect: a tile's extents are dimensions: a KILN_DIM, or a constant such as 64_c

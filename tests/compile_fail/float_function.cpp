@@ -1,4 +1,4 @@
-// A float function of integers.
+// Applies a function of floats to integers.
 // expect: exp needs a tile of floats: write cast<float>(x) first
 #include <kiln/dsl/language.h>
 

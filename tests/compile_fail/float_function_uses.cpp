@@ -1,4 +1,4 @@
-// Functions of floats on integers, whose results are used.
+// Applies functions of floats to integers and uses the results.
 // expect: pow needs a tile of floats: write cast<float>(x) first
 // expect: atan2 needs a tile of floats: write cast<float>(x) first
 // expect: fma needs floats: for integers write a * b + c

@@ -1,4 +1,4 @@
-// A mask of floats.
+// Passes floats as a mask.
 // expect: a mask must be a tile of bool: write a comparison
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A loop bound that is a float.
+// Passes a float as the bound of a loop.
 // expect: for_range needs integer scalars as bounds and step
 #include <kiln/dsl/language.h>
 

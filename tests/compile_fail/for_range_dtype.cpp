@@ -1,4 +1,4 @@
-// A loop whose body returns another dtype.
+// Returns another dtype from the body of a loop.
 // expect: the body of for_range must return the next state, of the initial state's dtype and dimensions
 #include <kiln/dsl/language.h>
 

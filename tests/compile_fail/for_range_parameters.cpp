@@ -1,4 +1,4 @@
-// Loop bodies without a parameter for the index or the state.
+// Omits the parameter for the index or the state in the body of a loop.
 // expect: the body of for_range takes the index and the state
 // expect: the body of a for_range without a state takes only the index
 #include <kiln/dsl/language.h>

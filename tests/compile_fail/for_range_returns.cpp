@@ -1,4 +1,4 @@
-// Bodies that return what nothing takes, and nothing where a state is carried.
+// Returns a value from the body of a loop without a state, and none from one with a state.
 // expect: the body of for_range must return the next state, of the initial state's dtype and dimensions
 // expect: the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing
 // expect: the body's result is not used: pass a state, for_range(BN, n, state, body), or return nothing

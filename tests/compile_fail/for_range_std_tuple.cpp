@@ -1,4 +1,4 @@
-// States as tuples of the standard library.
+// Passes tuples of the standard library as states.
 // expect: the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple
 // expect: the state of a loop is a tile, a number, or several of them as state(a, b), not a std::tuple
 // expect: the body of for_range must return the next states, state(...), of the initial ones' dtypes

@@ -1,4 +1,4 @@
-// A loop over scalars without a step.
+// Omits the step of a loop over scalars.
 // expect: for_range over scalars takes a step: for_range(begin, end, 1, body)
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A condition that is known while recording.
+// Passes a condition to where that is known while recording.
 // expect: this condition is known while recording: write a native condition ? a : b, or if
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A kernel that takes a host type.
+// Declares a parameter of a kernel with a type of the host.
 // expect: a kernel's parameters must be View<T, Rank>, Scalar<T> or raw::Ptr<T>
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Doubles for floats.
+// Passes doubles to a View of floats.
 // expect: the argument's element type is not that of the View parameter
 #include <kiln/kiln.h>
 

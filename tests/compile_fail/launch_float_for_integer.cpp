@@ -1,4 +1,4 @@
-// A floating-point number for an integer.
+// Passes a floating-point number to a Scalar of integers.
 // expect: a Scalar of integers takes no floating-point number: convert it
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// A kernel that takes a plain number, and its launch, which says nothing more.
+// Launches kernels that take a plain number and a plain pointer; the launch adds no second error.
 // expect: a kernel takes numbers as Scalar<float>, Scalar<int> and so on, not as float or int
 // expect: a kernel takes pointers as raw::Ptr<T>, not as T*
 #include <kiln/kiln.h>

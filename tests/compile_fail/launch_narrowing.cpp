@@ -1,4 +1,4 @@
-// A double for a float.
+// Passes a double to a Scalar of float.
 // expect: a double would lose digits in this Scalar parameter: write 0.5f, or convert
 #include <kiln/kiln.h>
 

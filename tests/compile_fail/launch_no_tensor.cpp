@@ -1,4 +1,4 @@
-// A pointer for a View.
+// Passes a pointer to a View.
 // expect: a View parameter takes a TensorView or a Tensor
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// Launches without a config, or without a stream.
+// Launches kernels without a config or without a stream.
 // expect: the stream is followed by the config: launch(stream, {BM = 64}, x, y)
 // expect: a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)
 // expect: a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)

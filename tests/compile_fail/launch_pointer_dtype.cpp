@@ -1,4 +1,4 @@
-// A pointer to the wrong type.
+// Passes a pointer to the wrong type to a raw::Ptr.
 // expect: the pointer's element type is not that of the raw::Ptr parameter
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// A matrix for a vector.
+// Passes a matrix to a View of one axis.
 // expect: the argument's number of dimensions is not that of the View parameter
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// Const elements for a View that is written to.
+// Passes const elements to a View that can be written.
 // expect: the argument's elements are const and the View parameter's are not
 #include <kiln/kiln.h>
 

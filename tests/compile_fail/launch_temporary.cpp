@@ -1,4 +1,4 @@
-// A Tensor that dies at once.
+// Passes a temporary Tensor to a launch.
 // expect: a temporary Tensor is gone before the kernel runs: keep it in a variable
 #include <kiln/kiln.h>
 

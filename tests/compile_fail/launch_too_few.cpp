@@ -1,4 +1,4 @@
-// A launch without the last argument.
+// Omits the last argument of a launch.
 // expect: too few arguments: the kernel has more parameters
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// A launch with an argument too many.
+// Passes one argument too many to a launch.
 // expect: too many arguments: the kernel has fewer parameters
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// && on tiles.
+// Uses && on tiles.
 // expect: && does not work on tiles, because both sides are always computed: use &
 #include <kiln/dsl/language.h>
 

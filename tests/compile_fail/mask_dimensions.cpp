@@ -1,4 +1,4 @@
-// A mask of other dimensions.
+// Passes a mask of other dimensions.
 // expect: the mask's dimensions must be those of the tile, or 1
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// An offset of the wrong dimension.
+// Uses an offset of the wrong dimension.
 // expect: dot: the first tile's last dimension must be the second tile's second to last
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A pointer multiplied.
+// Multiplies a pointer.
 // expect: pointers support only + and - with integer offsets
 #include <kiln/dsl/language.h>
 

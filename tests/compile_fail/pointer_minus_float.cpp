@@ -1,4 +1,4 @@
-// Pointers move by whole elements.
+// Subtracts a float from a pointer.
 // expect: a pointer offset must be an integer: it counts elements
 #include <kiln/kiln.h>
 

@@ -1,4 +1,4 @@
-// Sizes as numbers: they would have to be known to the compiler.
+// Passes sizes as numbers to program_tile, which the C++ compiler would have to know.
 // expect: program_tile takes dimensions: a KILN_DIM, or a constant such as 64_c
 #include <kiln/dsl/language.h>
 

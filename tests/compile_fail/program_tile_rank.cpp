@@ -1,4 +1,4 @@
-// More tile dimensions than the view has axes.
+// Passes more dimensions to program_tile than the view has axes.
 // expect: program_tile takes at most one dimension for each axis of the view
 #include <kiln/dsl/language.h>
 

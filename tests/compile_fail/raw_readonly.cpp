@@ -1,4 +1,4 @@
-// A store through a pointer to const.
+// Stores through a pointer to const.
 // expect: the pointer is to const: declare the parameter as raw::Ptr<T> to write to it
 #include <kiln/dsl/language.h>
 

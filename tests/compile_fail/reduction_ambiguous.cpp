@@ -1,4 +1,4 @@
-// A reduction over a dimension that occurs twice.
+// Reduces a dimension that the tile has twice.
 // expect: the dimension occurs twice in the tile: name the axis, as in axis<1>
 #include <kiln/dsl/language.h>
 

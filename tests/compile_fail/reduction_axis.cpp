@@ -1,4 +1,4 @@
-// A reduction over an axis that the tile lacks.
+// Reduces an axis that the tile does not have.
 // expect: the tile has no such dimension or axis
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A reduction over a dimension that the tile lacks.
+// Reduces a dimension that the tile does not have.
 // expect: the tile has no such dimension or axis
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A reshape that changes the number of elements.
+// Changes the number of elements by a reshape.
 // expect: reshape must keep the number of elements
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Splitting a tile whose last axis is not two.
+// Splits a tile whose last extent is not two.
 // expect: split: the last axis must be 2_c
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Functions of the standard library, and a tile as a number of the host.
+// Applies functions of the standard library to tiles, and uses a tile as a number of the host.
 // expect: a tile is not a number while recording: for std::exp and similar functions write kiln::exp
 // expect: (and for std::max and std::min kiln::max and kiln::min)
 #include <kiln/dsl/language.h>

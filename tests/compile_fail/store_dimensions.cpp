@@ -1,4 +1,4 @@
-// A store of other dimensions: a mixed-up axis.
+// Stores a tile of other dimensions, with the axes mixed up.
 // expect: the stored value's dimensions must be those of the tile, or 1
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Floats stored into integers.
+// Stores floats to integers.
 // expect: the stored value's dtype is not the view's: write cast<T>(value)
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A store that narrows without a cast.
+// Stores a wider dtype without a cast.
 // expect: the stored value's dtype is not the view's: write cast<T>(value)
 #include <kiln/dsl/language.h>
 

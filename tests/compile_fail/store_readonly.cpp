@@ -1,4 +1,4 @@
-// A store to a read-only view.
+// Stores to a read-only view.
 // expect: the view is read-only: declare the parameter as View<T, Rank> to write to it
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// Writing to memory with an assignment.
+// Writes to memory by an assignment.
 // expect: a tile of a view is written by view.tile(...).store(value)
 #include <kiln/dsl/language.h>
 

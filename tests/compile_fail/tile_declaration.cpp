@@ -1,4 +1,4 @@
-// A tile declared with other dimensions than its expression.
+// Declares a tile with other dimensions than its expression has.
 // expect: the expression's dimensions are not the tile's
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A view indexed by a float.
+// Indexes a view with a float.
 // expect: view.tile takes offsets (from program_tile or for_range) and integers
 #include <kiln/dsl/language.h>
 

@@ -1,4 +1,4 @@
-// A tile of indices where offsets belong.
+// Passes tiles of indices to view.tile, which takes offsets.
 // expect: view.tile takes offsets and scalars: for tiles of indices use view.at
 #include <kiln/dsl/language.h>
 

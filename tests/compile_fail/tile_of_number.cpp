@@ -1,4 +1,4 @@
-// Tiles from a number, or from nothing.
+// Initialises a tile with a number, and declares one without a value.
 // expect: a number is not a tile: write zeros<float>(BM, BN), or full(2.5f, BM, BN)
 // expect: a tile needs an initial value, such as zeros<float>(BM, BN); use Var
 #include <kiln/dsl/language.h>

@@ -1,4 +1,4 @@
-// A view indexed with too few offsets.
+// Indexes a view with too few offsets.
 // expect: view.tile needs one offset or index for each axis of the view
 #include <kiln/dsl/language.h>
 

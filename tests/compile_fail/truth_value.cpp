@@ -1,4 +1,4 @@
-// A tile as a native condition.
+// Uses a tile as a native condition.
 // expect: a tile has no truth value while recording: use where(), if_else() or if_then()
 #include <kiln/dsl/language.h>
 

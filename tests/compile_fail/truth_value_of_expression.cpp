@@ -1,4 +1,4 @@
-// A comparison as a native condition.
+// Uses a comparison of tiles as a native condition.
 // expect: a tile has no truth value while recording: use where(), if_else() or if_then()
 #include <kiln/dsl/language.h>
 

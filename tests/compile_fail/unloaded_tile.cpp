@@ -1,4 +1,4 @@
-// Computing with a tile of a view that was not loaded.
+// Computes with a tile of a view that is not loaded.
 // expect: a tile of a view is not loaded yet: write view.tile(...).load()
 #include <kiln/dsl/language.h>
 

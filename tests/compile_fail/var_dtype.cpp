@@ -1,4 +1,4 @@
-// A Var that would change its dtype.
+// Assigns another dtype to a Var.
 // expect: a Var keeps its dtype: write cast<T>(value)
 #include <kiln/dsl/language.h>
 

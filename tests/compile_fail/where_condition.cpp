@@ -1,4 +1,4 @@
-// where with numbers as its condition.
+// Passes numbers as the condition of where.
 // expect: the condition of where must be a tile of bool: compare with != 0
 #include <kiln/dsl/language.h>
 

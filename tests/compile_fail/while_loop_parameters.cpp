@@ -1,4 +1,4 @@
-// While loops with the wrong parameters or results.
+// Passes functions with the wrong parameters or results to while_loop, and omits the state.
 // expect: the body of while_loop takes the state, or one parameter for each of its parts
 // expect: the condition of while_loop takes the state, or one parameter for each of its parts
 // expect: the body of while_loop must return the next state, of the initial state's dtype and dimensions

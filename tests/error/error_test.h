@@ -1,4 +1,4 @@
-// Tests of errors match the whole text; the places in it are lines of the test itself.
+// Helps tests of errors, which compare the whole text: it contains file and line of the test itself.
 #pragma once
 
 #include <kiln/kiln.h>
@@ -17,7 +17,7 @@ inline std::string place(const char* file, int line) {
   return std::string(file) + ":" + std::to_string(line);
 }
 
-// The text of what `call` throws as a UserError.
+// The text of the UserError that `call` throws, or "no error".
 template <class F> std::string error_of(const F& call) {
   try {
     call();
@@ -29,6 +29,6 @@ template <class F> std::string error_of(const F& call) {
 
 } // namespace kiln::test
 
-// "file:line" of the line it stands on, plus an offset. The call whose error names that line stands outside
-// of CHECK and REQUIRE if they go over several lines: clang gives it the line of their closing parenthesis.
+// "file:line" of the current line plus an offset. A call whose error names a line must not be inside a CHECK
+// or REQUIRE of several lines, because clang reports the line of the closing parenthesis there.
 #define KILN_HERE(OFFSET) kiln::test::place(__FILE__, __LINE__ + (OFFSET))

@@ -1,4 +1,4 @@
-// What the compile policy forbids, and what it lets through.
+// Tests the compile policy: the errors of a forbidden compilation, and which launches are allowed.
 #include "error_test.h"
 
 #include <kiln/jit/base/log.h>
@@ -9,7 +9,7 @@ using kiln::test::error_of;
 KILN_DIM(BN);
 
 namespace {
-auto make_fill(float value) { // a new value is a kernel that no cache has
+auto make_fill(float value) { // with a new value, the kernel is not in any cache
   return kernel("fill", [value](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
     x.tile(i).store(value);
@@ -23,7 +23,7 @@ float fresh_value() {
 }
 } // namespace
 
-TEST_CASE("a forbidden compile names the kernel, the config, the classes and the way out") {
+TEST_CASE("the error of a forbidden compilation names the kernel, the config, the classes and what to do") {
   auto k = make_fill(fresh_value());
   std::vector<float> x(7);
   Stream stream;
@@ -33,7 +33,7 @@ TEST_CASE("a forbidden compile names the kernel, the config, the classes and the
                  "compile policy forbids to compile it; call warm_up before, or ship the cache folder");
 }
 
-TEST_CASE("warm_up is what a service does before it forbids compiling") {
+TEST_CASE("kernels that warm_up compiled can be launched when compiling is forbidden") {
   auto k = make_fill(fresh_value());
   auto before = compile_statistics().compiled;
   k.warm_up(Device::cpu(), {BN = 4}, {LayoutClass::Aligned});
@@ -49,7 +49,7 @@ TEST_CASE("warm_up is what a service does before it forbids compiling") {
   REQUIRE(error_of([&] { k.warm_up(Device::cpu(), {BN = 4}, {}); }) == "no error");
 }
 
-TEST_CASE("the policy warn logs each compile") {
+TEST_CASE("the policy warn logs each compilation") {
   auto k = make_fill(fresh_value());
   LogCapture log;
   ScopedCompilePolicy policy(CompilePolicy::warn);
@@ -62,7 +62,7 @@ TEST_CASE("the policy warn logs each compile") {
           "is compiled now"});
 }
 
-TEST_CASE("warm_up wants a class for each view") {
+TEST_CASE("warm_up needs a layout class for each view") {
   auto k = make_fill(1);
   std::string title = "kernel \"fill\" (" + made + ")";
   const std::string site = KILN_HERE(1);

@@ -1,4 +1,5 @@
-// Asserts of kernels: under KILN_DEBUG they end the launch, otherwise they cost nothing.
+// Tests device_assert and checks of indices, which end the launch under KILN_DEBUG=1 and do nothing
+// otherwise.
 #include "error_test.h"
 
 #include <kiln/jit/base/options.h>
@@ -35,7 +36,7 @@ TEST_CASE("a failed device_assert becomes the stream's error, with its line, pro
   REQUIRE(error_of([&] { stream.synchronize(); }) ==
           line + ": device_assert failed: x is not negative: -1 >= 0 is false; kernel checked, program (1), "
                  "element 2");
-  // It stays until it is cleared.
+  // The error stays until it is cleared.
   REQUIRE(stream.failed());
   REQUIRE_THROWS_AS(k.launch(stream, {BN = 4}, TensorView(x), TensorView(out)), UserError);
   stream.clear_error();
@@ -54,13 +55,13 @@ TEST_CASE("without KILN_DEBUG a device_assert does nothing") {
   REQUIRE(out == x);
 }
 
-// --- Accesses by an index from memory or a loop's state, under KILN_DEBUG ----------------------------------
+// --- Accesses by an index from memory or from a loop's state, under KILN_DEBUG=1 ---------------------------
 
 namespace {
 
 using Index = std::int64_t;
 
-// What a kernel of a tensor of 100 and an index says.
+// The error of a kernel that takes a tensor of 100 elements and an index.
 template <class K> std::string checked_error(const K& kernel, Index index) {
   ScopedOptions debug(debugging());
   std::vector<float> y(100, 1);
@@ -123,7 +124,7 @@ TEST_CASE("an atomic outside of its view is an error when debugging") {
   CHECK(checked_error(one, -5) == outside(KILN_HERE(-1), "an atomic", "-5 >= 0", "one"));
 }
 
-TEST_CASE("an index that stands for a whole row shows its value and where in the tile it is") {
+TEST_CASE("an index of a whole row is reported with its value and its place in the tile") {
   ScopedOptions debug(debugging());
   const auto scatter = kernel("scatter_rows", [](View<float, 2> y, View<const Index, 1> rows) {
     Tile r = rows.at(arange(4_c)).load();

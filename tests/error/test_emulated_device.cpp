@@ -1,10 +1,9 @@
-// Kernels, ops and assign on an emulated GPU: the numbers are right, its memory is its own, and what is wrong
-// is told by the stream.
+// Tests kernels, ops and assign on an emulated GPU: their results, its own memory, and findings as errors of
+// a stream.
 #include "error_test.h"
+#include "random_numbers.h"
 
 #include <kiln/jit/runtime/emulated/counters.h>
-
-#include <random>
 
 using namespace kiln;
 using namespace kiln::test;
@@ -21,7 +20,7 @@ const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y
 });
 const auto peek = kernel("peek", [](raw::Ptr<const float> x, View<float, 1> out) {
   auto [i] = program_tile(out, B);
-  out.tile(i).store(raw::load(x + (i + arange(B)))); // as many as the tiles hold
+  out.tile(i).store(raw::load(x + (i + arange(B)))); // reads whole tiles, also past the end
 });
 
 Tensor<float, 1> numbers(std::int64_t n, float first) {
@@ -36,7 +35,9 @@ Tensor<float, 1> numbers(std::int64_t n, float first) {
 TEST_CASE("kernels and assign run on an emulated gpu", "[emulated]") {
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
     const Device gpu = Device::emulated(arch);
-    const std::int64_t n = 1 + static_cast<std::int64_t>(std::random_device{}() % 3000);
+    Random random;
+    KILN_SEED(random);
+    const std::int64_t n = random.integer(1, 3000);
     INFO(arch << ", n = " << n);
     auto x = numbers(n, 1).to(gpu), y = numbers(n, 0.5f).to(gpu);
     auto out = Tensor<float, 1>::empty(gpu, {n});
@@ -71,7 +72,7 @@ TEST_CASE("an output that overlaps an operand goes through a temporary on an emu
     CHECK(result.data()[i] == static_cast<float>(i));
 }
 
-TEST_CASE("memory of an emulated gpu and of the host are not mixed up", "[emulated]") {
+TEST_CASE("an emulated gpu does not accept memory of the host or of another device", "[emulated]") {
   const Device gpu = Device::emulated("sm_80"), other = Device::emulated("sm_90a");
   auto host = numbers(64, 0);
   auto here = host.to(gpu);
@@ -89,11 +90,11 @@ TEST_CASE("memory of an emulated gpu and of the host are not mixed up", "[emulat
              Catch::Contains("copy on a stream of the CPU: 'from' is memory of " + to_string(gpu)));
   CHECK_THAT(error_of([&] { copy(on_gpu, here.data() + 60, host.data(), 20); }),
              Catch::Contains("'to' has 16 bytes up to its allocation's end, and 20 were asked for"));
-  auto there = here.to(other); // from one to another
+  auto there = here.to(other); // copies from one device to another
   CHECK(there.to(Device::cpu()).data()[63] == 63);
 }
 
-TEST_CASE("what an emulated gpu finds is the error of the stream", "[emulated]") {
+TEST_CASE("a finding of an emulated gpu becomes the error of the stream", "[emulated]") {
   const Device gpu = Device::emulated("sm_80");
   auto out = Tensor<float, 1>::empty(gpu, {100});
   auto unwritten = Tensor<float, 1>::empty(gpu, {100}), x = numbers(100, 1).to(gpu);
@@ -109,7 +110,7 @@ TEST_CASE("what an emulated gpu finds is the error of the stream", "[emulated]")
   stream.clear_error();
   add.launch(stream, {B = 32}, x, x, out);
   stream.synchronize();
-  // A copy of what nothing wrote is not written either.
+  // A copy of uninitialised memory is uninitialised too.
   auto copied = Tensor<float, 1>::empty(gpu, {100});
   copy(stream, copied.data(), unwritten.data(), 400);
   add.launch(stream, {B = 32}, x, copied, out);
@@ -117,7 +118,7 @@ TEST_CASE("what an emulated gpu finds is the error of the stream", "[emulated]")
   stream.clear_error();
 }
 
-TEST_CASE("an emulated gpu tells of accesses out of bounds, the same each time", "[emulated]") {
+TEST_CASE("an emulated gpu reports accesses out of bounds, with the same report each time", "[emulated]") {
   const Device gpu = Device::emulated("sm_90a", {.checks = "bounds", .seed = 5});
   auto x = numbers(100, 1).to(gpu), out = Tensor<float, 1>::empty(gpu, {128});
   std::string reports[2];
@@ -132,7 +133,7 @@ TEST_CASE("an emulated gpu tells of accesses out of bounds, the same each time",
   CHECK(reports[0] == reports[1]);
 }
 
-TEST_CASE("an emulated gpu counts what kernels do, and its threads do the same", "[emulated]") {
+TEST_CASE("an emulated gpu counts accesses, and the counts do not depend on its threads", "[emulated]") {
   const Device counting = Device::emulated("sm_80", {.counters = true}),
                threaded = Device::emulated("sm_80", {.checks = "init", .threads = 3});
   const std::int64_t n = 4096;
@@ -150,7 +151,7 @@ TEST_CASE("an emulated gpu counts what kernels do, and its threads do the same",
   const auto& k = counters.kernels[0];
   CHECK(k.kernel == "add");
   CHECK(k.blocks == n / 256);
-  CHECK(k.all.global.read_bytes == 8 * n); // x, twice
+  CHECK(k.all.global.read_bytes == 8 * n); // x is read twice
   CHECK(k.all.global.written_bytes == 4 * n);
   CHECK(k.all.sectors == 12 * n / 32);
   CHECK_THAT(counters.text(), Catch::Contains("kernel add: 1 launch, 16 blocks") &&

@@ -1,4 +1,4 @@
-// Launches while the program ends: from the destructor of a static object, after all else is gone.
+// Tests launches while the program ends, from the destructor of a static object that is destroyed last.
 #include "error_test.h"
 
 #include <cstdio>
@@ -42,7 +42,7 @@ bool asked_for(const char* what) {
   return asked && std::string_view(asked).find(what) != std::string_view::npos;
 }
 
-// Made before main and so destroyed behind everything that main made.
+// An object that is created before main, and therefore destroyed after everything that main creates.
 struct LaunchesAtExit {
   const bool armed = asked_for("end");
   ~LaunchesAtExit() {
@@ -50,7 +50,7 @@ struct LaunchesAtExit {
   }
 } at_exit;
 
-// As main would: what LLVM makes for its first kernel is younger than `at_exit`.
+// Launches before main, but after `at_exit` was created, so that LLVM's static objects are younger than it.
 struct LaunchesAtStart {
   LaunchesAtStart() {
     if (asked_for("start") && launch_and_check(3) != as_expected) _exit(4);
@@ -61,9 +61,9 @@ void check_child(const char* launches) {
   std::fflush(nullptr);
   const pid_t child = fork();
   REQUIRE(child >= 0);
-  if (child == 0) { // this program again, which does nothing but start and end
+  if (child == 0) { // runs this program again, without any test
     setenv(variable, launches, 1);
-    setenv("KILN_CACHE_DIR", "/dev/null/none", 1); // so that it compiles
+    setenv("KILN_CACHE_DIR", "/dev/null/none", 1); // so that it has to compile
     setenv("KILN_LOG", "error", 1);
     if (freopen("/dev/null", "w", stdout)) execl("/proc/self/exe", "api_tests", "-h", nullptr);
     _exit(1);

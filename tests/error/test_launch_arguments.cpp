@@ -1,4 +1,4 @@
-// Arguments that no launch accepts: each is found on the host, and nothing runs.
+// Tests errors of launch arguments: each is detected on the host, before anything runs.
 #include "error_test.h"
 
 using namespace kiln;
@@ -14,10 +14,10 @@ const auto fill = kernel("fill", [](View<float, 2> x) {
 });
 const std::string title = "kernel \"fill\" (" + KILN_HERE(-4) + ")";
 
-// Views check what they are made of; arguments that come from elsewhere are words.
+// Launches with a view that bypasses the checks of TensorView's constructor.
 std::string launch_error(float* data, std::int64_t rows, std::int64_t columns, std::int64_t row_stride) {
   TensorView<float, 2> x;
-  struct Raw { // what a view holds
+  struct Raw { // the members of a TensorView
     float* data;
     std::int64_t extents[2], strides[2];
   } raw{data, {rows, columns}, {row_stride, 1}};
@@ -76,7 +76,7 @@ TEST_CASE("a misaligned raw pointer is refused") {
           "array");
 }
 
-TEST_CASE("an argument that is not what its View is pinned to is refused") {
+TEST_CASE("an argument that does not have the pinned layout class of its View is refused") {
   auto k = kernel("copy", [](View<const float, 2, LayoutClass::Unit> x, View<float, 2> out) {
     auto [i, j] = program_tile(out, 1_c, BN);
     out.tile(i, j).store(x.tile(i, j).load());

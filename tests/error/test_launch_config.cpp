@@ -1,4 +1,4 @@
-// Configs that a kernel cannot be compiled with.
+// Tests errors of configs: sizes and options with which a kernel cannot be compiled.
 #include "error_test.h"
 
 using namespace kiln;
@@ -93,7 +93,7 @@ TEST_CASE("sizes that do not fit the device are refused") {
                        "scratch memory, and cpu has 268435456 for a program; choose smaller sizes");
 }
 
-TEST_CASE("sizes under which a reshape would change the number of elements are refused where it stands") {
+TEST_CASE("sizes with which a reshape would change the number of elements are refused at its line") {
   const auto k = kernel("halves", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
     Tile pairs = reshape(x.tile(i).load(), BM, BK);

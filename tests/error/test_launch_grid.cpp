@@ -1,4 +1,4 @@
-// Grids: missing, superfluous, negative, too large; an empty one is no error.
+// Tests errors of grids: missing, superfluous, negative and too large ones. An empty grid is not an error.
 #include "error_test.h"
 
 using namespace kiln;
@@ -25,7 +25,7 @@ const std::string call = KILN_HERE(-5) + ": " + count_title;
 
 TEST_CASE("a grid runs each of its programs once") { REQUIRE(grid_error({3, 4, 5}, 60) == "no error"); }
 
-TEST_CASE("an empty grid runs nothing and is no error") {
+TEST_CASE("an empty grid runs nothing and is not an error") {
   REQUIRE(grid_error({0}, 0) == "no error");
   REQUIRE(grid_error({5, 0, 7}, 0) == "no error");
 }
@@ -34,7 +34,7 @@ TEST_CASE("a negative grid is refused") {
   REQUIRE(grid_error({2, -1}, 0) == call + ": the grid is 2 x -1 x 1; its sizes must not be negative");
 }
 
-TEST_CASE("a grid past the device's limit is refused") {
+TEST_CASE("a grid above the device's limit is refused") {
   std::int64_t large = std::int64_t{1} << 40;
   REQUIRE(grid_error({large, large}, 0) ==
           call + ": the grid is 1099511627776 x 1099511627776 x 1 programs, and cpu runs at most "

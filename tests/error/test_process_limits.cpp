@@ -1,5 +1,6 @@
-// What a process may be given: one thread, more threads than CPUs, CPUs taken away, no memory, a fork. Each
-// case is this program again, because the number of threads is settled once.
+// Tests limits of a process: one thread, more threads than CPUs, CPUs that are taken away, no memory, a fork.
+//
+// Each case runs this program again, because the number of threads is determined once per process.
 #include "error_test.h"
 #include "test_seed.h"
 
@@ -26,9 +27,9 @@ namespace {
 KILN_DIM(BM);
 KILN_DIM(BN);
 
-// A product and a row reduction of fresh random data on all threads; whether both are right.
-bool work() {
-  std::mt19937_64 random(fresh_seed());
+// Computes a product and a row reduction of random data on all threads. Returns whether both are right.
+bool products_are_right(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
   std::uniform_int_distribution<int> digit(-3, 3);
   const std::int64_t m = 201, n = 130, k = 77;
   std::vector<float> a(m * k), b(k * n), c(m * n, NAN), rows(m * n);
@@ -42,7 +43,7 @@ bool work() {
   for (std::int64_t i = 0; i < m; ++i) {
     double total = 0;
     for (std::int64_t j = 0; j < n; ++j) {
-      float sum = 0; // of small integers: exact in any order
+      float sum = 0; // a sum of small integers, which is exact in any order
       for (std::int64_t l = 0; l < k; ++l)
         sum += a[i * k + l] * b[l * n + j];
       if (c[i * n + j] != sum) return false;
@@ -53,7 +54,14 @@ bool work() {
   return true;
 }
 
-// All threads there are may run on one CPU only, as `taskset -a` does it.
+bool work() {
+  const auto seed = fresh_seed();
+  const bool right = products_are_right(seed);
+  if (!right) std::fprintf(stderr, "wrong results with seed %llu\n", static_cast<unsigned long long>(seed));
+  return right;
+}
+
+// Restricts all existing threads to one CPU, as `taskset -a` does.
 bool shrink_affinity() {
   cpu_set_t old, one;
   if (sched_getaffinity(0, sizeof old, &old) != 0) return false;
@@ -89,7 +97,8 @@ std::int64_t address_space() {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-// Without room for its scratch a kernel fails with the size, and works again when there is room.
+// Checks that a kernel without memory for its scratch fails with the size in the error, and works again
+// later.
 bool scratch_is_refused() {
   const auto running = kernel("running_sums", [](View<const float, 2> x, View<float, 2> y) {
     auto [i, j] = program_tile(x, BM, BN);
@@ -104,7 +113,7 @@ bool scratch_is_refused() {
   };
   running.warm_up(Device::cpu(), config, {LayoutClass::Aligned, LayoutClass::Aligned});
   running.warm_up(Device::cpu(), config, {LayoutClass::Unit, LayoutClass::Unit});
-  if (!work()) return false; // threads have started
+  if (!work()) return false; // now all threads exist
   rlimit limit{}, old{};
   getrlimit(RLIMIT_AS, &old);
   limit.rlim_cur = static_cast<rlim_t>(address_space() + (64 << 20)), limit.rlim_max = old.rlim_max;
@@ -133,7 +142,7 @@ constexpr Case cases[] = {{"work", work},
                           {"fork", works_after_fork},
                           {"scratch", scratch_is_refused}};
 
-// The exit status of this program with that case and environment.
+// Runs this program again with a case and a number of threads, and returns its exit status.
 int run_case(const char* name, const char* threads) {
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -151,7 +160,7 @@ int run_case(const char* name, const char* threads) {
 
 } // namespace
 
-// Hidden: the cases below start it, each in a process of its own whose limits and threads it may change.
+// This case is hidden. The cases below start it in new processes, whose limits and threads it may change.
 TEST_CASE("process limits: the case of the environment", "[.]") {
   const char* name = std::getenv(variable);
   if (!name) {
@@ -175,13 +184,13 @@ TEST_CASE("kernels run on when the process loses CPUs") {
 }
 
 TEST_CASE("kernels run in the child of a fork, and still in its parent") {
-  if (thread_sanitized) return; // it allows a forked child no threads
+  if (thread_sanitized) return; // TSan does not support threads in a forked child
   for (const char* threads : {"1", "3"})
     CHECK(run_case("fork", threads) == 0);
 }
 
 TEST_CASE("a kernel without memory for its scratch fails with the size") {
-  if (sanitized) return; // they allow no limit on the address space
+  if (sanitized) return; // sanitizers do not work with a limit on the address space
   for (const char* threads : {"1", "3"})
     CHECK(run_case("scratch", threads) == 0);
 }

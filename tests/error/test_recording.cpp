@@ -1,4 +1,4 @@
-// What must not happen while a kernel is recorded, and what becomes of exceptions.
+// Tests errors while a kernel is recorded, and exceptions that its lambda throws.
 #include "error_test.h"
 
 using namespace kiln;
@@ -89,7 +89,7 @@ TEST_CASE("an axis that no grid has is refused") {
   REQUIRE(x == std::vector<float>{1, 0, 0, 0});
 }
 
-TEST_CASE("what is used outside of a kernel is named") {
+TEST_CASE("an error about a use outside of a kernel names the operation") {
   const std::string rest = " is used while no kernel is being recorded; use it inside a kernel's lambda only";
   std::string line = KILN_HERE(1);
   REQUIRE(error_of([] { (void)value(BN); }) == line + ": value(BN)" + rest);

@@ -1,5 +1,5 @@
-// Matrices that few callers have: strides of zero, negative strides, no rows, no columns, nothing to sum
-// over.
+// Tests products of unusual matrices: strides of zero, negative strides, no rows, no columns, an empty inner
+// extent.
 #include "error_test.h"
 #include "test_seed.h"
 
@@ -10,7 +10,8 @@ using namespace kiln;
 
 namespace {
 
-// A matrix inside memory of its own, with any strides; small integers, so that sums are exact in any order.
+// A matrix with any strides in its own memory. Its elements are small integers, so that sums are exact in any
+// order.
 template <class T> struct Lying {
   std::vector<T> memory;
   std::int64_t rows, columns, row_stride, column_stride, first = 0;
@@ -68,7 +69,7 @@ TEMPLATE_TEST_CASE("a product of matrices with zero and negative strides", "", f
   for (int i = 0; i < 18; ++i) {
     const bool few = i % 3 == 0;
     const std::int64_t m = up_to(few ? 8 : 140), n = up_to(140), k = up_to(90);
-    // Rows forwards, backwards or all the same, and so for columns; now and then transposed.
+    // The strides of rows and columns are positive, negative or zero; some matrices are transposed.
     auto lying = [&](std::int64_t rows, std::int64_t columns) {
       std::int64_t rs = columns + up_to(4), cs = 1;
       if (up_to(3) == 1) rs = 1, cs = rows + up_to(4);

@@ -1,4 +1,5 @@
-// NaN, infinities, zeros of both signs, denormals and the largest numbers through every math function.
+// Tests all mathematical functions with NaN, infinities, zeros of both signs, denormals and the largest
+// numbers.
 #include "error_test.h"
 #include "exact_gelu.h"
 #include "test_seed.h"
@@ -54,12 +55,12 @@ template <class T> std::vector<T> unusual_numbers(std::mt19937_64& random) {
   return values;
 }
 
-// In units of the last place of T, whose denormals share one.
+// The error of `got` in units in the last place of T. All denormals have the same unit.
 template <class T> double ulps(T got, long double exact) {
   const T near = static_cast<T>(exact);
   if (std::isnan(near) || std::isnan(got)) return std::isnan(near) && std::isnan(got) ? 0 : INFINITY;
   if (std::isinf(near) || std::isinf(got)) {
-    // The last finite number and infinity are neighbours.
+    // The largest finite number and infinity count as neighbours.
     const T finite = std::numeric_limits<T>::max();
     return near == got || (std::fabs(near) >= finite && std::fabs(got) >= finite && (near > 0) == (got > 0))
                ? 0

@@ -1,4 +1,5 @@
-// Random strided matrices, double-precision references, and the comparison of an op's result with them.
+// Defines random strided matrices for tests of ops, and the comparison of results with double-precision
+// references.
 #pragma once
 
 #include "random_numbers.h"
@@ -12,7 +13,7 @@
 
 namespace kiln::test {
 
-// The value as a double, exactly.
+// Converts a value to double, which is exact.
 template <class T> double wide(T x) {
   if constexpr (std::is_same_v<T, double>)
     return x;
@@ -20,12 +21,12 @@ template <class T> double wide(T x) {
     return static_cast<double>(static_cast<float>(x));
 }
 
-// How a matrix lies in memory.
+// The layout of a matrix in memory.
 enum class Lie { contiguous, padded_rows, every_other_column, transposed };
 inline constexpr Lie all_lies[] = {Lie::contiguous, Lie::padded_rows, Lie::every_other_column,
                                    Lie::transposed};
 
-// A matrix in memory of its own, whose other elements hold a mark that nobody may change.
+// A matrix in its own memory. The elements around it hold a mark, which must not change.
 template <class T> class Matrix {
 public:
   Matrix(std::int64_t rows, std::int64_t columns, Lie lie = Lie::contiguous)
@@ -46,14 +47,14 @@ public:
         view_(r, c) = T(static_cast<float>(random.uniform(low, high)));
     return *this;
   }
-  // NaN in every element: what an op does not write is found.
+  // Sets every element to NaN, so that elements that an op does not write are detected.
   Matrix& poison() {
     for (std::int64_t r = 0; r < rows(); ++r)
       for (std::int64_t c = 0; c < cols(); ++c)
         view_(r, c) = T(NAN);
     return *this;
   }
-  // Nothing between the elements was written.
+  // Whether all elements around the matrix still hold the mark.
   bool surroundings_untouched() const {
     std::vector<bool> element(memory_.size());
     for (std::int64_t r = 0; r < rows(); ++r)
@@ -75,8 +76,8 @@ private:
   TensorView<T, 2> view_;
 };
 
-// The error that rounding the result to T and computing it in f32 (f64) may cause, relative to the size of
-// the whole result; `terms` is the length of the longest sum.
+// The error that may come from rounding the result to T and from computing it in f32 (f64 for f64), relative
+// to the root mean square of the whole result. `terms` is the length of the longest sum.
 template <class T> double tolerance(std::int64_t terms = 1) {
   double of_result = std::is_same_v<T, bf16>     ? 0x1p-8
                      : std::is_same_v<T, f16>    ? 0x1p-11
@@ -86,7 +87,8 @@ template <class T> double tolerance(std::int64_t terms = 1) {
   return 2 * of_result + 16 * of_sum * std::sqrt(static_cast<double>(terms) + 1);
 }
 
-// sqrt(sum of squared differences / sum of squares); NaN anywhere makes it NaN, which no bound admits.
+// sqrt(sum of squared differences / sum of squares). A NaN in the result makes it NaN, which is not below any
+// bound.
 template <class T, class F> double relative_error(const Matrix<T>& result, F&& reference) {
   double difference = 0, size = 0;
   for (std::int64_t r = 0; r < result.rows(); ++r)
@@ -97,7 +99,7 @@ template <class T, class F> double relative_error(const Matrix<T>& result, F&& r
   return difference == 0 ? 0 : std::sqrt(difference / size);
 }
 
-// Of the values that `result` should have.
+// The root mean square of the values that `result` should have.
 template <class T, class F> double root_mean_square(const Matrix<T>& result, F&& reference) {
   double sum = 0;
   for (std::int64_t r = 0; r < result.rows(); ++r)

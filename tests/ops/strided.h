@@ -1,7 +1,7 @@
-// Tensors for tests of kernels: random strides, guarded gaps, and comparison with double precision.
+// Defines Strided, a tensor with random strides and guarded gaps for tests of kernels.
 //
-//   Random random;                                   // prints its seed when a check fails
-//   KILN_SEED(random);
+//   Random random;
+//   KILN_SEED(random);                               // prints the seed if a check fails
 //   Strided<bf16, 2> x(random, {m, n}, uniform(random, -1, 1)), y(random, {m, n});
 //   run(kernel, {BM = 4}, x.view, y.view);
 //   y.check(1e-2, [&](auto r, auto c) { return 2 * x(r, c); });    // and nothing else was written
@@ -36,7 +36,7 @@ template <class T> T from_double(double x) {
     return T(static_cast<float>(x));
 }
 
-// A tensor of random strides in memory with gaps that must stay as they are.
+// A tensor with random strides. The memory between its elements must not change.
 template <class T, int R> class Strided {
 public:
   TensorView<T, R> view;
@@ -68,7 +68,7 @@ public:
   Strided(Random& random, const std::array<std::int64_t, R>& extents, F&& value) : Strided(random, extents) {
     fill(value);
   }
-  // value() for each element, or value(indices...).
+  // Sets each element to value() or to value(indices...).
   template <class F> void fill(F&& value) {
     each([&](auto... i) { view(i...) = from_double<T>(value_at(value, i...)); });
   }
@@ -79,9 +79,10 @@ public:
   // Calls function(indices...) for each element.
   template <class F> void each(F&& function) const { loop<0>(function); }
 
-  // Every element is near expected(indices...): its error is at most `tolerance` of the value or of the whole
-  // result's root mean square, or what rounding takes from the smallest numbers of f16, or from the
-  // difference of numbers as large as `subtracted`.
+  // Checks that every element is close to expected(indices...), and that the gaps did not change. The error
+  // may be `tolerance` times the sum of the element's magnitude and the root mean square of the whole result,
+  // plus the rounding error of the smallest numbers of f16, plus that of a difference of numbers as large as
+  // `subtracted`.
   template <class F> void check(double tolerance, F&& expected, double subtracted = 0) const {
     double squares = 0;
     each([&](auto... i) {
@@ -104,7 +105,7 @@ public:
     });
     check_gaps();
   }
-  // Nothing but the view's elements was written.
+  // Checks that nothing but the elements of the view was written.
   void check_gaps() const {
     std::vector<unsigned char> owned(bytes_);
     each([&](auto... i) {
@@ -113,7 +114,7 @@ public:
     });
     for (std::size_t i = 0; i < bytes_; ++i)
       if (!owned[i] && memory_.get()[i] != poison) {
-        INFO("byte " << i << " beside the elements of " << layout());
+        INFO("byte " << i << " between the elements of " << layout());
         REQUIRE(static_cast<int>(memory_.get()[i]) == static_cast<int>(poison));
       }
   }
@@ -163,7 +164,7 @@ inline auto integers(Random& random, std::int64_t low, std::int64_t high) {
   return [&random, low, high] { return random.integer(low, high); };
 }
 
-// How far results of a dtype may be off.
+// The relative error that results of a dtype may have.
 template <class T> constexpr double tolerance() {
   constexpr int bits = info(dtype_of<T>).mantissa_bits;
   double t = 1;
@@ -172,7 +173,7 @@ template <class T> constexpr double tolerance() {
   return (bits > 20 ? 16 : 2) * t;
 }
 
-// Launches a kernel on the device of KILN_TEST_DEVICE, or runs it in the interpreter, and waits.
+// Launches a kernel on the device of KILN_TEST_DEVICE and waits, or runs it in the interpreter.
 struct Run {
   bool interpreted = false;
   template <class K, class... A>

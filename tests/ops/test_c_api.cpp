@@ -1,4 +1,4 @@
-// The C functions over DLPack tensors: results against double precision, and their error codes and texts.
+// Tests the C functions on DLPack tensors: their results, compared with double precision, and their errors.
 #include "op_test.h"
 
 #include <kiln/ops/c_api.h>
@@ -8,7 +8,7 @@ using namespace kiln::test;
 
 namespace {
 
-// A DLTensor of a matrix, or of its only row.
+// A DLTensor of a matrix, or of the only row of one.
 template <class T> struct Dl {
   std::int64_t shape[2], strides[2];
   DLTensor tensor{};
@@ -77,7 +77,7 @@ TEST_CASE("a DLPack tensor without strides is row-major, and its byte offset cou
   CHECK(y == std::vector<float>{1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("the C functions refuse what they cannot take, and say why") {
+TEST_CASE("the C functions report wrong arguments, and say why") {
   Matrix<float> x(4, 5), y(4, 5), narrow(4, 3);
   Matrix<double> other(4, 5);
   Dl<float> dx(x), dy(y), wrong(x);
@@ -101,7 +101,7 @@ TEST_CASE("the C functions refuse what they cannot take, and say why") {
   CHECK(std::string(kiln_last_error()).empty());
 }
 
-TEST_CASE("the C functions name the argument whose memory they cannot take") {
+TEST_CASE("the C functions name the argument whose memory they do not accept") {
   Matrix<float> x(4, 5), y(4, 5);
   Dl<float> dx(x), dy(y);
   auto says = [](int code, const std::string& text) {

@@ -1,4 +1,4 @@
-// The fused elementwise ops against double precision, and the interpreter.
+// Compares the fused elementwise ops with double precision and with the interpreter.
 #include "op_test.h"
 
 #include <kiln/ops/dims.h>
@@ -27,7 +27,7 @@ TEMPLATE_TEST_CASE("activations of matrices of any extents and strides", "", flo
     std::int64_t rows = random.integer(1, 40), cols = random.integer(1, i < 4 ? 5000 : 60);
     ops::Activation activation = activations[i % 4];
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
-    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y) << ", " << ops::name(activation));
+    INFO(rows << " x " << cols << ", layouts " << int(of_x) << int(of_y) << ", " << ops::name(activation));
     Matrix<TestType> x(rows, cols, of_x), up(rows, cols, of_y), y(rows, cols, of_y), z(rows, cols, of_x);
     x.fill(random, -6, 6), up.fill(random), y.poison(), z.poison();
     on_test_device([&](Stream& s, auto... v) { ops::activation(s, v..., activation); }, x.view(), y.view());

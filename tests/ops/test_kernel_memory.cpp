@@ -1,4 +1,4 @@
-// Loaded code is freed with its last owner, and all that was kept for it.
+// Tests that compiled code, and all memory that belongs to it, is freed with its last owner.
 #include <kiln/kiln.h>
 
 #include <kiln/jit/base/options.h>
@@ -16,7 +16,7 @@ namespace {
 
 KILN_DIM(BN);
 
-constexpr bool measurable = !sanitized; // sanitizers keep freed memory for a while
+constexpr bool measurable = !sanitized; // sanitizers delay the release of memory
 
 void launch_fresh_kernels(int count) {
   std::vector<float> y(100, 2);
@@ -52,7 +52,7 @@ TEST_CASE("kernels that are made, launched and destroyed leave no memory behind"
     const std::int64_t heap = static_cast<std::int64_t>(mallinfo2().uordblks), resident = resident_bytes();
     const int count = debug ? 500 : 2000;
     launch_fresh_kernels(count);
-    // LLVM keeps some hundred bytes of names and lists.
+    // LLVM keeps some hundred bytes per kernel for names and lists.
     CHECK((static_cast<std::int64_t>(mallinfo2().uordblks) - heap) / count < 1000);
     CHECK((resident_bytes() - resident) / count < 2500);
   }

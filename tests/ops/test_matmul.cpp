@@ -1,4 +1,5 @@
-// Matrix products against double precision: dtypes, ragged extents, strides, epilogues, and the interpreter.
+// Compares matmul and linear with double precision (dtypes, extents, strides, epilogues) and with the
+// interpreter.
 #include "left_out.h"
 #include "op_test.h"
 
@@ -35,7 +36,7 @@ TEMPLATE_TEST_CASE("matmul multiplies matrices of any extents and strides", "", 
     std::int64_t m = random.integer(1, 150), n = random.integer(1, 150), k = random.integer(1, 150);
     Lie of_a = all_lies[random.integer(0, 3)], of_b = all_lies[random.integer(0, 3)],
         of_c = all_lies[random.integer(0, 3)];
-    INFO(m << " x " << n << " x " << k << ", lies " << int(of_a) << int(of_b) << int(of_c));
+    INFO(m << " x " << n << " x " << k << ", layouts " << int(of_a) << int(of_b) << int(of_c));
     Matrix<TestType> a(m, k, of_a), b(k, n, of_b), c(m, n, of_c);
     a.fill(random), b.fill(random), c.poison();
     on_test_device([&](Stream& s, auto... v) { ops::matmul(s, v...); }, a.view(), b.view(), c.view());
@@ -86,7 +87,7 @@ TEMPLATE_TEST_CASE("matmul on the CPU agrees with the interpreter under any conf
   }
 }
 
-TEST_CASE("matmul of no inner extent is zero, and of no rows nothing") {
+TEST_CASE("matmul with an inner extent of 0 gives zeros, and without rows it does nothing") {
   Matrix<float> a(3, 0), b(0, 4), c(3, 4), none(0, 4);
   c.poison();
   on_test_device([&](Stream& s, auto... v) { ops::matmul(s, v...); }, a.view(), b.view(), c.view());
@@ -95,7 +96,7 @@ TEST_CASE("matmul of no inner extent is zero, and of no rows nothing") {
                  Matrix<float>(5, 4).view(), none.view());
 }
 
-TEST_CASE("matmul of extents that do not match says which") {
+TEST_CASE("matmul names the extents that do not match") {
   Stream stream;
   Matrix<float> a(3, 5), b(6, 4), c(3, 4);
   CHECK_THROWS_WITH(ops::matmul(stream, a.view(), b.view(), c.view()),

@@ -1,4 +1,4 @@
-// What ops refuse: results that overlap what they read, or themselves, and extents that do not match.
+// Tests the errors of ops: results that overlap an input or themselves, and extents that do not match.
 #include "op_test.h"
 
 using namespace kiln;
@@ -6,7 +6,8 @@ using namespace kiln::test;
 
 namespace {
 
-// The text behind the place, which is the line of `call`, or the one after where that is wrapped.
+// The text of the error after its location, which is the line of `call` or, where the call is wrapped, the
+// next one.
 template <class F>
 std::string error_of(const F& call, std::source_location here = std::source_location::current()) {
   std::string text;
@@ -46,7 +47,7 @@ TEST_CASE("ops name the line of their caller for extents that do not match") {
         std::string("ops::activation_mul: up's columns and y's columns differ: 5 != 4") + ends);
 }
 
-TEST_CASE("a result that overlaps what is read is refused") {
+TEST_CASE("a result that overlaps an input is a user error") {
   Stream stream;
   std::vector<float> memory(200), other(64);
   TensorView<float, 2> x(memory.data(), {8, 8}), w(other.data(), {8, 8});
@@ -77,7 +78,7 @@ TEST_CASE("a result that overlaps what is read is refused") {
   stream.synchronize();
 }
 
-TEST_CASE("a result with several indices for one element is refused") {
+TEST_CASE("a result with several indices for one element is a user error") {
   Stream stream;
   std::vector<float> memory(64), other(64);
   TensorView<float, 2> x(other.data(), {8, 8});
@@ -94,7 +95,7 @@ TEST_CASE("a result with several indices for one element is refused") {
   stream.synchronize();
 }
 
-TEST_CASE("parts of one array that interleave are no overlap") {
+TEST_CASE("interleaved parts of one array do not overlap") {
   Stream stream;
   Random random;
   KILN_SEED(random);

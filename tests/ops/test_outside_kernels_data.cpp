@@ -1,4 +1,5 @@
-// Kernels that move, search, count and scan data as a user would write them, against the public calls alone.
+// Tests kernels that move, search, count and scan data, written as a user would, with the public interface
+// only.
 #include "strided.h"
 
 #include <algorithm>
@@ -235,7 +236,7 @@ TEMPLATE_TEST_CASE("outside: embedding by gather, its gradient by atomic scatter
   });
 }
 
-TEST_CASE("outside: k-means assignment with the new sums") {
+TEST_CASE("outside: k-means assignment, with the sums for the new centres") {
   const auto assign = kernel("kmeans", [](View<const float, 2> x, View<const float, 2> centres,
                                           View<std::int32_t, 1> nearest, View<float, 1> distance,
                                           View<float, 2> sums, View<std::int32_t, 1> counts) {
@@ -318,7 +319,7 @@ TEST_CASE("outside: a raw-pointer kernel: hashing 64-bit keys into an open table
     auto [slot, open, placed] = while_loop(
         start, [](auto, auto open, auto) { return any(open); },
         [&](auto slot, auto open, auto placed) {
-          // Closed lanes try to exchange nothing: an index outside of the table.
+          // Lanes that have finished use an index outside of the table, so that they exchange nothing.
           Tile at = where(open, cast<std::int64_t>(slot), -1);
           Tile found = table.at(at).atomic_compare_exchange(0, key);
           Tile done = open & ((found == 0) | (found == key));
@@ -371,7 +372,7 @@ TEMPLATE_TEST_CASE("outside: join, split and interleave keep every bit", "", flo
     x.view(rows - 1, 2 * cols - 1) = from_double<T>(NAN);
   }
   run(pairs, {BM = 4, BN = 16}, x.view, first.view, lines.view, second.view);
-  auto same_bits = [](T a, T b) { // of a NaN of bf16 only that it is one
+  auto same_bits = [](T a, T b) { // a NaN of bf16 may change its bits
     return std::memcmp(&a, &b, sizeof(T)) == 0 || (std::is_same_v<T, bf16> && a != a && b != b);
   };
   x.each([&](auto r, auto c) {

@@ -1,4 +1,4 @@
-// Kernels around matrix products as a user would write them, against the public calls alone.
+// Tests kernels with matrix products, written as a user would, with the public interface only.
 #include "strided.h"
 
 using namespace kiln;
@@ -7,7 +7,7 @@ using namespace kiln::test;
 KILN_DIM(BM);
 KILN_DIM(BN);
 KILN_DIM(BK);
-KILN_DIM(BH); // a head's width
+KILN_DIM(BH); // the width of a head
 
 TEMPLATE_TEST_CASE("outside: int8 weights with a scale for each group, dequantised and multiplied", "", float,
                    bf16) {
@@ -79,11 +79,11 @@ TEMPLATE_TEST_CASE("outside: int8 by int8 with scales of rows and columns", "", 
   c.check(tolerance<bf16>(), [&](auto i, auto j) { return exact(i, j) * rows(i) * cols(j); });
 }
 
-TEST_CASE("outside: 4-bit weights, two in a byte") {
+TEST_CASE("outside: 4-bit weights, two per byte") {
   const auto multiply = kernel("int4_matmul", [](View<const float, 2> x, View<const std::uint8_t, 2> packed,
                                                  View<const float, 1> scales, View<float, 2> y) {
     auto [m, n] = program_tile(y, BM, BN);
-    // packed[k, n] holds the weights of rows 2 k (low half) and 2 k + 1.
+    // packed[k, n] holds the weights of rows 2 k (in the low half) and 2 k + 1.
     Tile acc = for_range(BK, packed.rows(), zeros<float>(BM, BN), [&](auto k, auto acc) {
       Tile both = packed.tile(k, n).load_or(0x88);
       Tile even = 2 * (k + arange(BK));
@@ -122,7 +122,7 @@ TEMPLATE_TEST_CASE("outside: causal attention with shared keys, a window and the
         Scalar<std::int64_t> shared = head / (q.extent(1) / k.extent(1));
         auto d = offset(BH, 0);
         Tile queries = q.tile(batch, head, m, d).load();
-        auto ahead = k.extent(2) - q.extent(2); // the last query sees all keys
+        auto ahead = k.extent(2) - q.extent(2); // so that the last query attends to all keys
         Tile row = expand<1>(m + arange(BM) + ahead);
         auto last = min(m + BM + ahead, k.extent(2));
         auto first = max(m + ahead - window + 1, 0) / BN * BN;

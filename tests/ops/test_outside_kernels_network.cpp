@@ -1,4 +1,4 @@
-// Kernels of neural networks as a user would write them, against the public calls alone.
+// Tests kernels of neural networks, written as a user would, with the public interface only.
 #include "strided.h"
 
 using namespace kiln;
@@ -47,7 +47,7 @@ TEMPLATE_TEST_CASE("outside: cross-entropy over a large vocabulary", "", float, 
   KILN_SEED(random);
   const Run run{GENERATE(false, true)};
   const std::int64_t rows = random.integer(1, 11), words = random.integer(1, run.interpreted ? 300 : 40000);
-  constexpr double largest = 20; // of the terms of the loss, which is 0 where there is one word
+  constexpr double largest = 20; // the largest term of the loss; with one word, the terms cancel to 0
   Strided<T, 2> logits(random, {rows, words}, uniform(random, -largest, largest));
   Strided<std::int64_t, 1> targets(random, {rows}, integers(random, 0, words - 1));
   targets.view(rows / 2) = -100;
@@ -130,7 +130,7 @@ TEMPLATE_TEST_CASE("outside: RMSNorm with its backward", "", float, bf16) {
   Random random;
   KILN_SEED(random);
   const Run run{GENERATE(false, true)};
-  // With one column the gradient is zero but for rounding: g minus the same g.
+  // At least 8 columns: with one column the gradient is only rounding error, g minus the same g.
   const std::int64_t rows = random.integer(1, 40), cols = random.integer(8, run.interpreted ? 70 : 900);
   Strided<T, 2> x(random, {rows, cols}, uniform(random, -2, 2)),
       dy(random, {rows, cols}, uniform(random, -1, 1));
@@ -254,7 +254,7 @@ TEMPLATE_TEST_CASE("outside: a top-2 router", "", float, bf16) {
     std::sort(t.begin(), t.end());
     REQUIRE(counts.view(e) == static_cast<int>(t.size()));
     for (std::size_t i = 0; i < t.size(); ++i)
-      REQUIRE(t[i] == static_cast<int>(i)); // every slot once
+      REQUIRE(t[i] == static_cast<int>(i)); // every slot is used once
   }
   weights.check_gaps(), chosen.check_gaps(), slots.check_gaps(), counts.check_gaps();
 }
@@ -460,7 +460,7 @@ TEMPLATE_TEST_CASE("outside: rotary embedding in place, halves and pairs", "", f
   });
 }
 
-TEST_CASE("outside: dropout depends on seed and offset alone, whatever the tiles") {
+TEST_CASE("outside: dropout depends only on the seed and the offset, whatever the tiles") {
   const auto dropout = kernel("dropout", [](View<const float, 1> x, View<float, 1> y, View<bool, 1> kept,
                                             Scalar<float> p, Scalar<std::uint64_t> seed) {
     auto [i] = program_tile(x, BN);

@@ -1,4 +1,4 @@
-// Kernels that compute with numbers as a user would write them, against the public calls alone.
+// Tests numerical kernels, written as a user would, with the public interface only.
 #include "strided.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ using namespace kiln::test;
 KILN_DIM(BM);
 KILN_DIM(BN);
 
-TEST_CASE("outside: the Mandelbrot set, each pixel's loop ended by the whole tile's") {
+TEST_CASE("outside: the Mandelbrot set, with a loop that ends when all pixels of the tile have") {
   const auto mandelbrot = kernel("mandelbrot", [](View<std::int32_t, 2> image, Scalar<std::int32_t> limit) {
     auto [m, n] = program_tile(image, BM, BN);
     Tile cy = expand<1>(cast<float>(m + arange(BM)) * (2.5f / 64) - 1.25f);
@@ -36,7 +36,7 @@ TEST_CASE("outside: the Mandelbrot set, each pixel's loop ended by the whole til
                 cx = static_cast<float>(c) * (3.0f / 64) - 2.0f;
     float x = 0, y = 0;
     int steps = 0;
-    // Through volatile, so that nothing is contracted here.
+    // The variables are volatile, so that the compiler contracts nothing to fma here.
     while (steps < 50) {
       volatile float xx = x * x, yy = y * y, xy = 2 * x * y;
       volatile float norm = xx + yy, real = xx - yy;
@@ -78,13 +78,13 @@ TEMPLATE_TEST_CASE("outside: option prices by Black and Scholes", "", float, dou
                  d2 = d1 - v * std::sqrt(t);
     return sign * (s * normal(sign * d1) - k * std::exp(-r * t) * normal(sign * d2));
   };
-  // An option far out of the money is worth little, as the difference of two amounts of up to 100.
+  // The value of an option far out of the money is a small difference of two amounts of up to 100.
   const double tolerance = std::is_same_v<T, float> ? 1e-5 : 1e-13;
   call.check(tolerance, [&](auto i) { return price(i, 1); }, 100);
   put.check(tolerance, [&](auto i) { return price(i, -1); }, 100);
 }
 
-TEST_CASE("outside: a linear recurrence as a scan that does not commute, the state carried across tiles") {
+TEST_CASE("outside: a linear recurrence as a non-commutative scan, with a state carried across tiles") {
   // h[t] = a[t] * h[t - 1] + b[t]
   const auto recurrence =
       kernel("recurrence", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> h) {
@@ -121,7 +121,7 @@ TEST_CASE("outside: a sparse matrix times a vector, rows of any length") {
   const auto spmv =
       kernel("spmv", [](View<const float, 1> values, View<const std::int32_t, 1> cols,
                         View<const std::int64_t, 1> starts, View<const float, 1> x, View<float, 1> y) {
-        auto [row] = program_tile(y, BM); // BM rows side by side
+        auto [row] = program_tile(y, BM); // each program takes BM rows
         Tile begin = starts.tile(row).load();
         Tile end = starts.at(row + arange(BM) + 1).load();
         auto longest = max(end - begin);
@@ -196,7 +196,7 @@ TEMPLATE_TEST_CASE("outside: rows quantised to 8-bit floats with a scale, and ba
   y.check(1e-6, [&](auto r, auto c) { return q(r, c) * scales(r); });
 }
 
-TEST_CASE("outside: loops with a hint of stages compute the same") {
+TEST_CASE("outside: the stages hint of a loop does not change its results") {
   const auto sums = kernel("sums", [](View<const float, 2> x, View<float, 1> y, View<float, 1> z) {
     auto [m] = program_tile(x, BM);
     y.tile(m).store(for_range(BN, x.cols(), zeros<float>(BM),
@@ -247,7 +247,8 @@ TEMPLATE_TEST_CASE("outside: the remainder of floats is that of the C library, t
   const double special[] = {0.0, -0.0, 1, 0.1, 5, 1.0 / 3, INFINITY, NAN, 1e-7, -3e4};
   for (std::int64_t i = 0; i < 100; ++i) {
     x.view(i) = from_double<T>(special[i / 10]), y.view(i) = from_double<T>(special[i % 10]);
-    const double scale = std::ldexp(1.0, static_cast<int>(random.integer(0, 14))); // a quotient of many bits
+    const double scale =
+        std::ldexp(1.0, static_cast<int>(random.integer(0, 14))); // for quotients of many bits
     x.view(100 + i) = from_double<T>(to_double(x.view(100 + i)) * scale);
     y.view(200 + i) = from_double<T>(to_double(y.view(200 + i)) / scale);
   }

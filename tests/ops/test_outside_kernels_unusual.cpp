@@ -1,4 +1,4 @@
-// Kernels that use tiles in unusual ways, as a user would write them, against the public calls alone.
+// Tests kernels that use tiles in unusual ways, written as a user would, with the public interface only.
 #include "strided.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST_CASE("outside: the median of rows by radix selection on the bits of floats"
   const auto median = kernel("median", [](View<const float, 2> x, View<float, 1> y) {
     auto [m] = program_tile(x, BM);
     Tile bits = bitcast<std::uint32_t>(x.tile(m, offset(BN, 0)).load());
-    // Ordered like the floats, as unsigned numbers.
+    // As unsigned numbers, the keys have the order of the floats.
     Tile key = bits ^ where((bits >> 31) != 0, 0xffffffffu, 0x80000000u);
     Tile open = broadcast(expand<0>(arange(BN) < x.cols()), BM, BN);
     auto start = state(open, full(cast<std::int32_t>(x.cols() - 1) / 2, BM), zeros<std::uint32_t>(BM));
@@ -114,7 +114,7 @@ TEST_CASE("outside: the game of life on a torus") {
 TEST_CASE("outside: an edit distance, each row of the table by a scan of minima") {
   const auto distance = kernel("edit_distance", [](View<const std::uint8_t, 2> a,
                                                    View<const std::uint8_t, 1> b, View<std::int32_t, 1> y) {
-    auto [p] = program_tile(y, 1_c); // one program a word
+    auto [p] = program_tile(y, 1_c); // one program per word
     Scalar<std::int64_t> word = p;
     Tile j = arange(BN);
     Tile letters = b.at(j - 1).load();
@@ -247,7 +247,7 @@ TEMPLATE_TEST_CASE("outside: grouped products, each token by its expert's matrix
   });
 }
 
-TEST_CASE("outside: an image resized between its pixels, bytes in and bytes out") {
+TEST_CASE("outside: an image of bytes resized with interpolation") {
   const auto resize = kernel("resize", [](View<const std::uint8_t, 3> x, View<std::uint8_t, 3> y) {
     auto [m, n] = program_tile(y, BM, BN);
     auto c = offset(4_c, 0); // up to four channels
@@ -325,7 +325,7 @@ TEMPLATE_TEST_CASE("outside: atomic sums and extremes of every float", "", f16, 
   high.check(0, [&](auto i) { return most[at(i)]; });
 }
 
-TEST_CASE("outside: rows and columns scaled to sums of one in turn, the tile carried through the loop") {
+TEST_CASE("outside: rows and columns alternately scaled to sums of one, with the tile as the loop's state") {
   const auto sinkhorn =
       kernel("sinkhorn", [](View<const float, 2> x, View<float, 2> y, Scalar<std::int32_t> rounds) {
         Tile row = expand<1>(arange(BM));

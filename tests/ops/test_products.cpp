@@ -1,5 +1,5 @@
-// Products in loops over K, as users write them: whatever the tile sizes, and however many programs a back
-// end computes together.
+// Tests products in loops over K, as users write them, with any tile sizes and in any grouping by the back
+// ends.
 #include "left_out.h"
 #include "strided.h"
 
@@ -20,7 +20,7 @@ struct Sizes {
     auto one_of = [&](std::initializer_list<std::int64_t> values) {
       return values.begin()[random.integer(0, static_cast<std::int64_t>(values.size()) - 1)];
     };
-    const bool quick = test_device().is_cpu(); // emulated GPUs are not
+    const bool quick = test_device().is_cpu(); // emulated GPUs are slow
     m = random.integer(1, quick ? 130 : 40), n = random.integer(1, quick ? 150 : 50);
     k = quick ? one_of({0, 1, 2, 31, 64, 130, 513, 601, 1024, 1029}) : one_of({0, 1, 2, 31, 64, 70});
     config = {BM = one_of({1, 2, 5, 8, 16, 32, 48, 64}), BN = one_of({8, 16, 24, 32, 64, 128}),
@@ -40,14 +40,14 @@ double product(const A& a, const B& b, std::int64_t i, std::int64_t j, std::int6
   return s;
 }
 
-// The tile of a b at these rows and columns.
+// The tile of the product a b at these rows and columns.
 template <class M, class N>
 auto sums(const View<const float, 2>& a, const View<const float, 2>& b, const M& m, const N& n) {
   return for_range(BK, a.cols(), zeros<float>(BM, BN),
                    [&](auto k, auto sum) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), sum); });
 }
 
-// Small integers: every sum of products is exact in every order.
+// Draws small integers, for which sums of products are exact in every order.
 auto small(Random& random) { return integers(random, -4, 4); }
 
 } // namespace
@@ -122,7 +122,7 @@ TEMPLATE_TEST_CASE("operands that are computed step by step", "", float, bf16) {
   }
 }
 
-TEST_CASE("loops over a part of K, sums that go on, and epilogues that look at the whole tile") {
+TEST_CASE("loops over a part of K, sums that continue, and epilogues that use the whole tile") {
   const auto part = kernel("part", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
                                       View<float, 2> most, Scalar<std::int64_t> first) {
     auto [m, n] = program_tile(c, BM, BN);
@@ -163,7 +163,7 @@ TEST_CASE("loops over a part of K, sums that go on, and epilogues that look at t
   }
 }
 
-TEST_CASE("sums stored as they are, to views of other extents and over their operands") {
+TEST_CASE("sums stored without an epilogue, to views of other extents and to the memory of their operands") {
   const auto multiply =
       kernel("product", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
         auto [m, n] = program_tile(c, BM, BN);
@@ -181,7 +181,7 @@ TEST_CASE("sums stored as they are, to views of other extents and over their ope
     Run{false}(multiply, s.config, a.view, b.view, c.view);
     c.check(0, [&](auto i, auto j) { return i < s.m && j < s.n ? product(a, b, i, j, s.k) : 0.0; });
   }
-  // One program reads its operands whole before it stores, over the first of them or across both.
+  // A single program reads its operands completely before it stores, so it may overwrite one or both of them.
   for (const std::int64_t offset : {0, 1, 700, 1024, 1500}) {
     INFO("c begins at " << offset);
     std::vector<float> memory(3 * 1024);
@@ -203,8 +203,9 @@ TEST_CASE("sums stored as they are, to views of other extents and over their ope
   }
 }
 
-TEST_CASE("programs that store the same sums to one place at once") {
-  // The last tile is moved back to fit, an axis of the grid is not used, tiles begin at half their rows.
+TEST_CASE("programs that concurrently store the same sums to the same elements") {
+  // The last tile is moved back so that it fits; an axis of the grid is not used; tiles begin at every half
+  // of a tile.
   const auto clamped =
       kernel("clamped", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
         Scalar<std::int64_t> rows = dim_size(BM);
@@ -246,7 +247,7 @@ TEST_CASE("programs that store the same sums to one place at once") {
   }
 }
 
-TEST_CASE("products of a batch, and of programs that a grid of the launch numbers") {
+TEST_CASE("batched products, and products of programs that are numbered by the launch's grid") {
   const auto batched =
       kernel("batched", [](View<const float, 3> a, View<const float, 3> b, View<float, 3> c) {
         auto [i, m, n] = program_tile(c, 1_c, BM, BN);
@@ -254,7 +255,7 @@ TEST_CASE("products of a batch, and of programs that a grid of the launch number
           return dot(a.tile(i, m, k).load(), b.tile(i, k, n).load(), sum);
         }));
       });
-  // Neighbouring programs go down a column of tiles, then to the next.
+  // Consecutive programs go down a column of tiles, and then to the next column.
   const auto numbered =
       kernel("numbered", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
         Scalar<std::int64_t> down = cdiv(c.rows(), BM);

@@ -1,5 +1,5 @@
-// Softmax, layernorm and rmsnorm against double precision: dtypes, widths on both sides of a tile, strides,
-// and the interpreter.
+// Compares softmax, layernorm and rmsnorm with double precision (dtypes, strides, rows that fit a tile and
+// wider ones) and with the interpreter.
 #include "left_out.h"
 #include "op_test.h"
 
@@ -10,7 +10,7 @@ using namespace kiln::test;
 
 namespace {
 
-// Widths that take the whole-row kernels and the looped ones.
+// Draws widths for which the whole-row kernels are used, and widths for which the looped ones are.
 std::int64_t random_width(Random& random, int i) {
   return i % 6 == 5 && test_device().is_cpu() ? random.integer(131073, 140000)
          : i % 3 == 2                         ? random.integer(16385, 40000)
@@ -40,8 +40,8 @@ template <class T> std::vector<RowStatistics<T>> statistics(const Matrix<T>& x) 
   return rows;
 }
 
-// Of layernorm: subtracting the mean leaves its rounding error, half an ulp of the largest element and as
-// much again in the difference, which the division magnifies where a row's elements are nearly equal.
+// The tolerance of layernorm. The rounding errors of the mean and of the subtraction are half an ulp of the
+// largest element each. The division magnifies them if the elements of a row are nearly equal.
 template <class T>
 double layernorm_tolerance(const Matrix<T>& x, const std::vector<RowStatistics<T>>& rows, double eps,
                            double size_of_result) {
@@ -60,7 +60,7 @@ TEMPLATE_TEST_CASE("softmax of rows of any width", "", float, double, bf16, f16)
     if (left_out(random)) continue;
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
-    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
+    INFO(rows << " x " << cols << ", layouts " << int(of_x) << int(of_y));
     Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y);
     x.fill(random, -9, 9), y.poison();
     on_test_device([&](Stream& s, auto... v) { ops::softmax(s, v...); }, x.view(), y.view());
@@ -108,7 +108,7 @@ TEMPLATE_TEST_CASE("layernorm of rows of any width", "", float, double, bf16, f1
     if (left_out(random)) continue;
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i) + 1;
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
-    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
+    INFO(rows << " x " << cols << ", layouts " << int(of_x) << int(of_y));
     Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y), gamma(1, cols), beta(1, cols);
     x.fill(random, 2, 5), y.poison(), gamma.fill(random), beta.fill(random);
     on_test_device([&](Stream& s, auto... v) { ops::layernorm(s, v..., {.eps = 1e-3}); }, x.view(),
@@ -130,7 +130,7 @@ TEMPLATE_TEST_CASE("rmsnorm of rows of any width", "", float, double, bf16, f16)
     if (left_out(random)) continue;
     std::int64_t rows = random.integer(1, 9), cols = random_width(random, i);
     Lie of_x = all_lies[random.integer(0, 3)], of_y = all_lies[random.integer(0, 3)];
-    INFO(rows << " x " << cols << ", lies " << int(of_x) << int(of_y));
+    INFO(rows << " x " << cols << ", layouts " << int(of_x) << int(of_y));
     Matrix<TestType> x(rows, cols, of_x), y(rows, cols, of_y), gamma(1, cols);
     x.fill(random), y.poison(), gamma.fill(random);
     on_test_device([&](Stream& s, auto... v) { ops::rmsnorm(s, v...); }, x.view(), gamma.view().select(0, 0),
@@ -188,7 +188,7 @@ TEMPLATE_TEST_CASE("the kernels on rows agree with the interpreter", "", float, 
   }
 }
 
-TEST_CASE("a tile that does not cover the row is refused by the whole-row kernels") {
+TEST_CASE("the whole-row kernels report a tile that does not cover the row") {
   Stream stream;
   Matrix<float> x(2, 33), y(2, 33);
   CHECK_THROWS_WITH(

@@ -1,5 +1,6 @@
-// Sin, cos and tan of near and huge angles side by side: on GPUs a thread's elements take the long reduction
-// together (jit/gpu/emit/rolled.cpp). KILN_TEST_DEVICE says where; emulated GPUs are tried always.
+// Tests sin, cos and tan of small and huge angles in the same tile, on the device of KILN_TEST_DEVICE and on
+// emulated GPUs. On GPUs, the elements of a thread share the code of the long argument reduction
+// (jit/gpu/emit/rolled.cpp).
 #include "on_device.h"
 #include "test_seed.h"
 
@@ -16,7 +17,7 @@ namespace {
 KILN_DIM(BM);
 KILN_DIM(BN);
 
-// Units in the last place of the exact value that `got` is off; NaN is no distance from NaN.
+// The error of `got` in units in the last place of the exact value; 0 if both are NaN.
 template <class T> double ulps(T got, long double exact) {
   if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : INFINITY;
   const T near = static_cast<T>(exact);
@@ -27,10 +28,10 @@ template <class T> double ulps(T got, long double exact) {
 } // namespace
 
 TEMPLATE_TEST_CASE("sin, cos and tan take near and huge angles in one tile", "", float, double) {
-  const unsigned seed = test::fresh_seed();
+  const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  // The row of `angles` is one angle for a whole row: elements that come more than once.
+  // `of_row` has one angle for each row, so that several elements have the same angle.
   const auto angles = kernel("angles", [](View<const TestType, 2> x, View<const TestType, 1> of_row,
                                           View<TestType, 2> s, View<TestType, 2> c, View<TestType, 2> t) {
     auto [i, j] = program_tile(x, BM, BN);
@@ -42,7 +43,8 @@ TEMPLATE_TEST_CASE("sin, cos and tan take near and huge angles in one tile", "",
   const std::int64_t rows = 5, columns = 67;
   auto x = Tensor<TestType, 2>::zeros({rows, columns});
   auto of_row = Tensor<TestType, 1>::zeros({rows});
-  // Rows without a huge angle, with one, and with nothing but such; infinities and NaN.
+  // One row has no huge angle, one has a single one, and the others have only huge angles, infinities and
+  // NaN.
   std::uniform_real_distribution<double> near(-1e4, 1e4),
       exponent(16, std::numeric_limits<TestType>::max_exponent - 1);
   for (std::int64_t i = 0; i < rows; ++i)
