@@ -19,8 +19,8 @@ template <int N, class S> struct AxisIn<Axis<N>, S> {
 };
 template <class X>
 concept IsAxis = IsDimension<X> || requires(X x) { []<int N>(Axis<N>) {}(x); };
-// What overload resolution accepts as an axis. It includes numbers, so that the error about them can be said
-// in a sentence.
+// What overload resolution accepts as an axis. It includes numbers, so that they get an error message of
+// their own.
 template <class X>
 concept AxisLike = IsAxis<X> || Operand<X>;
 template <class X> inline constexpr bool is_axis = IsAxis<X>;
@@ -333,8 +333,9 @@ auto flatten(const X& x) {
 // precise than required.
 //
 //   ieee    full f32 products, the default;
-//   tf32    operands rounded to 10 bits of mantissa (the TF32 format of NVIDIA's tensor cores);
-//   bf16x3  operands split into bf16 parts, of which the three largest products are added.
+//   tf32    operands with 10 bits of mantissa, the TF32 format of tensor cores;
+//   bf16x3  operands as sums of two bf16 numbers, without the smallest of the four products; devices compute
+//           this as ieee so far.
 enum class Precision : std::uint8_t { ieee, tf32, bf16x3 };
 
 namespace detail {
@@ -402,10 +403,10 @@ template <class A, class B, class C> constexpr bool dot_accumulator() {
 }
 } // namespace detail
 
-// The matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any, are
-// equal and count products. The operands have the same dtype: a float, i8 or u8. Products are exact and are
-// added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in an unspecified order; the result has that
-// dtype.
+// The matrix product of a [.., M, K] and b [.., K, N], a tile [.., M, N]. Leading dimensions, if any, must be
+// the same in both; they form a batch of products. The operands have the same dtype: a float, i8 or u8. Exact
+// products are added in f32 (f64 for f64, i32 with wrapping for i8 and u8), in an unspecified order; the
+// result has that dtype.
 template <class A, class B>
   requires detail::Operands<A, B>
 auto dot(const A& a, const B& b, Precision precision = Precision::ieee,

@@ -22,7 +22,7 @@ inline constexpr const char* scope_names[] = {"cta", "gpu", "sys"};
 
 // A tile of a view, or single elements of one. S is the shape of the tile that is loaded or stored;
 // `tile_type` is its type. Masks are tiles of bool, and they broadcast to S, as stored values do. A stored
-// value has the view's dtype or a narrower one of the same class (float, signed, unsigned), which is
+// value has the view's dtype or a narrower one of the same class (integers or floats), which is
 // converted; any other dtype needs a cast.
 template <class T, int Rank, class S> class TileRef {
 public:

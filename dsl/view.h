@@ -54,8 +54,8 @@ inline constexpr bool is_integer_index<I> =
 
 // A parameter for memory with `Rank` extents and strides (1 to 8), whose accesses are checked against the
 // extents. T is the element type, const for a read-only view. The third template argument pins the layout
-// class: View<T, 2, LayoutClass::Aligned> accepts only memory of this class. Without it, each launch finds
-// the class of its arguments.
+// class: View<T, 2, LayoutClass::Aligned> accepts only memory that meets its conditions. Without it, each
+// launch finds the class of its arguments.
 template <class T, int Rank, LayoutClass... Pinned> class View {
   static_assert(Rank >= 1 && Rank <= 8, "a view has 1 to 8 axes: use Scalar for single values");
   static_assert(sizeof...(Pinned) <= 1, "a view has at most one layout class");
@@ -68,8 +68,8 @@ public:
 
   explicit View(const detail::Handle& h) : handle_(h) {}
 
-  // The number of elements along an axis, and the distance between two of them. A negative axis counts from
-  // the last one; UserError if the view has no such axis.
+  // The number of elements along an axis, and the distance of neighbouring ones in memory, in elements. A
+  // negative axis counts from the last one; UserError if the view has no such axis.
   Scalar<std::int64_t> extent(int axis, detail::Location loc = detail::Location::current()) const {
     detail::set_location(loc);
     return Scalar<std::int64_t>(detail::emit_view_fact(ir::Opcode::ViewExtent, handle_, axis));
@@ -78,7 +78,7 @@ public:
     detail::set_location(loc);
     return Scalar<std::int64_t>(detail::emit_view_fact(ir::Opcode::ViewStride, handle_, axis));
   }
-  // The extents of the last but one and of the last axis.
+  // The extents of the second to last axis and of the last axis.
   Scalar<std::int64_t> rows(detail::Location loc = detail::Location::current()) const {
     static_assert(Rank >= 2, "a view of one axis has no rows: use size()");
     return extent(Rank - 2, loc);
