@@ -1,7 +1,7 @@
 // Layout assignment: one walk in program order.
 #include <kiln/jit/gpu/layout_plan.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <bit>

@@ -24,7 +24,7 @@
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 #include <kiln/jit/passes/axis_info.h>
 
 #include <optional>

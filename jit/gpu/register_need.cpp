@@ -2,7 +2,7 @@
 // loop ends, as do the values that it carries.
 #include <kiln/jit/gpu/register_need.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <map>

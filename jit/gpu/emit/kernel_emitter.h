@@ -10,9 +10,9 @@
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/emit/elementwise.h>
 #include <kiln/jit/emit/line_info.h>
-#include <kiln/jit/gpu/conversion.h>
 #include <kiln/jit/gpu/emit/hardware_math.h>
 #include <kiln/jit/gpu/emit/machine.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/passes/non_negative.h>
 

@@ -6,7 +6,7 @@
 // at a time: beside the accumulator no more of the factors is ever in registers.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <bit>

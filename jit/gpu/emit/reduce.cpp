@@ -2,7 +2,7 @@
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/emit/combine.h>
-#include <kiln/jit/gpu/reduction.h>
+#include <kiln/jit/gpu/exchange/reduction.h>
 
 #include <bit>
 

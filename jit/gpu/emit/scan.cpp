@@ -2,7 +2,7 @@
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/emit/combine.h>
-#include <kiln/jit/gpu/scan.h>
+#include <kiln/jit/gpu/exchange/scan.h>
 
 #include <bit>
 #include <map>

@@ -1,7 +1,7 @@
 // Tiles in registers: coordinates, free tiles, and moving between layouts.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Looks for neighbours in layouts.
 #include <kiln/jit/gpu/emit/vectors.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <bit>
 

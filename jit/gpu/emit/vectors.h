@@ -1,7 +1,7 @@
 // How many neighbouring registers of a tile one access to memory may take.
 #pragma once
 
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 
 #include <kiln/dsl/dtype.h>
 

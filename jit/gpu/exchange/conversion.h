@@ -14,8 +14,8 @@
 // All plans are for one pass over the whole tile by all threads of a block. Registers hold one element each.
 #pragma once
 
-#include <kiln/jit/gpu/layouts.h>
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/layouts.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 
 #include <cstdint>
 #include <optional>

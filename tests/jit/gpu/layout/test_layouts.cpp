@@ -1,6 +1,6 @@
 // The layouts that hardware asks for, against the formulas that its makers publish.
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <random>
 #include <set>

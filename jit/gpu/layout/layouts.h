@@ -6,7 +6,7 @@
 // their logarithms ("bits"): a 64 x 16 tile has shape_bits {6, 4}.
 #pragma once
 
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 
 #include <string>
 #include <vector>

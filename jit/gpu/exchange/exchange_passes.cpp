@@ -1,5 +1,5 @@
 // Makes an exchange through shared memory use less of it, in several passes.
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <kiln/dsl/error.h>
 

@@ -9,7 +9,7 @@
 // only.
 #pragma once
 
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <cstdint>
 #include <variant>

@@ -1,9 +1,9 @@
 // Plans scans along an axis of a tile.
-#include <kiln/jit/gpu/scan.h>
+#include <kiln/jit/gpu/exchange/scan.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 

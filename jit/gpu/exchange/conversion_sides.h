@@ -1,7 +1,7 @@
 // Both sides of a conversion in the same terms; shared by the planners.
 #pragma once
 
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 
 #include <cstdint>
 #include <vector>

@@ -1,9 +1,9 @@
 // Plans reductions along an axis of a tile.
-#include <kiln/jit/gpu/reduction.h>
+#include <kiln/jit/gpu/exchange/reduction.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <variant>
 

@@ -1,5 +1,5 @@
 // Makers of layouts: blocked, sliced, mma fragments and their tilings, shared memory.
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <kiln/dsl/error.h>
 

@@ -1,6 +1,6 @@
 // The algebra of linear layouts.
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 #include <random>
 
 using namespace kiln::gpu;

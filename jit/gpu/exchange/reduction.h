@@ -11,7 +11,7 @@
 // commutes to the last bit, as floating-point addition does.
 #pragma once
 
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 #include "simulated_block.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/scan.h>
+#include <kiln/jit/gpu/exchange/scan.h>
 
 #include <optional>
 #include <random>

@@ -1,9 +1,9 @@
 // Plans a conversion through shared memory without bank conflicts.
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 #include <bit>

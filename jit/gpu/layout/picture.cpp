@@ -1,5 +1,5 @@
 // Prints a layout as a grid of places.
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <kiln/dsl/error.h>
 

@@ -1,8 +1,8 @@
 // Linear layouts: elimination over the field of two elements.
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 #include <bit>

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/conversion.h>
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <array>

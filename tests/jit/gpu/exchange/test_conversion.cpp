@@ -3,7 +3,7 @@
 #include "simulated_block.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <random>
 
