@@ -1,4 +1,4 @@
-// Both sides of a conversion in the same terms; shared by the planners.
+// The bases of the source and the destination of a conversion in one form, which all planners use.
 #pragma once
 
 #include <kiln/jit/gpu/layout/linear_layout.h>
@@ -10,7 +10,7 @@ namespace kiln::gpu {
 
 using Columns = std::vector<std::uint64_t>;
 
-// A layout's bases by side, as flattened elements.
+// The bases of a layout by input dimension, as flattened elements.
 struct Sides {
   Columns registers, lanes, warps;
 };
@@ -19,15 +19,17 @@ struct BothSides {
   int tile_bits = 0;
 };
 
-// Checks that the layouts fit each other; the tile is flattened as `from` does it.
+// Checks that both layouts are of the same tile and of as many threads. Elements are flattened in the order
+// of the dimensions of `from`.
 BothSides both_sides(const LinearLayout& from, const LinearLayout& to);
 
 // The exclusive or of the columns whose bits are set.
 std::uint64_t combined(const Columns& columns, std::uint64_t bits);
-// Without the columns that depend on earlier ones: which are left, and each register in their terms.
+
+// Columns without those that depend on earlier ones.
 struct Compacted {
-  std::vector<int> kept; // columns
-  Columns number;        // by column: the combination of kept ones that it is
+  std::vector<int> kept; // the indices of the columns that are left
+  Columns number;        // for each column, the combination of the columns left that equals it
 };
 Compacted compacted(const Columns& columns);
 

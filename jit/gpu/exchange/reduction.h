@@ -1,14 +1,17 @@
-// How a tile in registers is reduced along one axis: in threads, between lanes, between warps.
+// Plans how a tile in registers is reduced along one axis: within threads, then between lanes, then between
+// warps.
 //
-// The elements along the axis that a thread holds are combined first, which leaves one value for each
-// register of the sliced layout. Then every direction of places (an exclusive or with some lane bits, and
-// with some register bits) that stays at the same element of the result and leads to elements which have not
-// been combined yet doubles what each value covers. What then is missing along the axis lies in other warps,
-// and is exchanged by a conversion. Copies are never combined twice, whatever the layout.
+// First, each thread combines the elements along the axis that it holds, which leaves one value for each
+// register of the sliced layout. Then come steps between lanes. In a step, a lane takes the value of the lane
+// whose number differs by some bits, from a register whose number may differ too. A step is possible if this
+// leads to the same element of the result, and useful if it leads to elements of the tile that have not been
+// combined yet: it doubles the number of elements that each value covers. What is missing along the axis
+// after that is in other warps, and a conversion exchanges it. No element is combined twice, whatever copies
+// the layout has.
 //
-// The operation must be associative and commutative as far as its rounding allows. All combinations are
-// balanced trees over exclusive ors, so that all copies of a result agree to the last bit if the operation
-// commutes to the last bit, as floating-point addition does.
+// The operation must be associative and commutative, apart from its rounding. Values are combined in balanced
+// trees in which partners differ by an exclusive or. So all copies of a result agree to the last bit if the
+// operation commutes to the last bit, as floating-point addition does.
 #pragma once
 
 #include <kiln/jit/gpu/exchange/conversion.h>
@@ -26,17 +29,18 @@ namespace kiln::gpu {
 //                                      part[r] = combine(part[r], other[r])
 //     if there are `warps`:          value = converted(part, warps->exchange)
 //                                    then as above, with warps->in_thread and warps->holder
-// The result is in layout `result`, which is sliced(layout, axis): all threads along the axis know it.
+// The layout of the result is `result`, which is sliced(layout, axis): all threads along the axis know the
+// result.
 struct Reduction {
   struct Pair {
     int into, from;
   };
   struct LaneStep {
     int lane_mask;     // of shfl.xor
-    int register_flip; // zero in layouts that people write
+    int register_flip; // zero in all usual layouts
   };
-  // What warps hold beside each other becomes registers of each thread: from `partial` to `gathered`, which
-  // both have an output side "part" beside those of the result.
+  // Gathers the partial results of several warps in registers of each thread: a conversion from `partial` to
+  // `gathered`, which both have an output dimension "part" in addition to those of the result.
   struct WarpExchange {
     LinearLayout partial, gathered;
     Conversion exchange;
@@ -50,12 +54,12 @@ struct Reduction {
   std::optional<WarpExchange> warps;
   LinearLayout result;
 
-  std::int64_t scratch_bytes() const; // of shared memory, for one value of `element_bytes` for each element
+  std::int64_t scratch_bytes() const; // of shared memory, to reduce one value for each element
 };
 
-// The plan for a layout with sides register, lane, warp -> dim0 .. that reaches every element, along `axis`,
-// with values of 1, 2, 4 or 8 bytes. Reductions of several values (with an index, say) run it on each of
-// them.
+// The plan to reduce along `axis` a tile whose layout maps register, lane and warp to dim0 .. and reaches
+// every element. Values have 1, 2, 4 or 8 bytes. A reduction of several values for each element (a maximum
+// and its index, say) executes the same plan for each of them.
 Reduction plan_reduction(const LinearLayout& layout, int axis, int element_bytes);
 
 } // namespace kiln::gpu
