@@ -43,8 +43,8 @@ struct Scan {
     std::variant<Flip, Gather> how;
   };
   std::vector<Stage> stages;
-  ThreadFunction coordinate;                      // what lane and warp contribute to it
-  std::vector<std::uint32_t> register_coordinate; // what each register contributes to it
+  ThreadFunction coordinate; // the part of the coordinate along the axis that lane and warp decide
+  std::vector<std::uint32_t> register_coordinate; // the part that each register decides
 
   std::int64_t scratch_bytes() const; // of shared memory; stages may share it, with a barrier between them
 };
