@@ -133,8 +133,7 @@ const std::string& ptxas_path() {
 std::string why_no_ptxas() {
   const char* given = std::getenv("KILN_PTXAS");
   if (given && *given && !is_program(given))
-    return std::string("KILN_PTXAS names ") + given +
-           ", which is not a program; set it to the path of ptxas, or unset it";
+    return std::string("KILN_PTXAS names ") + given + ", which is no program; name a ptxas, or unset it";
   if (!ptxas_path().empty())
     return ptxas_path() + " does not print its version as ptxas does; name another one with KILN_PTXAS";
   return "there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS";

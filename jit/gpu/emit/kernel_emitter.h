@@ -103,7 +103,7 @@ private:
     Values pointers;
     std::function<llvm::Value*(int)> wanted;  // emits the predicate of one register; null: true
     std::function<llvm::Value*(int)> in_tile; // the same without regard to the view and to masks
-    llvm::Value* inside = nullptr;            // whether all elements of the tile are wanted; null: unknown
+    llvm::Value* inside = nullptr;            // whether all elements are wanted; null: no path for that
     int vector = 1;                           // how many neighbouring registers one aligned access takes
     std::string_view cache;                   // a hint, as Machine takes it
   };
@@ -118,7 +118,7 @@ private:
   llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
 
   // view_memory.cpp
-  bool is_natural(const ir::Value* v) const { return naturals_.contains(v); } // is never negative
+  bool is_natural(const ir::Value* v) const { return naturals_.contains(v); } // never negative
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
                      Registers of);
@@ -276,8 +276,8 @@ private:
   std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
   std::unordered_map<const ir::Value*, ViewFacts> views_;
   std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_; // the first has the planned layout
-  std::vector<std::pair<const ir::Value*, std::function<Values()>>>
-      loaded_; // tiles that are not unpacked yet
+  // Loaded tiles that are not unpacked yet.
+  std::vector<std::pair<const ir::Value*, std::function<Values()>>> loaded_;
   std::vector<std::pair<std::pair<std::string, int>, llvm::Value*>> thread_parts_;
   struct KeptFactor {
     const ir::Value* value = nullptr;
@@ -285,8 +285,8 @@ private:
     MmaFactor factor;
   };
   std::vector<KeptFactor> kept_factors_; // of the loops around
-  // Loads that only one product uses, and permutes between them and the product, by which such a load is
-  // found. They go to shared memory part by part.
+  // Maps loads that only one product uses, and permutes between such a load and the product, to the load.
+  // These loads go to shared memory part by part.
   std::unordered_map<const ir::Op*, const ir::Op*> streams_;
   Touches touched_;                    // since the last barrier
   std::vector<LoopStart> loop_starts_; // of the loops around
