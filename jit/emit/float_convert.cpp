@@ -1,5 +1,4 @@
-// Emits conversions between float formats, by integer arithmetic on their bits, and between floats and
-// integers.
+// Emits conversions between float formats by integer arithmetic, and between floats and integers.
 //
 // Encoding follows Giesen, "Float to half conversions" (2012). For a normal result, half of the last place is
 // added and the bits are shifted. For a denormal result, a power of two is added whose last place is that of

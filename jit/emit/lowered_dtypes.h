@@ -1,5 +1,5 @@
-// Says which operations can be lowered for which dtypes, which is checked before LLVM sees a kernel. CPUs and
-// GPUs are alike: dtypes without instructions of their own are computed in f32, and exchanged by
+// Says which operations can be lowered for which dtypes, which is checked before LLVM sees a kernel.
+// CPUs and GPUs are alike: dtypes without instructions of their own are computed in f32, and exchanged by
 // compare-and-swap.
 #pragma once
 

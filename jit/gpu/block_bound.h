@@ -1,5 +1,6 @@
-// Adds or removes the directive `.minnctapersm 1`, by which ptxas may spend registers freely, because one
-// block at a time is enough for a multiprocessor.
+// Adds or removes the directive `.minnctapersm 1`, which lets ptxas spend registers freely.
+//
+// It says that one block at a time is enough for a multiprocessor.
 //
 // With the directive, ptxas takes registers for whatever lets it load earlier, and may take more than there
 // are: a stencil of 25 points on f64 goes from 118 registers to 254 and a spill. Without it, ptxas aims at

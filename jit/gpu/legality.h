@@ -1,5 +1,7 @@
-// Rejects kernels that cannot be lowered for a GPU, before LLVM sees them: LLVM's "Cannot select" ends the
-// process, and code for tiles larger than a register file takes LLVM minutes.
+// Rejects kernels that cannot be lowered for a GPU, before LLVM sees them.
+//
+// LLVM's "Cannot select" would end the process, and code for tiles larger than a register file takes LLVM
+// minutes.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>

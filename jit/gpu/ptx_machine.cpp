@@ -1,5 +1,6 @@
-// Emits NVVM intrinsics, and inline PTX for what LLVM has no good form of. Accesses under a predicate are
-// inline PTX because LLVM would branch around them, and so each load would wait for the one before it.
+// Emits NVVM intrinsics, and inline PTX for what LLVM has no good form of.
+// Accesses under a predicate are inline PTX because LLVM would branch around them, and so each load would
+// wait for the one before it.
 #include <kiln/jit/gpu/ptx_machine.h>
 
 #include <kiln/dsl/error.h>

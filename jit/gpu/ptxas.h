@@ -1,5 +1,5 @@
-// Runs ptxas, NVIDIA's assembler, if there is one. Kiln does not need it, but it is faster than the assembler
-// in the driver, and reports registers and spills.
+// Runs ptxas, NVIDIA's assembler, if there is one.
+// Kiln does not need it, but it is faster than the assembler in the driver, and reports registers and spills.
 #pragma once
 
 #include <string>

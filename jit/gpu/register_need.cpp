@@ -1,5 +1,6 @@
-// Computes the live ranges of tiles in program order. A value from outside a loop that the loop uses is live
-// until the loop ends, and so are the values that the loop carries.
+// Computes the live ranges of tiles in program order.
+// A value from outside a loop that the loop uses is live until the loop ends, and so are the values that the
+// loop carries.
 #include <kiln/jit/gpu/register_need.h>
 
 #include <kiln/jit/gpu/layout/layouts.h>

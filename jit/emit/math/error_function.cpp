@@ -1,5 +1,7 @@
-// Emits erf: x + x q(x^2) up to 1.125 (f64: 1.5), and beyond that 1 - e^-q(|x|), where q approximates
-// -log(erfc). For f32 in 512-bit registers it is one of 16 polynomials instead.
+// Emits erf by one of two polynomials or, in 512-bit registers, by one of 16.
+//
+// Up to 1.125 (f64: 1.5) it is x + x q(x^2), and beyond that 1 - e^-q(|x|), where q approximates -log(erfc).
+// For f32 in 512-bit registers, each of 16 intervals has a polynomial of its own.
 //
 // The second form follows Juffa's observation that the logarithm of erfc is nearly a parabola, so that a
 // short polynomial suffices until erf rounds to 1 (at 3.92 in f32 and 5.92 in f64).

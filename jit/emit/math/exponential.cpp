@@ -1,5 +1,6 @@
-// Emits exp, exp2, expm1, sigmoid, tanh and the Gaussian. The argument is reduced to [-ln2/2, ln2/2], or to
-// twice that range if two equal powers of two scale the result, and then one minimax polynomial is evaluated.
+// Emits exp, exp2, expm1, sigmoid, tanh and the Gaussian.
+// The argument is reduced to [-ln2/2, ln2/2], or to twice that range if two equal powers of two scale the
+// result, and then one minimax polynomial is evaluated.
 //
 // Method: n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite, "Software Manual for the
 // Elementary Functions", 1980), e^x = 2^n e^r. The polynomials are from minimax.py.

@@ -1,5 +1,6 @@
-// Emits gelu, x Phi(x), with full relative accuracy in the negative tail, in which (1 + erf(x / sqrt 2)) / 2
-// for Phi(x) would cancel.
+// Emits gelu, which is x Phi(x), with full relative accuracy in the negative tail.
+//
+// There, Phi(x) = (1 + erf(x / sqrt 2)) / 2 would cancel. Instead:
 //
 //   gelu(x) = max(x, 0) - a Phi(-a),  Phi(-a) = e^(-a^2 / 2) q(a),  a = |x|
 //

@@ -1,5 +1,6 @@
-// Emits log, log2 and log1p: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and a polynomial for log(1 +
-// f).
+// Emits log, log2 and log1p by an exponent and one polynomial.
+//
+// x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and the polynomial is for log(1 + f).
 //
 // f32 evaluates f + f^2 q(f). f64 uses s = f / (2 + f) and log(1 + f) = f - (f^2/2 - s (f^2/2 + s^2 q(s^2))),
 // the arrangement of Ng and Tang that the notes of fdlibm describe. log1p keeps the rounding error of 1 + x.

@@ -1,5 +1,7 @@
-// Emits sin, cos and tan: a multiple of pi/2 is subtracted from |x|, and then the quadrant selects one of the
-// polynomials on [-pi/4, pi/4].
+// Emits sin, cos and tan by reduction modulo pi/2 and one of two polynomials.
+//
+// A multiple of pi/2 is subtracted from |x|, and the quadrant selects one of the polynomials on [-pi/4,
+// pi/4].
 //
 // The reduction takes three steps with FMA up to 2^16 (f32) or 2^20 (f64) (Cody and Waite). If any lane is
 // beyond that, it is the exact reduction of trig_reduction.cpp. tan of f32 is computed in f64.

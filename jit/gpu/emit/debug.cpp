@@ -1,5 +1,6 @@
-// Emits asserts and prints as calls of the driver's functions. A failed assert ends the launch, and the next
-// call to the driver reports it. Printed text appears when the stream is synchronised.
+// Emits asserts and prints as calls of the driver's functions.
+// A failed assert ends the launch, and the next call to the driver reports it. Printed text appears when the
+// stream is synchronised.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/dsl/ir/semantics.h>

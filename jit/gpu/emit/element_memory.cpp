@@ -1,5 +1,6 @@
-// Emits loads and stores through pointers, and gathers and scatters: one access for each element, or vectors
-// where the axis analysis proves that elements are neighbours.
+// Emits loads and stores through pointers, and gathers and scatters.
+//
+// Each element is an access, or several are one where the axis analysis proves that they are neighbours.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 #include <kiln/jit/gpu/emit/vectors.h>
 

@@ -1,5 +1,6 @@
-// Keeps memory accesses in program order among the threads of a block, with barriers only where two accesses
-// may conflict.
+// Places barriers that keep memory accesses in program order among the threads of a block.
+//
+// There is a barrier only where two accesses may conflict.
 //
 // Every access to a view, through a pointer or to shared memory is recorded. If a new access may conflict
 // with one since the last barrier, it gets a barrier before it. Two accesses, of which at least one writes,

@@ -1,6 +1,6 @@
-// Emits elementwise operations that take much code as loops over the elements of a thread. One copy of the
-// code for each element would make up most of a kernel, and around calls all live values would be saved on
-// the stack.
+// Emits elementwise operations that take much code as loops over the elements of a thread.
+// One copy of the code for each element would make up most of a kernel, and around calls all live values
+// would be saved on the stack.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>

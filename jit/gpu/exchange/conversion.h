@@ -1,5 +1,6 @@
-// Plans the cheapest way in which a tile gets from one layout into another, as data that a code generator
-// emits directly.
+// Plans the cheapest way to bring a tile from one layout into another.
+//
+// A plan is data that a code generator emits directly.
 //
 // Both layouts say which element each place (register, lane, warp) holds, and both reach every element of the
 // tile. A destination place may take its element from any source place that holds it. So a plan is a solution

@@ -1,5 +1,4 @@
-// Plans how a tile in registers is reduced along one axis: within threads, then between lanes, then between
-// warps.
+// Plans how a tile in registers is reduced along one axis.
 //
 // First, each thread combines the elements along the axis that it holds, which leaves one value for each
 // register of the sliced layout. Then come steps between lanes. In a step, a lane takes the value of the lane

@@ -1,5 +1,6 @@
-// Plans how a tile in registers is scanned along one axis, so that every element becomes the combination of
-// itself and all elements before it.
+// Plans how a tile in registers is scanned along one axis.
+//
+// Every element becomes the combination of itself and of all elements before it.
 //
 // The plan goes through the bits of the coordinate along the axis, from the lowest. At bit b the axis
 // consists of blocks of 2^b elements, in which every element knows the total of its block and its own prefix

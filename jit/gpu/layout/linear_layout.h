@@ -1,11 +1,10 @@
-// Linear layouts: which element of a tile each register, lane and warp holds, as a matrix over GF(2), the
-// field of two elements.
+// Linear layouts: which element of a tile each place on a GPU holds, as a matrix over GF(2).
 //
 // The elements of a tile are spread over the registers of the lanes of the warps of a block, or over offsets
 // in shared memory. We call such a combination of register, lane and warp, or such an offset, a *place*. If
 // all extents are powers of two, a place is a handful of bits, and so is an element (its coordinates in the
-// tile). Every arrangement that hardware requires turns out to be *linear* in these bits, with exclusive or
-// as addition:
+// tile). Every arrangement that hardware requires turns out to be *linear* in these bits over GF(2), the
+// field of two elements, in which addition is exclusive or:
 //
 //     L(a ^ b) = L(a) ^ L(b)
 //

@@ -1,5 +1,7 @@
-// Collects kernels that tests compile for GPUs: those registered with the `kiln` command, and those that
-// programs left in a folder when they ran with KILN_KEEP=tile.
+// Collects the kernels that tests compile for GPUs.
+//
+// These are kernels registered with the `kiln` command, and kernels that programs left in a folder when they
+// ran with KILN_KEEP=tile.
 #pragma once
 
 #include <kiln/dsl/config.h>

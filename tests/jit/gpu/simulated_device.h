@@ -1,5 +1,6 @@
-// Runs on the CPU the code that would become PTX, with a fiber for each thread of a block, in an order that a
-// seed decides.
+// Runs the code of a kernel for a GPU on the CPU, with a fiber for each thread of a block.
+//
+// A seed decides the order in which threads run.
 //
 // The emitter that produces PTX lowers the kernel for a machine whose shuffles and barriers call back here. A
 // fiber runs until it must wait. A warp continues when all of its lanes wait at a shuffle, and a block when

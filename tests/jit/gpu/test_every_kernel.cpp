@@ -1,5 +1,6 @@
-// Tests that every kernel of ops, samples and tests assembles for the three architectures, without a spill, a
-// stack frame or a warning.
+// Tests that every kernel assembles for three architectures without a spill, a stack frame or a warning.
+//
+// Kernels are those of ops, samples and tests.
 //
 //   KILN_TEST_KERNELS  folders with .kir files (KILN_KEEP=tile writes them), separated by ":"
 //   KILN_TEST_ARCH     one architecture only

@@ -1,5 +1,6 @@
-// Tests that typical kernels with large tiles, which test_every_kernel.cpp does not draw, assemble without a
-// spill, a stack frame or a warning.
+// Tests that typical kernels with large tiles assemble without a spill, a stack frame or a warning.
+//
+// test_every_kernel.cpp does not draw such kernels.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>

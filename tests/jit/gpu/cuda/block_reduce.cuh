@@ -1,5 +1,4 @@
-// For the kernels of this folder: accesses to four elements that may exceed a row, and reductions of a block
-// of 128 threads.
+// Accesses four elements that may exceed a row, and reduces over a block of 128 threads.
 #pragma once
 
 __device__ inline float4 load4(const float* row, int i, int columns, float other) {
