@@ -27,7 +27,7 @@ namespace {
 void initialize_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
-    emit::throw_where_memory_ends();
+    emit::throw_when_out_of_memory();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
   });

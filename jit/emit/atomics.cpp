@@ -1,4 +1,4 @@
-// Loops of compare-and-swap.
+// Emits loops that compute a new value from the old one until a compare-and-swap succeeds.
 #include <kiln/jit/emit/atomics.h>
 
 #include <functional>
@@ -27,9 +27,10 @@ Value* exchange_pair(IRBuilder& b, const AtomicAccess& how, Value* pointer, Valu
                                llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(how.order), how.scope);
 }
 
-// The word of 32 bits around a narrow element.
+// The 32-bit word around a narrow element.
 struct Word {
-  Value *pointer, *shift, *mask; // of the element
+  Value* pointer;      // to the word
+  Value *shift, *mask; // of the element in the word
   Word(IRBuilder& b, Value* element, llvm::Type* bits) {
     Value* below = b.CreateAnd(b.CreatePtrToInt(element, b.getInt64Ty()), 3);
     pointer = b.CreateGEP(b.getInt8Ty(), element, b.CreateNeg(below));
@@ -40,7 +41,8 @@ struct Word {
 
 bool by_word(const AtomicAccess& how) { return how.by_words && size_of(how.dtype) < 4; }
 
-// Repeats until nobody came between: `next` makes the element's new bits of the old ones. Gives the old ones.
+// Repeats until no other thread has changed the element in between. `next` computes the new bits from the old
+// ones. Returns the old bits.
 Value* swap_until_done(IRBuilder& b, const AtomicAccess& how, Value* pointer,
                        const std::function<Value*(Value*)>& next) {
   llvm::Type* bits = b.getIntNTy(static_cast<unsigned>(size_of(how.dtype)) * 8);
@@ -100,7 +102,7 @@ Value* emit_read_modify_write(IRBuilder& b, const NumberOptions& numbers, const 
   const DType t = how.dtype;
   return swap_until_done(b, how, pointer, [&](Value* old) {
     if (kind == "xchg") return to_bits(b, numbers, operand, t);
-    ir::Value argument; // of which only the type counts
+    ir::Value argument; // only its type is used
     argument.type = ir::Type::scalar(t);
     const ir::Op combine(combine_of(kind), {&argument, &argument}, {ir::Type::scalar(t)});
     return to_bits(b, numbers,

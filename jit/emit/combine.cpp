@@ -1,4 +1,4 @@
-// Combine regions of reductions and scans.
+// Recognises simple combine regions, and emits any combine region operation by operation.
 #include <kiln/jit/emit/combine.h>
 
 #include <unordered_map>
@@ -43,7 +43,8 @@ llvm::Constant* identity(llvm::LLVMContext& context, Opcode code, DType t) {
   case Opcode::Or:
   case Opcode::Xor: return llvm::Constant::getNullValue(type);
   case Opcode::Min:
-    if (is_float(t)) return llvm::ConstantFP::getNaN(type); // loses against everything; all NaN gives NaN
+    if (is_float(t))
+      return llvm::ConstantFP::getNaN(type); // any number wins against it; if all are NaN, so is the result
     return llvm::ConstantInt::get(context, is_signed(t) ? llvm::APInt::getSignedMaxValue(bits)
                                                         : llvm::APInt::getMaxValue(bits));
   default:

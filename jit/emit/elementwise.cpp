@@ -1,4 +1,4 @@
-// Lowers elementwise operations: one small function per family, chosen by the operation's class.
+// Emits elementwise operations: a small function for each class of operations, and casts.
 #include <kiln/jit/emit/elementwise.h>
 
 #include <kiln/dsl/float_bits.h>
@@ -33,7 +33,7 @@ Value* to_memory(IRBuilder& b, const NumberOptions& options, Value* v, DType t) 
   if (!is_narrow_float(t)) return v;
   Value* bits = emit_float_convert(b, options.convert, DType::F32, t, v);
   if (t != DType::F8E5M2) return bits;
-  // The conversion saturates, but an infinity that was read is written back as it was.
+  // The conversion saturates, but an infinity that was loaded must be stored as an infinity.
   llvm::Type* i32 = same_lanes(b.getInt32Ty(), v);
   Value* sign = b.CreateAnd(b.CreateLShr(b.CreateBitCast(v, i32), 24), 0x80);
   Value* infinity = b.CreateTrunc(b.CreateOr(sign, 0x7C), bits->getType());
@@ -64,7 +64,7 @@ Value* emit_constant(llvm::LLVMContext& context, const ir::Op& op) {
   }
   double d = std::get<double>(value);
   if (is_narrow_float(t))
-    d = decode_float(t, encode_float(t, d)); // held as a value that the dtype can represent
+    d = decode_float(t, encode_float(t, d)); // the nearest value that the dtype can represent
   return llvm::ConstantFP::get(type, d);
 }
 
@@ -137,7 +137,7 @@ Value* emit_division(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
   Value* zero = int_like(b, y, 0);
   Value* by_zero = b.CreateICmpEQ(y, zero);
   if (is_signed(t)) {
-    // min / -1 traps in hardware; it means x itself, remainder 0. Dividing by 1 instead gives both.
+    // min / -1 traps in hardware. Its result is x with remainder 0, which dividing by 1 gives.
     auto bits = static_cast<unsigned>(size_of(t)) * 8;
     Value* overflow = b.CreateAnd(b.CreateICmpEQ(x, int_like(b, x, std::uint64_t{1} << (bits - 1))),
                                   b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType())));
@@ -153,8 +153,8 @@ Value* emit_division(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
 Value* emit_shift(IRBuilder& b, Opcode code, DType t, Value* x, Value* y) {
   auto bits = static_cast<std::uint64_t>(size_of(t)) * 8;
   Value* small = b.CreateICmpULT(y, int_like(b, y, bits));
-  // Not a choice by `small`, which LLVM would merge with the one below: its NVPTX back end then leaves both
-  // to shl.b64, which is given the low half of a 64-bit amount.
+  // This is no select on `small`, because LLVM would merge it with the select below and leave both to
+  // shl.b64, to which its NVPTX back end passes only the low half of a 64-bit amount.
   Value* amount = intrinsic(b, llvm::Intrinsic::umin, {y, int_like(b, y, bits - 1)});
   if (code == Opcode::Shr && is_signed(t)) return b.CreateAShr(x, amount);
   Value* shifted = code == Opcode::Shl ? b.CreateShl(x, amount) : b.CreateLShr(x, amount);
@@ -196,7 +196,8 @@ Value* emit_binary(IRBuilder& b, const MathOptions& options, Opcode code, DType 
   case Opcode::Shr: return emit_shift(b, code, t, x, y);
   case Opcode::Rem:
     if (!f) return emit_division(b, code, t, x, y);
-    return options.hardware ? emit_exact_remainder(b, x, y) : b.CreateFRem(x, y); // fmod of the C library
+    return options.hardware ? emit_exact_remainder(b, x, y)
+                            : b.CreateFRem(x, y); // calls fmod of the C library
   default: break;
   }
   internal_error("no lowering of " + std::string(name(code)) + " for " + std::string(name(t)));

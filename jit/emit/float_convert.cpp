@@ -1,7 +1,8 @@
-// Conversions between float formats in integer arithmetic on the bits, and between floats and integers.
+// Emits conversions between float formats by integer arithmetic, and between floats and integers.
 //
-// Encoding after Giesen, "Float to half conversions" (2012): a normal result adds half of the last place and
-// shifts; for a denormal one, adding a power of two whose last place is the format's lets the FPU round it.
+// Encoding follows Giesen, "Float to half conversions" (2012). For a normal result, half of the last place is
+// added and the bits are shifted. For a denormal result, a power of two is added whose last place is that of
+// the format, so that the FPU rounds.
 #include <kiln/jit/emit/float_convert.h>
 
 #include <kiln/dsl/error.h>
@@ -25,7 +26,7 @@ ConvertOptions convert_options(const llvm::TargetMachine& target) {
 
 namespace {
 
-// IRBuilder with the lanes of one value.
+// Encodes and decodes values with as many lanes as `like` has.
 class Converter {
 public:
   Converter(llvm::IRBuilderBase& builder, const ConvertOptions& options, Value* like)
@@ -53,7 +54,7 @@ public:
     Value* word = b_.CreateBitCast(x, word_type);
     if (format == DType::BF16 && !is_double) {
       using namespace llvm::PatternMatch;
-      // What was decoded, as a result that was rounded is, need not be rounded once more.
+      // A value that was decoded from bf16, like each result that was rounded, need not be rounded again.
       Value* bits;
       if (match(x, m_BitCast(m_Shl(m_ZExt(m_Value(bits)), m_SpecificInt(16)))) &&
           bits->getType() == int_type(16))
@@ -61,11 +62,11 @@ public:
       if (options_.flushes_bf16 && vector_ && vector_->getNumElements() == 16)
         return b_.CreateBitCast(b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {x}),
                                 int_type(16));
-      // f32's first half: a carry out of the significand is right for the exponent, up to infinity, and only
-      // a NaN could carry further.
+      // A bf16 is the upper half of an f32. A carry out of the significand increments the exponent, which is
+      // right up to infinity, and only a NaN could carry further.
       Value* last = b_.CreateAnd(b_.CreateLShr(word, constant(16)), constant(1));
       Value* rounded = b_.CreateAdd(b_.CreateAdd(word, constant(0x7fff)), last);
-      // All bits are a NaN, and one operation on masks of as many bits.
+      // All bits set are a NaN, and to select them by a mask of as many bits is one operation.
       Value* chosen = b_.CreateSelect(b_.CreateFCmpUNO(x, x), constant(0xffffffff), rounded);
       return b_.CreateTrunc(b_.CreateLShr(chosen, constant(16)), int_type(16));
     }
@@ -76,8 +77,8 @@ public:
     Value* last = b_.CreateAnd(b_.CreateLShr(magnitude, constant(drop)), constant(1));
     Value* rounded = b_.CreateAdd(magnitude, constant((std::uint64_t{1} << (drop - 1)) - 1 - rebias));
     Value* encoded = b_.CreateLShr(b_.CreateAdd(rounded, last), constant(drop));
-    if (bias !=
-        f.bias) { // else the denormals of both formats have one exponent, and the shift is right for them too
+    // If the biases are equal, denormals of both formats have the same exponent, and are shifted rightly too.
+    if (bias != f.bias) {
       Value* absolute = b_.CreateBitCast(magnitude, x->getType());
       llvm::Constant* anchor = power(1 - f.bias - f.mantissa_bits + mantissa);
       Value* denormal = b_.CreateSub(b_.CreateBitCast(b_.CreateFAdd(absolute, anchor), word_type),
@@ -105,8 +106,8 @@ public:
     if (format == DType::BF16) return b_.CreateBitCast(b_.CreateShl(word, constant(16)), single());
     Value* magnitude = b_.CreateAnd(word, constant((1u << (f.bits - 1)) - 1));
     Value* sign = b_.CreateShl(b_.CreateXor(word, magnitude), constant(32 - f.bits));
-    // Read as f32 the fields are too small by the difference of the biases; the product also normalises
-    // denormals.
+    // Read as those of an f32, exponents are too small by the difference of the biases. A multiplication
+    // corrects this, and normalises denormals.
     Value* shifted = b_.CreateShl(magnitude, constant(23 - f.mantissa_bits));
     Value* scaled = b_.CreateFMul(b_.CreateBitCast(shifted, single()),
                                   llvm::ConstantFP::get(single(), std::ldexp(1.0, 127 - f.bias)));
@@ -142,29 +143,30 @@ Value* emit_float_convert(llvm::IRBuilderBase& b, const ConvertOptions& options,
 
 namespace {
 
-// A vector: clamped as far as its format can tell, then converted; of integers that no float is the last of,
-// those past it are set apart. LLVM's own saturating conversion goes element by element on x86: 32 floats to
-// i8 take 160 instructions with AVX2, and 30 this way.
+// Converts a vector. Values are clamped to the range of the integers, as far as the float format can
+// represent its ends, and are then converted. If it cannot represent the greatest integer, values above that
+// are selected separately. LLVM's own saturating conversion works element by element on x86: 32 floats to i8
+// take 160 instructions with AVX2, and 30 this way.
 Value* saturating_conversion(llvm::IRBuilderBase& b, Value* value, DType to) {
   const unsigned bits = 8 * static_cast<unsigned>(size_of(to));
-  const bool narrow = bits < 32; // by way of 32 bits, which hold all of it
+  const bool narrow = bits < 32; // convert by way of 32 bits, which hold the whole range
   const bool is_signed_to = is_signed(to);
   auto of = [&](llvm::Type* element) {
     return llvm::VectorType::get(element, llvm::cast<llvm::VectorType>(value->getType())->getElementCount());
   };
-  // Powers of two, which every float holds: past the last integer, and the first one.
+  // Powers of two, which every float format represents: the greatest integer plus one, and the least one.
   const double end = std::ldexp(1.0, static_cast<int>(bits) - (is_signed_to ? 1 : 0));
   const double begin = is_signed_to ? -end : 0;
   auto constant = [&](double n) { return llvm::ConstantFP::get(value->getType(), n); };
   Value* given = value;
   Value* least = constant(begin);
-  value = b.CreateSelect(b.CreateFCmpOGT(value, least), value, least); // of NaN: the least
+  value = b.CreateSelect(b.CreateFCmpOGT(value, least), value, least); // NaN becomes the least
   if (is_signed_to) value = b.CreateSelect(b.CreateFCmpORD(given, given), value, constant(0));
   if (narrow) {
     Value* most = constant(end - 1);
     value = b.CreateSelect(b.CreateFCmpOLT(value, most), value, most);
     value = b.CreateFPToSI(value, of(b.getInt32Ty()));
-    // Changes nothing, but lets LLVM narrow by instructions that saturate.
+    // This changes no value, but lets LLVM narrow by instructions that saturate.
     auto bound = [&](double n) {
       return llvm::ConstantInt::getSigned(value->getType(), static_cast<std::int64_t>(n));
     };
@@ -211,8 +213,9 @@ Value* emit_integer_to_float(llvm::IRBuilderBase& b, const ConvertOptions& optio
   if (to == DType::F32) return convert(c.single());
   if (size_of(from) <= 2) return c.encode(to, convert(c.single())); // exact in f32
   if (size_of(from) == 8) {
-    // Past 2^53 f64 would round a first time: make the integer a multiple of 2^11 whose last bit remembers
-    // the rest, which rounds the same way (only bf16 can tell, the others have overflowed by then).
+    // Beyond 2^53, the conversion to f64 would already round. So make the integer a multiple of 2^11 whose
+    // last bit is set if any bit is cut off, which rounds in the same way. (This matters for bf16 alone:
+    // integers of this size overflow the other formats.)
     auto constant = [&](std::uint64_t v) { return llvm::ConstantInt::get(value->getType(), v); };
     Value* rest = b.CreateICmpNE(b.CreateAnd(value, constant(0x7ff)), constant(0));
     Value* sticky = b.CreateOr(b.CreateAnd(value, constant(~std::uint64_t{0x7ff})),

@@ -1,5 +1,4 @@
-// Small helpers over IRBuilder: lane vectors, widening, counted loops with carried values and a hoisting
-// point.
+// Helpers for IRBuilder: vectors of lanes, counted loops with carried values, and branches.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -20,12 +19,12 @@ inline int lanes_of(const llvm::Value* v) {
   return type ? static_cast<int>(type->getNumElements()) : 1;
 }
 
-// `element` itself for one lane.
+// The type of so many lanes. For one lane it is `element` itself.
 inline llvm::Type* lanes_type(llvm::Type* element, int lanes) {
   return lanes == 1 ? element : llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes));
 }
 
-// The scalar type with as many lanes as `like` has.
+// `element` with as many lanes as `like` has.
 inline llvm::Type* same_lanes(llvm::Type* element, const llvm::Value* like) {
   return lanes_type(element, lanes_of(like));
 }
@@ -35,7 +34,7 @@ inline llvm::Value* widen(IRBuilder& b, llvm::Value* v, int lanes) {
   return b.CreateVectorSplat(static_cast<unsigned>(lanes), v);
 }
 
-// Gives both operands the wider one's number of lanes.
+// Widens the operand with fewer lanes to as many as the other one has.
 inline void match_lanes(IRBuilder& b, llvm::Value*& x, llvm::Value*& y) {
   int lanes = std::max(lanes_of(x), lanes_of(y));
   x = widen(b, x, lanes);
@@ -50,16 +49,15 @@ inline llvm::Constant* lane_numbers(IRBuilder& b, int lanes) {
   return lanes == 1 ? numbers[0] : llvm::ConstantVector::get(numbers);
 }
 
-// `for (i = begin; i < end; i += step)`: calls `body(i, carried, preheader_end)`, which returns the next
-// carried values; returns those after the loop. `preheader_end` is an instruction before which values that do
-// not depend on the loop may be inserted even while the body is being built. `end` may be replaced through
-// the returned compare later.
+// Emits `for (i = begin; i < end; i += step)`. The body is emitted by `body(i, carried, preheader_end)`,
+// which returns the next carried values; `results` are those after the loop. Values that do not depend on the
+// loop may be inserted before the instruction `preheader_end`, even while the body is being emitted.
 struct Loop {
   Values results;
   llvm::Instruction* preheader_end;
 };
 
-enum class Wrap { Never, Saturate }; // whether i + step may leave 64 bits, which then ends the loop
+enum class Wrap { Never, Saturate }; // whether i + step may overflow, which then ends the loop
 
 template <class Body>
 Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step, const Values& initial,
@@ -94,7 +92,7 @@ Loop emit_loop(IRBuilder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* 
   return loop;
 }
 
-// Where the two ways meet comes last, whatever blocks they add.
+// The block after both branches comes last in the function, whatever blocks the branches add.
 template <class Then, class Else>
 void emit_if_else(IRBuilder& b, llvm::Value* condition, Then&& then, Else&& otherwise) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
@@ -112,7 +110,7 @@ void emit_if_else(IRBuilder& b, llvm::Value* condition, Then&& then, Else&& othe
   b.SetInsertPoint(join);
 }
 
-// The block it branches from is a predecessor of where the ways meet, for PHI nodes.
+// For PHI nodes: the block from which it branches is a predecessor of the block after it.
 template <class Then> void emit_if(IRBuilder& b, llvm::Value* condition, Then&& then) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
   auto* taken = llvm::BasicBlock::Create(b.getContext(), "then", function);

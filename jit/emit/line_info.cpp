@@ -1,4 +1,4 @@
-// Line information through LLVM's debug metadata.
+// Attaches line information as LLVM's debug metadata.
 #include <kiln/jit/emit/line_info.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ LineInfo::LineInfo(llvm::Module& module, const ir::Kernel& kernel, llvm::Functio
   auto* file = builder_.createFile(path.filename().string(), path.parent_path().string());
   builder_.createCompileUnit(llvm::dwarf::DW_LANG_C_plus_plus_14, file, "kiln", true, "", 0, "", kind);
   auto* signature = builder_.createSubroutineType(builder_.getOrCreateTypeArray({}));
-  // Without a linkage name debuggers show the kernel's.
+  // Without a linkage name, debuggers show the name of the kernel.
   subprogram_ =
       builder_.createFunction(file, kernel.name, /*LinkageName=*/"", file, static_cast<unsigned>(line),
                               signature, static_cast<unsigned>(line), llvm::DINode::FlagZero,

@@ -1,4 +1,4 @@
-// Tells debuggers and profilers which line of the user's code an instruction comes from.
+// Records for debuggers and profilers which line of the user's code an instruction comes from.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -10,11 +10,12 @@ namespace kiln::emit {
 
 class LineInfo {
 public:
-  // `kind`: all that debuggers want, or lines alone. From here on `b` puts the kernel's first line on what it
-  // makes.
+  // `kind` chooses between all that debuggers need and lines alone. Instructions that `b` creates from now on
+  // have the first line of the kernel.
   LineInfo(llvm::Module& module, const ir::Kernel& kernel, llvm::Function& function, IRBuilder& b,
            llvm::DICompileUnit::DebugEmissionKind kind);
-  void locate(IRBuilder& b, const ir::Op& op); // what follows comes from its line, if it has one
+  // Instructions that `b` creates from now on have the line of `op`, if it has one.
+  void locate(IRBuilder& b, const ir::Op& op);
   void finish() { builder_.finalize(); }
 
 private:

@@ -1,4 +1,4 @@
-// The table of what is lowered.
+// Lists the operations that can be lowered for some dtypes only, and checks an operation against the list.
 #include <kiln/jit/emit/lowered_dtypes.h>
 
 namespace kiln::emit {

@@ -1,6 +1,6 @@
-// Which operations are lowered for which dtypes: the same on the CPU and on GPUs, where what has no
-// instruction of its own is computed in f32, or exchanged by compare-and-swap. Asked before LLVM sees a
-// kernel.
+// Says which operations can be lowered for which dtypes, which is checked before LLVM sees a kernel.
+// CPUs and GPUs are alike: dtypes without instructions of their own are computed in f32, and exchanged by
+// compare-and-swap.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,12 +9,12 @@
 
 namespace kiln::emit {
 
-// The dtypes of an operation's elements (of a dot: its factors; of what loads, stores or exchanges: the
-// elements in memory) that are lowered, a bit for each.
+// The dtypes for which an operation can be lowered, one bit for each. They are those of its elements; for a
+// dot, of its factors; for loads, stores and atomics, of the elements in memory.
 unsigned lowered_dtypes(ir::Opcode code);
 
-// UserError with the operation's line and the dtypes it would take, if it is of another one. `target` is the
-// subject of the sentence: "the CPU".
+// Throws a UserError if an operation has another dtype, with its line and the dtypes that it would take.
+// `target` is the subject of the message, such as "the CPU".
 void check_dtype(const ir::Op& op, const std::string& target);
 
 } // namespace kiln::emit

@@ -1,3 +1,4 @@
+// Prints an LLVM module as text, and reports what LLVM's verifier finds in it.
 #include <kiln/jit/emit/module_text.h>
 
 #include <kiln/dsl/error.h>
@@ -19,7 +20,7 @@ void verify(const llvm::Module& module) {
   std::string problems;
   llvm::raw_string_ostream stream(problems);
   if (llvm::verifyModule(module, &stream))
-    internal_error(module.getName().str() + " is lowered to invalid LLVM IR: " + problems + "\n" +
+    internal_error(module.getName().str() + " was lowered to invalid LLVM IR: " + problems + "\n" +
                    text_of(module));
 }
 

@@ -1,4 +1,4 @@
-// A module of LLVM's as text, and whether it is valid.
+// Prints and verifies LLVM modules.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace kiln::emit {
 
 std::string text_of(const llvm::Module& module);
 
-// InternalError with its text if that is no valid LLVM IR.
+// Throws an InternalError with the text of the module if it is not valid LLVM IR.
 void verify(const llvm::Module& module);
 
 } // namespace kiln::emit

@@ -1,3 +1,4 @@
+// Installs a handler for failed allocations in LLVM.
 #include <kiln/jit/emit/out_of_memory.h>
 
 #include <llvm/Support/ErrorHandling.h>
@@ -7,7 +8,7 @@
 
 namespace kiln::emit {
 
-void throw_where_memory_ends() {
+void throw_when_out_of_memory() {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });

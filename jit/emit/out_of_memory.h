@@ -1,10 +1,10 @@
-// What LLVM does where it gets no memory.
+// Makes LLVM throw std::bad_alloc when memory runs out.
 #pragma once
 
 namespace kiln::emit {
 
-// It throws std::bad_alloc, as operator new does inside of it, where it would end the process. To be called
-// before LLVM is used. Thread-safe.
-void throw_where_memory_ends();
+// By default LLVM ends the process if malloc fails. After this call it throws std::bad_alloc, as operator new
+// inside of it does anyway. It must be called before LLVM is used. Thread-safe.
+void throw_when_out_of_memory();
 
 } // namespace kiln::emit

@@ -1,3 +1,4 @@
+// Builds and runs a pipeline with LLVM's PassBuilder.
 #include <kiln/jit/emit/run_passes.h>
 
 #include <kiln/dsl/error.h>
@@ -14,8 +15,9 @@ void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::s
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  // The builder would ask LLVM for these itself. LLVM is not compiled with the thread sanitizer, which then
-  // does not see that whoever makes them first is done before another thread has them.
+  // Without this argument, LLVM would create the file system itself, at its first use. Because LLVM is not
+  // compiled with the thread sanitizer, the sanitizer would not see that this is finished before another
+  // thread uses it.
   static const llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> files = llvm::vfs::getRealFileSystem();
   llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(), std::nullopt, nullptr, files);
   builder.registerModuleAnalyses(modules);

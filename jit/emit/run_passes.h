@@ -1,4 +1,4 @@
-// LLVM's passes by name over a module.
+// Runs LLVM passes, given by name, on a module.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ class TargetMachine;
 
 namespace kiln::emit {
 
-// `passes` as `opt -passes` writes them. They know the target: without it, jump threading breaks warp-wide
-// operations.
+// `passes` is written as for `opt -passes`. The passes know the target machine: without it, jump threading
+// breaks operations of a whole warp.
 void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::string& passes);
 
 } // namespace kiln::emit

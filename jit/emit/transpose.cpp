@@ -1,4 +1,4 @@
-// Blocks change places first, then lanes within them.
+// Transposes by swapping blocks of lanes first and then interleaving lanes within blocks.
 #include <kiln/jit/emit/transpose.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace kiln::emit {
 
 namespace {
 
-using Lanes = std::vector<int>; // of two vectors, side by side
+using Lanes = std::vector<int>; // numbers of lanes in two vectors, one after the other
 
 // Swaps the upper right and the lower left block of each square of 2 `block` lanes.
 void swap_blocks(IRBuilder& b, Values& rows, int block) {
@@ -30,7 +30,7 @@ void swap_blocks(IRBuilder& b, Values& rows, int block) {
   }
 }
 
-// Interleaves the halves of groups of lanes, of rows that are `distance` apart.
+// Interleaves the halves of groups of lanes, in each pair of rows that are `distance` apart.
 void interleave_halves(IRBuilder& b, Values& rows, int group, int distance) {
   const int n = static_cast<int>(rows.size());
   Lanes low, high;

@@ -1,13 +1,13 @@
-// Square matrices in registers.
+// Transposes square matrices in registers.
 #pragma once
 
 #include <kiln/jit/emit/lanes.h>
 
 namespace kiln::emit {
 
-// The columns of a matrix whose rows are these: n vectors of n lanes, n a power of two. It takes n log2(n)
-// shuffles, each of which is one instruction where the halves of `block_bits` can be interleaved by one: 128
-// on AVX2, AVX-512 and NEON, all of a vector on SVE.
+// The columns of a matrix that is given by its rows: n vectors of n lanes, where n is a power of two. It
+// takes n log2(n) shuffles. Each of these is one instruction if one instruction interleaves the halves of
+// blocks of `block_bits` bits: 128 on AVX2, AVX-512 and NEON, the whole vector on SVE.
 Values transposed(IRBuilder& b, Values rows, int block_bits = 128);
 
 } // namespace kiln::emit

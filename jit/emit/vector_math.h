@@ -3,20 +3,20 @@
 //   MathOptions options = math_options(target_machine);
 //   llvm::Value* y = emit_math(builder, options, MathFn::Exp, x);
 //
-// x is a float, a double or a fixed vector of them, of any width.
-// f16 and bf16 callers convert to f32 first (float_convert.h).
+// x is a float, a double, or a fixed vector of them of any width. For f16 and bf16, callers convert to f32
+// first (float_convert.h).
 //
-// What holds for every function: infinities, NaN, signed zeros and denormals (in and out) as C99 Annex F
-// says; the result does not depend on the builder's fast-math flags; denormals are exact only while the
-// thread's MXCSR has FTZ and DAZ off, which is the default. The sin, cos and tan of huge arguments branch
-// once per vector to a slow exact reduction, so the builder's block may be split: after the call it points at
-// the end of the continuation. On x86 the target needs SSE4.1 (before it, floor and its like become library
-// calls).
+// This holds for every function: infinities, NaN, signed zeros and denormals are treated as C99 Annex F says,
+// in arguments and results. The result does not depend on the builder's fast-math flags. Denormals are exact
+// only if FTZ and DAZ are off in the MXCSR of the thread, which is the default. For huge arguments, sin, cos
+// and tan branch once per vector to a slow exact reduction, so the builder's block may be split: after the
+// call, the builder points at the end of the continuation. On x86 the target needs SSE4.1 (without it, floor
+// and similar functions become library calls).
 //
-// Accuracy: at most 2 ulp for f32 and 4 ulp for f64, but 8 for gelu, of which 4.0 were seen by table, 6.2
-// without and 6.5 for f64. The table has the greatest errors seen, in ulp: f32 with FMA over at least 2^28
-// evenly spaced bit patterns ("[exhaustive]" in the tests), but pow and atan2, like all of f64, over random
-// sweeps.
+// Accuracy: errors are at most 2 ulp for f32 and 4 ulp for f64, but 8 ulp for gelu. The largest errors of
+// gelu that were seen are 4.0 ulp for f32 with its table, 6.2 without, and 6.5 for f64. This table has the
+// largest errors seen of other functions, in ulp. For f32 they are from at least 2^28 evenly spaced bit
+// patterns with FMA ("[exhaustive]" in the tests), but for pow, atan2 and all of f64 from random sweeps.
 //
 //          exp   exp2  expm1 log   log2  log1p sin   cos   tan
 //     f32  1.60  1.23  1.37  0.89  0.98  1.09  1.55  1.54  0.50
@@ -70,20 +70,21 @@ enum class MathFn : std::uint8_t {
 };
 inline constexpr int math_fn_count = static_cast<int>(MathFn::Atan2) + 1;
 
-// Functions of one operand that a target has instructions for, as accurate as the bounds above.
+// Functions of one operand for which a target has instructions, which must obey the bounds above.
 class HardwareMath {
 public:
   virtual ~HardwareMath() = default;
-  virtual llvm::Value* emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x) const = 0; // null: none
+  // Null if there is no instruction for `fn`.
+  virtual llvm::Value* emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x) const = 0;
 };
 
-// What the code may use of the target. Without has_fma results obey the same bounds, more slowly.
+// What math functions may use of the target. Without has_fma they obey the same bounds, but are slower.
 struct MathOptions {
   bool has_fma = true;
-  bool avx512 = false; // AVX-512 F and DQ intrinsics, used where the vector fills 512-bit registers
+  bool avx512 = false; // AVX-512 F and DQ intrinsics, for vectors that fill 512-bit registers
   const HardwareMath* hardware = nullptr;
-  bool inline_reduction = false; // no call for the exact reduction of huge angles
-  bool near_angles = false;      // sin, cos and tan are of angles below near_angle only
+  bool inline_reduction = false; // the exact reduction of huge angles is inlined, not called
+  bool near_angles = false;      // sin, cos and tan get angles below near_angle only
 };
 
 // Angles of at least this magnitude, and NaN, may take the exact reduction.

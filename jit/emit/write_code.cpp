@@ -1,3 +1,4 @@
+// Writes assembly or object code, with or without LLVM's loop strength reduction.
 #include <kiln/jit/emit/write_code.h>
 
 #include <kiln/dsl/error.h>
@@ -14,8 +15,8 @@ namespace kiln::emit {
 
 namespace {
 
-// LLVM has a flag of the process for it and no option of a target machine; it is read while the list of
-// passes is made.
+// LLVM has no option of a target machine for this, only a flag of the process, which it reads while the list
+// of passes is made.
 llvm::cl::opt<bool>& without_strength_reduction() {
   static auto* flag = [] {
     llvm::cl::Option* option = llvm::cl::getRegisteredOptions().lookup("disable-lsr");

@@ -1,4 +1,4 @@
-// LLVM's code generator.
+// Runs LLVM's code generator on a module.
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
@@ -13,10 +13,12 @@ class TargetMachine;
 
 namespace kiln::emit {
 
-// Whether addresses in loops become pointers of their own that are moved on, or stay as they were emitted.
+// Whether LLVM may replace addresses in loops by pointers of their own that it increments, or must leave them
+// as they were emitted.
 enum class StrengthReduction : std::uint8_t { no, yes };
 
-// Assembly or an object file. Code generation changes the module: it is of no use afterwards. Thread-safe.
+// Writes assembly or an object file. Code generation changes the module, which is of no use afterwards.
+// Thread-safe.
 llvm::SmallVector<char, 0> write_code(llvm::Module& module, llvm::TargetMachine& machine,
                                       llvm::CodeGenFileType kind, StrengthReduction reduction);
 

@@ -1,4 +1,4 @@
-// Puts the directive into an entry point's own lines, or takes it out.
+// Edits the directives of an entry point in PTX text, and compares spills with and without the bound.
 #include <kiln/jit/gpu/block_bound.h>
 
 #include <regex>
@@ -7,13 +7,13 @@
 namespace kiln::gpu {
 
 std::string with_other_block_bound(const std::string& ptx) {
-  constexpr std::string_view told = "\n.minnctapersm 1\n", block = "\n.reqntid ";
+  constexpr std::string_view bound = "\n.minnctapersm 1\n", block = "\n.reqntid ";
   if (ptx.find("\n.maxnreg ") != std::string::npos) return "";
   std::string other = ptx;
-  if (const auto at = ptx.find(told); at != std::string::npos) return other.erase(at, told.size() - 1);
+  if (const auto at = ptx.find(bound); at != std::string::npos) return other.erase(at, bound.size() - 1);
   const auto at = ptx.find(block);
   if (at == std::string::npos) return "";
-  return other.insert(ptx.find('\n', at + 1), told.substr(0, told.size() - 1));
+  return other.insert(ptx.find('\n', at + 1), bound.substr(0, bound.size() - 1));
 }
 
 std::int64_t spilled_bytes(const std::string& log) {

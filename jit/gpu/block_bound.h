@@ -1,10 +1,12 @@
-// How freely ptxas spends registers: told that one block a multiprocessor will do (`.minnctapersm 1`), or
-// not.
+// Adds or removes the directive `.minnctapersm 1`, which lets ptxas spend registers freely.
 //
-// Told, it takes registers for whatever lets it load earlier, and may take more than there are: a stencil of
-// 25 points on f64 goes from 118 registers to 254 and a spill. Not told, it aims at several blocks, and may
-// spill what one block would have had room for. Which is better depends on ptxas's own schedule and cannot be
-// told from a kernel; so the compiler guesses, and whoever assembles tries the other where the guess spills.
+// It says that one block at a time is enough for a multiprocessor.
+//
+// With the directive, ptxas takes registers for whatever lets it load earlier, and may take more than there
+// are: a stencil of 25 points on f64 goes from 118 registers to 254 and a spill. Without it, ptxas aims at
+// several blocks per multiprocessor, and may spill what would have fit for one block. Which is better depends
+// on how ptxas schedules instructions and cannot be predicted from a kernel. So the compiler guesses, and
+// code that assembles PTX tries the other way if the guess spills.
 #pragma once
 
 #include <kiln/jit/gpu/ptxas.h>
@@ -14,14 +16,15 @@
 
 namespace kiln::gpu {
 
-// The same PTX with the directive if it has none, without it if it has. Empty where a limit of registers is
-// given (`.maxnreg`): what to spend is the user's choice then.
+// The same PTX with the directive if it has none, and without it if it has one. Empty if the PTX limits
+// registers (`.maxnreg`), since the user has decided then.
 std::string with_other_block_bound(const std::string& ptx);
 
-// Bytes a thread that `ptxas -v` says are spilled.
+// The bytes of spill stores and spill loads of a thread, from the output of `ptxas -v`.
 std::int64_t spilled_bytes(const std::string& log);
 
-// As assemble(); if what it made spills, the better of both ways, and `ptx` becomes what was assembled.
+// Like assemble(). If the result spills, this assembles the other way too and returns the better result, and
+// `ptx` becomes the text that was assembled.
 Assembled assemble_either_way(std::string& ptx, const std::string& arch);
 
 } // namespace kiln::gpu

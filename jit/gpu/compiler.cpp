@@ -1,4 +1,4 @@
-// Emits, optimises and prints PTX through LLVM's NVPTX target.
+// Drives the compilation of a kernel to PTX: checks, layouts, LLVM IR, passes, and LLVM's NVPTX target.
 #include <kiln/jit/gpu/compiler.h>
 
 #include <kiln/dsl/error.h>
@@ -36,23 +36,26 @@ std::string entry_name(const std::string& kernel) {
 
 namespace {
 
-// Whether ptxas is told that one block a multiprocessor will do, for what a thread's tiles take in registers.
-// Without it ptxas spills large tiles where that lets more blocks fit. With it ptxas takes registers freely,
-// which halves the blocks that fit: a softmax of 4096 floats by 8 warps 45 in place of 40, by 4 warps 80 in
-// place of 56. (A limit of 160 would serve the latter too, but products of activations spill
-// 32 bytes then.) A kernel so small that the blocks fit anyway gains two instructions of vector_add's 54.
-// A guess: with a need of 48 and without it activation_mul of unaligned rows spills 8 bytes. Where it spills,
-// the other way is tried (block_bound.h). The order of
-// the arithmetic is no way to spill less: ptxas has its own, and moving every value next to its use changed
-// nothing.
+// Guesses whether a kernel should have `.minnctapersm 1` (block_bound.h), from the registers that the tiles
+// of a thread take.
+//
+// Without the directive, ptxas spills large tiles if that lets more blocks fit. With it, ptxas takes
+// registers freely, which can halve the number of blocks that fit: a softmax of 4096 floats takes 45
+// registers instead of 40 with 8 warps, and 80 instead of 56 with 4 warps. (A limit of 160 registers would do
+// for the latter too, but then products of activations spill 32 bytes.) For a kernel so small that the blocks
+// fit anyway, the directive saves two instructions of the 54 of vector_add.
+//
+// The limits are a guess: with a need of 48 and without the directive, activation_mul of unaligned rows
+// spills 8 bytes. If the guess spills, the other way is tried. Emitting the arithmetic in another order does
+// not reduce spills: ptxas has its own order, and moving every value next to its use changed nothing.
 bool one_block_will_do(const RegisterNeed& need, int warps) {
   return need.at_once >= 48 || (need.at_once <= 24 && warps <= 8);
 }
 
-// Of a thread; ptxas raises a lower limit to this.
+// The registers of a thread; ptxas raises a lower limit to this one.
 constexpr int fewest_registers = 24, most_registers = 255;
 
-// That a block may have when it asks for it.
+// The shared memory that a block may have if its launch requests it.
 std::int64_t shared_bytes_of(const std::string& arch) {
   return (arch == "sm_80" ? 163 : 227) * std::int64_t{1024};
 }
@@ -70,7 +73,7 @@ void check_block(const std::string& kernel, std::int64_t warps, std::int64_t reg
 std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   static std::once_flag once;
   std::call_once(once, [] {
-    emit::throw_where_memory_ends();
+    emit::throw_when_out_of_memory();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
@@ -82,7 +85,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   internal_check(found != nullptr, "LLVM has no NVPTX target: " + error);
   const int ptx = target.ptx ? target.ptx : lowest_ptx(target.arch);
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // SEMANTICS: an fma only where the kernel has one
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // SEMANTICS: no fma but those of the kernel
   return std::unique_ptr<llvm::TargetMachine>(
       found->createTargetMachine(triple, target.arch, "+ptx" + std::to_string(ptx), options,
                                  llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
@@ -98,9 +101,9 @@ Hoisting hoisting_of(const ir::Kernel& kernel) {
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine, Hoisting hoisting) {
-  // Speculated out of a loop, what only a tile at an edge asks for fills a thread's registers. But without it
-  // ptxas does worse where products follow each other: attention {BM=128,BN=64,D=128} by 8 warps spills 36 to
-  // 76 bytes, and 4 to 12 with.
+  // Hoisting speculatively fills the registers of a thread with values that only tiles at an edge need. But
+  // if several products follow each other, ptxas does worse without it: attention {BM=128,BN=64,D=128} with 8
+  // warps spills 36 to 76 bytes, and 4 to 12 with it.
   const std::string licm = hoisting == Hoisting::Speculative ? "licm" : "licm<no-allowspeculation>";
   emit::run_passes(
       module, machine,

@@ -1,7 +1,7 @@
-// Layout assignment: one walk in program order.
+// Assigns a layout to each tile in one walk through the kernel in program order.
 #include <kiln/jit/gpu/layout_plan.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,13 +12,13 @@ using ir::Opcode;
 
 namespace {
 
-// A free tile is made anew by each of its users, so that what uses a tile twice, twenty times in a row, would
-// make the first a million times.
+// The most operations that computing a free tile may take. Each use computes it again: in a chain of twenty
+// operations that use the tile before twice, the first tile would be computed a million times.
 constexpr int longest_free = 24;
 
 int log2_of_warps(int warps) { return std::countr_zero(static_cast<unsigned>(warps)); }
 
-// The widest vector, in bits of elements, that leaves work for every thread.
+// The logarithm of the length of the widest vector that leaves elements for every thread.
 int vector_bits(const std::vector<int>& shape, int fast, int bytes, int warps) {
   int total = 0;
   for (int b : shape)
@@ -65,12 +65,12 @@ private:
   LinearLayout of_mask(const ir::Op& op) const;
 
   LayoutPlan& plan_;
-  std::vector<const ir::Value*> placed_;                  // in program order
-  std::unordered_map<const ir::Value*, int> free_length_; // operations that making a free tile takes
+  std::vector<const ir::Value*> placed_;                  // the tiles that have a layout, in program order
+  std::unordered_map<const ir::Value*, int> free_length_; // how many operations computing a free tile takes
 };
 
-// A layout of the result that agrees with the operand's: that of a tile seen before which, without the axes
-// that are broadcast, is it.
+// The layout of an earlier tile that equals the operand's layout once the broadcast axes are removed, so that
+// the broadcast moves nothing.
 std::optional<LinearLayout> Planner::of_broadcast(const ir::Op& op) const {
   const LinearLayout* operand = find(op.operand(0));
   if (!operand) return std::nullopt;
@@ -88,7 +88,7 @@ std::optional<LinearLayout> Planner::of_broadcast(const ir::Op& op) const {
   return default_layout(to, plan_.warps);
 }
 
-// Where the view's elements were loaded to, as they are what the mask will meet.
+// The layout of a tile that was loaded from the same view, since the mask will be combined with such tiles.
 LinearLayout Planner::of_mask(const ir::Op& op) const {
   const ir::Type& mask = op.result()->type;
   for (const ir::Value* value : placed_)
@@ -101,7 +101,7 @@ LinearLayout Planner::of_mask(const ir::Op& op) const {
 std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
   switch (op.code) {
   case Opcode::ViewLoad: return coalesced_layout(op, op.result()->type, plan_.warps);
-  case Opcode::Load: // free pointers follow what they point to
+  case Opcode::Load: // free pointers are computed in the layout of what they point to
     if (const LinearLayout* pointers = find(op.operand(0))) return *pointers;
     return default_layout(op.result()->type, plan_.warps);
   case Opcode::AtomicRmw:
@@ -136,7 +136,7 @@ std::optional<LinearLayout> Planner::natural(const ir::Op& op) const {
       result = result.renamed_out("to" + std::to_string(a), axes[a]);
     return result.with_outs(axes);
   }
-  case Opcode::Reshape: // nothing moves where that is possible
+  case Opcode::Reshape:
     if (auto* l = find(op.operand(0)))
       if (auto same = reshaped_layout(*l, op.operand(0)->type, op.result()->type)) return same;
     return default_layout(op.result()->type, plan_.warps);
@@ -159,7 +159,8 @@ void Planner::visit_loop(const ir::Op& op, int first_operand, const std::vector<
   auto arg = [&](const ir::Region* r, std::size_t i) {
     return r->args[static_cast<std::size_t>(first_arg) + i].get();
   };
-  // Once to learn what the body yields where the initial value is free, and once more with that known.
+  // If an initial value is free, the layout depends on what the body yields. The first round finds that
+  // layout, and the second uses it.
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < count; ++i) {
       const ir::Value* initial = op.operand(first_operand + static_cast<int>(i));
@@ -264,7 +265,8 @@ LinearLayout store_layout(const ir::Op& op, const LinearLayout& value, int warps
   return coalesced_layout(op, op.stored_value()->type, warps);
 }
 
-// 8-bit floats go as f16, which holds all of them: tensor cores add their own products in less than f32.
+// 8-bit floats are multiplied as f16, which represents all of them: tensor cores accumulate products of 8-bit
+// floats in less precision than that of f32.
 std::optional<MmaFactors> mma_factors(const ir::Op& dot) {
   const ir::Type &a = dot.operand(0)->type, &b = dot.operand(1)->type, &sums = dot.result()->type;
   auto is_f16 = [](DType t) { return t == DType::F16 || t == DType::F8E4M3 || t == DType::F8E5M2; };
@@ -289,7 +291,8 @@ std::optional<MmaFactors> mma_factors(const ir::Op& dot) {
 
 namespace {
 
-// A layout of the last two axes, and the batch's axes before them: on warps first, then in registers.
+// Extends a layout of the last two axes by the axes of a batch before them, which are divided among warps
+// first and then among registers.
 LinearLayout with_batch(const LinearLayout& matrices, const std::vector<int>& bits, int batch_warps) {
   const int batch = static_cast<int>(bits.size()) - 2;
   LinearLayout layout = matrices;
@@ -312,7 +315,8 @@ struct MmaWarps {
   int batch = 0, m = 0, n = 0;
 };
 
-// Warps halve the longer side of what each has, down to a fragment.
+// Divides a dot among warps: after the batch, twice as many warps halve the longer side of the part of each,
+// until the part is one fragment.
 MmaWarps mma_warps(const std::vector<int>& bits, int warps) {
   MmaWarps result;
   int m = bits[bits.size() - 2], n = bits.back();

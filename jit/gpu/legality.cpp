@@ -1,4 +1,4 @@
-// Asks the table of what is lowered, and keeps the limits on what a thread holds.
+// Checks the dtypes of operations, how deep loops are nested, and how much code and data a thread has.
 #include <kiln/jit/gpu/legality.h>
 
 #include <kiln/jit/emit/lowered_dtypes.h>
@@ -10,18 +10,22 @@ namespace {
 
 using ir::Opcode;
 
-// Limits, each far above what runs well: 255 registers is what a thread has.
-constexpr int deepest_nest = 16;                  // loops are planned twice on each level
-constexpr std::int64_t most_tile_registers = 512; // of one tile in a thread
-constexpr std::int64_t most_operations =
-    50'000; // on elements, in a thread's code: some ten seconds of LLVM and ptxas
+// The limits are far above what runs well: a thread has 255 registers.
+
+// Planning layouts visits the body of a loop twice, and so 2^16 times at this depth.
+constexpr int deepest_nest = 16;
+// The most elements of one tile in a thread.
+constexpr std::int64_t most_tile_registers = 512;
+// The most operations on elements in the code of a thread, which take LLVM and ptxas some ten seconds.
+constexpr std::int64_t most_operations = 50'000;
 
 void check_region(const ir::Region& region, const std::string& arch, int depth) {
   for (const auto& op : region.ops) {
     emit::check_dtype(*op, arch);
     if (!op->regions.empty() && depth == deepest_nest)
       throw UserError(op->loc, "loops and branches are nested more than " + std::to_string(deepest_nest) +
-                                   " deep, which " + arch + " does not lower; make one loop of several");
+                                   " deep, which cannot be compiled for " + arch +
+                                   "; combine some of the loops into one");
     for (const auto& inner : op->regions)
       check_region(*inner, arch, depth + 1);
   }
@@ -54,7 +58,7 @@ void check_sizes(const ir::Kernel& kernel, const LayoutPlan& plan) {
       count(v);
     for (const auto& v : op.results)
       count(v.get());
-    // Sums over an axis and 64-bit quotients are some ten operations on each element.
+    // A reduction, a scan, a product or a 64-bit division takes some ten operations on each element.
     const bool long_one = op.is(Opcode::Reduce) || op.is(Opcode::Scan) || op.is(Opcode::Div) ||
                           op.is(Opcode::Rem) || op.is(Opcode::Pow) || op.is(Opcode::Dot);
     operations += long_one ? 10 * here : here;

@@ -1,5 +1,7 @@
-// What a GPU lowers, asked before LLVM sees a kernel: LLVM's "Cannot select" ends the process, and code of
-// tiles that no register file holds takes it minutes.
+// Rejects kernels that cannot be lowered for a GPU, before LLVM sees them.
+//
+// LLVM's "Cannot select" would end the process, and code for tiles larger than a register file takes LLVM
+// minutes.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,12 +11,12 @@
 
 namespace kiln::gpu {
 
-// UserError at the first operation that `arch` does not lower, with its line and the dtypes it would take, or
-// that is nested too deeply.
+// Throws a UserError for the first operation that cannot be lowered for `arch`, with its line and the dtypes
+// that it would take, or that is nested too deeply.
 void check_legal(const ir::Kernel& lowered, const std::string& arch);
 
-// UserError if a thread would hold too much of a tile, or have too much code, with the largest tile and its
-// line.
+// Throws a UserError if a thread would hold too many elements of a tile or execute too much code, with the
+// largest tile and its line.
 void check_sizes(const ir::Kernel& lowered, const LayoutPlan& plan);
 
 } // namespace kiln::gpu

@@ -1,5 +1,6 @@
-// Intrinsics and inline PTX. Accesses under a predicate are inline, since LLVM would branch around them and
-// so wait for each load before the next.
+// Emits NVVM intrinsics, and inline PTX for what LLVM has no good form of.
+// Accesses under a predicate are inline PTX because LLVM would branch around them, and so each load would
+// wait for the one before it.
 #include <kiln/jit/gpu/ptx_machine.h>
 
 #include <kiln/dsl/error.h>
@@ -22,7 +23,7 @@ Value* call(IRBuilder& b, llvm::Intrinsic::ID id, const Values& arguments) {
   return made;
 }
 
-// Calls inline PTX that may touch memory.
+// Emits inline PTX that may access memory.
 Value* inline_ptx(IRBuilder& b, const std::string& text, const std::string& constraints, llvm::Type* result,
                   const Values& arguments, bool convergent = false) {
   std::vector<llvm::Type*> types;
@@ -36,9 +37,10 @@ Value* inline_ptx(IRBuilder& b, const std::string& text, const std::string& cons
   return made;
 }
 
-struct Form {         // how an access of a type is written
-  std::string suffix; // ".v4.b32"
-  llvm::Type* part;   // what one register holds
+// How PTX writes an access of a type.
+struct Form {
+  std::string suffix; // such as ".v4.b32"
+  llvm::Type* part;   // of one register
   int parts;
   const char* constraint;
 };
@@ -53,11 +55,11 @@ Form form_of(IRBuilder& b, llvm::Type* type) {
             : bits == 32 ? "r"
                          : "h"};
   form.suffix += ".b" + std::to_string(bits);
-  if (bits == 8) form.part = b.getInt16Ty(); // the narrowest register
+  if (bits == 8) form.part = b.getInt16Ty(); // PTX has no narrower registers
   return form;
 }
 
-// ".cg" for "cg".
+// The suffix of a cache operator, such as ".cg" for "cg", if it is one of `known`; otherwise empty.
 std::string cache_operator(std::string_view cache, std::initializer_list<std::string_view> known) {
   return std::find(known.begin(), known.end(), cache) == known.end() ? "" : "." + std::string(cache);
 }
@@ -120,7 +122,7 @@ Value* PtxMachine::rsqrt(llvm::IRBuilderBase& b, Value* x) {
 Value* PtxMachine::load_if(IRBuilder& b, llvm::Type* type, Value* pointer, Value* wanted, Value* otherwise,
                            std::string_view cache) {
   const Form form = form_of(b, type);
-  // The outputs start as `otherwise`, tied to inputs.
+  // Outputs are tied to inputs that hold `otherwise`, so that they have this value if nothing is loaded.
   std::string names, outputs, ties;
   Values arguments = {pointer, wanted};
   std::vector<llvm::Type*> results;
@@ -167,10 +169,11 @@ void PtxMachine::store_if(IRBuilder& b, Value* v, Value* pointer, Value* wanted,
 
 namespace {
 
-// PTX's name of an atomic on elements of 16 bits or more, ".add.u32"; empty if there is none.
+// The part of the PTX instruction that names an atomic operation and its type, such as ".add.u32". Empty if
+// there is no such instruction; elements of 8 bits have none.
 std::string atomic_name(const Machine::Atomic& what, int sm) {
   const bool is_half = what.dtype == DType::F16 || (what.dtype == DType::BF16 && sm >= 90);
-  if (what.kind == "add" && is_half) // denormals count
+  if (what.kind == "add" && is_half) // .noftz: denormals are not flushed
     return std::string(".add.noftz") + (what.dtype == DType::F16 ? ".f16" : ".bf16") +
            (what.elements == 2 ? "x2" : "");
   const int bits = 8 * size_of(what.dtype);
@@ -190,7 +193,7 @@ std::string atomic_name(const Machine::Atomic& what, int sm) {
 
 bool PtxMachine::has_atomic(const Atomic& what) const { return !atomic_name(what, sm_).empty(); }
 
-// LLVM 22's atomicrmw forgets order and scope, so these are inline.
+// Atomics are inline PTX because LLVM 22 ignores the order and the scope of an atomicrmw.
 Value* PtxMachine::atomic(IRBuilder& b, const Atomic& what, Value* pointer, Value* v) {
   const std::string order(
       what.order == "relaxed" || what.order == "acquire" || what.order == "release" ? what.order : "acq_rel");
@@ -213,7 +216,7 @@ llvm::Intrinsic::ID mma_intrinsic(const Machine::Mma& what) {
   case DType::U8:
     return what.b == DType::U8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8
                                : llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8_s8;
-  default: internal_error("no mma.sync of " + std::string(name(what.a)));
+  default: internal_error("there is no mma.sync of " + std::string(name(what.a)));
   }
 }
 
@@ -249,7 +252,7 @@ void PtxMachine::assert_failed(IRBuilder& b, const std::string& message, const s
 }
 
 void PtxMachine::print(IRBuilder& b, const std::string& format, const Values& arguments) {
-  // The driver's vprintf reads the arguments from memory, each aligned to its size.
+  // The driver's vprintf reads its arguments from memory, in which each is aligned to its size.
   std::vector<llvm::Type*> types;
   for (Value* v : arguments)
     types.push_back(v->getType());

@@ -1,4 +1,4 @@
-// The machine that PTX describes.
+// The machine of emit/machine.h for NVIDIA GPUs, as NVVM intrinsics and inline PTX.
 #pragma once
 
 #include <kiln/jit/gpu/emit/machine.h>
@@ -7,7 +7,7 @@ namespace kiln::gpu {
 
 class PtxMachine final : public Machine {
 public:
-  // `sm`: 90 for sm_90a.
+  // `sm` is the number in the name of the architecture: 90 for sm_90a.
   PtxMachine(int warps, int sm) : warps_(warps), sm_(sm) {}
   llvm::Value* thread(IRBuilder& b) override;
   llvm::Value* program(IRBuilder& b) override;

@@ -1,4 +1,4 @@
-// Finds and runs ptxas.
+// Finds ptxas, runs it with a time limit, and reads its output.
 #include <kiln/jit/gpu/ptxas.h>
 
 #include <kiln/dsl/error.h>
@@ -52,7 +52,8 @@ struct TemporaryFolder {
   TemporaryFolder() {
     std::string name = (fs::temp_directory_path() / "kiln-ptxas-XXXXXX").string();
     if (!mkdtemp(name.data()))
-      throw TargetError("no temporary folder for ptxas can be made in " + fs::temp_directory_path().string());
+      throw TargetError("no temporary folder for ptxas can be created in " +
+                        fs::temp_directory_path().string());
     path = name;
   }
   ~TemporaryFolder() {
@@ -61,8 +62,8 @@ struct TemporaryFolder {
   }
 };
 
-// The status that a program ended with. TargetError if it takes too long: it and whatever it started, which
-// is its process group, are killed.
+// Waits until a program ends and returns its status. If it takes too long, its process group, and with it all
+// that it started, is killed, and a TargetError is thrown.
 int wait_for(pid_t program) {
   using namespace std::chrono;
   const int limit = options().ptxas_seconds;
@@ -70,7 +71,7 @@ int wait_for(pid_t program) {
   for (int status = 0;;) {
     const pid_t ended = waitpid(program, &status, WNOHANG);
     if (ended == program) return status;
-    if (ended < 0 && errno != EINTR) return -1; // another thread of the application collected it
+    if (ended < 0 && errno != EINTR) return -1; // another thread of the application waited for it
     if (steady_clock::now() >= deadline) {
       kill(-program, SIGKILL);
       while (waitpid(program, &status, 0) < 0 && errno == EINTR) {
@@ -82,7 +83,8 @@ int wait_for(pid_t program) {
   }
 }
 
-// True if it ends well; what it prints goes to a file. TargetError if it cannot be started or does not end.
+// Runs ptxas with its output in a file, and returns whether it succeeded. Throws a TargetError if it cannot
+// be started or does not end.
 bool run_ptxas(std::vector<std::string> words, const std::string& log) {
   words.insert(words.begin(), ptxas_path());
   std::vector<char*> arguments;
@@ -96,7 +98,8 @@ bool run_ptxas(std::vector<std::string> words, const std::string& log) {
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); // a group of its own, to be killed as one
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP); // its own group, which can be killed as a whole
   pid_t child = 0;
   const int problem =
       posix_spawn(&child, ptxas_path().c_str(), &actions, &attributes, arguments.data(), environ);
@@ -107,7 +110,7 @@ bool run_ptxas(std::vector<std::string> words, const std::string& log) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// "13.0.88" of "Cuda compilation tools, release 13.0, V13.0.88"; "" if it prints something else.
+// Finds "13.0.88" in "Cuda compilation tools, release 13.0, V13.0.88"; empty if it prints something else.
 std::string find_version() {
   if (ptxas_path().empty()) return "";
   TemporaryFolder folder;
@@ -132,7 +135,7 @@ std::string why_no_ptxas() {
   if (given && *given && !is_program(given))
     return std::string("KILN_PTXAS names ") + given + ", which is no program; name a ptxas, or unset it";
   if (!ptxas_path().empty())
-    return ptxas_path() + " does not say its version as ptxas does; name another one with KILN_PTXAS";
+    return ptxas_path() + " does not print its version as ptxas does; name another one with KILN_PTXAS";
   return "there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS";
 }
 
@@ -140,7 +143,7 @@ const std::string& ptxas_version() {
   static const std::string version = [] {
     try {
       return find_version();
-    } catch (const TargetError&) { // a ptxas that does not start is none
+    } catch (const TargetError&) { // it does not start, or does not end
       return std::string();
     }
   }();
@@ -165,7 +168,7 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
                                      "ELF";
   if (result.ok && !std::string_view(result.cubin.data(), result.cubin.size()).starts_with(magic)) {
     result.ok = false;
-    result.log += "it ended well but wrote no ELF file";
+    result.log += "ptxas reported no error but wrote no ELF file";
   }
   return result;
 }

@@ -1,8 +1,9 @@
-// Liveness of tiles over the program's order: a value of a loop's outside that is used inside lives until the
-// loop ends, as do the values that it carries.
+// Computes the live ranges of tiles in program order.
+// A value from outside a loop that the loop uses is live until the loop ends, and so are the values that the
+// loop carries.
 #include <kiln/jit/gpu/register_need.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <map>
@@ -55,15 +56,16 @@ private:
     if (!layout) return 0;
     const std::int64_t registers = std::int64_t{1} << layout->in_bits(in_register);
     if (v->type.pointer || size_of(v->type.dtype) == 8) return 2 * registers;
-    // Narrow elements stay in the words that they were loaded in, if they are next to each other; otherwise
-    // each has an address of its own. Arithmetic on bytes goes two to a word at best.
+    // Narrow elements that are next to each other in memory stay in the words in which they were loaded;
+    // others are loaded one by one. Of bytes, arithmetic keeps at most two in a word.
     const bool packed = v->def && v->def->is(ir::Opcode::ViewLoad) && registers > 8 &&
                         v->def->operand(0)->type.layout != LayoutClass::Any;
     const int bytes = std::max(factors_.contains(v) ? 1 : 2, size_of(v->type.dtype));
     return packed ? registers * bytes / 4 : registers;
   }
 
-  // Tensor cores take one instruction's depth of a factor at a time, out of shared memory.
+  // Tensor cores read factors from shared memory, and registers hold the fragments for one instruction's
+  // depth at a time.
   std::int64_t words_of_slices(const ir::Op& dot, const MmaFactors& factors) const {
     std::int64_t words = 0;
     for (int f = 0; f < 2; ++f) {
@@ -74,7 +76,7 @@ private:
     return words;
   }
 
-  // A factor from outside of a loop goes to shared memory before it.
+  // A factor from outside a loop is written to shared memory before the loop, which is its last use.
   void use_factor(const ir::Value* v, int at) {
     if (auto life = lives_.find(v); life != lives_.end())
       for (int begin : loops_)
@@ -82,8 +84,9 @@ private:
     use(v, at);
   }
 
-  // Which elements of an access lie in the view, along each axis: once for all accesses that share an offset.
-  // Both comparisons, and what LLVM makes of them for more than one use.
+  // Predicates say along each axis which elements of an access lie in the view. Accesses that have the same
+  // offset share them. A predicate takes four words: both comparisons, and what LLVM derives from them if
+  // they have several uses.
   void use_masks(const ir::Op& op, int at) {
     const bool store = op.is(ir::Opcode::ViewStore);
     if (!store && !op.is(ir::Opcode::ViewLoad) && !op.is(ir::Opcode::ViewMask)) return;
@@ -102,7 +105,7 @@ private:
     }
   }
 
-  // What is made where it is used (a free tile) needs what it is made of there.
+  // A free tile is computed where it is used, and so that is a use of its operands too.
   void use(const ir::Value* v, int at) {
     if (auto life = lives_.find(v); life != lives_.end()) life->second.end = std::max(life->second.end, at);
     if (v->type.is_tile() && !plan_.find(v) && v->def)
@@ -126,7 +129,7 @@ private:
         number(*inner);
       }
       if (loops) loops_.pop_back();
-      // Whatever a region reads from outside is wanted again by the loop's next round.
+      // What a region reads from outside, the next iteration of the loop reads again.
       const int end = next_;
       auto stretch = [&](auto& lives) {
         for (auto& [key, life] : lives)
@@ -145,11 +148,11 @@ private:
   }
 
   const LayoutPlan& plan_;
-  std::unordered_set<const ir::Value*> factors_; // of products
+  std::unordered_set<const ir::Value*> factors_; // of all dots
   std::unordered_map<const ir::Value*, Life> lives_;
   std::map<std::tuple<const ir::Value*, std::size_t, const ir::Value*>, Life> masks_;
   std::vector<Life> copies_;
-  std::vector<int> loops_; // around, the outermost first
+  std::vector<int> loops_; // where the loops around the current operation begin, the outermost first
   int next_ = 0;
   RegisterNeed need_;
 };

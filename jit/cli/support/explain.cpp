@@ -9,8 +9,8 @@
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/rewrite/widen.h>
 #include <kiln/jit/gpu/compiler.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 #include <kiln/jit/gpu/layout_plan.h>
-#include <kiln/jit/gpu/layouts.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/jit/runtime/device.h>
 

@@ -1,8 +1,10 @@
-// erf: x + x q(x^2) up to 1.125 (f64: 1.5), and 1 - e^-q(|x|) beyond, where q approximates -log(erfc); or for
-// f32 in registers of 512 bits 16 polynomials.
+// Emits erf by one of two polynomials or, in 512-bit registers, by one of 16.
 //
-// The form beyond is after Juffa's observation that the logarithm of erfc is nearly a parabola, so a short
-// polynomial serves the whole range until erf rounds to 1 (3.92 in f32, 5.92 in f64).
+// Up to 1.125 (f64: 1.5) it is x + x q(x^2), and beyond that 1 - e^-q(|x|), where q approximates -log(erfc).
+// For f32 in 512-bit registers, each of 16 intervals has a polynomial of its own.
+//
+// The second form follows Juffa's observation that the logarithm of erfc is nearly a parabola, so that a
+// short polynomial suffices until erf rounds to 1 (at 3.92 in f32 and 5.92 in f64).
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/exp_core.h>
 #include <kiln/jit/emit/math/functions.h>
@@ -16,8 +18,9 @@ namespace co = coefficients;
 
 namespace {
 
-// Of an f32, where a register holds 16 coefficients and one permute picks a lane's: erf(x) = t + q_n(t)
-// around the nearest n w. 18 operations, where the other way takes 26.
+// For f32: a 512-bit register holds 16 coefficients, and one permute selects those of all lanes. erf(x) = t +
+// q_n(t), where n w is the multiple of w that is nearest to x, and t = x - n w. It takes 18 operations; the
+// other way takes 26.
 Value* erf_by_table(const MathBuilder& m, Value* x) {
   constexpr double w = co::erf_interval_f32, to_integer = 0x1.8p23;
   Value* a = m.at_most(m.abs(x), 4);

@@ -7,7 +7,7 @@ namespace kiln::emit {
 
 // x = n ln 2 + r with |r| at most ln2 / 2; `high` and `ln2_low` let a caller recover the rounding error of r.
 struct ExpReduction {
-  llvm::Value *n, *power; // 2^n, where that is a normal number
+  llvm::Value *n, *power; // power is 2^n if that is a normal number
   llvm::Value* r;
   llvm::Value* high;
   double ln2_low;

@@ -1,5 +1,6 @@
-// exp, exp2, expm1, sigmoid and tanh: the argument is reduced to [-ln2/2, ln2/2], or to twice that where two
-// equal powers of two scale the result, then one minimax polynomial.
+// Emits exp, exp2, expm1, sigmoid, tanh and the Gaussian.
+// The argument is reduced to [-ln2/2, ln2/2], or to twice that range if two equal powers of two scale the
+// result, and then one minimax polynomial is evaluated.
 //
 // Method: n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite, "Software Manual for the
 // Elementary Functions", 1980), e^x = 2^n e^r. The polynomials are from minimax.py.
@@ -14,7 +15,7 @@ namespace co = coefficients;
 
 namespace {
 
-// The same with n and 2^n given, and for n in units of `unit` ln 2.
+// Reduces x when n and 2^n are given, where n counts units of `unit` ln 2.
 ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x, MathBuilder::Rounded n, double unit = 1) {
   Value* high = m.fma(n.n, -unit * m.pick(0x1.62e43p-1, 0x1.62e42fefa39efp-1), x);
   const double ln2_low = unit * m.pick(-0x1.05c61p-29, 0x1.abc9e3b39803fp-56);
@@ -29,12 +30,12 @@ ExpReduction reduce_by_ln2(const MathBuilder& m, Value* x) {
 
 namespace {
 
-// With q of e^r = 1 + r + r^2 q(r).
+// e^r = 1 + r + r^2 q(r), where q has these coefficients.
 Value* exp_of_remainder(const MathBuilder& m, Value* r, llvm::ArrayRef<double> coefficients) {
   Value* q = m.polynomial(coefficients, r);
   Value* one = m.constant(1);
   Value* slope = m.mul_add(q, r, one);
-  // Without FMA hardware f32 still takes the one rounding of the last step, which sigmoid's bound needs.
+  // Even without FMA hardware, f32 rounds only once in the last step, which the bound of sigmoid needs.
   return m.is_double() ? m.mul_add(slope, r, one) : m.fma(slope, r, one);
 }
 
@@ -46,20 +47,21 @@ Value* exp_of_remainder(const MathBuilder& m, Value* r) {
 
 namespace {
 
-// 2^(j / 16), a register full.
+// 2^(j / 16) for j = 0 .. 15, which fill one register.
 constexpr double sixteenths[] = {0x1p+0,        0x1.0b5586p+0, 0x1.172b84p+0, 0x1.2387a6p+0,
                                  0x1.306fep+0,  0x1.3dea64p+0, 0x1.4bfdaep+0, 0x1.5ab07ep+0,
                                  0x1.6a09e6p+0, 0x1.7a1148p+0, 0x1.8ace54p+0, 0x1.9c4918p+0,
                                  0x1.ae89fap+0, 0x1.c199bep+0, 0x1.d5818ep+0, 0x1.ea4afap+0};
 
-// Adding it rounds an f32 to a sixteenth and leaves the count of them in the low bits.
+// Adding it rounds an f32 to a multiple of 1/16 and leaves the number of sixteenths in the low bits.
 constexpr double to_sixteenths = 0x1.8p19;
 
-// 2^k (1 + slope r + r^2 q(r)) for the multiple k of a sixteenth in `shifted` (Tang, "Table-driven
-// implementation of the exponential function in IEEE floating-point arithmetic", 1989): the instruction that
-// scales takes the floor of k, one permute of a register gives the rest. Two multiplications fewer than the
-// polynomial over all of [-ln2/2, ln2/2]: a sixth less time on Zen 5. Where k has no sixteenths left the
-// result is infinity, zero or NaN whatever r is, so long as it is not NaN itself.
+// 2^k (1 + slope r + r^2 q(r)), where k is the multiple of 1/16 in `shifted` (Tang, "Table-driven
+// implementation of the exponential function in IEEE floating-point arithmetic", 1989). The instruction that
+// scales takes the floor of k, and one permute of a register gives the rest. This saves two multiplications
+// compared with the polynomial over all of [-ln2/2, ln2/2], and a sixth of the time on Zen 5. If k is too
+// large to have sixteenths, the result is infinity, zero or NaN whatever r is, as long as r is not NaN
+// itself.
 Value* power_by_table(const MathBuilder& m, Value* shifted, Value* k, Value* r, double slope,
                       llvm::ArrayRef<double> q) {
   Value* part = m.look_up(sixteenths, m.bits(shifted));
@@ -67,25 +69,26 @@ Value* power_by_table(const MathBuilder& m, Value* shifted, Value* k, Value* r, 
   return m.scale(m.fma(m.mul(part, r), rest, part), k);
 }
 
-// (2^h)^2 p, rounded once: the first product is exact. For |h| <= 126 it needs no instruction that scales,
-// where 2^(2 h) alone may not be a normal number.
+// (2^h)^2 p, rounded once because the first product is exact. For |h| <= 126 this needs no instruction that
+// scales, although 2^(2 h) alone may not be a normal number.
 Value* scale_twice(const MathBuilder& m, Value* p, const MathBuilder::Rounded& h) {
   return m.mul(m.mul(p, h.power), h.power);
 }
 
-// e^x of an f32 between the bounds below, by an even power of two and a polynomial over [-ln2, ln2]: a term
-// more than over half of that, and five instructions fewer than two powers of two that differ.
+// e^x of an f32 between the bounds below, by an even power of two and a polynomial over [-ln2, ln2]. The
+// polynomial has one term more than over half of that range, but this takes five instructions fewer than two
+// different powers of two.
 Value* exp_in_halves(const MathBuilder& m, Value* x) {
   const MathBuilder::Rounded h = m.round_product(x, 0x1.71547652b82fep-1);
   Value* r = reduce_by_ln2(m, x, h, 2).r;
   return scale_twice(m, exp_of_remainder(m, r, co::exp_wide_f32), h);
 }
 
-// What differs from x only where the result is infinity or zero in any case.
+// Bounds on x, which differ from x only if the result is zero or infinity in any case.
 Value* above_underflow(const MathBuilder& m, Value* x) { return m.at_least(x, m.pick(-104.5, -746)); }
 Value* below_overflow(const MathBuilder& m, Value* x) { return m.at_most(x, m.pick(89, 710)); }
 
-// A little more accurate than by table.
+// A little more accurate than power_by_table.
 Value* exp_by_polynomial(const MathBuilder& m, Value* x) {
   ExpReduction e = reduce_by_ln2(m, x);
   if (m.scales_any()) e.r = m.within(e.r, 0.5);
@@ -142,34 +145,33 @@ Value* emit_expm1(const MathBuilder& m, Value* x) {
   Value* bounded = m.at_least(m.at_most(x, m.pick(89, 710)), m.pick(-20, -40));
   ExpReduction e = reduce_by_ln2(m, bounded);
   Value* p = expm1_of_remainder(m, e);
-  // 2^n p + (2^n - 1), halved until the end because 2^128 (2^1024) is not a number.
+  // 2^n p + (2^n - 1), computed as a half and doubled at the end because 2^128 (2^1024) is not a number.
   Value* half = m.power_of_two(m.sub(e.n, 1));
   Value* sum = m.mul(m.mul_add(half, p, m.sub(half, 0.5)), 2);
   return m.with_sign_of(m.select(m.equal(e.n, 0), p, sum), x);
 }
 
 Value* emit_sigmoid(const MathBuilder& m, Value* x) {
-  // z / (1 + z) for negative x keeps the relative accuracy that 1 / (1 + e^-x) loses to overflow.
-  // Twice the error of z may reach the result, so z is the more accurate kind.
+  // For negative x, z / (1 + z) keeps the relative accuracy that 1 / (1 + e^-x) loses to overflow. Twice the
+  // error of z may reach the result, so z is computed by the more accurate method.
   Value* z = m.neg(m.abs(x));
   z = exp_by_polynomial(m, m.scales_any() ? z : above_underflow(m, z));
   Value* sum = m.add(z, 1);
   Value* quotient = m.div(m.select(m.less(x, 0), z, m.constant(1)), sum);
-  // The rounding error of 1 + z, over 1 + z, for negative x; for positive x a part of it, which does no harm.
+  // For negative x, the rounding error of 1 + z, divided by 1 + z. For positive x, a harmless part of it.
   Value* error = m.mul(m.sub(z, m.sub(sum, 1)), m.sub(m.constant(1), quotient));
   return m.mul_add(m.neg(quotient), error, quotient);
 }
 
-// What rounding took from x^2 goes back in.
+// The rounding error of x^2 is computed and corrected.
 Value* emit_gaussian(const MathBuilder& m, Value* x) {
   Value* square = m.mul(x, x);
   Value* lost = m.fma(x, x, m.neg(square));
   if (!m.scales_any() || m.is_double()) {
-    Value* power =
-        emit_math(m.ir(), m.options(), MathFn::Exp, m.mul(square, -0.5)); // of the hardware, if any
+    Value* power = emit_math(m.ir(), m.options(), MathFn::Exp, m.mul(square, -0.5)); // by hardware, if it can
     return m.fma(power, m.mul(lost, -0.5), power);
   }
-  // With what remains in units of -1/2.
+  // The remainder is in units of -1/2.
   constexpr double q[] = {co::exp_table_f32[0] / 4, co::exp_table_f32[1] / -8};
   Value* shifted = m.fma(square, m.constant(-0x1.71547652b82fep-1), m.constant(to_sixteenths));
   Value* k = m.sub(shifted, to_sixteenths);

@@ -1,5 +1,5 @@
-// The functions that vector_math.cpp chooses from; each is emitted at the builder's place with fast-math
-// flags clear.
+// The emitters of math functions, among which vector_math.cpp chooses.
+// Each emits at the builder's insertion point, and expects fast-math flags to be clear.
 #pragma once
 
 #include <kiln/jit/emit/math/math_builder.h>
@@ -12,7 +12,7 @@ llvm::Value* emit_exp2(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_expm1(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_sigmoid(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_tanh(const MathBuilder& m, llvm::Value* x);
-// e^(-x^2 / 2) for |x| of at most 100, or NaN.
+// e^(-x^2 / 2) for |x| of at most 100, or for NaN.
 llvm::Value* emit_gaussian(const MathBuilder& m, llvm::Value* x);
 
 // logarithm.cpp
@@ -31,15 +31,16 @@ llvm::Value* emit_sin(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_cos(const MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_tan(const MathBuilder& m, llvm::Value* x);
 
-// trig_reduction.cpp: x - quadrant * pi/2 for a finite |x| of at least 1/2, else NaN; emitted as one function
-// a module and type. `remainder` is f64, `quadrant` is an int_type of which the low two bits count.
+// trig_reduction.cpp: x - quadrant * pi/2 for a finite |x| of at least 1/2, and NaN for an infinity or NaN.
+// It is one function for each module and type. `remainder` is f64, and `quadrant` is an int_type of which
+// only the low two bits count.
 struct Reduced {
   llvm::Value* remainder;
   llvm::Value* quadrant;
 };
 Reduced exact_reduction(const MathBuilder& m, llvm::Value* magnitude);
 
-// remainder.cpp: fmod, to the bit, by a function of the module.
+// remainder.cpp: fmod, exact to the last bit, as a function of the module.
 llvm::Value* emit_exact_remainder(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y);
 
 // power.cpp

@@ -1,5 +1,4 @@
-// asin, acos, atan and atan2: minimax polynomials on a short range around zero and the usual identities
-// beyond it.
+// Emits asin, acos, atan and atan2: minimax polynomials around zero, and the usual identities beyond.
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/functions.h>
 
@@ -26,8 +25,8 @@ Value* atan_of_ratio(const MathBuilder& m, Value* smaller, Value* larger) {
     Value* z = m.mul(t, t);
     return m.mul_add(m.mul(m.polynomial(co::atan_f32, z), z), t, t);
   }
-  // Beyond tan(pi/8): atan(t) = pi/4 + atan((t - 1) / (t + 1)). The scale keeps the sum finite and tells
-  // slopes of denormals apart.
+  // Beyond tan(pi/8), atan(t) = pi/4 + atan((t - 1) / (t + 1)). The scale keeps the sum finite, and makes
+  // denormals large enough to compare slopes.
   Value* scale = m.select(m.greater(larger, 0x1p1021), m.constant(0.25),
                           m.select(m.less(larger, 0x1p-900), m.constant(0x1p100), m.constant(1)));
   smaller = m.mul(smaller, scale);
@@ -42,8 +41,8 @@ Value* atan_of_ratio(const MathBuilder& m, Value* smaller, Value* larger) {
   return m.select(steep, m.add(p, half.high / 2), p);
 }
 
-// asin(s) = s + rest, where s is |x| if |x| <= 1/2 and else sqrt((1 - |x|) / 2): then asin(|x|) = pi/2 - 2
-// asin(s).
+// asin(s) = s + rest, where s is |x| if |x| <= 1/2, and else sqrt((1 - |x|) / 2), for which asin(|x|) = pi/2
+// - 2 asin(s).
 struct AsinParts {
   Value* small;
   Value* s;
@@ -92,7 +91,7 @@ Value* emit_atan2(const MathBuilder& m, Value* y, Value* x) {
   Value *ay = m.abs(y), *ax = m.abs(x);
   Value* steep = b.CreateFCmpOGT(ay, ax);
   Value *smaller = m.select(steep, ax, ay), *larger = m.select(steep, ay, ax);
-  // 0 / 0 counts as 0 / 1 and infinity / infinity as 1 / 1.
+  // 0 / 0 is treated as 0 / 1, and infinity / infinity as 1 / 1.
   Value* one = m.constant(1);
   Value* both = m.equal(smaller, infinity);
   smaller = m.select(both, one, smaller);

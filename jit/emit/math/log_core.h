@@ -1,4 +1,4 @@
-// The first step of every logarithm.
+// Splits a number into exponent and significand, the first step of every logarithm.
 #pragma once
 
 #include <kiln/jit/emit/math/math_builder.h>

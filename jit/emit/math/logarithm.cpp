@@ -1,8 +1,9 @@
-// log, log2 and log1p: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), then a polynomial for log(1 + f).
+// Emits log, log2 and log1p by an exponent and one polynomial.
 //
-// f32 evaluates f + f^2 q(f). f64 uses s = f / (2 + f), log(1 + f) = f - (f^2/2 - s (f^2/2 + s^2 q(s^2))),
-// the arrangement of Ng and Tang described in the fdlibm notes. log1p carries the rounding error of 1 + x
-// along.
+// x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and the polynomial is for log(1 + f).
+//
+// f32 evaluates f + f^2 q(f). f64 uses s = f / (2 + f) and log(1 + f) = f - (f^2/2 - s (f^2/2 + s^2 q(s^2))),
+// the arrangement of Ng and Tang that the notes of fdlibm describe. log1p keeps the rounding error of 1 + x.
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/functions.h>
 #include <kiln/jit/emit/math/log_core.h>
@@ -21,8 +22,8 @@ LogReduction split_normal(const MathBuilder& m, Value* x) {
   const std::int64_t mantissa_mask = (std::int64_t{1} << m.mantissa()) - 1;
   auto& b = m.ir();
   Value* t = b.CreateAdd(m.bits(x), m.integer(one - sqrt_half));
-  // The biased exponent becomes a float by way of the significand of 2^mantissa: no integer conversion
-  // needed.
+  // The biased exponent becomes a float by way of the significand of 2^mantissa, without a conversion of
+  // integers.
   const double base = m.is_double() ? 0x1p52 : 0x1p23;
   Value* biased = b.CreateOr(b.CreateLShr(t, m.integer(m.mantissa())), m.bits(m.constant(base)));
   Value* e = m.sub(m.from_bits(biased), base + m.bias());
@@ -40,7 +41,7 @@ LogReduction split_positive(const MathBuilder& m, Value* x) {
 
 namespace {
 
-// log(1 + f) + e ln 2 + correction, where the correction is small against the last place of 1 + f.
+// log(1 + f) + e ln 2 + correction, where the correction is small compared with the last place of 1 + f.
 Value* log_sum(const MathBuilder& m, Value* e, Value* f, Value* correction) {
   Value* low = m.mul(e, m.pick(-0x1.05c61p-29, 0x1.abc9e3b39803fp-56));
   if (correction) low = m.add(low, correction);
@@ -58,7 +59,7 @@ Value* log_sum(const MathBuilder& m, Value* e, Value* f, Value* correction) {
   return m.fma(e, m.pick(0x1.62e43p-1, 0x1.62e42fefa39efp-1), sum);
 }
 
-// The values at infinity and NaN, left of the pole, and at the pole.
+// Sets the values for infinity and NaN, left of the pole, and at the pole.
 Value* finish(const MathBuilder& m, Value* x, Value* y, double pole) {
   y = m.select(m.less(x, infinity), y, x);
   y = m.select(m.less(x, pole), m.constant(std::numeric_limits<double>::quiet_NaN()), y);
@@ -78,7 +79,7 @@ Value* emit_log2(const MathBuilder& m, Value* x) {
   if (m.is_double()) {
     Value* natural = log_sum(m, m.constant(0), r.f, nullptr);
     y = m.fma(natural, 0x1.71547652b82fep+0, r.e);
-  } else { // 1 / ln 2 in two parts
+  } else { // 1 / ln 2 is in two parts
     Value* rest = m.mul_add(r.f, m.polynomial(co::log2_f32, r.f), m.constant(0x1.4ae0cp-26));
     y = m.add(r.e, m.fma(r.f, 0x1.715476p+0, m.mul(r.f, rest)));
   }

@@ -1,4 +1,4 @@
-// The operations of MathBuilder that take more than one instruction.
+// Implements the operations of MathBuilder that take more than one instruction, or AVX-512.
 #include <kiln/jit/emit/math/math_builder.h>
 
 #include <bit>
@@ -30,13 +30,13 @@ Value* MathBuilder::integer(std::int64_t value) const {
 
 Value* MathBuilder::fma(Value* x, Value* y, Value* z) const {
   if (options_.has_fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type_}, {x, y, z});
-  if (!is_double_) { // the product is exact in f64; the second rounding can only break a tie
+  if (!is_double_) { // the product is exact in f64, and the second rounding can only break a tie
     llvm::Type* wide_type = with_lanes(b_.getDoubleTy());
     Value* product = b_.CreateFMul(b_.CreateFPExt(x, wide_type), b_.CreateFPExt(y, wide_type));
     return b_.CreateFPTrunc(b_.CreateFAdd(product, b_.CreateFPExt(z, wide_type)), type_);
   }
-  // Dekker, "A floating-point technique for extending the available precision" (1971): split each factor in
-  // two halves whose products are exact, then add with the error of each step carried along.
+  // Dekker, "A floating-point technique for extending the available precision" (1971): split each factor into
+  // two halves whose products are exact, and then add, keeping the error of each step.
   auto split = [&](Value* v) {
     Value* high = from_bits(b_.CreateAnd(bits(v), integer(-(std::int64_t{1} << 27))));
     return std::pair(high, sub(v, high));
@@ -95,8 +95,9 @@ Value* MathBuilder::by_registers(llvm::ArrayRef<Value*> operands, const Native& 
   return result;
 }
 
-// VRANGE's control: bits 0 and 1 are 0 for the smaller, 1 for the greater, 2 for the smaller magnitude; bits
-// 2 and 3 are 0 for the first operand's sign, 1 for the result's own.
+// The control of VRANGE: bits 0 and 1 are 0 for the smaller operand, 1 for the greater one, and 2 for the one
+// of smaller magnitude; bits 2 and 3 are 0 for the sign of the first operand and 1 for the sign of the
+// result.
 Value* MathBuilder::range(Value* x, Value* y, int control) const {
   auto id = is_double_ ? llvm::Intrinsic::x86_avx512_mask_range_pd_512
                        : llvm::Intrinsic::x86_avx512_mask_range_ps_512;
@@ -121,15 +122,16 @@ Value* MathBuilder::look_up(llvm::ArrayRef<double> table, Value* index) const {
   });
 }
 
-// maxnum is three instructions on x86, since its own maximum returns the second operand for a NaN; VRANGE is
-// one as fast as that. (A signalling NaN it makes quiet, where maxnum drops it; SEMANTICS allows both.)
+// maxnum takes three instructions on x86, because the maximum instruction returns the second operand if one
+// is NaN. VRANGE is one instruction that is as fast as that one. (It makes a signalling NaN quiet, and maxnum
+// drops it; SEMANTICS allows both.)
 Value* MathBuilder::min_max(Value* x, Value* y, llvm::Intrinsic::ID id, int control) const {
   return fills_registers() ? range(x, y, control) : b_.CreateBinaryIntrinsic(id, x, y);
 }
 
 Value* MathBuilder::scale(Value* x, Value* n) const {
   if (!fills_registers()) {
-    // In two steps, since 2^n alone may not be a normal number; the first product is exact.
+    // Two steps, because 2^n alone may not be a normal number. The first product is exact.
     Value* half = unary(llvm::Intrinsic::floor, mul(n, 0.5));
     return mul(mul(x, power_of_two(half)), power_of_two(sub(n, half)));
   }
@@ -147,7 +149,7 @@ llvm::SmallVector<Value*, 2>
 MathBuilder::if_any(Value* condition, llvm::ArrayRef<Value*> values,
                     const std::function<llvm::SmallVector<Value*, 2>()>& slow) const {
   Value* any = lanes_ ? b_.CreateOrReduce(condition) : condition;
-  // What follows the builder's place moves to a new block; there may be no terminator yet.
+  // Instructions after the insertion point move to a new block. There may be no terminator yet.
   const llvm::DebugLoc location = b_.getCurrentDebugLocation();
   llvm::BasicBlock* before = b_.GetInsertBlock();
   llvm::Function* function = before->getParent();

@@ -1,5 +1,4 @@
-// A thin layer over IRBuilder for math on one floating type: constants are splats, operations follow the
-// operands.
+// A thin layer over IRBuilder for math on one floating-point type, scalar or vector.
 #pragma once
 
 #include <kiln/jit/emit/vector_math.h>
@@ -15,8 +14,8 @@ namespace kiln::emit {
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// All values are of `type` (float, double or a vector of them) or of `int_type` (same width, same lanes),
-// except the i1 results of comparisons. `single()` and `wide()` are the same lanes in f32 and f64.
+// All values are of `type` (float, double or a vector of them) or of `int_type` (integers of the same width,
+// in as many lanes), except the i1 results of comparisons. Constants are splats.
 class MathBuilder {
 public:
   using Value = llvm::Value;
@@ -36,7 +35,7 @@ public:
 
   Value* constant(double value) const;
   Value* integer(std::int64_t value) const;
-  // `single` if the type is f32, `wide` if it is f64.
+  // Returns `single` if the type is f32, and `wide` if it is f64.
   double pick(double single, double wide) const { return is_double_ ? wide : single; }
   llvm::ArrayRef<double> pick(llvm::ArrayRef<double> single, llvm::ArrayRef<double> wide) const {
     return is_double_ ? wide : single;
@@ -55,8 +54,8 @@ public:
   Value* round(Value* x) const { return unary(llvm::Intrinsic::roundeven, x); }
   Value* unary(llvm::Intrinsic::ID id, Value* x) const { return b_.CreateUnaryIntrinsic(id, x); }
 
-  // x * y + z with one rounding (f64 without FMA hardware: within an ulp of it, exact where the product
-  // cancels).
+  // x * y + z with one rounding. (In f64 without FMA hardware, the result is within an ulp of that, and exact
+  // if the product cancels.)
   Value* fma(Value* x, Value* y, Value* z) const;
   Value* fma(Value* x, double y, Value* z) const { return fma(x, constant(y), z); }
   // x * y + z with one rounding or two, whichever is fast.
@@ -69,7 +68,7 @@ public:
   Value* equal(Value* x, double y) const { return b_.CreateFCmpOEQ(x, constant(y)); }
   Value* is_nan(Value* x) const { return b_.CreateFCmpUNO(x, x); }
   Value* select(Value* condition, Value* x, Value* y) const { return b_.CreateSelect(condition, x, y); }
-  // Bounds that let NaN through.
+  // Bounds, which leave NaN as it is.
   Value* at_most(Value* x, double bound) const {
     return select(b_.CreateFCmpOLT(constant(bound), x), constant(bound), x);
   }
@@ -85,12 +84,12 @@ public:
   }
   Value* flip_sign(Value* x, Value* sign) const { return from_bits(b_.CreateXor(bits(x), sign)); }
 
-  // The low bits of the result hold an integral x of magnitude below 2^22 (f32) or 2^51 (f64), two's
-  // complement.
+  // The low bits of the result are an integral x + offset in two's complement, of a magnitude below 2^22
+  // (f32) or 2^51 (f64).
   Value* integer_bits(Value* x, double offset = 0) const;
-  // 2^n for an integral n whose result is a normal number.
+  // 2^n for an integral n, if that is a normal number.
   Value* power_of_two(Value* n) const;
-  // x * factor rounded to an integer, and 2^n where that is a normal number: two instructions and a shift.
+  // n = x * factor rounded to an integer, and 2^n if that is a normal number: two instructions and a shift.
   struct Rounded {
     Value *n, *power;
   };
@@ -98,27 +97,28 @@ public:
   // x * 2^n for an integral n, rounded once, denormal results included; |n| below twice the exponent range.
   Value* scale(Value* x, Value* n) const;
 
-  // What tells the two ways of bounding the argument of an exponential apart: with `scale` as one
-  // instruction, which takes any n, bounding the remainder does for both ends.
+  // Whether `scale` is one instruction, which takes any n. Then an exponential need only bound its remainder,
+  // and otherwise it must bound its argument at both ends.
   bool scales_any() const;
-  // r, drawn to within +-bound; NaN becomes +-bound. Only where scales_any().
+  // r clamped to +-bound; NaN becomes +-bound. Requires scales_any().
   Value* within(Value* r, double bound) const;
-  // table[index % 16] in each lane, for f32. Only where scales_any().
+  // table[index % 16] in each lane, for f32. Requires scales_any().
   Value* look_up(llvm::ArrayRef<double> table, Value* index) const;
-  // The greater or the smaller; if one operand is NaN, the other.
+  // The greater or the smaller operand. If one of them is NaN, the other.
   Value* max(Value* x, Value* y) const { return min_max(x, y, llvm::Intrinsic::maxnum, 0b0101); }
   Value* min(Value* x, Value* y) const { return min_max(x, y, llvm::Intrinsic::minnum, 0b0100); }
 
-  // Emits `slow` in a block that runs only if some lane of `condition` is true; its results replace `values`
-  // there. The builder's block is split.
+  // Emits `slow` in a block that runs only if some lane of `condition` is true; then its results replace
+  // `values`. The builder's block is split.
   llvm::SmallVector<Value*, 2> if_any(Value* condition, llvm::ArrayRef<Value*> values,
                                       const std::function<llvm::SmallVector<Value*, 2>()>& slow) const;
 
 private:
-  // Adding 1.5 * 2^mantissa leaves the integer, here with `offset` added, in the low bits of the significand.
+  // Adding this number, 1.5 * 2^mantissa + offset, leaves an integer plus `offset` in the low bits of the
+  // significand.
   double to_integer(double offset) const { return pick(0x1.8p23, 0x1.8p52) + offset; }
   using Native = std::function<Value*(llvm::ArrayRef<Value*>)>;
-  // Applies `f` to each part of a whole 512-bit register.
+  // Applies `f` to each 512-bit register of the operands.
   Value* by_registers(llvm::ArrayRef<Value*> operands, const Native& f) const;
   bool fills_registers() const;
   Value* range(Value* x, Value* y, int control) const;

@@ -110,7 +110,7 @@ entries = [
     ("erf_small_f64", 0, "erf(x) = x + x q(x^2) for |x| <= 1.5", by_sqrt(lambda x: erf(x) / x - 1), by_sqrt(lambda x: x / erf(x)), 15, mpf(10) ** -20, mpf("2.25")),
     ("erf_large_f64", 0, "erf(x) = 1 - e^(-q(x - 3)) for 1.5 <= x <= 6", lambda t: g(t + 3), lambda t: erfc(t + 3) / erf(t + 3), 16, -mpf("1.5"), 3),
     ("gelu_f32", 1, "Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 2.5 / (2.5 + a), for 0 <= a <= 15", tail_by_ratio(mpf("2.5")), lambda u: 1 / tail_by_ratio(mpf("2.5"))(u), 9, mpf("2.5") / mpf("17.5") - mpf("0.5"), mpf("0.5")),
-    ("gelu_f64", 0, "the same with t = 3 / (3 + a), for 0 <= a <= 39", tail_by_ratio(3), lambda u: 1 / tail_by_ratio(3)(u), 23, mpf(3) / 42 - mpf("0.5"), mpf("0.5")),
+    ("gelu_f64", 0, "Phi(-a) = e^(-a^2 / 2) t q(t - 1/2), t = 3 / (3 + a), for 0 <= a <= 39", tail_by_ratio(3), lambda u: 1 / tail_by_ratio(3)(u), 23, mpf(3) / 42 - mpf("0.5"), mpf("0.5")),
     ("atan_f32", 1, "atan(x) = x + x^3 q(x^2) for |x| <= 1", by_sqrt(lambda x: (atan(x) - x) / x**3), by_sqrt(lambda x: x**3 / atan(x)), 8, mpf(10) ** -20, 1),
     ("atan_f64", 0, "atan(x) = x + x^3 q(x^2) for |x| <= tan(pi / 8)", by_sqrt(lambda x: (atan(x) - x) / x**3), by_sqrt(lambda x: x**3 / atan(x)), 10, mpf(10) ** -20, (hi * mpf("1.0001")) ** 2),
     ("asin_f32", 1, "asin(x) = x + x^3 q(x^2) for |x| <= 1/2", by_sqrt(lambda x: (asin(x) - x) / x**3), by_sqrt(lambda x: x**3 / asin(x)), 5, mpf(10) ** -20, mpf("0.25")),
@@ -124,9 +124,9 @@ for name, single, comment, target, weight, degree, a, b in entries:
     print(f"// {comment}; relative error 2^{float(log(worst) / ln2):.1f}.")
     print(f"inline constexpr double {name}[] = {{{', '.join(literal(k, single) for k in c)}}};\n", flush=True)
 
-# For each of 16 intervals around n w: with t = x - n w the coefficients of erf(x) - t, constant term first. Of the
-# 65536ths between .2535 and .2665 this w left the least error over all f32, since erf(n w) is nearly an f32 where that
-# matters most.
+# For each of 16 intervals around n w, with t = x - n w: the coefficients of erf(x) - t, the constant term first. Of the
+# multiples of 1/65536 between .2535 and .2665, this w has the least error over all f32, because erf(n w) is nearly an f32
+# where that matters most.
 w, powers = mpf(8597) / 32768, 6
 worst, columns = mpf(0), []
 for n in range(16):
@@ -142,7 +142,7 @@ print(f"// erf(x) = t + q_n(t), t = x - n w, for 0 <= x <= 4 in intervals of len
 print(f"inline constexpr double erf_interval_f32 = {literal(w, 1)};")
 rows = ", ".join("{" + ", ".join(literal(c[power], 1) for c in columns) + "}" for power in range(powers))
 print(f"inline constexpr double erf_table_f32[{powers}][16] = {{{rows}}};\n", flush=True)
-# Four intervals for each power of two of 1 + a, numbered by the bits of that f32 from 2^21 on, modulo 16.
+# Four intervals for each power of two of 1 + a. Their numbers are the bits of that f32 from bit 21 on, modulo 16.
 powers, columns, centres, worst = 7, [None] * 16, [None] * 16, mpf(0)
 for octave in range(4):
     for quarter_of_it in range(4):

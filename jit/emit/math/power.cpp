@@ -1,7 +1,7 @@
-// pow: 2^(y log2 |x|), with the special cases of C99 Annex F.
+// Emits pow: 2^(y log2 |x|), with the special cases of C99 Annex F.
 //
-// f32 works in f64 throughout. f64 carries log2 |x| as a sum of two doubles (Dekker arithmetic) to about 65
-// bits, since its relative error is multiplied by up to 1100.
+// f32 is computed in f64. f64 computes log2 |x| as a sum of two doubles (Dekker arithmetic) to about 65 bits,
+// because up to 1100 times its relative error reaches the result.
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/functions.h>
 #include <kiln/jit/emit/math/log_core.h>
@@ -56,8 +56,8 @@ Pair log2_pair(const MathBuilder& m, Value* x) {
   Pair natural = sum(m, {m.mul(s.high, 2), m.mul(s.low, 2)}, third);
   natural = fast_two_sum(m, natural.high, m.add(natural.low, tail));
   Pair fraction = product(m, natural, {m.constant(inv_ln2), m.constant(inv_ln2_low)});
-  // e is zero or larger than the fraction, which fast_two_sum needs; with e = 0 the sum is exact in any
-  // order.
+  // fast_two_sum needs the larger operand first. e is larger than the fraction or zero, and if it is zero the
+  // sum is exact in any order.
   Pair whole = fast_two_sum(m, r.e, fraction.high);
   return {whole.high, m.add(whole.low, fraction.low)};
 }
@@ -76,7 +76,7 @@ Value* power_double(const MathBuilder& m, Value* a, Value* y) {
   return m.scale(m.mul_add(m.polynomial(co::exp2_f64, r), r, m.constant(1)), n);
 }
 
-// |x|^y in f64 for f32 operands that were widened: accurate to 2^-32 or so.
+// |x|^y in f64 for f32 operands that were widened, accurate to about 2^-32.
 Value* power_single(const MathBuilder& m, Value* a, Value* y) {
   LogReduction r = split_normal(m, a);
   Value* s = m.div(r.f, m.add(r.f, 2));
@@ -104,7 +104,7 @@ Value* emit_pow(const MathBuilder& m, Value* x, Value* y) {
     magnitude =
         b.CreateFPTrunc(power_single(w, b.CreateFPExt(a, w.type()), b.CreateFPExt(y, w.type())), m.type());
   }
-  // One is the result for y = 0 and for |x| = 1 with any y but NaN; x = 1 takes NaN too.
+  // The result is 1 for y = 0, for |x| = 1 with any y but NaN, and for x = 1 with any y.
   Value* one =
       b.CreateOr(m.equal(y, 0), b.CreateOr(m.equal(x, 1), b.CreateAnd(m.equal(a, 1), b.CreateFCmpORD(y, y))));
   magnitude = m.select(one, m.constant(1), magnitude);

@@ -1,7 +1,8 @@
-// The remainder of floats, for targets whose LLVM has none that is exact.
+// Emits the exact remainder of floats, for targets for which LLVM has no exact one.
 //
-// NVPTX turns frem into x - trunc(x / y) * y, whose quotient is rounded: 1 % 0.1 is then below zero. This is
-// long division of the significands, a bit at a time, as C libraries do it: the result is exact.
+// NVPTX turns frem into x - trunc(x / y) * y, in which the quotient is rounded, so that 1 % 0.1 is below
+// zero. This is long division of the significands, one bit at a time, as C libraries do it. The result is
+// exact.
 #include "functions.h"
 
 #include <llvm/IR/Intrinsics.h>
@@ -80,7 +81,7 @@ public:
 
 private:
   struct Parts {
-    Value *exponent, *significand; // the latter with its leading one
+    Value *exponent, *significand; // the significand includes its leading one
   };
   llvm::BasicBlock* block(const char* name) {
     return llvm::BasicBlock::Create(function_->getContext(), name, function_);
@@ -91,7 +92,7 @@ private:
   Value* constant(std::uint64_t v) { return llvm::ConstantInt::get(bits_, v); }
   Value* to_bits(Value* v) { return b_.CreateBitCast(v, bits_); }
   Value* magnitude(Value* v) { return b_.CreateAnd(to_bits(v), constant(sign_bit() - 1)); }
-  // How far the leading one is below its place.
+  // How many bits the leading one is below its normal position.
   Value* leading(Value* v) {
     Value* zeros = b_.CreateIntrinsic(llvm::Intrinsic::ctlz, {bits_}, {v, b_.getTrue()});
     return b_.CreateSub(zeros, constant(width_ - 1 - mantissa_));

@@ -1,9 +1,9 @@
-// Exact reduction of huge angles modulo pi/2, as internal functions of the module.
+// Emits the exact reduction of huge angles modulo pi/2, as internal functions of the module.
 //
 // Payne and Hanek, "Radian reduction for trigonometric functions" (SIGNUM Newsletter, 1983): with x = m 2^e,
-// the bits of 2/pi that weigh a multiple of 4 against m 2^e cannot matter, so a window of 2/pi that starts
-// past them is multiplied with m in integers modulo 4. f32 takes 96 bits for all lanes at once, f64 takes 192
-// bits, lane by lane.
+// the leading bits of 2/pi do not matter, because each contributes a multiple of 4 to the product with m 2^e.
+// So a window of the bits of 2/pi that starts after them is multiplied by m in integers modulo 4. f32 takes
+// 96 bits, for all lanes at once; f64 takes 192 bits, lane by lane.
 #include <kiln/jit/emit/math/functions.h>
 
 #include <limits>
@@ -17,7 +17,7 @@ using llvm::Value;
 namespace {
 
 constexpr double half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
-// The bits of 2/pi behind a word of zeros, so that the window of a small exponent starts inside the table.
+// The bits of 2/pi after a word of zeros, so that the window of a small exponent starts inside the table.
 constexpr std::uint32_t two_over_pi_32[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
                                             0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
 constexpr std::uint64_t two_over_pi_64[] = {0,
@@ -64,7 +64,7 @@ Reduced reduce_single(const MathBuilder& m, Value* x) {
   };
   Value* sum = b.CreateAdd(b.CreateShl(product(0), w.integer(32)), product(1));
   sum = b.CreateAdd(sum, b.CreateLShr(product(2), w.integer(32)));
-  // Two bits of quadrant, 62 of fraction; rounding to the nearest quadrant leaves a signed fraction.
+  // The sum has 2 bits of quadrant and 62 of fraction. Rounding to the nearest quadrant gives that a sign.
   Value* quadrant = b.CreateLShr(b.CreateAdd(sum, w.integer(std::int64_t{1} << 61)), w.integer(62));
   Value* fraction = b.CreateSub(sum, b.CreateShl(quadrant, w.integer(62)));
   Value* remainder = w.mul(b.CreateSIToFP(fraction, w.type()), half_pi_high * 0x1p-62);
@@ -81,7 +81,7 @@ Value* table_in(llvm::Module& module) {
                                   llvm::GlobalValue::InternalLinkage, data, name);
 }
 
-// One f64.
+// Reduces a scalar f64.
 Reduced reduce_double(const MathBuilder& m, Value* x) {
   auto& b = m.ir();
   auto* i64 = b.getInt64Ty();
@@ -90,8 +90,8 @@ Reduced reduce_double(const MathBuilder& m, Value* x) {
   Value* word = m.bits(x);
   Value* finite = m.less(x, std::numeric_limits<double>::infinity());
   Value* exponent = b.CreateLShr(word, m.integer(52));
-  // The window starts at table bit e + 62 for x = significand 2^e, e = exponent field - 1075; infinity and
-  // NaN read some valid place.
+  // The window starts at table bit e + 62 for x = significand 2^e, e = exponent field - 1075. Infinity and
+  // NaN read the start of the table.
   Value* start = b.CreateSelect(finite, b.CreateSub(exponent, m.integer(1013)), m.integer(0));
   Value* significand = b.CreateOr(b.CreateAnd(word, m.integer(0xfffffffffffff)), m.integer(0x10000000000000));
   Value* index = b.CreateLShr(start, m.integer(6));
@@ -109,7 +109,7 @@ Reduced reduce_double(const MathBuilder& m, Value* x) {
   sum = b.CreateAdd(sum, b.CreateLShr(product(2), wide(64)));
   Value* quadrant = b.CreateLShr(b.CreateAdd(sum, b.CreateShl(wide(1), wide(125))), wide(126));
   Value* fraction = b.CreateSub(sum, b.CreateShl(quadrant, wide(126)));
-  // The leading 64 bits of |fraction|, so that an angle close to a multiple of pi/2 keeps its accuracy.
+  // Take the leading 64 bits of |fraction|, so that angles close to a multiple of pi/2 stay accurate.
   Value* negative = b.CreateICmpSLT(fraction, wide(0));
   Value* magnitude = b.CreateSelect(negative, b.CreateNeg(fraction), fraction);
   Value* zeros = b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, magnitude, b.getFalse());
@@ -136,7 +136,7 @@ Reduced reduce_lanes(const MathBuilder& m, Value* x) {
   Reduced result = {llvm::PoisonValue::get(m.type()), llvm::PoisonValue::get(m.int_type())};
   for (unsigned i = 0; i < m.lanes(); ++i) {
     Value* lane = b.CreateExtractElement(x, i);
-    // Lanes that need no exact reduction may hold anything, which must not read outside the table.
+    // Lanes that need no exact reduction may have any value, but must not read outside of the table.
     lane = scalar.select(scalar.less(lane, 0.5), scalar.constant(0.5), lane);
     Reduced one = reduce_double(scalar, lane);
     result.remainder = b.CreateInsertElement(result.remainder, one.remainder, i);
@@ -171,7 +171,7 @@ Reduced exact_reduction(const MathBuilder& m, Value* magnitude) {
   auto& b = m.ir();
   llvm::Function* caller = b.GetInsertBlock()->getParent();
   llvm::Function* function = reduction_in(*caller->getParent(), m);
-  // The same instruction set as the caller, or vectors would be passed differently.
+  // It needs the same instruction set as the caller, or vectors would be passed differently.
   for (const char* key :
        {"target-cpu", "target-features", "prefer-vector-width", "min-legal-vector-width", "frame-pointer"})
     if (caller->hasFnAttribute(key)) function->addFnAttr(caller->getFnAttribute(key));

@@ -1,7 +1,10 @@
-// sin, cos and tan: |x| less a multiple of pi/2, then polynomials on [-pi/4, pi/4], chosen by the quadrant.
+// Emits sin, cos and tan by reduction modulo pi/2 and one of two polynomials.
 //
-// Reduction: up to 2^16 (f32) or 2^20 (f64) in three steps with FMA (Cody and Waite); beyond, if any lane
-// needs it, by the exact reduction of trig_reduction.cpp. tan of f32 is computed in f64.
+// A multiple of pi/2 is subtracted from |x|, and the quadrant selects one of the polynomials on [-pi/4,
+// pi/4].
+//
+// The reduction takes three steps with FMA up to 2^16 (f32) or 2^20 (f64) (Cody and Waite). If any lane is
+// beyond that, it is the exact reduction of trig_reduction.cpp. tan of f32 is computed in f64.
 #include <kiln/jit/emit/math/coefficients.h>
 #include <kiln/jit/emit/math/functions.h>
 
@@ -50,12 +53,12 @@ Value* is_odd(const MathBuilder& m, Value* quadrant) {
   return m.ir().CreateICmpNE(m.ir().CreateAnd(quadrant, m.integer(1)), m.integer(0));
 }
 
-// sin(r + quadrant pi/2), its sign flipped by the bit `sign`.
+// sin(r + quadrant pi/2), with its sign flipped if the sign bit of `sign` is set.
 Value* sin_of(const MathBuilder& m, Value* r, Value* quadrant, Value* sign) {
   auto& b = m.ir();
   Value* square = m.mul(r, r);
   Value* value = m.select(is_odd(m, quadrant), cos_polynomial(m, square), sin_polynomial(m, r, square));
-  const int sign_shift = m.is_double() ? 62 : 30; // bit 1 of the quadrant to the sign
+  const int sign_shift = m.is_double() ? 62 : 30; // moves bit 1 of the quadrant to the sign bit
   Value* flip = b.CreateShl(b.CreateAnd(quadrant, m.integer(2)), m.integer(sign_shift));
   return m.flip_sign(value, sign ? b.CreateXor(flip, sign) : flip);
 }

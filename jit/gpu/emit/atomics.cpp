@@ -1,8 +1,8 @@
-// Atomics: one access for each element, by the first thread that holds it.
+// Emits atomics: one access for each element, by the first thread that holds it.
 //
-// Order and scope go into the instruction or the compare-and-swap. What other threads of the block wrote
-// before and read after is ordered by the barriers that touch() places, through which release and acquire are
-// cumulative (PTX ISA, "Memory consistency model").
+// Order and scope become part of the instruction or of the compare-and-swap. Accesses of other threads of the
+// block, before and after, are ordered by the barriers that touch() emits, through which release and acquire
+// are cumulative (PTX ISA, "Memory consistency model").
 #include <kiln/jit/emit/atomics.h>
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
@@ -13,7 +13,7 @@ using llvm::Value;
 
 namespace {
 
-// What `one` gives where it is wanted (null: always), else zero.
+// The result of `one` if it is wanted (null: always), and else zero.
 Value* where_wanted(IRBuilder& b, Value* wanted, llvm::IntegerType* bits,
                     const std::function<Value*()>& one) {
   if (!wanted) return one();
@@ -51,7 +51,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
   auto bits_of = [&](Value* v) { return emit::to_bits(b_, numbers_, v, t); };
   const Machine::Atomic instruction{kind, op.text("order", "acq_rel"), op.text("scope", "gpu"), t};
   const bool native = !swap && machine_.has_atomic(instruction);
-  auto one = [&](std::size_t r) -> Value* { // the bits before
+  auto one = [&](std::size_t r) -> Value* { // returns the old bits
     if (swap) return emit::emit_compare_and_swap(b_, how, pointers[r], bits_of(first[r]), bits_of(second[r]));
     if (native) return machine_.atomic(b_, instruction, pointers[r], bits_of(first[r]));
     return emit::emit_read_modify_write(b_, numbers_, how, kind, pointers[r], first[r]);
@@ -70,7 +70,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
                                 : where_wanted(b_, wanted(r), bits, [&] { return one(r); }));
     return old;
   };
-  // Neighbours in one word, where a thread wants all of its own.
+  // Two neighbours in one word are updated together if the thread wants all of its elements.
   Machine::Atomic of_two = instruction;
   of_two.elements = 2;
   Value* all = nullptr;
@@ -101,7 +101,7 @@ void KernelEmitter::emit_atomic(const ir::Op& op) {
   if (!used) return;
   for (std::size_t r = 0; r < old.size(); ++r)
     old[r] = old[r & ~repeats];
-  if (own) { // the threads that hold copies learn it from the first
+  if (own) { // threads that hold copies get the result from the first one
     auto number = [&](int reg) {
       Value* flat = b_.getInt32(0);
       int shift = 0;

@@ -1,4 +1,4 @@
-// Loops and branches. Conditions are scalars, so all threads of a block go the same way.
+// Emits loops and branches. Conditions are scalars, so all threads of a block take the same path.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ std::optional<LinearLayout> KernelEmitter::carried_layout(const ir::Value* v) {
   return layout_of(v);
 }
 
-// The registers of `values`, each in the layout of its place in `places`, one after the other.
+// The registers of all `values` in one list, each value in the layout of the value of `places` that it
+// becomes.
 Values KernelEmitter::flatten(const std::vector<const ir::Value*>& values,
                               const std::vector<const ir::Value*>& places) {
   Values flat;
@@ -35,7 +36,7 @@ Values KernelEmitter::flatten(const std::vector<const ir::Value*>& values,
   return flat;
 }
 
-// The other way round.
+// Defines `places` by such a list.
 void KernelEmitter::bind(const std::vector<const ir::Value*>& places, const Values& flat) {
   std::size_t at = 0;
   for (const ir::Value* place : places) {
@@ -79,7 +80,7 @@ void KernelEmitter::emit_for(const ir::Op& op) {
   const auto places = arguments_of(region, 1);
   Values initial = flatten(operands_of(op, 3), places);
   const OpenLoop open = enter_loop(op);
-  // A step that is not positive, which the language forbids, must not run forever.
+  // The language forbids steps that are not positive, but even those must not run forever.
   Value *begin = scalar(op.operand(0)), *step = scalar(op.operand(2));
   Value* end = b_.CreateSelect(b_.CreateICmpSGT(step, b_.getInt64(0)), scalar(op.operand(1)), begin);
   emit::Loop loop = emit::emit_loop(
@@ -114,7 +115,7 @@ void KernelEmitter::emit_while(const ir::Op& op) {
   bind(places, carried);
   emit_region(test);
   settle();
-  const Touches tested = touched_; // which may be the end of it
+  const Touches tested = touched_; // the loop may end here
   b_.CreateCondBr(scalar(test.terminator()->operand(0)), inside, after);
   b_.SetInsertPoint(inside);
   bind(arguments_of(body, 0), carried);
@@ -127,7 +128,7 @@ void KernelEmitter::emit_while(const ir::Op& op) {
   b_.CreateBr(header);
   b_.SetInsertPoint(after);
   merge(touched_, tested);
-  merge(touched_, start); // the test after the last body is among it
+  merge(touched_, start); // contains the accesses of the test after the last iteration
   leave_loop(open);
   bind(results_of(op), carried);
 }
@@ -163,7 +164,7 @@ void KernelEmitter::emit_if(const ir::Op& op) {
   }
   touched_ = std::move(after[0]);
   merge(touched_, after[1]);
-  for (std::size_t i = 0; i < starts.size(); ++i) { // only what both do is certain
+  for (std::size_t i = 0; i < starts.size(); ++i) { // a barrier counts only if both branches have one
     loop_starts_[i].closed &= starts_after[0][i].closed;
     loop_starts_[i].checked &= starts_after[0][i].checked;
   }

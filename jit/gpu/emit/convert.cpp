@@ -1,4 +1,4 @@
-// Moves a tile from one layout to another.
+// Emits the plans of conversions between layouts, and reshapes.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace kiln::gpu {
 
 using llvm::Value;
 
-// A number that depends on the thread, as PTX computes it.
+// Emits the computation of a thread function.
 Value* KernelEmitter::thread_number(const ThreadFunction& f) {
   Value* result = b_.getInt32(f.constant);
   for (const auto* columns : {&f.lane, &f.warp}) {
@@ -29,7 +29,8 @@ Value* KernelEmitter::thread_number(const ThreadFunction& f) {
   return result;
 }
 
-// values[r ^ flip] in each thread: for each bit of the flip, pairs change places where a thread has it.
+// values[r ^ flip] in each thread: for each bit that the flip may have, pairs of registers are swapped in
+// threads where it is set.
 Values KernelEmitter::flipped(Values values, const ThreadFunction& flip) {
   Value* number = flip.is_constant() ? nullptr : thread_number(flip);
   for (std::size_t bit = 1; bit <= flip.bits(); bit *= 2) {
@@ -60,7 +61,7 @@ Values KernelEmitter::emit_plan(const WarpShuffles& plan, const Values& from) {
     Value* lane = b_.CreateXor(source, b_.getInt32(static_cast<std::uint32_t>(step.lane_flip)));
     taken = shuffle(offered, [&](Value* word) { return machine_.shuffle_from(b_, word, lane); });
   }
-  // The round that each thread keeps, then the slot of each register.
+  // Select the round that each thread keeps, then the slot of each register.
   Values kept = got[0];
   if (rounds > 1) {
     Value* round = thread_number(plan.kept_round);
@@ -96,8 +97,8 @@ Value* from_stored(IRBuilder& b, Value* v, llvm::Type* type) {
 
 } // namespace
 
-// The address of an access whose thread's part is `own`: addition where no bit is in both, which folds into
-// the instruction.
+// The address of an access, where `own` is the part of the offset that the thread decides. If both parts have
+// no bit in common they are added, which folds into the instruction.
 Value* KernelEmitter::exchanged_place(const ThreadFunction& thread, Value* own, std::int64_t shared,
                                       std::uint32_t offset) {
   Value* place = (thread.bits() | thread.constant) & offset ? b_.CreateXor(own, b_.getInt32(offset))
@@ -105,7 +106,7 @@ Value* KernelEmitter::exchanged_place(const ThreadFunction& thread, Value* own, 
   return b_.CreateGEP(b_.getInt8Ty(), shared_pointer(shared), b_.CreateZExt(place, b_.getInt64Ty()));
 }
 
-// A pass's stores.
+// Emits the stores of one pass.
 void KernelEmitter::store_exchanged(const SharedExchange& plan, std::int64_t shared, const Values& from,
                                     int pass) {
   const std::size_t stores = plan.stores.size() / static_cast<std::size_t>(plan.passes);
@@ -176,7 +177,7 @@ Values KernelEmitter::emit_plan(const SharedExchange& plan, const Values& from) 
 }
 
 Values KernelEmitter::convert(const Values& from, const LinearLayout& have, const LinearLayout& want) {
-  // Predicates take a byte, pointers eight.
+  // Predicates take one byte, and pointers eight.
   llvm::Type* type = from[0]->getType();
   const int bytes =
       type->isPointerTy() ? 8 : std::max(1, static_cast<int>(type->getPrimitiveSizeInBits()) / 8);
@@ -191,9 +192,9 @@ Values KernelEmitter::convert(const Values& from, const LinearLayout& have, cons
   return result;
 }
 
-// Through shared memory: each element is written by the first place that holds it, at the number that
-// `written` gives, and read by all places of `want` at the number that `read` gives. Numbers are below
-// `elements`.
+// Exchanges elements through shared memory by number. The first place that holds an element writes it at the
+// number that `written` gives, and all places of `want` read at the number that `read` gives. Numbers are
+// below `elements`.
 Values KernelEmitter::exchange(const Values& from, const LinearLayout& have,
                                const std::function<Value*(int)>& written, const LinearLayout& want,
                                const std::function<Value*(int)>& read, std::int64_t elements,
@@ -230,8 +231,8 @@ Values KernelEmitter::exchange(const Values& from, const LinearLayout& have,
   return result;
 }
 
-// The same elements in row-major order under another shape; through shared memory by their true row-major
-// numbers where not all extents are powers of two.
+// A reshape keeps elements in row-major order. If not all extents are powers of two, they go through shared
+// memory by their row-major numbers.
 void KernelEmitter::emit_reshape(const ir::Op& op) {
   const ir::Value *from = op.operand(0), *to = op.result();
   const LinearLayout want = layout_of(to);
@@ -246,14 +247,14 @@ void KernelEmitter::emit_reshape(const ir::Op& op) {
         flat = b_.CreateAdd(b_.CreateMul(flat, b_.getInt32(extent)),
                             coordinate(layout, reg, static_cast<int>(a)));
       }
-      // Padding has no number of its own: it gets the one past the last.
+      // Padding has no number of its own, and gets the one after the last element.
       Value* real = inside_tile(layout, reg, type);
       return real ? b_.CreateSelect(real, flat, b_.getInt32(static_cast<std::uint32_t>(type.numel()))) : flat;
     };
   };
   Values values = registers(from, have);
-  // Padding all goes to that one place, by many threads: of one value, so that nothing depends on who is
-  // last.
+  // Many threads write padding to that one place. All write the same value, so that it does not matter which
+  // comes last.
   for (std::size_t r = 0; r < values.size(); ++r)
     if (Value* real = inside_tile(have, static_cast<int>(r), from->type))
       values[r] = b_.CreateSelect(real, values[r], llvm::Constant::getNullValue(values[r]->getType()));

@@ -1,5 +1,6 @@
-// Asserts and prints, through what the driver offers: a failed assert ends the launch and is reported by the
-// next call of the driver; printed text appears when the stream is synchronised.
+// Emits asserts and prints as calls of the driver's functions.
+// A failed assert ends the launch, and the next call to the driver reports it. Printed text appears when the
+// stream is synchronised.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/dsl/ir/semantics.h>
@@ -12,7 +13,7 @@ using llvm::Value;
 
 namespace {
 
-// The comparison that a condition is, or is under a mask ("a < b | !mask").
+// The comparison that a condition consists of, or contains if it has a mask ("a < b | !mask").
 const ir::Op* comparison_of(const ir::Value* condition) {
   if (!condition->def) return nullptr;
   const ir::Op& op = *condition->def;
@@ -24,7 +25,7 @@ const ir::Op* comparison_of(const ir::Value* condition) {
 
 } // namespace
 
-// One value in printf's terms: appends its conversion to `format`.
+// Converts a value to what printf takes, and appends its conversion specifier to `format`.
 Value* KernelEmitter::printable(const ir::Type& type, Value* v, std::string& format) {
   if (type.pointer) {
     format += "%p";
@@ -39,7 +40,7 @@ Value* KernelEmitter::printable(const ir::Type& type, Value* v, std::string& for
   return b_.CreateIntCast(v, b_.getInt64Ty(), sign);
 }
 
-// Each thread that sees a failure prints the values that it compared first, and ends the launch.
+// A thread in which an assert fails prints the values that were compared, and then ends the launch.
 void KernelEmitter::emit_assert(const ir::Op& op) {
   if (!debug_) return;
   const ir::Value* condition = op.operand(0);
@@ -78,7 +79,7 @@ void KernelEmitter::emit_assert(const ir::Op& op) {
   });
 }
 
-// A line for each element, by the first thread that holds it: "label[3, 5] = 1.5".
+// Prints a line for each element, by the first thread that holds it: "label[3, 5] = 1.5".
 void KernelEmitter::emit_print(const ir::Op& op) {
   const std::string label(op.text("message"));
   Value* only = b_.CreateICmpEQ(thread_, b_.getInt32(0));

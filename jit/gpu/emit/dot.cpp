@@ -1,4 +1,4 @@
-// Matrix products of any dtype: both factors in shared memory, each thread multiplies for its own elements.
+// Emits matrix products of any dtype, from factors in shared memory, with one fma for each product.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
       total += b;
     factors[f].bytes = element << total;
   }
-  // Everything that may take shared memory itself comes before the factors lie there.
+  // Whatever may use shared memory itself is emitted first, before the factors are written there.
   Values values[2];
   for (int f = 0; f < 2; ++f) {
     values[f] = registers(op.operand(f), layout_of(op.operand(f)));
@@ -79,7 +79,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
       [&](Value* k64, const Values& carried, llvm::Instruction*) -> Values {
         Value* k = b_.CreateTrunc(k64, b_.getInt32Ty());
         Values next;
-        // Registers of one row (column) share its factor; LLVM sees that the addresses are equal.
+        // Registers of one row or column have a factor in common, which LLVM finds by its address.
         for (int r = 0; r < static_cast<int>(carried.size()); ++r) {
           std::vector<Value*> at;
           for (int a = 0; a < rank; ++a)

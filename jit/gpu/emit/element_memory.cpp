@@ -1,5 +1,6 @@
-// Loads and stores through pointers, and of elements gathered from views: an access each, or vectors where
-// axis analysis proves neighbours.
+// Emits loads and stores through pointers, and gathers and scatters.
+//
+// Each element is an access, or several are one where the axis analysis proves that they are neighbours.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 #include <kiln/jit/gpu/emit/vectors.h>
 
@@ -9,8 +10,8 @@ namespace kiln::gpu {
 
 using llvm::Value;
 
-// How many neighbouring registers, up to 16 bytes of them, hold runs of `places` that go up by one: pointers
-// or indices. `others` are constant over such a run.
+// How many neighbouring registers, of up to 16 bytes together, hold `places` (pointers or indices) that go up
+// by one, while `others` are constant.
 int KernelEmitter::neighbours(const ir::Value* places, const std::vector<const ir::Value*>& others,
                               const LinearLayout& layout, int size) {
   auto known = facts_.find(places);
@@ -33,8 +34,8 @@ int KernelEmitter::neighbours(const ir::Value* places, const std::vector<const i
   return 1;
 }
 
-// Whether each vector of so many bytes lies at a multiple of them. Nothing says how pointers are aligned, so
-// that each thread looks at its own.
+// Whether the address of each vector is a multiple of its size in bytes. The alignment of pointers is not
+// known, so each thread tests its own.
 Value* KernelEmitter::are_aligned(const Values& pointers, int vector, int bytes) {
   Value* low_bits = b_.getInt64(0);
   for (std::size_t r = 0; r < pointers.size(); r += static_cast<std::size_t>(vector))
@@ -42,8 +43,9 @@ Value* KernelEmitter::are_aligned(const Values& pointers, int vector, int bytes)
   return b_.CreateICmpEQ(b_.CreateAnd(low_bits, static_cast<std::uint64_t>(bytes) - 1), b_.getInt64(0));
 }
 
-// Whether a thread has registers for both ways: until it has seen that all addresses are aligned and wanted,
-// it keeps them, of two registers each, beside the values. Of 255 registers that was never too much.
+// Whether a thread has registers for both paths, vectors and elements. Until it has tested that all addresses
+// are aligned and wanted, it keeps them, two registers each, in addition to the values. If a thread may have
+// 255 registers, this was never too much.
 bool KernelEmitter::room_for_addresses(std::size_t elements) const {
   constexpr int all_registers = 65536, most = 255;
   const int registers = all_registers / (32 * plan_.warps);
@@ -72,7 +74,7 @@ KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const Linea
     places.push_back(registers(index, layout));
   const ir::Type& shape = indices.empty() ? op.operand(0)->type : indices[0]->type;
   Access result;
-  Values inside; // without what lies beyond the tile
+  Values inside; // whether each element is in the view, without regard to padding of the tile
   for (int r = 0; r < 1 << layout.in_bits(in_register); ++r) {
     const auto at = static_cast<std::size_t>(r);
     Value *offset = b_.getInt64(0), *wanted = nullptr;
@@ -102,7 +104,6 @@ KernelEmitter::Access KernelEmitter::gather_access(const ir::Op& op, const Linea
   return result;
 }
 
-// Loads and stores of single elements: through pointers, or gathered from a view by index.
 void KernelEmitter::emit_element_load(const ir::Op& op) {
   touch(*memory_touch(op));
   const LinearLayout layout = layout_of(op.result());

@@ -1,4 +1,4 @@
-// exp, exp2 and rsqrt by the machine's approximations.
+// Emits exp, exp2 and rsqrt of f32 around the approximating instructions of a GPU.
 #include <kiln/jit/gpu/emit/hardware_math.h>
 
 namespace kiln::gpu {
@@ -7,18 +7,18 @@ using llvm::Value;
 
 namespace {
 
-// e^x = 2^n 2^f with n = floor(x log2 e), drawn to [-126, 126] by a saturating fma that costs no more than a
-// plain one, and f the rest, outside of [0, 1) only where the result is denormal, zero or infinite. The sum
-// that rounds down has n + 127 in its low bits, an exponent to shift into place. To the
-// error of the machine's 2^f this adds at most 0.7 ulp. CUDA's expf takes the same steps, for which NVIDIA
-// states 1 ulp in all.
+// e^x = 2^n 2^f, where n = floor(x log2 e) is clamped to [-126, 126] and f is the rest. A saturating fma,
+// which costs no more than a plain one, clamps n. f lies outside of [0, 1) only if the result is denormal,
+// zero or infinite. The sum that is rounded down has n + 127 in its low bits, which is an exponent and only
+// has to be shifted into place. This adds at most 0.7 ulp to the error of the instruction for 2^f. CUDA's
+// expf takes the same steps, and NVIDIA states an error of 1 ulp for it.
 Value* emit_exp(llvm::IRBuilderBase& b, Machine& machine, Value* x) {
   auto constant = [&](double v) { return llvm::ConstantFP::get(b.getFloatTy(), v); };
   auto fma = [&](Value* a, double m, Value* c) {
     return b.CreateIntrinsic(llvm::Intrinsic::fma, {b.getFloatTy()}, {a, constant(m), c});
   };
   constexpr double log2_e = 0x1.715476p+0, log2_e_rest = 0x1.4ae0cp-26; // of 1.4426950408889634
-  constexpr double whole = 0x1.8p23;                                    // ulps of one from here on
+  constexpr double whole = 0x1.8p23;                                    // from here on an ulp is 1
   Value* part = machine.fma_saturated(b, x, constant(log2_e / 252), constant(0.5));
   Value* sum = machine.fma_down(b, part, constant(252), constant(whole + 1));
   Value* n = b.CreateFSub(sum, constant(whole + 127));

@@ -1,4 +1,4 @@
-// Functions of f32 that the machine's approximating instructions give within what SEMANTICS allows.
+// Math functions of f32 by approximating instructions, where those are as accurate as SEMANTICS requires.
 #pragma once
 
 #include <kiln/jit/emit/vector_math.h>
@@ -6,7 +6,7 @@
 
 namespace kiln::gpu {
 
-// exp, exp2 and rsqrt; others are polynomials as on a CPU.
+// Emits exp, exp2 and rsqrt. Other functions are polynomials, as on a CPU.
 class MachineMath final : public emit::HardwareMath {
 public:
   explicit MachineMath(Machine& machine) : machine_(machine) {}

@@ -1,4 +1,4 @@
-// The entry point, the walk over regions, and scalars.
+// Emits the entry point and scalars, and passes each operation to the function that emits it.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/gpu/register_need.h>
@@ -17,7 +17,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
       arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
       naturals_(passes::natural_numbers(kernel)), uses_(ir::count_uses(kernel.body)) {
   numbers_.math.hardware = &math_;
-  numbers_.math.inline_reduction = true; // whatever is alive would be saved around a call
+  numbers_.math.inline_reduction = true; // around a call, all live values would be saved
   constexpr std::int64_t plenty = 96;    // a heuristic
   if (register_need(kernel, plan).at_once > plenty) find_streams(kernel.body);
 }
@@ -27,10 +27,11 @@ void KernelEmitter::run() {
   if (lines_) lines_->finish();
 }
 
-// Parameters: the launch words one by one (dsl/ir/arguments.h), the programs along each grid axis, and
-// whether memory that the kernel writes may be reached through two of its views or by two indices of one.
+// The parameters are the launch words one by one (dsl/ir/arguments.h), the number of programs along each grid
+// axis, and a flag: whether memory that the kernel writes may be reached through two of its views, or by two
+// indices of one view.
 void KernelEmitter::emit_entry() {
-  // A kernel without program_tile is launched with a Grid, which has three axes whichever of them it reads.
+  // A kernel without program_tile is launched with a Grid, which has three axes even if it reads fewer.
   int rank = kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size());
   ir::walk(kernel_.body, [&](const ir::Op& op) {
     if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
@@ -51,7 +52,7 @@ void KernelEmitter::emit_entry() {
   function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), types, false),
                                      llvm::Function::ExternalLinkage, kernel_.name, module_);
   function_->addFnAttr(llvm::Attribute::NoUnwind);
-  // Directives alone: a file with all of DWARF may not be optimised by ptxas.
+  // Only line directives: ptxas does not optimise files with complete DWARF.
   if (debug_ || keep_lines_)
     lines_.emplace(module_, kernel_, *function_, b_, llvm::DICompileUnit::DebugDirectivesOnly);
   auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
@@ -132,11 +133,11 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   default: break;
   }
   if (op.num_results() == 1 && op.result()->type.is_scalar()) return emit_scalar(op);
-  if (streams_.contains(&op)) return; // its product loads it
+  if (streams_.contains(&op)) return; // the product that uses it loads it
   const LinearLayout* layout = op.num_results() == 1 ? plan_.find(op.result()) : nullptr;
   internal_check(op.num_results() == 1 && (layout || !plan_.find(op.result())),
                  [&] { return "the GPU back end does not lower " + std::string(ir::name(op.code)); });
-  if (!layout) return; // free: made where it is used
+  if (!layout) return; // a free tile is computed where it is used
   define(op.result(), *layout, evaluate_free(op.result(), *layout));
 }
 
@@ -155,7 +156,7 @@ void KernelEmitter::emit_scalar(const ir::Op& op) {
   case Opcode::ViewData: v = facts(op.operand(0)).data; return;
   default: break;
   }
-  // A tile of one element in every thread.
+  // All other scalars are computed like a tile of one element in every thread.
   Value* result = evaluate_free(op.result(), default_layout(op.result()->type, plan_.warps))[0];
   scalars_[op.result()] = result;
 }
@@ -170,7 +171,7 @@ Value* KernelEmitter::scalar(const ir::Value* v) {
 KernelEmitter::ViewFacts& KernelEmitter::facts(const ir::Value* view) {
   auto at = views_.find(view);
   internal_check(at != views_.end(),
-                 [&] { return "a view of kernel " + kernel_.name + " that is no parameter"; });
+                 [&] { return "a view of kernel " + kernel_.name + " is not a parameter"; });
   return at->second;
 }
 

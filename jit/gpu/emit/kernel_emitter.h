@@ -1,18 +1,19 @@
 // Lowers one tile IR kernel to LLVM IR for the threads of a GPU block.
 //
-// A program is one block of `plan.warps` warps. Scalars are computed by every thread alike. A tile is a list
-// of registers in each thread; its layout says which element a register of a lane of a warp holds. Operations
-// are emitted in program order, tiles that cost nothing where they are used, in the layout wanted there.
-// Elements beyond a tile's extents (layouts are padded to powers of two) hold anything: loads, stores,
-// reductions and products mask them. Members are spread over the files of this folder by topic.
+// A program is one block of `plan.warps` warps. Every thread computes all scalars. A tile is a list of
+// registers in each thread, and its layout says which element a register of a lane of a warp holds.
+// Operations are emitted in program order, but free tiles (layout_plan.h) where they are used, in the layout
+// that is needed there. Layouts are padded to powers of two, and elements beyond the extents of a tile have
+// arbitrary values: loads, stores, reductions and products mask them. The member functions are spread over
+// the files of this folder by topic.
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/jit/emit/elementwise.h>
 #include <kiln/jit/emit/line_info.h>
-#include <kiln/jit/gpu/conversion.h>
 #include <kiln/jit/gpu/emit/hardware_math.h>
 #include <kiln/jit/gpu/emit/machine.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/passes/non_negative.h>
 
@@ -25,19 +26,19 @@
 
 namespace kiln::gpu {
 
-// What a launch must know about the code.
+// What a launch must know about the code of a kernel.
 struct KernelShape {
   int warps = 4;
-  int grid_rank = 1; // extents of the grid among the parameters
+  int grid_rank = 1; // how many extents of the grid are among the parameters
   std::int64_t shared_bytes = 0;
 };
 
 class KernelEmitter {
 public:
-  // `plan` must be that of `kernel` and outlive the emitter.
+  // `plan` must be the plan of `kernel`. Both must outlive the emitter.
   KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const LayoutPlan& plan,
                 const emit::NumberOptions& numbers, Machine& machine, bool debug = false);
-  void keep_lines() { keep_lines_ = true; } // before run; as debug does
+  void keep_lines() { keep_lines_ = true; } // adds source lines, as debug does; to be called before run
   void run();
   KernelShape shape() const { return {plan_.warps, static_cast<int>(grid_.size()), shared_bytes_}; }
 
@@ -63,7 +64,9 @@ private:
   // tiles.cpp: registers in a layout
   void define(const ir::Value* v, LinearLayout layout, Values registers);
   void define_loaded(const ir::Value* v, LinearLayout layout, std::function<Values()> loaded);
-  void settle(); // before a region, in which a tile of outside must not be looked at for the first time
+  // Unpacks all loaded tiles. Needed before a region: a tile from outside must not be unpacked inside it for
+  // the first time.
+  void settle();
   Values registers(const ir::Value* v, const LinearLayout& layout);
   Values evaluate_free(const ir::Value* v, const LinearLayout& layout);
   Values emit_rolled(const ir::Op& op, const std::vector<Values>& operands);
@@ -84,26 +87,27 @@ private:
                   const std::function<llvm::Value*(int)>& read, std::int64_t elements, llvm::Type* type);
   void emit_reshape(const ir::Op& op);
 
-  // tiles.cpp, on: where a thread is
-  LinearLayout layout_of(const ir::Value* v); // where it lives, or the default of a free tile
+  // tiles.cpp, continued: coordinates
+  LinearLayout layout_of(const ir::Value* v); // the planned layout, or the default one of a free tile
   llvm::Value* thread_part(const LinearLayout& layout, int axis);                           // i32
   llvm::Value* coordinate(const LinearLayout& layout, int reg, int axis);                   // i32
   llvm::Value* is_below(const LinearLayout& layout, int reg, int axis, llvm::Value* bound); // i1
-  llvm::Value* inside_tile(const LinearLayout& layout, int reg, const ir::Type& type); // i1; null: always
-  llvm::Value* owner(const LinearLayout& layout); // i1: holds what no earlier thread does; null: always
+  llvm::Value* inside_tile(const LinearLayout& layout, int reg, const ir::Type& type);      // i1; null: true
+  // i1: whether no earlier thread holds the same elements; null: true.
+  llvm::Value* owner(const LinearLayout& layout);
   llvm::Value* lane();
   llvm::Value* warp();
 
   // memory.cpp
-  struct Access { // of all registers of a tile
+  struct Access { // to all elements of a tile
     Values pointers;
-    std::function<llvm::Value*(int)> wanted;  // of one register, as code where it is called; null: always
-    std::function<llvm::Value*(int)> in_tile; // without what the view and masks leave out
-    llvm::Value* inside = nullptr;            // all elements of the tile are wanted; null: not to be asked
-    int vector = 1;                           // neighbouring registers that one aligned access serves
+    std::function<llvm::Value*(int)> wanted;  // emits the predicate of one register; null: true
+    std::function<llvm::Value*(int)> in_tile; // the same without regard to the view and to masks
+    llvm::Value* inside = nullptr;            // whether all elements are wanted; null: no path for that
+    int vector = 1;                           // how many neighbouring registers one aligned access takes
     std::string_view cache;                   // a hint, as Machine takes it
   };
-  struct Registers { // some of a layout's
+  struct Registers { // a range of the registers of a layout
     int first = 0, count = 0;
   };
   void apply_mask(Access& access, const Values& mask);
@@ -126,8 +130,9 @@ private:
                   const std::vector<std::int64_t>& axes) const;
   void look_for_vectors(Access& access, const ir::Op& op, const ir::Type& tile, const LinearLayout& layout);
   void emit_view_load(const ir::Op& op);
-  Values load_part(const ir::Op& op, const LinearLayout& layout, Registers part); // looked at, unordered
-  void emit_view_places(const ir::Op& op);                                        // pointers or masks
+  // Loads and unpacks some registers, and emits no barriers.
+  Values load_part(const ir::Op& op, const LinearLayout& layout, Registers part);
+  void emit_view_places(const ir::Op& op); // pointers or masks
   void emit_view_store(const ir::Op& op);
 
   // element_memory.cpp
@@ -142,33 +147,33 @@ private:
   llvm::Value* are_aligned(const Values& pointers, int vector, int bytes);
 
   // order.cpp: barriers
-  struct Touch {
+  struct Touch { // an access, as far as its order matters
     enum class Kind { View, Pointer, Shared } kind;
     bool write = false;
     const ir::Op* op = nullptr;
     const ir::Value* view = nullptr;
     std::int64_t begin = 0, end = 0; // bytes of shared memory
-    bool checked = false;            // a barrier_if has come since (in a loop's start: before)
+    bool checked = false;            // whether a barrier_if has followed it (in LoopStart: preceded it)
     bool operator==(const Touch&) const = default;
   };
   using Touches = std::vector<Touch>;
-  // What a loop's body touches before it comes to a barrier.
+  // The accesses of the body of a loop before its first barrier.
   struct LoopStart {
     Touches touches;
-    bool closed = false, checked = false; // has come to a barrier, to a barrier_if
+    bool closed = false, checked = false; // whether there has been a barrier, a barrier_if
   };
-  enum class Meeting { Never, IfViewsOverlap, Always };
-  void touch(Touch next);
-  void order_before(const Touch& next); // by a barrier, if it needs one
-  void note(Touch next);                // after whatever barrier it needs
+  enum class Conflict { Never, IfViewsOverlap, Always };
+  void touch(Touch next);               // order_before, then note
+  void order_before(const Touch& next); // emits a barrier if the access needs one
+  void note(Touch next);                // records an access that has the barrier that it needs
   template <class OfElements>
-  static Meeting meeting(const Touch& before, const Touch& next, OfElements&& of_elements);
+  static Conflict conflict(const Touch& before, const Touch& next, OfElements&& of_elements);
   static std::optional<Touch> memory_touch(const ir::Op& op);
   static void merge(Touches& into, const Touches& more);
   void barrier();
   void barrier_if_views_overlap();
   void exchange_in_warp(const Touch& reading);
-  static Meeting same_indices(const ir::Type& view);
+  static Conflict same_indices(const ir::Type& view);
   bool same_elements(const ir::Op& a, const ir::Op& b) const;
   static bool steps_apart(const ir::Op& loop, const ir::Op& a, const ir::Op& b);
   static std::unordered_set<const ir::Value*> changing_in(const ir::Op& loop);
@@ -186,9 +191,9 @@ private:
   llvm::Value* shared_pointer(std::int64_t offset);
 
   // reduce.cpp
-  struct Partial { // of a reduction or a scan: a value of each tile
+  struct Partial { // of a reduction or a scan: one value for each of its tiles
     Values values;
-    llvm::Value* has = nullptr; // whether there is any; null: there is
+    llvm::Value* has = nullptr; // whether it covers any element; null: true
   };
   void emit_reduce(const ir::Op& op);
   Partial merge(const ir::Op& op, const Partial& first, const Partial& second);
@@ -204,18 +209,18 @@ private:
   // A factor on its way into fragments: in registers already, or in shared memory.
   struct MmaFactor {
     LinearLayout layout;
-    int in_word = 1;                  // elements
-    Values elements;                  // of the fragments' registers; null: not fetched yet
-    Values stored;                    // as they are before the exchange
-    const ir::Op* streamed = nullptr; // the load that writes them, part by part
+    int in_word = 1;                  // how many elements a word has
+    Values elements;                  // by register of the fragments; null: not fetched yet
+    Values stored;                    // the elements before the exchange
+    const ir::Op* streamed = nullptr; // the load that brings them to shared memory part by part
     DType dtype{};
-    std::optional<SharedExchange> exchange; // in one pass; none: in registers
-    bool kept = false;                      // is in shared memory since before the loop
+    std::optional<SharedExchange> exchange; // in one pass; none: the factor is in registers
+    bool kept = false;                      // whether it was written to shared memory before the loop
     std::int64_t shared = 0;
     llvm::Value* own = nullptr;             // the thread's part of the offset of loads
-    std::vector<std::pair<int, int>> found; // by register: the load and its place there
-    std::vector<int> step;                  // by register: which fragments are fetched together
-    Values words;                           // by first register; null: not made yet
+    std::vector<std::pair<int, int>> found; // by register: the number of its load, and its position there
+    std::vector<int> step;                  // by register: equal for those that are fetched together
+    Values words;                           // by first register; null: not packed yet
     std::int64_t bytes() const { return (exchange->bytes + 127) / 128 * 128; }
   };
   void emit_mma(const ir::Op& op, const MmaFactors& kinds);
@@ -251,7 +256,7 @@ private:
   Machine& machine_;
   const MachineMath math_;
   emit::NumberOptions numbers_;
-  const bool debug_; // asserts act, instructions have lines
+  const bool debug_; // whether asserts are checked and instructions have source lines
   bool keep_lines_ = false;
   std::optional<emit::LineInfo> lines_;
   IRBuilder b_;
@@ -260,18 +265,19 @@ private:
   passes::NaturalNumbers naturals_;
 
   llvm::Function* function_ = nullptr;
-  llvm::Instruction* entry_end_ = nullptr; // values that hold everywhere are inserted before it
+  llvm::Instruction* entry_end_ = nullptr; // values that are used anywhere are inserted before it
   Values coordinates_, grid_;
   llvm::Value *thread_ = nullptr, *lane_ = nullptr, *warp_ = nullptr, *overlap_ = nullptr;
   llvm::GlobalVariable* shared_ = nullptr;
   std::int64_t shared_bytes_ = 0, next_shared_ = 0;
-  std::int64_t shared_floor_ = 0; // bytes below hold kept factors
+  std::int64_t shared_floor_ = 0; // the bytes below hold kept factors
 
   std::unordered_map<const ir::Value*, int> uses_;
   std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
   std::unordered_map<const ir::Value*, ViewFacts> views_;
-  std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_;            // the first is where it lives
-  std::vector<std::pair<const ir::Value*, std::function<Values()>>> loaded_; // and not looked at
+  std::unordered_map<const ir::Value*, std::vector<Tile>> tiles_; // the first has the planned layout
+  // Loaded tiles that are not unpacked yet.
+  std::vector<std::pair<const ir::Value*, std::function<Values()>>> loaded_;
   std::vector<std::pair<std::pair<std::string, int>, llvm::Value*>> thread_parts_;
   struct KeptFactor {
     const ir::Value* value = nullptr;
@@ -279,10 +285,11 @@ private:
     MmaFactor factor;
   };
   std::vector<KeptFactor> kept_factors_; // of the loops around
-  // Loads, and what permutes them, that a product alone uses: they go to shared memory part by part.
-  std::unordered_map<const ir::Op*, const ir::Op*> streams_; // to the load
-  Touches touched_;                                          // since the last barrier
-  std::vector<LoopStart> loop_starts_;                       // of the loops around
+  // Maps loads that only one product uses, and permutes between such a load and the product, to the load.
+  // These loads go to shared memory part by part.
+  std::unordered_map<const ir::Op*, const ir::Op*> streams_;
+  Touches touched_;                    // since the last barrier
+  std::vector<LoopStart> loop_starts_; // of the loops around
 };
 
 } // namespace kiln::gpu

@@ -1,8 +1,8 @@
-// Loads and stores of a tile whose addresses and predicates are known.
+// Emits the loads and stores of a tile whose addresses and predicates are known.
 //
-// A run of registers that walk along contiguous memory is one access of up to 16 bytes. Whether all of a tile
-// lies inside its view is one uniform condition, so there are two versions of such a tile's accesses: whole
-// vectors without any test, and elements under a predicate.
+// Consecutive registers whose elements are neighbours in memory are accessed together, up to 16 bytes at a
+// time. Whether the whole tile lies inside its view is one condition, so there are two versions of the
+// accesses: vectors without tests, and single elements under predicates.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 #include <kiln/jit/gpu/emit/vectors.h>
 
@@ -16,7 +16,7 @@ using llvm::Value;
 
 namespace {
 
-// An integer of so many bytes, or a vector of those that one access takes.
+// The type of an access: an integer of `bytes` bytes, or a vector of integers.
 llvm::Type* access_type(IRBuilder& b, int bytes, int element_bytes) {
   const int part = std::min(bytes, std::max(4, element_bytes));
   return emit::lanes_type(b.getIntNTy(static_cast<unsigned>(part) * 8), bytes / part);
@@ -39,12 +39,12 @@ Value* access_of(IRBuilder& b, llvm::Type* type, const Values& words) {
   return access;
 }
 
-// Elements' bits, side by side in words of a type.
+// Packs the bits of elements next to each other into words.
 Values packed(IRBuilder& b, llvm::Type* word, const Values& elements) {
   const std::size_t in_word = word->getIntegerBitWidth() / elements[0]->getType()->getIntegerBitWidth();
   if (in_word == 1) return elements;
   Values words;
-  for (std::size_t i = 0; i < elements.size(); i += in_word) { // LLVM knows a vector's bits as a word
+  for (std::size_t i = 0; i < elements.size(); i += in_word) { // LLVM simplifies the bitcast of a vector
     Value* lanes =
         llvm::PoisonValue::get(emit::lanes_type(elements[0]->getType(), static_cast<int>(in_word)));
     for (std::size_t j = 0; j < in_word; ++j)
@@ -54,13 +54,13 @@ Values packed(IRBuilder& b, llvm::Type* word, const Values& elements) {
   return words;
 }
 
-// And back, as values of `t`.
+// Unpacks a word into values of dtype `t`.
 Values unpacked(IRBuilder& b, const emit::NumberOptions& numbers, Value* word, DType t) {
   Values result;
   auto* bits = b.getIntNTy(static_cast<unsigned>(memory_bytes(t)) * 8);
   const unsigned in_word = word->getType()->getIntegerBitWidth() / bits->getIntegerBitWidth();
   for (unsigned j = 0; j < in_word; ++j) {
-    if (t == DType::BF16 && in_word == 2) { // half of a word is an f32 where it stands
+    if (t == DType::BF16 && in_word == 2) { // a bf16 in the upper half of a word is an f32
       Value* half = j == 0 ? b.CreateShl(word, 16) : b.CreateAnd(word, 0xffff0000u);
       result.push_back(b.CreateBitCast(half, b.getFloatTy()));
       continue;
@@ -72,7 +72,8 @@ Values unpacked(IRBuilder& b, const emit::NumberOptions& numbers, Value* word, D
   return result;
 }
 
-// What a value that was rounded to a narrow float was rounded from: rounding it once more gives the same.
+// The value before it was rounded to a narrow float, if it was: rounding that for the store gives the same
+// result.
 Value* before_rounding(Value* v) {
   using namespace llvm::PatternMatch;
   Value* x = nullptr;
@@ -81,7 +82,7 @@ Value* before_rounding(Value* v) {
 
 } // namespace
 
-// What `fast` gives where `whole` holds, and `slow` elsewhere; null: never.
+// The results of `fast` in threads in which `whole` holds, and those of `slow` in others; null: in none.
 Values KernelEmitter::either_way(Value* whole, const std::function<Values()>& fast,
                                  const std::function<Values()>& slow) {
   if (!whole) return slow();
@@ -109,14 +110,14 @@ Values KernelEmitter::either_way(Value* whole, const std::function<Values()>& fa
   return result;
 }
 
-// Elements as they lie in memory, to be had in registers as the dtype is held there; `otherwise` where
-// nothing is wanted.
+// Emits the loads of a tile. The result is a function that unpacks them into values as registers hold them.
+// Elements that are not wanted are `otherwise`.
 std::function<Values()> KernelEmitter::load(const Access& access, DType t, const Values& otherwise) {
   const int size = memory_bytes(t), vector = access.inside ? access.vector : 1;
   llvm::Type *bits = b_.getIntNTy(static_cast<unsigned>(size) * 8),
              *type = access_type(b_, vector * size, size);
   const auto v = static_cast<std::size_t>(vector);
-  // Narrow elements wait in whole words: many of them in a register each would fill a thread's.
+  // Narrow elements stay packed in words until they are used, because many would fill all registers.
   constexpr std::size_t few = 8;
   std::size_t together = v;
   if (access.pointers.size() > few) together = std::max(v, static_cast<std::size_t>(std::max(1, 4 / size)));
@@ -169,7 +170,7 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
   const int size = memory_bytes(t);
   llvm::Type* bits = b_.getIntNTy(static_cast<unsigned>(size) * 8);
   const std::uint64_t repeats = layout.redundant(in_register);
-  // Two at a time where one instruction narrows two.
+  // Narrow two values at a time if one instruction does that.
   const bool pairs = emit::narrows(numbers_.convert, t) && values.size() > 1;
   Values raw;
   for (std::size_t r = 0; r < values.size(); r += pairs ? 2 : 1) {
@@ -218,7 +219,7 @@ void KernelEmitter::store(const Access& access, DType t, const Values& values, c
     all();
 }
 
-// Elements that a mask leaves out: a thread that wants all of its own takes the way of whole vectors.
+// Adds a mask to an access. A thread takes the path of vectors if the mask selects all of its elements.
 void KernelEmitter::apply_mask(Access& access, const Values& mask) {
   Value* all = access.vector > 1 ? access.inside : nullptr;
   if (all)

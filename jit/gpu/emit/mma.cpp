@@ -1,12 +1,13 @@
-// Matrix products on tensor cores: mma.sync.m16n8 on fragments in registers.
+// Emits matrix products on tensor cores: mma.sync.m16n8 on fragments in registers.
 //
-// Factors move to the operand layout that goes with the accumulator's (layouts.h), packed into words. A
-// fragment is the lowest register bits of its layout; the others tell which part of the tile it is. Where a
-// factor crosses threads it waits in shared memory, and the fragments of one instruction's depth are fetched
-// at a time: beside the accumulator no more of the factors is ever in registers.
+// Factors are converted to the operand layout that goes with the layout of the accumulator (layouts.h) and
+// are packed into words. In a layout, the lowest register bits select a register of a fragment, and the
+// others select the fragment, that is, a part of the tile. If a factor has to move between threads, it goes
+// through shared memory, from which the fragments for one instruction's depth are fetched at a time. So
+// registers hold the accumulator and never more of the factors than that.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <bit>
@@ -18,9 +19,9 @@ using llvm::Value;
 
 namespace {
 
-using Place = std::vector<std::int64_t>; // along each axis
+using Place = std::vector<std::int64_t>; // a coordinate for each axis
 
-// What the registers from bit `first_bit` on add to each coordinate.
+// The part of each coordinate that the bits of `reg` from `first_bit` on decide.
 Place place_of(const LinearLayout& layout, int rank, int reg, int first_bit) {
   Place at(static_cast<std::size_t>(rank));
   for (int i = first_bit; i < layout.in_bits(in_register); ++i)
@@ -29,24 +30,26 @@ Place place_of(const LinearLayout& layout, int rank, int reg, int first_bit) {
   return at;
 }
 
-// The first register of each fragment of 2^bits registers, by its place.
+// The first register of each fragment of 2^bits registers, by the place of the fragment in the tile.
 std::map<Place, int> fragments(const LinearLayout& layout, int rank, int bits) {
   std::map<Place, int> found;
   for (int r = 0; r < 1 << layout.in_bits(in_register); r += 1 << bits)
-    found.emplace(place_of(layout, rank, r, bits), r); // of copies the first
+    found.emplace(place_of(layout, rank, r, bits), r); // of copies, the first one
   return found;
 }
 
-// Of both factors together. Larger ones are exchanged in passes, all fragments at once.
+// The most shared memory for both factors together. Larger factors are exchanged in passes, and all of their
+// fragments are in registers then.
 constexpr std::int64_t most_shared_bytes = 160 << 10;
+// The most shared memory for factors that stay there during a loop.
 constexpr std::int64_t most_kept_bytes = 64 << 10;
-// More shuffles than that keep more registers alive than loads.
+// More shuffles than this keep more registers live than loads do.
 constexpr std::size_t most_shuffled = 32;
 
 } // namespace
 
-// What a factor's element becomes, as an integer; what is held as f32 is a value of a narrow type, so
-// narrowing is exact.
+// The bits of an element as mma.sync takes them. A value of a narrow dtype is held as f32, so narrowing it is
+// exact.
 Value* KernelEmitter::mma_element(Value* v, DType t) {
   switch (t) {
   case DType::BF16:
@@ -57,7 +60,8 @@ Value* KernelEmitter::mma_element(Value* v, DType t) {
   }
 }
 
-// How the factor gets into fragments. Whatever takes shared memory for itself is emitted here.
+// Decides how a factor gets into fragments, and emits whatever may use shared memory itself before the factor
+// does.
 KernelEmitter::MmaFactor KernelEmitter::mma_factor(const ir::Op& op, int which, const MmaFactors& kinds) {
   const ir::Value* v = op.operand(which);
   const DType t = which == 0 ? kinds.a : kinds.b;
@@ -99,7 +103,7 @@ KernelEmitter::MmaFactor KernelEmitter::mma_factor(const ir::Op& op, int which, 
     for (std::size_t p = 0; p < loaded.size(); ++p)
       factor.found[static_cast<std::size_t>(loaded[p])] = {static_cast<int>(l), static_cast<int>(p)};
   }
-  // One step: one product of the batch, one instruction's depth.
+  // A step is the depth of one instruction in one product of the batch.
   const int rank = static_cast<int>(v->type.shape.size());
   const auto along = static_cast<std::size_t>(rank - 1 - which),
              across = static_cast<std::size_t>(rank - 2 + which);
@@ -123,7 +127,7 @@ void KernelEmitter::write_factor(MmaFactor& factor, std::int64_t shared) {
   factor.own = thread_number(factor.exchange->load_offset);
 }
 
-// From global to shared memory, a few registers at a time.
+// Copies a factor from global to shared memory, a few registers at a time.
 void KernelEmitter::stream_factor(MmaFactor& factor) {
   constexpr int words_at_once = 16;
   const LinearLayout layout = layout_of(factor.streamed->result());
@@ -147,8 +151,8 @@ void KernelEmitter::stream_factor(MmaFactor& factor) {
   }
 }
 
-// Finds loads that can wait for the product that alone uses them: nothing in between writes memory. Only
-// where a thread's registers are short, since the parts wait for each other.
+// Finds loads that can be delayed until the only product that uses them, because nothing in between writes
+// memory. This is for kernels that need many registers, since the parts of such a load wait for each other.
 void KernelEmitter::find_streams(const ir::Region& region) {
   for (std::size_t i = 0; i < region.ops.size(); ++i) {
     const ir::Op& load = *region.ops[i];
@@ -176,7 +180,7 @@ void KernelEmitter::find_streams(const ir::Region& region) {
   }
 }
 
-// The factors that cross threads are written, one after the other, with one barrier for all.
+// Writes the factors that have to move between threads to shared memory, with one barrier for all of them.
 void KernelEmitter::share_factors(std::vector<MmaFactor>& factors) {
   std::int64_t bytes = 0;
   for (MmaFactor& factor : factors)
@@ -209,7 +213,7 @@ void KernelEmitter::share_factors(std::vector<MmaFactor>& factors) {
   }
   const std::int64_t begin = allocate_shared(bytes);
   touch({.kind = Touch::Kind::Shared, .write = true, .begin = begin, .end = begin + bytes});
-  for (const Touch& load : loads) // after the last barrier before they happen
+  for (const Touch& load : loads) // no barrier follows before the loads are executed
     note(load);
   bool within_warp = true;
   std::int64_t at = begin;
@@ -226,7 +230,8 @@ void KernelEmitter::share_factors(std::vector<MmaFactor>& factors) {
     touch(reading);
 }
 
-// A factor that is the same in every iteration is written once, and needs no registers in the loop.
+// Writes the factors that are the same in every iteration to shared memory before the loop, so that they take
+// no registers in it.
 void KernelEmitter::keep_factors(const ir::Op& loop) {
   const auto changing = changing_in(loop);
   const std::size_t known = kept_factors_.size();
@@ -251,8 +256,8 @@ void KernelEmitter::keep_factors(const ir::Op& loop) {
   if (kept_factors_.size() > known) barrier();
 }
 
-// The word whose lowest element is register `first`, loaded with those beside it that the same instructions
-// take.
+// The word whose lowest element is in register `first`. It is loaded together with the neighbouring words
+// that the same instructions take.
 Value* KernelEmitter::mma_word(MmaFactor& factor, int first) {
   const int in_word = factor.in_word;
   auto element = [&](int r) -> Value*& { return factor.elements[static_cast<std::size_t>(r)]; };
@@ -278,7 +283,7 @@ Value* KernelEmitter::mma_word(MmaFactor& factor, int first) {
       begin = wider;
     }
     auto reg = [&](int p) { return access.registers[static_cast<std::size_t>(begin + p)]; };
-    // Whole words, if a word's elements lie beside each other.
+    // Load whole words if the elements of each word are next to each other.
     bool words = count >= in_word;
     for (int p = 0; words && p < count; ++p)
       words = reg(p) == reg(p / in_word * in_word) + p % in_word && reg(p) % in_word == p % in_word;
@@ -336,7 +341,7 @@ void KernelEmitter::emit_mma(const ir::Op& op, const MmaFactors& kinds) {
       words.push_back(mma_word(factor, first + i * factor.in_word));
     return words;
   };
-  // Product by product of the batch, then slice by slice of the depth.
+  // Go through the products of the batch, and in each through the depth.
   std::map<Place, std::vector<std::pair<Place, int>>> batch;
   for (const auto& [place, c] : of_sums)
     batch[Place(place.begin(), place.begin() + rank - 2)].emplace_back(place, c);

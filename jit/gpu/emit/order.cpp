@@ -1,15 +1,22 @@
-// Keeps memory in program order among the threads of a block, with barriers only where two accesses may meet.
+// Places barriers that keep memory accesses in program order among the threads of a block.
 //
-// Every access to views, pointers and shared memory is noted. A new one that could touch what an access since
-// the last barrier touched (and one of both writes) needs a barrier before it:
-//   - shared memory: if the bytes overlap;
-//   - one view: unless both are the same indices in one layout that makes them the same thread's;
-//   - one view, the same indices, or iterations of a loop that steps over the tile: if indices share
-//   elements;
-//   - two views: if they share memory. The host knows both at launch: the barrier is conditional on its word;
-//   - pointers: always.
-// A loop's body may meet its own accesses of the iteration before. What it touches before its first barrier
-// is compared with what it has touched since its last one, and if they meet the body ends with a barrier.
+// There is a barrier only where two accesses may conflict.
+//
+// Every access to a view, through a pointer or to shared memory is recorded. If a new access may conflict
+// with one since the last barrier, it gets a barrier before it. Two accesses, of which at least one writes,
+// conflict in these cases:
+//   - Both access shared memory, and the bytes overlap.
+//   - Both access the same view, unless (a) they have the same indices in one layout that gives each element
+//     to the same thread, or (b) they are in different iterations of a loop that steps over the tile.
+//   - Both access the same view in case (a) or (b), and the view has two indices for one element.
+//   - They access two views that share memory.
+//   - At least one goes through a pointer, and neither is to shared memory.
+// The host knows at launch whether a view has two indices for one element and whether two views share memory,
+// so in these cases the barrier depends on a flag that the host passes.
+//
+// In a loop, an access may also conflict with one of the iteration before. The accesses before the first
+// barrier of the body are compared with those since its last one, and if two of them conflict, the body ends
+// with a barrier.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -43,7 +50,8 @@ void KernelEmitter::note(Touch next) {
   }
 }
 
-// A warp reads from shared memory what it has just written itself: a barrier of the warp is enough.
+// Each warp reads from shared memory only what it has just written itself, so a barrier of the warp is
+// enough.
 void KernelEmitter::exchange_in_warp(const Touch& reading) {
   machine_.warp_barrier(b_);
   note(reading);
@@ -59,11 +67,11 @@ const ir::Value* tile_of(const ir::Op& access) {
 
 } // namespace
 
-// How accesses of the same indices by the same threads meet: in a view whose strides let two indices be one
-// element, which the host knows at launch, another thread's may be the same.
-KernelEmitter::Meeting KernelEmitter::same_indices(const ir::Type& view) {
+// Whether two accesses of the same threads to the same indices conflict: only in a view whose strides give
+// one element two indices, since the other index may be another thread's.
+KernelEmitter::Conflict KernelEmitter::same_indices(const ir::Type& view) {
   const bool apart = view.view_rank == 0 || (view.view_rank == 1 && view.layout != LayoutClass::Any);
-  return apart ? Meeting::Never : Meeting::IfViewsOverlap;
+  return apart ? Conflict::Never : Conflict::IfViewsOverlap;
 }
 
 bool KernelEmitter::same_elements(const ir::Op& a, const ir::Op& b) const {
@@ -76,34 +84,34 @@ bool KernelEmitter::same_elements(const ir::Op& a, const ir::Op& b) const {
     const LinearLayout* planned = plan_.find(v);
     return planned ? *planned : default_layout(v->type, plan_.warps);
   };
-  // Threads that hold copies read what the first of them writes.
+  // Of threads that hold copies only the first writes, and the others would read what it wrote.
   const LinearLayout places = layout(x);
   return places == layout(y) && places.redundant(in_lane) == 0 && places.redundant(in_warp) == 0;
 }
 
-// Of two accesses to one view `of_elements` says how their elements meet.
+// `of_elements` says whether two accesses to the same view conflict.
 template <class OfElements>
-KernelEmitter::Meeting KernelEmitter::meeting(const Touch& before, const Touch& next,
-                                              OfElements&& of_elements) {
+KernelEmitter::Conflict KernelEmitter::conflict(const Touch& before, const Touch& next,
+                                                OfElements&& of_elements) {
   using Kind = Touch::Kind;
-  if (!before.write && !next.write) return Meeting::Never;
-  if ((before.kind == Kind::Shared) != (next.kind == Kind::Shared)) return Meeting::Never;
+  if (!before.write && !next.write) return Conflict::Never;
+  if ((before.kind == Kind::Shared) != (next.kind == Kind::Shared)) return Conflict::Never;
   if (next.kind == Kind::Shared)
-    return before.begin < next.end && next.begin < before.end ? Meeting::Always : Meeting::Never;
-  if (before.kind == Kind::Pointer || next.kind == Kind::Pointer) return Meeting::Always;
-  const Meeting found =
-      before.view != next.view ? Meeting::IfViewsOverlap : of_elements(*before.op, *next.op);
-  return found == Meeting::IfViewsOverlap && (before.checked || next.checked) ? Meeting::Never : found;
+    return before.begin < next.end && next.begin < before.end ? Conflict::Always : Conflict::Never;
+  if (before.kind == Kind::Pointer || next.kind == Kind::Pointer) return Conflict::Always;
+  const Conflict found =
+      before.view != next.view ? Conflict::IfViewsOverlap : of_elements(*before.op, *next.op);
+  return found == Conflict::IfViewsOverlap && (before.checked || next.checked) ? Conflict::Never : found;
 }
 
 void KernelEmitter::order_before(const Touch& next) {
-  Meeting worst = Meeting::Never;
+  Conflict worst = Conflict::Never;
   for (const Touch& before : touched_)
-    worst = std::max(worst, meeting(before, next, [&](const ir::Op& a, const ir::Op& b) {
-                       return same_elements(a, b) ? same_indices(a.operand(0)->type) : Meeting::Always;
+    worst = std::max(worst, conflict(before, next, [&](const ir::Op& a, const ir::Op& b) {
+                       return same_elements(a, b) ? same_indices(a.operand(0)->type) : Conflict::Always;
                      }));
-  if (worst == Meeting::Always) barrier();
-  if (worst == Meeting::IfViewsOverlap) barrier_if_views_overlap();
+  if (worst == Conflict::Always) barrier();
+  if (worst == Conflict::IfViewsOverlap) barrier_if_views_overlap();
 }
 
 void KernelEmitter::touch(Touch next) {
@@ -111,8 +119,8 @@ void KernelEmitter::touch(Touch next) {
   note(next);
 }
 
-// Whether two tiles of one view lie beside each other whenever they are of two iterations: the loop's counter
-// is an offset of both, and it steps over them.
+// Whether two tiles of one view cannot overlap in two different iterations: the loop's counter is an offset
+// of both, and its step is at least their extent.
 bool KernelEmitter::steps_apart(const ir::Op& loop, const ir::Op& a, const ir::Op& b) {
   if (!loop.is(Opcode::For) || !is_tile_access(a) || !is_tile_access(b)) return false;
   const ir::Op* step = loop.operand(2)->def;
@@ -134,7 +142,7 @@ bool KernelEmitter::steps_apart(const ir::Op& loop, const ir::Op& a, const ir::O
   return false;
 }
 
-// What an operation touches beside shared memory.
+// The access of an operation to views or through pointers.
 std::optional<KernelEmitter::Touch> KernelEmitter::memory_touch(const ir::Op& op) {
   switch (op.code) {
   case Opcode::ViewLoad:
@@ -158,7 +166,8 @@ void KernelEmitter::merge(Touches& into, const Touches& more) {
     if (std::ranges::find(into, t) == into.end()) into.push_back(t);
 }
 
-// What meets accesses before the loop has its barrier before the loop, not in each iteration.
+// An access in the loop that conflicts with one before the loop gets its barrier before the loop, not in each
+// iteration.
 KernelEmitter::OpenLoop KernelEmitter::enter_loop(const ir::Op& op) {
   settle();
   const std::int64_t floor = shared_floor_;
@@ -173,7 +182,7 @@ KernelEmitter::OpenLoop KernelEmitter::enter_loop(const ir::Op& op) {
   return loop;
 }
 
-// Values that differ from iteration to iteration.
+// The values that may differ from iteration to iteration.
 std::unordered_set<const ir::Value*> KernelEmitter::changing_in(const ir::Op& loop) {
   std::unordered_set<const ir::Value*> changing;
   auto add_arguments = [&](const ir::Op& op) {
@@ -194,22 +203,22 @@ std::unordered_set<const ir::Value*> KernelEmitter::changing_in(const ir::Op& lo
 void KernelEmitter::close_loop(const ir::Op& loop) {
   const auto changing = changing_in(loop);
   auto of_elements = [&](const ir::Op& a, const ir::Op& b) {
-    if (steps_apart(loop, a, b)) return Meeting::IfViewsOverlap;
+    if (steps_apart(loop, a, b)) return Conflict::IfViewsOverlap;
     const bool stays = std::ranges::none_of(
         a.view_offsets(), [&](const ir::Value* offset) { return changing.contains(offset); });
-    return stays && same_elements(a, b) ? same_indices(a.operand(0)->type) : Meeting::Always;
+    return stays && same_elements(a, b) ? same_indices(a.operand(0)->type) : Conflict::Always;
   };
   const LoopStart start = std::move(loop_starts_.back());
   loop_starts_.pop_back();
-  Meeting worst = Meeting::Never;
+  Conflict worst = Conflict::Never;
   for (const Touch& before : touched_)
     for (const Touch& next : start.touches)
-      worst = std::max(worst, meeting(before, next, of_elements));
-  if (worst == Meeting::Always) barrier();
-  if (worst == Meeting::IfViewsOverlap) barrier_if_views_overlap();
+      worst = std::max(worst, conflict(before, next, of_elements));
+  if (worst == Conflict::Always) barrier();
+  if (worst == Conflict::IfViewsOverlap) barrier_if_views_overlap();
 }
 
-// The body may not have run.
+// After the loop, its barriers do not count, because its body may not have run.
 void KernelEmitter::leave_loop(const OpenLoop& loop) {
   loaded_.clear();
   shared_floor_ = loop.shared_floor;
@@ -221,8 +230,8 @@ void KernelEmitter::leave_loop(const OpenLoop& loop) {
   }
 }
 
-// Short exchanges get bytes of their own as long as there are some, which saves the barrier before the next
-// one's writes.
+// Exchanges get different bytes until `apart` bytes are used, which saves the barrier before the writes of
+// the next one.
 std::int64_t KernelEmitter::allocate_shared(std::int64_t bytes) {
   constexpr std::int64_t apart = 8 << 10, alignment = 16;
   bytes = (bytes + alignment - 1) / alignment * alignment;

@@ -1,8 +1,8 @@
-// Reductions as plan_reduction says: inside a thread, between the lanes of a warp, between warps.
+// Emits reductions as plan_reduction plans them: within threads, between lanes, between warps.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/emit/combine.h>
-#include <kiln/jit/gpu/reduction.h>
+#include <kiln/jit/gpu/exchange/reduction.h>
 
 #include <bit>
 
@@ -11,7 +11,7 @@ namespace kiln::gpu {
 using ir::Opcode;
 using llvm::Value;
 
-// The combine region on one element of each tile: a first, then b.
+// Emits the combine region for one element of each tile, with `a` before `b`.
 Values KernelEmitter::combine(const ir::Op& op, const Values& a, const Values& b) {
   Values arguments = a;
   arguments.insert(arguments.end(), b.begin(), b.end());
@@ -19,7 +19,7 @@ Values KernelEmitter::combine(const ir::Op& op, const Values& a, const Values& b
                             [&](const ir::Value* v) { return scalar(v); });
 }
 
-// A shuffle of 32-bit words, for a value of any width.
+// Shuffles a value of any width by shuffling 32-bit words.
 Value* KernelEmitter::shuffle(Value* v, const std::function<Value*(Value*)>& word) {
   llvm::Type* type = v->getType();
   if (type->isPointerTy())
@@ -35,7 +35,8 @@ Value* KernelEmitter::shuffle(Value* v, const std::function<Value*(Value*)>& wor
       b_.CreateOr(b_.CreateZExt(low, integer), b_.CreateShl(b_.CreateZExt(high, integer), 32)), type);
 }
 
-// `first` comes first where the combine tells its operands apart. Nothing combined with something is that.
+// Combines two partial results, of which either may cover no element. The order matters if the combine region
+// distinguishes its operands.
 KernelEmitter::Partial KernelEmitter::merge(const ir::Op& op, const Partial& first, const Partial& second) {
   Partial result{combine(op, first.values, second.values), nullptr};
   if (!first.has && !second.has) return result;
@@ -48,7 +49,7 @@ KernelEmitter::Partial KernelEmitter::merge(const ir::Op& op, const Partial& fir
   return result;
 }
 
-// Another lane's partial result.
+// The partial result of another lane.
 KernelEmitter::Partial KernelEmitter::shuffled(const Partial& p, const std::function<Value*(Value*)>& word) {
   Partial result;
   for (Value* v : p.values)
@@ -118,8 +119,8 @@ void KernelEmitter::emit_reduce(const ir::Op& op) {
       Partial own = parts[r];
       Partial other = shuffled(parts[r ^ static_cast<std::size_t>(step.register_flip)],
                                [&](Value* word) { return machine_.shuffle_xor(b_, word, step.lane_mask); });
-      // A combine that tells its operands apart (the first of equal ones, say) must see them in one order in
-      // all lanes, or lanes would disagree.
+      // If the combine region distinguishes its operands (by taking the first of equal ones, say), it must
+      // see them in the same order in all lanes, or the results of lanes would differ.
       if (!simple) order_by_lane(own, other, std::bit_floor(static_cast<unsigned>(step.lane_mask)));
       next.push_back(merge(op, own, other));
     }
@@ -148,7 +149,7 @@ void KernelEmitter::emit_reduce(const ir::Op& op) {
   }
 }
 
-// Exchanges the two in the lanes with a bit.
+// Swaps both in the lanes whose number has this bit.
 void KernelEmitter::order_by_lane(Partial& own, Partial& other, unsigned bit) {
   Value* second = b_.CreateICmpNE(b_.CreateAnd(lane_, bit), b_.getInt32(0));
   auto swap = [&](Value*& a, Value*& b) {

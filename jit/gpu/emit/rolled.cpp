@@ -1,5 +1,6 @@
-// Elementwise operations whose code is long, in loops over a thread's elements: one copy of the code for each
-// element would be most of a kernel, and around calls whatever is alive would be saved on the stack.
+// Emits elementwise operations that take much code as loops over the elements of a thread.
+// One copy of the code for each element would make up most of a kernel, and around calls all live values
+// would be saved on the stack.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -22,8 +23,8 @@ llvm::MDNode* not_unrolled(llvm::LLVMContext& context) {
 
 } // namespace
 
-// Registers have no index: a round takes the first of them, moves the others up and puts its result last. The
-// registers of further operands go round likewise, unless they are all the same.
+// Registers cannot be indexed. So each iteration takes the first register, moves the others up by one, and
+// puts its result last. The registers of further operands rotate likewise, unless they are all the same.
 Values KernelEmitter::emit_rolled(const ir::Op& op, const std::vector<Values>& operands) {
   const std::size_t count = operands.front().size();
   llvm::BasicBlock* before = b_.GetInsertBlock();
@@ -61,8 +62,8 @@ Values KernelEmitter::emit_rolled(const ir::Op& op, const std::vector<Values>& o
   return results;
 }
 
-// Sin, cos and tan. Huge angles take a long exact reduction (jit/emit/math/trig_reduction.cpp) and are rare,
-// so the elements are tested together, and only if any is huge the loop goes over all of them.
+// Emits sin, cos and tan. Huge angles take a long exact reduction (jit/emit/math/trig_reduction.cpp) and are
+// rare. So all elements are tested together, and only if one is huge does the loop run, over all of them.
 Values KernelEmitter::emit_trigonometric(const ir::Op& op, const Values& angles) {
   Values distinct; // elements of a broadcast tile come more than once
   std::vector<std::size_t> place;

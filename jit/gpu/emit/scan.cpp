@@ -1,8 +1,8 @@
-// Scans as plan_scan says: stage by stage, each element learns what lies before its block.
+// Emits scans stage by stage, as plan_scan plans them.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/emit/combine.h>
-#include <kiln/jit/gpu/scan.h>
+#include <kiln/jit/gpu/exchange/scan.h>
 
 #include <bit>
 #include <map>
@@ -14,7 +14,8 @@ using llvm::Value;
 
 namespace {
 
-// Registers of one block have one total, which is computed and moved once.
+// Computes a value once for each key. Registers in the same block have the same total, for example, which is
+// computed and moved once.
 template <class Key, class Result> class Once {
 public:
   template <class Compute> Result operator()(const Key& key, Compute&& compute) {
@@ -35,20 +36,19 @@ public:
   void emit();
 
 private:
-  // Among the blocks that meet in a stage, the number of a register's: what the register has of it, with what
-  // the thread has.
+  // Among the blocks that a stage combines, the number of the block that a register is in: the exclusive or
+  // of a part that the register decides and of a part that the thread decides.
   class BlockNumbers {
   public:
     BlockNumbers(ScanEmitter& scan, const Scan::Stage& stage) : scan_(scan), stage_(stage) {}
     std::uint32_t most() const { return (1u << stage_.bits) - 1; }
-    bool fixed() const {
-      return (scan_.plan_.coordinate.bits() >> stage_.bit & most()) == 0;
-    } // by the register
+    // Whether the register alone decides it.
+    bool fixed() const { return (scan_.plan_.coordinate.bits() >> stage_.bit & most()) == 0; }
     std::uint32_t of_register(std::size_t r) const {
       return scan_.plan_.register_coordinate[r] >> stage_.bit & most();
     }
     Value* number(std::size_t r);
-    Value* is_upper(std::size_t r); // of two
+    Value* is_upper(std::size_t r); // if there are two blocks
 
   private:
     ScanEmitter& scan_;
@@ -60,7 +60,7 @@ private:
   void flip(BlockNumbers& blocks, const Scan::Flip& flip);
   void gather(BlockNumbers& blocks, const Scan::Gather& gather);
   void define_results();
-  // Of a part that lies at lower coordinates and one that lies at higher ones.
+  // Combines a part at lower coordinates with a part at higher ones.
   Partial along(const Partial& lower, const Partial& upper);
   Partial choose(Value* condition, const Partial& yes, const Partial& no);
   static Values key_of(const Partial& p) {
@@ -75,8 +75,8 @@ private:
   const bool reverse_;
   const LinearLayout layout_;
   const Scan plan_;
-  Value* of_thread_ = nullptr;          // the thread's part of the coordinate
-  std::vector<Partial> prefix_, total_; // of each register
+  Value* of_thread_ = nullptr;          // the part of the coordinate that the thread decides
+  std::vector<Partial> prefix_, total_; // by register
   Once<std::pair<Values, Values>, Partial> merged_;
   Once<std::tuple<Value*, Values, Values>, Partial> chosen_;
 };
@@ -108,7 +108,7 @@ void KernelEmitter::ScanEmitter::read_elements() {
     Partial one;
     for (const Values& tile : elements)
       one.values.push_back(tile[r]);
-    // Padding comes after all elements, or before them where the scan runs backwards.
+    // Padding comes after all elements, but in a reverse scan it comes first and must be excluded.
     if (reverse_) one.has = e_.inside_tile(layout_, static_cast<int>(r), op_.operand(0)->type);
     prefix_.push_back(std::move(one));
   }
@@ -167,7 +167,8 @@ void KernelEmitter::ScanEmitter::flip(BlockNumbers& blocks, const Scan::Flip& fl
   total_ = std::move(next);
 }
 
-// All blocks' totals by number, in each register; those before its own are put in front one by one.
+// Each register gets the totals of all blocks, and those of the blocks before its own are combined with its
+// prefix one by one.
 void KernelEmitter::ScanEmitter::gather(BlockNumbers& blocks, const Scan::Gather& gather) {
   const std::size_t count = total_.size();
   const std::uint32_t most = blocks.most();

@@ -1,7 +1,7 @@
-// Tiles in registers: coordinates, free tiles, and moving between layouts.
+// Computes free tiles and the coordinates of elements, and finds tiles in registers.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@ namespace {
 
 std::vector<std::string> input_names() { return {in_register, in_lane, in_warp}; }
 
-// The outputs of a tile of `rank` axes, in order; axes that the layout lacks get no bits.
+// The layout with the outputs of a tile of `rank` axes, in order. Axes that it lacks get no bits.
 LinearLayout with_axes(const LinearLayout& layout, int rank) {
   std::vector<std::string> axes;
   for (int a = 0; a < rank; ++a)
@@ -31,8 +31,8 @@ void KernelEmitter::define(const ir::Value* v, LinearLayout layout, Values regis
   tiles_[v] = {Tile{std::move(layout), std::move(registers)}};
 }
 
-// Loaded tiles are looked at where they are first used: what was loaded is not waited for in front of the
-// next tile's loads.
+// Loaded tiles are unpacked where they are first used, so that the loads of the next tile need not wait for
+// them.
 void KernelEmitter::define_loaded(const ir::Value* v, LinearLayout layout, std::function<Values()> loaded) {
   if (v->type.is_scalar()) {
     scalars_[v] = loaded()[0];
@@ -69,7 +69,7 @@ Values KernelEmitter::registers(const ir::Value* v, const LinearLayout& layout) 
   return convert(home.registers, home.layout, layout);
 }
 
-// Each register of a tile that is computed from others without moving anything.
+// Computes the registers of a tile from its operands without moving any element between threads.
 Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layout) {
   if (v->type.is_scalar() && scalars_.count(v) && scalars_[v]) return registers(v, layout);
   const ir::Op& op = *v->def;
@@ -86,7 +86,7 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
     return result;
   }
   case Opcode::Broadcast: {
-    // The same place on the axes that the operand has.
+    // The operand has its element at the same coordinates, except along axes that are broadcast.
     LinearLayout inner = layout;
     for (int a = 0; a < rank_of(v); ++a)
       if (op.operand(0)->type.shape[static_cast<std::size_t>(a)].is_one())
@@ -103,7 +103,7 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
   case Opcode::Squeeze:
     return registers(op.operand(0), expanded(layout, static_cast<int>(op.integer("axis"))));
   case Opcode::Extract: {
-    // All along the axis in each thread, of which it keeps one.
+    // Each thread gets all elements along the axis and keeps one of them.
     const int axis = static_cast<int>(op.integer("axis"));
     const int bits = shape_bits(op.operand(0)->type)[static_cast<std::size_t>(axis)];
     const LinearLayout inner =
@@ -142,12 +142,13 @@ Values KernelEmitter::evaluate_free(const ir::Value* v, const LinearLayout& layo
   return result;
 }
 
-// --- Where a thread is
+// --- Coordinates
 
 Value* KernelEmitter::lane() { return lane_; }
 Value* KernelEmitter::warp() { return warp_; }
 
-// The part of a coordinate that the lane and the warp decide; once for a layout, in the entry block.
+// The part of a coordinate that the lane and the warp decide. It is computed once for each layout, in the
+// entry block.
 Value* KernelEmitter::thread_part(const LinearLayout& layout, int axis) {
   const LinearLayout threads = layout.restricted({in_lane, in_warp}, {axis_name(axis)});
   const auto key = std::pair(threads.to_string(), axis);
@@ -158,7 +159,7 @@ Value* KernelEmitter::thread_part(const LinearLayout& layout, int axis) {
   Value* part = b_.getInt32(0);
   for (const char* side : {in_lane, in_warp}) {
     Value* index = side == in_lane ? lane_ : warp_;
-    // Bits that stay neighbours move together.
+    // Neighbouring bits that stay neighbours are moved together.
     for (int bit = 0; bit < layout.in_bits(side);) {
       const std::uint64_t image = threads.column(side, bit);
       int run = 1;
@@ -179,10 +180,10 @@ Value* KernelEmitter::thread_part(const LinearLayout& layout, int axis) {
 
 namespace {
 
-// What a register adds to the threads' part of a coordinate.
+// The part of a coordinate that the register decides.
 struct RegisterPart {
   std::int64_t own = 0;
-  bool apart = true; // threads and registers share no bit: adding is enough
+  bool apart = true; // whether threads and registers share no bit, so that their parts can be added
 };
 
 RegisterPart register_part(const LinearLayout& layout, int reg, int axis) {
@@ -206,12 +207,13 @@ Value* KernelEmitter::coordinate(const LinearLayout& layout, int reg, int axis) 
   Value* threads = thread_part(layout, axis);
   const RegisterPart part = register_part(layout, reg, axis);
   Value* constant = b_.getInt32(static_cast<std::uint32_t>(part.own));
-  // Addresses fold constants that are added.
+  // A constant that is added folds into an address.
   return part.apart ? b_.CreateAdd(threads, constant, "", true, true) : b_.CreateXor(threads, constant);
 }
 
-// Whether a coordinate is below `bound`, which is the same in all threads and takes the register's part where
-// it can: so the threads' part is all that lives until an edge needs it.
+// Whether a coordinate is below `bound`, which is the same in all threads. Where possible, the register's
+// part is subtracted from the bound, so that only the threads' part stays live until a tile at an edge needs
+// it.
 Value* KernelEmitter::is_below(const LinearLayout& layout, int reg, int axis, Value* bound) {
   const RegisterPart part = register_part(layout, reg, axis);
   if (!part.apart) return b_.CreateICmpSLT(coordinate(layout, reg, axis), bound);

@@ -1,7 +1,7 @@
-// Looks for neighbours in layouts.
+// Counts register bits that step along one axis, and tests where vectors start.
 #include <kiln/jit/gpu/emit/vectors.h>
 
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <bit>
 

@@ -1,4 +1,4 @@
-// Loads and stores through views: where a tile's elements lie, which are inside, and how many go together.
+// Emits loads and stores of tiles through views: addresses, predicates, and the width of vectors.
 #include <kiln/jit/gpu/emit/kernel_emitter.h>
 #include <kiln/jit/gpu/emit/vectors.h>
 
@@ -9,7 +9,7 @@ namespace kiln::gpu {
 using ir::Opcode;
 using llvm::Value;
 
-// Addresses and predicates of a view's tile. `axes[t]` is the view axis of tile axis t.
+// The addresses and predicates of a tile of a view. `axes[t]` is the view axis of tile axis t.
 KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearLayout& layout,
                                                  const std::vector<std::int64_t>& axes) {
   return view_access(op, layout, axes, {0, 1 << layout.in_bits(in_register)});
@@ -24,19 +24,19 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
   const auto offsets = op.view_offsets();
 
   Access result;
-  Value* uniform = nullptr; // of the axes that have no tile axis
+  Value* uniform = nullptr; // the condition of the view axes that have no tile axis
   std::vector<int> view_axis(axes.size());
   for (int d = 0; d < view_type.view_rank; ++d) {
     auto at = std::find(axes.begin(), axes.end(), d);
     Value *offset = scalar(offsets[static_cast<std::size_t>(d)]),
           *extent = v.extents[static_cast<std::size_t>(d)];
     if (at == axes.end()) {
-      uniform = both(uniform, b_.CreateICmpULT(offset, extent)); // unsigned: also not below 0
+      uniform = both(uniform, b_.CreateICmpULT(offset, extent)); // unsigned, so also not below 0
       continue;
     }
     const auto t = static_cast<std::size_t>(at - axes.begin());
     view_axis[t] = d;
-    // Unsigned, so that no offset of 0 or more overflows; the sum is the same for all views of a shape.
+    // Unsigned, so that no offset of 0 or more overflows. All views of one shape share the sum.
     Value* end = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value())));
     result.inside = both(result.inside, b_.CreateICmpUGE(extent, end));
     if (!is_natural(offsets[static_cast<std::size_t>(d)]))
@@ -46,13 +46,13 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
 
   result.pointers = view_pointers(op, layout, axes, of);
 
-  // Only a tile at an edge asks for these, so they are computed where they are used.
+  // Only tiles at an edge need these, so they are computed where they are used.
   auto bounds = std::make_shared<std::vector<std::pair<Value*, Value*>>>();
   result.wanted = [this, &layout, &v, offsets, tile, view_axis, uniform, bounds, of](int own) {
     const int r = of.first + own;
     if (bounds->empty())
       for (std::size_t t = 0; t < view_axis.size(); ++t) {
-        // Along this axis the tile's elements [low, high) lie inside the view; no low: 0.
+        // Elements [low, high) of the tile along this axis are in the view; no low means 0.
         Value* all = b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value()));
         auto clamp = [&](Value* x) {
           x = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, all);
@@ -74,14 +74,14 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
   };
   result.in_tile = [this, &layout, tile, of](int r) { return inside_tile(layout, of.first + r, tile); };
 
-  // One element is there or not: its predicate says so, and there is no edge.
+  // A single element needs its predicate only: there is no path for whole tiles.
   if (axes.empty()) result.inside = nullptr;
 
   result.vector = view_vector(op, tile, layout, axes);
   return result;
 }
 
-// The address is what the offsets and the thread decide, plus what the register does.
+// An address is the sum of a part that offsets and thread decide and a part that the register decides.
 Values KernelEmitter::view_pointers(const ir::Op& op, const LinearLayout& layout,
                                     const std::vector<std::int64_t>& axes, Registers of) {
   const ir::Type& view_type = op.operand(0)->type;
@@ -108,7 +108,7 @@ Values KernelEmitter::view_pointers(const ir::Op& op, const LinearLayout& layout
   for (int r = of.first; r < of.first + of.count; ++r) {
     Value* offset = b_.getInt64(0);
     for (std::size_t t = 0; t < axes.size(); ++t) {
-      // Relative to the thread's part: an addition, or a difference where a bit is in both.
+      // The difference to the thread's part, which is constant unless thread and register share a bit.
       Value* rest = b_.CreateSExt(
           b_.CreateSub(coordinate(layout, r, static_cast<int>(t)), thread_part(layout, static_cast<int>(t))),
           b_.getInt64Ty());
@@ -120,8 +120,8 @@ Values KernelEmitter::view_pointers(const ir::Op& op, const LinearLayout& layout
   return pointers;
 }
 
-// Neighbouring elements, up to 16 bytes of them, that the tile has in registers one after another; 1 where
-// the view's rows are not contiguous.
+// How many elements that are neighbours in memory, up to 16 bytes of them, the tile has in consecutive
+// registers. It is 1 if the rows of the view are not contiguous.
 int KernelEmitter::view_neighbours(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
                                    const std::vector<std::int64_t>& axes) {
   const ir::Type& view_type = op.operand(0)->type;
@@ -135,8 +135,8 @@ int KernelEmitter::view_neighbours(const ir::Op& op, const ir::Type& tile, const
   return std::max(1, vector);
 }
 
-// Neighbouring elements that one access may take: where the view's rows and the tile's place in them are
-// aligned.
+// How many of these neighbours are known to be aligned, so that one access may take them: this depends on the
+// rows of the view and on the offset of the tile in them.
 int KernelEmitter::view_vector(const ir::Op& op, const ir::Type& tile, const LinearLayout& layout,
                                const std::vector<std::int64_t>& axes) const {
   if (op.operand(0)->type.layout != LayoutClass::Aligned) return 1;
@@ -149,7 +149,7 @@ int KernelEmitter::view_vector(const ir::Op& op, const ir::Type& tile, const Lin
   return vector;
 }
 
-// Where nothing says that the elements are aligned, each thread looks at its own, as for pointers.
+// If neighbours are not known to be aligned, each thread tests its own, as for pointers.
 void KernelEmitter::look_for_vectors(Access& access, const ir::Op& op, const ir::Type& tile,
                                      const LinearLayout& layout) {
   if (access.vector > 1 || !room_for_addresses(access.pointers.size())) return;
@@ -176,7 +176,7 @@ void KernelEmitter::emit_view_load(const ir::Op& op) {
   define_loaded(op.result(), layout, load(access, t, otherwise));
 }
 
-// Of a load without a mask and another value.
+// For a load without a mask and without a value for elements outside of the view.
 Values KernelEmitter::load_part(const ir::Op& op, const LinearLayout& layout, Registers part) {
   Access access = view_access(op, layout, op.integers("axes"), part);
   access.cache = op.text("cache");

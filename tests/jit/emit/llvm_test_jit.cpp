@@ -1,4 +1,4 @@
-// The JIT of tests that build LLVM IR by hand.
+// Compiles and links LLVM modules of tests with LLJIT, and keeps their assembly.
 #include <jit/cpu/other_cpus.h>
 #include <jit/emit/llvm_test_jit.h>
 

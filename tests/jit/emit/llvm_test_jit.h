@@ -1,7 +1,7 @@
-// Compiles one LLVM module built by a test for the host and hands out its functions.
+// Compiles LLVM modules that tests build, for the host or another CPU, and looks up their functions.
 //
 //   TestJit jit({.features = "-avx512f"});
-//   jit.add([&](llvm::Module& module) { ... });        // the module has the target's triple and data layout
+//   jit.add([&](llvm::Module& module) { ... });        // its triple and data layout are set
 //   auto* f = jit.lookup<void(const float*, float*, std::int64_t)>("f");
 #pragma once
 
@@ -16,8 +16,8 @@
 namespace kiln::test {
 
 struct TestTarget {
-  std::string cpu = "host";    // one that runnable_target in other_cpus.h finds
-  std::string features = {};   // appended, as in "+fma,-avx512f"
+  std::string cpu = "host";    // one that runnable_target in other_cpus.h knows
+  std::string features = {};   // additional ones, such as "+fma,-avx512f"
   bool process_symbols = true; // whether the code may call functions of this program and its libraries
 };
 
@@ -42,7 +42,7 @@ private:
 };
 
 // Emits `void name(const In* x, const In* y, Out* out, i64 vectors)`: a loop that loads vectors of `lanes`
-// elements from x (and from y), calls `body` and stores what it returns.
+// elements from x and y, passes them to the code of `body`, and stores the result.
 void emit_elementwise_loop(
     llvm::Module& module, const std::string& name, llvm::Type* in, llvm::Type* out, unsigned lanes,
     const std::function<llvm::Value*(llvm::IRBuilder<>&, llvm::Value* x, llvm::Value* y)>& body);

@@ -1,4 +1,4 @@
-// Compares the emitted number conversions with the host's (dsl/float_bits.h) and with C++ casts.
+// Compares emitted number conversions with those of the host (dsl/float_bits.h) and with C++ casts.
 #include "left_out.h"
 #include "test_seed.h"
 
@@ -89,8 +89,8 @@ std::uint64_t bits_of(DType t, double value) {
   return encode_float(t, value);
 }
 
-// All patterns of the small formats; for F32 and F64 random patterns, random values of every small format's
-// range, and the boundaries between neighbours of every small format with the doubles beside them.
+// All patterns of a small format. For F32 and F64, random patterns, all values of every small format and the
+// midpoints between neighbours, with the numbers next to them, and some special values.
 Words float_patterns(DType t, std::mt19937_64& random) {
   Words words;
   if (size_of(t) <= 2) {
@@ -134,7 +134,7 @@ Words integer_patterns(DType t, std::mt19937_64& random) {
       const std::uint64_t power = std::uint64_t{1} << shift;
       words.push_back(power + offset);
       words.push_back(-power + offset);
-      // Just beside a tie of bf16, where rounding twice goes wrong.
+      // These are next to a tie of bf16, where rounding twice would be wrong.
       words.push_back(power + (power >> 8) + offset);
       words.push_back(-(power + (power >> 8)) + offset);
       words.push_back(power + (power >> 7) + (power >> 8) + offset);
@@ -144,7 +144,7 @@ Words integer_patterns(DType t, std::mt19937_64& random) {
   return words;
 }
 
-// long double holds every 64-bit integer.
+// A long double can represent every 64-bit integer.
 long double integer_value(DType t, std::uint64_t bits) {
   if (is_unsigned(t)) return bits;
   const int shift = 64 - 8 * size_of(t);
@@ -224,7 +224,7 @@ void check_all(const test::TestTarget& target, unsigned lanes, std::mt19937_64& 
 
 TEST_CASE("emitted conversions agree with the host's on this machine") {
   const auto seed = test::fresh_seed();
-  UNSCOPED_INFO("seed " << seed);
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (unsigned lanes : {1u, 4u, 16u})
     check_all({}, lanes, random);
@@ -232,7 +232,7 @@ TEST_CASE("emitted conversions agree with the host's on this machine") {
 
 TEST_CASE("emitted conversions agree with the host's on older machines and call no library") {
   const auto seed = test::fresh_seed();
-  UNSCOPED_INFO("seed " << seed);
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (const char* cpu : {"x86-64-v3", "x86-64-v2"})
     for (unsigned lanes : {1u, 8u})

@@ -1,5 +1,4 @@
-// The parts of LLVM that Kiln stands on are linked in and work: ORC, both targets, passes, JIT
-// listeners.
+// Tests that the parts of LLVM that Kiln uses are linked in and work: ORC, both targets, passes, listeners.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -92,6 +91,6 @@ TEST_CASE("LLVM optimises and writes PTX") {
   CHECK(ptx.str().contains("mad.lo.s64"));
 }
 
-TEST_CASE("LLVM tells gdb of JITted code") {
+TEST_CASE("LLVM registers JIT-compiled code with gdb") {
   CHECK(JITEventListener::createGDBRegistrationListener() != nullptr);
 }

@@ -1,4 +1,4 @@
-// Compares the emitted math functions with double (for f32) and long double (for f64) references.
+// Compares emitted math functions with references in double (for f32) and in long double (for f64).
 #include "exact_gelu.h"
 #include "test_seed.h"
 
@@ -60,8 +60,9 @@ const Reference references[] = {
 
 template <class T> using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-// The distance of `actual` from the exact `expected`, in units of the last place of the result's binade;
-// infinite where the kinds (NaN, infinity, sign of zero) differ. Overflow is judged by the rounded reference.
+// The difference between `actual` and the exact `expected`, in units in the last place of the result. It is
+// infinite if one is NaN and the other is not, or if infinities or the signs of zeros differ. Whether the
+// result overflows is decided by the rounded reference.
 template <class T, class Wide> double ulp_error(T actual, Wide expected) {
   const double wrong = std::numeric_limits<double>::infinity();
   if (std::isnan(expected) || std::isnan(actual))
@@ -85,7 +86,7 @@ template <class T> struct Worst {
 
 template <class T> using Loop = void(const T*, const T*, T*, std::int64_t);
 
-// A JIT that holds one loop for each function, for vectors of `lanes` elements.
+// Compiles a loop for each function, over vectors of `lanes` elements.
 template <class T> class MathJit {
 public:
   MathJit(const test::TestTarget& target, unsigned lanes, const std::vector<MathFn>& fns,
@@ -132,7 +133,7 @@ Worst<T> worst_error(MathJit<T>& jit, const Reference& r, const std::vector<T>& 
   for (std::size_t i = 0; i < x.size(); ++i) {
     double error = 0;
     auto measure = [&](auto expected) {
-      // Correctly rounded: at most half an ulp, which needs no measuring once something is worse.
+      // A correctly rounded result has an error of at most half an ulp, so a worse one is known already.
       if (worst.error >= 0.5 && actual[i] == static_cast<T>(expected) && actual[i] != 0) return;
       error = ulp_error(actual[i], expected);
     };
@@ -205,8 +206,8 @@ template <class T> std::vector<T> special_values() {
   return v;
 }
 
-// The arguments of one sweep: every `step`-th bit pattern, the special values, and random ones in the ranges
-// where the functions change; y takes small integers, halves and wide values beside every special value.
+// The arguments of one sweep: all pairs of special values, every `step`-th bit pattern, and random values in
+// the ranges in which functions change.
 template <class T> struct Arguments {
   std::vector<T> x, y;
 };
@@ -248,12 +249,6 @@ std::vector<MathFn> all_functions() {
   return fns;
 }
 
-std::mt19937_64 seeded() {
-  const auto seed = test::fresh_seed();
-  UNSCOPED_INFO("seed " << seed);
-  return std::mt19937_64(seed);
-}
-
 template <class T> void check_all(MathJit<T>& jit, const Arguments<T>& a, const std::string& what) {
   for (const Reference& r : references) {
     const Worst<T> worst = worst_error(jit, r, a.x, a.y);
@@ -268,8 +263,10 @@ template <class T> void check_all(MathJit<T>& jit, const Arguments<T>& a, const 
 
 } // namespace
 
-TEST_CASE("vector math is accurate for every bit pattern class of f32 on this machine") {
-  std::mt19937_64 random = seeded();
+TEST_CASE("vector math is accurate for f32 on this machine") {
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const auto a = arguments<float>(random, 1 << 16);
   for (unsigned lanes : {1u, 4u, 8u, 16u, 32u}) {
     MathJit<float> jit({}, lanes, all_functions());
@@ -278,7 +275,9 @@ TEST_CASE("vector math is accurate for every bit pattern class of f32 on this ma
 }
 
 TEST_CASE("vector math is accurate for f64 on this machine") {
-  std::mt19937_64 random = seeded();
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const auto a = arguments<double>(random, 1 << 14);
   for (unsigned lanes : {1u, 2u, 4u, 8u, 16u}) {
     MathJit<double> jit({}, lanes, all_functions());
@@ -287,7 +286,9 @@ TEST_CASE("vector math is accurate for f64 on this machine") {
 }
 
 TEST_CASE("vector math keeps its accuracy on AVX2 and without FMA") {
-  std::mt19937_64 random = seeded();
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const auto single = arguments<float>(random, 1 << 14);
   const auto wide = arguments<double>(random, 1 << 13);
   for (const std::string cpu : {"x86-64-v3", "x86-64-v2"}) {
@@ -317,7 +318,9 @@ TEST_CASE("vector math needs no library function") {
 }
 
 TEST_CASE("fast-math flags of the builder do not change vector math") {
-  std::mt19937_64 random = seeded();
+  const auto seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const auto a = arguments<float>(random, 1 << 12);
   MathJit<float> jit({}, 16, all_functions(), /*fast_math=*/true);
   check_all(jit, a, "fast-math f32");
@@ -354,8 +357,9 @@ TEST_CASE("vector math can be emitted in the middle of a finished block") {
   }
 }
 
-// All 2^32 arguments, a minute or more each function: unit_tests "[exhaustive]". KILN_TEST_FUNCTION=Exp picks
-// one, KILN_TEST_STRIDE=16 takes every 16th argument, KILN_TEST_CPU=x86-64-v2 compiles for another CPU.
+// Passes all 2^32 arguments to each function, which takes a minute or more for each: unit_tests
+// "[exhaustive]". KILN_TEST_FUNCTION=Exp selects one function, KILN_TEST_STRIDE=16 takes every 16th argument,
+// and KILN_TEST_CPU=x86-64-v2 compiles for another CPU.
 TEST_CASE("exhaustive: every float through every function", "[.][exhaustive]") {
   const char* cpu = std::getenv("KILN_TEST_CPU");
   MathJit<float> jit({.cpu = cpu ? cpu : "host"}, 16, all_functions());

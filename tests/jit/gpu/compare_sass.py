@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares Kiln's machine code with nvcc's for the same kernels and block shapes: instructions on the path of a
-block whose tile lies inside the tensors, and the widths of its accesses.
+"""Compares Kiln's machine code with that of nvcc for the same kernels and block shapes: the number of instructions
+on the path of a block whose tile lies inside the tensors, and the widths of its accesses.
 
-  compare_sass.py KILN SOURCE_DIR WORK_DIR      77 where there is no nvcc or ptxas
+  compare_sass.py KILN SOURCE_DIR WORK_DIR      exits with 77 if there is no nvcc or ptxas
 
-No disassembler is needed: an instruction is 16 bytes, of which 12 bits are the opcode. The path is the shortest
-from entry to exit that moves all data in 16-byte accesses.
+No disassembler is needed, because an instruction has 16 bytes, of which 12 bits are the opcode. The path is the
+shortest one from entry to exit that moves all data in 16-byte accesses.
 """
 import collections
 import os
@@ -67,7 +67,7 @@ def always(word):
 
 
 def shortest_path(code, loads, stores):
-    """Breadth first over (instruction, accesses seen); the instructions passed, or none."""
+    """The instructions on the path, or None: a breadth-first search over (instruction, accesses so far)."""
     start = (0, 0, 0)
     came = {start: None}
     queue = collections.deque([start])

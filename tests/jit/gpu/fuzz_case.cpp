@@ -1,4 +1,4 @@
-// Draws cases and runs them in child processes.
+// Draws cases of the fuzzer, and compiles them in child processes that may crash.
 #include "fuzz_case.h"
 
 #include <dsl/random_kernel.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
-// Sizes that compilers trip over, and sizes that nobody meant.
+// Sizes that compilers handle badly, and sizes that no kernel is made for.
 constexpr std::int64_t extremes[] = {1,   2,   3,   16,  31,  32,   64,   100,
                                      127, 128, 255, 256, 500, 1024, 4096, 65536};
 
@@ -88,7 +88,7 @@ std::string to_string(const FuzzCase& c) {
 }
 
 FuzzResult run(const FuzzCase& c, int most_seconds) {
-  gpu::ptxas_path(); // found once, here
+  gpu::ptxas_path(); // found once, before the fork
   FuzzResult result;
   const auto begin = std::chrono::steady_clock::now();
   int ends[2];
@@ -97,8 +97,8 @@ FuzzResult run(const FuzzCase& c, int most_seconds) {
   if (child == 0) {
     alarm(static_cast<unsigned>(most_seconds));
     for (int s : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS})
-      signal(s, SIG_DFL); // not the test program's report
-    dup2(ends[1], 2);     // what LLVM says before it gives up
+      signal(s, SIG_DFL); // without a report of the test program
+    dup2(ends[1], 2);     // what LLVM prints before it ends the process
     compile(c, result);
     const std::string said = static_cast<char>('0' + static_cast<int>(result.kind)) + result.text;
     if (write(ends[1], said.data(), said.size()) < 0) _exit(1);

@@ -1,4 +1,4 @@
-// Random kernels in random and extreme shapes, compiled for a GPU in a process of their own.
+// Draws random kernels with random and extreme sizes, and compiles each for a GPU in a process of its own.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -21,17 +21,17 @@ struct FuzzCase {
   std::string arch;
 };
 
-// One seed gives one case on every machine.
+// A seed gives the same case on every machine.
 FuzzCase fuzz_case(std::uint64_t seed);
-std::string to_string(const FuzzCase& c); // tile IR included
+std::string to_string(const FuzzCase& c); // with its tile IR
 
 struct FuzzResult {
   enum class Kind { Assembled, Refused, Failed } kind = Kind::Failed;
-  std::string text; // why it was refused or failed; a signal's name where LLVM gave up
+  std::string text; // why it was refused or failed; the name of the signal if LLVM ended the process
   double seconds = 0;
 };
 
-// Lowers, compiles and (where there is a ptxas) assembles. Nothing that happens there harms the caller.
+// Lowers, compiles and, if there is a ptxas, assembles. A crash in doing so does not affect the caller.
 FuzzResult run(const FuzzCase& c, int most_seconds = 120);
 
 } // namespace kiln::test

@@ -1,4 +1,4 @@
-// Reads the kernels that others recorded.
+// Reads registered and kept kernels, and replaces their dtypes.
 #include "kernel_collection.h"
 
 #include <kiln/dsl/dtype.h>
@@ -55,7 +55,7 @@ std::string replace_word(const std::string& text, std::string_view from, std::st
 std::vector<CollectedKernel> registered_kernels() {
   std::vector<CollectedKernel> found;
   for (const cli::RegisteredKernel* registered : cli::kernels()) {
-    if (!registered->record) continue; // one of a test of the command itself
+    if (!registered->record) continue; // registered by a test of the command itself
     const Config config = Config::parse(registered->config);
     auto kernel = registered->record(config);
     found.push_back(
@@ -78,7 +78,7 @@ std::vector<CollectedKernel> kept_kernels(const std::string& folder) {
     kernel.layouts = cli::parse_layouts(without_spaces(line_after(text, "// layouts ")));
     found.push_back(std::move(kernel));
   }
-  // Of those that ran in several ways the one whose way comes first by name, whatever the folder's order.
+  // Of a kernel that ran with several configs, keep the one that sorts first, whatever the order of files.
   std::ranges::sort(found, {}, [](const CollectedKernel& k) {
     return std::tuple(k.text, k.config.to_string(), k.layouts);
   });
@@ -104,7 +104,7 @@ std::vector<CollectedKernel> with_other_dtypes(const std::vector<CollectedKernel
         try {
           if (!ir::problems(*ir::parse(other.text)).empty()) continue;
         } catch (const UserError&) {
-          continue; // a constant that the dtype does not hold
+          continue; // the dtype cannot represent a constant
         }
         other.name += " with " + std::string(name(to)) + " for " + std::string(name(from));
         found.push_back(std::move(other));

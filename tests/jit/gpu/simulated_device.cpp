@@ -1,4 +1,4 @@
-// Fibers, a round-robin scheduler and the hooks of the simulated machine.
+// Implements the fibers, their scheduler, and the functions that code for the simulated machine calls.
 #include "simulated_device.h"
 
 #include <kiln/dsl/error.h>
@@ -30,7 +30,7 @@ struct Fiber {
   std::vector<char> stack = std::vector<char>(256 << 10);
   Wait wait = Wait::Nothing;
   std::uint32_t sent = 0, received = 0;
-  std::int32_t source = 0;                // the lane whose value is wanted
+  std::int32_t source = 0;                // the lane from which it shuffles
   const std::uint32_t* factors = nullptr; // 4 words of a, 2 of b
   void* sums = nullptr;                   // 4 of f32 or i32
   gpu::Machine::Mma mma{};
@@ -53,7 +53,7 @@ void wait_for(Wait what) {
   swapcontext(&self.context, &block->scheduler);
 }
 
-// --- What compiled code calls
+// --- Functions that compiled code calls
 
 std::int32_t hook_thread() { return block->current; }
 std::int64_t hook_program() { return block->program; }
@@ -76,11 +76,11 @@ float hook_fma_saturated(float x, float y, float z) {
   return sum > 0 ? std::min(sum, 1.0f) : 0.0f;
 }
 float hook_fma_down(float x, float y, float z) {
-  const double sum = static_cast<double>(x) * y + z; // exact where a product of few bits meets 2^23
+  const double sum = static_cast<double>(x) * y + z; // exact for products of few bits near 2^23
   const auto nearest = static_cast<float>(sum);
   return nearest > sum ? std::nextafter(nearest, -INFINITY) : nearest;
 }
-// Approximations that are off by up to half an ulp more than rounding is, as the argument's bits decide.
+// An approximation with up to half an ulp more error than rounding has, as bits of the argument decide.
 float approximate(double exact, float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x) * 2654435761u >> 30;
   return static_cast<float>(exact * (bits == 0 ? 1 - 0x1p-25 : bits == 1 ? 1 + 0x1p-25 : 1));
@@ -117,9 +117,9 @@ double factor_of(std::uint32_t word, int which, DType t) {
   }
 }
 
-// One mma.sync.m16n8 of a warp, 32 bytes deep, by the fragments of the PTX ISA: with g = lane / 4 and t =
-// lane % 4, word a[2j + i] has row g + 8i and the words' column t + 4j, word b[j] the words' row t + 4j of
-// column g, c[2i + j] row g + 8i and column 2t + j.
+// Executes one mma.sync.m16n8 of a warp, 32 bytes deep, with the fragments of the PTX ISA. With g = lane / 4
+// and t = lane % 4, word a[2j + i] is in row g + 8i and is word t + 4j of that row; word b[j] is word t + 4j
+// of column g; and c[2i + j] is in row g + 8i and column 2t + j.
 void multiply(Fiber* warp) {
   double a[16][32], b[32][8];
   const gpu::Machine::Mma what = warp->mma;
@@ -285,7 +285,7 @@ SimulatedKernel::SimulatedKernel(const ir::Kernel& lowered, int warps, bool debu
   state_->words = ir::ArgumentLayout::of(lowered).words;
   state_->shared.resize(static_cast<std::size_t>(emitter.shape().shared_bytes) + 2048);
 
-  // The parameters from 64-bit words.
+  // The entry loads the parameters of the kernel from 64-bit words.
   llvm::Function* kernel = module->getFunction(lowered.name);
   state_->parameters = static_cast<int>(kernel->arg_size());
   IRBuilder b(*context);
@@ -340,7 +340,7 @@ std::int64_t SimulatedKernel::printed() const { return state_->printed; }
 
 void SimulatedKernel::run(const std::uint64_t* words, const std::vector<std::int64_t>& grid, bool overlap,
                           std::uint64_t seed) const {
-  // The words of the parameters are followed by the grid and the overlap.
+  // The grid and the overlap flag follow the launch words.
   std::vector<std::uint64_t> all(words, words + state_->words);
   std::vector<std::int64_t> axes = grid;
   axes.resize(static_cast<std::size_t>(state_->parameters) - static_cast<std::size_t>(state_->words) - 1, 1);
@@ -400,7 +400,7 @@ void SimulatedKernel::run(const std::uint64_t* words, const std::vector<std::int
       }
       if (!progress) {
         block = nullptr;
-        internal_error("threads of a block wait for each other for ever");
+        internal_error("threads of a block wait for each other forever");
       }
     }
     if (here.program == 0) state_->barriers = here.barriers;

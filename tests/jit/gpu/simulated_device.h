@@ -1,8 +1,10 @@
-// Runs what becomes PTX on the CPU: a fiber for each thread of a block, in an order that a seed decides.
+// Runs the code of a kernel for a GPU on the CPU, with a fiber for each thread of a block.
 //
-// The kernel is lowered by the emitter that serves PTX, onto a machine whose shuffles and barriers call back
-// here. A fiber runs until it must wait; warps whose lanes all wait at a shuffle exchange, and a block whose
-// threads all wait at a barrier goes on. What never goes on is reported.
+// A seed decides the order in which threads run.
+//
+// The emitter that produces PTX lowers the kernel for a machine whose shuffles and barriers call back here. A
+// fiber runs until it must wait. A warp continues when all of its lanes wait at a shuffle, and a block when
+// all of its threads wait at a barrier. Threads that can never continue are reported.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -15,25 +17,27 @@
 
 namespace kiln::test {
 
-// TSan does not follow fibers, and there is one thread only: tests return at once under it.
+// TSan does not follow fibers, and there is only one thread anyway, so tests return at once under TSan.
 inline constexpr bool simulates = !thread_sanitized;
 
 class SimulatedKernel {
 public:
-  // `lowered` as for PTX.
+  // `lowered` is what compile_to_ptx takes.
   SimulatedKernel(const ir::Kernel& lowered, int warps, bool debug = false);
   ~SimulatedKernel();
 
-  // Every program of the grid, one after the other, on launch words (dsl/ir/arguments.h) that point at host
-  // memory. `overlap`: what the host would tell about views that share memory. Throws InternalError for
-  // threads that wait for ever.
+  // Runs all programs of the grid one after the other, on launch words (dsl/ir/arguments.h) that point to
+  // host memory. `overlap` is the flag that the host passes to say whether views share memory. Throws an
+  // InternalError if threads wait forever.
   void run(const std::uint64_t* words, const std::vector<std::int64_t>& grid, bool overlap,
            std::uint64_t seed) const;
 
   const std::string& llvm() const { return llvm_; }
-  std::int64_t barriers() const; // that the last run's first program went through
-  std::int64_t failed() const;   // asserts, by threads, in the last run
-  std::int64_t printed() const;  // lines, in the last run
+  // Of the last run: the barriers that its first program executed, the asserts that failed, counted for each
+  // thread, and the lines that were printed.
+  std::int64_t barriers() const;
+  std::int64_t failed() const;
+  std::int64_t printed() const;
 
 private:
   struct State;

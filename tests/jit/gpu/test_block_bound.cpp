@@ -1,4 +1,4 @@
-// Registers are spent the way that spills less, whichever it is.
+// Tests that PTX is assembled with or without `.minnctapersm 1`, whichever spills less.
 #include <catch2/catch.hpp>
 #include <kiln/dsl/language.h>
 #include <kiln/jit/gpu/block_bound.h>
@@ -15,7 +15,7 @@ KILN_DIM(BN);
 
 constexpr double binomial[] = {1. / 16, 4. / 16, 6. / 16, 4. / 16, 1. / 16};
 
-// 25 loads of doubles that ptxas may do all at once.
+// A kernel with 25 loads of doubles, all of which ptxas may issue at once.
 gpu::Ptx stencil(int max_registers) {
   auto recorded = kernel("stencil", [](View<const double, 2> in, View<double, 2> out, Scalar<double> amount) {
                     auto [y, x] = program_tile(out, BM, BN);
@@ -37,17 +37,17 @@ gpu::Ptx stencil(int max_registers) {
 
 } // namespace
 
-TEST_CASE("the directive of one block a multiprocessor comes and goes") {
-  const std::string told = stencil(0).text, untold = gpu::with_other_block_bound(told);
-  CHECK(told.find("\n.minnctapersm 1\n{") != std::string::npos);
-  CHECK(untold.find("minnctapersm") == std::string::npos);
-  CHECK(untold.size() + std::string("\n.minnctapersm 1").size() == told.size());
-  CHECK(gpu::with_other_block_bound(untold) == told);
+TEST_CASE("the bound of one block per multiprocessor is added and removed") {
+  const std::string bound = stencil(0).text, unbound = gpu::with_other_block_bound(bound);
+  CHECK(bound.find("\n.minnctapersm 1\n{") != std::string::npos);
+  CHECK(unbound.find("minnctapersm") == std::string::npos);
+  CHECK(unbound.size() + std::string("\n.minnctapersm 1").size() == bound.size());
+  CHECK(gpu::with_other_block_bound(unbound) == bound);
   CHECK(gpu::with_other_block_bound(stencil(128).text).empty());
   CHECK(gpu::with_other_block_bound("").empty());
 }
 
-TEST_CASE("spills are read from what ptxas says") {
+TEST_CASE("spills are read from the output of ptxas") {
   CHECK(gpu::spilled_bytes("ptxas info    : Function properties for f\n"
                            "    264 bytes stack frame, 268 bytes spill stores, 264 bytes spill loads\n") ==
         532);
@@ -55,7 +55,7 @@ TEST_CASE("spills are read from what ptxas says") {
   CHECK(gpu::spilled_bytes("") == 0);
 }
 
-TEST_CASE("what spills one way is assembled the other way") {
+TEST_CASE("a kernel that spills with or without the bound is assembled the other way") {
   if (gpu::ptxas_path().empty()) {
     WARN("skipped: there is no ptxas here");
     return;
@@ -64,11 +64,10 @@ TEST_CASE("what spills one way is assembled the other way") {
   for (std::string ptx : {guess, other}) {
     const std::int64_t spilled = gpu::spilled_bytes(gpu::assemble(ptx, "sm_90a").log);
     const gpu::Assembled best = gpu::assemble_either_way(ptx, "sm_90a");
-    INFO(best.log);
+    INFO("spilled " << spilled << '\n' << best.log);
     REQUIRE(best.ok);
     CHECK(gpu::spilled_bytes(best.log) == 0);
-    CHECK(gpu::spilled_bytes(gpu::assemble(ptx, "sm_90a").log) == 0); // the text is what was assembled
-    UNSCOPED_INFO("spilled " << spilled);
+    CHECK(gpu::spilled_bytes(gpu::assemble(ptx, "sm_90a").log) == 0); // `ptx` is what was assembled
   }
   std::string broken = "not PTX";
   CHECK_FALSE(gpu::assemble_either_way(broken, "sm_90a").ok);

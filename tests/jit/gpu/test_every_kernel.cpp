@@ -1,16 +1,17 @@
-// Every kernel of ops, samples and tests assembles for the three architectures, without a spill, a local
-// stack or a warning.
+// Tests that every kernel assembles for three architectures without a spill, a stack frame or a warning.
+//
+// Kernels are those of ops, samples and tests.
 //
 //   KILN_TEST_KERNELS  folders with .kir files (KILN_KEEP=tile writes them), separated by ":"
 //   KILN_TEST_ARCH     one architecture only
-//   KILN_TEST_COUNT    how many variants are drawn of each architecture; 0: all there are
-//   KILN_TEST_SEED     which; default 1, since a draw costs minutes
+//   KILN_TEST_COUNT    how many variants are drawn for each architecture; 0: all
+//   KILN_TEST_SEED     the seed of the draw; 1 by default, since each draw takes minutes
 //
-// A kernel's variants: other dtypes, all views of one layout class or those that it ran with, 1 to 8 warps,
-// and tiles from small to what is sane. Sane: the tiles that are alive at once take at most 3/8 of a thread's
-// registers (gpu::register_need), 96 of 255 in blocks of up to 8 warps, which leaves the rest for addresses,
-// masks and copies in other layouts. A config that wants more may spill; the largest sane one, which is
-// tried, must not.
+// The variants of a kernel have other dtypes, all views of one layout class or of those that it ran with, 1
+// to 8 warps, and tiles from small ones to the largest sane ones. A config is sane if the tiles that are live
+// at the same time take at most 3/8 of the registers of a thread (gpu::register_need), which is 96 of 255 in
+// blocks of up to 8 warps. The rest is for addresses, masks and copies in other layouts. A larger config may
+// spill, but no sane one may.
 #include "kernel_collection.h"
 
 #include <kiln/dsl/error.h>
@@ -43,7 +44,7 @@ struct Variant {
   Config config;
   std::vector<LayoutClass> layouts;
   int warps = 4;
-  std::uint64_t rank = 0; // in the draw
+  std::uint64_t rank = 0; // its order in the draw
 };
 
 std::string to_string(const Variant& v) {
@@ -60,7 +61,7 @@ std::int64_t elements_at_most(const Config& config) {
   return product;
 }
 
-// The config with its largest size halved; none if all are 1.
+// Halves the largest size of a config. Returns false if all sizes are 1.
 bool shrink(Config& config) {
   const Binding* largest = nullptr;
   for (const Binding& b : config)
@@ -71,7 +72,7 @@ bool shrink(Config& config) {
 }
 
 bool is_sane(const ir::Kernel& kernel, int warps) {
-  // Elements that may be apart have an address each, which the estimate leaves out.
+  // Elements that may be apart in memory have an address each, which the estimate does not count.
   const bool apart = std::ranges::any_of(kernel.body.args, [](const auto& arg) {
     return arg->type.is_view() && arg->type.layout == LayoutClass::Any;
   });
@@ -79,8 +80,8 @@ bool is_sane(const ir::Kernel& kernel, int warps) {
          sane_registers(warps) / (apart ? 2 : 1);
 }
 
-// The kernel in the largest sizes below the variant's that are sane, or else with more warps; null if it
-// takes none such.
+// The kernel with the largest sane sizes up to those of the variant, or else with more warps. Null if there
+// is none.
 std::unique_ptr<ir::Kernel> sane(Variant& v) {
   std::unique_ptr<ir::Kernel> kernel;
   do {
@@ -88,7 +89,7 @@ std::unique_ptr<ir::Kernel> sane(Variant& v) {
     try {
       kernel = test::lowered(*v.kernel, v.config, v.layouts);
       if (is_sane(*kernel, v.warps)) return kernel;
-    } catch (const UserError&) { // the sizes do not fit together
+    } catch (const UserError&) { // the sizes do not go together
     }
   } while (shrink(v.config));
   for (; kernel && v.warps < 32; v.warps *= 2)
@@ -140,7 +141,7 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
 }
 
 struct Tally {
-  int assembled = 0, refused = 0, failed = 0; // refused: with a UserError; by want of registers too
+  int assembled = 0, refused = 0, failed = 0; // refused: by a UserError, or because no config is sane
 };
 
 void assemble(Variant v, const char* arch, Tally& tally) {
@@ -163,7 +164,7 @@ void assemble(Variant v, const char* arch, Tally& tally) {
   ++tally.assembled;
   if (problem.empty()) {
     const gpu::Assembled result = gpu::assemble_either_way(ptx, arch);
-    // printf takes its arguments from the stack.
+    // printf reads its arguments from a stack frame.
     if (!result.ok || (gpu::has_complaint(result.log) && !prints(*kernel))) problem = result.log;
   }
   if (problem.empty()) return;
@@ -184,6 +185,7 @@ TEST_CASE("every kernel assembles without a spill", "[.][every_kernel]") {
   }
   const std::uint64_t seed = number("KILN_TEST_SEED", 1), count = number("KILN_TEST_COUNT", 300);
   const char* only = std::getenv("KILN_TEST_ARCH");
+  CAPTURE(seed);
   const auto kernels = all_kernels();
   const auto others = test::with_other_dtypes(kernels);
   std::vector<Variant> firsts, rest;
@@ -198,7 +200,8 @@ TEST_CASE("every kernel assembles without a spill", "[.][every_kernel]") {
     v.rank = XXH3_64bits_withSeed(text.data(), text.size(), seed);
   }
   std::ranges::sort(rest, {}, &Variant::rank);
-  const auto same = std::ranges::unique(rest, {}, &Variant::rank); // a kernel without sizes has none smaller
+  const auto same =
+      std::ranges::unique(rest, {}, &Variant::rank); // halving a kernel without sizes gives duplicates
   rest.erase(same.begin(), same.end());
   const std::size_t all = rest.size();
   if (count && rest.size() > count) rest.resize(count);

@@ -1,4 +1,4 @@
-// Tiles that are made where they are used do not make code explode.
+// Tests that tiles that each use computes again do not make the size of code explode.
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/passes/passes.h>

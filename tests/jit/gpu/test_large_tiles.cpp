@@ -1,5 +1,6 @@
-// Kernels of large tiles as users write them assemble without a spill, a local stack or a warning: what the
-// draw of test_every_kernel.cpp, which keeps to small tiles, does not try.
+// Tests that typical kernels with large tiles assemble without a spill, a stack frame or a warning.
+//
+// test_every_kernel.cpp does not draw such kernels.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -81,7 +82,7 @@ template <class T> auto scan1() {
   });
 }
 
-// Halves of a row turned by angles that may be huge, whose sines must leave the rest in registers.
+// Rotates halves of rows by angles that may be huge; computing their sines must not spill the other tiles.
 template <class T> auto rotary() {
   return kernel("rotary", [](View<const T, 2> low, View<const T, 2> high, View<T, 2> y, View<T, 2> z,
                              Scalar<float> base) {
@@ -94,7 +95,7 @@ template <class T> auto rotary() {
   });
 }
 
-// Long division of each element, with the dividends alive beside it.
+// Long division of each element, during which the dividends are live too.
 template <class T> auto wrapped() {
   return kernel("wrapped", [](View<const T, 1> x, View<const T, 1> period, View<T, 1> y) {
     auto [n] = program_tile(x, BN);
@@ -210,7 +211,7 @@ template <class T> auto cross_entropy() {
 
 const char* const all_architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
-// For all architectures, or for one of them where the next case takes the next.
+// Assembles for all architectures or, to save time, for one of them.
 template <class K> void check(const K& kernel, const Config& config, int warps, int architecture = -1) {
   auto recorded = kernel.record(config);
   std::size_t views = 0;

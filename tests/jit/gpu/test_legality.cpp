@@ -1,7 +1,7 @@
-// Whatever a kernel asks, the GPU path compiles it to PTX that assembles or refuses it with a UserError.
+// Tests that any kernel either compiles to PTX that ptxas accepts, or is rejected with a UserError.
 //
-// The fuzzer in ctest draws KILN_TEST_COUNT cases from KILN_TEST_SEED on; `unit_tests "[gpu_fuzz]"` with a
-// count of thousands is the fuzz program.
+// The fuzzer draws KILN_TEST_COUNT cases from seed KILN_TEST_SEED on. In ctest it draws few; for a long run,
+// start `unit_tests "[gpu_fuzz]"` with a count of thousands.
 #include "fuzz_case.h"
 #include "left_out.h"
 
@@ -31,7 +31,7 @@ KILN_DIM(BN);
 
 constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
-// out = x op x op ... over tiles of 64, if tile IR has it; a bool tells conditions.
+// out = op(x, x, ...) over tiles of 64 elements. The first operand of a select is a bool.
 void add_elementwise(ir::Kernel& kernel, Opcode code, DType from, DType to) {
   Value* x = kernel.body.add_arg(Type::view(from, 1, true));
   Value* out = kernel.body.add_arg(Type::view(to, 1, false));
@@ -48,7 +48,8 @@ void add_elementwise(ir::Kernel& kernel, Opcode code, DType from, DType to) {
   store->set("axes", std::vector<std::int64_t>{0});
 }
 
-// PTX of both layout classes at once: ptxas takes as many entries as a file has.
+// Compiles a kernel and appends its PTX to `all`, so that ptxas can assemble many kernels at once. Returns 0
+// if it is no valid kernel.
 int check_kernel(const ir::Kernel& kernel, const char* arch, std::string& all) {
   if (!problems(kernel).empty()) return 0;
   INFO(ir::print(kernel) << arch);
@@ -59,13 +60,13 @@ int check_kernel(const ir::Kernel& kernel, const char* arch, std::string& all) {
     auto lowered = passes::lower_generic(kernel, {{}, std::vector<LayoutClass>(views, layout)});
     REQUIRE_NOTHROW(gpu::check_legal(*lowered, arch));
     std::string ptx = gpu::compile_to_ptx(*lowered, {arch}).text;
-    // The head once, then entries; functions that several need would meet here, so those stay alone.
+    // `all` has the header once and then entries. PTX that declares functions or globals is assembled alone.
     const std::size_t body = ptx.find(".visible .entry");
     REQUIRE(body != std::string::npos);
     const bool alone = ptx.find(".func") != std::string::npos || ptx.find(".global") != std::string::npos ||
                        ptx.find(".extern") != std::string::npos;
     if (alone) {
-      if (gpu::ptxas_path().empty()) continue; // nobody to ask whether it assembles
+      if (gpu::ptxas_path().empty()) continue; // there is nothing to assemble it
       auto assembled = gpu::assemble(ptx, arch);
       INFO(assembled.log);
       REQUIRE(assembled.ok);
@@ -77,7 +78,7 @@ int check_kernel(const ir::Kernel& kernel, const char* arch, std::string& all) {
 }
 
 void assemble_all(const std::string& ptx, const char* arch) {
-  if (ptx.empty() || gpu::ptxas_path().empty()) return; // refused, or nobody to ask whether it assembles
+  if (ptx.empty() || gpu::ptxas_path().empty()) return; // no valid kernels, or nothing to assemble them
   auto assembled = gpu::assemble(ptx, arch);
   INFO(assembled.log);
   REQUIRE(assembled.ok);
@@ -107,7 +108,7 @@ TEST_CASE("every elementwise operation of every dtype assembles for every GPU ar
   }
 }
 
-TEST_CASE("an operation that a GPU lacks is refused with its line, its dtype and what it takes") {
+TEST_CASE("an operation that a GPU lacks is refused with its line, its dtype and the dtypes that it takes") {
   ir::Kernel kernel("k");
   Builder b(&kernel.body);
   b.set_location(SourceLocation(intern("user.cpp"), 12));
@@ -134,7 +135,7 @@ TEST_CASE("tiles that no thread can hold are refused before LLVM sees them") {
                           "a tile<1048576 x f32>, and the limit is 512; choose smaller tiles or more warps"));
 }
 
-TEST_CASE("loops nested without end are refused") {
+TEST_CASE("loops that are nested too deeply are refused") {
   ir::Kernel kernel("deep");
   Builder b(&kernel.body);
   for (int i = 0; i < 40; ++i) {
@@ -147,7 +148,8 @@ TEST_CASE("loops nested without end are refused") {
   REQUIRE_THROWS_WITH(gpu::compile_to_ptx(kernel, {"sm_80"}), Catch::Contains("nested more than 16 deep"));
 }
 
-TEST_CASE("random kernels of any shape assemble or are refused, and LLVM never gives up", "[gpu_fuzz][gpu]") {
+TEST_CASE("random kernels of any shape assemble or are refused, and LLVM never ends the process",
+          "[gpu_fuzz][gpu]") {
   std::uint64_t first = 1, count = test::rounds(60);
   if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
@@ -155,6 +157,7 @@ TEST_CASE("random kernels of any shape assemble or are refused, and LLVM never g
   double slowest = 0;
   std::uint64_t slowest_seed = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    CAPTURE(seed);
     const test::FuzzCase c = test::fuzz_case(seed);
     const test::FuzzResult result = test::run(c);
     assembled += result.kind == test::FuzzResult::Kind::Assembled;

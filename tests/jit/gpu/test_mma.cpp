@@ -1,5 +1,6 @@
-// Products on tensor cores: simulated warps compute what the interpreter does, and PTX has mma.sync.
+// Tests products on tensor cores: simulated warps agree with the interpreter, and PTX has mma.sync.
 #include "simulated_device.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/dsl/float_bits.h>
@@ -31,7 +32,7 @@ template <class T> auto product() {
   });
 }
 
-// Small whole numbers as floats, so that every order of adding gives the same.
+// Floats are small whole numbers, so that every order of additions gives the same sum.
 template <class T> void compare(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   auto one_of = [&](std::initializer_list<std::int64_t> choices) {
@@ -72,9 +73,9 @@ template <class T> void compare(std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("fragments of every dtype multiply to what the interpreter computes") {
+TEST_CASE("products of fragments of every dtype agree with the interpreter") {
   if (!test::simulates) return; // TSan does not follow fibers
-  const std::uint64_t first = std::random_device()();
+  const std::uint64_t first = test::fresh_seed();
   for (std::uint64_t seed = first; seed < first + 6; ++seed) {
     compare<f16>(seed);
     compare<bf16>(seed);
@@ -117,8 +118,8 @@ void append_view(std::vector<std::uint64_t>& words, const void* data, std::vecto
   }
 }
 
-// Two products in a loop: one factor stays the same (it waits in shared memory), one is permuted, one is
-// computed.
+// Two products in a loop: one factor is the same in all iterations and stays in shared memory, one is
+// permuted, and one is computed.
 template <class T> void compare_chain(std::uint64_t seed) {
   auto chain =
       kernel("chain", [](View<const T, 2> q, View<const T, 2> k, View<const T, 2> v, View<float, 2> o) {
@@ -209,9 +210,9 @@ template <class T> void compare_batch(std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("products that follow each other in a loop, one factor the same in all iterations") {
+TEST_CASE("products that follow each other in a loop agree with the interpreter") {
   if (!test::simulates) return;
-  const std::uint64_t first = std::random_device()();
+  const std::uint64_t first = test::fresh_seed();
   for (std::uint64_t seed = first; seed < first + 8; ++seed) {
     compare_chain<f16>(seed);
     compare_chain<bf16>(seed);
@@ -220,7 +221,7 @@ TEST_CASE("products that follow each other in a loop, one factor the same in all
 
 TEST_CASE("batches of products go to tensor cores") {
   if (!test::simulates) return;
-  const std::uint64_t first = std::random_device()();
+  const std::uint64_t first = test::fresh_seed();
   for (std::uint64_t seed = first; seed < first + 8; ++seed) {
     compare_batch<f16>(seed);
     compare_batch<bf16>(seed);
@@ -238,7 +239,7 @@ template <class T> void check_instruction(const std::string& instruction) {
     std::string ptx = gpu::compile_to_ptx(*lowered, {arch}).text;
     INFO(instruction);
     CHECK(ptx.find("mma.sync.aligned." + instruction) != std::string::npos);
-    if (gpu::ptxas_path().empty()) continue; // nobody to ask whether it assembles
+    if (gpu::ptxas_path().empty()) continue; // there is nothing to assemble it
     auto assembled = gpu::assemble(ptx, arch);
     INFO(assembled.log);
     CHECK(assembled.ok);

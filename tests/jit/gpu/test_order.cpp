@@ -1,5 +1,6 @@
-// Memory stays in program order among the threads of a block, over branches and the iterations of loops.
+// Tests that memory accesses of the threads of a block stay in program order, over branches and iterations.
 #include "simulated_device.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
 #include <kiln/dsl/ir/interpreter.h>
@@ -18,15 +19,18 @@ namespace {
 KILN_DIM(BM);
 KILN_DIM(BN);
 
-// Runs a kernel of one argument x, 64 x 64, and the numbers that follow; returns the barriers.
+// Runs a kernel whose arguments are x, of 64 x 64 elements, and the given numbers, and compares it with the
+// interpreter. Returns the number of barriers.
 std::int64_t check(const ir::Kernel& recorded, const Config& config, std::vector<std::uint64_t> numbers,
                    std::uint64_t row_stride = 64) {
   if (!test::simulates) return 0; // TSan does not follow fibers
   auto lowered = passes::lower_generic(recorded, {config, {LayoutClass::Unit}});
+  const auto data_seed = test::fresh_seed();
+  CAPTURE(data_seed);
   INFO(ir::print(*lowered));
   test::SimulatedKernel simulated(*lowered, 4);
   std::vector<float> start(64 * 64);
-  std::mt19937_64 random(std::random_device{}());
+  std::mt19937_64 random(data_seed);
   for (float& v : start)
     v = static_cast<float>(random() % 1000);
   auto run = [&](auto call) {
@@ -52,12 +56,12 @@ std::int64_t check(const ir::Kernel& recorded, const Config& config, std::vector
 } // namespace
 
 TEST_CASE("what an iteration stores, the next one loads") {
-  // The same tile reference is another place in each iteration.
+  // The same reference is to another tile in each iteration.
   auto shifted = record("shifted", [](View<float, 2> x, Scalar<std::int64_t> n) {
     [[maybe_unused]] auto [row] = program_tile(x, 64_c);
     for_range(std::int64_t{0}, n, std::int64_t{1}, [&](auto k) {
       auto here = x.tile(offset(BM, k), offset(BN, k));
-      here.store(here.load() * 0.5f + cast<float>(k)); // which elements' order matters
+      here.store(here.load() * 0.5f + cast<float>(k)); // the order matters for each element
     });
   });
   check(*shifted, {BM = 32, BN = 32}, {17});
@@ -71,7 +75,7 @@ TEST_CASE("what an iteration stores, the next one loads") {
   check(*fixed, {BM = 32, BN = 32}, {17});
 }
 
-TEST_CASE("an exchange in a loop waits for the one of the iteration before") {
+TEST_CASE("an exchange in a loop waits for that of the iteration before") {
   auto turned = record("turned", [](View<float, 2> x, Scalar<std::int64_t> n) {
     [[maybe_unused]] auto [row] = program_tile(x, 64_c);
     auto here = x.tile(offset(BM, 0), offset(BM, 0));
@@ -115,7 +119,7 @@ TEST_CASE("a loop that does not run orders nothing") {
   }
 }
 
-TEST_CASE("indices of one view that are one element are ordered") {
+TEST_CASE("accesses by different indices of one element are ordered") {
   auto repeated = record("repeated", [](View<float, 2> x) {
     [[maybe_unused]] auto [row] = program_tile(x, 64_c);
     auto here = x.tile(offset(BM, 0), offset(BN, 0));

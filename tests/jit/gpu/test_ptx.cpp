@@ -1,4 +1,4 @@
-// What kernels become in PTX: widths of accesses, numbers of barriers and shuffles.
+// Tests the PTX of some kernels: the widths of accesses, and the numbers of barriers and shuffles.
 #include <catch2/catch.hpp>
 #include <kiln/dsl/record.h>
 #include <kiln/jit/gpu/compiler.h>
@@ -22,7 +22,7 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
-// PTX for contiguous, aligned tensors, which ptxas takes without a spill or a warning.
+// The PTX of a kernel, which ptxas must assemble without a spill or a warning.
 std::string ptx_of(const ir::Kernel& recorded, const Config& config, std::size_t views, const char* arch,
                    LayoutClass layout = LayoutClass::Aligned) {
   auto lowered = passes::lower_generic(recorded, {config, std::vector<LayoutClass>(views, layout)});
@@ -53,7 +53,7 @@ TEST_CASE("a vector add reads and writes 16 bytes at a time") {
     CHECK(count(ptx, "ld.global.v4.b32") == 4);
     CHECK(count(ptx, "st.global.v4.b32") == 2);
     CHECK(count(ptx, "shfl") == 0);
-    CHECK(count(ptx, "barrier") + count(ptx, "bar.sync") == 1); // where c overlaps an input
+    CHECK(count(ptx, "barrier") + count(ptx, "bar.sync") == 1); // executed if c overlaps an input
     CHECK(count(ptx, "ld.shared") + count(ptx, "st.shared") == 0);
   }
 }
@@ -69,7 +69,7 @@ TEST_CASE("tensors that may not be aligned are read as vectors where they are, s
   CHECK(count(any, "st.global.v") == 0);
 }
 
-TEST_CASE("a softmax converts nothing: two exchanges between warps, ten shuffles") {
+TEST_CASE("a softmax converts nothing, and takes two exchanges between warps and ten shuffles") {
   auto recorded = record("softmax", [](View<const float, 2> x, View<float, 2> y) {
     auto [row] = program_tile(x, 1_c);
     Tile t = x.tile(row, offset(BN, 0)).load_or(-INFINITY);

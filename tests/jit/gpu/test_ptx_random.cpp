@@ -1,5 +1,4 @@
-// Random kernels become PTX that ptxas takes, or are refused by name; LLVM never gives up.
-
+// Tests that random kernels become PTX that ptxas accepts, or are refused with a UserError.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -19,6 +18,7 @@ TEST_CASE("random kernels become PTX for every architecture") {
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::strtoull(text, nullptr, 10);
   const char* archs[] = {"sm_80", "sm_90a", "sm_100a"};
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    CAPTURE(seed);
     auto random = test::random_kernel(seed, {});
     std::vector<LayoutClass> layouts;
     const LayoutClass layout = seed % 2 ? LayoutClass::Aligned : LayoutClass::Any;
@@ -26,7 +26,7 @@ TEST_CASE("random kernels become PTX for every architecture") {
       if (arg->type.is_view()) layouts.push_back(layout);
     auto lowered = passes::lower_generic(*random.kernel, {random.config, layouts});
     for (const char* arch : archs) {
-      CAPTURE(seed, arch);
+      CAPTURE(arch);
       INFO(ir::print(*lowered));
       std::string ptx;
       try {
@@ -35,7 +35,7 @@ TEST_CASE("random kernels become PTX for every architecture") {
         continue; // refused
       }
       CHECK(ptx.find(std::string(".target ") + arch) != std::string::npos);
-      if (gpu::ptxas_path().empty()) continue; // nobody to ask whether it assembles
+      if (gpu::ptxas_path().empty()) continue; // there is nothing to assemble it
       auto assembled = gpu::assemble(ptx, arch);
       INFO(assembled.log);
       REQUIRE(assembled.ok);

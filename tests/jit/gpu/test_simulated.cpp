@@ -1,4 +1,4 @@
-// Kernels as the GPU back end lowers them, executed thread by thread, agree with the interpreter.
+// Tests that kernels lowered by the GPU back end and executed thread by thread agree with the interpreter.
 #include "simulated_device.h"
 #include "test_seed.h"
 
@@ -21,6 +21,7 @@ namespace {
 KILN_DIM(BN);
 
 void compare(std::uint64_t seed, int warps, LayoutClass layout) {
+  CAPTURE(seed, warps, static_cast<int>(layout));
   test::RandomKernelOptions wanted{.exact = true};
   auto random = test::random_kernel(seed, wanted);
   test::RandomArgumentsOptions options{.layout = layout};
@@ -29,7 +30,6 @@ void compare(std::uint64_t seed, int warps, LayoutClass layout) {
   for (const auto& arg : random.kernel->body.args)
     if (arg->type.is_view()) layouts.push_back(layout);
   auto lowered = passes::lower_generic(*random.kernel, {random.config, layouts});
-  CAPTURE(seed, warps, static_cast<int>(layout));
   INFO(ir::print(*lowered));
   test::SimulatedKernel simulated(*lowered, warps);
   test::RandomArguments found = start, expected = start;
@@ -80,10 +80,11 @@ TEST_CASE("a softmax takes two barriers, a copy takes none") {
 
 namespace {
 
-// Runs a kernel on rows of one matrix, simulated and interpreted.
+// Compares a kernel on one matrix, simulated and interpreted, for several numbers of iterations.
 template <class F> void compare_in_loop(F body, std::uint64_t seed, std::int64_t barriers) {
   auto recorded = record("looped", [&](View<float, 2> y, Scalar<std::int64_t> count) { body(y, count); });
   for (std::int64_t count : {0, 1, 5}) {
+    CAPTURE(seed, count);
     auto lowered = passes::lower_generic(*recorded, {Config{BN = 128}, {LayoutClass::Aligned}});
     test::SimulatedKernel simulated(*lowered, 4);
     std::vector<float> found(128 * 136), expected;
@@ -98,7 +99,6 @@ template <class F> void compare_in_loop(F body, std::uint64_t seed, std::int64_t
     auto of_found = words(found), of_expected = words(expected);
     simulated.run(of_found.data(), {1}, false, seed);
     ir::interpret(*lowered, of_expected.data(), std::vector<std::int64_t>{1});
-    CAPTURE(seed, count);
     CHECK(found == expected);
     if (count == 5 && barriers >= 0) CHECK(simulated.barriers() == barriers);
   }
@@ -108,25 +108,25 @@ template <class F> void compare_in_loop(F body, std::uint64_t seed, std::int64_t
 
 TEST_CASE("iterations see what earlier ones stored, and a loop that did not run orders nothing") {
   if (!test::simulates) return; // TSan does not follow fibers
-  const std::uint64_t seed = std::random_device()();
+  const std::uint64_t seed = test::fresh_seed();
   auto add_to = [](auto y, auto row, auto col) {
     Tile t = y.tile(row, col).load();
     y.tile(row, col).store(t + 1.f);
   };
-  // Tiles that the counter moves by one column share elements.
+  // The counter moves the tile by one column, so that neighbouring iterations share elements.
   compare_in_loop(
       [&](View<float, 2> y, Scalar<std::int64_t> count) {
         for_range(0, count, 1, [&](auto k) { add_to(y, offset(BN, 0), offset(BN, k)); });
       },
       seed, 5);
-  // The same row again and again, and rows that lie apart.
+  // The same column in all iterations, and then another row in each iteration.
   compare_in_loop(
       [&](View<float, 2> y, Scalar<std::int64_t> count) {
         for_range(0, count, 1, [&](auto) { add_to(y, offset(BN, 0), offset(1_c, 0)); });
         for_range(0, count, 1, [&](auto k) { add_to(y, offset(1_c, k), offset(BN, 0)); });
       },
       seed, 1);
-  // Stores, perhaps not a loop with a barrier, and another thread's elements.
+  // A store, a loop with a barrier that may not run, and a load of elements of other threads.
   compare_in_loop(
       [&](View<float, 2> y, Scalar<std::int64_t> count) {
         Tile t = y.tile(offset(BN, 0), offset(BN, 0)).load();
@@ -140,7 +140,7 @@ TEST_CASE("iterations see what earlier ones stored, and a loop that did not run 
       seed, -1);
 }
 
-TEST_CASE("asserts and prints act on a simulated GPU") {
+TEST_CASE("asserts fail and prints print on a simulated GPU") {
   if (!test::simulates) return; // TSan does not follow fibers
   auto recorded = record("checked", [](View<const float, 1> x) {
     auto [i] = program_tile(x, BN);
@@ -155,18 +155,18 @@ TEST_CASE("asserts and prints act on a simulated GPU") {
   test::SimulatedKernel checked(*lowered, 4, /*debug=*/true), unchecked(*lowered, 4);
   checked.run(words, {1}, false, 1);
   CHECK(checked.failed() >= 1);
-  CHECK(checked.printed() > 64); // what was compared, too
+  CHECK(checked.printed() > 64); // the compared values, too
   unchecked.run(words, {1}, false, 1);
   CHECK(unchecked.failed() == 0);
   CHECK(unchecked.printed() == 64);
 }
 
-TEST_CASE("an index that was read from memory is checked when debugging, and names the user's line") {
+TEST_CASE("an index that was read from memory is checked when debugging, with the user's line") {
   if (!test::simulates) return; // TSan does not follow fibers
   auto recorded = record("gather", [](View<const float, 1> x, View<const int, 1> index, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     Tile at = index.tile(i).load();
-    y.tile(i).store(x.at(at).load()); // the line that is named
+    y.tile(i).store(x.at(at).load()); // the line in the debug information
   });
   const std::vector<LayoutClass> layouts(3, LayoutClass::Unit);
   const Config config{BN = 64};
@@ -187,8 +187,8 @@ TEST_CASE("an index that was read from memory is checked when debugging, and nam
     CHECK(ptx.find("__assertfail") != std::string::npos);
     CHECK(ptx.find("\t.loc") != std::string::npos);
     CHECK(ptx.find("test_simulated.cpp") != std::string::npos);
-    CHECK(ptx.find(", debug") == std::string::npos); // which ptxas would not optimise
-    if (gpu::ptxas_path().empty()) continue;         // nobody to ask whether it assembles
+    CHECK(ptx.find(", debug") == std::string::npos); // ptxas would not optimise it
+    if (gpu::ptxas_path().empty()) continue;         // there is nothing to assemble it
     const gpu::Assembled assembled = gpu::assemble(ptx, arch);
     INFO(assembled.log);
     CHECK(assembled.ok);

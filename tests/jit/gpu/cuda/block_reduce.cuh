@@ -1,5 +1,4 @@
-// What the kernels here share: four elements of a row, wholly or as far as it goes, and what a block of 128
-// threads sums or finds largest, known to each.
+// Accesses four elements that may exceed a row, and reduces over a block of 128 threads.
 #pragma once
 
 __device__ inline float4 load4(const float* row, int i, int columns, float other) {

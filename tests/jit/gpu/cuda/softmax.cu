@@ -1,4 +1,4 @@
-// Softmax of rows of up to 4096 as one writes it by hand: a block of 128 threads a row, which stays in registers.
+// A handwritten softmax of rows of up to 4096 elements: 128 threads hold a row in registers.
 #include "block_reduce.cuh"
 
 extern "C" __global__ void __launch_bounds__(128, 1)

@@ -1,6 +1,6 @@
-// The layouts that hardware asks for, against the formulas that its makers publish.
+// Tests the layouts that hardware requires against the formulas of its documentation.
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <random>
 #include <set>
@@ -18,7 +18,7 @@ At element(std::int64_t row, std::int64_t column) { return {{"dim0", row}, {"dim
 
 } // namespace
 
-TEST_CASE("blocked: a vector each, then lanes, then warps, along the fastest axis first") {
+TEST_CASE("a blocked layout has vectors, then lanes, then warps, along the fastest axis first") {
   LinearLayout layout = blocked({3, 6}, {1, 0}, 2, 2); // 8 x 64
   CHECK(layout.in_bits(in_register) == 2);
   CHECK(layout.in_bits(in_lane) == 5);
@@ -30,7 +30,7 @@ TEST_CASE("blocked: a vector each, then lanes, then warps, along the fastest axi
   CHECK(vector_elements(layout, 1) == 4);
   CHECK(vector_elements(layout, 0) == 1);
 
-  LinearLayout larger = blocked({6, 6}, {1, 0}, 2, 2); // the same, eight times down the rows
+  LinearLayout larger = blocked({6, 6}, {1, 0}, 2, 2); // eight times as many rows
   CHECK(larger.in_bits(in_register) == 5);
   CHECK(larger.apply(place(4 * 5 + 3, 17, 3)) == element(8 * 5 + 7, 7));
 
@@ -40,8 +40,8 @@ TEST_CASE("blocked: a vector each, then lanes, then warps, along the fastest axi
   CHECK(columns.apply(place(0, 0, 1)) == element(0, 1));
 }
 
-TEST_CASE("blocked: threads beyond a small tile hold copies") {
-  LinearLayout layout = blocked({1, 3}, {1, 0}, 1, 3); // 2 x 8: 16 elements, two each: 8 threads have all
+TEST_CASE("in a blocked layout of a small tile, surplus threads hold copies") {
+  LinearLayout layout = blocked({1, 3}, {1, 0}, 1, 3); // 2 x 8: 8 threads hold all 16 elements
   CHECK(layout.apply(place(1, 3)) == element(0, 7));
   CHECK(layout.apply(place(1, 7)) == element(1, 7));
   CHECK(layout.apply(place(1, 15, 5)) == element(1, 7));
@@ -109,7 +109,7 @@ TEST_CASE("mma.m16n8k8 with tf32 and mma.m16n8k32 with 8-bit operands") {
   }
 }
 
-TEST_CASE("a tiling of mma fragments: each warp has a contiguous part") {
+TEST_CASE("in an mma accumulator, each warp has a contiguous part") {
   // 64 x 64 on 2 x 4 warps: 32 x 16 each, that is 2 x 2 fragments.
   LinearLayout c = mma_accumulator(6, 6, 1, 2);
   CHECK(c.is_invertible());
@@ -134,7 +134,7 @@ TEST_CASE("every warp holds the operands that its accumulators need") {
     LinearLayout a = mma_operand(0, c, k_bits, element_bits), b = mma_operand(1, c, k_bits, element_bits);
     CHECK(a.is_surjective());
     CHECK(b.is_surjective());
-    CHECK(copies(a) == Copies{0, 0, 0b110}); // warps beside each other along n
+    CHECK(copies(a) == Copies{0, 0, 0b110}); // warps next to each other along n
     CHECK(copies(b) == Copies{0, 0, 0b001});
     CHECK(a.divided_by(mma_operand_fragment(0, element_bits)));
     CHECK(b.divided_by(mma_operand_fragment(1, element_bits)));
@@ -154,7 +154,7 @@ TEST_CASE("every warp holds the operands that its accumulators need") {
   }
 }
 
-TEST_CASE("shared memory: row-major, and swizzled by 16-byte chunks") {
+TEST_CASE("shared memory is row-major, or swizzled by 16-byte chunks") {
   LinearLayout plain = row_major_shared({3, 4});
   for (std::int64_t i = 0; i < 128; ++i)
     CHECK(plain.apply({{in_offset, i}}) == element(i / 16, i % 16));
@@ -164,7 +164,7 @@ TEST_CASE("shared memory: row-major, and swizzled by 16-byte chunks") {
     const std::int64_t row = i / 64, chunk = i / 8 % 8;
     CHECK(swizzled.apply({{in_offset, i}}) == element(row, (chunk ^ (row % 8)) * 8 + i % 8));
   }
-  // Whatever the row's size: the same chunk of 8 neighbouring rows lies in 8 different groups of banks.
+  // For rows of any size, the same chunk of 8 neighbouring rows is in 8 different groups of banks.
   for (int element_bytes : {1, 2, 4, 8})
     for (int column_bits = 0; column_bits < 9; ++column_bits) {
       if ((element_bytes << column_bits) < 16) continue;
@@ -180,7 +180,7 @@ TEST_CASE("shared memory: row-major, and swizzled by 16-byte chunks") {
           CHECK(groups.size() == 8);
         }
     }
-  // Up to 128-byte rows it is the address swizzle of TMA and wgmma: bits 4..6 ^= bits 7..9.
+  // For rows of up to 128 bytes it is the address swizzle of TMA and wgmma: bits 4..6 ^= bits 7..9.
   LinearLayout offsets = swizzled_shared({5, 6}, 2).inverse();
   for (std::int64_t row = 0; row < 32; ++row)
     for (std::int64_t column = 0; column < 64; ++column) {
@@ -189,7 +189,7 @@ TEST_CASE("shared memory: row-major, and swizzled by 16-byte chunks") {
     }
 }
 
-TEST_CASE("a picture names places, and cuts what is large") {
+TEST_CASE("a picture names places, and is cut if it is large") {
   CHECK(picture(LinearLayout({{in_register, 2}, {in_lane, 2}}, {{"dim0", 2}, {"dim1", 2}},
                              {0b0100, 0b0010, 0b1000, 0b0001})) ==
         R"(dim0 \ dim1  0-1      2-3

@@ -1,8 +1,8 @@
-// Linear layouts: elimination over the field of two elements.
-#include <kiln/jit/gpu/linear_layout.h>
+// Implements linear layouts by Gaussian elimination over GF(2).
+#include <kiln/jit/gpu/layout/linear_layout.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 #include <bit>
@@ -36,7 +36,7 @@ constexpr std::uint64_t low_mask(int bits) {
   return bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
 }
 
-// The bits of `value` at `from`, moved to `to`.
+// The field of `bits` bits that starts at bit `from` of `value`, moved to bit `to`.
 std::uint64_t moved(std::uint64_t value, int from, int bits, int to) {
   return ((value >> from) & low_mask(bits)) << to;
 }
@@ -50,7 +50,7 @@ LinearLayout::LinearLayout(Dims ins, Dims outs, std::vector<std::uint64_t> colum
   internal_check(static_cast<int>(columns_.size()) == total(ins_) && total(outs_) <= 63,
                  "a layout has a column for each input bit and at most 63 output bits");
   for (std::uint64_t c : columns_)
-    internal_check(c <= low_mask(total(outs_)), "a layout's basis lies outside of its outputs");
+    internal_check(c <= low_mask(total(outs_)), "a basis of a layout lies outside of its outputs");
 }
 
 LinearLayout LinearLayout::identity(int bits, std::string_view in, std::string_view out) {
@@ -115,7 +115,7 @@ LinearLayout::Coordinates LinearLayout::apply(const Coordinates& in) const {
 }
 
 LinearLayout operator*(const LinearLayout& a, const LinearLayout& b) {
-  // Each side: a's bits, then b's.
+  // Each dimension has the bits of `a`, then those of `b`.
   auto merge = [](const LinearLayout::Dims& x, const LinearLayout::Dims& y) {
     LinearLayout::Dims all = x;
     for (const auto& d : y) {
@@ -168,7 +168,7 @@ LinearLayout LinearLayout::then(const LinearLayout& after) const {
 }
 
 LinearLayout LinearLayout::inverse() const {
-  internal_check(in_bits() <= 64, "a layout with more than 64 input bits");
+  internal_check(in_bits() <= 64, "a layout with more than 64 input bits has no inverse here");
   Echelon echelon;
   for (int i = 0; i < in_bits(); ++i)
     echelon.add(column(i), std::uint64_t{1} << i);
@@ -224,7 +224,7 @@ LinearLayout LinearLayout::with_ins(const std::vector<std::string>& order) const
       columns.push_back(column(name, i));
     seen += in_bits(name);
   }
-  internal_check(seen == in_bits(), "an order of a layout's inputs that leaves one out");
+  internal_check(seen == in_bits(), "the new order of a layout's inputs leaves one out");
   return LinearLayout(std::move(ins), outs_, std::move(columns));
 }
 
@@ -232,7 +232,7 @@ LinearLayout LinearLayout::with_outs(const std::vector<std::string>& order) cons
   int seen = 0;
   for (const std::string& name : order)
     seen += out_bits(name);
-  internal_check(seen == out_bits(), "an order of a layout's outputs that leaves one out");
+  internal_check(seen == out_bits(), "the new order of a layout's outputs leaves one out");
   std::vector<std::string> all;
   for (const Dim& d : ins_)
     all.push_back(d.name);
@@ -250,7 +250,8 @@ LinearLayout LinearLayout::split_out(std::string_view name, const Dims& parts) c
       outs.insert(outs.end(), parts.begin(), parts.end());
     else
       outs.push_back(d);
-  internal_check(total(outs) == out_bits(), "a layout's output is split into parts of another size");
+  internal_check(total(outs) == out_bits(),
+                 "the parts of a layout's output do not have as many bits as it has");
   return LinearLayout(ins_, std::move(outs), columns_);
 }
 
@@ -346,7 +347,7 @@ std::vector<std::uint64_t> complement(const std::vector<std::uint64_t>& vectors,
   return result;
 }
 
-// Zassenhaus: combinations of a's vectors that b's vectors cancel.
+// Zassenhaus' algorithm: finds the combinations of vectors of `a` that vectors of `b` cancel.
 std::vector<std::uint64_t> intersection(const std::vector<std::uint64_t>& a,
                                         const std::vector<std::uint64_t>& b) {
   Echelon echelon;

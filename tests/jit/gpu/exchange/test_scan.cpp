@@ -1,9 +1,10 @@
-// Scans along an axis, executed on simulated lanes, warps and shared memory.
+// Tests plans of scans along an axis by executing them on simulated lanes, warps and shared memory.
 #include "left_out.h"
 #include "simulated_block.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/scan.h>
+#include <kiln/jit/gpu/exchange/scan.h>
 
 #include <optional>
 #include <random>
@@ -13,7 +14,7 @@ using namespace simulated;
 
 namespace {
 
-// Functions x -> a * x + b in 32 bits each, one after the other: associative, and the order matters.
+// Composes two functions x -> a * x + b with 32 bits for each of a and b: associative, but not commutative.
 std::uint64_t compose(std::uint64_t first, std::uint64_t second) {
   const auto a1 = static_cast<std::uint32_t>(first), b1 = static_cast<std::uint32_t>(first >> 32);
   const auto a2 = static_cast<std::uint32_t>(second), b2 = static_cast<std::uint32_t>(second >> 32);
@@ -75,7 +76,7 @@ void check(const LinearLayout& layout, int axis, std::mt19937_64& random) {
 } // namespace
 
 TEST_CASE("any layout scans along any axis, in order") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int trial = 0; trial < kiln::test::rounds(2000); ++trial) {

@@ -1,16 +1,17 @@
-// Plans a conversion inside of warps as shuffles.
-#include <kiln/jit/gpu/conversion.h>
+// Plans a conversion in which every warp keeps its elements, as shuffles between its lanes.
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 
 namespace kiln::gpu {
 namespace {
 
-// A place in a warp as one number: the register's bits, then the lane's.
+// Finds places in a warp that hold an element. A place is one number: the bits of the register, then the bits
+// of the lane.
 class Places {
 public:
   Places(const Sides& from, bool own_lane_only) : register_bits_(static_cast<int>(from.registers.size())) {
@@ -28,7 +29,7 @@ public:
       copy_lanes_.add(lane(place), place);
   }
 
-  // A place that holds the element, a register of lane 0 if possible.
+  // A place that holds the element: a register of lane 0 if possible.
   std::optional<std::uint64_t> of(std::uint64_t element) const {
     auto row = echelon_.reduce(element);
     return row.value == 0 ? std::optional(row.combination) : std::nullopt;
@@ -38,17 +39,18 @@ public:
   }
   std::uint64_t lane(std::uint64_t place) const { return place >> register_bits_; }
 
-  // A lane modulo the lanes of places that hold the same.
+  // The lane of a place modulo the span of copy_lanes(): the same for all copies of an element.
   std::uint64_t lane_modulo_copies(std::uint64_t place) const {
     return copy_lanes_.reduce(lane(place)).value;
   }
-  // The place of the same element whose lane differs by `lanes`, which are lanes of copies.
+  // The place that holds the same element in a lane that differs by `lanes`, which must be in the span of
+  // copy_lanes().
   std::uint64_t moved(std::uint64_t place, std::uint64_t lanes) const {
     auto row = copy_lanes_.reduce(lanes);
-    internal_check(row.value == 0, "a lane that holds no copy");
+    internal_check(row.value == 0, "a lane holds no copy");
     return place ^ row.combination;
   }
-  // Independent lanes of places that hold what lane 0 and register 0 do.
+  // A basis of the lanes that hold the element of register 0 of lane 0 in some register.
   Columns copy_lanes() const {
     Columns lanes;
     for (std::uint64_t place : copies_)
@@ -58,23 +60,23 @@ public:
 
 private:
   int register_bits_;
-  Echelon echelon_;    // of elements; combinations are places
+  Echelon echelon_;    // of elements; its combinations are places
   Columns copies_;     // a basis of the places that hold element 0
-  Echelon copy_lanes_; // their lanes; combinations are places
+  Echelon copy_lanes_; // of their lanes; its combinations are places
 };
 
-// Where a warp's lanes find what they need: for each lane bit of the destination the place of its element,
-// and the slot bits that it flips.
+// Where the lanes of a warp find the elements that they need: for each lane bit of the destination, the place
+// of its element and the slot bits that it flips.
 struct LanePlan {
   Columns place, flip;
 };
 
-// A domain vector (a combination of destination lane bits), with its slot flip.
+// A combination of lane bits of the destination, and the slot bits that it flips.
 struct Direction {
   std::uint64_t lanes, flip = 0;
 };
 
-// Chooses source places and slot flips so that as many destination lanes as possible read from different
+// Chooses source places and slot flips such that as many destination lanes as possible read from different
 // lanes.
 std::optional<LanePlan> plan_lanes(const Places& places, const Columns& needed, const Columns& slots) {
   for (const Columns* columns : {&needed, &slots})
@@ -82,7 +84,9 @@ std::optional<LanePlan> plan_lanes(const Places& places, const Columns& needed, 
       if (!places.of(element)) return std::nullopt;
   auto element_of = [&](const Direction& d) { return combined(needed, d.lanes) ^ combined(slots, d.flip); };
 
-  // Directions whose source lanes differ whatever copies are read; the others read one lane, up to copies.
+  // Along a direction in `apart`, the lanes that are read differ whichever copies are read. Along one in
+  // `together`, all lanes read from one lane or from copies of it. Along one in `equal`, they need the same
+  // element.
   std::vector<Direction> apart, together, equal;
   Echelon source_lanes, elements;
   for (std::size_t i = 0; i < needed.size(); ++i) {
@@ -96,16 +100,17 @@ std::optional<LanePlan> plan_lanes(const Places& places, const Columns& needed, 
     Direction d{row.combination & ((std::uint64_t{1} << needed.size()) - 1)};
     auto left = elements.reduce(element_of(d), d.lanes);
     if (left.value == 0)
-      equal.push_back({left.combination}); // destination lanes that hold copies
+      equal.push_back({left.combination});
     else {
       elements.add(left.value, left.combination);
       together.push_back(d);
     }
   }
 
-  // Copies in the source spread some of them; for the others, lanes fill different slots at a time.
+  // Along some directions in `together`, lanes can read different copies. Along the others, lanes fill
+  // different slots in the same step.
   const Columns copies = places.copy_lanes();
-  for (bool own : {true, false}) // lanes that would then read from themselves come first
+  for (bool own : {true, false}) // prefer directions along which lanes then read from themselves
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {
       if (together.size() <= copies.size()) break;
       const std::uint64_t lane = places.lane_modulo_copies(*places.of(slots[slot]));
@@ -115,7 +120,7 @@ std::optional<LanePlan> plan_lanes(const Places& places, const Columns& needed, 
       together.erase(at);
     }
 
-  // Back to single lane bits.
+  // Go back from directions to single lane bits.
   Echelon directions;
   Columns place, flip;
   auto add = [&](const Direction& d, std::uint64_t source) {
@@ -142,7 +147,7 @@ std::optional<LanePlan> plan_lanes(const Places& places, const Columns& needed, 
 
 std::vector<std::uint32_t> narrow(const Columns& columns) { return {columns.begin(), columns.end()}; }
 
-// Everything that happens in a warp, from the places that lanes, slots and warps read.
+// Makes the plan from the places that lanes, slots and warps read.
 std::optional<WarpShuffles> emit(const Places& places, const LanePlan& lanes, const Columns& slot_places,
                                  const Columns& warp_places, const Columns& slot_numbers, int max_rounds) {
   Columns source_lane, source_register;
@@ -150,8 +155,9 @@ std::optional<WarpShuffles> emit(const Places& places, const LanePlan& lanes, co
     source_lane.push_back(places.lane(place));
     source_register.push_back(places.register_of(place));
   }
-  // A lane that sends knows only itself: `reader` is one lane that reads it, and all others differ from that
-  // one by `sharing`, which need `extra` other registers.
+  // Which register a lane offers must follow from its own number. `reader` gives one of the lanes that read
+  // from it. All other lanes that do differ from that one by a combination `sharing`, and the registers that
+  // those need instead span `extra`.
   Echelon reader, extra;
   Columns rounds;
   auto add_reader = [&](std::size_t i) {
@@ -204,7 +210,7 @@ std::optional<WarpShuffles> plan_shuffles(const LinearLayout& from, const Linear
   for (int kept : registers.kept)
     slots.push_back(sides.to.registers[static_cast<std::size_t>(kept)]);
 
-  // Lanes that find everything in themselves need selects only.
+  // If every lane holds all elements that it needs, selects are enough.
   for (bool own_lane : {true, false}) {
     const Places places(sides.from, own_lane);
     auto all_of = [&](const Columns& elements) {

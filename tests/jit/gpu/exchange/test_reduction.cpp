@@ -1,9 +1,10 @@
-// Reductions along an axis, executed on simulated lanes, warps and shared memory.
+// Tests plans of reductions along an axis by executing them on simulated lanes, warps and shared memory.
 #include "left_out.h"
 #include "simulated_block.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/reduction.h>
+#include <kiln/jit/gpu/exchange/reduction.h>
 
 #include <random>
 
@@ -12,7 +13,7 @@ using namespace simulated;
 
 namespace {
 
-// Any commutative operation on 64-bit values.
+// Executes a plan with any commutative operation on 64-bit values.
 template <typename Combine>
 Block reduced(const Reduction& plan, Block block, const Combine& combine, int element_bytes,
               std::size_t& conflicts) {
@@ -54,7 +55,7 @@ std::uint64_t float_sum(std::uint64_t a, std::uint64_t b) {
   return a;
 }
 
-// The sums of a tile along an axis, by element of the result.
+// The sums of a tile along an axis, for each element of the result.
 std::vector<std::uint64_t> sums(const LinearLayout& layout, const LinearLayout& result, int axis,
                                 const std::vector<std::uint64_t>& tile) {
   std::vector<std::uint64_t> all(std::size_t{1} << result.out_bits(), 0);
@@ -95,7 +96,7 @@ void check(const LinearLayout& layout, int axis, int element_bytes, std::mt19937
 } // namespace
 
 TEST_CASE("any layout reduces along any axis, and copies count once") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int trial = 0; trial < kiln::test::rounds(5000); ++trial) {
@@ -106,7 +107,7 @@ TEST_CASE("any layout reduces along any axis, and copies count once") {
 }
 
 TEST_CASE("all copies of a sum of floats agree to the last bit") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> number(-1, 1);
@@ -135,11 +136,11 @@ TEST_CASE("all copies of a sum of floats agree to the last bit") {
   }
 }
 
-TEST_CASE("a row of an mma accumulator: registers, two shuffles, and warps beside each other") {
+TEST_CASE("a row of an mma accumulator reduces in registers, by two shuffles, and between two warps") {
   std::mt19937_64 random(4);
   const LinearLayout c = mma_accumulator(6, 6, 1, 1); // 2 x 2 warps of 32 x 32
   const Reduction rows = plan_reduction(c, 1, 4);
-  // 16 x 8 fragments, 2 down and 4 across: 4 rows a thread (g, g + 8, twice) of 8 elements each.
+  // Of 2 x 4 fragments of 16 x 8, a thread has 4 rows (g and g + 8, twice) of 8 elements each.
   CHECK(rows.holder.size() == 4);
   CHECK(rows.in_thread.size() == 4 * 7);
   REQUIRE(rows.lanes.size() == 2);
@@ -153,7 +154,7 @@ TEST_CASE("a row of an mma accumulator: registers, two shuffles, and warps besid
   CHECK(shared.load_elements >= 2);      // both parts by one load
   check(c, 1, 4, random);
 
-  // All of it in one warp: no shared memory. All of it in one thread: no shuffles.
+  // Rows within one warp need no shared memory, and rows within one thread need no shuffles.
   const Reduction in_warp_only = plan_reduction(mma_accumulator(6, 6, 2, 0), 1, 4);
   CHECK_FALSE(in_warp_only.warps);
   CHECK(in_warp_only.scratch_bytes() == 0);
@@ -163,8 +164,8 @@ TEST_CASE("a row of an mma accumulator: registers, two shuffles, and warps besid
   CHECK_FALSE(in_thread_only.warps);
 }
 
-TEST_CASE("layouts that people write reduce along both axes") {
-  const auto seed = std::random_device{}();
+TEST_CASE("usual layouts reduce along both axes") {
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int element_bytes : {1, 2, 4, 8})

@@ -1,13 +1,13 @@
-// Lanes, warps and shared memory of a thread block, which execute the plans of conversions and reductions.
+// Simulates lanes, warps and shared memory of a block, which execute plans of conversions and reductions.
 //
-// A register of a thread holds a number of up to 8 bytes. Shared memory counts, for each access of a warp,
-// the passes that the hardware needs: lanes are served 8, 16 or 32 at a time (16, 8 or fewer bytes each), and
+// A register of a thread holds a number of up to 8 bytes. For each access of a warp, shared memory counts the
+// passes that the hardware needs: it serves 8, 16 or 32 lanes at a time (with 16, 8 or fewer bytes each), and
 // two different words of one bank take two passes.
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/conversion.h>
-#include <kiln/jit/gpu/layouts.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <algorithm>
 #include <array>
@@ -38,14 +38,14 @@ inline Block empty_block(const LinearLayout& layout, std::uint64_t value = 0) {
                Warp(count(layout, in_lane), Thread(count(layout, in_register), value)));
 }
 
-// The flattened element at a place of a layout with the sides register, lane and warp in this order.
+// The flattened element at a place of a layout that has the dimensions register, lane and warp in this order.
 inline std::uint64_t element_at(const LinearLayout& layout, std::uint32_t r, std::uint32_t lane,
                                 std::uint32_t warp) {
   const int lane_at = layout.in_bits(in_register), warp_at = lane_at + layout.in_bits(in_lane);
   return layout.apply(std::uint64_t{r} | std::uint64_t{lane} << lane_at | std::uint64_t{warp} << warp_at);
 }
 
-// A tile's values, spread as a layout says.
+// Distributes the values of a tile as a layout says.
 inline Block spread(const LinearLayout& layout, const std::vector<std::uint64_t>& tile) {
   Block block = empty_block(layout);
   for (std::uint32_t w = 0; w < block.size(); ++w)
@@ -55,25 +55,26 @@ inline Block spread(const LinearLayout& layout, const std::vector<std::uint64_t>
   return block;
 }
 
-// Like REQUIRE, for the innermost loops.
+// Like REQUIRE, but fast enough for the innermost loops.
 inline void require(bool ok, const char* what) {
   if (!ok) FAIL(what);
 }
 
 class SharedMemory {
 public:
-  SharedMemory(std::int64_t size) : bytes_(static_cast<std::size_t>(size)), writer_(bytes_.size(), nobody) {}
+  SharedMemory(std::int64_t size)
+      : bytes_(static_cast<std::size_t>(size)), writer_(bytes_.size(), unwritten) {}
 
   struct Request {
     std::uint32_t lane, address;
   };
-  // One instruction of one warp; `width` bytes each.
+  // Counts the conflicts of one instruction of a warp, in which each lane accesses `width` bytes.
   void account(const std::vector<Request>& requests, std::uint32_t width) {
     std::map<std::uint32_t, std::map<std::uint32_t, std::set<std::uint32_t>>> words; // phase, bank
     const std::uint32_t together = width == 16 ? 8 : width == 8 ? 16 : 32;
     for (const auto& [lane, address] : requests) {
       require(address % width == 0, "an access is aligned");
-      require(address + width <= bytes_.size(), "an access lies inside of the scratch");
+      require(address + width <= bytes_.size(), "an access lies inside of the scratch memory");
       for (std::uint32_t word = address / 4; word <= (address + width - 1) / 4; ++word)
         words[lane / together][word % 32].insert(word);
     }
@@ -84,24 +85,24 @@ public:
       conflicts += passes - 1;
     }
   }
-  // `thread` remembers who wrote, so that a second writer and a reader without a barrier are noticed.
-  void store(std::uint32_t address, const void* data, std::size_t size, int thread) {
+  // Records which warp wrote, so that a second write of an element, and a read without a barrier, are found.
+  void store(std::uint32_t address, const void* data, std::size_t size, int warp) {
     for (std::size_t i = 0; i < size; ++i)
-      require(writer_[address + i] == nobody, "an element is stored once");
+      require(writer_[address + i] == unwritten, "an element is stored once");
     std::memcpy(&bytes_[address], data, size);
-    std::fill_n(writer_.begin() + address, size, thread);
+    std::fill_n(writer_.begin() + address, size, warp);
   }
   void load(std::uint32_t address, void* data, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
-      require(writer_[address + i] != nobody, "what is loaded was stored");
+      require(writer_[address + i] != unwritten, "what is loaded was stored");
     std::memcpy(data, &bytes_[address], size);
   }
   int writer(std::uint32_t address) const { return writer_[address]; }
 
-  std::size_t conflicts = 0; // passes beyond the first, of all accesses
+  std::size_t conflicts = 0; // the passes beyond the first one, of all accesses together
 
 private:
-  static constexpr int nobody = -1;
+  static constexpr int unwritten = -1;
   std::vector<unsigned char> bytes_;
   std::vector<int> writer_;
 };
@@ -187,7 +188,7 @@ inline Block execute(const SharedExchange& plan, const Block& source, const Line
           memory.load(address + p * size, &value, size);
           if (plan.within_warp)
             require(memory.writer(address + p * size) == static_cast<int>(w),
-                    "a warp that keeps to itself loads what it stored");
+                    "in an exchange within warps, a warp loads what it stored");
           result[w][l].at(r) = value;
         }
       }
@@ -199,7 +200,7 @@ inline Block execute(const SharedExchange& plan, const Block& source, const Line
     SharedMemory memory(plan.bytes);
     for (std::uint32_t w = 0; w < warps; ++w) {
       store(memory, pass, w);
-      // Where a warp keeps to itself, the others have not stored yet when it loads.
+      // In an exchange within warps, a warp may load before the other warps have stored.
       if (plan.within_warp) load(memory, pass, w);
     }
     for (std::uint32_t w = 0; w < warps && !plan.within_warp; ++w)
@@ -220,8 +221,8 @@ inline Block execute(const Conversion& plan, const Block& source, const LinearLa
 
 // Random layouts.
 
-// Sides register, lane and warp of random bases that reach all of `outs`; `copy_bits` more input bits than
-// that.
+// A layout of the dimensions register, lane and warp with random bases, which reaches all elements of `outs`
+// and has `copy_bits` more input bits than that takes.
 inline LinearLayout random_layout(std::mt19937_64& random, const LinearLayout::Dims& outs, int lanes,
                                   int warps, int copy_bits) {
   int tile_bits = 0;
@@ -238,7 +239,8 @@ inline LinearLayout random_layout(std::mt19937_64& random, const LinearLayout::D
   }
 }
 
-// Each element bit is one place bit, in random order; surplus place bits are zero: what people write.
+// Each bit of an element is one bit of a place, in random order, and surplus bits of places map to zero, as
+// in usual layouts.
 inline LinearLayout random_permutation(std::mt19937_64& random, const LinearLayout::Dims& outs, int lanes,
                                        int warps, int copy_bits) {
   int tile_bits = 0;
@@ -252,7 +254,7 @@ inline LinearLayout random_permutation(std::mt19937_64& random, const LinearLayo
   return LinearLayout({{in_register, registers}, {in_lane, lanes}, {in_warp, warps}}, outs, columns);
 }
 
-// One of either kind, of a tile of up to three axes in up to eight warps.
+// A layout of one of these kinds, of a tile of up to three axes on up to eight warps.
 inline LinearLayout random_tile_layout(std::mt19937_64& random) {
   LinearLayout::Dims outs;
   const int rank = 1 + static_cast<int>(random() % 3);

@@ -1,9 +1,10 @@
-// Conversions between layouts, executed on simulated lanes, warps and shared memory.
+// Tests plans of conversions between layouts by executing them on simulated lanes, warps and shared memory.
 #include "left_out.h"
 #include "simulated_block.h"
+#include "test_seed.h"
 
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <random>
 
@@ -16,7 +17,7 @@ int between(std::mt19937_64& random, int low, int high) {
   return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
 }
 
-// Runs a plan on random values and compares every register of every thread. Returns bank conflicts.
+// Runs a plan on random values, compares every register of every thread, and returns the bank conflicts.
 std::size_t check(const Conversion& plan, const LinearLayout& from, const LinearLayout& to, int element_bytes,
                   std::mt19937_64& random) {
   const LinearLayout target = to.with_ins({in_register, in_lane, in_warp});
@@ -24,12 +25,12 @@ std::size_t check(const Conversion& plan, const LinearLayout& from, const Linear
   std::size_t conflicts = 0;
   const Block got = execute(plan, spread(from, tile), target, element_bytes, conflicts);
   INFO("from\n" << from.to_string() << "to\n" << to.to_string() << element_bytes << " bytes");
-  const bool as_expected = got == spread(target, tile); // not printed: there are thousands
+  const bool as_expected = got == spread(target, tile); // the thousands of values are not printed
   REQUIRE(as_expected);
   return conflicts;
 }
 
-// The shared plan agrees with the layout of memory that it names.
+// Checks that the accesses of a plan agree with the layout of memory in it.
 void check_memory(const SharedExchange& plan, const LinearLayout& from, const LinearLayout& to,
                   int element_bytes) {
   auto agree = [&](const LinearLayout& layout, const std::vector<SharedExchange::Access>& accesses,
@@ -60,7 +61,7 @@ LinearLayout any_layout(std::mt19937_64& random, const LinearLayout::Dims& outs,
 } // namespace
 
 TEST_CASE("any two layouts convert, and shared memory has no bank conflict") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::size_t kinds[4] = {};
@@ -72,7 +73,7 @@ TEST_CASE("any two layouts convert, and shared memory has no bank conflict") {
     const Conversion plan = plan_conversion(from, to, element_bytes);
     ++kinds[plan.index()];
     CHECK(check(plan, from, to, element_bytes, random) == 0);
-    // And the other ways, where they are possible.
+    // Check the other kinds of plans too, if they are possible.
     if (const auto shuffles = plan_shuffles(from, to, 32)) check(*shuffles, from, to, element_bytes, random);
     const SharedExchange shared = plan_shared_exchange(from, to, element_bytes);
     CHECK(check(shared, from, to, element_bytes, random) == 0);
@@ -86,8 +87,8 @@ TEST_CASE("any two layouts convert, and shared memory has no bank conflict") {
   CHECK(kinds[3] > 0);
 }
 
-TEST_CASE("layouts of one warp convert by one shuffle for each register, whatever they are") {
-  const auto seed = std::random_device{}();
+TEST_CASE("any two layouts of one warp convert by at most one shuffle for each register") {
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int trial = 0; trial < 1000; ++trial) {
@@ -105,7 +106,7 @@ TEST_CASE("layouts of one warp convert by one shuffle for each register, whateve
   }
 }
 
-TEST_CASE("the cheapest way is taken") {
+TEST_CASE("the cheapest plan is chosen") {
   std::mt19937_64 random(1);
   const LinearLayout rows = blocked({5, 5}, {1, 0}, 2, 2), columns = blocked({5, 5}, {0, 1}, 2, 2);
   CHECK(std::holds_alternative<Nothing>(plan_conversion(rows, rows, 4)));
@@ -121,7 +122,7 @@ TEST_CASE("the cheapest way is taken") {
   CHECK(std::get<RegisterMoves>(moves).source == std::vector<int>{0, 2, 3, 1});
   check(moves, a, b, 2, random);
 
-  // A transpose of registers and lanes: as many shuffles as registers, and one of them stays at home.
+  // A transpose of registers and lanes: one step for each register, and in one step no element moves.
   const LinearLayout c({{in_register, 2}, {in_lane, 5}, {in_warp, 0}}, {{"dim0", 7}},
                        {4, 8, 1, 2, 16, 32, 64});
   const Conversion transpose = plan_conversion(a, c, 4);
@@ -130,7 +131,7 @@ TEST_CASE("the cheapest way is taken") {
   CHECK(std::get<WarpShuffles>(transpose).shuffles() == 3);
   check(transpose, a, c, 4, random);
 
-  // Lanes that hold all and shall keep some: selects only.
+  // Every lane holds all elements and keeps some of them: this takes selects only.
   const LinearLayout all({{in_register, 5}, {in_lane, 5}, {in_warp, 0}}, {{"dim0", 5}},
                          {1, 2, 4, 8, 16, 0, 0, 0, 0, 0});
   const LinearLayout own({{in_register, 0}, {in_lane, 5}, {in_warp, 0}}, {{"dim0", 5}}, {1, 2, 4, 8, 16});
@@ -141,12 +142,11 @@ TEST_CASE("the cheapest way is taken") {
   check(plan_conversion(own, all, 4), own, all, 4, random);
 }
 
-TEST_CASE(
-    "a lane that alone holds what several need answers in rounds, or through the warp's shared memory") {
+TEST_CASE("elements of one lane that several lanes need take several rounds, or shared memory of the warp") {
   std::mt19937_64 random(2);
   for (int held : {1, 2, 3}) {
-    // All warps hold everything, 2^held elements in each lane's registers; then each keeps its part, and all
-    // of a lane's registers are needed by different lanes.
+    // All warps hold all elements, 2^held of them in the registers of each lane. Then each warp keeps a part,
+    // and different lanes need the different registers of one lane.
     std::vector<std::uint64_t> from_columns, to_columns;
     for (int i = 0; i < 5 + held; ++i)
       from_columns.push_back(std::uint64_t{1} << i);
@@ -173,7 +173,7 @@ TEST_CASE(
 }
 
 TEST_CASE("coalesced layouts, mma fragments and their slices convert into each other") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int element_bytes : {1, 2, 4, 8}) {
@@ -228,7 +228,7 @@ TEST_CASE("many registers are transposed through memory, few by shuffles") {
                               return columns;
                             }());
     std::vector<std::uint64_t> columns;
-    for (int i = 0; i < bits; ++i) // registers and the first lane bits change places
+    for (int i = 0; i < bits; ++i) // swap the bits of registers and the first bits of lanes
       columns.push_back(rows.column(bits + i));
     for (int i = 0; i < bits; ++i)
       columns.push_back(rows.column(i));
@@ -246,7 +246,7 @@ TEST_CASE("many registers are transposed through memory, few by shuffles") {
   }
 }
 
-TEST_CASE("an epilogue: accumulators become coalesced rows by wide accesses") {
+TEST_CASE("in an epilogue, accumulators become coalesced rows by wide accesses") {
   std::mt19937_64 random(3);
   // 64 x 64 half-precision values on 4 warps: pairs are stored, 16 bytes are loaded.
   const LinearLayout c = mma_accumulator(6, 6, 2, 0), rows = blocked({6, 6}, {1, 0}, 3, 2);
@@ -257,10 +257,10 @@ TEST_CASE("an epilogue: accumulators become coalesced rows by wide accesses") {
   CHECK(plan.stores.size() == 16);
   CHECK(plan.loads.size() == 4);
   CHECK(check(plan, c, rows, 2, random) == 0);
-  // Each warp's 16 rows: only the warp itself waits if the coalesced layout leaves them to it.
+  // If each warp keeps its 16 rows, only the warp itself waits.
   const LinearLayout own = mma_accumulator(6, 6, 2, 0);
   CHECK(plan_shared_exchange(c, own, 4).within_warp);
-  // A transpose of 32-bit values has no common registers: one side is scalar, the other is not.
+  // In a transpose of 32-bit values both sides have no registers in common, so only one has vectors.
   const LinearLayout down = blocked({5, 5}, {0, 1}, 2, 0), across = blocked({5, 5}, {1, 0}, 2, 0);
   const SharedExchange turned = plan_shared_exchange(down, across, 4);
   CHECK(std::max(turned.store_elements, turned.load_elements) == 4);
@@ -280,9 +280,9 @@ TEST_CASE("a large tile is converted in passes that fit into shared memory") {
   check_memory(shared, c, rows, 4);
 }
 
-TEST_CASE("passes are of bits that both sides reach") {
+TEST_CASE("passes are split by bits that both sides reach") {
   std::mt19937_64 random(9);
-  // Warps hold copies, and what a warp loads leaves one bit of the offset alone.
+  // Warps hold copies, and the loads of a warp do not use one bit of the offset.
   auto at = [](std::uint64_t row, std::uint64_t column) { return row | column << 3; };
   const LinearLayout from({{in_register, 5}, {in_lane, 5}, {in_warp, 2}}, {{"dim0", 3}, {"dim1", 6}},
                           {at(4, 0), at(4, 31), at(5, 18), at(2, 36), at(0, 14), at(4, 36), at(2, 39),
@@ -304,7 +304,7 @@ TEST_CASE("the hardware serves 8, 16 or 32 lanes at a time") {
   CHECK(lanes_together_bits(8) == 4);
   for (int bytes : {1, 2, 4})
     CHECK(lanes_together_bits(bytes) == 5);
-  // The count of conflicts finds them: 32 lanes down a column of a row-major tile meet in one bank.
+  // Conflicts are counted: 32 lanes down a column of a row-major tile access the same bank.
   SharedMemory memory(32 * 128);
   std::vector<SharedMemory::Request> column;
   for (std::uint32_t lane = 0; lane < 32; ++lane)

@@ -1,13 +1,15 @@
-// The algebra of linear layouts.
+// Tests the algebra of linear layouts.
+#include "test_seed.h"
+
 #include <catch2/catch.hpp>
-#include <kiln/jit/gpu/linear_layout.h>
+#include <kiln/jit/gpu/layout/linear_layout.h>
 #include <random>
 
 using namespace kiln::gpu;
 
 namespace {
 
-// The 4 x 4 tile of the header.
+// The 4 x 4 tile of the example in linear_layout.h.
 LinearLayout header_example() {
   // Flattened outputs: dim0 has bits 0 and 1, dim1 has bits 2 and 3.
   return LinearLayout({{in_register, 2}, {in_lane, 2}}, {{"dim0", 2}, {"dim1", 2}},
@@ -41,7 +43,9 @@ TEST_CASE("a layout is the exclusive or of its bases") {
         LinearLayout::Coordinates{{"dim0", 3}, {"dim1", 3}});
   CHECK(layout.basis(in_register, 1, "dim0") == 2);
   CHECK(layout.is_invertible());
-  std::mt19937_64 random(std::random_device{}());
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   LinearLayout any = random_layout(random, {{"a", 3}, {"b", 4}}, {{"x", 5}, {"y", 2}});
   for (std::uint64_t i = 0; i < 128; ++i)
     for (std::uint64_t k = 0; k < 128; ++k)
@@ -61,8 +65,10 @@ TEST_CASE("a product repeats its first factor as its second says") {
         LinearLayout::Coordinates{{"dim0", 13}, {"dim1", 1}});
 }
 
-TEST_CASE("an inverse undoes, and for repeated elements finds the first place") {
-  std::mt19937_64 random(std::random_device{}());
+TEST_CASE("an inverse undoes a layout, and finds the first place of an element that has copies") {
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int trial = 0; trial < 200; ++trial) {
     LinearLayout layout = random_invertible(random, {{"a", 3}, {"b", 4}}, {{"x", 2}, {"y", 5}});
     LinearLayout there_and_back = layout.then(layout.inverse());
@@ -81,8 +87,10 @@ TEST_CASE("an inverse undoes, and for repeated elements finds the first place") 
     CHECK(place.apply({{"dim0", i}}) == LinearLayout::Coordinates{{in_register, i % 4}, {in_lane, i / 4}});
 }
 
-TEST_CASE("division undoes a product, and refuses what is not one") {
-  std::mt19937_64 random(std::random_device{}());
+TEST_CASE("division undoes a product, and fails for what is not one") {
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int trial = 0; trial < 200; ++trial) {
     LinearLayout a = random_layout(random, {{in_register, 2}, {in_lane, 3}}, {{"dim0", 2}, {"dim1", 3}});
     LinearLayout b = random_layout(random, {{in_register, 1}, {in_lane, 2}}, {{"dim0", 3}, {"dim1", 1}});
@@ -95,7 +103,7 @@ TEST_CASE("division undoes a product, and refuses what is not one") {
   CHECK_FALSE(swapped.divided_by(LinearLayout::identity(1, in_register, "dim0")));
 }
 
-TEST_CASE("sides may be reordered, flattened, split and left out") {
+TEST_CASE("dimensions may be reordered, flattened, split and dropped") {
   LinearLayout layout = header_example();
   LinearLayout turned = layout.with_outs({"dim1", "dim0"});
   CHECK(turned.apply({{in_register, 3}, {in_lane, 2}}) ==
@@ -103,14 +111,16 @@ TEST_CASE("sides may be reordered, flattened, split and left out") {
   CHECK(turned.with_outs({"dim0", "dim1"}) == layout);
   CHECK(layout.flat_outs("all").apply({{in_lane, 1}}) == LinearLayout::Coordinates{{"all", 8}});
   CHECK(layout.flat_outs("all").split_out("all", {{"dim0", 2}, {"dim1", 2}}) == layout);
-  LinearLayout row_sums = layout.without_out("dim1"); // what a sum along the rows leaves
+  LinearLayout row_sums = layout.without_out("dim1"); // the layout of sums along the rows
   CHECK(row_sums.apply({{in_register, 3}, {in_lane, 3}}) == LinearLayout::Coordinates{{"dim0", 3}});
   CHECK(row_sums.redundant(in_register) == 0b01);
   CHECK(row_sums.redundant(in_lane) == 0b01);
 }
 
 TEST_CASE("spans have bases, complements and intersections") {
-  std::mt19937_64 random(std::random_device{}());
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int trial = 0; trial < 500; ++trial) {
     std::vector<std::uint64_t> a, b;
     for (int i = 0; i < 4; ++i)

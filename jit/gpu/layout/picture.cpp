@@ -1,5 +1,5 @@
-// Prints a layout as a grid of places.
-#include <kiln/jit/gpu/layouts.h>
+// Draws a layout as a grid of text that shows the place of each element.
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <kiln/dsl/error.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t max_rows = 16, max_cells = 8;
 
-// The sides that have bits, from the outermost, as a reader names a place.
+// The input dimensions that have bits, the outermost first, which is the order in which a cell names a place.
 std::vector<LinearLayout::Dim> named_sides(const LinearLayout& layout) {
   std::vector<LinearLayout::Dim> sides;
   for (const auto& d : layout.ins())
@@ -18,7 +18,8 @@ std::vector<LinearLayout::Dim> named_sides(const LinearLayout& layout) {
   return sides;
 }
 
-// How many neighbours along a row lie in consecutive places of the innermost side, on every row.
+// The logarithm of how many neighbours along a row are, in every row, in consecutive places of the innermost
+// dimension.
 int run_bits(const LinearLayout& places, const std::string& column_axis, const std::string& innermost) {
   int bits = 0;
   auto continues = [&](const LinearLayout::Dim& d) {
@@ -26,7 +27,7 @@ int run_bits(const LinearLayout& places, const std::string& column_axis, const s
   };
   while (bits < places.in_bits(column_axis) && std::ranges::all_of(places.outs(), continues))
     ++bits;
-  // A run starts at a multiple of its length only if nothing else reaches its bits.
+  // A run starts at a multiple of its length only if no other bit of an element reaches the bits of the run.
   for (const auto& d : places.ins())
     for (int i = 0; i < d.bits; ++i)
       if (d.name != column_axis || i >= bits)
@@ -39,7 +40,7 @@ int run_bits(const LinearLayout& places, const std::string& column_axis, const s
 
 std::string picture(const LinearLayout& layout) {
   const int rank = static_cast<int>(layout.outs().size());
-  if (!layout.is_surjective()) return "a layout that leaves elements out:\n" + layout.to_string();
+  if (!layout.is_surjective()) return "a layout in which some elements have no place:\n" + layout.to_string();
   const LinearLayout places = layout.inverse();
   const std::string column_axis = axis_name(rank - 1), row_axis = axis_name(rank - 2);
   const std::int64_t rows = std::int64_t{1} << places.in_bits(row_axis);

@@ -1,16 +1,16 @@
 // Plans reductions along an axis of a tile.
-#include <kiln/jit/gpu/reduction.h>
+#include <kiln/jit/gpu/exchange/reduction.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <variant>
 
 namespace kiln::gpu {
 namespace {
 
-// One side's bases, split into the coordinate along the axis and the others.
+// The bases of one input dimension, split into the coordinate along the axis and the other coordinates.
 struct Split {
   Columns along, across;
 };
@@ -25,7 +25,8 @@ Split split(const LinearLayout& layout, const char* in, const std::string& axis)
   return result;
 }
 
-// A balanced tree over the registers base ^ (any combination of `directions`), into `base`.
+// Adds a balanced tree that combines the registers base ^ (any combination of `directions`) into register
+// `base`.
 void add_tree(std::vector<Reduction::Pair>& pairs, std::uint64_t base, const Columns& directions) {
   for (std::size_t level = 0; level < directions.size(); ++level)
     for (std::uint64_t i = 0; i < std::uint64_t{1} << directions.size(); i += std::uint64_t{2} << level)
@@ -33,7 +34,7 @@ void add_tree(std::vector<Reduction::Pair>& pairs, std::uint64_t base, const Col
                        static_cast<int>(base ^ combined(directions, i | std::uint64_t{1} << level))});
 }
 
-// The trees for all combinations of `results`, the register bits that the result keeps.
+// Adds such a tree for each combination of `results`, which are the register bits that the result keeps.
 void add_trees(std::vector<Reduction::Pair>& pairs, std::vector<int>& holder, const Columns& results,
                const Columns& directions) {
   for (std::uint64_t r = 0; r < std::uint64_t{1} << results.size(); ++r) {
@@ -49,12 +50,12 @@ Columns units(std::size_t count, std::size_t from = 0) {
   return result;
 }
 
-// Parts of the axis that are in different warps, gathered by each thread. `covered` spans what one value
-// covers along the axis.
+// Plans how each thread gathers the parts of the axis that are in different warps. `covered` spans what one
+// value covers along the axis.
 Reduction::WarpExchange exchange_of_warps(const Split& registers, const std::vector<int>& kept,
                                           const Split& lanes, const Split& warps, const Columns& covered,
                                           int axis_bits, const LinearLayout& result, int element_bytes) {
-  // A coordinate along the axis, as the number of the part that it is in.
+  // Number the parts: part_of() gives the part in which a coordinate along the axis is.
   Echelon parts;
   for (std::uint64_t v : covered)
     parts.add(v);
@@ -97,15 +98,16 @@ std::int64_t Reduction::scratch_bytes() const {
 
 Reduction plan_reduction(const LinearLayout& any_layout, int axis, int element_bytes) {
   const LinearLayout layout = any_layout.with_ins({in_register, in_lane, in_warp});
-  internal_check(layout.is_surjective(),
-                 [&] { return "a reduction of a layout that leaves elements out:\n" + layout.to_string(); });
+  internal_check(layout.is_surjective(), [&] {
+    return "a reduction needs a layout that reaches every element:\n" + layout.to_string();
+  });
   const std::string name = axis_name(axis);
   const Split registers = split(layout, in_register, name), lanes = split(layout, in_lane, name),
               warps = split(layout, in_warp, name);
   Reduction plan;
   plan.result = sliced(layout, axis);
 
-  // In a thread: combinations of registers that stay at one element of the result.
+  // Within a thread: combinations of register bits that lead to the same element of the result.
   Echelon seen; // along the axis
   Columns covered;
   auto covers_more = [&](std::uint64_t along) {
@@ -123,7 +125,7 @@ Reduction plan_reduction(const LinearLayout& any_layout, int axis, int element_b
   }
   add_trees(plan.in_thread, plan.holder, results, directions);
 
-  // Between lanes, whose registers are those of the result now.
+  // Between lanes, whose registers are now those of the result.
   Echelon places;
   Columns along;
   for (int bit : kept.kept) {

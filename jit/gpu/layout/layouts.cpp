@@ -1,5 +1,5 @@
-// Makers of layouts: blocked, sliced, mma fragments and their tilings, shared memory.
-#include <kiln/jit/gpu/layouts.h>
+// Constructs blocked and sliced layouts, mma fragments and their tilings, and layouts of shared memory.
+#include <kiln/jit/gpu/layout/layouts.h>
 
 #include <kiln/dsl/error.h>
 
@@ -18,7 +18,7 @@ std::vector<std::string> axis_names(int rank) {
 
 int rank_of(const LinearLayout& layout) { return static_cast<int>(layout.outs().size()); }
 
-// The sides in the order that everything here uses.
+// The dimensions in the order that all layouts of this file have.
 LinearLayout in_order(const LinearLayout& layout, int rank) {
   return layout.with_ins({in_register, in_lane, in_warp}).with_outs(axis_names(rank));
 }
@@ -29,7 +29,7 @@ LinearLayout step(const char* in, int axis, int bits = 1) {
 
 int log2_exact(int value, const char* what) {
   internal_check(value > 0 && std::has_single_bit(static_cast<unsigned>(value)),
-                 [&] { return std::string(what) + " is no power of two: " + std::to_string(value); });
+                 [&] { return std::string(what) + " is not a power of two: " + std::to_string(value); });
   return std::countr_zero(static_cast<unsigned>(value));
 }
 
@@ -38,7 +38,7 @@ int log2_exact(int value, const char* what) {
 LinearLayout blocked(const std::vector<int>& shape_bits, const std::vector<int>& order, int vector_bits,
                      int warp_bits) {
   const int rank = static_cast<int>(shape_bits.size());
-  internal_check(order.size() == shape_bits.size(), "a blocked layout's order names each axis once");
+  internal_check(order.size() == shape_bits.size(), "the order of a blocked layout names each axis once");
   std::vector<int> left = shape_bits;
   LinearLayout layout;
   auto take = [&](const char* in, int axis, int bits) {
@@ -119,13 +119,13 @@ LinearLayout mma_accumulator(int m_bits, int n_bits, int warps_m_bits, int warps
 LinearLayout mma_operand(int operand, const LinearLayout& accumulator, int k_bits, int element_bits) {
   const auto repeats = accumulator.divided_by(mma_accumulator_fragment());
   internal_check(repeats.has_value(), [&] {
-    return "an mma operand's accumulator is no tiling of fragments:\n" + accumulator.to_string();
+    return "the accumulator of an mma operand is not made of fragments:\n" + accumulator.to_string();
   });
   const LinearLayout fragment = mma_operand_fragment(operand, element_bits);
   const int k = operand == 0 ? 1 : 0;
   const int fragment_k_bits = fragment.out_bits(axis_name(k));
   internal_check(k_bits >= fragment_k_bits, "an mma operand has at least 32 bytes along k");
-  // Without the axis that only the other operand has; in its place comes k.
+  // Replace the axis that only the other operand has by k.
   LinearLayout along = expanded(sliced(in_order(*repeats, 2), k), k);
   return in_order(fragment * along * step(in_register, k, k_bits - fragment_k_bits), 2);
 }
@@ -146,7 +146,7 @@ LinearLayout swizzled_shared(const std::vector<int>& shape_bits, int element_byt
   const int column_bits = shape_bits[static_cast<std::size_t>(rank - 1)];
   const int row_bits = shape_bits[static_cast<std::size_t>(rank - 2)];
   const int chunks = std::clamp(column_bits - within_chunk, 0, 3);
-  // Offset bits of rows flip chunk bits too.
+  // Let offset bits of the row flip bits of the chunk number as well.
   std::vector<std::uint64_t> columns;
   for (int i = 0; i < plain.in_bits(); ++i)
     columns.push_back(plain.column(i));

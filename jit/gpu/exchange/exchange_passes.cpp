@@ -1,5 +1,5 @@
-// Makes an exchange through shared memory use less of it, in several passes.
-#include <kiln/jit/gpu/conversion.h>
+// Splits an exchange through shared memory into passes, so that it needs less of it.
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <kiln/dsl/error.h>
 
@@ -20,7 +20,7 @@ std::uint32_t reached(const std::vector<SharedExchange::Access>& accesses) {
   return bits;
 }
 
-// Accesses of the first half of all passes, then those of the second.
+// Moves the accesses of the second half of the passes behind those of the first half.
 void divide(std::vector<SharedExchange::Access>& accesses, int bit) {
   std::vector<SharedExchange::Access> ordered;
   for (std::uint32_t half : {0u, 1u})
@@ -39,10 +39,10 @@ void divide(ThreadFunction& offset, int bit) {
 } // namespace
 
 SharedExchange in_passes(SharedExchange plan, int element_bytes, std::int64_t most_bytes) {
-  constexpr int row_bits = 7; // the banks stay as they are
+  constexpr int row_bits = 7; // these select the bank, and stay as they are
   while (plan.bytes > most_bytes) {
-    // A bit of the offset that registers alone decide, on both sides. (Where warps hold copies, a side may
-    // leave a bit alone altogether.)
+    // Find a bit of the offset that registers alone decide on both sides. (If warps hold copies, there may be
+    // bits that one side does not use at all.)
     const std::uint32_t by_threads = plan.store_offset.bits() | plan.load_offset.bits();
     const std::uint32_t possible = reached(plan.stores) & reached(plan.loads) & ~by_threads;
     const int bit = std::bit_width(possible) - 1;
@@ -51,7 +51,7 @@ SharedExchange in_passes(SharedExchange plan, int element_bytes, std::int64_t mo
     divide(plan.loads, bit);
     divide(plan.store_offset, bit);
     divide(plan.load_offset, bit);
-    // The bit becomes the highest of the number of the pass.
+    // It becomes the highest bit of the number of the pass.
     const int element_bit = bit - std::countr_zero(static_cast<unsigned>(element_bytes));
     std::vector<std::uint64_t> columns;
     for (int i = 0; i < plan.memory.in_bits(); ++i)

@@ -1,20 +1,20 @@
 // Plans scans along an axis of a tile.
-#include <kiln/jit/gpu/scan.h>
+#include <kiln/jit/gpu/exchange/scan.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 
 namespace kiln::gpu {
 namespace {
 
-// The totals of blocks of 2^bit elements along the axis, of which 2^bits lie beside each other and are
-// gathered.
+// Plans how each thread gathers the totals of 2^bits neighbouring blocks, which have 2^bit elements each
+// along the axis.
 Scan::Gather gather(const LinearLayout& layout, const std::string& axis, int bit, int bits,
                     int element_bytes) {
-  // The axis as three: within a block, which of the gathered blocks, which group of them.
+  // Split the axis into three: the position in a block, the number of the gathered block, and their group.
   const LinearLayout parts =
       layout.split_out(axis, {{"within", bit}, {"part", bits}, {axis, layout.out_bits(axis) - bit - bits}});
   Scan::Gather result;
@@ -43,7 +43,7 @@ std::int64_t Scan::scratch_bytes() const {
 Scan plan_scan(const LinearLayout& any_layout, int axis, int element_bytes) {
   const LinearLayout layout = any_layout.with_ins({in_register, in_lane, in_warp});
   internal_check(layout.is_surjective(),
-                 [&] { return "a scan of a layout that leaves elements out:\n" + layout.to_string(); });
+                 [&] { return "a scan needs a layout that reaches every element:\n" + layout.to_string(); });
   const std::string name = axis_name(axis);
   const int register_bits = layout.in_bits(in_register), axis_bits = layout.out_bits(name);
   Scan plan;
@@ -59,7 +59,7 @@ Scan plan_scan(const LinearLayout& any_layout, int axis, int element_bytes) {
   for (std::uint64_t r = 0; r < std::uint64_t{1} << register_bits; ++r)
     plan.register_coordinate.push_back(static_cast<std::uint32_t>(combined(registers, r)));
 
-  Echelon places; // of a warp
+  Echelon places; // of one warp
   for (int i = 0; i < register_bits + layout.in_bits(in_lane); ++i)
     places.add(layout.column(i), std::uint64_t{1} << i);
   int axis_start = 0;

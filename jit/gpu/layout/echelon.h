@@ -1,10 +1,9 @@
-// Elimination over the field of two elements: the tool behind every question that is asked of a linear
-// layout.
+// Gaussian elimination over GF(2), with which linear layouts answer every question.
 //
 //     Echelon e;                        // solve 0b11 = x0 * 0b01 ^ x1 * 0b10
 //     e.add(0b01, 1 << 0);
 //     e.add(0b10, 1 << 1);
-//     e.reduce(0b11)                    // {value 0: it is in the span, combination 0b11: of both}
+//     e.reduce(0b11)                    // {.value = 0: it is in the span, .combination = 0b11: of both}
 #pragma once
 
 #include <algorithm>
@@ -14,21 +13,22 @@
 
 namespace kiln::gpu {
 
-// Vectors in echelon form, each with the combination of inputs that it came from.
+// Vectors in echelon form. Each comes with the combination of added vectors that it is.
 class Echelon {
 public:
   struct Row {
     std::uint64_t value, combination;
   };
 
-  // What is left of `v` after elimination: the same for all vectors that differ by one of the span.
+  // The remainder of `v` after elimination: zero if `v` is in the span, and equal for any two vectors whose
+  // difference is.
   Row reduce(std::uint64_t v, std::uint64_t combination = 0) const {
     for (const Row& row : rows_)
       if (v & std::bit_floor(row.value)) v ^= row.value, combination ^= row.combination;
     return {v, combination};
   }
 
-  // False if it depends on what is there.
+  // Adds `v` unless it lies in the span already, in which case the result is false.
   bool add(std::uint64_t v, std::uint64_t combination = 0) {
     Row row = reduce(v, combination);
     if (row.value == 0) return false;
@@ -38,7 +38,7 @@ public:
   }
 
 private:
-  std::vector<Row> rows_; // by leading bit, the highest first
+  std::vector<Row> rows_; // sorted by leading bit, the highest first
 };
 
 } // namespace kiln::gpu

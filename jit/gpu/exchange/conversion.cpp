@@ -1,9 +1,9 @@
-// Chooses how a tile gets from one layout into another.
-#include <kiln/jit/gpu/conversion.h>
+// Chooses between renaming registers, shuffles and shared memory by the estimated cost of their plans.
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 #include <bit>
@@ -81,11 +81,11 @@ BothSides both_sides(const LinearLayout& from, const LinearLayout& to) {
   internal_check(a.outs() == b.outs() && a.in_bits(in_lane) == b.in_bits(in_lane) &&
                      a.in_bits(in_warp) == b.in_bits(in_warp),
                  [&] {
-                   return "a conversion between layouts of different tiles or threads:\n" + from.to_string() +
-                          to.to_string();
+                   return "a conversion needs two layouts of one tile and of as many threads:\n" +
+                          from.to_string() + to.to_string();
                  });
   internal_check(a.is_surjective() && b.is_surjective(), [&] {
-    return "a conversion of a layout that leaves elements out:\n" + from.to_string() + to.to_string();
+    return "a conversion needs layouts that reach every element:\n" + from.to_string() + to.to_string();
   });
   auto sides = [](const LinearLayout& l) {
     return Sides{columns_of(l, in_register), columns_of(l, in_lane), columns_of(l, in_warp)};
@@ -122,7 +122,7 @@ bool is_nothing(const LinearLayout& from, const LinearLayout& to) {
 
 std::optional<RegisterMoves> plan_register_moves(const LinearLayout& from, const LinearLayout& to) {
   const BothSides sides = both_sides(from, to);
-  // A register has the same name in all threads, so lanes and warps must agree.
+  // All threads rename registers in the same way, so lanes and warps must hold the same in both layouts.
   if (sides.from.lanes != sides.to.lanes || sides.from.warps != sides.to.warps) return std::nullopt;
   Echelon held;
   for (std::size_t i = 0; i < sides.from.registers.size(); ++i)

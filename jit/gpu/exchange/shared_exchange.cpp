@@ -1,9 +1,9 @@
 // Plans a conversion through shared memory without bank conflicts.
-#include <kiln/jit/gpu/conversion.h>
+#include <kiln/jit/gpu/exchange/conversion.h>
 
 #include <kiln/dsl/error.h>
-#include <kiln/jit/gpu/conversion_sides.h>
-#include <kiln/jit/gpu/echelon.h>
+#include <kiln/jit/gpu/exchange/conversion_sides.h>
+#include <kiln/jit/gpu/layout/echelon.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,11 +11,12 @@
 namespace kiln::gpu {
 namespace {
 
-constexpr int row_bytes = 128;   // all banks, once
-constexpr int word_bytes = 4;    // of a bank
+constexpr int row_bytes = 128;   // one word of each bank
+constexpr int word_bytes = 4;    // the width of a bank
 constexpr int vector_bytes = 16; // the widest access
-// A warp keeps to itself if copies in other warps do not make the scratch larger than this. A heuristic
-// without a measurement: more stores against a barrier of the block.
+// Warps that find all elements in their own registers exchange separately, unless storing the copies that
+// several warps hold makes the scratch memory larger than this. A heuristic without a measurement: it weighs
+// more stores against a barrier of the block.
 constexpr std::int64_t most_bytes_for_copies = 16384;
 
 int log2_of(int value) { return std::countr_zero(static_cast<unsigned>(value)); }
@@ -28,10 +29,10 @@ Columns first(const Columns& columns, int count) {
 
 bool has_bit(std::uint64_t mask, int bit) { return mask >> bit & 1; }
 
-// The elements that are exchanged together (by the block or by each warp) as a space of their own.
+// The elements that are exchanged together, by the block or by each warp, as a space of their own.
 struct Exchange {
-  BothSides sides; // in this space
-  Columns basis;   // element of each of its bits
+  BothSides sides; // the bases of both layouts in this space
+  Columns basis;   // the element of the tile for each bit of the space
   bool within_warp = false;
   Copies silent;
 };
@@ -43,8 +44,8 @@ Exchange exchange_of_block(const BothSides& sides) {
   return exchange;
 }
 
-// Each warp's elements relative to those of its lane 0 and register 0, if warps find all they need in
-// themselves.
+// The elements of each warp, relative to the one in register 0 of its lane 0. Nothing if a warp needs
+// elements that it does not hold.
 std::optional<Exchange> exchange_of_warps(const BothSides& sides, int element_bytes) {
   Exchange exchange;
   exchange.within_warp = true;
@@ -76,7 +77,7 @@ std::optional<Exchange> exchange_of_warps(const BothSides& sides, int element_by
   return found ? std::optional(exchange) : std::nullopt;
 }
 
-// Which source places hold copies of what others hold, the register's bits first.
+// The source places that hold copies of what places without these bits hold, so that they need not store.
 Copies silent_places(const Exchange& exchange) {
   Copies silent;
   Echelon seen;
@@ -90,16 +91,17 @@ Copies silent_places(const Exchange& exchange) {
   return silent;
 }
 
-// The bits of an offset within a vector, and how many of them each side uses.
+// The low bits of an offset, which make up a vector, and how many of them the stores and the loads use.
 struct Vector {
   Columns low;
   int store_bits = 0, load_bits = 0;
 };
 
-// The choices, the one with the fewest instructions first. Single elements are always possible.
+// The vectors to choose from, sorted by the number of instructions, the fewest first. Single elements are
+// among them and are always possible.
 std::vector<Vector> vector_choices(const Columns& from, const Columns& to, int element_bytes) {
   const int most = log2_of(vector_bytes) - log2_of(element_bytes);
-  // Registers of both sides, single ones where that is possible.
+  // Combinations of registers that both sides have, single register bits where possible.
   Columns common;
   for (std::uint64_t column : from)
     if (spans(to, column)) common.push_back(column);
@@ -107,7 +109,7 @@ std::vector<Vector> vector_choices(const Columns& from, const Columns& to, int e
     if (spans(from, column)) common.push_back(column);
   append(common, intersection(from, to));
   common = first(independent(common), most);
-  // Beyond those only one side's vectors get wider.
+  // Beyond these, only the vectors of one side get wider.
   auto widened = [&](const Columns& side) {
     Columns wide = common;
     append(wide, side);
@@ -127,14 +129,14 @@ std::vector<Vector> vector_choices(const Columns& from, const Columns& to, int e
   auto instructions = [&](const Vector& v) {
     return (std::int64_t{1} << (stores - v.store_bits)) + (std::int64_t{1} << (loads - v.load_bits));
   };
-  std::vector<Vector> ordered; // of equals the earlier choice first
+  std::vector<Vector> ordered; // among equals, the earlier choice comes first
   for (const Vector& v : choices)
     ordered.insert(std::ranges::upper_bound(ordered, instructions(v), {}, instructions), v);
   return ordered;
 }
 
-// What no offset bit above a row of banks may reach: one word (or vector) and the lanes served together. The
-// part of a vector that is wider than a word comes last.
+// A basis of what the offset bits above a row of banks must avoid: one word (or vector) of each lane, and the
+// lanes that are served together. The part of a vector beyond its first word comes last.
 Columns row_of(const Columns& low, int used_bits, const Columns& lanes, std::uint64_t silent_lanes,
                int element_bytes) {
   const int word_bits = log2_of(word_bytes) - log2_of(std::min(element_bytes, word_bytes));
@@ -147,8 +149,9 @@ Columns row_of(const Columns& low, int used_bits, const Columns& lanes, std::uin
   return independent(row);
 }
 
-// Vectors whose span meets neither a's nor b's (but in zero), as many as there can be: a basis of what is
-// outside of both, then one vector of each paired off.
+// As many vectors as possible whose span has nothing but zero in common with the span of `a` and with that of
+// `b`: a basis of what is outside of both, then sums of one vector that only `a` has and one that only `b`
+// has.
 Columns avoiding(const Columns& a, const Columns& b, const Columns& preferred) {
   Echelon outside;
   Columns result;
@@ -170,11 +173,11 @@ Columns avoiding(const Columns& a, const Columns& b, const Columns& preferred) {
   return result;
 }
 
-// offset -> element of the exchange.
+// Chooses the element of the exchange for each bit of the offset.
 Columns choose_memory(const Exchange& exchange, const Vector& vector, int element_bytes) {
   const Sides &from = exchange.sides.from, &to = exchange.sides.to;
   const int bits = exchange.sides.tile_bits, element = log2_of(element_bytes);
-  // Elements below the size of a word share one; neighbouring lanes' do, where they may.
+  // Elements smaller than a word share one, preferably those of neighbouring lanes.
   Columns low = vector.low;
   Columns fill = intersection(from.lanes, to.lanes);
   for (const Columns* columns : {&to.lanes, &from.lanes, &to.warps, &from.warps, &from.registers})
@@ -199,7 +202,8 @@ Columns choose_memory(const Exchange& exchange, const Vector& vector, int elemen
 
   Columns all = low;
   append(all, high);
-  internal_check(std::ssize(independent(all)) == std::ssize(all), "a swizzle's rows meet its vectors");
+  internal_check(std::ssize(independent(all)) == std::ssize(all),
+                 "the rows of a swizzle overlap its vectors");
   const std::size_t fixed = all.size();
   for (const Columns* columns :
        {&to.lanes, &from.lanes, &to.warps, &from.warps, &to.registers, &from.registers})
@@ -212,13 +216,14 @@ Columns choose_memory(const Exchange& exchange, const Vector& vector, int elemen
   return memory;
 }
 
-// One side's accesses to memory that holds element `memory[i]` at offset bit i.
+// The accesses of one side, which are all stores or all loads, to memory in which bit i of the offset stands
+// for element `memory[i]`.
 struct SideAccess {
   ThreadFunction offset;
   std::vector<SharedExchange::Access> accesses;
 };
 
-// Nothing if some threads hold their part of a vector in another order than others.
+// Nothing if threads hold the elements of a vector in different orders.
 std::optional<SideAccess> access_side(const Sides& side, const Columns& memory, int vector_bits,
                                       int element_bytes, std::uint64_t copies_in_registers) {
   Echelon offsets;
@@ -237,7 +242,7 @@ std::optional<SideAccess> access_side(const Sides& side, const Columns& memory, 
       to->push_back(bytes(offset_of(column)));
     }
 
-  // The registers that walk along a vector, and those that say which vector.
+  // Tell the register bits along a vector from those that select the vector.
   Echelon registers;
   for (std::size_t i = 0; i < side.registers.size(); ++i)
     if (!has_bit(copies_in_registers, static_cast<int>(i)))
@@ -246,7 +251,7 @@ std::optional<SideAccess> access_side(const Sides& side, const Columns& memory, 
   Echelon used;
   for (int i = 0; i < vector_bits; ++i) {
     auto row = registers.reduce(memory[static_cast<std::size_t>(i)]);
-    internal_check(row.value == 0, "a vector that does not walk along registers");
+    internal_check(row.value == 0, "a vector is not made of registers");
     along.push_back(row.combination);
     used.add(row.combination);
   }
@@ -277,7 +282,8 @@ SharedExchange assembled(const BothSides& sides, const Exchange& exchange, const
   for (std::uint64_t column : memory)
     elements.push_back(combined(exchange.basis, column));
   if (exchange.within_warp)
-    for (std::size_t i = 0; i < sides.from.warps.size(); ++i) { // a piece of the scratch for each warp
+    for (std::size_t i = 0; i < sides.from.warps.size();
+         ++i) { // each warp has its own piece of the scratch memory
       const auto piece = static_cast<std::uint32_t>(element_bytes) << (memory.size() + i);
       stores.offset.warp[i] ^= piece;
       loads.offset.warp[i] ^= piece;
@@ -307,8 +313,9 @@ int lanes_together_bits(int bytes) {
 }
 
 SharedExchange plan_shared_exchange(const LinearLayout& from, const LinearLayout& to, int element_bytes) {
-  internal_check(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8,
-                 [&] { return "an exchange of elements of " + std::to_string(element_bytes) + " bytes"; });
+  internal_check(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8, [&] {
+    return "an exchange cannot have elements of " + std::to_string(element_bytes) + " bytes";
+  });
   const BothSides sides = both_sides(from, to);
   auto of_warps = exchange_of_warps(sides, element_bytes);
   Exchange exchange = of_warps ? *of_warps : exchange_of_block(sides);
@@ -328,7 +335,7 @@ SharedExchange plan_shared_exchange(const LinearLayout& from, const LinearLayout
       return assembled(sides, exchange, vector, memory, destinations, *stores, *loads, from.outs(),
                        element_bytes);
   }
-  internal_error("no plan of an exchange, though single elements always have one");
+  internal_error("an exchange has no plan, though single elements always have one");
 }
 
 } // namespace kiln::gpu
