@@ -137,17 +137,17 @@ struct Counters::Memory {
   Counts* last_counts = nullptr;
   std::uint64_t blocks = 0;
   // What is under way of each warp: bytes by group of copies, or by copy.
-  struct Flying {
+  struct InFlight {
     std::uint64_t bytes = 0;
-    std::map<std::pair<int, std::uint64_t>, std::uint64_t> stages; // flights in each
+    std::map<std::pair<int, std::uint64_t>, std::uint64_t> stages; // operations in each
   };
-  std::unordered_map<const Warp*, Flying> warps;
-  struct InAir {
+  std::unordered_map<const Warp*, InFlight> warps;
+  struct Operation {
     const Warp* warp;
     std::pair<int, std::uint64_t> stage;
     std::uint64_t bytes;
   };
-  std::unordered_map<std::uint64_t, InAir> flights;
+  std::unordered_map<std::uint64_t, Operation> operations;
 };
 
 Counters::Counters() : memory_(std::make_unique<Memory>()) {}
@@ -189,15 +189,15 @@ void Counters::access(const Access& a) {
   }
 }
 
-void Counters::issued(const Flight& f) {
-  if (f.kind == Flight::Kind::Wgmma) return;
-  Counts& c = of(*f.instruction);
+void Counters::issued(const AsyncOperation& op) {
+  if (op.kind == AsyncOperation::Kind::Wgmma) return;
+  Counts& c = of(*op.instruction);
   std::uint64_t written = 0;
-  for (const Range& r : f.ranges)
+  for (const Range& r : op.ranges)
     if (r.kind != AccessKind::Read) written += r.bytes;
   // Bulk and tensor copies make no accesses of their own.
-  if (f.kind != Flight::Kind::Copy)
-    for (const Range& r : f.ranges) {
+  if (op.kind != AsyncOperation::Kind::Copy)
+    for (const Range& r : op.ranges) {
       if (!r.region) continue;
       const bool shared = r.region->kind == Region::Kind::Shared;
       count_bytes(shared ? c.shared : c.global, r.kind, r.bytes);
@@ -209,24 +209,24 @@ void Counters::issued(const Flight& f) {
     }
   ++c.async_copies;
   c.async_bytes += written;
-  const bool grouped = f.queue != Flight::Queue::Mbarrier;
-  const std::pair<int, std::uint64_t> stage{static_cast<int>(f.queue), grouped ? f.group : f.id};
-  Memory::Flying& flying = memory_->warps[f.warp];
-  flying.bytes += written;
-  ++flying.stages[stage];
-  memory_->flights[f.id] = {f.warp, stage, written};
-  c.most_stages = std::max<std::uint64_t>(c.most_stages, flying.stages.size());
-  c.most_async_bytes = std::max(c.most_async_bytes, flying.bytes);
+  const bool grouped = op.queue != AsyncOperation::Queue::Mbarrier;
+  const std::pair<int, std::uint64_t> stage{static_cast<int>(op.queue), grouped ? op.group : op.id};
+  Memory::InFlight& in_flight = memory_->warps[op.warp];
+  in_flight.bytes += written;
+  ++in_flight.stages[stage];
+  memory_->operations[op.id] = {op.warp, stage, written};
+  c.most_stages = std::max<std::uint64_t>(c.most_stages, in_flight.stages.size());
+  c.most_async_bytes = std::max(c.most_async_bytes, in_flight.bytes);
 }
 
-void Counters::landed(const Flight& f) {
-  auto at = memory_->flights.find(f.id);
-  if (at == memory_->flights.end()) return;
-  const Memory::InAir air = at->second;
-  memory_->flights.erase(at);
-  Memory::Flying& flying = memory_->warps[air.warp];
-  flying.bytes -= air.bytes;
-  if (--flying.stages[air.stage] == 0) flying.stages.erase(air.stage);
+void Counters::landed(const AsyncOperation& op) {
+  auto at = memory_->operations.find(op.id);
+  if (at == memory_->operations.end()) return;
+  const Memory::Operation operation = at->second;
+  memory_->operations.erase(at);
+  Memory::InFlight& in_flight = memory_->warps[operation.warp];
+  in_flight.bytes -= operation.bytes;
+  if (--in_flight.stages[operation.stage] == 0) in_flight.stages.erase(operation.stage);
 }
 
 void Counters::launch_finished(const Execution& e) {

@@ -73,8 +73,8 @@ public:
   void launch_finished(const Execution& execution) override;
   void block_started(Block& block) override;
   void access(const Access& access) override;
-  void issued(const Flight& flight) override;
-  void landed(const Flight& flight) override;
+  void issued(const AsyncOperation& operation) override;
+  void landed(const AsyncOperation& operation) override;
 
 private:
   struct Memory; // counts of the instructions of the launch that runs

@@ -229,29 +229,29 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     w.run(turn);
     if (spinning(blocks, ready, report.warp_instructions - before)) return deadlock(blocks);
     if (w.done() && w.block.done()) w.block.finish();
-    advance_flights(blocks, w, ready.size(), draw);
+    advance_async_operations(blocks, w, ready.size(), draw);
   }
 }
 
 // Asynchronous operations go on after a turn of `ran`: some of them by themselves, and one when all that
 // could run only look whether it has happened.
-void Execution::advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
-                                std::uint64_t draw) {
+void Execution::advance_async_operations(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran,
+                                         std::size_t ready, std::uint64_t draw) {
   fruitless_ = ran.yielded() ? fruitless_ + 1 : 0;
   const bool stuck = fruitless_ > 2 * ready + 2 || ++since_landing_ > 4096;
   if (!stuck && (options.asynchrony != Asynchrony::Random || (draw >> 40) % 4)) return;
   // Mostly of the block that ran.
   const std::size_t first = draw >> 16;
-  Block* block = ran.block.flights.empty() || stuck ? nullptr : &ran.block;
+  Block* block = ran.block.async_operations.empty() || stuck ? nullptr : &ran.block;
   for (std::size_t n = 0; n < blocks.size() && !block; ++n)
-    if (Block& b = *blocks[(first + n) % blocks.size()]; !b.flights.empty()) block = &b;
+    if (Block& b = *blocks[(first + n) % blocks.size()]; !b.async_operations.empty()) block = &b;
   if (!block) return;
   since_landing_ = 0;
   fruitless_ = 0;
   if (options.asynchrony == Asynchrony::Random)
-    block->flights.advance(random());
+    block->async_operations.advance(random());
   else
-    block->flights.oldest();
+    block->async_operations.land_oldest();
 }
 
 } // namespace kiln::emulator

@@ -54,7 +54,7 @@ bool Execution::spinning(std::vector<std::unique_ptr<Block>>& blocks, const std:
   if (quiet_ < quiet * (ready.size() + 1) * hurry_) return false;
   quiet_ = 0;
   for (auto& b : blocks)
-    if (!b->flights.empty()) return false;
+    if (!b->async_operations.empty()) return false;
   const std::uint64_t looks_before = looks;
   for (Warp* w : ready)
     if (w->ready() && !w->done() && !w->repeats()) {

@@ -35,14 +35,14 @@ public:
     tell(&Probe::mbarrier, w, i, e);
   }
   void mbarrier_phase_ended(std::uint8_t* host) override { tell(&Probe::mbarrier_phase_ended, host); }
-  void issued(const Flight& f) override { tell(&Probe::issued, f); }
-  void read(const Flight& f) override { tell(&Probe::read, f); }
-  void landed(const Flight& f) override { tell(&Probe::landed, f); }
-  void counted(const Flight& f, std::uint8_t* mbarrier, std::uint64_t bytes) override {
-    tell(&Probe::counted, f, mbarrier, bytes);
+  void issued(const AsyncOperation& op) override { tell(&Probe::issued, op); }
+  void read(const AsyncOperation& op) override { tell(&Probe::read, op); }
+  void landed(const AsyncOperation& op) override { tell(&Probe::landed, op); }
+  void counted(const AsyncOperation& op, std::uint8_t* mbarrier, std::uint64_t bytes) override {
+    tell(&Probe::counted, op, mbarrier, bytes);
   }
-  void waited(Warp& w, const Instruction& i, Mask m, const Flight& f, bool only_read) override {
-    tell(&Probe::waited, w, i, m, f, only_read);
+  void waited(Warp& w, const Instruction& i, Mask m, const AsyncOperation& op, bool only_read) override {
+    tell(&Probe::waited, w, i, m, op, only_read);
   }
 
 private:

@@ -225,10 +225,10 @@ void RaceChecker::mbarrier_phase_ended(std::uint8_t* host) {
 // --- Asynchronous operations
 // ----------------------------------------------------------------------------------
 
-void RaceChecker::issued(const Flight& f) {
-  BlockState& s = state(f.warp->block);
-  WarpPast& p = past(*f.warp);
-  const bool copy = f.kind == Flight::Kind::Copy;
+void RaceChecker::issued(const AsyncOperation& op) {
+  BlockState& s = state(op.warp->block);
+  WarpPast& p = past(*op.warp);
+  const bool copy = op.kind == AsyncOperation::Kind::Copy;
   Aloft up;
   up.block = s.number;
   if (!copy) { // the oldest unit that nobody uses
@@ -243,104 +243,105 @@ void RaceChecker::issued(const Flight& f) {
     s.units[up.unit].aloft = true;
     up.stamp = ++s.units[up.unit].stamp;
   }
-  Actor by{*f.warp, p, *f.instruction, std::countr_zero(f.lanes), f.lanes, {}, nullptr, false};
+  Actor by{*op.warp, p, *op.instruction, std::countr_zero(op.lanes), op.lanes, {}, nullptr, false};
   by.as.block = s.number;
-  by.as.site = site(*f.instruction) | static_cast<std::uint32_t>(f.warp->index) << 24;
-  by.as.unit = static_cast<std::uint16_t>(copy ? static_cast<std::uint32_t>(f.warp->index) : up.unit);
-  by.as.stamp = copy ? static_cast<std::uint32_t>(f.id) : up.stamp;
-  for (const Range& r : f.ranges) {
+  by.as.site = site(*op.instruction) | static_cast<std::uint32_t>(op.warp->index) << 24;
+  by.as.unit = static_cast<std::uint16_t>(copy ? static_cast<std::uint32_t>(op.warp->index) : up.unit);
+  by.as.stamp = copy ? static_cast<std::uint32_t>(op.id) : up.stamp;
+  for (const Range& r : op.ranges) {
     if (!r.bytes || !r.region) continue;
     by.in_shared = r.region->kind == Region::Kind::Shared;
     if (!by.in_shared && r.region->kind != Region::Kind::Global) continue;
     by.lane = r.lane;
-    by.program = f.kind == Flight::Kind::Wgmma ? f.lanes : lane_bit(r.lane);
+    by.program = op.kind == AsyncOperation::Kind::Wgmma ? op.lanes : lane_bit(r.lane);
     by.as.lanes = lane_bit(r.lane);
-    by.as.flags = static_cast<std::uint16_t>(
-        (r.kind != AccessKind::Read ? Touch::Writes : 0) | (f.proxy == Proxy::Async ? Touch::AsyncProxy : 0) |
-        (r.kind == AccessKind::Atomic ? Touch::Strong : 0) |
-        static_cast<int>(Scope::Gpu) << Touch::ScopeShift | (copy ? Touch::Copy : Touch::Borrowed));
+    by.as.flags = static_cast<std::uint16_t>((r.kind != AccessKind::Read ? Touch::Writes : 0) |
+                                             (op.proxy == Proxy::Async ? Touch::AsyncProxy : 0) |
+                                             (r.kind == AccessKind::Atomic ? Touch::Strong : 0) |
+                                             static_cast<int>(Scope::Gpu) << Touch::ScopeShift |
+                                             (copy ? Touch::Copy : Touch::Borrowed));
     std::uint64_t address = reinterpret_cast<std::uint64_t>(r.host);
     Shadow& shadow = shadow_of(*r.region, address);
     touch(shadow, address, r.bytes, by);
-    if (r.block && f.queue == Flight::Queue::Mbarrier) {
+    if (r.block && op.queue == AsyncOperation::Queue::Mbarrier) {
       const auto slot = static_cast<std::uint32_t>(s.warps.size()) * slots_of_warp + 2 * up.unit +
                         (r.kind != AccessKind::Read);
       auto& uses = state(*r.block).uses;
       const auto known = std::find_if(uses.begin(), uses.end(), [&](const BlockState::Use& u) {
-        return u.warp == f.warp && u.instruction == f.instruction && u.lane == r.lane;
+        return u.warp == op.warp && u.instruction == op.instruction && u.lane == r.lane;
       });
-      const BlockState::Use use{f.warp, f.instruction, r.lane, s.number, slot, up.stamp};
+      const BlockState::Use use{op.warp, op.instruction, r.lane, s.number, slot, up.stamp};
       known == uses.end() ? uses.push_back(use) : void(*known = use);
     }
   }
-  if (const auto* t = dynamic_cast<const Transfer*>(&f); t && t->mbarrier)
+  if (const auto* t = dynamic_cast<const Transfer*>(&op); t && t->mbarrier)
     for (const Block* b :
-         f.warp->block.cluster) // the mbarrier that it counts on, which may be another block's
+         op.warp->block.cluster) // the mbarrier that it counts on, which may be another block's
       if (t->mbarrier >= b->shared.data && t->mbarrier < b->shared.data + b->shared.bytes) {
         by.in_shared = true;
-        by.lane = std::countr_zero(f.lanes);
+        by.lane = std::countr_zero(op.lanes);
         by.program = by.as.lanes = lane_bit(by.lane);
         by.as.flags = static_cast<std::uint16_t>(Touch::Writes | Touch::Strong |
                                                  static_cast<int>(Scope::Cluster) << Touch::ScopeShift |
                                                  Touch::Borrowed);
         touch(state(*b).shared, static_cast<std::uint64_t>(t->mbarrier - b->shared.data), 8, by);
       }
-  if (!copy || f.ranges.empty()) up.at_issue = release(*f.warp, f.lanes);
-  aloft_[f.id] = std::move(up);
+  if (!copy || op.ranges.empty()) up.at_issue = release(*op.warp, op.lanes);
+  aloft_[op.id] = std::move(up);
   constexpr std::size_t most = 1 << 14;
   if (aloft_.size() > most)
     for (auto at = aloft_.begin(); at != aloft_.end() && aloft_.size() > most / 2;)
       at = at->second.landed ? aloft_.erase(at) : std::next(at);
 }
 
-void RaceChecker::landed(const Flight& f) {
-  auto at = aloft_.find(f.id);
+void RaceChecker::landed(const AsyncOperation& op) {
+  auto at = aloft_.find(op.id);
   if (at == aloft_.end()) return;
   at->second.landed = true;
-  if (f.kind == Flight::Kind::Copy) {
-    if (!f.ranges.empty()) aloft_.erase(at);
+  if (op.kind == AsyncOperation::Kind::Copy) {
+    if (!op.ranges.empty()) aloft_.erase(at);
     return;
   }
-  if (auto b = blocks_.find(&f.warp->block); b != blocks_.end())
+  if (auto b = blocks_.find(&op.warp->block); b != blocks_.end())
     b->second->units[at->second.unit].aloft = false;
 }
 
-void RaceChecker::counted(const Flight& f, std::uint8_t* mbarrier, std::uint64_t) {
+void RaceChecker::counted(const AsyncOperation& op, std::uint8_t* mbarrier, std::uint64_t) {
   auto& phase = mbarriers_[mbarrier];
   if (!phase) phase = std::make_unique<Phase>();
-  BlockState& s = state(f.warp->block);
+  BlockState& s = state(op.warp->block);
   Knowledge k;
   Slots slots;
-  if (auto at = aloft_.find(f.id); at != aloft_.end()) {
+  if (auto at = aloft_.find(op.id); at != aloft_.end()) {
     k = at->second.at_issue;
-    if (f.kind != Flight::Kind::Copy) {
+    if (op.kind != AsyncOperation::Kind::Copy) {
       const std::size_t slot = s.warps.size() * slots_of_warp + 2 * at->second.unit;
       slots.resize(slot + 2);
       slots[slot] = slots[slot + 1] = at->second.stamp;
     }
   }
-  if (f.kind == Flight::Kind::Copy) { // all of these lanes' copies up to here
-    const std::size_t column = static_cast<std::size_t>(f.warp->index) * slots_of_warp + warp_size;
+  if (op.kind == AsyncOperation::Kind::Copy) { // all of these lanes' copies up to here
+    const std::size_t column = static_cast<std::size_t>(op.warp->index) * slots_of_warp + warp_size;
     slots.resize(column + warp_size);
-    for (Mask rest = f.lanes; rest; rest &= rest - 1)
-      slots[column + static_cast<std::size_t>(std::countr_zero(rest))] = static_cast<std::uint32_t>(f.id);
+    for (Mask rest = op.lanes; rest; rest &= rest - 1)
+      slots[column + static_cast<std::size_t>(std::countr_zero(rest))] = static_cast<std::uint32_t>(op.id);
   }
   if (const Slots* known = k.seen ? k.seen->of(s.number) : nullptr) raise(slots, *known);
   k.seen = Clock::with(k.seen, s.number, std::move(slots));
   phase->arriving.join(k);
 }
 
-void RaceChecker::waited(Warp& w, const Instruction&, Mask lanes, const Flight& f, bool only_read) {
+void RaceChecker::waited(Warp& w, const Instruction&, Mask lanes, const AsyncOperation& op, bool only_read) {
   WarpPast& p = past(w);
-  if (f.kind == Flight::Kind::Copy) {
+  if (op.kind == AsyncOperation::Kind::Copy) {
     for (Mask rest = lanes; rest; rest &= rest - 1)
-      p.finish_copy(std::countr_zero(rest), static_cast<std::uint32_t>(f.id));
+      p.finish_copy(std::countr_zero(rest), static_cast<std::uint32_t>(op.id));
     return;
   }
-  auto at = aloft_.find(f.id);
+  auto at = aloft_.find(op.id);
   if (at == aloft_.end()) return;
   const auto slot =
-      static_cast<std::uint32_t>(state(f.warp->block).warps.size()) * slots_of_warp + 2 * at->second.unit;
+      static_cast<std::uint32_t>(state(op.warp->block).warps.size()) * slots_of_warp + 2 * at->second.unit;
   p.finish(lanes, w.alive(), at->second.block, slot, at->second.stamp);
   if (!only_read) p.finish(lanes, w.alive(), at->second.block, slot + 1, at->second.stamp);
 }

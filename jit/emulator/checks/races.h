@@ -59,10 +59,10 @@ public:
   void cluster_waited(Warp&, const Instruction&, Mask lanes) override;
   void mbarrier(Warp&, const Instruction&, const MbarrierEvent&) override;
   void mbarrier_phase_ended(std::uint8_t* host) override;
-  void issued(const Flight&) override;
-  void landed(const Flight&) override;
-  void counted(const Flight&, std::uint8_t* mbarrier, std::uint64_t bytes) override;
-  void waited(Warp&, const Instruction&, Mask lanes, const Flight&, bool only_read) override;
+  void issued(const AsyncOperation&) override;
+  void landed(const AsyncOperation&) override;
+  void counted(const AsyncOperation&, std::uint8_t* mbarrier, std::uint64_t bytes) override;
+  void waited(Warp&, const Instruction&, Mask lanes, const AsyncOperation&, bool only_read) override;
   void lanes_exited(Warp&, Mask lanes) override;
 
 private:

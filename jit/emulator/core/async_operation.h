@@ -27,7 +27,7 @@ struct Range {
   int lane = 0;           // for which one
 };
 
-struct Flight {
+struct AsyncOperation {
   enum class Kind : std::uint8_t { Copy, Bulk, Tensor, Wgmma };
   enum class Queue : std::uint8_t { Copies, Bulk, Wgmma, Mbarrier }; // what is waited for: groups, or a phase
   std::uint64_t id = 0;                                              // counts up in a launch
@@ -42,9 +42,9 @@ struct Flight {
   Queue queue = Queue::Copies;
   bool after_copies = false; // lands when the warp's earlier cp.async have
   std::uint32_t group = 0;   // the lanes' open group when it was issued
-  Mask unread = 0, flying = 0, unwaited = 0;
+  Mask unread = 0, in_flight = 0, unwaited = 0;
   std::uint8_t waiters = 0; // warps of the warpgroup that waited for a wgmma
-  virtual ~Flight() = default;
+  virtual ~AsyncOperation() = default;
   virtual void poison() {}                              // what the results will replace
   virtual void read(Mask /*lanes*/) {}                  // takes the sources
   virtual void waited() {}                              // by all lanes

@@ -107,7 +107,7 @@ void Block::open_multiplications() {
       for (std::size_t n = first; n < std::min(first + 4, warps.size()); ++n)
         all &= warps[n]->wgmma_group[0] >= needed;
       if (!all) continue;
-      flights.wait(*w, i, f.lanes, Flight::Queue::Wgmma, i.count, false, false);
+      async_operations.wait(*w, i, f.lanes, AsyncOperation::Queue::Wgmma, i.count, false, false);
       w->release(f);
     }
 }
@@ -129,7 +129,7 @@ void Block::told_by_all(const std::map<int, Agreement>& agreements) {
 
 void Block::finish() {
   disagreements();
-  flights.finish();
+  async_operations.finish();
 }
 
 void Block::open_barriers() {

@@ -40,7 +40,7 @@ public:
   std::vector<std::unique_ptr<Warp>> warps;
   BarrierState barriers[16];
   std::uint32_t cluster_arrived = 0, cluster_phase = 0; // of the cluster's barrier, in its first block
-  Flights flights{*this};
+  AsyncOperations async_operations{*this};
   std::map<std::uint64_t, std::uint64_t> acquired_maps; // by fence.proxy.tensormap: which version of which
   std::uint64_t free_registers = 0;                     // that setmaxnreg.dec gave back
   Agreement& multiplications(int warpgroup) { return multiplications_[warpgroup]; }
@@ -90,7 +90,7 @@ public:
   std::uint64_t budget;
   bool stopped = false; // nothing more is to run
   Origins origins;      // of bytes in memory that were copied unwritten
-  std::uint64_t flights_issued = 0;
+  std::uint64_t operations_issued = 0;
   std::map<std::uint64_t, std::uint64_t>
       made_maps;            // tensor maps in global memory that the kernel changed, and how often
   std::uint64_t looks = 0;  // accesses that can tell of what others do
@@ -111,8 +111,8 @@ private:
   void run_group(const Groups& groups, std::uint64_t first);
   void count();
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
-  void advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
-                       std::uint64_t draw);
+  void advance_async_operations(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
+                                std::uint64_t draw);
   bool spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
                 std::uint64_t instructions);
   void deadlock(std::vector<std::unique_ptr<Block>>& blocks);

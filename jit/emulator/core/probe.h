@@ -82,11 +82,11 @@ public:
   // cp.async.mbarrier.arrive, an arrival: bytes 0) are counted there right after: who passes that phase may
   // see the results, also by the generic proxy. `waited`: these lanes, which issued it, waited for it
   // (wait_group; `only_read` with .read); it has landed (or read) before.
-  virtual void issued(const Flight&) {}
-  virtual void read(const Flight&) {}
-  virtual void landed(const Flight&) {}
-  virtual void counted(const Flight&, std::uint8_t* /*mbarrier*/, std::uint64_t /*bytes*/) {}
-  virtual void waited(Warp&, const Instruction&, Mask /*lanes*/, const Flight&, bool /*only_read*/) {}
+  virtual void issued(const AsyncOperation&) {}
+  virtual void read(const AsyncOperation&) {}
+  virtual void landed(const AsyncOperation&) {}
+  virtual void counted(const AsyncOperation&, std::uint8_t* /*mbarrier*/, std::uint64_t /*bytes*/) {}
+  virtual void waited(Warp&, const Instruction&, Mask /*lanes*/, const AsyncOperation&, bool /*only_read*/) {}
 };
 
 } // namespace kiln::emulator

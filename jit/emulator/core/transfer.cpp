@@ -179,7 +179,7 @@ void Transfer::land(Block& from, Mask lanes) {
     }
     n += p.bytes;
   }
-  if (mbarrier && !flying) count_on_mbarrier(from, *this, mbarrier, counted, 0);
+  if (mbarrier && !in_flight) count_on_mbarrier(from, *this, mbarrier, counted, 0);
 }
 
 void Arrival::land(Block& from, Mask lanes) {
@@ -187,14 +187,14 @@ void Arrival::land(Block& from, Mask lanes) {
     count_on_mbarrier(from, *this, mbarrier[std::countr_zero(lanes)], 0, 1);
 }
 
-void count_on_mbarrier(Block& block, const Flight& f, std::uint8_t* mbarrier, std::uint64_t bytes,
+void count_on_mbarrier(Block& block, const AsyncOperation& op, std::uint8_t* mbarrier, std::uint64_t bytes,
                        std::uint64_t arrivals) {
   std::uint64_t word;
   std::memcpy(&word, mbarrier, 8);
   MbarrierState s(word);
   Probe* probe = block.execution.probe;
   auto fault = [&](const std::string& what) {
-    block.execution.found(Fault::IllegalOperand, *f.warp, *f.instruction, std::countr_zero(f.lanes), what);
+    block.execution.found(Fault::IllegalOperand, *op.warp, *op.instruction, std::countr_zero(op.lanes), what);
   };
   if (!s.valid) return fault("completes on what is no mbarrier any more");
   if (arrivals > s.pending) return fault("arrives at an mbarrier that waits for nobody more");
@@ -202,7 +202,7 @@ void count_on_mbarrier(Block& block, const Flight& f, std::uint8_t* mbarrier, st
   s.pending -= arrivals;
   if (s.bytes < -MbarrierState::most_bytes)
     fault("has brought " + std::to_string(-s.bytes) + " bytes more than its mbarrier expects");
-  if (probe) probe->counted(f, mbarrier, bytes);
+  if (probe) probe->counted(op, mbarrier, bytes);
   const bool phase = s.phase;
   s.complete();
   word = s.word();

@@ -14,7 +14,7 @@ enum class Combine : std::uint8_t { Add, Min, Max, Inc, Dec, And, Or, Xor };
 // Element by element, as the atomics of the type do.
 void combine(Combine op, ptx::Type type, std::uint8_t* to, const std::uint8_t* from, std::uint64_t bytes);
 
-struct Transfer : Flight {
+struct Transfer : AsyncOperation {
   struct Piece { // `bytes` from `from` (null: `fill`, 4 bytes over and over) to `to`
     std::uint8_t* to;
     const std::uint8_t* from;
@@ -50,14 +50,14 @@ private:
 };
 
 // cp.async.mbarrier.arrive: an arrival when the lanes' copies before it have landed.
-struct Arrival : Flight {
+struct Arrival : AsyncOperation {
   std::uint8_t* mbarrier[warp_size] = {};
   Arrival() { after_copies = true, queue = Queue::Mbarrier; }
   void land(Block& from, Mask lanes) override;
 };
 
 // Takes bytes, or `arrivals`, off an mbarrier, and ends its phase if those were the last.
-void count_on_mbarrier(Block& block, const Flight& f, std::uint8_t* mbarrier, std::uint64_t bytes,
+void count_on_mbarrier(Block& block, const AsyncOperation& op, std::uint8_t* mbarrier, std::uint64_t bytes,
                        std::uint64_t arrivals);
 
 } // namespace kiln::emulator

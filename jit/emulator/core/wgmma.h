@@ -52,7 +52,7 @@ struct Descriptor {
   }
 };
 
-struct Multiplication : Flight {
+struct Multiplication : AsyncOperation {
   Frame* frame = nullptr;
   std::vector<std::uint32_t> results, operands;  // registers of D and, if they are there, of A
   std::vector<std::uint32_t> a_chunks, b_chunks; // offsets in shared memory, in the order of the matrices

@@ -56,34 +56,34 @@ void copy(Warp& w, const Instruction& i, Mask m) {
   }
   while (ready) { // a flight for the lanes of each group, mostly one
     const std::uint32_t group = w.copy_group[std::countr_zero(ready)];
-    auto f = std::make_unique<Transfer>();
-    f->kind = Flight::Kind::Copy;
-    f->queue = Flight::Queue::Copies;
-    f->warp = &w;
-    f->instruction = &i;
-    f->group = group;
-    f->into_shared = true;
+    auto op = std::make_unique<Transfer>();
+    op->kind = AsyncOperation::Kind::Copy;
+    op->queue = AsyncOperation::Queue::Copies;
+    op->warp = &w;
+    op->instruction = &i;
+    op->group = group;
+    op->into_shared = true;
     for (Mask rest = ready; rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
       if (w.copy_group[l] != group) continue;
-      f->lanes |= Mask(1) << l;
+      op->lanes |= Mask(1) << l;
       Region& shared = *to.region[l];
-      f->destination = &shared;
+      op->destination = &shared;
       std::uint8_t* shadow =
           shared.shadow.empty() ? nullptr : shared.shadow.data() + (to.host[l] - shared.data);
       const std::uint32_t n = wanted[l];
       if (n) {
         const Region& source_region = *from.region[l];
-        f->add(to.host[l], from.host[l], n, shadow, l,
-               unwritten >> l & 1 ? source_region.shadow.data() + (from.host[l] - source_region.data)
-                                  : nullptr);
-        f->ranges.push_back({AccessKind::Read, from.host[l], n, from.region[l], nullptr, l});
+        op->add(to.host[l], from.host[l], n, shadow, l,
+                unwritten >> l & 1 ? source_region.shadow.data() + (from.host[l] - source_region.data)
+                                   : nullptr);
+        op->ranges.push_back({AccessKind::Read, from.host[l], n, from.region[l], nullptr, l});
       }
-      if (n < i.count) f->add(to.host[l] + n, nullptr, i.count - n, shadow ? shadow + n : nullptr, l);
-      f->ranges.push_back({AccessKind::Write, to.host[l], i.count, &shared, &w.block, l});
+      if (n < i.count) op->add(to.host[l] + n, nullptr, i.count - n, shadow ? shadow + n : nullptr, l);
+      op->ranges.push_back({AccessKind::Write, to.host[l], i.count, &shared, &w.block, l});
     }
-    ready &= ~f->lanes;
-    w.block.flights.issue(std::move(f));
+    ready &= ~op->lanes;
+    w.block.async_operations.issue(std::move(op));
   }
 }
 
@@ -94,7 +94,7 @@ void commit(Warp& w, const Instruction&, Mask m) {
 
 // count: groups that may still be under way; mode 1: none, and the open one neither
 void wait(Warp& w, const Instruction& i, Mask m) {
-  w.block.flights.wait(w, i, m, Flight::Queue::Copies, i.count, i.mode, false);
+  w.block.async_operations.wait(w, i, m, AsyncOperation::Queue::Copies, i.count, i.mode, false);
 }
 
 void cp(Decoder& d) {

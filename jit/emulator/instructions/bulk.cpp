@@ -99,7 +99,7 @@ void commit_bulk_group(Warp& w, const Instruction&, Mask m) {
 }
 // count: groups that may still be under way; mode: only their sources must be free
 void wait_bulk_group(Warp& w, const Instruction& i, Mask m) {
-  w.block.flights.wait(w, i, m, Flight::Queue::Bulk, i.count, false, i.mode);
+  w.block.async_operations.wait(w, i, m, AsyncOperation::Queue::Bulk, i.count, false, i.mode);
 }
 
 void bytes(Decoder& d, bool reduction) {

@@ -20,18 +20,18 @@ std::uint64_t value(const Warp& w, const BulkRegister& r, int l) {
 }
 
 std::unique_ptr<Transfer> start(Warp& w, const Instruction& i, int l, const Bulk& b) {
-  auto f = std::make_unique<Transfer>();
-  f->kind = b.tensor_rank ? Flight::Kind::Tensor : Flight::Kind::Bulk;
-  f->proxy = Proxy::Async;
-  f->queue = b.grouped ? Flight::Queue::Bulk : Flight::Queue::Mbarrier;
-  f->warp = &w;
-  f->instruction = &i;
-  f->lanes = Mask(1) << l;
-  f->group = w.bulk_group[l];
-  f->combines = b.reduces;
-  f->operation = static_cast<Combine>(b.operation);
-  f->type = static_cast<Type>(b.type);
-  return f;
+  auto op = std::make_unique<Transfer>();
+  op->kind = b.tensor_rank ? AsyncOperation::Kind::Tensor : AsyncOperation::Kind::Bulk;
+  op->proxy = Proxy::Async;
+  op->queue = b.grouped ? AsyncOperation::Queue::Bulk : AsyncOperation::Queue::Mbarrier;
+  op->warp = &w;
+  op->instruction = &i;
+  op->lanes = Mask(1) << l;
+  op->group = w.bulk_group[l];
+  op->combines = b.reduces;
+  op->operation = static_cast<Combine>(b.operation);
+  op->type = static_cast<Type>(b.type);
+  return op;
 }
 
 void fault(Warp& w, const Instruction& i, int l, const std::string& what) {
@@ -70,7 +70,7 @@ std::vector<Target> targets(Warp& w, const Instruction& i, int l, const Bulk& b,
   return all;
 }
 
-void issue(Warp& w, std::unique_ptr<Transfer> f) { w.block.flights.issue(std::move(f)); }
+void issue(Warp& w, std::unique_ptr<Transfer> op) { w.block.async_operations.issue(std::move(op)); }
 
 void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
   const std::uint32_t bytes = w.reg<std::uint32_t>(b.bytes)[l];
@@ -88,15 +88,15 @@ void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
         !locate_one(w, i, l, Space::SharedCluster, value(w, b.target, l), bytes, 16, update, other))
       return;
     for (const Target& t : targets(w, i, l, b, other, mbarrier)) {
-      auto f = start(w, i, l, b);
-      f->into_shared = true;
-      f->destination = &t.block->shared;
-      f->add(t.to, shared.host, bytes, t.shadow, l);
-      f->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
-                   {update, t.to, bytes, f->destination, t.block, l}};
-      f->mbarrier = t.mbarrier;
-      f->counted = bytes;
-      issue(w, std::move(f));
+      auto op = start(w, i, l, b);
+      op->into_shared = true;
+      op->destination = &t.block->shared;
+      op->add(t.to, shared.host, bytes, t.shadow, l);
+      op->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
+                    {update, t.to, bytes, op->destination, t.block, l}};
+      op->mbarrier = t.mbarrier;
+      op->counted = bytes;
+      issue(w, std::move(op));
     }
     return;
   }
@@ -106,23 +106,23 @@ void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
                   b.loads ? AccessKind::Write : AccessKind::Read, shared))
     return;
   if (!b.loads) {
-    auto f = start(w, i, l, b);
-    f->destination = other.region;
-    f->add(other.host, shared.host, bytes, other.shadow, l);
-    f->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
-                 {update, other.host, bytes, other.region, nullptr, l}};
-    return issue(w, std::move(f));
+    auto op = start(w, i, l, b);
+    op->destination = other.region;
+    op->add(other.host, shared.host, bytes, other.shadow, l);
+    op->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
+                  {update, other.host, bytes, other.region, nullptr, l}};
+    return issue(w, std::move(op));
   }
   for (const Target& t : targets(w, i, l, b, shared, mbarrier)) {
-    auto f = start(w, i, l, b);
-    f->into_shared = true;
-    f->destination = &t.block->shared;
-    f->add(t.to, other.host, bytes, t.shadow, l);
-    f->ranges = {{AccessKind::Read, other.host, bytes, other.region, nullptr, l},
-                 {AccessKind::Write, t.to, bytes, f->destination, t.block, l}};
-    f->mbarrier = t.mbarrier;
-    f->counted = bytes;
-    issue(w, std::move(f));
+    auto op = start(w, i, l, b);
+    op->into_shared = true;
+    op->destination = &t.block->shared;
+    op->add(t.to, other.host, bytes, t.shadow, l);
+    op->ranges = {{AccessKind::Read, other.host, bytes, other.region, nullptr, l},
+                  {AccessKind::Write, t.to, bytes, op->destination, t.block, l}};
+    op->mbarrier = t.mbarrier;
+    op->counted = bytes;
+    issue(w, std::move(op));
   }
 }
 
@@ -198,11 +198,11 @@ Type element(TensorMapType t) {
 
 void load_box(Warp& w, const Instruction& i, int l, const Bulk& b, const TensorMapFields& map, const Box& box,
               const Target& t) {
-  auto f = start(w, i, l, b);
-  f->into_shared = true;
-  f->destination = &t.block->shared;
-  f->fill = filling(map);
-  f->flush = map.type == TensorMapType::Float32Flushed || map.type == TensorMapType::TFloat32Flushed;
+  auto op = start(w, i, l, b);
+  op->into_shared = true;
+  op->destination = &t.block->shared;
+  op->fill = filling(map);
+  op->flush = map.type == TensorMapType::Float32Flushed || map.type == TensorMapType::TFloat32Flushed;
   std::uint8_t* data = t.block->shared.data;
   auto offset = static_cast<std::uint64_t>(t.to - data);
   for (const Row& row : box.rows) {
@@ -212,44 +212,44 @@ void load_box(Warp& w, const Instruction& i, int l, const Bulk& b, const TensorM
       auto put = [&](std::uint32_t x, std::uint32_t y, bool inside) {
         if (x == y) return;
         const std::uint64_t to = at + (x - from);
-        f->add(data + to, inside ? row.host + (x - row.skipped) : nullptr, y - x,
-               t.shadow ? t.shadow - (t.to - data) + to : nullptr, l);
+        op->add(data + to, inside ? row.host + (x - row.skipped) : nullptr, y - x,
+                t.shadow ? t.shadow - (t.to - data) + to : nullptr, l);
       };
       put(from, first, false);
       put(first, last, true);
       put(last, end, false);
     });
     offset += box.row_bytes;
-    if (row.inside) f->ranges.push_back({AccessKind::Read, row.host, row.inside, row.region, nullptr, l});
+    if (row.inside) op->ranges.push_back({AccessKind::Read, row.host, row.inside, row.region, nullptr, l});
   }
-  f->ranges.push_back({AccessKind::Write, t.to, box.bytes(), f->destination, t.block, l});
-  f->mbarrier = t.mbarrier;
-  f->counted = box.bytes();
-  issue(w, std::move(f));
+  op->ranges.push_back({AccessKind::Write, t.to, box.bytes(), op->destination, t.block, l});
+  op->mbarrier = t.mbarrier;
+  op->counted = box.bytes();
+  issue(w, std::move(op));
 }
 
 void store_box(Warp& w, const Instruction& i, int l, const Bulk& b, const TensorMapFields& map,
                const Box& box, const Place& from) {
-  auto f = start(w, i, l, b);
-  f->type = element(map.type);
+  auto op = start(w, i, l, b);
+  op->type = element(map.type);
   const AccessKind kind = b.reduces ? AccessKind::Atomic : AccessKind::Write;
   const std::uint8_t* data = from.block->shared.data;
   auto offset = static_cast<std::uint64_t>(from.host - data);
-  f->ranges.push_back({AccessKind::Read, from.host, box.bytes(), from.region, from.block, l});
+  op->ranges.push_back({AccessKind::Read, from.host, box.bytes(), from.region, from.block, l});
   for (const Row& row : box.rows) {
     parts(map, offset, box.row_bytes, [&](std::uint64_t at, std::uint32_t start_of, std::uint32_t n) {
       const std::uint32_t end = start_of + n, first = std::clamp(row.skipped, start_of, end),
                           last = std::clamp(row.skipped + row.inside, first, end);
       if (first == last) return;
       const std::uint32_t in_row = first - row.skipped;
-      f->add(row.host + in_row, data + at + (first - start_of), last - first,
-             row.shadow ? row.shadow + in_row : nullptr, l);
+      op->add(row.host + in_row, data + at + (first - start_of), last - first,
+              row.shadow ? row.shadow + in_row : nullptr, l);
     });
     offset += box.row_bytes;
-    if (row.inside) f->ranges.push_back({kind, row.host, row.inside, row.region, nullptr, l});
-    if (row.inside) f->destination = row.region;
+    if (row.inside) op->ranges.push_back({kind, row.host, row.inside, row.region, nullptr, l});
+    if (row.inside) op->destination = row.region;
   }
-  issue(w, std::move(f));
+  issue(w, std::move(op));
 }
 
 void copy_box(Warp& w, const Instruction& i, int l, const Bulk& b) {

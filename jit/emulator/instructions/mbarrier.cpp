@@ -153,7 +153,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
   if (later) {
     later->warp = &w;
     later->instruction = &i;
-    w.block.flights.issue(std::move(later));
+    w.block.async_operations.issue(std::move(later));
   }
   if (failed) w.yield(); // others have to bring it about
 }

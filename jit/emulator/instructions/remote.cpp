@@ -30,7 +30,7 @@ void run(Warp& w, const Instruction& i, Mask m) {
   addresses(w, i, m, data);
   addresses(w, barrier, m, counters);
   const AccessKind kind = i.mode == store_form ? AccessKind::Write : AccessKind::Atomic;
-  std::vector<std::unique_ptr<RemoteStore>> flights; // one for each mbarrier
+  std::vector<std::unique_ptr<RemoteStore>> operations; // one for each mbarrier
   for (; m; m &= m - 1) {
     const int l = std::countr_zero(m);
     Place to, mbarrier;
@@ -44,36 +44,36 @@ void run(Warp& w, const Instruction& i, Mask m) {
                             : "takes addresses of shared memory, and has another");
       continue;
     }
-    RemoteStore* f = nullptr;
-    for (auto& known : flights)
-      if (known->mbarrier == mbarrier.host) f = known.get();
-    if (!f) {
-      f = flights.emplace_back(std::make_unique<RemoteStore>()).get();
-      f->kind = Flight::Kind::Bulk;
-      f->queue = Flight::Queue::Mbarrier;
-      f->warp = &w;
-      f->instruction = &i;
-      f->combines = i.mode != store_form;
-      f->operation = static_cast<Combine>(i.mode);
-      f->type = i.type;
-      f->mbarrier = mbarrier.host;
-      f->into_shared = true;
-      f->destination = to.region;
+    RemoteStore* op = nullptr;
+    for (auto& known : operations)
+      if (known->mbarrier == mbarrier.host) op = known.get();
+    if (!op) {
+      op = operations.emplace_back(std::make_unique<RemoteStore>()).get();
+      op->kind = AsyncOperation::Kind::Bulk;
+      op->queue = AsyncOperation::Queue::Mbarrier;
+      op->warp = &w;
+      op->instruction = &i;
+      op->combines = i.mode != store_form;
+      op->operation = static_cast<Combine>(i.mode);
+      op->type = i.type;
+      op->mbarrier = mbarrier.host;
+      op->into_shared = true;
+      op->destination = to.region;
     }
     for (std::uint32_t k = 0; k < i.count; ++k) {
-      std::uint8_t* v = f->values[l] + k * size;
+      std::uint8_t* v = op->values[l] + k * size;
       if (size == 4)
         std::memcpy(v, w.reg<std::uint32_t>(registers[k]) + l, 4);
       else
         std::memcpy(v, w.reg<std::uint64_t>(registers[k]) + l, 8);
     }
-    f->lanes |= Mask(1) << l;
-    f->counted += bytes;
-    f->add(to.host, f->values[l], bytes, to.shadow, l);
-    f->ranges.push_back({kind, to.host, bytes, to.region, to.block, l});
+    op->lanes |= Mask(1) << l;
+    op->counted += bytes;
+    op->add(to.host, op->values[l], bytes, to.shadow, l);
+    op->ranges.push_back({kind, to.host, bytes, to.region, to.block, l});
   }
-  for (auto& f : flights)
-    w.block.flights.issue(std::move(f));
+  for (auto& op : operations)
+    w.block.async_operations.issue(std::move(op));
 }
 
 bool updates(Combine op, Type t) {
