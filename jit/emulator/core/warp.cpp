@@ -94,12 +94,12 @@ void Warp::run(std::uint64_t quantum) {
     frame_ = f.frame;
     registers_ = frame_->registers;
     const std::uint64_t slice = fragments_.empty() ? quantum : std::min<std::uint64_t>(quantum, patience + 1);
-    parted_ = !fragments_.empty();
+    diverged_ = !fragments_.empty();
     events_ = execution.events;
     const Mask here = f.lanes, living = alive_;
     const std::uint64_t used = execute(f, slice, stop);
-    if (parted_ && execution.events - events_ > (living != alive_))
-      partings_.act(here); // exits are events too
+    if (diverged_ && execution.events - events_ > (living != alive_))
+      divergence_.note_activity(here); // exits are events too
     if (f.lanes) {
       if (f.state == Fragment::State::Ready)
         place(f);
@@ -168,7 +168,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
-        part(m, other.lanes, i);
+        diverge(m, other.lanes, i);
         f.at = i.target;
         f.lanes = m;
         place(other);
@@ -191,7 +191,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
           continue;
         }
         place({f.frame, targets[which[l]], Mask(1) << l});
-        part(Mask(1) << l, f.lanes & ~(Mask(1) << l), i);
+        diverge(Mask(1) << l, f.lanes & ~(Mask(1) << l), i);
       }
       f.lanes = rest;
       ++f.at;
@@ -226,8 +226,8 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       }
       f.lanes &= ~m;
       ++f.at;
-      part(m, f.lanes, i);
-      if (m != alive_) partings_.leave(m, i);
+      diverge(m, f.lanes, i);
+      if (m != alive_) divergence_.note_exit(m, i);
       exit_lanes(m);
       return n;
     case Step::Collective:
@@ -263,7 +263,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
-        part(m, other.lanes, i);
+        diverge(m, other.lanes, i);
         f.lanes = m;
         place(other);
         if (!aligned && i.step == Step::Barrier) {
@@ -378,21 +378,21 @@ void Warp::exit_lanes(Mask lanes) {
 }
 
 // Lanes that were together go different ways from now on.
-void Warp::part(Mask some, Mask others, const Instruction& at) {
-  if (parted_ && execution.events != events_) partings_.act(some | others);
+void Warp::diverge(Mask some, Mask others, const Instruction& at) {
+  if (diverged_ && execution.events != events_) divergence_.note_activity(some | others);
   events_ = execution.events;
-  partings_.part(some, others, at);
+  divergence_.split(some, others, at);
 }
 
 // Who is not here has exited; that may be all right.
 void Warp::check_all_here(const Instruction& barrier, Mask here) {
   if (here != all_)
-    if (const Mask skipped = partings_.skipped(barrier, here, all_ & ~here))
+    if (const Mask skipped = divergence_.skipped(barrier, here, all_ & ~here))
       execution.found(Fault::BarrierDivergence, *this, barrier, first_lane(here),
                       "takes all lanes of a warp, and only " + hexadecimal(here) +
-                          " have come: " + partings_.tell(skipped, here),
+                          " have come: " + divergence_.describe(skipped, here),
                       static_cast<std::uint64_t>(std::popcount(here)));
-  partings_.pass(barrier, here);
+  divergence_.note_barrier(barrier, here);
 }
 
 // An instruction other than wgmma uses registers that wgmma use too.

@@ -153,7 +153,7 @@ private:
   Frame* push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes);
   void collect_frames();
   void place(const Fragment& f); // add, joining one at the same place
-  void part(Mask some, Mask others, const Instruction& at);
+  void diverge(Mask some, Mask others, const Instruction& at);
   void check_all_here(const Instruction& barrier, Mask lanes); // of an .aligned barrier
 
   std::uint8_t* registers_ = nullptr;
@@ -162,8 +162,8 @@ private:
   bool ready_ = true, yielded_ = false, interrupted_ = false;
   FailedTest failed_test_;
   std::vector<Fragment> fragments_;
-  Partings partings_;
-  bool parted_ = false;      // others were elsewhere when this turn of a fragment began
+  Divergence divergence_;
+  bool diverged_ = false;    // others were elsewhere when this turn of a fragment began
   std::uint64_t events_ = 0; // of the execution, then or when its lanes parted
   std::size_t current_ = 0;
   std::uint64_t turn_ = 0; // instructions since the current fragment was chosen while others were ready

@@ -142,7 +142,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
       std::memcpy(frame->params.data() + there, caller->params.data() + here, callee.params[k].bytes);
       pass_unwritten(execution, *caller, here, *frame, there, callee.params[k].bytes);
     }
-  part(m, f.lanes & ~m, i);
+  diverge(m, f.lanes & ~m, i);
   for (const Function::StackCopy& c : callee.stack_copies)
     for (Mask rest = m; rest; rest &= rest - 1)
       copy_to_stack(*frame, c, first_lane(rest));
@@ -158,9 +158,9 @@ void Warp::leave(Fragment& f, Mask m) {
   f.lanes &= ~m;
   ++f.at;
   const Instruction& here = frame.function->code[f.at - 1];
-  part(m, f.lanes, here);
+  diverge(m, f.lanes, here);
   if (!caller) {
-    if (m != alive_) partings_.leave(m, here);
+    if (m != alive_) divergence_.note_exit(m, here);
     exit_lanes(m);
     return;
   }
@@ -199,7 +199,7 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     for (Mask rest = m; rest; rest &= rest - 1)
       if (address[first_lane(rest)] == target) group |= rest & (~rest + 1);
     m &= ~group;
-    part(group, m | f.lanes, i);
+    diverge(group, m | f.lanes, i);
     const auto found = execution.program.by_address.find(target ^ code_window);
     const Function* callee = found == execution.program.by_address.end()
                                  ? nullptr
@@ -214,10 +214,10 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
       exit_lanes(group);
       continue;
     }
-    Fragment part = caller;
-    part.lanes = group;
-    call(part, i, *callee, group);
-    place(part);
+    Fragment called = caller;
+    called.lanes = group;
+    call(called, i, *callee, group);
+    place(called);
   }
 }
 
