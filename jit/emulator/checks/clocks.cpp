@@ -35,11 +35,11 @@ ClockPtr Clock::with(const ClockPtr& c, std::uint32_t block, Slots slots) {
   return made;
 }
 
-ClockPtr Clock::narrowed(const ClockPtr& c) {
+ClockPtr Clock::with_block_scope_only(const ClockPtr& c) {
   if (!c) return c;
   auto already = std::make_shared<Clock>(), now = std::make_shared<Clock>();
   for (const auto& [block, slots] : c->known_)
-    (block & narrowly ? already : now)->known_.emplace_back(block | narrowly, slots);
+    (block & block_scope_only ? already : now)->known_.emplace_back(block | block_scope_only, slots);
   return join(now, already);
 }
 

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t slots_of_warp = 2 * warp_size;
 
 // In a clock, instead of a block's number: what is known of that block through an mbarrier whose arrival or
 // wait had the scope of a block only, where they are in two.
-inline constexpr std::uint32_t narrowly = std::uint32_t(1) << 31;
+inline constexpr std::uint32_t block_scope_only = std::uint32_t(1) << 31;
 
 class Clock;
 using ClockPtr = std::shared_ptr<const Clock>; // null: nothing is known
@@ -40,7 +40,7 @@ public:
   }
   // `c` with the slots of a block replaced.
   static ClockPtr with(const ClockPtr& c, std::uint32_t block, Slots slots);
-  static ClockPtr narrowed(const ClockPtr& c); // all of it known narrowly
+  static ClockPtr with_block_scope_only(const ClockPtr& c); // all of it known by the scope of a block only
   static ClockPtr join(const ClockPtr& a, const ClockPtr& b);
 
 private:
@@ -51,20 +51,20 @@ void raise(Slots& to, const Slots& by); // to the larger of both, slot by slot
 
 // What a thread makes known by a release, and learns by an acquire.
 struct Knowledge {
-  ClockPtr seen;
-  ClockPtr proxied[2]; // what fence.proxy.async made known to the async proxy: of shared, of global memory
-  ClockPtr fenced[3];  // what fences made known: to the block, the cluster, all
-  ClockPtr made;       // the mbarrier.init that fence.mbarrier_init made known
+  ClockPtr clock;
+  ClockPtr proxied[2];  // what fence.proxy.async made known to the async proxy: of shared, of global memory
+  ClockPtr fenced[3];   // what fences made known: to the block, the cluster, all
+  ClockPtr initialised; // the mbarrier.init that fence.mbarrier_init made known
 
   void join(const Knowledge& other) {
-    seen = Clock::join(seen, other.seen);
+    clock = Clock::join(clock, other.clock);
     for (int k = 0; k < 2; ++k)
       proxied[k] = Clock::join(proxied[k], other.proxied[k]);
     for (int k = 0; k < 3; ++k)
       fenced[k] = Clock::join(fenced[k], other.fenced[k]);
-    made = Clock::join(made, other.made);
+    initialised = Clock::join(initialised, other.initialised);
   }
-  bool empty() const { return !seen && !made; }
+  bool empty() const { return !clock && !initialised; }
 };
 
 } // namespace kiln::emulator

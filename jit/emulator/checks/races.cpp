@@ -29,7 +29,9 @@ RaceChecker::BlockState& RaceChecker::state(const Block& b) {
   return *last_state_;
 }
 
-WarpPast& RaceChecker::past(const Warp& w) { return state(w.block).warps[static_cast<std::size_t>(w.index)]; }
+WarpClocks& RaceChecker::clocks(const Warp& w) {
+  return state(w.block).warps[static_cast<std::size_t>(w.index)];
+}
 
 void RaceChecker::block_started(Block& b) {
   auto s = std::make_unique<BlockState>();
@@ -77,10 +79,10 @@ void RaceChecker::access(const Access& a) {
   const bool strong = a.kind == AccessKind::Atomic || i.order != Order::Weak || i.speculative ||
                       (of_mbarrier && a.kind == AccessKind::Read);
   BlockState& s = state(a.warp.block);
-  WarpPast& past = s.warps[static_cast<std::size_t>(a.warp.index)];
-  Actor by{a.warp, past, i, 0, 0, {}, &a, false};
+  WarpClocks& clocks = s.warps[static_cast<std::size_t>(a.warp.index)];
+  Actor by{a.warp, clocks, i, 0, 0, {}, &a, false};
   by.as.block = s.number;
-  by.as.stamp = past.stamp();
+  by.as.stamp = clocks.stamp();
   by.as.unit = static_cast<std::uint16_t>(a.warp.index);
   by.as.site = site(i) | static_cast<std::uint32_t>(a.warp.index) << 24;
   const Scope scope = of_mbarrier ? Scope::Cluster : i.scope;
@@ -108,7 +110,7 @@ void RaceChecker::access(const Access& a) {
     else
       for (std::uint32_t n = 0; n < a.bytes; ++n)
         if (i.used_bytes >> n & 1) touch(shadow, address + n, 1, by);
-    if (by.in_shared && &region != &a.warp.block.shared) reached(*by_region_.at(&region), by);
+    if (by.in_shared && &region != &a.warp.block.shared) note_remote_access(*by_region_.at(&region), by);
   }
   if (!of_mbarrier && (strong || (a.kind == AccessKind::Write && !words_.empty()))) synchronise(a);
 }
@@ -139,28 +141,29 @@ void RaceChecker::touch(Shadow& shadow, std::uint64_t address, std::uint64_t byt
 }
 
 // A plain read of what another block plainly wrote, which takes the cluster's scope.
-bool RaceChecker::takes_wide_scope(const Touch& before, const Actor& by) {
-  constexpr int others = Touch::Copy | Touch::Borrowed | Touch::AsyncProxy;
+bool RaceChecker::needs_cluster_scope(const Touch& before, const Actor& by) {
+  constexpr int others = Touch::Copy | Touch::LentSlot | Touch::AsyncProxy;
   return before.block != by.as.block && before.writes() && !by.as.writes() && !before.strong() &&
          !by.as.strong() && !((before.flags | by.as.flags) & others);
 }
 
-bool RaceChecker::ordered(const Touch& before, const Actor& by, bool also_narrowly) const {
+bool RaceChecker::ordered(const Touch& before, const Actor& by, bool block_scope_counts) const {
   auto lane_knows = [&](int lane, std::uint32_t slot) {
-    return by.past.knows(lane, before.block, slot, before.stamp) ||
-           (also_narrowly && by.past.knows(lane, before.block | narrowly, slot, before.stamp));
+    return by.clocks.knows(lane, before.block, slot, before.stamp) ||
+           (block_scope_counts && by.clocks.knows(lane, before.block | block_scope_only, slot, before.stamp));
   };
   auto knows = [&](std::uint32_t slot) {
     if (lane_knows(by.lane, slot)) return true;
     if (before.flags & Touch::Init)
-      if (const ClockPtr& made = by.past.made(by.lane); made && made->knows(before.block, slot, before.stamp))
+      if (const ClockPtr& made = by.clocks.initialised(by.lane);
+          made && made->knows(before.block, slot, before.stamp))
         return true;
-    if (by.program == lane_bit(by.lane) || by.past.alike()) return false;
+    if (by.program == lane_bit(by.lane) || by.clocks.uniform()) return false;
     for (Mask rest = by.program; rest; rest &= rest - 1)
       if (lane_knows(std::countr_zero(rest), slot)) return true;
     return false;
   };
-  if (before.flags & Touch::Borrowed)
+  if (before.flags & Touch::LentSlot)
     return knows(static_cast<std::uint32_t>(by.warp.block.warps.size()) * slots_of_warp + 2u * before.unit +
                  before.writes());
   Mask others = before.lanes;
@@ -181,7 +184,7 @@ bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) con
                                static_cast<std::uint32_t>(std::countr_zero(left));
     bool known = false;
     for (Mask rest = by.program; rest && !known; rest &= rest - 1) {
-      const ClockPtr& c = by.past.proxied(std::countr_zero(rest), global);
+      const ClockPtr& c = by.clocks.proxied(std::countr_zero(rest), global);
       known = c && c->knows(before.block, slot, before.stamp);
     }
     if (!known) return false;
@@ -192,7 +195,7 @@ bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) con
 // Whether what `by` stores is what was stored before.
 bool RaceChecker::same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes,
                              const Actor& by) const {
-  if (!by.access || !by.access->data || before.flags & (Touch::Copy | Touch::Borrowed)) return false;
+  if (!by.access || !by.access->data || before.flags & (Touch::Copy | Touch::LentSlot)) return false;
   const Access& a = *by.access;
   const std::uint8_t* host = a.host[by.lane];
   const bool shared = a.region[by.lane]->kind == Region::Kind::Shared;
@@ -237,20 +240,20 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
   // Looks at one touch; false if it need not be kept.
   auto keep = [&](Touch& t, bool before) {
     const bool conflict = (t.writes() || now.writes()) && !inclusive(t, now);
-    bool told = false;
+    bool reported = false;
     if (non_coherent && before && t.writes()) race(t, address, by, Fault::NonCoherent);
     if (conflict && !before) {
-      const bool one_operation = (now.flags & (Touch::Copy | Touch::Borrowed)) && t.same_actor(now);
+      const bool one_operation = (now.flags & (Touch::Copy | Touch::LentSlot)) && t.same_actor(now);
       if (!one_operation && !(t.writes() && now.writes() && same_value(t, address, bytes, by))) {
         race(t, address, by, by.in_shared ? Fault::RaceShared : Fault::RaceGlobal);
-        told = true;
+        reported = true;
       }
     } else if (conflict && (now.flags & Touch::AsyncProxy) && t.writes() && !(t.flags & Touch::AsyncProxy) &&
                !proxied(t, by, &shadow == &global_)) {
       race(t, address, by, Fault::MissingProxyFence);
-      told = true;
+      reported = true;
     }
-    if ((before || told) && (!t.writes() || now.writes()) && (!now.strong() || t.strong())) return false;
+    if ((before || reported) && (!t.writes() || now.writes()) && (!now.strong() || t.strong())) return false;
     if (!merged && t.same_actor(now)) {
       t.lanes |= now.lanes;
       merged = true;
@@ -282,8 +285,8 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
     std::uint32_t kept = look(all, cell.count);
     if (!merged) {
       if (kept == most_touches) { // forget one
-        dice_ = dice_ * 1664525 + 1013904223;
-        std::copy(all + (dice_ >> 26) + 1, all + kept, all + (dice_ >> 26));
+        random_ = random_ * 1664525 + 1013904223;
+        std::copy(all + (random_ >> 26) + 1, all + kept, all + (random_ >> 26));
         --kept;
       }
       all[kept++] = now;
@@ -303,7 +306,7 @@ std::uint32_t RaceChecker::cluster_of(std::uint32_t number) const { return (numb
 OtherAccess RaceChecker::describe(const Touch& t) const {
   const Instruction& i = *sites_[t.site & 0xffffff];
   OtherAccess o;
-  o.what = std::string(t.flags & (Touch::Copy | Touch::Borrowed) ? "asynchronous "
+  o.what = std::string(t.flags & (Touch::Copy | Touch::LentSlot) ? "asynchronous "
                        : t.strong()                              ? "strong "
                                                                  : "") +
            (t.writes() ? "write" : "read") + " by " + execution_.opcode(i);
@@ -318,12 +321,12 @@ OtherAccess RaceChecker::describe(const Touch& t) const {
 }
 
 void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault) {
-  const bool asynchronous = by.as.flags & (Touch::Copy | Touch::Borrowed);
-  Touch told = before;
-  if (!(before.flags & (Touch::Copy | Touch::Borrowed)) && before.block == by.as.block &&
+  const bool asynchronous = by.as.flags & (Touch::Copy | Touch::LentSlot);
+  Touch shown = before;
+  if (!(before.flags & (Touch::Copy | Touch::LentSlot)) && before.block == by.as.block &&
       before.unit == by.as.unit)
-    if (const Mask others = before.lanes & ~by.program) told.lanes = others;
-  OtherAccess other = describe(told);
+    if (const Mask others = before.lanes & ~by.program) shown.lanes = others;
+  OtherAccess other = describe(shown);
   const bool shared = by.in_shared;
   const std::string where = hexadecimal(shared ? address : execution_.allocations.shown(address));
   std::string what = std::string(asynchronous ? "asynchronously " : "") +
@@ -341,12 +344,12 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
     what += " by the async proxy, without a fence.proxy.async behind " + them;
   else
     what += " and nothing orders it with " + them;
-  if (takes_wide_scope(before, by) && ordered(before, by, true))
+  if (needs_cluster_scope(before, by) && ordered(before, by, true))
     what += " (by an mbarrier whose arrival and wait, of two blocks, need .release.cluster and "
             ".acquire.cluster, and by default have the scope of a block)";
   const auto guesses = [](const Touch& read, const Touch& update) {
     return !read.writes() && !read.strong() && update.writes() && update.strong() &&
-           !((read.flags | update.flags) & (Touch::Copy | Touch::Borrowed));
+           !((read.flags | update.flags) & (Touch::Copy | Touch::LentSlot));
   };
   if (fault != Fault::NonCoherent && (guesses(by.as, before) || guesses(before, by.as)))
     what += " (a plain read beside strong writes; one that only guesses can be relaxed or volatile)";

@@ -66,30 +66,30 @@ public:
   void lanes_exited(Warp&, Mask lanes) override;
 
 private:
-  struct Gathering; // of a barrier, until it opens
+  struct BarrierArrivals; // of a barrier, until it opens
   struct BlockState;
-  struct SyncWord; // what a word of memory was released with
-  struct Phase;    // of an mbarrier
-  struct Aloft;    // a flight
+  struct SyncWord;  // what a word of memory was released with
+  struct Phase;     // of an mbarrier
+  struct Operation; // an asynchronous operation
   struct Actor;
 
   BlockState& state(const Block& b);
-  WarpPast& past(const Warp& w);
+  WarpClocks& clocks(const Warp& w);
   Shadow& shadow_of(const Region& region, std::uint64_t& address);
   std::uint32_t site(const Instruction& i);
 
   void touch(Shadow& shadow, std::uint64_t address, std::uint64_t bytes, const Actor& by);
   void touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, std::uint32_t bytes, const Actor& by);
-  static bool takes_wide_scope(const Touch& before, const Actor& by);
+  static bool needs_cluster_scope(const Touch& before, const Actor& by);
   bool ordered(const Touch& before, const Actor& by) const {
-    return ordered(before, by, cluster_size_ > 1 && !takes_wide_scope(before, by));
+    return ordered(before, by, cluster_size_ > 1 && !needs_cluster_scope(before, by));
   }
-  bool ordered(const Touch& before, const Actor& by, bool also_narrowly) const;
+  bool ordered(const Touch& before, const Actor& by, bool block_scope_counts) const;
   bool proxied(const Touch& before, const Actor& by, bool global) const;
   bool same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes, const Actor& by) const;
   void race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault);
   void synchronise(const Access& a);
-  void reached(BlockState& owner, const Actor& by); // into another block's shared memory
+  void note_remote_access(BlockState& owner, const Actor& by); // into another block's shared memory
   OtherAccess describe(const Touch& t) const;
   std::uint32_t cluster_of(std::uint32_t block) const;
   bool same_cluster(std::uint32_t a, std::uint32_t b) const { return cluster_of(a) == cluster_of(b); }
@@ -104,13 +104,13 @@ private:
   Shadow global_;
   std::unordered_map<std::uint64_t, std::unique_ptr<SyncWord>> words_; // by host address
   std::unordered_map<const std::uint8_t*, std::unique_ptr<Phase>> mbarriers_;
-  std::map<std::uint64_t, Aloft> aloft_; // by flight
+  std::map<std::uint64_t, Operation> operations_; // by id
   std::vector<const Instruction*> sites_;
   std::unordered_map<const Instruction*, std::uint32_t> site_of_;
   const Instruction* last_instruction_ = nullptr;
   std::uint32_t last_site_ = 0;
   std::uint32_t cluster_size_ = 1;
-  std::uint32_t dice_ = 1;
+  std::uint32_t random_ = 1;
 };
 
 } // namespace kiln::emulator

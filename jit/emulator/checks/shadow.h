@@ -22,7 +22,7 @@ struct Touch {
     AsyncProxy = 16,
     Copy = 32,     // by the cp.async of lanes
     Init = 128,    // mbarrier.init
-    Borrowed = 64, // by an asynchronous operation with a slot of its own: `unit` is it
+    LentSlot = 64, // by an asynchronous operation with a slot of its own: `unit` is it
   };
   std::uint32_t block = 0; // by number; 0: no access
   std::uint32_t stamp = 0;

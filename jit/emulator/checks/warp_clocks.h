@@ -8,9 +8,9 @@
 namespace kiln::emulator {
 
 // Lanes mostly know the same, after a barrier or a shuffle; then one row and one clock serve all.
-class WarpPast {
+class WarpClocks {
 public:
-  WarpPast(std::uint32_t block, std::uint32_t warp) : block_(block), warp_(warp) {}
+  WarpClocks(std::uint32_t block, std::uint32_t warp) : block_(block), warp_(warp) {}
 
   std::uint32_t stamp() const { return stamp_; } // of accesses now
   void tick() { ++stamp_; }                      // after something was made known
@@ -25,14 +25,14 @@ public:
     const ClockPtr& c = clock(lane);
     return c && c->knows(block, slot, stamp);
   }
-  bool alike() const { return same_row_ && same_clock_; } // all lanes know the same, of others
+  bool uniform() const { return same_row_ && same_clock_; } // all lanes know the same, of others
   const std::uint32_t* row(int lane) const {
     return rows_[same_row_ ? 0 : static_cast<std::size_t>(lane)].data();
   }
   const ClockPtr& clock(int lane) const { return clocks_[same_clock_ ? 0 : static_cast<std::size_t>(lane)]; }
 
   // Lanes that learn of each other; `living` are all that have not exited.
-  void meet(Mask lanes, Mask living);
+  void synchronise(Mask lanes, Mask living);
   // All that a lane knows, with its own past.
   Knowledge release(int lane);
   void acquire(int lane, const Knowledge& k);
@@ -52,13 +52,13 @@ public:
   // Null if there were no such fences.
   const ClockPtr& proxied(int lane, bool global) const;
   const ClockPtr& fenced(int lane, int scope) const;
-  const ClockPtr& made(int lane) const;
+  const ClockPtr& initialised(int lane) const;
   // Learnt by relaxed reads, but not known before a fence.
-  void read_later(int lane, int scope, const Knowledge& k);
+  void add_unfenced(int lane, int scope, const Knowledge& k);
 
 private:
   struct Fences {
-    std::array<ClockPtr, warp_size> proxied[2], fenced[3], made;
+    std::array<ClockPtr, warp_size> proxied[2], fenced[3], initialised;
     std::array<Knowledge, warp_size> unfenced[3];
   };
   void spread_rows();
