@@ -9,7 +9,8 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t quiet = 20'000; // instructions of a warp that change nothing, before it is looked at
+constexpr std::uint64_t spin_check_interval =
+    20'000; // instructions of a warp that change nothing, before it is looked at
 
 std::string triple(const std::array<std::uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
@@ -21,7 +22,7 @@ MbarrierState state_of(const std::uint8_t* host) {
   return MbarrierState(word);
 }
 
-std::string polled(const Warp& w) {
+std::string describe_poll(const Warp& w) {
   const auto& t = w.failed_test();
   const MbarrierState s = state_of(t.mbarrier);
   std::string text = ": the mbarrier";
@@ -43,22 +44,23 @@ std::string polled(const Warp& w) {
 
 // Whether all warps that could run go round in circles, with nobody left who could change what they look at.
 // Nothing has changed for long; a warp that comes back to the very state it was in will do so for ever.
-bool Execution::spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
+bool Execution::all_spin(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
                          std::uint64_t instructions) {
-  if (events != seen_events_) {
-    seen_events_ = events;
-    quiet_ = 0;
+  if (events != last_events_) {
+    last_events_ = events;
+    instructions_without_event_ = 0;
     return false;
   }
-  quiet_ += instructions;
-  if (quiet_ < quiet * (ready.size() + 1) * hurry_) return false;
-  quiet_ = 0;
+  instructions_without_event_ += instructions;
+  if (instructions_without_event_ < spin_check_interval * (ready.size() + 1) * spin_check_factor_)
+    return false;
+  instructions_without_event_ = 0;
   for (auto& b : blocks)
     if (!b->async_operations.empty()) return false;
-  const std::uint64_t looks_before = looks;
+  const std::uint64_t observations_before = observations;
   for (Warp* w : ready)
-    if (w->ready() && !w->done() && !w->repeats()) {
-      hurry_ *= 4; // it computes for long: look less often
+    if (w->ready() && !w->done() && !w->returns_to_same_state()) {
+      spin_check_factor_ *= 4; // it computes for long: look less often
       return false;
     }
   // One that looks at nothing and keeps nobody waiting is just endless: that is the budget's.
@@ -66,10 +68,10 @@ bool Execution::spinning(std::vector<std::unique_ptr<Block>>& blocks, const std:
     return std::any_of(b->warps.begin(), b->warps.end(),
                        [](const auto& w) { return !w->done() && !w->ready(); });
   });
-  return (looks != looks_before || others) && events == seen_events_ && !stopped;
+  return (observations != observations_before || others) && events == last_events_ && !stopped;
 }
 
-bool Warp::repeats() {
+bool Warp::returns_to_same_state() {
   // Every fragment has a turn meanwhile.
   const std::uint64_t events = execution.events;
   run(1 << 15);
@@ -109,18 +111,18 @@ void Block::check_mbarriers() {
   for (const auto& [host, by] : mbarriers) {
     const MbarrierState s = state_of(host);
     if (s.valid && s.bytes)
-      execution.found(Fault::ByteCount, *by.first, *by.second, 0,
-                      "makes an mbarrier at which, when its block ends, " +
-                          (s.bytes > 0
-                               ? std::to_string(s.bytes) + " expected bytes have not come"
-                               : std::to_string(-s.bytes) + " bytes more have come than were expected"));
+      execution.add_finding(
+          Fault::ByteCount, *by.first, *by.second, 0,
+          "makes an mbarrier at which, when its block ends, " +
+              (s.bytes > 0 ? std::to_string(s.bytes) + " expected bytes have not come"
+                           : std::to_string(-s.bytes) + " bytes more have come than were expected"));
   }
 }
 
 // Nobody can go on: who waits where?
-void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
+void Execution::report_deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
   std::string text;
-  int told = 0;
+  int described = 0;
   bool divergent = false;
   bool spinning = false;
   const Warp* first = nullptr;
@@ -144,7 +146,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
                         [](const Fragment& other) { return other.state == Fragment::State::Ready; });
         divergent |= partial && !spins;
         spinning |= f.state == Fragment::State::Ready && !w->failed_test().instruction;
-        if (told++ < 8) {
+        if (described++ < 8) {
           char mask[16];
           std::snprintf(mask, sizeof mask, "0x%08x", f.lanes);
           text += (text.empty() ? "" : "; ") + std::string("block ") + triple(b->index) + " warp " +
@@ -155,7 +157,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
           text += ", " + opcode;
           if (f.state == Fragment::State::Ready) {
             text += ", and go round in circles";
-            if (w->failed_test().instruction) text += polled(*w);
+            if (w->failed_test().instruction) text += describe_poll(*w);
           } else if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) {
             text += ", where " + std::to_string(b->cluster.front()->cluster_arrived) +
                     " threads of the cluster are";
@@ -181,22 +183,22 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
         }
       }
     }
-  if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
+  if (described > 8) text += "; and " + std::to_string(described - 8) + " more";
   if (spinning) text += waiting_blocks();
   for (auto& b : blocks)
-    b->disagreements();
+    b->report_disagreements();
   report.finished = false;
   for (auto& b : blocks)
     for (auto& w : b->warps)
       if (const auto& t = w->failed_test(); t.instruction && !w->done())
         if (const MbarrierState s = state_of(t.mbarrier); s.valid && !s.pending && s.bytes)
-          found(Fault::ByteCount, *w, *t.instruction, t.lane,
-                "waits for an mbarrier at which all have arrived, and " +
-                    (s.bytes > 0 ? std::to_string(s.bytes) + " of the bytes it expects never come"
-                                 : std::to_string(-s.bytes) + " bytes came that it does not expect"));
+          add_finding(Fault::ByteCount, *w, *t.instruction, t.lane,
+                      "waits for an mbarrier at which all have arrived, and " +
+                          (s.bytes > 0 ? std::to_string(s.bytes) + " of the bytes it expects never come"
+                                       : std::to_string(-s.bytes) + " bytes came that it does not expect"));
   if (first)
-    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
-          "is never passed, nobody can go on: " + text);
+    add_finding(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
+                "is never passed, nobody can go on: " + text);
   stopped = true;
 }
 

@@ -372,7 +372,7 @@ void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
   };
   for (const auto& u : s.uses)
     if (!known(u.block, u.slot, u.stamp))
-      execution_.found(
+      execution_.add_finding(
           Fault::Unfinished, *u.warp, *u.instruction, u.lane,
           "uses shared memory, and no thread of the block has seen that it is over when they are done, "
           "and its shared memory is another's: wait for the phase of its mbarrier");
@@ -380,7 +380,7 @@ void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
     const int l = std::countr_zero(v.touch.lanes);
     const std::uint32_t slot = v.touch.unit * slots_of_warp + static_cast<std::uint32_t>(l);
     if (!known(v.touch.block, slot, v.touch.stamp))
-      execution_.found(
+      execution_.add_finding(
           Fault::UseAfterFree, *v.warp, *v.instruction, l,
           "works in the shared memory of another block, which may have ended before: nothing keeps it "
           "until then");

@@ -353,7 +353,7 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
   };
   if (fault != Fault::NonCoherent && (guesses(by.as, before) || guesses(before, by.as)))
     what += " (a plain read beside strong writes; one that only guesses can be relaxed or volatile)";
-  execution_.found(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
+  execution_.add_finding(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
 }
 
 } // namespace kiln::emulator

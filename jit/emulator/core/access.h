@@ -6,8 +6,9 @@
 namespace kiln::emulator {
 
 struct Located {
-  Mask lanes = 0;     // that may access
-  Mask unwritten = 0; // of them, that read bytes nothing wrote and were not told (Instruction::copied)
+  Mask lanes = 0; // that may access
+  Mask unwritten =
+      0; // of them, that read bytes nothing wrote and were not told (Instruction::tracks_unwritten)
   std::uint8_t* host[warp_size];
   Region* region[warp_size];
   std::uint64_t address[warp_size];
@@ -17,7 +18,7 @@ struct Located {
 void addresses(const Warp& warp, const Instruction& i, Mask lanes, std::uint64_t* to);
 
 // What an access is for.
-enum class As : std::uint8_t {
+enum class Purpose : std::uint8_t {
   Data,
   Copied,  // of an asynchronous copy, at its issue
   Mbarrier // an operation on an mbarrier's 64 bits
@@ -26,7 +27,7 @@ enum class As : std::uint8_t {
 // Checks the access of `bytes` at to.address of each lane and fills the rest of `to`. Faults are reported and
 // their lanes left out. `data`: Access::data.
 void locate(Warp& warp, const Instruction& i, Mask lanes, ptx::Space space, std::uint32_t bytes,
-            std::uint32_t align, AccessKind kind, Located& to, As as = As::Data,
+            std::uint32_t align, AccessKind kind, Located& to, Purpose purpose = Purpose::Data,
             const std::uint8_t* data = nullptr);
 
 // One lane's access of `bytes` at an address, without a word to the probe: false if it was a fault.

@@ -43,10 +43,10 @@ void AsyncOperations::check_ranges(const AsyncOperation& op) {
     if (r.block && r.bytes) {
       const auto offset = static_cast<std::uint64_t>(r.host - r.region->data);
       if (r.region->live_mbarrier(offset, r.bytes))
-        block_.execution.found(Fault::LiveMbarrier, *op.warp, *op.instruction, r.lane,
-                               std::string(r.kind == AccessKind::Read ? "reads " : "writes ") +
-                                   "shared memory that " + r.block->mbarrier_at(*r.region, offset, r.bytes) +
-                                   ": invalidate it first (mbarrier.inval)");
+        block_.execution.add_finding(
+            Fault::LiveMbarrier, *op.warp, *op.instruction, r.lane,
+            std::string(r.kind == AccessKind::Read ? "reads " : "writes ") + "shared memory that " +
+                r.block->mbarrier_at(*r.region, offset, r.bytes) + ": invalidate it first (mbarrier.inval)");
     }
     if (op.queue != AsyncOperation::Queue::Bulk || r.block != &block_) continue;
     const auto known = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
@@ -157,7 +157,7 @@ void AsyncOperations::land_oldest() {
 
 void AsyncOperations::finish() {
   for (const Source& s : sources_)
-    block_.execution.found(
+    block_.execution.add_finding(
         Fault::Unfinished, *s.warp, *s.instruction, s.lane,
         "reads shared memory, and its thread has not waited for that when the block's threads are done, and "
         "its "
@@ -173,7 +173,7 @@ void AsyncOperations::finish() {
                         return r.block == &block_ && (r.kind != AccessKind::Read || op.unread);
                       });
     if (!here) continue;
-    block_.execution.found(
+    block_.execution.add_finding(
         Fault::Unfinished, *op.warp, *op.instruction, std::countr_zero(op.lanes),
         op.queue == AsyncOperation::Queue::Mbarrier
             ? "is still under way when the block's threads are done, and its shared memory is another's: "

@@ -95,7 +95,7 @@ void Block::open_register_barrier() {
 
 // A wgmma is the warpgroup's: its groups are complete when all four warps have come so far, and for all of
 // them.
-void Block::open_multiplications() {
+void Block::open_wgmma_waits() {
   for (auto& w : warps)
     for (Fragment& f : w->fragments()) {
       if (f.state != Fragment::State::AtBarrier || f.barrier != wgmma_barrier) continue;
@@ -112,23 +112,23 @@ void Block::open_multiplications() {
     }
 }
 
-void Block::disagreements() {
-  told_by_all(multiplications_);
-  told_by_all(register_changes_);
+void Block::report_disagreements() {
+  report_missed(multiplications_);
+  report_missed(register_changes_);
   multiplications_.clear();
   register_changes_.clear();
 }
 
-void Block::told_by_all(const std::map<int, Agreement>& agreements) {
+void Block::report_missed(const std::map<int, Agreement>& agreements) {
   for (const auto& [group, a] : agreements)
     if (const Instruction* i = a.missed())
-      execution.found(Fault::BarrierDivergence, *warps[static_cast<std::size_t>(group) * 4], *i, 0,
-                      "was executed by " + std::to_string(a.came()) +
-                          " of the 4 warps of a warpgroup, and all must");
+      execution.add_finding(Fault::BarrierDivergence, *warps[static_cast<std::size_t>(group) * 4], *i, 0,
+                            "was executed by " + std::to_string(a.arrived()) +
+                                " of the 4 warps of a warpgroup, and all must");
 }
 
 void Block::finish() {
-  disagreements();
+  report_disagreements();
   async_operations.finish();
 }
 

@@ -57,13 +57,13 @@ public:
   std::string mbarrier_at(const Region& shared, std::uint64_t offset, std::uint64_t bytes) const;
   void open_cluster_barrier();
   void open_register_barrier();
-  void open_multiplications();
-  void disagreements(); // what not all warps of a warpgroup executed
-  void finish();        // its threads are done
-  void open_barriers(); // those that have all they wait for
+  void open_wgmma_waits();
+  void report_disagreements(); // what not all warps of a warpgroup executed
+  void finish();               // its threads are done
+  void open_barriers();        // those that have all they wait for
 
 private:
-  void told_by_all(const std::map<int, Agreement>& agreements);
+  void report_missed(const std::map<int, Agreement>& agreements);
   std::map<int, Agreement> multiplications_, register_changes_;
 };
 
@@ -92,13 +92,13 @@ public:
   Origins origins;      // of bytes in memory that were copied unwritten
   std::uint64_t operations_issued = 0;
   std::map<std::uint64_t, std::uint64_t>
-      made_maps;            // tensor maps in global memory that the kernel changed, and how often
-  std::uint64_t looks = 0;  // accesses that can tell of what others do
-  std::uint64_t events = 0; // counts what others could see: changes of memory, arrivals, exits
+      made_maps;                  // tensor maps in global memory that the kernel changed, and how often
+  std::uint64_t observations = 0; // accesses that can tell of what others do
+  std::uint64_t events = 0;       // counts what others could see: changes of memory, arrivals, exits
 
   // Adds to the report, or counts one more of the same kind at the same place.
-  void found(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
-             std::uint64_t times = 1, std::optional<OtherAccess> other = {});
+  void add_finding(Fault fault, const Warp& warp, const Instruction& i, int lane, const std::string& what,
+                   std::uint64_t times = 1, std::optional<OtherAccess> other = {});
   bool beyond_budget() const { return report.warp_instructions + starts_ > budget; }
   void out_of_budget(const Warp& warp, const Instruction& i, int lane); // ends the launch
   std::string place(const Instruction& i) const;                        // "k.ptx:12 (add.cu:7)"
@@ -113,21 +113,22 @@ private:
   void run_blocks(std::vector<std::unique_ptr<Block>>& blocks);
   void advance_async_operations(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
                                 std::uint64_t draw);
-  bool spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
+  bool all_spin(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
                 std::uint64_t instructions);
-  void deadlock(std::vector<std::unique_ptr<Block>>& blocks);
+  void report_deadlock(std::vector<std::unique_ptr<Block>>& blocks);
   std::uint64_t start_of_block() const;
-  void repeated(const Warp& warp, const Instruction& i, int lane);
+  void count_repeated(const Warp& warp, const Instruction& i, int lane);
   bool too_many_blocks(std::uint64_t blocks);
   std::string waiting_blocks() const; // "; 7 blocks have not started..."
 
   std::uint64_t starts_ = 0;                     // of blocks, in instructions of the budget
-  std::uint64_t repeats_ = 0;                    // findings at places told before
-  std::uint64_t not_started_ = 0, together_ = 1; // blocks
+  std::uint64_t repeated_findings_ = 0;          // findings at places told before
+  std::uint64_t not_started_ = 0, resident_ = 1; // blocks
 
-  std::uint64_t seen_events_ = 0, quiet_ = 0, hurry_ = 1;
-  std::uint64_t fruitless_ = 0, since_landing_ = 0;                         // turns
-  std::map<std::tuple<const Instruction*, Fault, int>, std::size_t> known_; // findings, by line of the other
+  std::uint64_t last_events_ = 0, instructions_without_event_ = 0, spin_check_factor_ = 1;
+  std::uint64_t yields_in_a_row_ = 0, slices_since_landing_ = 0; // turns
+  std::map<std::tuple<const Instruction*, Fault, int>, std::size_t>
+      known_findings_; // findings, by line of the other
   std::unique_ptr<Probe> checker_, both_;
 };
 

@@ -22,30 +22,32 @@ std::uint64_t Execution::start_of_block() const {
 
 // A finding that adds nothing to the report, and took far longer than an instruction without: an endless loop
 // of them ends before the budget does. A large grid may have many for each thread.
-void Execution::repeated(const Warp& w, const Instruction& i, int lane) {
+void Execution::count_repeated(const Warp& w, const Instruction& i, int lane) {
   const auto &g = launch.grid, &b = launch.block;
   const std::uint64_t threads = std::uint64_t(g[0]) * g[1] * g[2] * b[0] * b[1] * b[2];
-  if (++repeats_ < most_repeats || repeats_ - most_repeats < 64 * threads || stopped) return;
+  if (++repeated_findings_ < most_repeats || repeated_findings_ - most_repeats < 64 * threads || stopped)
+    return;
   report.finished = false;
   stopped = true;
-  found(Fault::Budget, w, i, lane,
-        "is where the launch was after " + std::to_string(repeats_) +
-            " more findings at places that were told, which looks endless");
+  add_finding(Fault::Budget, w, i, lane,
+              "is where the launch was after " + std::to_string(repeated_findings_) +
+                  " more findings at places that were told, which looks endless");
 }
 
 std::string Execution::waiting_blocks() const {
   if (not_started_ == 0) return "";
-  return "; " + std::to_string(not_started_) + " blocks have not started, as " + std::to_string(together_) +
-         " run" + (together_ == 1 ? "s" : "") +
+  return "; " + std::to_string(not_started_) + " blocks have not started, as " + std::to_string(resident_) +
+         " run" + (resident_ == 1 ? "s" : "") +
          " at a time: if this waits for one of them, let more be resident (resident_blocks, or kiln emulate "
          "--resident)";
 }
 
 void Execution::out_of_budget(const Warp& w, const Instruction& i, int lane) {
-  found(Fault::Budget, w, i, lane,
-        "is where the launch was after " + std::to_string(options.instruction_budget) +
-            " instructions of warps, its budget; if it is no endless loop, raise that (" + budget_options +
-            "). A block's start counts as " + std::to_string(start_of_block()) + waiting_blocks());
+  add_finding(Fault::Budget, w, i, lane,
+              "is where the launch was after " + std::to_string(options.instruction_budget) +
+                  " instructions of warps, its budget; if it is no endless loop, raise that (" +
+                  budget_options + "). A block's start counts as " + std::to_string(start_of_block()) +
+                  waiting_blocks());
   report.finished = false;
   stopped = true;
 }
@@ -98,16 +100,17 @@ std::string Execution::place(const Instruction& i) const {
   return text;
 }
 
-void Execution::found(Fault fault, const Warp& w, const Instruction& i, int lane, const std::string& what,
-                      std::uint64_t times, std::optional<OtherAccess> other) {
-  auto [known, fresh] = known_.try_emplace({&i, fault, other ? other->ptx_line : 0}, report.findings.size());
+void Execution::add_finding(Fault fault, const Warp& w, const Instruction& i, int lane,
+                            const std::string& what, std::uint64_t times, std::optional<OtherAccess> other) {
+  auto [known, fresh] =
+      known_findings_.try_emplace({&i, fault, other ? other->ptx_line : 0}, report.findings.size());
   if (!fresh && known->second < report.findings.size()) {
     report.findings[known->second].times += times;
-    return repeated(w, i, lane);
+    return count_repeated(w, i, lane);
   }
   if (report.findings.size() >= options.most_reports) {
     report.left_out += times;
-    return repeated(w, i, lane);
+    return count_repeated(w, i, lane);
   }
   Finding f;
   f.fault = fault;

@@ -30,7 +30,7 @@ void give_back(std::uint64_t base, std::uint64_t bytes) {
   if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 
-std::string called(const Region& r) {
+std::string described(const Region& r) {
   return (r.kind == Region::Kind::Constant || r.kind == Region::Kind::Global
               ? (r.name.empty() ? "an allocation" : r.name)
               : r.name) +
@@ -58,7 +58,7 @@ std::uint8_t* Allocations::from_arena(std::uint64_t bytes) {
 
 std::uint64_t Allocations::next_shown(std::uint64_t base) {
   constexpr std::uint64_t most = std::uint64_t(1) << 15; // then they come again: windows are at 1 << 56
-  return (made_++ % most + 1) * shown_bytes + base % 16;
+  return (allocated_++ % most + 1) * shown_bytes + base % 16;
 }
 
 std::uint64_t Allocations::shown(std::uint64_t address) const {
@@ -134,7 +134,7 @@ Region& Allocations::share(void* host, std::uint64_t bytes, std::string name, bo
   if ((hits_next || hits_previous) && bytes) {
     const Region& other = hits_next ? *after->second : *std::prev(after)->second;
     throw UserError("sharing " + std::to_string(bytes) + " bytes at " + hexadecimal(base) +
-                    " with the emulated GPU: they overlap " + called(other));
+                    " with the emulated GPU: they overlap " + described(other));
   }
   auto r = std::make_unique<Region>();
   r->base = base;
@@ -177,14 +177,14 @@ std::string Allocations::describe(std::uint64_t address, std::uint64_t bytes) {
   if (Region* r = nearest(address)) {
     const std::uint64_t offset = address - r->base;
     if (offset < r->bytes)
-      return offset + bytes <= r->bytes
-                 ? "byte " + std::to_string(offset) + " of " + called(*r)
-                 : std::to_string(offset + bytes - r->bytes) + " bytes of them past the end of " + called(*r);
-    return std::to_string(offset - r->bytes) + " bytes past the end of " + called(*r);
+      return offset + bytes <= r->bytes ? "byte " + std::to_string(offset) + " of " + described(*r)
+                                        : std::to_string(offset + bytes - r->bytes) +
+                                              " bytes of them past the end of " + described(*r);
+    return std::to_string(offset - r->bytes) + " bytes past the end of " + described(*r);
   }
   auto after = regions_.upper_bound(address);
   if (after != regions_.end() && after->first - address <= guard)
-    return std::to_string(after->first - address) + " bytes before " + called(*after->second);
+    return std::to_string(after->first - address) + " bytes before " + described(*after->second);
   return address < 4096 ? "a null pointer" : "in no allocation";
 }
 

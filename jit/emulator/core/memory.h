@@ -82,7 +82,7 @@ private:
   Region* find(std::uint64_t address, std::uint64_t bytes);
   std::map<std::uint64_t, std::unique_ptr<Region>> regions_;
   std::vector<std::uint64_t> freed_;
-  std::uint64_t freed_bytes_ = 0, made_ = 0;
+  std::uint64_t freed_bytes_ = 0, allocated_ = 0;
   std::atomic<Region*> last_{nullptr}; // alive; found by any of the threads that run blocks
 };
 

@@ -87,7 +87,7 @@ struct Instruction {
   std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
   bool non_coherent = false;        // a load that takes memory for unchanging (.nc)
   bool speculative = false;         // a plain load for a compare-and-swap (instructions/speculation.h)
-  bool copied = false;              // ld and cp.async: not told at once of bytes nothing wrote
+  bool tracks_unwritten = false;    // ld and cp.async: not told at once of bytes nothing wrote
   bool watched = false;             // it uses registers of a wgmma: see Function::touches
   std::uint32_t target = 0;         // of a branch; a function; an index
   std::uint32_t extra = 0;          // in Function::extras: further registers
@@ -174,7 +174,7 @@ struct Function {
   std::vector<RegisterTouch> touches; // by instruction
   std::vector<Copying> copying;       // of each instruction
   std::vector<OperandUse> uses;
-  bool multiplies = false; // it has wgmma
+  bool uses_wgmma = false; // it has wgmma
 };
 
 // An entry, and all that it calls.

@@ -124,10 +124,10 @@ void assert_fail(Warp& w, const Instruction& i, Mask m) { // what, file, line, f
   const std::string what = text_at(w, i, lane, parameter(w, i, lane, 0, 8)),
                     file = text_at(w, i, lane, parameter(w, i, lane, 1, 8)),
                     function = text_at(w, i, lane, parameter(w, i, lane, 3, 8));
-  w.execution.found(Fault::Assertion, w, i, lane,
-                    "'" + what + "' failed at " + file + ":" + std::to_string(parameter(w, i, lane, 2, 4)) +
-                        " in " + function,
-                    static_cast<std::uint64_t>(std::popcount(m)));
+  w.execution.add_finding(Fault::Assertion, w, i, lane,
+                          "'" + what + "' failed at " + file + ":" +
+                              std::to_string(parameter(w, i, lane, 2, 4)) + " in " + function,
+                          static_cast<std::uint64_t>(std::popcount(m)));
   w.execution.report.finished = false;
   w.execution.stopped = true;
   w.yield();

@@ -141,7 +141,7 @@ void Transfer::read(Mask lanes) {
   }
   if (changed && !changed_) {
     changed_ = true;
-    warp->execution.found(
+    warp->execution.add_finding(
         Fault::InFlight, *warp, *instruction, std::countr_zero(lanes),
         "reads a source that changed while it was under way: nothing may write there before a wait "
         "for it");
@@ -159,7 +159,7 @@ void Transfer::land(Block& from, Mask lanes) {
   std::size_t n = 0;
   for (const Range& r : ranges)
     if (r.block && r.block != &from && r.kind != AccessKind::Read && r.block->done())
-      warp->execution.found(
+      warp->execution.add_finding(
           Fault::Unfinished, *warp, *instruction, std::countr_zero(this->lanes),
           "lands in shared memory of a block of the cluster whose threads are done: they must wait "
           "for it, or for each other");
@@ -194,7 +194,8 @@ void count_on_mbarrier(Block& block, const AsyncOperation& op, std::uint8_t* mba
   MbarrierState s(word);
   Probe* probe = block.execution.probe;
   auto fault = [&](const std::string& what) {
-    block.execution.found(Fault::IllegalOperand, *op.warp, *op.instruction, std::countr_zero(op.lanes), what);
+    block.execution.add_finding(Fault::IllegalOperand, *op.warp, *op.instruction, std::countr_zero(op.lanes),
+                                what);
   };
   if (!s.valid) return fault("completes on what is no mbarrier any more");
   if (arrivals > s.pending) return fault("arrives at an mbarrier that waits for nobody more");

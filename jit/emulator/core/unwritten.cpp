@@ -27,10 +27,11 @@ std::string what_it_reads(Execution& e, const Origin& o) {
                                            : "parameters");
 }
 
-void tell(Warp& w, const Instruction& user, int lane, const Origin& o, const char* how) {
+void report_use(Warp& w, const Instruction& user, int lane, const Origin& o, const char* how) {
   Execution& e = w.execution;
-  e.found(Fault::Uninitialised, w, *o.load, lane,
-          what_it_reads(e, o) + ", and " + e.opcode(user) + " in line " + std::to_string(user.line) + how);
+  e.add_finding(Fault::Uninitialised, w, *o.load, lane,
+                what_it_reads(e, o) + ", and " + e.opcode(user) + " in line " + std::to_string(user.line) +
+                    how);
 }
 
 // The shadow of a lane's place; null if all there counts as written. For parameters, `makes` one.
@@ -52,15 +53,15 @@ std::uint8_t* shadow_at(Warp& w, const Located& at, int lane, bool makes) {
 }
 
 // Where the origin of a lane's byte is kept.
-std::pair<Origins*, std::uint64_t> kept_at(Warp& w, const Located& at, int lane, std::uint32_t byte) {
+std::pair<Origins*, std::uint64_t> origin_key(Warp& w, const Located& at, int lane, std::uint32_t byte) {
   if (at.region[lane]->kind == Region::Kind::Local)
     return {&w.local_origins, (static_cast<std::uint64_t>(at.host[lane] - w.local_data()) + byte) / 4};
   return {&w.execution.origins, (reinterpret_cast<std::uintptr_t>(at.host[lane]) + byte) / 4};
 }
 
 // Whether a load that read nothing written lies beside what was, so that it may be of padding.
-bool beside_written(const Located& at, int lane, const std::uint8_t* shadow, std::uint32_t bytes,
-                    const Copying& c) {
+bool next_to_written(const Located& at, int lane, const std::uint8_t* shadow, std::uint32_t bytes,
+                     const Copying& c) {
   if (std::memchr(shadow, 1, bytes)) return true;
   // In local memory, 32 bytes of a lane lie together.
   const std::uint64_t a = at.address[lane];
@@ -131,7 +132,7 @@ public:
       const Bits a = u_.bits(i_.a, l) & width, b = two ? u_.bits(i_.b, l) & width : 0,
                  c = three ? u_.bits(i_.c, l) & width : 0;
       const Origin origin = u_.origin(a ? i_.a : b ? i_.b : i_.c, l);
-      u_.set(i_.d, l, made(l, a, b, c) & low_bits(c_.bits), origin);
+      u_.set(i_.d, l, result_marks(l, a, b, c) & low_bits(c_.bits), origin);
     }
     u_.clear(i_.d, m_ & ~marked);
   }
@@ -141,7 +142,7 @@ private:
     const Mask marked = u_.lanes(reg) & m_;
     for (Mask rest = marked; rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
-      tell(w_, i_, l, u_.origin(reg, l), " uses it");
+      report_use(w_, i_, l, u_.origin(reg, l), " uses it");
     }
     u_.clear(reg, marked);
   }
@@ -180,7 +181,7 @@ private:
   }
 
   // The marks of the result by those of a, b and c.
-  Bits made(int l, Bits a, Bits b, Bits c) const {
+  Bits result_marks(int l, Bits a, Bits b, Bits c) const {
     const unsigned bits = c_.bits;
     const auto number = [&](std::uint32_t reg) { return static_cast<std::uint32_t>(value(w_, reg, 32, l)); };
     switch (c_.how) {
@@ -228,7 +229,7 @@ private:
       }
       return r;
     }
-    case Copies::Lop3: return mixed(l, a, b, c);
+    case Copies::Lop3: return lop3_marks(l, a, b, c);
     case Copies::Extend: {
       const Bits from = a & low_bits(c_.from_bits);
       const Bits wide = c_.extends_source ? extended(from, c_.from_bits, 128) : from;
@@ -239,7 +240,7 @@ private:
     }
   }
   // Bits of lop3 that depend on marked ones.
-  Bits mixed(int l, Bits a, Bits b, Bits c) const {
+  Bits lop3_marks(int l, Bits a, Bits b, Bits c) const {
     const Bits marks[] = {c, b, a}; // of the table's index, lowest bit first
     const Bits values[] = {value(w_, i_.c, 32, l), value(w_, i_.b, 32, l), value(w_, i_.a, 32, l)};
     Bits r = 0;
@@ -300,7 +301,7 @@ void follow_unwritten(Warp& w, Frame& f, const Instruction& i, Mask m) {
 void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint32_t bytes, bool extends) {
   Frame& f = *w.frame();
   Unwritten& marks = marks_of(f);
-  w.marked();
+  w.note_marks();
   const Copying& c = copying(f, i);
   const std::uint32_t* registers = w.extras(i);
   for (Mask rest = at.unwritten & at.lanes; rest; rest &= rest - 1) {
@@ -308,11 +309,12 @@ void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint3
     const std::uint8_t* shadow = shadow_at(w, at, l, false);
     const std::uint32_t all = bytes * i.count;
     Origin here{&i, at.address[l],      static_cast<std::uint8_t>(all),
-                0,  at.region[l]->kind, beside_written(at, l, shadow, all, c)};
+                0,  at.region[l]->kind, next_to_written(at, l, shadow, all, c)};
     while (here.first < all && shadow[here.first] == 1)
       ++here.first;
     if (!c.read) {
-      if (!here.padding) w.execution.found(Fault::Uninitialised, w, i, l, what_it_reads(w.execution, here));
+      if (!here.padding)
+        w.execution.add_finding(Fault::Uninitialised, w, i, l, what_it_reads(w.execution, here));
       continue;
     }
     for (std::uint32_t k = 0; k < i.count; ++k) {
@@ -322,7 +324,7 @@ void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint3
         if (shadow[k * bytes + b] == 1) continue;
         v |= Bits(0xff) << (8 * b);
         if (shadow[k * bytes + b] != copied_unwritten) continue;
-        const auto [origins, key] = kept_at(w, at, l, k * bytes + b);
+        const auto [origins, key] = origin_key(w, at, l, k * bytes + b);
         if (const auto known = origins->find(key); known != origins->end()) {
           origin = known->second;
           if (here.kind != Region::Kind::Param) origin.padding = here.padding; // calls pass them in pieces
@@ -348,7 +350,7 @@ void store_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint
     }
     if (!first) continue;
     if (whole && !first->padding && at.region[l]->kind == Region::Kind::Global) {
-      tell(w, i, l, *first, " stores it in global memory");
+      report_use(w, i, l, *first, " stores it in global memory");
       continue; // it is told, and counts as written from here on
     }
     std::uint8_t* shadow = shadow_at(w, at, l, true);
@@ -357,7 +359,7 @@ void store_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint
       for (std::uint32_t b = 0; b < bytes; ++b)
         if ((marks.bits(registers[k], l) >> (8 * b) & 0xff) == 0xff) {
           shadow[k * bytes + b] = copied_unwritten;
-          const auto [origins, key] = kept_at(w, at, l, k * bytes + b);
+          const auto [origins, key] = origin_key(w, at, l, k * bytes + b);
           (*origins)[key] = marks.origin(registers[k], l);
         }
   }
@@ -382,16 +384,16 @@ void shuffle_unwritten(const Participant* p, int n, const int* from) {
   });
 }
 
-Mask tell_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint32_t bytes) {
+Mask report_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint32_t bytes) {
   Mask partly = 0;
   for (Mask rest = at.unwritten & at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     if (std::memchr(shadow_at(w, at, l, false), 1, bytes))
       partly |= Mask(1) << l;
     else
-      w.execution.found(Fault::Uninitialised, w, i, l,
-                        what_it_reads(w.execution, {&i, at.address[l], static_cast<std::uint8_t>(bytes), 0,
-                                                    at.region[l]->kind, false}));
+      w.execution.add_finding(Fault::Uninitialised, w, i, l,
+                              what_it_reads(w.execution, {&i, at.address[l], static_cast<std::uint8_t>(bytes),
+                                                          0, at.region[l]->kind, false}));
   }
   return partly;
 }

@@ -81,7 +81,7 @@ void store_unwritten(Warp& warp, const Instruction& i, const Located& to, std::u
 void shuffle_unwritten(const Participant* participants, int count, const int* from);
 // After a cp.async found its source of `bytes`: tells those lanes of which nothing was written, and returns
 // those of which a part was.
-Mask tell_unwritten(Warp& warp, const Instruction& i, const Located& from, std::uint32_t bytes);
+Mask report_unwritten(Warp& warp, const Instruction& i, const Located& from, std::uint32_t bytes);
 // After it landed; `written`: what the source's shadow was.
 void land_unwritten(Execution& execution, const Instruction& i, const std::uint8_t* from, std::uint8_t* to,
                     const std::uint8_t* written, std::uint8_t* shadow, std::uint32_t bytes);

@@ -10,7 +10,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t patience = 4096; // instructions before another ready fragment has its turn
+constexpr std::uint64_t longest_slice = 4096; // instructions before another ready fragment has its turn
 
 } // namespace
 
@@ -33,7 +33,7 @@ void Warp::kill() {
   ready_ = false;
 }
 
-void Warp::place(const Fragment& f) {
+void Warp::add_ready(const Fragment& f) {
   for (Fragment& other : fragments_)
     if (other.state == Fragment::State::Ready && other.frame == f.frame && other.at == f.at) {
       other.lanes |= f.lanes;
@@ -58,9 +58,9 @@ bool Warp::select() {
     if (f.frame->depth != b.frame->depth ? f.frame->depth > b.frame->depth : f.at < b.at) best = k;
   }
   if (!ready) return false;
-  if (ready == 1) turn_ = 0;
-  if (turn_ > patience) {
-    turn_ = 0;
+  if (ready == 1) slice_used_ = 0;
+  if (slice_used_ > longest_slice) {
+    slice_used_ = 0;
     std::uint64_t skip = execution.random() % static_cast<std::uint64_t>(ready);
     for (std::size_t k = 0; k < fragments_.size(); ++k)
       if (fragments_[k].state == Fragment::State::Ready && skip-- == 0) best = k;
@@ -93,7 +93,8 @@ void Warp::run(std::uint64_t quantum) {
     }
     frame_ = f.frame;
     registers_ = frame_->registers;
-    const std::uint64_t slice = fragments_.empty() ? quantum : std::min<std::uint64_t>(quantum, patience + 1);
+    const std::uint64_t slice =
+        fragments_.empty() ? quantum : std::min<std::uint64_t>(quantum, longest_slice + 1);
     diverged_ = !fragments_.empty();
     events_ = execution.events;
     const Mask here = f.lanes, living = alive_;
@@ -102,11 +103,11 @@ void Warp::run(std::uint64_t quantum) {
       divergence_.note_activity(here); // exits are events too
     if (f.lanes) {
       if (f.state == Fragment::State::Ready)
-        place(f);
+        add_ready(f);
       else
         fragments_.push_back(f);
     }
-    turn_ += used;
+    slice_used_ += used;
     quantum -= std::min(used, quantum);
     execution.report.warp_instructions += used;
     if (execution.beyond_budget() && !execution.stopped) {
@@ -116,7 +117,8 @@ void Warp::run(std::uint64_t quantum) {
     }
     // Waiting fragments may be able to go on now: others came, or will never come.
     for (std::size_t k = 0; k < fragments_.size(); ++k)
-      if (fragments_[k].state == Fragment::State::AtCollective && meet(fragments_[k])) k = ~std::size_t(0);
+      if (fragments_[k].state == Fragment::State::AtCollective && complete_collective(fragments_[k]))
+        k = ~std::size_t(0);
     if (frames_.size() > 64) collect_frames();
   }
   if (!alive_) ready_ = false;
@@ -171,7 +173,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         diverge(m, other.lanes, i);
         f.at = i.target;
         f.lanes = m;
-        place(other);
+        add_ready(other);
         return n;
       }
       f.at = i.target;
@@ -184,13 +186,13 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       for (Mask left = m; left; left &= left - 1) {
         const int l = first_lane(left);
         if (which[l] >= i.count) {
-          execution.found(Fault::IllegalOperand, *this, i, l,
-                          "has index " + std::to_string(which[l]) + " into a list of " +
-                              std::to_string(i.count) + " labels");
+          execution.add_finding(Fault::IllegalOperand, *this, i, l,
+                                "has index " + std::to_string(which[l]) + " into a list of " +
+                                    std::to_string(i.count) + " labels");
           exit_lanes(Mask(1) << l);
           continue;
         }
-        place({f.frame, targets[which[l]], Mask(1) << l});
+        add_ready({f.frame, targets[which[l]], Mask(1) << l});
         diverge(Mask(1) << l, f.lanes & ~(Mask(1) << l), i);
       }
       f.lanes = rest;
@@ -217,7 +219,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         ++f.at;
         continue;
       }
-      leave(f, m);
+      return_lanes(f, m);
       return n;
     case Step::Exit:
       if (m == 0) {
@@ -238,13 +240,13 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       }
       const bool aligned = i.target == no_register;
       if (aligned && m != f.lanes)
-        execution.found(Fault::BarrierDivergence, *this, i, first_lane(m),
-                        "is .aligned, and the guard holds for some lanes of a warp only",
-                        static_cast<std::uint64_t>(std::popcount(m)));
+        execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(m),
+                              "is .aligned, and the guard holds for some lanes of a warp only",
+                              static_cast<std::uint64_t>(std::popcount(m)));
       if (aligned && i.step == Step::Collective && alive_ != all_)
-        execution.found(Fault::BarrierDivergence, *this, i, first_lane(m),
-                        "takes a whole warp, of which " + std::to_string(std::popcount(all_ & ~alive_)) +
-                            " lanes have exited");
+        execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(m),
+                              "takes a whole warp, of which " +
+                                  std::to_string(std::popcount(all_ & ~alive_)) + " lanes have exited");
       if (m == f.lanes && (aligned ? m == alive_ : i.step == Step::Barrier)) {
         if (i.step == Step::Barrier) {
           if (aligned) check_all_here(i, m);
@@ -265,7 +267,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         ++other.at;
         diverge(m, other.lanes, i);
         f.lanes = m;
-        place(other);
+        add_ready(other);
         if (!aligned && i.step == Step::Barrier) {
           arrive(f, i, m);
           return n;
@@ -281,8 +283,8 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
             if (masks[first_lane(rest)] == members) group |= Mask(1) << first_lane(rest);
           left &= ~group;
           if (group & ~members) {
-            execution.found(Fault::IllegalOperand, *this, i, first_lane(group & ~members),
-                            "is executed by a lane that its member mask does not name");
+            execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(group & ~members),
+                                  "is executed by a lane that its member mask does not name");
           }
           if (members & alive_ & ~group) {
             Fragment waiting = f;
@@ -312,7 +314,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
 }
 
 // Whether all that `f` waits for have come; then they go on, and fragments_ has changed.
-bool Warp::meet(Fragment& waiting) {
+bool Warp::complete_collective(Fragment& waiting) {
   const Instruction& i = waiting.frame->function->code[waiting.at];
   const bool aligned = i.target == no_register;
   Mask come = 0;
@@ -361,7 +363,7 @@ bool Warp::meet(Fragment& waiting) {
   for (Fragment& f : gone) {
     f.state = Fragment::State::Ready;
     ++f.at;
-    place(f);
+    add_ready(f);
   }
   return true;
 }
@@ -388,10 +390,10 @@ void Warp::diverge(Mask some, Mask others, const Instruction& at) {
 void Warp::check_all_here(const Instruction& barrier, Mask here) {
   if (here != all_)
     if (const Mask skipped = divergence_.skipped(barrier, here, all_ & ~here))
-      execution.found(Fault::BarrierDivergence, *this, barrier, first_lane(here),
-                      "takes all lanes of a warp, and only " + hexadecimal(here) +
-                          " have come: " + divergence_.describe(skipped, here),
-                      static_cast<std::uint64_t>(std::popcount(here)));
+      execution.add_finding(Fault::BarrierDivergence, *this, barrier, first_lane(here),
+                            "takes all lanes of a warp, and only " + hexadecimal(here) +
+                                " have come: " + divergence_.describe(skipped, here),
+                            static_cast<std::uint64_t>(std::popcount(here)));
   divergence_.note_barrier(barrier, here);
 }
 
@@ -400,25 +402,20 @@ void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
   const Function& function = *f.frame->function;
   auto at = std::lower_bound(function.touches.begin(), function.touches.end(), f.at,
                              [](const RegisterTouch& t, std::uint32_t n) { return t.instruction < n; });
-  bool told = false;
+  bool reported = false;
   for (; at != function.touches.end() && at->instruction == f.at; ++at) {
     RegisterWatch& w = f.frame->watch(at->reg);
-    if ((w.accumulating || w.feeding) && !told) {
-      told = true;
-      execution.found(Fault::InFlight, *this, i, first_lane(m),
-                      std::string(at->writes ? "writes " : "reads ") + at->name +
-                          ", which a wgmma under way " + (w.accumulating ? "adds to" : "reads A from") +
-                          ": wait for its group (wgmma.wait_group)",
-                      static_cast<std::uint64_t>(std::popcount(m)));
+    if ((w.accumulating || w.feeding) && !reported) {
+      reported = true;
+      execution.add_finding(Fault::InFlight, *this, i, first_lane(m),
+                            std::string(at->writes ? "writes " : "reads ") + at->name +
+                                ", which a wgmma under way " + (w.accumulating ? "adds to" : "reads A from") +
+                                ": wait for its group (wgmma.wait_group)",
+                            static_cast<std::uint64_t>(std::popcount(m)));
     }
     w.touched = wgmma_fences;
     w.line = i.line;
   }
-}
-
-void Warp::refresh() {
-  for (const Fragment& f : fragments_)
-    if (f.state == Fragment::State::Ready) ready_ = true;
 }
 
 } // namespace kiln::emulator

@@ -109,11 +109,10 @@ public:
 
   // A fragment's barrier opened: it goes on behind it.
   void release(Fragment& f);
-  void refresh(); // after fragments changed from outside
   void yield() { yielded_ = interrupted_ = true; }
-  void marked() { interrupted_ = true; }    // its frame has marks (unwritten.h)
-  bool yielded() const { return yielded_; } // in its last turn
-  bool repeats();                           // it comes back to the state it was in: runs it for a while
+  void note_marks() { interrupted_ = true; } // its frame has marks (unwritten.h)
+  bool yielded() const { return yielded_; }  // in its last turn
+  bool returns_to_same_state();              // it comes back to the state it was in: runs it for a while
   struct FailedTest {
     const Instruction* instruction = nullptr; // null if the last one passed
     const std::uint8_t* mbarrier = nullptr;
@@ -135,24 +134,23 @@ public:
 
 private:
   bool select();
-  void merge(Fragment& into);
   std::uint64_t execute(Fragment& f, std::uint64_t budget, std::uint32_t stop);
-  bool meet(Fragment& f); // at a collective: true if it went through
+  bool complete_collective(Fragment& f); // at a collective: true if it went through
   void call(Fragment& f, const Instruction& i, const Function& callee, Mask lanes);
   void call_indirectly(Fragment& f, const Instruction& i, Mask lanes);
   void grow_local(std::uint64_t bytes);
   void copy_to_stack(const Frame& f, const Function::StackCopy& c, int lane);
   void forget_local(int lane, std::uint64_t offset, std::uint64_t bytes);
-  void leave(Fragment& f, Mask lanes);
+  void return_lanes(Fragment& f, Mask lanes);
   void wait_at(Fragment& f, int barrier);
-  void reduced(const Fragment& f, const Instruction& i) const;
+  void store_reduction(const Fragment& f, const Instruction& i) const;
   void arrive(Fragment& f, const Instruction& i, Mask lanes);
   void arrive_at_cluster(Fragment& f, const Instruction& i, Mask lanes);
   void change_registers(Fragment& f, const Instruction& i, Mask lanes);
   void touch_registers(const Fragment& f, const Instruction& i, Mask lanes);
   Frame* push(const Function& function, Frame* caller, std::uint32_t return_to, Mask lanes);
   void collect_frames();
-  void place(const Fragment& f); // add, joining one at the same place
+  void add_ready(const Fragment& f); // add, joining one at the same place
   void diverge(Mask some, Mask others, const Instruction& at);
   void check_all_here(const Instruction& barrier, Mask lanes); // of an .aligned barrier
 
@@ -166,7 +164,7 @@ private:
   bool diverged_ = false;    // others were elsewhere when this turn of a fragment began
   std::uint64_t events_ = 0; // of the execution, then or when its lanes parted
   std::size_t current_ = 0;
-  std::uint64_t turn_ = 0; // instructions since the current fragment was chosen while others were ready
+  std::uint64_t slice_used_ = 0; // instructions since the current fragment was chosen while others were ready
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<std::uint8_t> local_, local_shadow_;
 };

@@ -49,7 +49,7 @@ Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_
       std::fill_n(reinterpret_cast<std::uint64_t*>(at), warp_size, value);
   }
   frame->params.resize(function.param_bytes * warp_size);
-  if (function.multiplies) frame->watches.resize(function.register_bytes / 64 + 1);
+  if (function.uses_wgmma) frame->watches.resize(function.register_bytes / 64 + 1);
   grow_local(stack_start(*frame));
   for (Mask rest = lanes; rest; rest &= rest - 1)
     forget_local(first_lane(rest), frame->local_base, function.local_bytes);
@@ -122,9 +122,9 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
     bytes += frame->function->register_bytes;
   const std::uint64_t local = local_end(*f.frame) + callee.local_bytes;
   if (f.frame->depth >= deepest || bytes > most_frame_bytes || local > most_local_bytes) {
-    execution.found(Fault::StackOverflow, *this, i, first_lane(m),
-                    "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
-                        ", with no stack left: an endless recursion");
+    execution.add_finding(Fault::StackOverflow, *this, i, first_lane(m),
+                          "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
+                              ", with no stack left: an endless recursion");
     execution.report.finished = false;
     execution.stopped = true;
     return;
@@ -146,13 +146,13 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   for (const Function::StackCopy& c : callee.stack_copies)
     for (Mask rest = m; rest; rest &= rest - 1)
       copy_to_stack(*frame, c, first_lane(rest));
-  if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
+  if (f.lanes & ~m) add_ready({caller, f.at + 1, f.lanes & ~m});
   f.frame = frame;
   f.lanes = m;
   f.at = 0;
 }
 
-void Warp::leave(Fragment& f, Mask m) {
+void Warp::return_lanes(Fragment& f, Mask m) {
   Frame& frame = *f.frame;
   Frame* caller = frame.caller;
   f.lanes &= ~m;
@@ -176,7 +176,7 @@ void Warp::leave(Fragment& f, Mask m) {
       pass_unwritten(execution, frame, here, *caller, there, frame.function->returns[k].bytes);
     }
   frame.lanes &= ~m;
-  place({caller, frame.return_to, m});
+  add_ready({caller, frame.return_to, m});
 }
 
 // Lanes that call one function go together.
@@ -207,17 +207,18 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     const std::uint32_t* want = taken;
     const bool fits = callee && same(callee->returns, want) && same(callee->params, want);
     if (!fits) {
-      execution.found(Fault::IllegalOperand, *this, i, first_lane(group),
-                      callee ? "calls " + callee->name + ", which takes others than this call's parameters"
-                             : "calls " + std::to_string(target) + ", where no function is",
-                      static_cast<std::uint64_t>(std::popcount(group)));
+      execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(group),
+                            callee
+                                ? "calls " + callee->name + ", which takes others than this call's parameters"
+                                : "calls " + std::to_string(target) + ", where no function is",
+                            static_cast<std::uint64_t>(std::popcount(group)));
       exit_lanes(group);
       continue;
     }
     Fragment called = caller;
     called.lanes = group;
     call(called, i, *callee, group);
-    place(called);
+    add_ready(called);
   }
 }
 

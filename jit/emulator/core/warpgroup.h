@@ -35,7 +35,7 @@ public:
   }
   // An instruction that some of the warps never came to, or null.
   const Instruction* missed() const { return entries_.empty() ? nullptr : entries_.front().instruction; }
-  int came(std::uint64_t n = 0) const {
+  int arrived(std::uint64_t n = 0) const {
     int count = 0;
     for (const std::uint64_t d : done_)
       count += d > first_ + n;

@@ -101,7 +101,7 @@ void Multiplication::read(Mask lanes) {
     std::vector<std::uint8_t> now;
     gather(now);
     if (now != before_)
-      warp->execution.found(
+      warp->execution.add_finding(
           Fault::InFlight, *warp, *instruction, std::countr_zero(lanes),
           "reads shared memory that changed while it was under way: nothing may write there before "
           "a wgmma.wait_group for it");

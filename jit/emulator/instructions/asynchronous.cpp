@@ -29,12 +29,12 @@ void copy(Warp& w, const Instruction& i, Mask m) {
   }
   for (Mask rest = m; rest; rest &= rest - 1)
     if (const int l = std::countr_zero(rest); wanted[l] > i.count) {
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "has " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
-                            std::to_string(i.count));
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "has " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
+                                  std::to_string(i.count));
       wanted[l] = i.count;
     }
-  locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, As::Copied);
+  locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, Purpose::Copied);
   // Only what is copied must exist; lanes of one size at a time.
   Mask left = to.lanes;
   Mask ready = 0, unwritten = 0;
@@ -50,9 +50,9 @@ void copy(Warp& w, const Instruction& i, Mask m) {
     }
     // host pointers of lanes outside of the group stay as an earlier round found them
     locate(w, i, group, ptx::Space::Global, bytes, bytes == i.count ? i.count : 1, AccessKind::Read, from,
-           As::Copied);
+           Purpose::Copied);
     ready |= from.lanes;
-    unwritten |= tell_unwritten(w, i, from, bytes);
+    unwritten |= report_unwritten(w, i, from, bytes);
   }
   while (ready) { // a flight for the lanes of each group, mostly one
     const std::uint32_t group = w.copy_group[std::countr_zero(ready)];
@@ -137,7 +137,7 @@ void cp(Decoder& d) {
   if (!bytes || (*bytes != 4 && *bytes != 8 && *bytes != 16) || (cache == "cg" && *bytes != 16))
     d.fail("cp.async copies 4, 8 or 16 bytes, and .cg 16");
   Instruction i = d.plain(copy);
-  i.copied = true;
+  i.tracks_unwritten = true;
   const Address to = d.address(d.operand(0)), from = d.address(d.operand(1));
   if (to.offset != static_cast<std::int32_t>(to.offset) ||
       from.offset != static_cast<std::int32_t>(from.offset))

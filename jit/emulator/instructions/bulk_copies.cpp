@@ -35,7 +35,7 @@ std::unique_ptr<Transfer> start(Warp& w, const Instruction& i, int l, const Bulk
 }
 
 void fault(Warp& w, const Instruction& i, int l, const std::string& what) {
-  w.execution.found(Fault::IllegalOperand, w, i, l, what);
+  w.execution.add_finding(Fault::IllegalOperand, w, i, l, what);
 }
 
 // The blocks that a load writes to, and where within each: the address's own, or those of the mask.
@@ -265,7 +265,7 @@ void copy_box(Warp& w, const Instruction& i, int l, const Bulk& b) {
   // Another block's fence is no help, and a barrier brings the fence of one thread to the others of a block.
   if (auto made = w.execution.made_maps.find(reinterpret_cast<std::uint64_t>(at.host));
       made != w.execution.made_maps.end() && w.block.acquired_maps[made->first] != made->second)
-    w.execution.found(
+    w.execution.add_finding(
         Fault::MissingProxyFence, w, i, l,
         "goes by a tensor map that the kernel changed, and no thread of the block has acquired it since: "
         "fence.proxy.tensormap::generic.acquire");

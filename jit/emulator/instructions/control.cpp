@@ -44,8 +44,8 @@ void leave(Decoder& d) {
 }
 void trap(Decoder& d) {
   d.emit(d.plain([](Warp& w, const Instruction& i, Mask m) {
-    w.execution.found(Fault::Trap, w, i, std::countr_zero(m), "was reached",
-                      static_cast<std::uint64_t>(std::popcount(m)));
+    w.execution.add_finding(Fault::Trap, w, i, std::countr_zero(m), "was reached",
+                            static_cast<std::uint64_t>(std::popcount(m)));
     w.execution.report.finished = false;
     w.execution.stopped = true;
     w.yield();

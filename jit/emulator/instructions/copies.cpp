@@ -199,7 +199,7 @@ void follow_copies(const ptx::Function& source, const std::vector<std::uint32_t>
   for (std::size_t n = 0; n < to.code.size(); ++n) {
     if (to.copying[n].how != Copies::Load) continue;
     Instruction& i = to.code[n];
-    i.copied = any = true;
+    i.tracks_unwritten = any = true;
     bool used = i.space == ptx::Space::Param; // results of calls, which nobody may want
     for (std::uint32_t k = 0; k < i.count; ++k)
       used |= read[to.extras[i.extra + k] / 64];

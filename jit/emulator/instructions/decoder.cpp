@@ -87,7 +87,7 @@ void Decoder::run() {
       if (to_.param_bytes > 1 << 20) fail("the function has more than 1 MiB of .param variables");
     }
   }
-  to_.multiplies = std::any_of(source_.body.begin(), source_.body.end(), [](const ptx::Statement& s) {
+  to_.uses_wgmma = std::any_of(source_.body.begin(), source_.body.end(), [](const ptx::Statement& s) {
     return s.opcode.substr(0, 16) == "wgmma.mma_async.";
   });
   for (const ptx::Statement& s : source_.body) {
@@ -116,7 +116,7 @@ void Decoder::run() {
       if (!m.empty())
         fail("the modifier ." + std::string(m) + " of " + quoted(s.opcode) + " is not known to the emulator");
   }
-  keep_touches();
+  keep_watched_touches();
   // What runs off the end leaves.
   first_.push_back(static_cast<std::uint32_t>(to_.code.size()));
   Instruction last;
@@ -162,7 +162,7 @@ void Decoder::watch_registers(std::span<const std::uint32_t> registers) {
   }
 }
 
-void Decoder::keep_touches() {
+void Decoder::keep_watched_touches() {
   std::erase_if(to_.touches, [&](const RegisterTouch& t) {
     return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64];
   });

@@ -162,8 +162,8 @@ private:
     Type type = Type::None;
   };
   std::optional<Found> find_register(std::string_view name);
-  void keep_touches(); // of watched registers only
-  void note_uses();    // of the statement at hand, by its last instruction
+  void keep_watched_touches(); // of watched registers only
+  void note_uses();            // of the statement at hand, by its last instruction
   const ptx::Variable* find_variable(std::string_view name) const;
   std::optional<std::size_t> find_label(std::string_view name, int scope) const;
   std::uint32_t place_register(int bits);

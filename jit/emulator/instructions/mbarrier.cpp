@@ -36,22 +36,22 @@ void operate(Warp& w, const Instruction& i, Mask m) {
   addresses(w, i, m, at.address);
   const auto op = static_cast<Operation>(i.mode);
   const bool tests = op == Test || op == TestParity;
-  locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at, As::Mbarrier);
+  locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at, Purpose::Mbarrier);
   Probe* probe = w.execution.probe;
-  auto tell = [&](MbarrierUse use, Mask lanes) {
+  auto notify = [&](MbarrierUse use, Mask lanes) {
     if (probe && lanes)
       probe->mbarrier(w, i, {use, static_cast<Scope>(i.count >> 1), (i.count & 1) != 0, lanes, at.host});
   };
   // Arrivals are told before they count, so that who passes the phase knows of all.
   switch (op) {
-  case Init: tell(MbarrierUse::Initialised, at.lanes); break;
-  case Inval: tell(MbarrierUse::Invalidated, at.lanes); break;
-  case Expect: tell(MbarrierUse::Expected, at.lanes); break;
-  case Complete: tell(MbarrierUse::Completed, at.lanes); break;
+  case Init: notify(MbarrierUse::Initialised, at.lanes); break;
+  case Inval: notify(MbarrierUse::Invalidated, at.lanes); break;
+  case Expect: notify(MbarrierUse::Expected, at.lanes); break;
+  case Complete: notify(MbarrierUse::Completed, at.lanes); break;
   case ArriveExpect:
-  case DropExpect: tell(MbarrierUse::Expected, at.lanes); [[fallthrough]];
+  case DropExpect: notify(MbarrierUse::Expected, at.lanes); [[fallthrough]];
   case Arrive:
-  case Drop: tell(MbarrierUse::Arrived, at.lanes); break;
+  case Drop: notify(MbarrierUse::Arrived, at.lanes); break;
   default: break;
   }
   auto complete = [&](State& s, std::uint8_t* host) {
@@ -71,7 +71,9 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     const std::uint64_t b = i.b == no_register ? 1
                             : op == Test       ? w.reg<std::uint64_t>(i.b)[l]
                                                : w.reg<std::uint32_t>(i.b)[l];
-    auto fault = [&](const std::string& what) { w.execution.found(Fault::IllegalOperand, w, i, l, what); };
+    auto fault = [&](const std::string& what) {
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l, what);
+    };
     if (op != Init && !s.valid) {
       fault("works on what is no mbarrier: nothing initialised it");
       if (tests) w.pred(i.d) |= Mask(1) << l; // waiting for ever would hide the rest
@@ -85,9 +87,9 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       }
       if (const auto offset = static_cast<std::uint64_t>(at.host[l] - at.region[l]->data);
           at.region[l]->live_mbarrier(offset, 8))
-        w.execution.found(Fault::LiveMbarrier, w, i, l,
-                          "initialises what " + w.block.mbarrier_at(*at.region[l], offset, 8) +
-                              " already: invalidate it first (mbarrier.inval)");
+        w.execution.add_finding(Fault::LiveMbarrier, w, i, l,
+                                "initialises what " + w.block.mbarrier_at(*at.region[l], offset, 8) +
+                                    " already: invalidate it first (mbarrier.inval)");
       s.pending = s.expected = b;
       s.phase = false;
       s.bytes = 0;
@@ -149,7 +151,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     ++w.execution.events;
   }
   if (tests) w.set_failed_test(failing);
-  tell(MbarrierUse::Passed, through);
+  notify(MbarrierUse::Passed, through);
   if (later) {
     later->warp = &w;
     later->instruction = &i;
@@ -229,9 +231,9 @@ template <class T> void map_address(Warp& w, const Instruction& i, Mask m) { // 
   for (Mask rest = m; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     if (rank[l] >= w.block.cluster.size()) {
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "names block " + std::to_string(rank[l]) + " of a cluster of " +
-                            std::to_string(w.block.cluster.size()));
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "names block " + std::to_string(rank[l]) + " of a cluster of " +
+                                  std::to_string(w.block.cluster.size()));
       continue;
     }
     const std::uint64_t a = w.reg<T>(i.a)[l];

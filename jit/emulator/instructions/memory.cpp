@@ -52,7 +52,7 @@ template <class M, class R> void store(Warp& w, const Instruction& i, Mask m) {
       }
     }
   locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
-         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, As::Data,
+         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, Purpose::Data,
          w.execution.probe ? data : nullptr);
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);

@@ -234,7 +234,7 @@ std::uint32_t Decoder::source(const Operand& o, Type type, bool exact) {
     const int have = r->type == Type::Pred ? 1 : std::max(bits_of(r->type), 16);
     if (have == bits || (!exact && have > bits && bits > 1)) {
       if (o.offset) fail("a register plus a number is an operand of addresses only");
-      if (to_.multiplies && have == 32) touched_.push_back({0, r->at, false, std::string(o.name)});
+      if (to_.uses_wgmma && have == 32) touched_.push_back({0, r->at, false, std::string(o.name)});
       if (have > 1) uses_.push_back({r->at, false});
       return r->at;
     }
@@ -285,7 +285,7 @@ std::uint32_t Decoder::destination(const Operand& o, int bits, bool exact) {
   if (have != bits && (exact || have < bits || bits == 1))
     fail("the register " + std::string(o.name) + " has " + std::to_string(have) + " bits, and " +
          quoted(statement_->opcode) + " writes " + std::to_string(bits));
-  if (to_.multiplies && have == 32) touched_.push_back({0, r->at, true, std::string(o.name)});
+  if (to_.uses_wgmma && have == 32) touched_.push_back({0, r->at, true, std::string(o.name)});
   if (have > 1) uses_.push_back({r->at, true});
   return r->at;
 }

@@ -38,10 +38,10 @@ void run(Warp& w, const Instruction& i, Mask m) {
         !locate_one(w, i, l, i.space, counters[l], 8, 8, AccessKind::Atomic, mbarrier))
       continue;
     if (!to.block || to.block != mbarrier.block) {
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        to.block && mbarrier.block
-                            ? "writes shared memory of one block and counts on an mbarrier of another"
-                            : "takes addresses of shared memory, and has another");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              to.block && mbarrier.block
+                                  ? "writes shared memory of one block and counts on an mbarrier of another"
+                                  : "takes addresses of shared memory, and has another");
       continue;
     }
     RemoteStore* op = nullptr;

@@ -29,8 +29,8 @@ void replace(Warp& w, const Instruction& i, Mask m) {
     std::uint64_t v = bits_of(i.type) == 64 ? w.reg<std::uint64_t>(i.b)[l] : w.reg<std::uint32_t>(i.b)[l];
     v <<= i.d; // strides in units of 16 bytes
     if (!replace_field(map, std::string(fields[i.mode]), i.count, v))
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "replaces dimension " + std::to_string(i.count) + ", and there are 5");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "replaces dimension " + std::to_string(i.count) + ", and there are 5");
     std::memcpy(whole.host[l], map.bytes.data(), 128);
     if (whole.region[l]->kind == Region::Kind::Global) ++w.execution.made_maps[at[l]];
   }

@@ -61,9 +61,9 @@ void shuffle(Warp& w, const Participant* p, int n) {
     }
     if (!inside) from = l;
     if (!(present >> from & 1))
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "reads lane " + std::to_string(from) +
-                            ", which does not take part: the result is undefined");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "reads lane " + std::to_string(from) +
+                                  ", which does not take part: the result is undefined");
     x.reg<std::uint32_t>(i.d)[l] = value[from];
     source[l] = from;
     if (i.extra != no_register) set_bit(*x.reg<Mask>(i.extra), l, inside);

@@ -69,7 +69,7 @@ public:
 
 private:
   void fault(const std::string& what, Fault kind = Fault::IllegalOperand) {
-    w_.execution.found(kind, w_, i_, std::countr_zero(p_.lanes), what);
+    w_.execution.add_finding(kind, w_, i_, std::countr_zero(p_.lanes), what);
   }
 
   bool uniform(std::uint32_t at, std::uint64_t& value) {
@@ -221,7 +221,7 @@ void fence(Warp& w, const Participant* p, int) {
 void commit(Warp& w, const Participant* p, int) {
   for (Mask rest = p->lanes; rest; rest &= rest - 1)
     ++w.wgmma_group[std::countr_zero(rest)];
-  w.block.open_multiplications(); // other warps of the group may wait for this
+  w.block.open_wgmma_waits(); // other warps of the group may wait for this
 }
 
 bool known_columns(Type a, int n) {

@@ -41,8 +41,9 @@ void check_alignment(Warp& w, const Participant* all, bool loads, std::uint64_t 
   const std::uint64_t start = std::min(i.c, 32u), step = std::min(i.c, 16u);
   const std::string matrix = loads ? "reads a matrix" : "writes a matrix";
   const auto misaligned = [&](const std::string& what, std::uint64_t multiple) {
-    w.execution.found(Fault::Misaligned, w, i, std::countr_zero(all->lanes),
-                      matrix + what + ", where a multiple of " + std::to_string(multiple) + " is needed");
+    w.execution.add_finding(Fault::Misaligned, w, i, std::countr_zero(all->lanes),
+                            matrix + what + ", where a multiple of " + std::to_string(multiple) +
+                                " is needed");
   };
   if (base % start)
     misaligned(" at " + hexadecimal(base), start);
