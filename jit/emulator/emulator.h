@@ -53,17 +53,16 @@
 // A Gpu is used by one thread at a time; a Module may be shared.
 #pragma once
 
-#include <kiln/jit/emulator/core/program.h>
+#include <kiln/jit/emulator/core/options.h>
+#include <kiln/jit/emulator/core/report.h>
 #include <kiln/jit/emulator/core/tensor_map.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln::emulator {
@@ -77,112 +76,6 @@ public:
 
 private:
   std::unique_ptr<ptx::Module> tree_;
-};
-
-// What is looked for. Bounds, alignment, life of allocations, barriers and mbarriers always are.
-struct Checks {
-  bool uninitialised = false; // uses of memory nothing wrote (unwritten.h)
-  bool races = false;         // by vector clocks (checks/races.h)
-
-  static Checks all() { return {true, true}; }
-  // "races,init,bounds": a list of races, init, bounds, barriers (the last two change nothing), all and none.
-  // UserError for other words.
-  static Checks parse(std::string_view list);
-};
-
-// When asynchronous copies and wgmma take effect: at moments of the seed's choice, at their issue, or when
-// something waits for them (async_operations.h).
-enum class Asynchrony : std::uint8_t { Random, Earliest, Latest };
-
-struct Options {
-  std::string arch = "sm_80";
-  std::uint64_t seed = 0;
-  Checks checks = {};
-  Asynchrony asynchrony = Asynchrony::Random;
-  std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch; a block's start counts too
-  int resident_blocks = 1;                          // that run interleaved (a cluster at least)
-  // Threads of the host that run blocks, with the same results and reports as one. Kernels whose blocks may
-  // speak to each other (atomics and fences in global memory), launches with race checks and those with a
-  // probe have one whatever is said here.
-  int threads = 1;
-  bool stop_at_first = false;     // report
-  std::size_t most_reports = 100; // of different places; the rest are counted
-};
-
-struct Extent { // {128} is 128 x 1 x 1
-  std::uint32_t x = 1, y = 1, z = 1;
-  std::uint32_t operator[](std::size_t axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
-};
-
-struct Launch {
-  Extent grid = {}, block = {};
-  std::uint64_t shared_bytes = 0;     // dynamic
-  std::optional<Extent> cluster = {}; // blocks; without, what the kernel says (.reqnctapercluster)
-  // cudaFuncAttributeNonPortableClusterSizeAllowed: clusters of 9 to 16 blocks.
-  bool non_portable_cluster = false;
-};
-
-enum class Fault : std::uint8_t {
-  OutOfBounds,
-  UseAfterFree,
-  Misaligned,
-  ReadOnly,
-  Uninitialised,
-  BarrierDivergence,
-  Deadlock,
-  Budget,
-  StackOverflow,
-  Assertion,
-  Trap,
-  IllegalOperand,
-  RaceShared, // two accesses, one of which writes, that nothing orders
-  RaceGlobal,
-  MissingProxyFence, // the async proxy touches what the generic one wrote, without fence.proxy.async between
-  ByteCount,         // an mbarrier's bytes that never came, or that nobody expected
-  Unfinished,        // a block ended while an asynchronous operation used its shared memory
-  LiveMbarrier,      // an mbarrier's 64 bits used as data, or initialised again, before mbarrier.inval
-  NonCoherent,       // ld.global.nc of what the kernel itself wrote
-  InFlight,          // memory or registers of an asynchronous operation touched before it is over
-};
-const char* name_of(Fault fault);
-
-// The access that a race is with.
-struct OtherAccess {
-  std::string what; // "write by st.shared.u32"
-  int ptx_line = 0;
-  std::string source;
-  std::array<std::uint32_t, 3> block{}, thread{};
-};
-
-// One thing that is wrong, at one instruction, told for the first thread that did it.
-struct Finding {
-  Fault fault;
-  std::string message; // one line, with everything below in it
-  std::string kernel;
-  int ptx_line = 0;
-  std::string source; // "file:line", if .loc said
-  std::array<std::uint32_t, 3> block{}, thread{};
-  std::uint64_t times = 1;               // lanes
-  std::optional<OtherAccess> other = {}; // of a race
-};
-
-// How often an instruction ran.
-struct Tally {
-  std::uint64_t warps = 0, lanes = 0;
-};
-
-struct Report {
-  std::string kernel;
-  std::vector<Finding> findings;
-  std::uint64_t left_out = 0; // findings beyond Options::most_reports
-  bool finished = true;       // all threads ran to their end
-  std::string printed;        // by printf in the kernel
-  std::uint64_t warp_instructions = 0, lane_instructions = 0;
-  std::array<std::uint64_t, instruction_classes> lanes_by_class{};
-
-  bool ok() const { return findings.empty() && finished; }
-  std::string text() const; // for people, a line for each finding
-  std::string json() const;
 };
 
 // Bytes of shared memory that a block may have on "sm_90a", say.

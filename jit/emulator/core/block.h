@@ -3,10 +3,11 @@
 
 #include "async_operations.h"
 #include "memory.h"
+#include "options.h"
 #include "probe.h"
+#include "report.h"
 #include "warp.h"
 #include "warpgroup.h"
-#include <kiln/jit/emulator/emulator.h>
 
 #include <map>
 #include <random>

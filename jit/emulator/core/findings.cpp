@@ -15,6 +15,32 @@ constexpr const char* budget_options =
 
 } // namespace
 
+const char* name_of(Fault fault) {
+  switch (fault) {
+  case Fault::OutOfBounds: return "out of bounds";
+  case Fault::UseAfterFree: return "use after free";
+  case Fault::Misaligned: return "misaligned";
+  case Fault::ReadOnly: return "write to read-only memory";
+  case Fault::Uninitialised: return "uninitialised read";
+  case Fault::BarrierDivergence: return "barrier divergence";
+  case Fault::Deadlock: return "deadlock";
+  case Fault::Budget: return "out of budget";
+  case Fault::StackOverflow: return "stack overflow";
+  case Fault::Assertion: return "assertion";
+  case Fault::Trap: return "trap";
+  case Fault::IllegalOperand: return "illegal operand";
+  case Fault::RaceShared: return "race in shared memory";
+  case Fault::RaceGlobal: return "race in global memory";
+  case Fault::MissingProxyFence: return "missing proxy fence";
+  case Fault::ByteCount: return "wrong mbarrier byte count";
+  case Fault::Unfinished: return "unfinished asynchronous operation";
+  case Fault::LiveMbarrier: return "live mbarrier";
+  case Fault::NonCoherent: return "non-coherent read";
+  case Fault::InFlight: return "touched in flight";
+  }
+  return "?";
+}
+
 // What a block's start counts in the budget, about as many instructions as it takes the time of.
 std::uint64_t Execution::start_of_block() const {
   return 32 * std::uint64_t(launch.block[0]) * launch.block[1] * launch.block[2] / warp_size + 32;

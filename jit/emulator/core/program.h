@@ -60,7 +60,14 @@ enum class InstructionClass : std::uint8_t {
 #undef X
 };
 inline constexpr int instruction_classes = static_cast<int>(InstructionClass::Other) + 1;
-const char* name_of(InstructionClass c);
+inline const char* name_of(InstructionClass c) {
+  static constexpr const char* names[] = {
+#define X(name, text) text,
+      KILN_INSTRUCTION_CLASSES(X)
+#undef X
+  };
+  return names[static_cast<std::size_t>(c)];
+}
 
 inline constexpr std::uint32_t no_register = ~0u;
 
