@@ -48,7 +48,8 @@ private:
 // each time.
 inline void at_all_moments(const std::function<void(const emulator::Options&)>& f, std::uint64_t seeds = 3) {
   using emulator::Asynchrony;
-  std::uint64_t moment = fresh_seed() % (2 + seeds);
+  const std::uint64_t choice = fresh_seed();
+  std::uint64_t moment = choice % (2 + seeds);
   for (const Asynchrony a : {Asynchrony::Earliest, Asynchrony::Latest, Asynchrony::Random})
     for (std::uint64_t seed = 0; seed < (a == Asynchrony::Random ? seeds : 1); ++seed) {
       if (sanitized && moment-- != 0) continue;
@@ -57,7 +58,7 @@ inline void at_all_moments(const std::function<void(const emulator::Options&)>& 
       o.seed = seed;
       o.asynchrony = a;
       o.checks = emulator::Checks::all();
-      INFO("asynchrony " << static_cast<int>(a) << ", seed " << seed);
+      INFO("asynchrony " << static_cast<int>(a) << ", seed " << seed << ", chosen by seed " << choice);
       f(o);
     }
 }

@@ -111,6 +111,7 @@ ADD: cvt.u64.u32 %x3, %r2; add.u64 %x3, %x3, %x2; ld.local.u32 %r3, [%x3]; add.u
   st.global.u32 [%x0], %r7;)";
   hopper_module(small_module(text, other));
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     const auto run = run_small(text, 64, {.seed = seed, .checks = emulator::Checks::all()}, other);
     INFO(run.report.text());
     REQUIRE(run.report.ok());
@@ -154,6 +155,7 @@ DONE: ld.local.u32 %v2, [%y0]; st.param.b32 [r], %v2; ret; }
   const std::string text = "add.u64 %x2, %out, 128; setp.lt.u32 %p1, %r0, 16; @%p1 bra FIRST; " + call +
                            " bra BOTH; FIRST: " + call + " BOTH: st.global.u32 [%x0], %r1;";
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     const auto run = run_small(text, 32, {.seed = seed, .checks = {.uninitialised = true}}, function, {}, 33);
     INFO(run.report.text());
     REQUIRE(run.report.ok());

@@ -1,10 +1,10 @@
 // Counters of accesses whose sectors and bank conflicts are known, and blocks on several threads.
 #include "small_kernel.h"
+#include "test_seed.h"
 
 #include <kiln/jit/emulator/counters.h>
 
 #include <nlohmann/json.hpp>
-#include <random>
 
 using namespace kiln;
 using namespace kiln::test;
@@ -146,8 +146,8 @@ TEST_CASE("lines are those of .loc, and tables and JSON have them", "[emulator][
 }
 
 TEST_CASE("blocks on several threads do and find the same", "[emulator][threads]") {
-  const std::uint64_t seed = std::random_device{}();
-  INFO("seed " << seed);
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   // Each block sums over its warps through shared memory, and one thread of each 16th block reads past the
   // end.
   const std::string body =

@@ -77,6 +77,7 @@ bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturate
 
 TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   struct Case {
     std::string op;
@@ -108,7 +109,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
     auto at = [&](std::size_t k, std::size_t n) { return k < in.size() ? in[k][n] : 0; };
     auto found = test::run(instruction(c.op + ".f32" + arguments, 32, c.operands), in);
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.op, at(0, n), at(1, n), at(2, n));
+      CAPTURE(c.op, at(0, n), at(1, n), at(2, n));
       const float expected = c.in_f32(f32(at(0, n)), f32(at(1, n)), f32(at(2, n)));
       if (expected != expected)
         REQUIRE(found[n] == 0x7fffffff);
@@ -119,7 +120,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
     found = test::run(instruction(c.op + ".ftz.f32" + arguments, 32, c.operands), in);
     auto flush = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.op, at(0, n), at(1, n), at(2, n));
+      CAPTURE(c.op, at(0, n), at(1, n), at(2, n));
       const float expected =
           flush(c.in_f32(flush(f32(at(0, n))), flush(f32(at(1, n))), flush(f32(at(2, n)))));
       if (expected != expected)
@@ -130,7 +131,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
     in = operands(random, 64, c.operands);
     found = test::run(instruction(c.op + ".f64" + arguments, 64, c.operands), in);
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.op, at(0, n), at(1, n), at(2, n));
+      CAPTURE(c.op, at(0, n), at(1, n), at(2, n));
       const double expected = c.in_f64(f64(at(0, n)), f64(at(1, n)), f64(at(2, n)));
       if (expected != expected)
         REQUIRE(std::isnan(f64(found[n])));
@@ -142,6 +143,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
 
 TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (const char* mode : {"rz", "rm", "rp"})
     for (const char* op : {"add", "mul", "fma"}) {
@@ -155,7 +157,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
         const double a = f32(in[0][n]), b = f32(in[1][n]), c = count == 3 ? f32(in[2][n]) : 0;
         const float r = f32(found[n]);
         const Quad exact = op[0] == 'a' ? Quad(a) + b : op[0] == 'm' ? Quad(a) * b : Quad(a) * b + c;
-        CAPTURE(seed, mode, op, a, b, c, r);
+        CAPTURE(mode, op, a, b, c, r);
         if (exact != exact) {
           REQUIRE(found[n] == 0x7fffffff);
           continue;
@@ -181,6 +183,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
 
 TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves and in pairs", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   struct Case {
     std::string op;
@@ -215,7 +218,7 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
                  std::fabs(std::log2(std::fabs(product)) - std::log2(std::fabs(c2))) > 90;
         };
         if (c.operands > 2 && (far(low) || far(high))) continue;
-        CAPTURE(seed, c.op, type, low[0][n], low[1][n], c.operands > 2 ? low[2][n] : 0, found[n]);
+        CAPTURE(c.op, type, low[0][n], low[1][n], c.operands > 2 ? low[2][n] : 0, found[n]);
         REQUIRE(nearest(*f, static_cast<std::uint32_t>(found[n]), c.exact(v(low, 0), v(low, 1), v(low, 2)),
                         false));
         REQUIRE(nearest(*f, static_cast<std::uint32_t>(pairs[n] >> 16),
@@ -227,6 +230,7 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
 
 TEST_CASE("conversions to small formats round once, and back are exact", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 2, 4096);
   // Values that matter to the small formats: near theirs, and at the middle of two.
@@ -246,7 +250,7 @@ TEST_CASE("conversions to small formats round once, and back are exact", "[emula
   const auto to_e5m2 = test::run(instruction("cvt.rn.satfinite.e5m2x2.f32 %d, %a, %b;", 32, 2, "b16"), in);
   for (std::size_t n = 0; n < in[0].size(); ++n) {
     const Quad a = f32(in[0][n]), b = f32(in[1][n]);
-    CAPTURE(seed, f32(in[0][n]), f32(in[1][n]), to_half[n], to_bfloat[n], to_pair[n], to_e4m3[n], to_e5m2[n]);
+    CAPTURE(f32(in[0][n]), f32(in[1][n]), to_half[n], to_bfloat[n], to_pair[n], to_e4m3[n], to_e5m2[n]);
     REQUIRE(nearest(half, static_cast<std::uint32_t>(to_half[n]), a, false));
     REQUIRE(nearest(bfloat, static_cast<std::uint32_t>(to_bfloat[n]), a, false));
     REQUIRE(to_pair[n] >> 16 == to_half[n]);
@@ -280,6 +284,7 @@ TEST_CASE("conversions to small formats round once, and back are exact", "[emula
 
 TEST_CASE("conversions between integers and floats", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 1);
   for (std::size_t n = 0; n < in[0].size(); n += 2)
@@ -305,7 +310,7 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
           {std::string("cvt.") + c.mode + "." + type + ".f32 %d, %a;", w == 64 ? "b64" : "b32", {"b32"}}, in);
       for (std::size_t n = 0; n < found.size(); ++n) {
         const float v = f32(in[0][n]);
-        CAPTURE(seed, c.mode, type, v, found[n]);
+        CAPTURE(c.mode, type, v, found[n]);
         const long double low = s ? -std::ldexp(1.0L, w - 1) : 0, high = std::ldexp(1.0L, s ? w - 1 : w) - 1;
         U expected;
         if (v != v) {
@@ -328,7 +333,7 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
   for (std::size_t n = 0; n < 1024; ++n) {
     const U u = integers[0][n];
     const auto s = static_cast<std::int64_t>(u);
-    CAPTURE(seed, u, to_f32[n], to_f32_up[n], to_f64_zero[n], to_half[n]);
+    CAPTURE(u, to_f32[n], to_f32_up[n], to_f64_zero[n], to_half[n]);
     REQUIRE(f32(to_f32[n]) == static_cast<float>(static_cast<long double>(s)));
     const float up = f32(to_f32_up[n]);
     REQUIRE((static_cast<long double>(up) >= u &&
@@ -343,13 +348,14 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
 
 TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto in = operands(random, 32, 2);
   const auto low = test::run(instruction("min.f32 %d, %a, %b;", 32, 2), in),
              high_nan = test::run(instruction("max.NaN.f32 %d, %a, %b;", 32, 2), in);
   for (std::size_t n = 0; n < low.size(); ++n) {
     const float a = f32(in[0][n]), b = f32(in[1][n]);
-    CAPTURE(seed, a, b);
+    CAPTURE(a, b);
     if (a != a && b != b) {
       REQUIRE(low[n] == 0x7fffffff);
     } else {
@@ -385,7 +391,7 @@ TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator
     const auto found =
         test::run(instruction(std::string("setp.") + c.name + ".f32 %d, %a, %b;", 32, 2, "pred"), in);
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.name, f32(in[0][n]), f32(in[1][n]));
+      CAPTURE(c.name, f32(in[0][n]), f32(in[1][n]));
       REQUIRE((found[n] != 0) == c.holds(f32(in[0][n]), f32(in[1][n])));
     }
   }
@@ -393,6 +399,7 @@ TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator
 
 TEST_CASE("approximations stay within the documented error", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto in = operands(random, 32, 1, 4096);
   struct Case {
@@ -419,7 +426,7 @@ TEST_CASE("approximations stay within the documented error", "[emulator]") {
       if (!(a >= c.from && a <= c.to)) continue;
       ++tested;
       const double expected = c.f(a), error = std::fabs(f32(found[n]) - expected);
-      CAPTURE(seed, c.op, a, expected, f32(found[n]));
+      CAPTURE(c.op, a, expected, f32(found[n]));
       REQUIRE((error <= c.relative * std::fabs(expected) || error <= c.absolute || error < 0x1p-148));
     }
     CHECK(tested > 100);

@@ -123,9 +123,8 @@ TensorMapFields map_of(std::uint64_t address, std::uint32_t rows, std::uint32_t 
   return f;
 }
 
-Report multiply(const std::string& text, const Problem& p, const Options& options, bool compare,
-                bool assembles = false) {
-  static std::mt19937_64 random(fresh_seed());
+Report multiply(const std::string& text, const Problem& p, const Options& options, std::mt19937_64& random,
+                bool compare, bool assembles = false) {
   const std::uint64_t pitch = (p.k + 7) / 8 * 8;
   auto small = [&] { return static_cast<int>(random() % 7) - 3; };
   std::vector<std::uint16_t> a(p.m * pitch), b(p.n * pitch);
@@ -171,12 +170,15 @@ std::string with(std::string text, const std::string& from, const std::string& t
 } // namespace
 
 TEST_CASE("a warp-specialised matmul with a ring of stages is right at all moments", "[emulator]") {
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   bool first = true;
   at_all_moments(
       [&](const Options& o) {
         for (const Problem& p : {Problem{128, 128, 448}, Problem{200, 136, 264}, Problem{64, 24, 64}}) {
           INFO(p.m << " x " << p.n << " x " << p.k);
-          multiply(matmul(), p, o, true, first);
+          multiply(matmul(), p, o, random, true, first);
           first = false;
         }
       },
@@ -203,12 +205,15 @@ TEST_CASE("mistakes in a ring of stages are found", "[emulator]") {
   };
   // A sanitizer makes this take ten minutes: there it looks for every fourth, another each time.
   const std::size_t step = sanitized ? 4 : 1;
-  for (std::size_t i = fresh_seed() % step; i < std::size(mistakes); i += step)
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (std::size_t i = seed % step; i < std::size(mistakes); i += step)
     at_all_moments(
         [&](Options o) {
           const Mistake& x = mistakes[i];
           o.instruction_budget = 100'000;
-          const auto report = multiply(with(matmul(), x.from, x.to), {128, 128, 320}, o, false);
+          const auto report = multiply(with(matmul(), x.from, x.to), {128, 128, 320}, o, random, false);
           INFO(x.from << " -> " << x.to << "\n" << report.text());
           CHECK_FALSE(report.ok());
         },
@@ -230,6 +235,7 @@ TEST_CASE("setmaxnreg gives and takes registers of the block", "[emulator]") {
   };
   auto told = [&](const std::string& text, Fault fault, const std::string& what, bool assembles = true) {
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      CAPTURE(seed);
       Gpu gpu({.arch = "sm_90a", .seed = seed});
       auto report = gpu.launch(hopper_module(text, assembles && seed == 0), "k", {.block = {256}}, {});
       INFO(report.text());

@@ -10,6 +10,7 @@ using test::run_small;
 TEST_CASE("a producer and a consumer take turns by mbarriers", "[emulator]") {
   // Warp 0 fills a slot, warp 1 sums it up, ten times; parities flip.
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       .shared .align 8 .b64 full; .shared .align 8 .b64 empty; .shared .align 16 .b8 slot[128];
       mov.u32 %r1, full; mov.u32 %r2, empty; mov.u32 %r3, slot;
@@ -73,6 +74,7 @@ TEST_CASE("an mbarrier counts bytes, states and drops", "[emulator]") {
 TEST_CASE("bytes that never come are told before the deadlock they make, which names the wait",
           "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     const auto r = run_small(R"(
 .shared .align 8 .b64 bar; mov.u32 %r1, bar; setp.ne.u32 %p1, %r0, 0; @%p1 bra MADE;
 mbarrier.init.shared.b64 [%r1], 1;
@@ -130,6 +132,7 @@ TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") 
   ret;
 })";
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     emulator::Options options;
     options.arch = "sm_90a";
     options.seed = seed;
@@ -172,6 +175,7 @@ TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are
     return s.replace(s.find("BYTES"), 5, n);
   };
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     emulator::Options options;
     options.seed = seed;
     options.checks.uninitialised = true;

@@ -1,6 +1,7 @@
 // Shapes and types of mma.sync against each other: a product is the sum of the products of its halves, in the
 // registers that PTX documents. Other tests compare the larger ones with references (test_triton.cpp).
 #include "small_kernel.h"
+#include "test_seed.h"
 
 #include <functional>
 #include <random>
@@ -56,7 +57,9 @@ const std::string zero_floats = "{%f0, %f0, %f0, %f0}";
 } // namespace
 
 TEST_CASE("mma.sync of half the depth, twice, is that of the whole", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   // 0, 1, -1, 2 in each format: sums are exact.
   const auto pick = [&](auto... values) {
     const std::uint32_t all[] = {static_cast<std::uint32_t>(values)...};
@@ -117,7 +120,9 @@ TEST_CASE("mma.sync of half the depth, twice, is that of the whole", "[emulator]
 }
 
 TEST_CASE("mma.sync of other types gives the same small numbers", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   // Inputs are bytes 0..3 in %r10..; code makes values of 0, 1, 2 and -1 of them, of every 8-bit type.
   const auto byte = [&] { return static_cast<std::uint32_t>(random() % 4); };
   const auto word = [&] { return packed(byte(), byte(), byte(), byte()); };
@@ -167,7 +172,9 @@ TEST_CASE("mma.sync of other types gives the same small numbers", "[emulator]") 
 }
 
 TEST_CASE("mma.sync of f64 in four shapes", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   // Integers of up to 100 as doubles: %x10.. of %r10..
   std::string widen;
   for (int n = 10; n < 22; ++n)
@@ -205,7 +212,9 @@ TEST_CASE("mma.sync of f64 in four shapes", "[emulator]") {
 }
 
 TEST_CASE("movmatrix transposes, and stmatrix stores what ldmatrix loads", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const auto word = [&] { return static_cast<std::uint32_t>(random()); };
   // Twice is once and back; stored as it is and loaded transposed is once.
   check_equal(

@@ -343,7 +343,8 @@ Outcome run(const Subject& s, const std::shared_ptr<const emulator::Module>& mod
 } // namespace
 
 TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") {
-  std::uint64_t first = test::fresh_seed();
+  const std::uint64_t first = test::fresh_seed();
+  CAPTURE(first);
   for (const Subject& s : subjects()) {
     auto module = emulator::Module::parse(s.text, s.file);
     for (std::uint64_t seed = first; seed < first + test::rounds(100u); ++seed) {
@@ -357,7 +358,8 @@ TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") 
 }
 
 TEST_CASE("planted bugs are found", "[emulator]") {
-  std::uint64_t first = test::fresh_seed();
+  const std::uint64_t first = test::fresh_seed();
+  CAPTURE(first);
   // A sanitizer makes this take ten minutes: there it looks for every eighth, others each time.
   const std::uint64_t step = sanitized ? 8 : 1;
   std::uint64_t number = first % step;
@@ -365,7 +367,7 @@ TEST_CASE("planted bugs are found", "[emulator]") {
   for (const Subject& s : subjects())
     for (const Mutation& m : s.mutations) {
       if (number++ % step != 0) continue;
-      CAPTURE(s.file, m.name, first);
+      CAPTURE(s.file, m.name);
       std::string text = s.text;
       const auto at = text.find(m.from);
       REQUIRE(at != std::string::npos);

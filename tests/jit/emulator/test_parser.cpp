@@ -87,6 +87,7 @@ TEST_CASE("wrong launches are refused", "[emulator]") {
 
 TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
   std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   int count = 400;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = 100 * std::atoi(text);
   std::mt19937_64 random(seed);
@@ -159,7 +160,7 @@ TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
       }
       }
     }
-    CAPTURE(seed, n);
+    CAPTURE(n);
     INFO(text);
     refusals += !refusal(text).empty();
   }

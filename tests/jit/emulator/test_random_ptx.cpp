@@ -79,7 +79,9 @@ kernel @shifts(%x: view<const i64, 1>, %by: view<const i64, 1>, %y: view<i64, 1>
 })",
                                                   "test"),
                                        {});
-  std::mt19937_64 random(test::fresh_seed());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   std::vector<std::int64_t> x(32),
       by = {0, 1, 63, 64, 65, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 3, -1};
   by.push_back(std::numeric_limits<std::int64_t>::min());

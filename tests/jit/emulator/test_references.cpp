@@ -223,7 +223,7 @@ std::vector<std::vector<U>> integer_operands(std::mt19937_64& random, int width)
 TEST_CASE("emulated arithmetic equals MPFR's in every rounding", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const Mode& mode : all_modes) {
     for (const Arithmetic* op : {&add, &sub, &mul, &fma_, &quotient, &root, &reciprocal})
       check_arithmetic(random, *op, f64, mode, {});
@@ -251,7 +251,7 @@ TEST_CASE("emulated arithmetic equals MPFR's in every rounding", "[emulator]") {
 TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const Mode& mode : all_modes) {
     for (bool saturate : {false, true}) {
       for (bool flush : {false, true})
@@ -298,7 +298,7 @@ TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
 TEST_CASE("emulated rounding to integers, as floats and as integers, equals MPFR's", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const auto& [name, mode] :
        {Mode{"rni", MPFR_RNDN}, Mode{"rzi", MPFR_RNDZ}, Mode{"rmi", MPFR_RNDD}, Mode{"rpi", MPFR_RNDU}}) {
     for (const Format* f : {&f16, &f32, &f64})
@@ -347,7 +347,7 @@ TEST_CASE("emulated rounding to integers, as floats and as integers, equals MPFR
 TEST_CASE("emulated conversions from integers equal MPFR's and exact integers", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const std::string from : integers) {
     const int width = std::max(bits_of(from), 16);
     const auto in = integer_operands(random, bits_of(from));
@@ -386,7 +386,7 @@ TEST_CASE("emulated conversions from integers equal MPFR's and exact integers", 
 TEST_CASE("emulated approximations are as near to MPFR's values as PTX promises", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   struct Case {
     const char* text;
     const Format& f;

@@ -59,6 +59,7 @@ emulator::Report bad_launch(std::size_t shift, std::uint64_t seed) {
 
 TEST_CASE("reports are the same wherever memory lies", "[emulator]") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     const auto first = bad_launch(0, seed);
     INFO(first.text());
     REQUIRE(first.findings.size() > 15);

@@ -21,6 +21,7 @@ bool has(const emulator::Report& r, Fault f, const std::string& text = "") {
 
 TEST_CASE("lanes that parted are together again behind a branch and a loop", "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       and.b32 %r1, %r0, 7; mov.u32 %r2, 0; mov.u32 %r3, 0;
       LOOP: add.u32 %r2, %r2, %r1; add.u32 %r3, %r3, 1; setp.le.u32 %p1, %r3, %r1; @%p1 bra LOOP;
@@ -40,6 +41,7 @@ TEST_CASE("lanes that parted are together again behind a branch and a loop", "[e
 TEST_CASE("a lane may wait in a loop for another lane, and a warp for a warp", "[emulator]") {
   // Each thread waits for the one after it: 63 first, 0 last.
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       setp.eq.u32 %p1, %r0, 63; @%p1 bra LAST;
       WAIT: ld.acquire.gpu.global.u32 %r1, [%x0+4]; setp.eq.u32 %p2, %r1, 0; @%p2 bra WAIT;
@@ -132,6 +134,7 @@ TEST_CASE("groups of lanes with masks of their own", "[emulator]") {
 
 TEST_CASE("barriers: whole blocks, some warps, and reductions", "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       .shared .align 4 .b8 buffer[512];
       mov.u32 %r1, buffer; shl.b32 %r2, %r0, 2; add.u32 %r2, %r2, %r1;
@@ -244,6 +247,7 @@ COME: barrier.cluster.arrive; barrier.cluster.wait; ld.shared::cluster.u32 %r4, 
   st.global.u32 [%x1], %r4; barrier.cluster.arrive; barrier.cluster.wait;
 })";
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     emulator::Gpu gpu({.arch = "sm_90a", .seed = seed, .checks = emulator::Checks::all()});
     std::vector<std::uint32_t> out(16);
     const std::uint64_t words[] = {gpu.allocate(64)};
@@ -395,6 +399,7 @@ TEST_CASE("cp.async lands between its issue and its wait, and fills with zeros",
     return s.replace(s.find("WAIT"), 4, n);
   };
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     emulator::Options options{.seed = seed};
     options.checks.uninitialised = true;
     auto r = run_small(with("0"), 16, options, "", in, 64);
