@@ -1,4 +1,4 @@
-// How a launch runs: its blocks in groups, one after the other or on threads, their warps in turns.
+// Runs a launch: groups of blocks one after the other or on several threads, and their warps in time slices.
 #include <kiln/jit/emulator/core/block.h>
 
 #include <kiln/jit/emulator/checks/probes.h>
@@ -37,7 +37,7 @@ Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch&
 
 Execution::~Execution() = default;
 
-// How the grid is cut: clusters of blocks, and as many of them as run together.
+// How the grid is divided: into clusters of blocks, and groups of clusters that are resident together.
 struct Execution::Groups {
   explicit Groups(const Execution& e) : cluster(e.cluster) {
     ranks = cluster[0] * cluster[1] * cluster[2];
@@ -54,8 +54,8 @@ struct Execution::Groups {
   std::uint64_t clusters[3], total, resident;
 };
 
-// Threads that each run some of the groups, in executions of their own. What was found is put together in
-// the order of the groups.
+// Threads that each run some of the groups, each in an Execution of its own. Their reports are merged in the
+// order of the groups.
 class Execution::Workers {
 public:
   Workers(Execution& all, const Groups& groups) : all_(all), groups_(groups) {}
@@ -140,7 +140,7 @@ private:
   std::atomic<std::uint64_t> next_{0}, spent_{0}, starts_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
-  std::map<std::uint64_t, Part> parts_; // those with something to tell
+  std::map<std::uint64_t, Part> parts_; // only those with findings or output
   std::exception_ptr error_;
 };
 
@@ -149,7 +149,7 @@ Report Execution::run() {
   const std::uint64_t parts = (groups.total + groups.resident - 1) / groups.resident;
   const auto threads =
       std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(options.threads, 1)), parts);
-  const bool fits = !too_many_blocks(groups.total * groups.ranks); // stopped otherwise
+  const bool fits = !too_many_blocks(groups.total * groups.ranks); // sets `stopped` if not
   if (fits && threads > 1 && !probe && program.independent_blocks)
     Workers(*this, groups).run(static_cast<int>(threads));
   else
@@ -168,8 +168,8 @@ void Execution::count() {
     report.lane_instructions += n;
 }
 
-// Clusters `first` and those that run with it. The order of their warps depends on the seed and on which they
-// are, so that it is the same whoever runs the others.
+// Runs cluster `first` and those that are resident with it. The order of their warps depends on the seed and
+// on `first` only, so that it is the same whichever threads run the other groups.
 void Execution::run_group(const Groups& groups, std::uint64_t first) {
   random.seed(options.seed + 0x9e3779b97f4a7c15 * first);
   std::vector<std::unique_ptr<Block>> blocks;
@@ -205,7 +205,7 @@ void Execution::run_group(const Groups& groups, std::uint64_t first) {
 
 void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
   std::vector<Warp*> alive, ready;
-  // Every other seed has short turns only, of which every other one has very short ones.
+  // Odd seeds have short slices only, every other odd seed very short ones.
   const std::uint64_t longest_slice = options.seed % 4 == 1 ? 64 : options.seed % 4 == 3 ? 6 : 0;
   for (auto& b : blocks)
     for (auto& w : b->warps)
@@ -223,7 +223,7 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     if (ready.empty()) return report_deadlock(blocks);
     const std::uint64_t draw = random();
     Warp& w = *ready[draw % ready.size()];
-    // Mostly long turns, which are quick; sometimes short ones, which find more.
+    // Even seeds have a mixture of long slices, which are fast, and short ones, which find more.
     const std::uint64_t slice =
         draw >> 61 && !longest_slice ? 8192 : 1 + (draw >> 32) % (longest_slice ? longest_slice : 64);
     const std::uint64_t before = report.warp_instructions;
@@ -234,14 +234,14 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
   }
 }
 
-// Asynchronous operations go on after a turn of `ran`: some of them by themselves, and one when all that
-// could run only look whether it has happened.
+// Advances asynchronous operations after a time slice of `ran`: some at random, and one if all warps that
+// could run only poll for its effect.
 void Execution::advance_async_operations(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran,
                                          std::size_t ready, std::uint64_t draw) {
   yields_in_a_row_ = ran.yielded() ? yields_in_a_row_ + 1 : 0;
   const bool stuck = yields_in_a_row_ > 2 * ready + 2 || ++slices_since_landing_ > 4096;
   if (!stuck && (options.asynchrony != Asynchrony::Random || (draw >> 40) % 4)) return;
-  // Mostly of the block that ran.
+  // Prefer operations of the block that ran.
   const std::size_t first = draw >> 16;
   Block* block = ran.block.async_operations.empty() || stuck ? nullptr : &ran.block;
   for (std::size_t n = 0; n < blocks.size() && !block; ++n)

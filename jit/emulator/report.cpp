@@ -1,4 +1,4 @@
-// Reports as text and as JSON.
+// Prints reports as text and as JSON.
 #include "emulator.h"
 
 #include <nlohmann/json.hpp>
