@@ -1,4 +1,4 @@
-// Several probes as one: each is told everything, in their order.
+// Combines several probes into one, which forwards each call to all of them in their order.
 #pragma once
 
 #include <kiln/jit/emulator/core/probe.h>

@@ -1,4 +1,4 @@
-// Finds pairs of accesses that nothing orders: what orders them.
+// Updates vector clocks at barriers, fences, atomics, mbarriers and asynchronous operations.
 #include "race_state.h"
 #include <kiln/jit/emulator/core/transfer.h>
 
@@ -23,8 +23,7 @@ const Knowledge* find(const std::vector<std::pair<std::uint32_t, Knowledge>>& li
 
 } // namespace
 
-// --- Barriers
-// -------------------------------------------------------------------------------------------------
+// --- Barriers ----------------------------------------------------------------------------------------------
 
 void RaceChecker::warp_synchronised(Warp& w, Mask lanes) { clocks(w).synchronise(lanes, w.alive()); }
 
@@ -53,7 +52,7 @@ void RaceChecker::barrier_opened(Block& b, int barrier) {
   for (std::size_t k = 0; k < g.waiting.size(); ++k) {
     auto [w, lanes] = g.waiting[k];
     if (!w) continue;
-    for (std::size_t n = k + 1; n < g.waiting.size(); ++n) // a warp that came in parts
+    for (std::size_t n = k + 1; n < g.waiting.size(); ++n) // a warp whose lanes arrived in several fragments
       if (g.waiting[n].first == w) {
         lanes |= g.waiting[n].second;
         g.waiting[n].first = nullptr;
@@ -65,7 +64,7 @@ void RaceChecker::barrier_opened(Block& b, int barrier) {
 
 void RaceChecker::cluster_arrived(Warp& w, const Instruction&, Mask lanes, bool relaxed) {
   Knowledge k;
-  if (relaxed) { // what fences made known before
+  if (relaxed) { // passes on what earlier fences released
     const WarpClocks& p = clocks(w);
     if (!p.any_fences()) return;
     for (Mask rest = lanes; rest; rest &= rest - 1) {
@@ -92,8 +91,7 @@ void RaceChecker::cluster_waited(Warp& w, const Instruction&, Mask lanes) {
     p.acquire(std::countr_zero(rest), done);
 }
 
-// --- Fences and words
-// -----------------------------------------------------------------------------------------
+// --- Fences and atomics ------------------------------------------------------------------------------------
 
 void RaceChecker::fence(Warp& w, const Instruction&, const Fence& f, Mask lanes) {
   WarpClocks& p = clocks(w);
@@ -112,7 +110,7 @@ void RaceChecker::fence(Warp& w, const Instruction&, const Fence& f, Mask lanes)
   p.tick();
 }
 
-// What a strong access learns and lets others learn; what a weak store puts an end to.
+// Lets a strong access acquire from and release to its word; a store ends what was released there.
 void RaceChecker::synchronise(const Access& a) {
   const Instruction& i = a.instruction;
   WarpClocks& p = clocks(a.warp);
@@ -173,8 +171,7 @@ void RaceChecker::synchronise(const Access& a) {
   if (released) p.tick();
 }
 
-// --- mbarriers
-// ------------------------------------------------------------------------------------------------
+// --- mbarriers ---------------------------------------------------------------------------------------------
 
 void RaceChecker::mbarrier(Warp& w, const Instruction&, const MbarrierEvent& e) {
   WarpClocks& p = clocks(w);
@@ -224,8 +221,7 @@ void RaceChecker::mbarrier_phase_ended(std::uint8_t* host) {
   phase->remote_arriving = {};
 }
 
-// --- Asynchronous operations
-// ----------------------------------------------------------------------------------
+// --- Asynchronous operations -------------------------------------------------------------------------------
 
 void RaceChecker::issued(const AsyncOperation& op) {
   BlockState& s = state(op.warp->block);
@@ -233,7 +229,7 @@ void RaceChecker::issued(const AsyncOperation& op) {
   const bool copy = op.kind == AsyncOperation::Kind::Copy;
   Operation operation;
   operation.block = s.number;
-  if (!copy) { // the oldest unit that nobody uses
+  if (!copy) { // takes the slots that have been unused for longest
     constexpr std::size_t least = 64;
     if (s.units.size() < least || s.units[s.next_unit].in_use) {
       operation.unit = static_cast<std::uint32_t>(s.units.size());
@@ -278,7 +274,7 @@ void RaceChecker::issued(const AsyncOperation& op) {
   }
   if (const auto* t = dynamic_cast<const Transfer*>(&op); t && t->mbarrier)
     for (const Block* b :
-         op.warp->block.cluster) // the mbarrier that it counts on, which may be another block's
+         op.warp->block.cluster) // the mbarrier that counts its bytes, which may be another block's
       if (t->mbarrier >= b->shared.data && t->mbarrier < b->shared.data + b->shared.bytes) {
         by.in_shared = true;
         by.lane = std::countr_zero(op.lanes);
@@ -322,7 +318,7 @@ void RaceChecker::counted(const AsyncOperation& op, std::uint8_t* mbarrier, std:
       slots[slot] = slots[slot + 1] = at->second.stamp;
     }
   }
-  if (op.kind == AsyncOperation::Kind::Copy) { // all of these lanes' copies up to here
+  if (op.kind == AsyncOperation::Kind::Copy) { // covers all earlier copies of these lanes
     const std::size_t column = static_cast<std::size_t>(op.warp->index) * slots_of_warp + warp_size;
     slots.resize(column + warp_size);
     for (Mask rest = op.lanes; rest; rest &= rest - 1)
@@ -348,8 +344,7 @@ void RaceChecker::waited(Warp& w, const Instruction&, Mask lanes, const AsyncOpe
   if (!only_read) p.finish(lanes, w.alive(), at->second.block, slot + 1, at->second.stamp);
 }
 
-// --- The end of a block, whose shared memory others may be in
-// -------------------------------------------------------------
+// --- The end of a block whose shared memory others may still use -------------------------------------------
 
 void RaceChecker::note_remote_access(BlockState& owner, const Actor& by) {
   for (auto& v : owner.remote_accesses)
@@ -374,16 +369,16 @@ void RaceChecker::lanes_exited(Warp& w, Mask lanes) {
     if (!known(u.block, u.slot, u.stamp))
       execution_.add_finding(
           Fault::Unfinished, *u.warp, *u.instruction, u.lane,
-          "uses shared memory, and no thread of the block has seen that it is over when they are done, "
-          "and its shared memory is another's: wait for the phase of its mbarrier");
+          "uses shared memory, and no thread of the block has waited for its end when the block ends and its "
+          "shared memory becomes another block's: wait for the phase of its mbarrier");
   for (const auto& v : s.remote_accesses) {
     const int l = std::countr_zero(v.touch.lanes);
     const std::uint32_t slot = v.touch.unit * slots_of_warp + static_cast<std::uint32_t>(l);
     if (!known(v.touch.block, slot, v.touch.stamp))
-      execution_.add_finding(
-          Fault::UseAfterFree, *v.warp, *v.instruction, l,
-          "works in the shared memory of another block, which may have ended before: nothing keeps it "
-          "until then");
+      execution_.add_finding(Fault::UseAfterFree, *v.warp, *v.instruction, l,
+                             "accesses the shared memory of another block, which may have ended before: "
+                             "nothing keeps that block "
+                             "alive until then");
   }
 }
 

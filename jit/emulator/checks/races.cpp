@@ -1,4 +1,4 @@
-// Finds pairs of accesses that nothing orders: the accesses.
+// Compares each access with the earlier ones of its bytes, and reports those that nothing orders with it.
 #include "races.h"
 
 #include "race_state.h"
@@ -11,7 +11,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::size_t most_touches = 64; // of a word
+constexpr std::size_t most_touches = 64; // per word
 
 } // namespace
 
@@ -100,7 +100,7 @@ void RaceChecker::access(const Access& a) {
     Shadow& shadow = shadow_of(region, address);
     by.lane = l;
     by.as.lanes = by.program = lane_bit(l);
-    if (others_read) { // ldmatrix: a lane gives the address, and others get what is there
+    if (others_read) { // ldmatrix: one lane has the address, and other lanes get the data
       by.lane = std::countr_zero(a.lanes & ~lane_bit(l));
       by.program = 0;
     }
@@ -140,7 +140,7 @@ void RaceChecker::touch(Shadow& shadow, std::uint64_t address, std::uint64_t byt
   }
 }
 
-// A plain read of what another block plainly wrote, which takes the cluster's scope.
+// Whether this is a plain read of a plain write of another block, which only the cluster's scope orders.
 bool RaceChecker::needs_cluster_scope(const Touch& before, const Actor& by) {
   constexpr int others = Touch::Copy | Touch::LentSlot | Touch::AsyncProxy;
   return before.block != by.as.block && before.writes() && !by.as.writes() && !before.strong() &&
@@ -177,7 +177,7 @@ bool RaceChecker::ordered(const Touch& before, const Actor& by, bool block_scope
   return true;
 }
 
-// Whether a fence.proxy.async lies between a generic write and an operation of the async proxy.
+// Whether there is a fence.proxy.async between a generic write and an operation of the async proxy.
 bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) const {
   for (Mask left = before.lanes; left; left &= left - 1) {
     const std::uint32_t slot = before.unit * slots_of_warp + (before.flags & Touch::Copy ? warp_size : 0) +
@@ -192,7 +192,7 @@ bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) con
   return true;
 }
 
-// Whether what `by` stores is what was stored before.
+// Whether `by` stores the same value as the earlier store.
 bool RaceChecker::same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes,
                              const Actor& by) const {
   if (!by.access || !by.access->data || before.flags & (Touch::Copy | Touch::LentSlot)) return false;
@@ -200,9 +200,9 @@ bool RaceChecker::same_value(const Touch& before, std::uint64_t address, std::ui
   const std::uint8_t* host = a.host[by.lane];
   const bool shared = a.region[by.lane]->kind == Region::Kind::Shared;
   const std::uint64_t base = shared ? reinterpret_cast<std::uint64_t>(a.region[by.lane]->data) : 0;
-  const std::uint8_t* at = reinterpret_cast<const std::uint8_t*>(base + address); // of the word
+  const std::uint8_t* at = reinterpret_cast<const std::uint8_t*>(base + address); // address of the word
   const std::uint8_t* mine = a.data + static_cast<std::size_t>(by.lane) * a.bytes + (at - host);
-  // Lanes before this one, of the same instruction, have not stored yet.
+  // Earlier lanes of the same instruction have not stored yet.
   const bool same_warp = before.block == by.as.block && before.unit == by.as.unit;
   Mask together = same_warp ? lane_bit(by.lane) : 0;
   if (same_warp && before.stamp == by.as.stamp)
@@ -221,7 +221,7 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
   const Touch& now = by.as;
   const std::uint32_t inline_count = std::min(cell.count, Cell::here);
   for (std::uint32_t k = 0; k < inline_count; ++k)
-    if (cell.first[k].same_actor(now) && !(now.lanes & ~cell.first[k].lanes)) return; // looked at before
+    if (cell.first[k].same_actor(now) && !(now.lanes & ~cell.first[k].lanes)) return; // already recorded
   bool merged = false;
   const bool non_coherent = by.access && by.instruction.non_coherent && !by.in_shared;
   auto inclusive = [&](const Touch& a, const Touch& b) {
@@ -230,14 +230,14 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
             (a.scope() >= Scope::Cluster && b.scope() >= Scope::Cluster && same_cluster(a.block, b.block)));
   };
   // Whether a touch, which is followed by those up to `end`, happened before. Strong accesses of one word
-  // follow each other: who knows one of them knows those before it.
+  // have an order: whoever knows of one of them knows of the earlier ones.
   auto happened_before = [&](const Touch* t, const Touch* end) {
     if (ordered(*t, by)) return true;
     if (!t->strong() || now.strong()) return false;
     return std::any_of(t + 1, end,
                        [&](const Touch& later) { return inclusive(*t, later) && ordered(later, by); });
   };
-  // Looks at one touch; false if it need not be kept.
+  // Checks one touch; false if it need not be kept.
   auto keep = [&](Touch& t, bool before) {
     const bool conflict = (t.writes() || now.writes()) && !inclusive(t, now);
     bool reported = false;
@@ -260,7 +260,7 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
     }
     return true;
   };
-  // In two steps, as the later ones tell of those before.
+  // In two steps, because later touches decide about earlier ones.
   auto look = [&](Touch* all, std::uint32_t count) {
     std::uint64_t before = 0;
     for (std::uint32_t k = 0; k < count; ++k)
@@ -339,20 +339,22 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
                            (other.source.empty() ? "" : " (" + other.source + ")") + " by block " +
                            triple(other.block) + ", thread " + triple(other.thread);
   if (fault == Fault::NonCoherent)
-    what += " as memory that does not change while the kernel runs (.nc), behind " + them;
+    what += " as memory that does not change while the kernel runs (.nc), after " + them;
   else if (fault == Fault::MissingProxyFence)
-    what += " by the async proxy, without a fence.proxy.async behind " + them;
+    what += " by the async proxy, without a fence.proxy.async after " + them;
   else
     what += " and nothing orders it with " + them;
   if (needs_cluster_scope(before, by) && ordered(before, by, true))
-    what += " (by an mbarrier whose arrival and wait, of two blocks, need .release.cluster and "
-            ".acquire.cluster, and by default have the scope of a block)";
+    what += " (the mbarrier between the two blocks does not: its arrival needs .release.cluster and its wait "
+            ".acquire.cluster, and by default both have the scope of a block)";
   const auto guesses = [](const Touch& read, const Touch& update) {
     return !read.writes() && !read.strong() && update.writes() && update.strong() &&
            !((read.flags | update.flags) & (Touch::Copy | Touch::LentSlot));
   };
   if (fault != Fault::NonCoherent && (guesses(by.as, before) || guesses(before, by.as)))
-    what += " (a plain read beside strong writes; one that only guesses can be relaxed or volatile)";
+    what +=
+        " (a plain read that conflicts with a strong write; if it only guesses a value, make it relaxed or "
+        "volatile)";
   execution_.add_finding(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
 }
 

@@ -1,4 +1,4 @@
-// What the lanes of one warp know.
+// Updates the clocks of the lanes of a warp, shared by all lanes while they are equal.
 #include "warp_clocks.h"
 
 #include <algorithm>
@@ -191,8 +191,7 @@ void WarpClocks::learn(Mask lanes, Mask living, const Knowledge& k) {
 void WarpClocks::finish_copy(int lane, std::uint32_t stamp) {
   const std::size_t column = warp_size + static_cast<std::size_t>(lane);
   if (row(lane)[column] >= stamp) return;
-  // That one lane knows of its own copies is no secret that all rows must be spread for: a row tells of the
-  // copies of other lanes, and no other lane learns of these before they meet.
+  // Only this lane knows that its copies have ended; the other lanes learn of it when they synchronise.
   spread_rows();
   rows_[static_cast<std::size_t>(lane)][column] = stamp;
 }
@@ -231,7 +230,7 @@ void WarpClocks::proxy_fence(int lane, bool shared, bool global) {
   if (global) fences().proxied[1][static_cast<std::size_t>(lane)] = now;
 }
 
-// Of this thread's own initialisations, and of no others that it knows of.
+// Releases this thread's own initialisations, and no others that it knows of.
 void WarpClocks::init_fence(int lane) {
   const std::size_t slot = warp_ * slots_of_warp + static_cast<std::size_t>(lane);
   Slots own(slot + 1);

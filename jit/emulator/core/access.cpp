@@ -1,4 +1,4 @@
-// Where the lanes of an access lead, after all checks.
+// Checks each lane of an access by its state space: bounds, alignment, lifetime, unwritten bytes.
 #include "access.h"
 
 #include <algorithm>
@@ -107,7 +107,8 @@ private:
       if (rank > block->cluster.size()) return fault(Fault::OutOfBounds, l, "in no block's shared memory");
       Block* other = block->cluster[rank - 1];
       if (other != block && space == Space::Shared)
-        return fault(Fault::OutOfBounds, l, "in another block's shared memory, which takes .shared::cluster");
+        return fault(Fault::OutOfBounds, l,
+                     "in another block's shared memory, which requires .shared::cluster");
       if (other != block && other->done())
         return fault(Fault::UseAfterFree, l, "in the shared memory of a block whose threads have all exited");
       block = other;
@@ -181,7 +182,8 @@ private:
   Purpose purpose_;
 };
 
-// All lanes in one live region of global memory without a shadow: nothing else needs a look.
+// The fast path: all lanes are in one live region of global memory without a shadow, and need no further
+// check.
 bool within_one(Warp& w, Mask lanes, std::uint32_t bytes, std::uint32_t align, AccessKind kind, Located& to) {
   std::uint64_t low = ~std::uint64_t(0), high = 0, low_bits = 0;
   if (lanes == all_lanes) {

@@ -1,4 +1,4 @@
-// When asynchronous operations take effect.
+// Lets asynchronous operations land, and reports those that are still in use when the block ends.
 #include "async_operations.h"
 
 #include "block.h"
@@ -12,7 +12,7 @@ namespace {
 
 bool lands_whole(const AsyncOperation& op) {
   return op.queue == AsyncOperation::Queue::Wgmma;
-} // not one lane after the other
+} // all lanes at once
 
 } // namespace
 
@@ -27,7 +27,7 @@ void AsyncOperations::issue(std::unique_ptr<AsyncOperation> operation) {
   ++in_flight_;
   check_ranges(op);
   if (e.probe) e.probe->issued(op);
-  // Of many lanes some land at once, of one mostly none.
+  // Of many lanes, some land at once; a single lane mostly does not.
   const std::uint64_t draw = e.options.asynchrony == Asynchrony::Random ? e.random() : 0;
   const Mask now = e.options.asynchrony == Asynchrony::Earliest ? op.lanes
                    : e.options.asynchrony == Asynchrony::Latest ? 0
@@ -106,7 +106,7 @@ void AsyncOperations::wait(Warp& w, const Instruction& i, Mask lanes, AsyncOpera
     AsyncOperation& op = *operations_[n];
     if (op.queue != queue) continue;
     if (queue == AsyncOperation::Queue::Wgmma && op.warp != &w && op.warp->index / 4 == w.index / 4) {
-      // Another warp's part of what this one waits for.
+      // It is another warp's part of the wgmma that this warp waits for.
       const int l = std::countr_zero(lanes);
       if (op.waiters >> w.index % 4 & 1 || !(open[l] > allowed && op.group < open[l] - allowed)) continue;
       op.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
@@ -138,7 +138,7 @@ void AsyncOperations::advance(std::uint64_t draw) {
   std::size_t n = draw / 8 % in_flight_;
   for (auto& op : operations_)
     if (op->in_flight && n-- == 0) {
-      if (draw % 8 == 0) return read(*op, op->lanes); // and it lands later
+      if (draw % 8 == 0) return read(*op, op->lanes); // it lands later
       land(*op, draw % 8 == 1 && !lands_whole(*op) ? op->in_flight & static_cast<Mask>(draw >> 32)
                                                    : op->in_flight);
       break;
@@ -159,9 +159,8 @@ void AsyncOperations::finish() {
   for (const Source& s : sources_)
     block_.execution.add_finding(
         Fault::Unfinished, *s.warp, *s.instruction, s.lane,
-        "reads shared memory, and its thread has not waited for that when the block's threads are done, and "
-        "its "
-        "shared memory is another's: commit its group and wait for it (cp.async.bulk.wait_group.read)");
+        "reads shared memory, and its thread has not waited for it when the block ends and its shared memory "
+        "becomes another block's: commit its group and wait for it (cp.async.bulk.wait_group.read)");
   sources_.clear();
   for (std::size_t n = 0; n < operations_.size(); ++n) {
     AsyncOperation& op = *operations_[n];
@@ -173,13 +172,12 @@ void AsyncOperations::finish() {
                         return r.block == &block_ && (r.kind != AccessKind::Read || op.unread);
                       });
     if (!here) continue;
-    block_.execution.add_finding(
-        Fault::Unfinished, *op.warp, *op.instruction, std::countr_zero(op.lanes),
-        op.queue == AsyncOperation::Queue::Mbarrier
-            ? "is still under way when the block's threads are done, and its shared memory is another's: "
-              "wait for the "
-              "phase of its mbarrier"
-            : "still uses shared memory when the block's threads are done: wait for its group");
+    block_.execution.add_finding(Fault::Unfinished, *op.warp, *op.instruction, std::countr_zero(op.lanes),
+                                 op.queue == AsyncOperation::Queue::Mbarrier
+                                     ? "is still under way when the block ends and its shared memory becomes "
+                                       "another block's: wait for the "
+                                       "phase of its mbarrier"
+                                     : "still uses shared memory when the block ends: wait for its group");
   }
   for (std::size_t n = 0; n < operations_.size(); ++n)
     land(*operations_[n], operations_[n]->in_flight);

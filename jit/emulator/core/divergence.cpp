@@ -1,4 +1,4 @@
-// Which lanes of a warp went other ways, and what they have done since.
+// Finds the lanes that skipped a barrier, and describes where they diverged and exited.
 #include "divergence.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string Divergence::describe(Mask skipped, Mask here) const {
   for (std::size_t n = 1; n <= std::min(split_count_, splits_.size()); ++n) {
     const Split& p = splits_[(split_count_ - n) % splits_.size()];
     if (!((p.some & one && p.others & other) || (p.some & other && p.others & one))) continue;
-    text += " took the other way at line " + std::to_string(p.line) + " and";
+    text += " took the other branch at line " + std::to_string(p.line) + " and";
     break;
   }
   text += " left the kernel";

@@ -1,4 +1,4 @@
-// The map of allocations.
+// Allocates device memory at reproducible addresses, and finds the region that an address is in.
 #include "memory.h"
 
 #include <cstdio>
@@ -17,13 +17,16 @@ std::string hexadecimal(std::uint64_t v) {
 
 namespace {
 
-constexpr std::uint64_t guard = 1024;                           // unused bytes on both sides of an allocation
-constexpr std::uint64_t arena_bytes = std::uint64_t(64) << 30;  // of addresses; memory when it is touched
-constexpr std::uint64_t most_of_arena = std::uint64_t(1) << 30; // for one allocation; others are the host's
-constexpr std::uint64_t shown_bytes = std::uint64_t(1) << 40;   // of reports' addresses, for each
-constexpr std::uint64_t remembered = std::uint64_t(256) << 20;  // bytes of freed memory that stay unused
+constexpr std::uint64_t guard = 1024; // unused bytes on both sides of an allocation
+constexpr std::uint64_t arena_bytes = std::uint64_t(64)
+                                      << 30; // reserved addresses; pages get memory when they are used
+constexpr std::uint64_t most_of_arena = std::uint64_t(1)
+                                        << 30; // for one allocation; larger ones use the host's allocator
+constexpr std::uint64_t shown_bytes = std::uint64_t(1)
+                                      << 40; // distance of allocations in the addresses that reports show
+constexpr std::uint64_t remembered = std::uint64_t(256) << 20; // bytes of freed memory that are kept unused
 
-// The memory behind addresses of the arena that are not used again.
+// Returns the memory of arena addresses that are not used again.
 void give_back(std::uint64_t base, std::uint64_t bytes) {
   constexpr std::uint64_t page = 65536; // or less
   const std::uint64_t from = (base + page - 1) / page * page, to = (base + bytes) / page * page;
@@ -42,7 +45,7 @@ std::string described(const Region& r) {
 Allocations::Allocations() {
   void* at =
       mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return; // all are the host's then
+  if (at == MAP_FAILED) return; // all allocations use the host's allocator then
   arena_ = reinterpret_cast<std::uint64_t>(at);
   arena_next_ = arena_ + arena_bytes / 2;
 }
@@ -57,7 +60,8 @@ std::uint8_t* Allocations::from_arena(std::uint64_t bytes) {
 }
 
 std::uint64_t Allocations::next_shown(std::uint64_t base) {
-  constexpr std::uint64_t most = std::uint64_t(1) << 15; // then they come again: windows are at 1 << 56
+  constexpr std::uint64_t most = std::uint64_t(1)
+                                 << 15; // then they repeat, because the windows start at 1 << 56
   return (allocated_++ % most + 1) * shown_bytes + base % 16;
 }
 
@@ -82,7 +86,7 @@ std::uint64_t Allocations::shown(std::uint64_t address) const {
 Region& Allocations::allocate(std::uint64_t bytes, std::string name, bool shadowed) {
   if (bytes > std::uint64_t(1) << 40)
     throw UserError("an allocation of " + std::to_string(bytes) +
-                    " bytes on the emulated GPU: it has less than 1 TiB");
+                    " bytes on the emulated GPU, which allows at most 1 TiB");
   auto r = std::make_unique<Region>();
   std::uint64_t raw = 0;
   try {

@@ -1,4 +1,4 @@
-// How a warp runs: fragments, divergence and warp-wide instructions.
+// Runs a warp: chooses fragments, executes their instructions, handles divergence and warp-wide instructions.
 #include "warp.h"
 
 #include "block.h"
@@ -10,7 +10,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t longest_slice = 4096; // instructions before another ready fragment has its turn
+constexpr std::uint64_t longest_slice = 4096; // instructions before another ready fragment is chosen
 
 } // namespace
 
@@ -42,7 +42,8 @@ void Warp::add_ready(const Fragment& f) {
   fragments_.push_back(f);
 }
 
-// The fragment to run: deepest in calls, then first in the text; another one if that had its time.
+// Chooses the fragment to run: the deepest in calls, and of several the first in the text. If that one has
+// used up its time slice, a random one is chosen.
 bool Warp::select() {
   std::size_t best = fragments_.size();
   int ready = 0;
@@ -78,7 +79,7 @@ void Warp::run(std::uint64_t quantum) {
     }
     Fragment f = fragments_[current_];
     fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(current_));
-    std::uint32_t stop = ~0u; // where the next fragment of the frame waits to be met
+    std::uint32_t stop = ~0u; // position of the next fragment of the frame, where they reconverge
     for (std::size_t k = 0; k < fragments_.size();) {
       Fragment& other = fragments_[k];
       if (other.state == Fragment::State::Ready && other.frame == f.frame) {
@@ -100,7 +101,7 @@ void Warp::run(std::uint64_t quantum) {
     const Mask here = f.lanes, living = alive_;
     const std::uint64_t used = execute(f, slice, stop);
     if (diverged_ && execution.events - events_ > (living != alive_))
-      divergence_.note_activity(here); // exits are events too
+      divergence_.note_activity(here); // exits count as events too
     if (f.lanes) {
       if (f.state == Fragment::State::Ready)
         add_ready(f);
@@ -115,7 +116,7 @@ void Warp::run(std::uint64_t quantum) {
       execution.out_of_budget(*this, code[std::min<std::size_t>(f.at, code.size() - 1)],
                               first_lane(f.lanes ? f.lanes : 1));
     }
-    // Waiting fragments may be able to go on now: others came, or will never come.
+    // Waiting fragments may be able to continue now: other lanes arrived, or exited.
     for (std::size_t k = 0; k < fragments_.size(); ++k)
       if (fragments_[k].state == Fragment::State::AtCollective && complete_collective(fragments_[k]))
         k = ~std::size_t(0);
@@ -124,7 +125,8 @@ void Warp::run(std::uint64_t quantum) {
   if (!alive_) ready_ = false;
 }
 
-// Runs f, which is not among fragments_, until it waits, diverges, jumps among others, or meets `stop`.
+// Runs f, which is not in fragments_, until it waits, diverges, branches while there are others, or reaches
+// `stop`.
 std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t stop) {
   const Instruction* code = f.frame->function->code.data();
   Tally* tallies = execution.tallies.data() + f.frame->function->first;
@@ -241,11 +243,11 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       const bool aligned = i.target == no_register;
       if (aligned && m != f.lanes)
         execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(m),
-                              "is .aligned, and the guard holds for some lanes of a warp only",
+                              "is .aligned, and its guard holds only for some lanes of the warp",
                               static_cast<std::uint64_t>(std::popcount(m)));
       if (aligned && i.step == Step::Collective && alive_ != all_)
         execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(m),
-                              "takes a whole warp, of which " +
+                              "requires a whole warp, of which " +
                                   std::to_string(std::popcount(all_ & ~alive_)) + " lanes have exited");
       if (m == f.lanes && (aligned ? m == alive_ : i.step == Step::Barrier)) {
         if (i.step == Step::Barrier) {
@@ -261,7 +263,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         marked = f.frame->unwritten != nullptr;
         continue;
       }
-      if (m != f.lanes) { // lanes whose guard does not hold pass
+      if (m != f.lanes) { // lanes whose guard does not hold continue
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
@@ -273,7 +275,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
           return n;
         }
       }
-      if (!aligned) { // by the masks that the lanes name
+      if (!aligned) { // grouped by the member masks of the lanes
         const std::uint32_t* masks = reg<std::uint32_t>(i.target);
         Mask through = 0;
         for (Mask left = m; left;) {
@@ -284,7 +286,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
           left &= ~group;
           if (group & ~members) {
             execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(group & ~members),
-                                  "is executed by a lane that its member mask does not name");
+                                  "is executed by a lane that its member mask does not contain");
           }
           if (members & alive_ & ~group) {
             Fragment waiting = f;
@@ -305,7 +307,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         return n;
       }
       f.state = Fragment::State::AtCollective;
-      f.members = 0; // all that live
+      f.members = 0; // all live lanes
       return n;
     }
     }
@@ -313,7 +315,8 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
   return n;
 }
 
-// Whether all that `f` waits for have come; then they go on, and fragments_ has changed.
+// Executes a collective if all lanes that `waiting` waits for have arrived. Returns whether they have; then
+// they continue, and fragments_ has changed.
 bool Warp::complete_collective(Fragment& waiting) {
   const Instruction& i = waiting.frame->function->code[waiting.at];
   const bool aligned = i.target == no_register;
@@ -349,7 +352,7 @@ bool Warp::complete_collective(Fragment& waiting) {
     gone.push_back(f);
     fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(k));
   }
-  if (aligned) { // together at one place: it is executed as if they had never parted
+  if (aligned) { // all at one position: it is executed as if they had never diverged
     Fragment all = sample;
     all.state = Fragment::State::Ready;
     all.lanes = come;
@@ -372,32 +375,33 @@ void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
   ++execution.events;
   block.cluster.front()->cluster_arrived -= static_cast<std::uint32_t>(std::popcount(lanes & at_cluster));
-  at_cluster &= ~lanes; // the others do not wait for it, nor is it one of them
+  at_cluster &= ~lanes; // the other lanes do not wait for them, and they are not counted
   for (auto& frame : frames_)
     frame->lanes &= ~lanes;
   if (execution.probe) execution.probe->lanes_exited(*this, lanes);
   block.open_barriers();
 }
 
-// Lanes that were together go different ways from now on.
+// Lanes that were together take different paths from now on.
 void Warp::diverge(Mask some, Mask others, const Instruction& at) {
   if (diverged_ && execution.events != events_) divergence_.note_activity(some | others);
   events_ = execution.events;
   divergence_.split(some, others, at);
 }
 
-// Who is not here has exited; that may be all right.
+// Reports lanes that have skipped this barrier. Lanes that are not here have exited, which may be legal.
 void Warp::check_all_here(const Instruction& barrier, Mask here) {
   if (here != all_)
     if (const Mask skipped = divergence_.skipped(barrier, here, all_ & ~here))
       execution.add_finding(Fault::BarrierDivergence, *this, barrier, first_lane(here),
-                            "takes all lanes of a warp, and only " + hexadecimal(here) +
-                                " have come: " + divergence_.describe(skipped, here),
+                            "requires all lanes of a warp, and only " + hexadecimal(here) +
+                                " have arrived: " + divergence_.describe(skipped, here),
                             static_cast<std::uint64_t>(std::popcount(here)));
   divergence_.note_barrier(barrier, here);
 }
 
-// An instruction other than wgmma uses registers that wgmma use too.
+// Records that an instruction other than wgmma uses registers that wgmma use too, and reports it if one is
+// under way.
 void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
   const Function& function = *f.frame->function;
   auto at = std::lower_bound(function.touches.begin(), function.touches.end(), f.at,

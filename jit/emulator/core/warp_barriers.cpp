@@ -1,4 +1,4 @@
-// How a warp comes to a barrier, of the block or the cluster, and goes on behind it.
+// Lets a warp arrive at barriers of the block, the warpgroup or the cluster, wait there, and continue.
 #include "warp.h"
 
 #include "block.h"
@@ -17,7 +17,7 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   };
   if (i.mode == 5) {
     report(m & before_wait,
-           "arrives again at the cluster's barrier, without barrier.cluster.wait behind line " +
+           "arrives again at the cluster's barrier, without a barrier.cluster.wait after line " +
                std::to_string(arrived_line) + ", where it arrived before");
     before_wait |= m;
     arrived_line = i.line;
@@ -43,11 +43,11 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   f.barrier = cluster_barrier;
 }
 
-// f waits, unless the barrier opens now.
+// Lets f wait, unless the barrier opens now.
 void Warp::wait_at(Fragment& f, int barrier) {
   f.state = Fragment::State::AtBarrier;
   f.barrier = barrier;
-  // The block looks at fragments_, where f is not while it runs.
+  // The block searches fragments_, which do not contain f while it runs.
   fragments_.push_back(f);
   if (barrier == register_barrier)
     block.open_register_barrier();
@@ -59,19 +59,19 @@ void Warp::wait_at(Fragment& f, int barrier) {
   fragments_.pop_back();
 }
 
-// setmaxnreg: gives registers back to the block, or waits until it has enough.
+// setmaxnreg: returns registers to the block, or waits until the block has enough.
 void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
   const bool more = i.mode2;
   auto fault = [&](const std::string& what) {
     execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(m), what);
   };
   if (static_cast<std::size_t>(index / 4 * 4 + 4) > block.warps.size())
-    fault("takes a warpgroup: 4 warps, the first of which is a multiple of 4");
+    fault("requires a warpgroup: 4 warps, the index of the first of which is a multiple of 4");
   else if (const auto* other = block.register_changes(index / 4).differs(index % 4, {&i}))
     fault("is executed where another warp of the warpgroup executes line " +
           std::to_string(other->instruction->line));
   if (more ? i.count < registers_per_thread : i.count > registers_per_thread) {
-    fault((more ? "asks for " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
+    fault((more ? "requests " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
           std::to_string(registers_per_thread));
     ++f.at;
     return;
@@ -127,7 +127,7 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   wait_at(f, static_cast<int>(id));
 }
 
-// bar.red: what the threads at a barrier of the block brought.
+// bar.red: stores the reduction over the threads at a barrier of the block.
 void Warp::store_reduction(const Fragment& f, const Instruction& i) const {
   const BarrierState& b = block.barriers[f.barrier];
   auto* registers = f.frame->registers;

@@ -1,4 +1,4 @@
-// Frames of functions: calls, returns, and the local memory they have.
+// Calls and returns of functions, with their frames, parameters and local memory.
 #include "warp.h"
 
 #include "block.h"
@@ -10,13 +10,13 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // of a warp
-constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // of a thread
+constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // per warp
+constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // per thread
 constexpr int deepest = 4096;
 
 std::uint64_t whole_chunks(std::uint64_t bytes) { return (bytes + 31) / 32 * 32; }
 
-// Behind a frame's variables, and behind what any of its lanes took by alloca.
+// The offsets after a frame's variables, and after what any of its lanes took by alloca.
 std::uint64_t stack_start(const Frame& f) { return f.local_base + whole_chunks(f.function->local_bytes); }
 std::uint64_t local_end(const Frame& f) {
   return f.stack ? whole_chunks(*std::max_element(f.stack->begin(), f.stack->end())) : stack_start(f);
@@ -67,7 +67,7 @@ void Warp::grow_local(std::uint64_t bytes) {
   if (execution.options.checks.uninitialised) local_shadow_.resize(local_.size());
 }
 
-// Nothing wrote these bytes of a lane.
+// Marks these bytes of a lane as unwritten.
 void Warp::forget_local(int lane, std::uint64_t offset, std::uint64_t bytes) {
   if (local_shadow_.empty()) return;
   for (const std::uint64_t end = offset + bytes; offset < end;) {
@@ -77,7 +77,7 @@ void Warp::forget_local(int lane, std::uint64_t offset, std::uint64_t bytes) {
   }
 }
 
-// A parameter of a lane whose address the function takes.
+// Copies a parameter whose address the function takes to local memory, for one lane.
 void Warp::copy_to_stack(const Frame& f, const Function::StackCopy& c, int lane) {
   const std::uint64_t from = static_cast<std::uint64_t>(lane) * f.function->param_bytes + c.from;
   for (std::uint64_t b = 0; b < c.bytes; ++b) {
@@ -124,7 +124,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   if (f.frame->depth >= deepest || bytes > most_frame_bytes || local > most_local_bytes) {
     execution.add_finding(Fault::StackOverflow, *this, i, first_lane(m),
                           "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
-                              ", with no stack left: an endless recursion");
+                              ", with no stack left: probably an endless recursion");
     execution.report.finished = false;
     execution.stopped = true;
     return;
@@ -132,7 +132,7 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   Frame* caller = f.frame;
   Frame* frame = push(callee, caller, f.at + 1, m);
   const std::uint32_t* arguments =
-      caller->function->extras.data() + i.extra; // caller's offsets: returns, then parameters
+      caller->function->extras.data() + i.extra; // offsets in the caller: results, then parameters
   const std::uint64_t from = caller->function->param_bytes, to = callee.param_bytes;
   for (std::size_t k = 0; k < callee.params.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
@@ -179,11 +179,12 @@ void Warp::return_lanes(Fragment& f, Mask m) {
   add_ready({caller, frame.return_to, m});
 }
 
-// Lanes that call one function go together.
+// Lanes that call the same function stay together.
 void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
   const Fragment caller = f;
   const std::uint64_t* address = reg<std::uint64_t>(i.a);
-  const std::uint32_t* taken = extras(i) + i.count; // how many results, their bytes; the same of parameters
+  const std::uint32_t* taken =
+      extras(i) + i.count; // the number of results and their bytes, then the same for parameters
   const auto same = [](const std::vector<Function::Param>& have, const std::uint32_t*& want) {
     bool equal = have.size() == *want;
     for (std::size_t k = 0; k < *want; ++k)
@@ -208,9 +209,9 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     const bool fits = callee && same(callee->returns, want) && same(callee->params, want);
     if (!fits) {
       execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(group),
-                            callee
-                                ? "calls " + callee->name + ", which takes others than this call's parameters"
-                                : "calls " + std::to_string(target) + ", where no function is",
+                            callee ? "calls " + callee->name +
+                                         ", whose parameters differ from those of this call"
+                                   : "calls " + std::to_string(target) + ", where there is no function",
                             static_cast<std::uint64_t>(std::popcount(group)));
       exit_lanes(group);
       continue;

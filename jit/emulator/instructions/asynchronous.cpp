@@ -1,4 +1,4 @@
-// cp.async: copies of 4 to 16 bytes by each lane. What starts with cp.async.bulk is in bulk.cpp.
+// Decodes and issues cp.async, by which each lane copies 4 to 16 bytes. bulk.cpp decodes cp.async.bulk.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/transfer.h>
@@ -11,7 +11,7 @@ namespace kiln::emulator {
 namespace {
 
 // d: address of the source; b: its size, or no_register; c: a predicate that ignores the source, or
-// no_register. count: bytes; offset: of the source above, of the target below
+// no_register. count: bytes; offset: that of the source in the upper 32 bits, that of the target in the lower
 void copy(Warp& w, const Instruction& i, Mask m) {
   Located from, to;
   Instruction source = i;
@@ -30,12 +30,12 @@ void copy(Warp& w, const Instruction& i, Mask m) {
   for (Mask rest = m; rest; rest &= rest - 1)
     if (const int l = std::countr_zero(rest); wanted[l] > i.count) {
       w.execution.add_finding(Fault::IllegalOperand, w, i, l,
-                              "has " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
+                              "reads " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
                                   std::to_string(i.count));
       wanted[l] = i.count;
     }
   locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, Purpose::Copied);
-  // Only what is copied must exist; lanes of one size at a time.
+  // Only the bytes that are copied must exist. Lanes with the same size are checked together.
   Mask left = to.lanes;
   Mask ready = 0, unwritten = 0;
   while (left) {
@@ -48,13 +48,13 @@ void copy(Warp& w, const Instruction& i, Mask m) {
       ready |= group;
       continue;
     }
-    // host pointers of lanes outside of the group stay as an earlier round found them
+    // the host pointers of lanes outside of the group keep the values of earlier iterations
     locate(w, i, group, ptx::Space::Global, bytes, bytes == i.count ? i.count : 1, AccessKind::Read, from,
            Purpose::Copied);
     ready |= from.lanes;
     unwritten |= report_unwritten(w, i, from, bytes);
   }
-  while (ready) { // a flight for the lanes of each group, mostly one
+  while (ready) { // an operation for the lanes of each group, of which there is mostly one
     const std::uint32_t group = w.copy_group[std::countr_zero(ready)];
     auto op = std::make_unique<Transfer>();
     op->kind = AsyncOperation::Kind::Copy;
@@ -92,7 +92,7 @@ void commit(Warp& w, const Instruction&, Mask m) {
     ++w.copy_group[std::countr_zero(rest)];
 }
 
-// count: groups that may still be under way; mode 1: none, and the open one neither
+// count: number of groups that may still be under way; mode 1: none, the open group included
 void wait(Warp& w, const Instruction& i, Mask m) {
   w.block.async_operations.wait(w, i, m, AsyncOperation::Queue::Copies, i.count, i.mode, false);
 }

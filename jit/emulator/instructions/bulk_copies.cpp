@@ -1,9 +1,9 @@
-// How cp.async.bulk, cp.reduce.async.bulk and their .tensor forms run.
+// Issues cp.async.bulk, cp.reduce.async.bulk and their .tensor forms.
 //
-// A tensor copy goes by a map (tensor_map.h). Its box starts at the coordinates and has, in shared memory,
-// its elements one after the other without gaps, dimension 0 first; what is outside of the tensor reads as
-// zeros or NaNs and is not written. A swizzle of 32, 64 or 128 bytes exchanges the 16-byte chunks of shared
-// memory: bits 4 and up of the address ^= bits 7 and up, 1, 2 or 3 of them.
+// A tensor copy uses a tensor map (core/tensor_map.h). Its box starts at the coordinates. In shared memory
+// the elements of the box are adjacent without gaps, dimension 0 first. Elements outside of the tensor are
+// read as zeros or NaNs and are not written. A swizzle of 32, 64 or 128 bytes permutes the 16-byte chunks of
+// shared memory: 1, 2 or 3 bits of the address from bit 4 on ^= those from bit 7 on.
 #include "bulk.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/tensor_map.h>
@@ -38,7 +38,8 @@ void fault(Warp& w, const Instruction& i, int l, const std::string& what) {
   w.execution.add_finding(Fault::IllegalOperand, w, i, l, what);
 }
 
-// The blocks that a load writes to, and where within each: the address's own, or those of the mask.
+// The blocks that a load writes to, and the addresses in each: the block of the address, or those of the
+// mask.
 struct Target {
   Block* block;
   std::uint8_t *to, *shadow, *mbarrier;
@@ -128,7 +129,8 @@ void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
 
 // --- Tensors
 
-struct Row { // of a box: `inside` bytes of it, from `skipped` on, are in global memory at `host`
+// A row of a box: its `inside` bytes from `skipped` on are in global memory at `host`.
+struct Row {
   std::uint8_t *host = nullptr, *shadow = nullptr;
   Region* region = nullptr;
   std::uint32_t skipped = 0, inside = 0;
@@ -174,7 +176,7 @@ bool locate_box(Warp& w, const Instruction& i, int l, const TensorMapFields& map
   }
 }
 
-// Calls f(offset in shared memory, offset in the row, bytes) for each part of a row that stays together.
+// Calls f(offset in shared memory, offset in the row, bytes) for each contiguous part of a row.
 template <class F>
 void parts(const TensorMapFields& map, std::uint64_t offset, std::uint32_t row_bytes, const F& f) {
   if (map.swizzle == TensorMapSwizzle::None) return f(offset, 0u, row_bytes);
@@ -261,20 +263,21 @@ void copy_box(Warp& w, const Instruction& i, int l, const Bulk& b) {
   std::memcpy(bytes.bytes.data(), at.host, 128);
   const TensorMapFields map = decode(bytes);
   if (const std::string wrong = problem(map); !wrong.empty())
-    return fault(w, i, l, "goes by 128 bytes that are no tensor map: " + wrong);
-  // Another block's fence is no help, and a barrier brings the fence of one thread to the others of a block.
+    return fault(w, i, l, "uses 128 bytes that are no tensor map: " + wrong);
+  // The fence of another block does not help. A fence of one thread serves all threads of its block, by a
+  // barrier.
   if (auto made = w.execution.made_maps.find(reinterpret_cast<std::uint64_t>(at.host));
       made != w.execution.made_maps.end() && w.block.acquired_maps[made->first] != made->second)
     w.execution.add_finding(
         Fault::MissingProxyFence, w, i, l,
-        "goes by a tensor map that the kernel changed, and no thread of the block has acquired it since: "
+        "uses a tensor map that the kernel changed, and no thread of the block has acquired it since: "
         "fence.proxy.tensormap::generic.acquire");
   if (map.rank != b.tensor_rank)
     return fault(w, i, l,
                  "is for " + std::to_string(b.tensor_rank) + " dimensions, and the tensor map has " +
                      std::to_string(map.rank));
   if (map.interleave != TensorMapInterleave::None)
-    return fault(w, i, l, "goes by an interleaved tensor map, which the emulator does not have");
+    return fault(w, i, l, "uses an interleaved tensor map, which the emulator does not support");
   if (b.reduces && !bulk_reduces(static_cast<Combine>(b.operation), element(map.type)))
     return fault(w, i, l, "does not exist for elements of the tensor map's type");
   std::int64_t start_at[5] = {};

@@ -1,4 +1,4 @@
-// An entry and all that it calls, put together.
+// Decodes an entry and all functions that it calls into a program.
 #include "decoder.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
   program->shared_bytes = builder.shared_bytes;
   program->dynamic_offset =
       (builder.shared_bytes + builder.dynamic_align - 1) / builder.dynamic_align * builder.dynamic_align;
-  // The address of dynamic shared memory is known only now.
+  // Only now is the address of dynamic shared memory known.
   for (auto& f : program->functions)
     for (Constant& c : f->constants)
       if (c.dynamic) c.value = program->dynamic_offset;

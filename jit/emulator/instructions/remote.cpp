@@ -1,5 +1,7 @@
-// st.async and red.async: each lane store_form into shared memory of a block of the cluster, or updates it, and
-// takes the bytes off an mbarrier there.
+// Decodes and issues st.async and red.async.
+//
+// Each lane stores into shared memory of a block of the cluster, or updates it, and an mbarrier of that block
+// counts the bytes.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/transfer.h>
@@ -10,13 +12,13 @@
 namespace kiln::emulator {
 namespace {
 
-// The values come out of registers when the instruction is issued.
+// The values are read from registers when the instruction is issued.
 struct RemoteStore : Transfer {
   alignas(16) std::uint8_t values[warp_size][16];
 };
 
 // extras: registers of the elements, then the mbarrier's register, its width and its offset in two words.
-// mode: Combine, or 255 of a store; count: elements
+// mode: the Combine, or store_form; count: the number of elements
 constexpr std::uint8_t store_form = 255;
 
 void run(Warp& w, const Instruction& i, Mask m) {
@@ -41,7 +43,7 @@ void run(Warp& w, const Instruction& i, Mask m) {
       w.execution.add_finding(Fault::IllegalOperand, w, i, l,
                               to.block && mbarrier.block
                                   ? "writes shared memory of one block and counts on an mbarrier of another"
-                                  : "takes addresses of shared memory, and has another");
+                                  : "requires addresses of shared memory");
       continue;
     }
     RemoteStore* op = nullptr;
@@ -95,7 +97,7 @@ void remote_store(Decoder& d, bool update) {
   i.space = d.take("shared::cluster") ? Space::SharedCluster : Space::Generic;
   if (!d.take("mbarrier::complete_tx::bytes"))
     d.fail(quoted(d.statement().opcode) +
-           " is not known to the emulator, which has the form that counts on an mbarrier, "
+           " is not known to the emulator, which supports the form that an mbarrier counts, "
            ".mbarrier::complete_tx::bytes");
   i.mode = store_form;
   if (update) {

@@ -1,4 +1,4 @@
-// wgmma.mma_async, its fence, and its groups.
+// Decodes and issues wgmma.mma_async, its fence and its groups.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/wgmma.h>
@@ -10,10 +10,10 @@
 namespace kiln::emulator {
 namespace {
 
-// Bits of Instruction::offset.
+// Flags in Instruction::offset.
 constexpr std::int64_t Saturate = 1, NegateA = 2, NegateB = 4, ByColumnsA = 8, ByColumnsB = 16, Add = 32;
 
-// One wgmma.mma_async of a warp, while it is checked and made a flight.
+// Checks one wgmma.mma_async of a warp and issues it as an asynchronous operation.
 class Issue {
 public:
   Issue(Warp& w, const Participant& p) : w_(w), p_(p), i_(*p.instruction) {}
@@ -44,7 +44,8 @@ public:
     if (i_.a == no_register) op_->operands.assign(r + results, r + results + 4);
 
     if (p_.lanes != all_lanes || static_cast<std::size_t>(w_.index / 4 * 4 + 4) > w_.block.warps.size())
-      return fault("takes a warpgroup: 4 warps of 32 threads, the first of which is a multiple of 4");
+      return fault(
+          "requires a warpgroup: 4 warps of 32 threads, the index of the first of which is a multiple of 4");
     std::uint64_t a = 0, b = 0;
     if ((i_.a != no_register && !uniform(i_.a, a)) || !uniform(i_.b, b)) return;
     op_->add = i_.offset & Add;
@@ -93,7 +94,7 @@ private:
                 : "has descriptors or a scale-d that differ between the warps of the warpgroup");
   }
 
-  // Registers are in order with what came before by wgmma.fence only, but for sums of the same shape.
+  // Only a wgmma.fence orders registers with earlier uses, except for sums of the same shape.
   void watch() {
     if (!w_.wgmma_fences) {
       fault("is the first of its warp and no wgmma.fence comes before", Fault::InFlight);
@@ -139,7 +140,7 @@ private:
               std::vector<std::uint32_t>& to) {
     if (Descriptor::reserved(bits)) {
       fault(std::string("has the descriptor ") + hexadecimal(bits) + " of " + name +
-            ", in which bits are set that mean nothing");
+            ", in which reserved bits are set");
       return false;
     }
     const Descriptor d(bits);
@@ -185,7 +186,7 @@ private:
     return true;
   }
 
-  // The chunks as few ranges, for those who watch.
+  // Merges the chunks into few ranges, for probes.
   void ranges() {
     Region& shared = w_.block.shared;
     std::vector<bool> used(shared.bytes / 16 + 1);
@@ -221,7 +222,7 @@ void fence(Warp& w, const Participant* p, int) {
 void commit(Warp& w, const Participant* p, int) {
   for (Mask rest = p->lanes; rest; rest &= rest - 1)
     ++w.wgmma_group[std::countr_zero(rest)];
-  w.block.open_wgmma_waits(); // other warps of the group may wait for this
+  w.block.open_wgmma_waits(); // other warps of the warpgroup may wait for this
 }
 
 bool known_columns(Type a, int n) {
@@ -309,7 +310,7 @@ void wgmma(Decoder& d) {
   i.step = Step::Collective;
   i.collective = what == "fence" ? fence : commit;
   i.target = no_register;
-  if (what == "wait_group") { // waits for all warps of the group, as bar.sync does
+  if (what == "wait_group") { // waits for all warps of the warpgroup, like a barrier
     i.step = Step::Barrier;
     i.inner = nullptr;
     i.b = no_register;

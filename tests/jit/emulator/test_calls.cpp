@@ -73,20 +73,20 @@ TEST_CASE("calls through registers that lead nowhere", "[emulator]") {
     CHECK(run.report.findings[0].times == 32);
     return run.report.findings[0].message;
   };
-  CHECK_THAT(finding(calls("mov.u64 %x1, 0;")), Catch::Contains("calls 0, where no function is"));
-  CHECK_THAT(finding(calls("mov.u64 %x1, table;")), Catch::Contains(", where no function is"));
+  CHECK_THAT(finding(calls("mov.u64 %x1, 0;")), Catch::Contains("calls 0, where there is no function"));
+  CHECK_THAT(finding(calls("mov.u64 %x1, table;")), Catch::Contains(", where there is no function"));
   CHECK_THAT(finding(calls("mov.u64 %x1, wide;")),
-             Catch::Contains("calls wide, which takes others than this call's parameters"));
+             Catch::Contains("calls wide, whose parameters differ from those of this call"));
   const auto refused = [](const std::string& text, const char* why) {
     CHECK_THROWS_WITH(run_small(text, 32, {}, functions), Catch::Contains(why));
   };
   refused(calls("", ".calltargets"), "expected a function");
   refused(calls("", ".calltargets nobody"), "the function 'nobody' is not declared");
-  refused(calls("", ".callprototype _ ()"), "has 1 results, and it takes 0");
+  refused(calls("", ".callprototype _ ()"), "has 1 results, and the function has 0");
   refused(calls("", ".callprototype (.param .b64 _) _ (.param .b32 _)"),
           "'got' has 4 bytes, and '_' of shape has 8");
   refused("call %x1, (), nothing;", "takes a .callprototype or .calltargets, and there is no nothing");
-  refused("call %x1;", "behind its parameters");
+  refused("call %x1;", "after its parameters");
 }
 
 TEST_CASE("alloca takes local memory of each lane's own", "[emulator]") {
@@ -132,12 +132,12 @@ TEST_CASE("what is wrong with alloca", "[emulator]") {
   };
   CHECK_THAT(finding("mov.u64 %x1, 1000000; alloca.u64 %x2, %x1;"),
              Catch::Contains("stack overflow") &&
-                 Catch::Contains("asks for 1000000 bytes, and a thread has 512 KiB"));
+                 Catch::Contains("requests 1000000 bytes, and a thread has 512 KiB"));
   CHECK_THAT(finding("alloca.u64 %x2, 16; ld.local.u32 %r1, [%x2+8];"),
              Catch::Contains("uninitialised read"));
   CHECK_THAT(finding("alloca.u64 %x2, 16; st.local.u32 [%x2+4096], %r0;"), Catch::Contains("out of bounds"));
   CHECK_THAT(finding("mov.u64 %x1, 4096; stackrestore.u64 %x1;"),
-             Catch::Contains("restores 4096, which no stacksave of this call gave"));
+             Catch::Contains("restores 4096, which no stacksave of this call returned"));
   CHECK_THROWS_WITH(run_small("alloca.u64 %x2, 16, 3;", 1), Catch::Contains("is a power of two"));
 }
 

@@ -36,27 +36,27 @@ void check_clean(const std::string& body, const std::string& before = "") {
 TEST_CASE("lanes that jump over an aligned barrier and do something are told of", "[emulator]") {
   // Line 9 is the body's first.
   check_divergent("@!%p0 bra REST;\nbar.sync 0;\nREST: st.global.u32 [%x0], %r0;",
-                  "small.ptx:11: barrier divergence: bar.sync takes all lanes of a warp, and only 0x3ff have "
-                  "come: lanes 0xfffffc00 took the other way at line 10 and left the kernel at line 13; "
+                  "small.ptx:11: barrier divergence: bar.sync requires all lanes of a warp, and only 0x3ff have "
+                  "arrived: lanes 0xfffffc00 took the other branch at line 10 and left the kernel at line 13; "
                   "kernel k, block (0, 0, 0), thread (0, 0, 0)");
   // Those who skip it stand first in the text.
   check_divergent("@%p0 bra COME;\nst.global.u32 [%x0], %r0;\nret;\nCOME: bar.sync 0;",
-                  "lanes 0xfffffc00 took the other way at line 10 and left the kernel at line 12");
+                  "lanes 0xfffffc00 took the other branch at line 10 and left the kernel at line 12");
   check_divergent("@%p0 bra COME;\nst.global.u32 [%x0], %r0;\nexit;\nCOME: barrier.cluster.arrive.aligned;\n"
                   "barrier.cluster.wait;",
-                  "barrier.cluster.arrive.aligned takes all lanes");
+                  "barrier.cluster.arrive.aligned requires all lanes");
   check_divergent("setp.eq.u32 %p1, %r0, 0;\n@%p0 bra COME;\natom.global.exch.b32 %r1, [%x0], 7;\nret;\n"
                   "COME: bar.red.popc.u32 %r1, 0, %p1;",
-                  "bar.red.popc.u32 takes all lanes");
+                  "bar.red.popc.u32 requires all lanes");
   check_divergent("@%p0 bra COME;\ncall act, ();\nret;\nCOME: bar.arrive 1, 64;",
-                  "bar.arrive takes all lanes of a warp, and only 0x3ff",
+                  "bar.arrive requires all lanes of a warp, and only 0x3ff",
                   ".shared .align 4 .b8 word[4];\n.func act() { st.volatile.shared.u32 [word], 1; ret; }");
 }
 
 TEST_CASE("lanes that leave a loop whose barrier others come to again are told of", "[emulator]") {
   check_divergent("mov.u32 %r1, %r0;\nLOOP: bar.sync 0;\nadd.u32 %r1, %r1, 8;\nsetp.lt.u32 %p1, %r1, 20;\n"
                   "@%p1 bra LOOP;",
-                  "took the other way at line 14 and left the kernel at line 15");
+                  "took the other branch at line 14 and left the kernel at line 15");
 }
 
 TEST_CASE("lanes that leave at once skip no barrier", "[emulator]") {
@@ -92,7 +92,7 @@ TEST_CASE("threads arrive at the barrier of the cluster once, and wait once", "[
               "barrier.cluster.wait.aligned;\nbarrier.cluster.arrive; ret;");
   check_divergent("barrier.cluster.arrive;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;",
                   "small.ptx:11: barrier divergence: barrier.cluster.arrive arrives again at the cluster's "
-                  "barrier, without barrier.cluster.wait behind line 10, where it arrived before");
+                  "barrier, without a barrier.cluster.wait after line 10, where it arrived before");
   check_divergent("barrier.cluster.arrive;\nbarrier.cluster.wait;\nbarrier.cluster.wait;",
                   "small.ptx:12: barrier divergence: barrier.cluster.wait waits at the cluster's barrier, "
                   "where it has not arrived since it last waited there");

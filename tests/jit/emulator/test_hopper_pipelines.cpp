@@ -252,9 +252,9 @@ TEST_CASE("setmaxnreg gives and takes registers of the block", "[emulator]") {
                     more = "setmaxnreg.inc.sync.aligned.u32 200;";
   told(kernel(less, more), {}, "");
   told(kernel("setmaxnreg.dec.sync.aligned.u32 64;", more), Fault::Deadlock,
-       "asks for 200 registers a thread, has 128");
+       "requests 200 registers per thread, has 128");
   told(kernel("setmaxnreg.inc.sync.aligned.u32 96;", less), Fault::IllegalOperand,
-       "asks for 96 registers, where the threads have 128");
+       "requests 96 registers, where the threads have 128");
   told(kernel("setmaxnreg.dec.sync.aligned.u32 160;", less), Fault::IllegalOperand, "keeps 160 registers",
        false);
   told(kernel(less, less, "setp.lt.u32 %p1, %r0, 32; @%p1 bra DONE; "), Fault::BarrierDivergence,

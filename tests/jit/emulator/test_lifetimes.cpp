@@ -202,7 +202,7 @@ TEST_CASE("a cp.async takes no more of its source than it copies", "[emulator]")
                    o);
       INFO(report.text() << size);
       CHECK(report.ok() == (size <= 16));
-      CHECK(has(report, Fault::IllegalOperand, "has 17 bytes of its source for a copy of 16") == (size > 16));
+      CHECK(has(report, Fault::IllegalOperand, "reads 17 bytes of its source for a copy of 16") == (size > 16));
     }
   });
 }

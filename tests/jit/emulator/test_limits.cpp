@@ -32,7 +32,7 @@ TEST_CASE("the starts of blocks count in the budget", "[emulator]") {
   r = run_small("", 32, options, "", {}, 32, 105).report;
   REQUIRE(r.findings.size() == 1);
   CHECK(r.findings[0].fault == Fault::Budget);
-  CHECK_THAT(r.findings[0].message, Catch::Contains("after 6900 instructions of warps, its budget") &&
+  CHECK_THAT(r.findings[0].message, Catch::Contains("after 6900 instructions of warps, the budget of the launch") &&
                                         Catch::Contains("--budget of kiln emulate"));
   for (const int threads : {1, 2}) { // whoever runs them
     options.threads = threads;
@@ -52,7 +52,7 @@ TEST_CASE("an endless loop of faults ends before the budget does", "[emulator]")
   REQUIRE(r.findings.size() == 2);
   CHECK(r.findings[0].fault == Fault::OutOfBounds);
   CHECK(r.findings[1].fault == Fault::Budget);
-  CHECK_THAT(r.findings[1].message, Catch::Contains("after 2099200 more findings at places that were told"));
+  CHECK_THAT(r.findings[1].message, Catch::Contains("after 2099200 more findings at places that were already reported"));
   CHECK_FALSE(r.finished);
   CHECK(r.warp_instructions < 1'000'000);
 }

@@ -68,7 +68,7 @@ TEST_CASE("an mbarrier counts bytes, states and drops", "[emulator]") {
         std::string::npos);
   fault = run_small(".shared .align 8 .b64 bar; mbarrier.arrive.shared.b64 %x1, [bar];", 1).report;
   REQUIRE(fault.findings.size() == 1);
-  CHECK(fault.findings[0].message.find("nothing initialised it") != std::string::npos);
+  CHECK(fault.findings[0].message.find("it was not initialised") != std::string::npos);
 }
 
 TEST_CASE("bytes that never come are told before the deadlock they make, which names the wait",
@@ -108,7 +108,7 @@ mbarrier.arrive.shared.b64 %x1, [%r1];)",
   REQUIRE(!r.findings.empty());
   for (const auto& f : r.findings)
     CHECK(f.message.find("mbarrier.arrive") == std::string::npos);
-  CHECK(r.findings[0].message.find("has 4000000000 bytes under way; 1048575 are possible") !=
+  CHECK(r.findings[0].message.find("brings the bytes under way to 4000000000; at most 1048575 are possible") !=
         std::string::npos);
 }
 

@@ -196,12 +196,12 @@ TEST_CASE("what is wrong with remote stores", "[emulator]") {
   finds(exchange(std::string("st.async") + to + "b64 [%r2], %x6, [%r2];", 8), Fault::IllegalOperand,
         "no mbarrier");
   finds(exchange("st.async.mbarrier::complete_tx::bytes.b64 [%x3], %x6, [%x3];", 8, "mov.u32 %r9, 0;"),
-        Fault::IllegalOperand, "takes addresses of shared memory");
+        Fault::IllegalOperand, "requires addresses of shared memory");
   auto refused = [&](const std::string& act, const char* why) {
     o.asynchrony = Asynchrony::Latest; // ptxas would refuse them as well
     CHECK_THROWS_WITH(run(exchange(act, 8), before, o), Catch::Contains(why));
   };
-  refused("st.async.release.gpu.global.u32 [%x3], %r5;", "the form that counts on an mbarrier");
+  refused("st.async.release.gpu.global.u32 [%x3], %r5;", "the form that an mbarrier counts");
   refused(std::string("red.async.relaxed.cluster") + to + "min.u64 [%r2], %x6, [%r3];",
           "does not exist for .u64");
   refused(std::string("red.async.relaxed.cluster") + to + "and.u32 [%r2], %r5, [%r3];",

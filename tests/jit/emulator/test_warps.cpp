@@ -223,7 +223,7 @@ TEST_CASE("a number of threads counts warps whose living lanes have come", "[emu
     INFO(r.report.text());
     CHECK_FALSE(r.report.finished);
     CHECK(has(r.report, Fault::Deadlock, "barrier 1"));
-    if (text[0] == 'a') CHECK(has(r.report, Fault::Deadlock, "counts when all its lanes have come"));
+    if (text[0] == 'a') CHECK(has(r.report, Fault::Deadlock, "counts when all its lanes have arrived"));
   }
 }
 

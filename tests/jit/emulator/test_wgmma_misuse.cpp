@@ -94,7 +94,7 @@ TEST_CASE("wgmma in flight keeps its registers and its shared memory", "[emulato
          "reads A from registers"},
         {fence + multiply + commit + "wgmma.wait_group.sync.aligned 1;\n", "reads %d0"},
         {fence + "or.b64 %x4, %x4, 0x10000000000000;\n" + multiply + commit + wait,
-         "bits are set that mean nothing", Fault::IllegalOperand},
+         "reserved bits are set", Fault::IllegalOperand},
         {fence + "or.b64 %x4, %x4, 0x2000000000000;\n" + multiply + commit + wait,
          "a base offset and no swizzle", Fault::IllegalOperand},
         {fence + "or.b64 %x4, %x4, 0x3ff0;\n" + multiply + commit + wait, "and the block has 4096 bytes",
