@@ -197,7 +197,7 @@ void count_on_mbarrier(Block& block, const AsyncOperation& op, std::uint8_t* mba
     block.execution.add_finding(Fault::IllegalOperand, *op.warp, *op.instruction, std::countr_zero(op.lanes),
                                 what);
   };
-  if (!s.valid) return fault("completes on an mbarrier that was invalidated");
+  if (!s.valid) return fault("completes on memory that is no mbarrier, or no longer one");
   if (arrivals > s.pending) return fault("arrives at an mbarrier that expects no more arrivals");
   s.bytes -= static_cast<std::int64_t>(bytes);
   s.pending -= arrivals;

@@ -1,4 +1,4 @@
-// Calls through registers, and local memory that functions take while they run.
+// Tests calls through registers, and local memory of functions.
 #include "hopper.h"
 #include "small_kernel.h"
 
@@ -35,7 +35,7 @@ st.global.b32 [%x0], %r9;)";
 } // namespace
 
 TEST_CASE("lanes call different functions through a register", "[emulator]") {
-  // by a table in global memory, by addresses, and with a list of what may be called
+  // through a table in global memory, by addresses, and with a list of the functions that may be called
   const std::string by_table =
       "rem.u32 %r1, %r0, 3; mov.u64 %x2, table; mad.wide.u32 %x2, %r1, 8, %x2; ld.global.u64 %x1, [%x2];";
   const std::string by_name =
@@ -65,7 +65,7 @@ TEST_CASE("a call through a register under a guard", "[emulator]") {
     CHECK(run.out[t] == (t < 5 ? t * t : 7));
 }
 
-TEST_CASE("calls through registers that lead nowhere", "[emulator]") {
+TEST_CASE("calls through registers that hold no function are reported", "[emulator]") {
   const auto finding = [](const std::string& text) {
     const auto run = run_small(text, 32, {}, functions);
     REQUIRE(run.report.findings.size() == 1);
@@ -89,8 +89,8 @@ TEST_CASE("calls through registers that lead nowhere", "[emulator]") {
   refused("call %x1;", "after its parameters");
 }
 
-TEST_CASE("alloca takes local memory of each lane's own", "[emulator]") {
-  // Each lane takes a different size, writes all of it, calls a function that takes some too, and reads it
+TEST_CASE("alloca gives each lane local memory of its own", "[emulator]") {
+  // Each lane allocates a different size, writes all of it, calls a function that allocates too, and reads it
   // back.
   const std::string other = R"(
 .func (.param .b32 r) busy(.param .b32 a) { .reg .b32 %v<3>; .reg .b64 %y<3>; .local .align 8 .b8 mine[40]; ld.param.b32 %v0, [a];
@@ -124,7 +124,7 @@ ADD: cvt.u64.u32 %x3, %r2; add.u64 %x3, %x3, %x2; ld.local.u32 %r3, [%x3]; add.u
   }
 }
 
-TEST_CASE("what is wrong with alloca", "[emulator]") {
+TEST_CASE("misuse of alloca is reported", "[emulator]") {
   const auto finding = [](const std::string& text) {
     const auto run = run_small(text, 1, {.checks = emulator::Checks::all()});
     REQUIRE(run.report.findings.size() == 1);
@@ -142,7 +142,7 @@ TEST_CASE("what is wrong with alloca", "[emulator]") {
 }
 
 TEST_CASE("diverged lanes in one function each have their own local memory", "[emulator]") {
-  // Half of the lanes wait in the function for what the other half writes there.
+  // Half of the lanes wait in the function for a value that the other half writes there.
   const std::string function = R"(
 .func (.param .b32 r) waits(.param .b32 a, .param .b64 flag) { .reg .b32 %v<4>; .reg .b64 %y<2>; .reg .pred %q; .local .align 4 .b8 mine[8];
   ld.param.b32 %v0, [a]; ld.param.b64 %y1, [flag]; mov.u64 %y0, mine; st.local.u32 [%y0], %v0; setp.lt.u32 %q, %v0, 16; @%q bra WAIT;
@@ -164,8 +164,8 @@ DONE: ld.local.u32 %v2, [%y0]; st.param.b32 [r], %v2; ret; }
   }
 }
 
-TEST_CASE("the address of a function's parameter is one of local memory", "[emulator]") {
-  // Two words, of which the function changes one by its address; recursion has a copy for each call.
+TEST_CASE("the address of a function's parameter is in local memory", "[emulator]") {
+  // The function changes one of two words through its address; each recursive call has a copy.
   const std::string function = R"(
 .func (.param .b32 r) picked(.param .align 8 .b8 pair[16], .param .b32 depth)
 {

@@ -1,4 +1,4 @@
-// Floating-point instructions: exactly where PTX asks for it, within the documented error otherwise.
+// Tests floating-point instructions: exact where PTX requires it, within the documented error otherwise.
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -12,7 +12,7 @@ using test::OneInstruction;
 namespace {
 
 using U = std::uint64_t;
-__extension__ typedef __float128 Quad; // holds sums and products of doubles of like size exactly
+__extension__ typedef __float128 Quad; // holds sums and products of doubles of similar size exactly
 
 float f32(U b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b)); }
 double f64(U b) { return std::bit_cast<double>(b); }
@@ -30,7 +30,7 @@ OneInstruction instruction(const std::string& text, int width, std::size_t count
   return {text, result.empty() ? type : result, std::vector<std::string>(count, type)};
 }
 
-// A small format by its definition: all its values, and the nearest by comparison.
+// A small format by its definition: all its values; rounds by comparing with them.
 struct SmallFormat {
   int width, mantissa;
   bool has_infinity;
@@ -48,7 +48,8 @@ struct SmallFormat {
 };
 const SmallFormat half{16, 10, true}, bfloat{16, 7, true}, e4m3{8, 3, false}, e5m2{8, 2, true};
 
-// Whether `bits` is `exact` rounded to nearest even, by its neighbours. `top`: what overflow gives.
+// Whether `bits` is `exact` rounded to nearest even, by comparing with its neighbours. `top`: the result of
+// overflow.
 bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturates) {
   if (exact != exact) return f.is_nan(bits);
   const std::uint32_t sign = bits >> (f.width - 1), magnitude = bits & ((1u << (f.width - 1)) - 1);
@@ -59,7 +60,7 @@ bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturate
   while (f.is_nan(largest) || std::isinf(f.value(largest)))
     --largest;
   const Quad v = f.value(magnitude);
-  if (std::isinf(f.value(magnitude))) { // beyond the middle to what would be next
+  if (std::isinf(f.value(magnitude))) { // beyond the midpoint to the value that would be next
     const Quad step = static_cast<Quad>(f.value(largest)) - f.value(largest - 1);
     return !saturates && a >= static_cast<Quad>(f.value(largest)) + step / 2;
   }
@@ -83,7 +84,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
     std::string op;
     std::size_t operands;
     std::function<double(double, double, double)>
-        in_f64; // exact to f64, of f32 operands enough for one more rounding
+        in_f64; // in f64: for f32 operands exact enough for one more rounding
     std::function<float(float, float, float)> in_f32;
   };
   const Case cases[] = {
@@ -116,7 +117,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
       else
         REQUIRE(found[n] == std::bit_cast<std::uint32_t>(expected));
     }
-    // ftz: subnormal operands and results are zeros of their sign
+    // ftz: subnormal operands and results become zeros with their sign
     found = test::run(instruction(c.op + ".ftz.f32" + arguments, 32, c.operands), in);
     auto flush = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
     for (std::size_t n = 0; n < found.size(); ++n) {
@@ -165,7 +166,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
         const double x = op[0] == 'a' ? a : a * b, y = op[0] == 'a' ? b : c;
         const double apart =
             x != 0 && y != 0 && op[0] != 'm' ? std::log2(std::fabs(x)) - std::log2(std::fabs(y)) : 0;
-        if (std::fabs(apart) > 60) continue; // more than a quad holds
+        if (std::fabs(apart) > 60) continue; // more than a Quad can hold
         const bool down = mode[1] == 'm' || (mode[1] == 'z' && exact > 0),
                    up = mode[1] == 'p' || (mode[1] == 'z' && exact < 0);
         if (down) {
@@ -211,7 +212,7 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
         auto v = [&](const auto& in, std::size_t k) {
           return Quad(k < in.size() ? f->value(static_cast<std::uint32_t>(in[k][n])) : 0.0);
         };
-        // What a quad cannot hold is left out: a sum of a product and what is 2^90 times larger or smaller.
+        // Skips what a Quad cannot hold: the sum of a product and a value 2^90 times larger or smaller.
         auto far = [&](const auto& in) {
           const double product = static_cast<double>(v(in, 0) * v(in, 1)), c2 = static_cast<double>(v(in, 2));
           return product != 0 && c2 != 0 &&
@@ -233,7 +234,7 @@ TEST_CASE("conversions to small formats round once, and back are exact", "[emula
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 2, 4096);
-  // Values that matter to the small formats: near theirs, and at the middle of two.
+  // Values that matter to the small formats: near their values, and at the midpoint of two.
   for (std::size_t n = 0; n < in[0].size(); n += 2)
     for (auto& column : in) {
       const SmallFormat& f = *std::array{&half, &bfloat, &e4m3, &e5m2}[n / 2 % 4];
@@ -346,7 +347,7 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
   }
 }
 
-TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator]") {
+TEST_CASE("minima, maxima and comparisons handle NaN and signed zeros", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -405,7 +406,7 @@ TEST_CASE("approximations stay within the documented error", "[emulator]") {
   struct Case {
     const char* op;
     double (*f)(double);
-    double relative, absolute; // either suffices
+    double relative, absolute; // one of them suffices
     double from, to;
   };
   const Case cases[] = {

@@ -1,4 +1,4 @@
-// Whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, and what its mistakes look like.
+// Tests whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, right and with mistakes.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "test_seed.h"
@@ -194,16 +194,18 @@ TEST_CASE("mistakes in a ring of stages are found", "[emulator]") {
       {"[%r13], 32768;", "[%r13], 32784;"},              // too many bytes
       {"[%r13], 32768;", "[%r13], 32752;"},              // too few
       {"mbarrier.try_wait.parity.shared::cta.b64 %p8, [%r13], %r11; @!%p8 bra FULL;",
-       ""}, // does not wait for data
-      {"mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r13+24], %r14; @!%p5 bra EMPTY;", ""}, // nor for room
+       ""}, // does not wait for the data
+      {"mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r13+24], %r14; @!%p5 bra EMPTY;",
+       ""}, // does not wait for a free stage
       {"  wgmma.wait_group.sync.aligned 0;\n", ""},
       {"  wgmma.fence.sync.aligned;\n", ""},
-      {"setmaxnreg.inc.sync.aligned.u32 232", "setmaxnreg.inc.sync.aligned.u32 240"}, // more than there are
+      {"setmaxnreg.inc.sync.aligned.u32 232",
+       "setmaxnreg.inc.sync.aligned.u32 240"}, // more registers than there are
       {"setmaxnreg.dec.sync.aligned.u32 40;", ""},
-      {"0x4000004000010000", "0x4000044000010000"}, // a bit that means nothing
-      {"[%r5+24], 2;", "[%r5+24], 3;"},             // nobody else arrives
+      {"0x4000004000010000", "0x4000044000010000"}, // a reserved bit
+      {"[%r5+24], 2;", "[%r5+24], 3;"},             // one arrival too many is expected
   };
-  // A sanitizer makes this take ten minutes: there it looks for every fourth, another each time.
+  // With a sanitizer this takes ten minutes, so it tests every fourth mistake there, others in each run.
   const std::size_t step = sanitized ? 4 : 1;
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
@@ -233,7 +235,7 @@ TEST_CASE("setmaxnreg gives and takes registers of the block", "[emulator]") {
   )" + second +
            "\n  bra DONE;\nFIRST:\n  " + before + first + "\nDONE:\n  ret;\n}\n";
   };
-  auto told = [&](const std::string& text, Fault fault, const std::string& what, bool assembles = true) {
+  auto check = [&](const std::string& text, Fault fault, const std::string& what, bool assembles = true) {
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       CAPTURE(seed);
       Gpu gpu({.arch = "sm_90a", .seed = seed});
@@ -250,15 +252,15 @@ TEST_CASE("setmaxnreg gives and takes registers of the block", "[emulator]") {
   };
   const std::string less = "setmaxnreg.dec.sync.aligned.u32 56;",
                     more = "setmaxnreg.inc.sync.aligned.u32 200;";
-  told(kernel(less, more), {}, "");
-  told(kernel("setmaxnreg.dec.sync.aligned.u32 64;", more), Fault::Deadlock,
-       "requests 200 registers per thread, has 128");
-  told(kernel("setmaxnreg.inc.sync.aligned.u32 96;", less), Fault::IllegalOperand,
-       "requests 96 registers, where the threads have 128");
-  told(kernel("setmaxnreg.dec.sync.aligned.u32 160;", less), Fault::IllegalOperand, "keeps 160 registers",
-       false);
-  told(kernel(less, less, "setp.lt.u32 %p1, %r0, 32; @%p1 bra DONE; "), Fault::BarrierDivergence,
-       "by 3 of the 4 warps of a warpgroup");
+  check(kernel(less, more), {}, "");
+  check(kernel("setmaxnreg.dec.sync.aligned.u32 64;", more), Fault::Deadlock,
+        "requests 200 registers per thread, has 128");
+  check(kernel("setmaxnreg.inc.sync.aligned.u32 96;", less), Fault::IllegalOperand,
+        "requests 96 registers, where the threads have 128");
+  check(kernel("setmaxnreg.dec.sync.aligned.u32 160;", less), Fault::IllegalOperand, "keeps 160 registers",
+        false);
+  check(kernel(less, less, "setp.lt.u32 %p1, %r0, 32; @%p1 bra DONE; "), Fault::BarrierDivergence,
+        "by 3 of the 4 warps of a warpgroup");
 }
 
 TEST_CASE("a 128x128x64 tile program with wgmma takes milliseconds", "[.][bench]") {

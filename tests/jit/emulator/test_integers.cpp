@@ -1,4 +1,4 @@
-// Integer instructions against references in wider integers, over edge values and random bits.
+// Tests integer instructions against references in wider integers, with edge values and random bits.
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -91,7 +91,7 @@ const std::vector<Case>& cases() {
            if (a >> k & 1) r |= Wide(1) << (w - 1 - k);
          return r;
        }},
-      // The document's own words: bit by bit.
+      // As the PTX manual defines it, bit by bit.
       {"bfe", wide, 3, false, false, false, true, false, [](Wide a, Wide b, Wide c, int w, bool s) {
          const int pos = static_cast<int>(b & 0xff), len = static_cast<int>(c & 0xff), msb = w - 1;
          const int top = pos + len - 1 < msb ? pos + len - 1 : msb;
@@ -232,7 +232,8 @@ TEST_CASE("bit and packed instructions of the emulated GPU", "[emulator]") {
           [](W a, W b, W c) { return c + static_cast<W>((std::uint64_t(a) + b) >> 32); });
   check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; subc.u32 %d, %c, 0;}", 3,
           [](W a, W b, W c) { return c - (a < b); });
-  // A difference is a + ~b + 1 for the carry too: set where nothing was borrowed, whoever reads it.
+  // The carry of a difference is that of a + ~b + 1: set where nothing was borrowed, for every instruction
+  // that reads it.
   check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; addc.u32 %d, %c, 0;}", 3,
           [](W a, W b, W c) { return c + (a >= b); });
   check32("{.reg .u32 %lo; add.cc.u32 %lo, %a, %b; subc.u32 %d, %c, 0;}", 3,

@@ -1,4 +1,4 @@
-// Kernels of the library's own language, as PTX on the emulated GPU, against references in double precision.
+// Tests Kiln kernels, as PTX on the emulated GPU, against references in double precision.
 #include "kiln_kernel.h"
 #include "test_seed.h"
 
@@ -171,7 +171,7 @@ TEST_CASE("emulated: scans, and a histogram by atomics", "[emulator]") {
   std::vector<std::int32_t> x(at(m * n)), rows(at(m * n)), bins(8), expected(8);
   for (auto& v : x) {
     v = static_cast<std::int32_t>(random() % 8);
-    expected[at(v)] += 3; // once on each architecture
+    expected[at(v)] += 3; // once for each architecture
   }
   auto scan = record("scan", [](View<const std::int32_t, 2> from, View<std::int32_t, 2> to) {
     auto [r] = program_tile(from, 1_c);
@@ -185,7 +185,7 @@ TEST_CASE("emulated: scans, and a histogram by atomics", "[emulator]") {
   }
   auto histogram = record("histogram", [](View<const std::int32_t, 1> from, View<std::int32_t, 1> to) {
     auto [i] = program_tile(from, BN);
-    auto bin = from.tile(i).load_or(-1); // outside: no bin
+    auto bin = from.tile(i).load_or(-1); // outside of the tensor: no bin
     to.at(bin).atomic_add(1, {.order = Order::relaxed});
   });
   Arguments().add(x, {m * n}).add(bins, {8}).run(*histogram, {BN = 64}, 2, seed);
@@ -216,11 +216,11 @@ TEST_CASE("emulated: device_print and device_assert, with the kernel's own line"
   const std::string& message = report.findings[0].message;
   CHECK(message.find("test_kiln_kernels.cpp:" + std::to_string(assert_line) +
                      "): assertion: 'small' failed at ") != std::string::npos);
-  CHECK(message.find("call") == std::string::npos); // that is how, and not what
+  CHECK(message.find("call") == std::string::npos); // the opcode would not help
 }
 
 TEST_CASE("emulated: a tile of no power of two takes another shape", "[emulator]") {
-  // Its padding is stored by many threads to one place.
+  // Many threads store its padding to the same address.
   const std::uint64_t seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-// mbarriers within a block, and blocks of a cluster that write each other's shared memory.
+// Tests mbarriers within a block, and blocks of a cluster that write each other's shared memory.
 #include "small_kernel.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ using namespace kiln;
 using emulator::Fault;
 using test::run_small;
 
-TEST_CASE("a producer and a consumer take turns by mbarriers", "[emulator]") {
+TEST_CASE("a producer and a consumer alternate by mbarriers", "[emulator]") {
   // Warp 0 fills a slot, warp 1 sums it up, ten times; parities flip.
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     CAPTURE(seed);
@@ -71,7 +71,7 @@ TEST_CASE("an mbarrier counts bytes, states and drops", "[emulator]") {
   CHECK(fault.findings[0].message.find("it was not initialised") != std::string::npos);
 }
 
-TEST_CASE("bytes that never come are told before the deadlock they make, which names the wait",
+TEST_CASE("bytes that never arrive are reported before the deadlock that they cause, which names the wait",
           "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     CAPTURE(seed);
@@ -95,8 +95,7 @@ mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;
   }
 }
 
-TEST_CASE("bytes that are too many for an mbarrier are told where they are expected, and not again",
-          "[emulator]") {
+TEST_CASE("too many bytes for an mbarrier are reported once, where they are expected", "[emulator]") {
   const auto r = run_small(R"(
 .shared .align 8 .b64 bar; mov.u32 %r1, bar; mbarrier.init.shared.b64 [%r1], 3;
 mbarrier.expect_tx.relaxed.cta.shared.b64 [%r1], 4000000000;
@@ -108,8 +107,8 @@ mbarrier.arrive.shared.b64 %x1, [%r1];)",
   REQUIRE(!r.findings.empty());
   for (const auto& f : r.findings)
     CHECK(f.message.find("mbarrier.arrive") == std::string::npos);
-  CHECK(r.findings[0].message.find("brings the bytes under way to 4000000000; at most 1048575 are possible") !=
-        std::string::npos);
+  CHECK(r.findings[0].message.find(
+            "brings the bytes under way to 4000000000; at most 1048575 are possible") != std::string::npos);
 }
 
 TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") {
@@ -186,6 +185,6 @@ TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are
       CHECK(r.out[t] == 3 * t + 1);
     options.instruction_budget = 200000;
     CHECK_FALSE(
-        run_small(with("1040"), 256, options, "", in).report.finished); // waits for bytes that never come
+        run_small(with("1040"), 256, options, "", in).report.finished); // waits for bytes that never arrive
   }
 }

@@ -1,5 +1,4 @@
-// Sums and multiply-adds of sm_100 whose operands but the last are of 16 bits: what widening them first
-// gives.
+// Tests sums and multiply-adds of sm_100 with 16-bit operands: they equal those of widened operands.
 #include "one_instruction.h"
 #include "test_seed.h"
 

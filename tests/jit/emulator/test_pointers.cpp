@@ -1,5 +1,4 @@
-// Accesses through pointers and gathers of neighbours, which go by vectors where they are aligned, and packed
-// atomics: as PTX on the emulated GPU.
+// Tests accesses by pointers, gathers of adjacent elements and packed atomics, as PTX on the emulated GPU.
 #include "kiln_kernel.h"
 #include "test_seed.h"
 
@@ -28,7 +27,7 @@ struct Run {
   std::vector<LayoutClass> layouts = {};
 };
 
-// The PTX, after the emulator found nothing to report.
+// Returns the PTX, after a run without findings.
 std::string run(const Run& r, const std::string& arch) {
   auto lowered = passes::lower_generic(r.recorded, {r.config, r.layouts});
   test::EmulatedKernel kernel(*lowered, arch, r.warps);
@@ -60,7 +59,7 @@ template <class T> void check_copy(const std::string& wide) {
     std::vector<T> in(n + 4), out(n + 4, T(7));
     for (T& x : in)
       x = static_cast<T>(static_cast<float>(random() % 100));
-    const std::int64_t block = 2048; // at least 16 bytes a thread
+    const std::int64_t block = 2048; // at least 16 bytes per thread
     const std::string ptx = run({.recorded = *copy,
                                  .config = {BN = block},
                                  .warps = 1 << random() % 3,
@@ -77,7 +76,7 @@ template <class T> void check_copy(const std::string& wide) {
   }
 }
 
-// Several programs add a row each, of which a part is wanted; then one program that looks at what was there.
+// Several programs each add a part of a row; then one program reads what was there.
 template <class T> void check_atomic_add(const char* name, const std::string& arch, bool is_native) {
   const std::uint64_t seed = test::fresh_seed();
   CAPTURE(seed);
