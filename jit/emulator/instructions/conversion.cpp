@@ -402,7 +402,7 @@ void is_in_space(Warp& w, const Instruction& i, Mask m) {
     bool r = (a & window_mask) == static_cast<std::uint64_t>(i.offset);
     if (i.mode == 1 && r) { // shared::cta: the address must be of this block
       const std::uint64_t rank = (a & ~window_mask) >> cluster_shift;
-      r = rank == 0 || rank == i.count;
+      r = rank == 0 || rank == w.block.rank + 1;
     }
     w.pred(i.d) = (w.pred(i.d) & ~(Mask(1) << l)) | Mask(r) << l;
   }
@@ -410,7 +410,7 @@ void is_in_space(Warp& w, const Instruction& i, Mask m) {
 void isspacep(Decoder& d) {
   d.set_class(InstructionClass::Comparison);
   const std::string_view space = take_named_space(d);
-  if (space.empty()) d.fail("isspacep takes a state space");
+  if (space.empty()) d.fail("isspacep requires a state space");
   d.expect_operands(2);
   Instruction i = d.plain(is_in_space);
   i.offset = static_cast<std::int64_t>(space.substr(0, 6) == "shared"  ? shared_window

@@ -152,6 +152,34 @@ TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") 
   }
 }
 
+TEST_CASE("isspacep.shared::cta is true for addresses in the block itself only", "[emulator]") {
+  const std::string text = R"(
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out) .reqntid 2 .explicitcluster .reqnctapercluster 2, 1, 1
+{
+  .reg .b32 %r<8>; .reg .b64 %x<8>; .reg .pred %p<2>;
+  .shared .align 4 .b8 mine[4];
+  mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u64 %x1, mine; cvta.shared.u64 %x1, %x1;
+  mapa.u64 %x2, %x1, %r0;
+  isspacep.shared::cta %p0, %x2; isspacep.shared::cluster %p1, %x2;
+  selp.u32 %r2, 1, 0, %p0; selp.u32 %r3, 2, 0, %p1; add.u32 %r2, %r2, %r3;
+  ld.param.u64 %x3, [out]; mad.lo.u32 %r4, %r1, 2, %r0; mad.wide.u32 %x3, %r4, 4, %x3; st.global.u32 [%x3], %r2;
+  ret;
+})";
+  emulator::Gpu gpu({.arch = "sm_90a"});
+  const std::uint64_t out = gpu.allocate(16);
+  const std::uint64_t words[] = {out};
+  const auto report =
+      gpu.launch(emulator::Module::parse(text, "spaces.ptx"), "k", {.grid = {2}, .block = {2}}, words);
+  INFO(report.text());
+  REQUIRE(report.ok());
+  std::vector<std::uint32_t> found(4);
+  gpu.read(found.data(), out, 16);
+  CHECK(found == std::vector<std::uint32_t>{3, 2, 2, 3}); // thread t maps the address to block t
+}
+
 TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are waited for", "[emulator]") {
   std::vector<std::uint32_t> in(256);
   for (std::uint32_t k = 0; k < 256; ++k)
