@@ -94,8 +94,8 @@ private:
   bool same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes, const Actor& by) const;
   void race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault);
   void synchronise(const Access& a);
-  void note_remote_access(BlockState& owner,
-                          const Actor& by); // records an access of another block's shared memory
+  // Records an access of another block's shared memory.
+  void note_remote_access(BlockState& owner, const Actor& by);
   OtherAccess describe(const Touch& t) const;
   std::uint32_t cluster_of(std::uint32_t block) const;
   bool same_cluster(std::uint32_t a, std::uint32_t b) const { return cluster_of(a) == cluster_of(b); }

@@ -7,8 +7,8 @@ namespace kiln::emulator {
 
 struct Located {
   Mask lanes = 0; // lanes whose access passed the checks
-  Mask unwritten =
-      0; // those of them that read unwritten bytes not reported yet (Instruction::tracks_unwritten)
+  // Those of `lanes` that read unwritten bytes which are tracked (Instruction::tracks_unwritten).
+  Mask unwritten = 0;
   std::uint8_t* host[warp_size];
   Region* region[warp_size];
   std::uint64_t address[warp_size];

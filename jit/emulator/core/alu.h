@@ -36,8 +36,8 @@ Handler alu_handler(AluOp op, ptx::Type type, bool flush);
 enum class Comparison : std::uint8_t { Eq, Ne, Lt, Le, Gt, Ge, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, Nan };
 using CompareLanes = Mask (*)(const void* a, const void* b);
 CompareLanes comparison(Comparison c, ptx::Type type, bool flush);
-CompareLanes comparison_high(Comparison c, ptx::Type type,
-                             bool flush); // of the upper halves of f16x2, bf16x2
+// Compares the upper halves of f16x2 or bf16x2.
+CompareLanes comparison_high(Comparison c, ptx::Type type, bool flush);
 
 // Computes D += A B in f32 for mma, summing in the order of k. `a` is [k][row] and `b` is [k][column].
 void multiply_add_f32(float* d, const float* a, const float* b, int rows, int columns, int depth);

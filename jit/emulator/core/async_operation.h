@@ -29,12 +29,8 @@ struct Range {
 
 struct AsyncOperation {
   enum class Kind : std::uint8_t { Copy, Bulk, Tensor, Wgmma };
-  enum class Queue : std::uint8_t {
-    Copies,
-    Bulk,
-    Wgmma,
-    Mbarrier
-  }; // what a wait is for: a group, or a phase
+  // What a wait for the operation names: a group of one of three kinds, or the phase of an mbarrier.
+  enum class Queue : std::uint8_t { Copies, Bulk, Wgmma, Mbarrier };
   std::uint64_t id = 0; // increases in the order of issue
   Kind kind = Kind::Copy;
   Proxy proxy = Proxy::Generic; // that accesses the memory; the generic one for cp.async

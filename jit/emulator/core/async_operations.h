@@ -43,8 +43,8 @@ private:
   void remove_finished();
 
   Block& block_;
-  std::vector<std::unique_ptr<AsyncOperation>>
-      operations_; // in the order of issue, also those that have landed and were not waited for
+  // In the order of issue, those that have landed and were not waited for included.
+  std::vector<std::unique_ptr<AsyncOperation>> operations_;
   std::vector<Source> sources_;
   std::size_t in_flight_ = 0;
 };

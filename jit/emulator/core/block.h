@@ -37,14 +37,14 @@ public:
   std::uint32_t rank; // within its cluster
   std::vector<Block*> cluster;
   Region shared;
-  std::uint64_t reserved_at =
-      0; // offset of the shared memory that is reserved for the system, if there is any
+  // Offset of the shared memory that is reserved for the system, if there is any.
+  std::uint64_t reserved_at = 0;
   std::vector<std::unique_ptr<Warp>> warps;
   BarrierState barriers[16];
   std::uint32_t cluster_arrived = 0, cluster_phase = 0; // the cluster's barrier; used in its first block
   AsyncOperations async_operations{*this};
-  std::map<std::uint64_t, std::uint64_t>
-      acquired_maps;                // tensor maps acquired by fence.proxy.tensormap, with their versions
+  // Tensor maps acquired by fence.proxy.tensormap, with their versions.
+  std::map<std::uint64_t, std::uint64_t> acquired_maps;
   std::uint64_t free_registers = 0; // released by setmaxnreg.dec
   Agreement& multiplications(int warpgroup) { return multiplications_[warpgroup]; }
   Agreement& register_changes(int warpgroup) { return register_changes_[warpgroup]; }
@@ -52,8 +52,8 @@ public:
   std::uint32_t threads() const;
   std::uint32_t alive_threads() const;
   bool done() const;
-  std::map<std::uint8_t*, std::pair<Warp*, const Instruction*>>
-      mbarriers;          // and the instructions that initialised them
+  // The mbarriers, with the instructions that initialised them.
+  std::map<std::uint8_t*, std::pair<Warp*, const Instruction*>> mbarriers;
   void check_mbarriers(); // called at the end of the block
   void make_mbarrier(Region& shared, std::uint8_t* host, Warp& by, const Instruction& i);
   void drop_mbarrier(Region& shared, std::uint8_t* host);
@@ -95,8 +95,8 @@ public:
   bool stopped = false; // no further instruction is executed
   Origins origins;      // where bytes in memory that were copied unwritten come from
   std::uint64_t operations_issued = 0;
-  std::map<std::uint64_t, std::uint64_t>
-      made_maps; // tensor maps in global memory that the kernel changed, with the number of changes
+  // Tensor maps in global memory that the kernel changed, with the number of changes.
+  std::map<std::uint64_t, std::uint64_t> made_maps;
   std::uint64_t observations = 0; // number of accesses that can observe other threads
   std::uint64_t events = 0;       // number of changes that others can observe: stores, arrivals, exits
 
@@ -131,8 +131,8 @@ private:
 
   std::uint64_t last_events_ = 0, instructions_without_event_ = 0, spin_check_factor_ = 1;
   std::uint64_t yields_in_a_row_ = 0, slices_since_landing_ = 0; // in time slices
-  std::map<std::tuple<const Instruction*, Fault, int>, std::size_t>
-      known_findings_; // findings by instruction, fault and line of the other access
+  // Findings by instruction, fault and line of the other access.
+  std::map<std::tuple<const Instruction*, Fault, int>, std::size_t> known_findings_;
   std::unique_ptr<Probe> checker_, both_;
 };
 

@@ -37,8 +37,8 @@ private:
     Mask lanes;
     int line;
   };
-  std::array<Mask, warp_size>
-      idle_; // idle_[l]: the lanes from which lane l has split without doing anything since
+  // idle_[l]: the lanes from which lane l has split without doing anything since.
+  std::array<Mask, warp_size> idle_;
   std::array<Split, 16> splits_{}; // a ring buffer
   std::size_t split_count_ = 0;
   std::vector<Exit> exits_;

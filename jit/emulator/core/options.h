@@ -30,8 +30,8 @@ struct Options {
   std::uint64_t seed = 0;
   Checks checks = {};
   Asynchrony asynchrony = Asynchrony::Random;
-  std::uint64_t instruction_budget =
-      2'000'000'000;       // warp instructions of one launch; a block's start counts too
+  // The most warp instructions that a launch may execute; a block's start counts too.
+  std::uint64_t instruction_budget = 2'000'000'000;
   int resident_blocks = 1; // blocks that run interleaved; at least one cluster
   // Host threads that run blocks. Results and reports do not depend on their number. Kernels whose blocks may
   // communicate (by atomics and fences in global memory), launches with race checks and launches with a probe

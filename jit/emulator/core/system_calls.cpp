@@ -120,8 +120,8 @@ void print(Warp& w, const Instruction& i, Mask m) { // extras: the result, then 
   }
 }
 
-void assert_fail(Warp& w, const Instruction& i,
-                 Mask m) { // parameters: message, file, line, function, size of a character
+// __assertfail(message, file, line, function, size of a character).
+void assert_fail(Warp& w, const Instruction& i, Mask m) {
   const int lane = std::countr_zero(m);
   const std::string what = text_at(w, i, lane, parameter(w, i, lane, 0, 8)),
                     file = text_at(w, i, lane, parameter(w, i, lane, 1, 8)),

@@ -42,9 +42,9 @@ struct TensorMapFields {
   std::uint32_t rank = 1;               // 1 to 5
   std::uint64_t address = 0;            // a multiple of 16
   std::array<std::uint64_t, 5> sizes{}; // elements, 1 to 2^32
-  std::array<std::uint64_t, 4>
-      strides{};                      // in bytes, for dimensions 1 to rank - 1; multiples of 16 below 2^40
-  std::array<std::uint32_t, 5> box{}; // elements, 1 to 256
+  // In bytes, for dimensions 1 to rank - 1; multiples of 16 below 2^40.
+  std::array<std::uint64_t, 4> strides{};
+  std::array<std::uint32_t, 5> box{};                             // elements, 1 to 256
   std::array<std::uint32_t, 5> element_strides = {1, 1, 1, 1, 1}; // 1 to 8
   TensorMapInterleave interleave = TensorMapInterleave::None;
   TensorMapSwizzle swizzle = TensorMapSwizzle::None;

@@ -131,8 +131,8 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
   }
   Frame* caller = f.frame;
   Frame* frame = push(callee, caller, f.at + 1, m);
-  const std::uint32_t* arguments =
-      caller->function->extras.data() + i.extra; // offsets in the caller: results, then parameters
+  // Offsets in the frame of the caller: those of results, then those of parameters.
+  const std::uint32_t* arguments = caller->function->extras.data() + i.extra;
   const std::uint64_t from = caller->function->param_bytes, to = callee.param_bytes;
   for (std::size_t k = 0; k < callee.params.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
@@ -183,8 +183,8 @@ void Warp::return_lanes(Fragment& f, Mask m) {
 void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
   const Fragment caller = f;
   const std::uint64_t* address = reg<std::uint64_t>(i.a);
-  const std::uint32_t* taken =
-      extras(i) + i.count; // the number of results and their bytes, then the same for parameters
+  // The number of results and their bytes, then the same for parameters.
+  const std::uint32_t* taken = extras(i) + i.count;
   const auto same = [](const std::vector<Function::Param>& have, const std::uint32_t*& want) {
     bool equal = have.size() == *want;
     for (std::size_t k = 0; k < *want; ++k)

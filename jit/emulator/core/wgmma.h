@@ -59,8 +59,8 @@ struct Multiplication : AsyncOperation {
   std::vector<std::uint32_t> a_chunks, b_chunks; // offsets in shared memory, in the order of the elements
   int columns = 0, depth = 0;
   ptx::Type d = ptx::Type::None, a = ptx::Type::None, b = ptx::Type::None;
-  bool add = true, negate_a = false, negate_b = false,
-       saturate = false;                           // add: D is added to, and not overwritten
+  // With `add`, the product is added to D; without, it replaces D.
+  bool add = true, negate_a = false, negate_b = false, saturate = false;
   bool a_by_columns = false, b_by_columns = false; // whether they are MN-major
 
   void poison() override;

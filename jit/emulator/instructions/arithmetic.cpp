@@ -126,8 +126,8 @@ void on_halves(Decoder& d, Type t, bool relu) {
 // --- Extended precision: the carry of each lane ------------------------------------------------------------
 
 // A difference is computed as a + ~b + 1, as the hardware does: a carry means that nothing was borrowed.
-template <class T, bool Subtract>
-void carrying(Warp& w, const Instruction& i, Mask m) { // mode: bit 0 carry in, bit 1 carry out
+// mode: bit 0 carry in, bit 1 carry out.
+template <class T, bool Subtract> void carrying(Warp& w, const Instruction& i, Mask m) {
   Mask carry = w.frame()->carry;
   for (int l = 0; l < warp_size; ++l) {
     if (!(m >> l & 1)) continue;
@@ -367,8 +367,8 @@ template <class A, class B> void dot4(Warp& w, const Instruction& i, Mask m) {
     w.reg<std::uint32_t>(i.d)[l] = sum;
   }
 }
-template <class A, class B>
-void dot2(Warp& w, const Instruction& i, Mask m) { // mode: 1 for the upper half of b
+// mode: 1 for the upper half of b.
+template <class A, class B> void dot2(Warp& w, const Instruction& i, Mask m) {
   for (int l = 0; l < warp_size; ++l) {
     if (!(m >> l & 1)) continue;
     const std::uint32_t a = w.reg<std::uint32_t>(i.a)[l], b = w.reg<std::uint32_t>(i.b)[l] >> (16 * i.mode);

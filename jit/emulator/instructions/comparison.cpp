@@ -122,8 +122,8 @@ void set_values(Warp& w, const Instruction& i, Mask m) {
   }
 }
 // The same for each half.
-void set_packed(Warp& w, const Instruction& i,
-                Mask m) { // compare: of the lower half; count: the Comparison of the upper half
+// compare: of the lower half; count: the Comparison of the upper half.
+void set_packed(Warp& w, const Instruction& i, Mask m) {
   const CompareLanes high = comparison_high(static_cast<Comparison>(i.count), i.type, i.offset >> 32 & 1);
   const Mask with = i.mode ? w.pred(i.c) : 0;
   const Mask low_r = combined(i.mode, i.compare(w.reg<char>(i.a), w.reg<char>(i.b)), with);

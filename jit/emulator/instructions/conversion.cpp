@@ -139,8 +139,8 @@ std::uint64_t converted(std::uint64_t bits, Type from, Type to, Rounding r, std:
     const __int128 low = ptx::is_signed(to) ? -(__int128(1) << (n - 1)) : 0;
     v = v > high ? high : v < low ? low : v;
   }
-  return static_cast<std::uint64_t>(
-      integer_of(static_cast<std::uint64_t>(v), to)); // sign- or zero-extended to the register
+  // Extends it to the register, by its sign or by zeros.
+  return static_cast<std::uint64_t>(integer_of(static_cast<std::uint64_t>(v), to));
 }
 
 // --- Handlers ----------------------------------------------------------------------------------------------

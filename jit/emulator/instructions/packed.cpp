@@ -1,4 +1,4 @@
-// Decodes and executes arithmetic on halves and bytes: .s16x2, .u16x2, and SIMD video (vadd2, vabsdiff4, ...).
+// Decodes and executes arithmetic on halves and bytes: .s16x2, .u16x2 and SIMD video (vadd2, vabsdiff4).
 //
 // A video instruction chooses its elements among those of a and b by selectors (%r1.h13, %r2.b7654) and
 // computes in integers that do not overflow. The elements of its mask replace those of c, or are added to c.

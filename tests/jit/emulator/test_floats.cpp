@@ -83,8 +83,8 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
   struct Case {
     std::string op;
     std::size_t operands;
-    std::function<double(double, double, double)>
-        in_f64; // in f64: for f32 operands exact enough for one more rounding
+    // The reference in f64, which for f32 operands is exact enough for one more rounding.
+    std::function<double(double, double, double)> in_f64;
     std::function<float(float, float, float)> in_f32;
   };
   const Case cases[] = {

@@ -86,8 +86,8 @@ TEST_CASE("a bulk load that is not waited for before the block ends is always re
         check(loop, true);
         check("@!%p0 bra DONE; " + loop + " DONE:", true); // one thread is enough
         check("", false);
-        check("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r3], 1;",
-              false); // this tests the phase before
+        // This tests the phase before.
+        check("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r3], 1;", false);
       },
       8);
 }
@@ -106,8 +106,8 @@ TEST_CASE("the memory of an mbarrier is its own until it is invalidated", "[emul
       INFO(report.text() << body);
       CHECK(has(report, Fault::LiveMbarrier, text));
       CHECK(std::all_of(report.findings.begin(), report.findings.end(), [](const emulator::Finding& f) {
-        return f.fault == Fault::LiveMbarrier ||
-               f.fault == Fault::ByteCount; // the data changes the byte count of the mbarrier
+        // The data changes the byte count of the mbarrier.
+        return f.fault == Fault::LiveMbarrier || f.fault == Fault::ByteCount;
       }));
     };
     clean(init);
@@ -180,8 +180,8 @@ WAIT:
       CHECK(has(report, Fault::RaceShared, "write by mbarrier.init"));
     };
     reported("", arrive + send);
-    reported("bar.sync 0; setp.eq.u32 %p2, %r0, 1; @%p2 fence.mbarrier_init.release.cluster;",
-             send); // the fence is another thread's
+    // The fence is another thread's.
+    reported("bar.sync 0; setp.eq.u32 %p2, %r0, 1; @%p2 fence.mbarrier_init.release.cluster;", send);
     reported("", send + arrive);
     reported("@%p0 fence.acq_rel.cta;", arrive + send);
     // The fence releases initialisations, and not other writes.

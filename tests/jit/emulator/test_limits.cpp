@@ -25,8 +25,8 @@ TEST_CASE("a grid too large for the budget is reported at once", "[emulator]") {
 
 TEST_CASE("the starts of blocks count in the budget", "[emulator]") {
   emulator::Options options;
-  options.instruction_budget =
-      64 * 100 + 500; // the start of a block of one warp counts 64, and the block has a few instructions
+  // The start of a block of one warp counts 64, and the block has a few instructions.
+  options.instruction_budget = 64 * 100 + 500;
   auto r = run_small("", 32, options, "", {}, 32, 60).report;
   INFO(r.text());
   CHECK(r.ok());

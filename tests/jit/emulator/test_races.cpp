@@ -182,8 +182,8 @@ TEST_CASE("a plain load that only guesses for a compare-and-swap is no race", "[
   CLEAN(with("ld.relaxed.gpu.global.u32 %r1, [%x1];", "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64);
   FOUND(Fault::RaceGlobal, with(load, "", "") + " ld.global.u32 %r6, [%x1];", 64);         // has another load
   FOUND(Fault::RaceGlobal, with(load + "mov.u32 %r7, %r1;", "", "mov.u32 %r5, %r7;"), 64); // stores the guess
-  FOUND(Fault::RaceGlobal, with(load, "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"),
-        64); // stores a sum of guesses
+  // It stores a sum of guesses.
+  FOUND(Fault::RaceGlobal, with(load, "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64);
   FOUND(Fault::RaceGlobal, with(load, "st.global.u32 [%x0], %r3;", zero), 64);
   FOUND(Fault::RaceGlobal, with(load, "setp.gt.u32 %p2, %r3, 1000; @%p2 bra END;", zero) + " END:", 64);
   FOUND(Fault::RaceGlobal,
@@ -194,8 +194,8 @@ TEST_CASE("a plain load that only guesses for a compare-and-swap is no race", "[
         64); // loads another word than the swap
   FOUND(Fault::RaceGlobal, with(load + "setp.eq.u32 %p3, %r0, 0; @%p3 st.global.u32 [%x1], 7;", "", zero),
         64);
-  FOUND(Fault::RaceGlobal, with("ld.global.u32 %r1, [%x1]; add.u32 %r1, %r1, 1;", "", zero),
-        64); // compares with another value
+  // The swap compares with another value.
+  FOUND(Fault::RaceGlobal, with("ld.global.u32 %r1, [%x1]; add.u32 %r1, %r1, 1;", "", zero), 64);
 }
 
 TEST_CASE("a read through the non-coherent cache of what the kernel wrote is reported", "[emulator]") {
@@ -238,8 +238,8 @@ TEST_CASE("volatile accesses of one word do not race, and order nothing else", "
   FOUND(Fault::RaceShared, with("", st, ld, "", read), 64);
   FOUND(Fault::RaceShared, with("membar.cta;", st, ld, "", read), 64);
   FOUND(Fault::RaceShared, with("", st, ld, "membar.cta;", read), 64);
-  FOUND(Fault::RaceShared, with("membar.cta;", "st.shared.u32", ld, "membar.cta;", ""),
-        64); // a plain write of the flag
-  FOUND(Fault::RaceShared, with("membar.cta;", st, "ld.shared.u32", "membar.cta;", ""),
-        64); // a plain read of the flag
+  // A plain write of the flag.
+  FOUND(Fault::RaceShared, with("membar.cta;", "st.shared.u32", ld, "membar.cta;", ""), 64);
+  // A plain read of the flag.
+  FOUND(Fault::RaceShared, with("membar.cta;", st, "ld.shared.u32", "membar.cta;", ""), 64);
 }

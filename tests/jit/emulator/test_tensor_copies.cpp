@@ -180,8 +180,8 @@ TEST_CASE("tensor stores write what is in bounds, and nothing else", "[emulator]
       for (int n = 0; n < 2; ++n) {
         Tensor t = random_tensor(random, rank, n ? TensorMapType::UInt16 : TensorMapType::Float32, swizzle);
         const auto start = random_start(random, t.fields);
-        const std::uint64_t bytes =
-            (box_bytes(t.fields) + 127) / 128 * 128; // swizzles move whole rows of 128
+        // Swizzles move whole rows of 128.
+        const std::uint64_t bytes = (box_bytes(t.fields) + 127) / 128 * 128;
         const std::uint32_t size = bytes_of(t.fields.type);
         std::vector<std::uint8_t> shared(bytes), wanted = t.bytes;
         for (auto& b : shared)

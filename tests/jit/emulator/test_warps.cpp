@@ -57,8 +57,8 @@ TEST_CASE("a lane may wait in a loop for another lane, and a warp for a warp", "
 }
 
 TEST_CASE("a lock taken lane by lane is never held twice", "[emulator]") {
-  constexpr std::uint32_t lanes =
-      sanitized ? 32 : 128; // most of them wait, and the time grows with their number
+  // Most of them wait, and the time grows with their number.
+  constexpr std::uint32_t lanes = sanitized ? 32 : 128;
   auto r = run_small(R"(
       TRY: atom.global.acquire.gpu.cas.b32 %r1, [%out], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra TRY;
       ld.global.u32 %r2, [%out+4]; add.u32 %r2, %r2, 1; st.global.u32 [%out+4], %r2;
