@@ -1,4 +1,4 @@
-// Counts accesses while kernels run, and instructions when they have.
+// Counts accesses while a kernel runs, and its instructions when it has ended.
 #include "counters.h"
 
 #include <kiln/jit/emulator/core/block.h>
@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint64_t sector = 32;
 constexpr int banks = 32;
 
-struct Lanes { // of an access: where their bytes begin
+// The addresses of the lanes of an access.
+struct Lanes {
   std::array<std::uint64_t, warp_size> at;
   int count = 0;
 };
@@ -27,7 +28,7 @@ std::uint64_t distinct(std::uint64_t* first, std::uint64_t* last) {
 }
 
 void count_sectors(const Lanes& lanes, std::uint64_t bytes, Counts& c) {
-  std::array<std::uint64_t, warp_size * 5> touched; // of up to 128 bytes a lane, not aligned
+  std::array<std::uint64_t, warp_size * 5> touched; // up to 128 bytes per lane, not aligned
   std::size_t n = 0;
   for (int l = 0; l < lanes.count; ++l) {
     const std::uint64_t a = lanes.at[static_cast<std::size_t>(l)];
@@ -40,7 +41,7 @@ void count_sectors(const Lanes& lanes, std::uint64_t bytes, Counts& c) {
   c.ideal_sectors += (pieces * bytes + sector - 1) / sector;
 }
 
-// One pass: how many different words the busiest bank has to give.
+// The wavefronts of one pass: the number of different words in the busiest bank.
 std::uint64_t wavefronts(const std::uint64_t* first, int lanes, std::uint64_t bytes) {
   std::array<std::uint64_t, warp_size * 4> words;
   std::size_t n = 0;
@@ -75,7 +76,7 @@ void count_bytes(SpaceCounts& s, AccessKind kind, std::uint64_t bytes) {
   if (kind != AccessKind::Read) s.written_bytes += bytes;
 }
 
-// 4096 of "mma.sync.aligned.m16n8k16...": twice the product of the shape.
+// The operations of an instruction, twice the product of its shape: 4096 for "mma.sync.aligned.m16n8k16...".
 std::uint64_t operations_of(const std::string& opcode) {
   if (opcode.find("mma") == std::string::npos) return 0;
   for (std::size_t at = opcode.find(".m"); at != std::string::npos; at = opcode.find(".m", at + 1)) {
@@ -136,18 +137,18 @@ struct Counters::Memory {
   const Instruction* last = nullptr;
   Counts* last_counts = nullptr;
   std::uint64_t blocks = 0;
-  // What is under way of each warp: bytes by group of copies, or by copy.
-  struct Flying {
+  // The asynchronous copies of a warp that are under way, by group or, for bulk copies, one by one.
+  struct InFlight {
     std::uint64_t bytes = 0;
-    std::map<std::pair<int, std::uint64_t>, std::uint64_t> stages; // flights in each
+    std::map<std::pair<int, std::uint64_t>, std::uint64_t> stages; // number of operations in each
   };
-  std::unordered_map<const Warp*, Flying> warps;
-  struct InAir {
+  std::unordered_map<const Warp*, InFlight> warps;
+  struct Operation {
     const Warp* warp;
     std::pair<int, std::uint64_t> stage;
     std::uint64_t bytes;
   };
-  std::unordered_map<std::uint64_t, InAir> flights;
+  std::unordered_map<std::uint64_t, Operation> operations;
 };
 
 Counters::Counters() : memory_(std::make_unique<Memory>()) {}
@@ -162,7 +163,7 @@ Counts& Counters::of(const Instruction& i) {
   Memory& m = *memory_;
   if (m.last != &i) {
     m.last = &i;
-    m.last_counts = &m.counts[&i]; // references outlive a rehash
+    m.last_counts = &m.counts[&i]; // references stay valid when the map grows
   }
   return *m.last_counts;
 }
@@ -173,7 +174,7 @@ void Counters::access(const Access& a) {
   Counts& c = of(a.instruction);
   const int first = std::countr_zero(a.lanes);
   const std::uint64_t bytes = std::uint64_t{a.bytes} * static_cast<std::uint64_t>(std::popcount(a.lanes));
-  switch (a.region[first]->kind) { // lanes of one access are mostly in one space; the first's counts
+  switch (a.region[first]->kind) { // lanes of one access are mostly in one space; the first lane decides
   case Region::Kind::Global: {
     Lanes lanes;
     for (Mask rest = a.lanes; rest; rest &= rest - 1)
@@ -189,15 +190,15 @@ void Counters::access(const Access& a) {
   }
 }
 
-void Counters::issued(const Flight& f) {
-  if (f.kind == Flight::Kind::Wgmma) return;
-  Counts& c = of(*f.instruction);
+void Counters::issued(const AsyncOperation& op) {
+  if (op.kind == AsyncOperation::Kind::Wgmma) return;
+  Counts& c = of(*op.instruction);
   std::uint64_t written = 0;
-  for (const Range& r : f.ranges)
+  for (const Range& r : op.ranges)
     if (r.kind != AccessKind::Read) written += r.bytes;
-  // Bulk and tensor copies make no accesses of their own.
-  if (f.kind != Flight::Kind::Copy)
-    for (const Range& r : f.ranges) {
+  // Bulk and tensor copies do not call access().
+  if (op.kind != AsyncOperation::Kind::Copy)
+    for (const Range& r : op.ranges) {
       if (!r.region) continue;
       const bool shared = r.region->kind == Region::Kind::Shared;
       count_bytes(shared ? c.shared : c.global, r.kind, r.bytes);
@@ -209,24 +210,24 @@ void Counters::issued(const Flight& f) {
     }
   ++c.async_copies;
   c.async_bytes += written;
-  const bool grouped = f.queue != Flight::Queue::Mbarrier;
-  const std::pair<int, std::uint64_t> stage{static_cast<int>(f.queue), grouped ? f.group : f.id};
-  Memory::Flying& flying = memory_->warps[f.warp];
-  flying.bytes += written;
-  ++flying.stages[stage];
-  memory_->flights[f.id] = {f.warp, stage, written};
-  c.most_stages = std::max<std::uint64_t>(c.most_stages, flying.stages.size());
-  c.most_async_bytes = std::max(c.most_async_bytes, flying.bytes);
+  const bool grouped = op.queue != AsyncOperation::Queue::Mbarrier;
+  const std::pair<int, std::uint64_t> stage{static_cast<int>(op.queue), grouped ? op.group : op.id};
+  Memory::InFlight& in_flight = memory_->warps[op.warp];
+  in_flight.bytes += written;
+  ++in_flight.stages[stage];
+  memory_->operations[op.id] = {op.warp, stage, written};
+  c.most_stages = std::max<std::uint64_t>(c.most_stages, in_flight.stages.size());
+  c.most_async_bytes = std::max(c.most_async_bytes, in_flight.bytes);
 }
 
-void Counters::landed(const Flight& f) {
-  auto at = memory_->flights.find(f.id);
-  if (at == memory_->flights.end()) return;
-  const Memory::InAir air = at->second;
-  memory_->flights.erase(at);
-  Memory::Flying& flying = memory_->warps[air.warp];
-  flying.bytes -= air.bytes;
-  if (--flying.stages[air.stage] == 0) flying.stages.erase(air.stage);
+void Counters::landed(const AsyncOperation& op) {
+  auto at = memory_->operations.find(op.id);
+  if (at == memory_->operations.end()) return;
+  const Memory::Operation operation = at->second;
+  memory_->operations.erase(at);
+  Memory::InFlight& in_flight = memory_->warps[operation.warp];
+  in_flight.bytes -= operation.bytes;
+  if (--in_flight.stages[operation.stage] == 0) in_flight.stages.erase(operation.stage);
 }
 
 void Counters::launch_finished(const Execution& e) {
@@ -249,7 +250,7 @@ void Counters::launch_finished(const Execution& e) {
         if (const std::uint64_t operations = operations_of(f->opcodes[n])) {
           c.tensor_instructions = tally.lanes / warp_size;
           c.tensor_operations = operations * c.tensor_instructions;
-          // All four warps execute one wgmma.
+          // All four warps of a warpgroup execute the same wgmma.
           if (f->opcodes[n].starts_with("wgmma")) c.tensor_operations /= 4;
         }
       Line line{e.program.module, i.line};

@@ -1,22 +1,23 @@
-// What kernels did, counted: per kernel and per line of the source.
+// Counts instructions, memory requests and tensor operations of kernels, by kernel and by source line.
 //
 //   emulator::Counters counters;
 //   gpu.attach(&counters);
 //   gpu.launch(...);
 //   std::puts(counters.text().c_str());
 //
-// The model of memory is that of NVIDIA's GPUs since Volta:
-//  - A request of global or local memory is one instruction of a warp. It costs a sector for each aligned 32
-//    bytes that its lanes touch; `ideal_sectors` are what their distinct bytes would fit into. Generic
-//    addresses count where they lead.
+// The model of memory is that of NVIDIA GPUs since Volta:
+//  - A request of global or local memory is one instruction of a warp. A request of global memory costs a
+//    sector for each aligned 32 bytes that its lanes access; `ideal_sectors` is the number of sectors that
+//    their distinct bytes would fill. Accesses by generic addresses count in the space that the address is
+//    in.
 //  - Shared memory has 32 banks of 4 bytes. A request is served in passes of 32 lanes, of 16 where a lane
-//    takes 8 bytes, of 8 where it takes 16. A pass takes a wavefront for each different word that lanes want
-//    of the busiest bank; those beyond the first are its bank conflicts.
-//  - Tensor operations are multiplications and additions of mma, wmma and wgmma, whatever their types, of
-//    sparse ones half as many as their shape says.
-//  - Asynchronous stages: how many groups of copies (or, of bulk copies, copies) of a warp were under way at
-//    once, at most, and how many bytes.
-// A Counters is used by one thread at a time.
+//    accesses 8 bytes, of 8 where it accesses 16. A pass needs a wavefront for each different word of the
+//    busiest bank; those beyond the first are its bank conflicts.
+//  - Tensor operations are the multiplications and additions of mma, wmma and wgmma of all types; sparse ones
+//    count half of what their shape says.
+//  - Asynchronous stages are the largest number of groups of copies (or, for bulk copies with an mbarrier, of
+//    copies) of a warp that were under way at once, and the largest number of their bytes.
+// A Counters object is used by one thread at a time.
 #pragma once
 
 #include <kiln/jit/emulator/core/probe.h>
@@ -31,7 +32,7 @@
 namespace kiln::emulator {
 
 struct SpaceCounts {
-  std::uint64_t requests = 0, read_bytes = 0, written_bytes = 0; // an atomic reads and writes
+  std::uint64_t requests = 0, read_bytes = 0, written_bytes = 0; // an atomic counts as both
 };
 
 struct Counts {
@@ -42,7 +43,7 @@ struct Counts {
   std::uint64_t wavefronts = 0, bank_conflicts = 0;
   std::uint64_t tensor_instructions = 0, tensor_operations = 0;
   std::uint64_t async_copies = 0, async_bytes = 0;
-  std::uint64_t most_stages = 0, most_async_bytes = 0; // under way at once, of one warp
+  std::uint64_t most_stages = 0, most_async_bytes = 0; // most under way at once, of one warp
 
   double sectors_per_request() const; // of global memory; 0 if there were none
   double lanes_per_instruction() const;
@@ -58,7 +59,7 @@ struct KernelCounts {
   std::string kernel;
   std::uint64_t launches = 0, blocks = 0;
   Counts all;
-  std::vector<LineCounts> lines; // by place
+  std::vector<LineCounts> lines; // sorted by place
 };
 
 class Counters : public Probe {
@@ -66,18 +67,18 @@ public:
   Counters();
   ~Counters() override;
   std::vector<KernelCounts> kernels() const; // in the order of their first launches
-  std::string text() const;                  // tables
+  std::string text() const;                  // as tables
   std::string json() const;
   void clear();
 
   void launch_finished(const Execution& execution) override;
   void block_started(Block& block) override;
   void access(const Access& access) override;
-  void issued(const Flight& flight) override;
-  void landed(const Flight& flight) override;
+  void issued(const AsyncOperation& operation) override;
+  void landed(const AsyncOperation& operation) override;
 
 private:
-  struct Memory; // counts of the instructions of the launch that runs
+  struct Memory; // counts by instruction of the current launch
   struct Line {
     std::string file;
     int number;

@@ -1,4 +1,4 @@
-// Counters as tables and as JSON.
+// Prints counters as tables and as JSON.
 #include "counters.h"
 
 #include <algorithm>

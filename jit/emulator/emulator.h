@@ -1,76 +1,82 @@
-// A GPU in software: runs the very PTX text that would go to a driver.
+// A GPU in software that executes the PTX text which a driver would get.
 //
-// The way of a kernel: `Module::parse` reads PTX text into a tree of names (ptx/: lexer, parser).
-// `Gpu::launch` decodes the entry and what it calls (instructions/): every instruction once, into an `Instruction`
-// (program.h) with a function that executes it and the places of its registers. Then blocks run, one after
-// the other unless `resident_blocks` asks for more, each as warps of 32 lanes.
+// The path of a kernel. `Module::parse` reads PTX text into a tree of names (ptx/: lexer, parser).
+// `Gpu::launch` decodes the entry and the functions that it calls (instructions/). Each instruction is
+// decoded once, into an `Instruction` (core/program.h) that holds the function that executes it and the
+// offsets of its registers. Then blocks run, one after the other unless `resident_blocks` allows more, as
+// warps of 32 lanes.
 //
-// Lanes are vectors. A register of a warp is an array of 32 values, an instruction a loop over it that the
-// compiler turns into vector code (alu_lanes.inc, compiled for three machines), a predicate a 32-bit mask.
-// A guarded or diverged instruction computes all lanes and keeps those of its mask.
+// Layers. ptx/ knows nothing of the rest. core/ executes, and includes ptx/ only. instructions/ and checks/
+// include core/ and not each other. The files in this folder put them together.
 //
-// Divergence. Lanes that went different ways are fragments {position, mask, frame} of a warp (warp.h). The
-// fragment deepest in calls, then first in the text, runs; where two meet they become one again. That
-// reconverges structured code, and a fragment that runs for long while others could is set aside, so that
-// lanes may wait for each other in loops (independent thread scheduling). Warp-wide instructions (shfl, vote,
-// mma...) wait for their members, who may come by different instructions; `.aligned` ones for all living
-// lanes at one place (divergence.h says who may have exited before). bar.sync collects warps in the block
-// (block.h).
+// Lanes are vectors. A register of a warp is an array of 32 values, an instruction is a loop over it that the
+// compiler turns into vector code (core/alu_lanes.inc, compiled for three instruction sets), and a predicate
+// is a 32-bit mask. A guarded or divergent instruction computes all lanes and keeps those of its mask.
 //
-// Interleavings. A generator seeded by `Options::seed` picks the next warp and how long it runs, and when
-// asynchronous effects happen; the same seed gives the same run. Even seeds mostly have long turns, which are
-// quick; odd ones have short ones, which find more. When nobody can go on, the report says who
-// waits where.
+// Divergence. Lanes that took different paths are fragments {position, mask, frame} of a warp (core/warp.h).
+// The fragment that is deepest in calls runs, and of several the one that is first in the text. Two fragments
+// at the same position become one again, which reconverges structured code. A fragment that has run for long
+// while others could is set aside, so that lanes may wait for each other in loops (independent thread
+// scheduling). Warp-wide instructions (shfl, vote, mma, ...) wait for their members, which may arrive by
+// different instructions; `.aligned` ones wait for all live lanes at one position (core/divergence.h says
+// which lanes may have exited before). bar.sync collects warps in the block (core/block.h).
 //
-// Memory (memory.h). Device addresses are host addresses, and reports show others, the same in every run; the
-// emulator knows every allocation, so each access is checked for bounds, life and alignment. Shared and local
-// memory have windows of generic addresses. With `Checks::uninitialised`, every byte has a shadow that tells
-// whether it was written; registers have one only where they hold what nothing wrote, which is told when
-// something uses it (unwritten.h).
+// Interleavings. A generator that `Options::seed` seeds picks the next warp, the number of instructions that
+// it runs, and the moments at which asynchronous effects happen; the same seed gives the same run. Even seeds
+// mostly have long time slices, which are fast; odd ones have short slices, which find more. When no warp can
+// continue, the report says which warp waits where.
 //
-// A kernel that reads %envreg1 or 2, the address of the grid's workspace, as grid.sync() of cooperative
-// groups does, has all its blocks resident together, as in a cooperative launch.
+// Memory (core/memory.h). Device addresses are host addresses. Reports show others, which are the same in
+// every run. The emulator knows every allocation, so that each access is checked for bounds, lifetime and
+// alignment. Shared and local memory have windows of generic addresses. With `Checks::uninitialised`, every
+// byte has a shadow that records whether it was written. Registers have shadow bits only while they hold
+// unwritten data, which is reported when an instruction uses it (core/unwritten.h).
 //
-// Host threads. Blocks that cannot tell of each other may run on several (`Options::threads`): each cluster
-// draws its order from the seed and its own index, so that results and reports do not depend on how many.
+// A kernel that reads %envreg1 or %envreg2, the address of the grid's workspace, as grid.sync() of
+// cooperative groups does, has all its blocks resident together, as in a cooperative launch.
 //
-// What plugs in. Checks and counters (counters.h) observe through `Probe` (probe.h): every access with its
-// lanes' addresses, every synchronisation, every asynchronous effect when issued and when performed. The
-// interpreter asks for a probe at few places and none of the instructions knows who listens. Asynchronous
-// copies and wgmma are flights of the block (async_operations.h), which take effect at any moment between their issue
-// and their wait. Tensor copies go by maps that `encode` makes (tensor_map.h); wgmma.h says how descriptors
-// are read and in which order a wgmma sums. Blocks of a cluster are resident together, and an address of
-// shared memory carries the block's rank (memory.h).
+// Host threads. Blocks that cannot communicate may run on several threads (`Options::threads`). Each group of
+// blocks that runs together has a generator seeded from the seed and its own index, so that results and
+// reports do not depend on the number of threads.
+//
+// Probes. Checks and counters (counters.h) observe a kernel through `Probe` (core/probe.h): every access with
+// its lanes' addresses, every synchronisation, every asynchronous effect when it is issued and when it
+// happens. The interpreter calls the probe at few places, and no instruction knows which probes there are.
+// Asynchronous copies and wgmma are asynchronous operations of the block (core/async_operations.h), which
+// take effect at any moment between their issue and the wait for them. Tensor copies use maps that `encode`
+// makes (core/tensor_map.h). core/wgmma.h says how descriptors are read and in which order a wgmma sums.
+// Blocks of a cluster are resident together, and an address of shared memory contains the block's rank
+// (core/memory.h).
 //
 //   auto module = emulator::Module::parse(ptx_text, "add.ptx");
 //   emulator::Gpu gpu({.arch = "sm_80", .seed = 7});
 //   auto x = gpu.allocate(4096);
 //   gpu.write(x, values.data(), 4096);
 //   std::uint64_t words[] = {x, 1024};
-//   emulator::Report report = gpu.launch(*module, "add", {.grid = {8}, .block = {128}}, words);
+//   emulator::Report report = gpu.launch(module, "add", {.grid = {8}, .block = {128}}, words);
 //   if (!report.ok()) std::puts(report.text().c_str());
 //
-// A Gpu is used by one thread at a time; a Module may be shared.
+// A Gpu is used by one thread at a time; a Module may be shared between threads.
 #pragma once
 
-#include <kiln/jit/emulator/core/program.h>
+#include <kiln/jit/emulator/core/options.h>
+#include <kiln/jit/emulator/core/report.h>
 #include <kiln/jit/emulator/core/tensor_map.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln::emulator {
 
 class Module {
 public:
-  // UserError "name:LINE: ..." for text that is not PTX, or that has what the parser does not know.
+  // Throws UserError "name:LINE: ..." for text that is not PTX, or that contains what the parser does not
+  // know.
   static std::shared_ptr<const Module> parse(std::string text, std::string name);
   std::vector<std::string> kernels() const;
   const ptx::Module& tree() const { return *tree_; }
@@ -79,113 +85,7 @@ private:
   std::unique_ptr<ptx::Module> tree_;
 };
 
-// What is looked for. Bounds, alignment, life of allocations, barriers and mbarriers always are.
-struct Checks {
-  bool uninitialised = false; // uses of memory nothing wrote (unwritten.h)
-  bool races = false;         // by vector clocks (checks/races.h)
-
-  static Checks all() { return {true, true}; }
-  // "races,init,bounds": a list of races, init, bounds, barriers (the last two change nothing), all and none.
-  // UserError for other words.
-  static Checks parse(std::string_view list);
-};
-
-// When asynchronous copies and wgmma take effect: at moments of the seed's choice, at their issue, or when
-// something waits for them (async_operations.h).
-enum class Asynchrony : std::uint8_t { Random, Earliest, Latest };
-
-struct Options {
-  std::string arch = "sm_80";
-  std::uint64_t seed = 0;
-  Checks checks = {};
-  Asynchrony asynchrony = Asynchrony::Random;
-  std::uint64_t instruction_budget = 2'000'000'000; // of warps, in one launch; a block's start counts too
-  int resident_blocks = 1;                          // that run interleaved (a cluster at least)
-  // Threads of the host that run blocks, with the same results and reports as one. Kernels whose blocks may
-  // speak to each other (atomics and fences in global memory), launches with race checks and those with a
-  // probe have one whatever is said here.
-  int threads = 1;
-  bool stop_at_first = false;     // report
-  std::size_t most_reports = 100; // of different places; the rest are counted
-};
-
-struct Extent { // {128} is 128 x 1 x 1
-  std::uint32_t x = 1, y = 1, z = 1;
-  std::uint32_t operator[](std::size_t axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
-};
-
-struct Launch {
-  Extent grid = {}, block = {};
-  std::uint64_t shared_bytes = 0;     // dynamic
-  std::optional<Extent> cluster = {}; // blocks; without, what the kernel says (.reqnctapercluster)
-  // cudaFuncAttributeNonPortableClusterSizeAllowed: clusters of 9 to 16 blocks.
-  bool non_portable_cluster = false;
-};
-
-enum class Fault : std::uint8_t {
-  OutOfBounds,
-  UseAfterFree,
-  Misaligned,
-  ReadOnly,
-  Uninitialised,
-  BarrierDivergence,
-  Deadlock,
-  Budget,
-  StackOverflow,
-  Assertion,
-  Trap,
-  IllegalOperand,
-  RaceShared, // two accesses, one of which writes, that nothing orders
-  RaceGlobal,
-  MissingProxyFence, // the async proxy touches what the generic one wrote, without fence.proxy.async between
-  ByteCount,         // an mbarrier's bytes that never came, or that nobody expected
-  Unfinished,        // a block ended while an asynchronous operation used its shared memory
-  LiveMbarrier,      // an mbarrier's 64 bits used as data, or initialised again, before mbarrier.inval
-  NonCoherent,       // ld.global.nc of what the kernel itself wrote
-  InFlight,          // memory or registers of an asynchronous operation touched before it is over
-};
-const char* name_of(Fault fault);
-
-// The access that a race is with.
-struct OtherAccess {
-  std::string what; // "write by st.shared.u32"
-  int ptx_line = 0;
-  std::string source;
-  std::array<std::uint32_t, 3> block{}, thread{};
-};
-
-// One thing that is wrong, at one instruction, told for the first thread that did it.
-struct Finding {
-  Fault fault;
-  std::string message; // one line, with everything below in it
-  std::string kernel;
-  int ptx_line = 0;
-  std::string source; // "file:line", if .loc said
-  std::array<std::uint32_t, 3> block{}, thread{};
-  std::uint64_t times = 1;               // lanes
-  std::optional<OtherAccess> other = {}; // of a race
-};
-
-// How often an instruction ran.
-struct Tally {
-  std::uint64_t warps = 0, lanes = 0;
-};
-
-struct Report {
-  std::string kernel;
-  std::vector<Finding> findings;
-  std::uint64_t left_out = 0; // findings beyond Options::most_reports
-  bool finished = true;       // all threads ran to their end
-  std::string printed;        // by printf in the kernel
-  std::uint64_t warp_instructions = 0, lane_instructions = 0;
-  std::array<std::uint64_t, instruction_classes> lanes_by_class{};
-
-  bool ok() const { return findings.empty() && finished; }
-  std::string text() const; // for people, a line for each finding
-  std::string json() const;
-};
-
-// Bytes of shared memory that a block may have on "sm_90a", say.
+// The bytes of shared memory that a block may have on an architecture such as "sm_90a".
 std::uint64_t shared_bytes_of(const std::string& arch);
 
 class Probe;
@@ -197,31 +97,31 @@ public:
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // Device memory: unwritten at first, with guards around it. An address is valid until it is freed, and
-  // accesses after that are reported as such.
+  // Allocates device memory, which counts as unwritten at first and has unused bytes on both sides. An access
+  // after `free` is reported as a use after free.
   std::uint64_t allocate(std::uint64_t bytes, std::string name = "");
-  void free(std::uint64_t address); // UserError unless it came from allocate
+  void free(std::uint64_t address); // throws UserError unless `allocate` returned it
   void write(std::uint64_t to, const void* from, std::uint64_t bytes);
   void read(void* to, std::uint64_t from, std::uint64_t bytes) const;
-  void copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes); // what was unwritten stays so
-  // Host memory becomes device memory at its own address, written already, until `forget`.
+  void copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes); // unwritten bytes stay unwritten
+  // Makes host memory device memory at its own address until `forget`. It counts as written.
   void share(void* host, std::uint64_t bytes, std::string name = "", bool writable = true);
   void forget(void* host);
-  // Address and size of a module's .global or .const variable, which live as long as the Gpu.
+  // The address and size of a module's .global or .const variable, which lives as long as the Gpu.
   std::pair<std::uint64_t, std::uint64_t> variable(std::shared_ptr<const Module> module,
                                                    const std::string& name);
 
-  // Runs a kernel to its end. `words`: one for each parameter, of which the low bytes count.
-  // UserError for what can be said before running (no such kernel, instructions that are not known, wrong
-  // arguments, absurd grids); what goes wrong in running is in the report.
+  // Runs a kernel to its end. `words` has one word for each parameter, of which the low bytes are used.
+  // Throws UserError for mistakes that are found before the kernel runs (no such kernel, an unknown
+  // instruction, wrong arguments, an impossible grid); mistakes of the running kernel are in the report.
   Report launch(std::shared_ptr<const Module> module, const std::string& kernel, const Launch& launch,
                 std::span<const std::uint64_t> words);
-  // The same with the parameters' bytes laid out as the kernel declares them.
+  // Does the same with the parameters' bytes laid out as the kernel declares them.
   Report launch_packed(std::shared_ptr<const Module> module, const std::string& kernel, const Launch& launch,
                        std::span<const std::byte> parameters);
 
   Options& options();
-  void attach(Probe* probe); // which must outlive its use; null detaches
+  void attach(Probe* probe); // the probe must live until it is detached; null detaches it
 
 private:
   struct State;

@@ -1,4 +1,4 @@
-// How a launch runs: its blocks in groups, one after the other or on threads, their warps in turns.
+// Runs a launch: groups of blocks one after the other or on several threads, and their warps in time slices.
 #include <kiln/jit/emulator/core/block.h>
 
 #include <kiln/jit/emulator/checks/probes.h>
@@ -37,25 +37,25 @@ Execution::Execution(Options& o, Allocations& a, const Program& p, const Launch&
 
 Execution::~Execution() = default;
 
-// How the grid is cut: clusters of blocks, and as many of them as run together.
+// How the grid is divided: into clusters of blocks, and groups of clusters that are resident together.
 struct Execution::Groups {
   explicit Groups(const Execution& e) : cluster(e.cluster) {
     ranks = cluster[0] * cluster[1] * cluster[2];
     for (std::size_t axis = 0; axis < 3; ++axis)
       clusters[axis] = e.launch.grid[axis] / cluster[axis];
     total = clusters[0] * clusters[1] * clusters[2];
-    together = e.program.cooperative
+    resident = e.program.cooperative
                    ? total
                    : std::max<std::uint64_t>(
                          1, static_cast<std::uint64_t>(std::max(e.options.resident_blocks, 1)) / ranks);
   }
   std::array<std::uint32_t, 3> cluster;
   std::uint32_t ranks;
-  std::uint64_t clusters[3], total, together;
+  std::uint64_t clusters[3], total, resident;
 };
 
-// Threads that each run some of the groups, in executions of their own. What was found is put together in
-// the order of the groups.
+// Threads that each run some of the groups, each in an Execution of its own. Their reports are merged in the
+// order of the groups.
 class Execution::Workers {
 public:
   Workers(Execution& all, const Groups& groups) : all_(all), groups_(groups) {}
@@ -78,7 +78,7 @@ public:
 private:
   struct Part {
     Report report;
-    decltype(Execution::known_) known;
+    decltype(Execution::known_findings_) known;
     bool stopped;
   };
 
@@ -86,10 +86,10 @@ private:
     Execution own(all_.options, all_.allocations, all_.program, all_.launch, all_.params, nullptr);
     try {
       for (;;) {
-        const std::uint64_t first = next_.fetch_add(groups_.together);
+        const std::uint64_t first = next_.fetch_add(groups_.resident);
         if (first >= groups_.total || stop_) break;
         own.report = {};
-        own.known_.clear();
+        own.known_findings_.clear();
         own.stopped = false;
         own.budget = all_.budget - std::min<std::uint64_t>(spent_ + starts_, all_.budget);
         own.starts_ = 0;
@@ -99,7 +99,7 @@ private:
         if (own.stopped) stop_ = true;
         if (own.report.findings.empty() && own.report.printed.empty() && own.report.finished) continue;
         std::lock_guard lock(mutex_);
-        parts_[first] = {std::move(own.report), std::move(own.known_), own.stopped};
+        parts_[first] = {std::move(own.report), std::move(own.known_findings_), own.stopped};
       }
     } catch (...) {
       stop_ = true;
@@ -121,7 +121,7 @@ private:
     for (auto& [index, key] : in_order) {
       if (index >= part.report.findings.size()) continue;
       Finding& f = part.report.findings[index];
-      auto [known, fresh] = all_.known_.try_emplace(key, all.findings.size());
+      auto [known, fresh] = all_.known_findings_.try_emplace(key, all.findings.size());
       if (!fresh && known->second < all.findings.size())
         all.findings[known->second].times += f.times;
       else if (all.findings.size() >= all_.options.most_reports)
@@ -140,20 +140,20 @@ private:
   std::atomic<std::uint64_t> next_{0}, spent_{0}, starts_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
-  std::map<std::uint64_t, Part> parts_; // those with something to tell
+  std::map<std::uint64_t, Part> parts_; // only those with findings or output
   std::exception_ptr error_;
 };
 
 Report Execution::run() {
   const Groups groups(*this);
-  const std::uint64_t parts = (groups.total + groups.together - 1) / groups.together;
+  const std::uint64_t parts = (groups.total + groups.resident - 1) / groups.resident;
   const auto threads =
       std::min<std::uint64_t>(static_cast<std::uint64_t>(std::max(options.threads, 1)), parts);
-  const bool fits = !too_many_blocks(groups.total * groups.ranks); // stopped otherwise
+  const bool fits = !too_many_blocks(groups.total * groups.ranks); // sets `stopped` if not
   if (fits && threads > 1 && !probe && program.independent_blocks)
     Workers(*this, groups).run(static_cast<int>(threads));
   else
-    for (std::uint64_t first = 0; first < groups.total && !stopped; first += groups.together)
+    for (std::uint64_t first = 0; first < groups.total && !stopped; first += groups.resident)
       run_group(groups, first);
   count();
   if (probe) probe->launch_finished(*this);
@@ -168,12 +168,12 @@ void Execution::count() {
     report.lane_instructions += n;
 }
 
-// Clusters `first` and those that run with it. The order of their warps depends on the seed and on which they
-// are, so that it is the same whoever runs the others.
+// Runs cluster `first` and those that are resident with it. The order of their warps depends on the seed and
+// on `first` only, so that it is the same whichever threads run the other groups.
 void Execution::run_group(const Groups& groups, std::uint64_t first) {
   random.seed(options.seed + 0x9e3779b97f4a7c15 * first);
   std::vector<std::unique_ptr<Block>> blocks;
-  for (std::uint64_t g = first; g < std::min(groups.total, first + groups.together); ++g) {
+  for (std::uint64_t g = first; g < std::min(groups.total, first + groups.resident); ++g) {
     const std::uint64_t corner[3] = {g % groups.clusters[0] * groups.cluster[0],
                                      g / groups.clusters[0] % groups.clusters[1] * groups.cluster[1],
                                      g / groups.clusters[0] / groups.clusters[1] * groups.cluster[2]};
@@ -191,9 +191,9 @@ void Execution::run_group(const Groups& groups, std::uint64_t first) {
       b->cluster = members;
   }
   starts_ += start_of_block() * blocks.size();
-  together_ = groups.together * groups.ranks;
+  resident_ = groups.resident * groups.ranks;
   not_started_ = groups.total * groups.ranks -
-                 std::min(groups.total * groups.ranks, (first + groups.together) * groups.ranks);
+                 std::min(groups.total * groups.ranks, (first + groups.resident) * groups.ranks);
   if (probe)
     for (auto& b : blocks)
       probe->block_started(*b);
@@ -205,8 +205,8 @@ void Execution::run_group(const Groups& groups, std::uint64_t first) {
 
 void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
   std::vector<Warp*> alive, ready;
-  // Every other seed has short turns only, of which every other one has very short ones.
-  const std::uint64_t hasty = options.seed % 4 == 1 ? 64 : options.seed % 4 == 3 ? 6 : 0;
+  // Odd seeds have short slices only, every other odd seed very short ones.
+  const std::uint64_t longest_slice = options.seed % 4 == 1 ? 64 : options.seed % 4 == 3 ? 6 : 0;
   for (auto& b : blocks)
     for (auto& w : b->warps)
       alive.push_back(w.get());
@@ -220,38 +220,39 @@ void Execution::run_blocks(std::vector<std::unique_ptr<Block>>& blocks) {
     }
     for (Warp* w : alive)
       if (w->ready()) ready.push_back(w);
-    if (ready.empty()) return deadlock(blocks);
+    if (ready.empty()) return report_deadlock(blocks);
     const std::uint64_t draw = random();
     Warp& w = *ready[draw % ready.size()];
-    // Mostly long turns, which are quick; sometimes short ones, which find more.
-    const std::uint64_t turn = draw >> 61 && !hasty ? 8192 : 1 + (draw >> 32) % (hasty ? hasty : 64);
+    // Even seeds have a mixture of long slices, which are fast, and short ones, which find more.
+    const std::uint64_t slice =
+        draw >> 61 && !longest_slice ? 8192 : 1 + (draw >> 32) % (longest_slice ? longest_slice : 64);
     const std::uint64_t before = report.warp_instructions;
-    w.run(turn);
-    if (spinning(blocks, ready, report.warp_instructions - before)) return deadlock(blocks);
+    w.run(slice);
+    if (all_spin(blocks, ready, report.warp_instructions - before)) return report_deadlock(blocks);
     if (w.done() && w.block.done()) w.block.finish();
-    advance_flights(blocks, w, ready.size(), draw);
+    advance_async_operations(blocks, w, ready.size(), draw);
   }
 }
 
-// Asynchronous operations go on after a turn of `ran`: some of them by themselves, and one when all that
-// could run only look whether it has happened.
-void Execution::advance_flights(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran, std::size_t ready,
-                                std::uint64_t draw) {
-  fruitless_ = ran.yielded() ? fruitless_ + 1 : 0;
-  const bool stuck = fruitless_ > 2 * ready + 2 || ++since_landing_ > 4096;
+// Advances asynchronous operations after a time slice of `ran`: some at random, and one if all warps that
+// could run only poll for its effect.
+void Execution::advance_async_operations(std::vector<std::unique_ptr<Block>>& blocks, Warp& ran,
+                                         std::size_t ready, std::uint64_t draw) {
+  yields_in_a_row_ = ran.yielded() ? yields_in_a_row_ + 1 : 0;
+  const bool stuck = yields_in_a_row_ > 2 * ready + 2 || ++slices_since_landing_ > 4096;
   if (!stuck && (options.asynchrony != Asynchrony::Random || (draw >> 40) % 4)) return;
-  // Mostly of the block that ran.
+  // Prefer operations of the block that ran.
   const std::size_t first = draw >> 16;
-  Block* block = ran.block.flights.empty() || stuck ? nullptr : &ran.block;
+  Block* block = ran.block.async_operations.empty() || stuck ? nullptr : &ran.block;
   for (std::size_t n = 0; n < blocks.size() && !block; ++n)
-    if (Block& b = *blocks[(first + n) % blocks.size()]; !b.flights.empty()) block = &b;
+    if (Block& b = *blocks[(first + n) % blocks.size()]; !b.async_operations.empty()) block = &b;
   if (!block) return;
-  since_landing_ = 0;
-  fruitless_ = 0;
+  slices_since_landing_ = 0;
+  yields_in_a_row_ = 0;
   if (options.asynchrony == Asynchrony::Random)
-    block->flights.advance(random());
+    block->async_operations.advance(random());
   else
-    block->flights.oldest();
+    block->async_operations.land_oldest();
 }
 
 } // namespace kiln::emulator

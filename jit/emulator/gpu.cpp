@@ -1,4 +1,4 @@
-// Modules and devices: what a caller holds.
+// Implements Module and Gpu: loads modules, checks launches, and copies memory.
 #include "emulator.h"
 #include <kiln/jit/emulator/core/block.h>
 #include <kiln/jit/emulator/instructions/decode.h>
@@ -12,7 +12,7 @@
 namespace kiln::emulator {
 namespace {
 
-// Bytes of shared memory a block may have, by compute capability.
+// The bytes of shared memory that a block may have, by compute capability.
 std::uint64_t shared_limit(int capability) {
   switch (capability) {
   case 70:
@@ -28,7 +28,7 @@ std::uint64_t shared_limit(int capability) {
   }
 }
 
-// sm_90a: 90, 'a'
+// Parses a target: {90, 'a'} for "sm_90a".
 std::pair<int, char> capability(const std::string& target) {
   int number = 0;
   std::size_t at = target.rfind("sm_", 0) == 0 ? 3 : target.rfind("compute_", 0) == 0 ? 8 : target.size();
@@ -90,7 +90,7 @@ Gpu::State::Loaded& Gpu::State::load(const std::shared_ptr<const Module>& module
       throw UserError(tree.name + ": it is for " + tree.target + " and does not run on " + options.arch);
     for (const ptx::Variable& v : tree.variables) {
       if (v.space == ptx::Space::Shared) continue;
-      if (v.external) continue; // refused where it is used
+      if (v.external) continue; // an error where it is used
       Region& r = allocations.allocate(std::max<std::uint64_t>(v.bytes, 1), std::string(v.name), false);
       r.kind = v.space == ptx::Space::Const ? Region::Kind::Constant : Region::Kind::Global;
       r.writable = v.space != ptx::Space::Const;
@@ -168,7 +168,7 @@ void Gpu::State::check(const Program& p, const Launch& launch, const std::string
            " (.reqnctapercluster)");
     if (capability(options.arch).first < 90)
       fail("a cluster of " + shown(c) + " blocks; " + options.arch +
-           " has none, sm_90 is the first that has");
+           " has no clusters, sm_90 is the first that has them");
     if (!c.x || !c.y || !c.z) fail("a cluster of " + shown(c) + " blocks; it has at least one");
     cluster = c;
   }

@@ -1,68 +1,9 @@
-// Reports as text and as JSON.
+// Prints reports as text and as JSON.
 #include "emulator.h"
 
-#include <algorithm>
-#include <kiln/dsl/error.h>
 #include <nlohmann/json.hpp>
 
 namespace kiln::emulator {
-
-const char* name_of(Fault fault) {
-  switch (fault) {
-  case Fault::OutOfBounds: return "out of bounds";
-  case Fault::UseAfterFree: return "use after free";
-  case Fault::Misaligned: return "misaligned";
-  case Fault::ReadOnly: return "write to read-only memory";
-  case Fault::Uninitialised: return "uninitialised read";
-  case Fault::BarrierDivergence: return "barrier divergence";
-  case Fault::Deadlock: return "deadlock";
-  case Fault::Budget: return "out of budget";
-  case Fault::StackOverflow: return "stack overflow";
-  case Fault::Assertion: return "assertion";
-  case Fault::Trap: return "trap";
-  case Fault::IllegalOperand: return "illegal operand";
-  case Fault::RaceShared: return "race in shared memory";
-  case Fault::RaceGlobal: return "race in global memory";
-  case Fault::MissingProxyFence: return "missing proxy fence";
-  case Fault::ByteCount: return "wrong mbarrier byte count";
-  case Fault::Unfinished: return "unfinished asynchronous operation";
-  case Fault::LiveMbarrier: return "live mbarrier";
-  case Fault::NonCoherent: return "non-coherent read";
-  case Fault::InFlight: return "touched in flight";
-  }
-  return "?";
-}
-
-const char* name_of(InstructionClass c) {
-  switch (c) {
-#define X(name, text)                                                                                        \
-  case InstructionClass::name: return text;
-    KILN_INSTRUCTION_CLASSES(X)
-#undef X
-  }
-  return "?";
-}
-
-Checks Checks::parse(std::string_view list) {
-  Checks c;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    const std::string_view word = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    if (word == "all")
-      c = all();
-    else if (word == "races")
-      c.races = true;
-    else if (word == "init")
-      c.uninitialised = true;
-    else if (word == "none")
-      c = {};
-    else if (word != "bounds" && word != "barriers" && !word.empty())
-      throw UserError("the check '" + std::string(word) +
-                      "' is not known; races, init, bounds, barriers, all and none are");
-  }
-  return c;
-}
 
 std::string Report::text() const {
   std::string text;

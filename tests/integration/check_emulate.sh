@@ -125,7 +125,7 @@ expect 3 'a null pointer' "${good[@]}" --args null buffer:f32:500 f32:2 i32:500
 expect 3 'race in global memory' add.ptx --kernel same --grid 2 --block 64 --args buffer:u32:1
 expect 3 'out of budget' add.ptx --kernel spin --budget 100000 --args i32:1
 expect 3 'stack overflow' add.ptx --kernel recursive --args i32:1
-expect 3 'deadlock|nobody can go on' add.ptx --kernel waits --block 32 --args i32:1
+expect 3 'deadlock|no warp can continue' add.ptx --kernel waits --block 32 --args i32:1
 
 # Mistakes.
 expect 1 'it has several kernels; choose one with --kernel: _Z3addPfS_fi, same, member' add.ptx
@@ -158,7 +158,7 @@ expect 1 '^kiln: /: cannot be read: Is a directory; ' /
 expect 1 '"error": "nothing.ptx: cannot be read' nothing.ptx --json
 expect 2 '"error": "The following argument was not expected: --grdi' --json --grdi 4
 expect 0 '^          "bytes": 8' add.ptx --list --json
-expect 3 'its budget; if it is no endless loop, raise that \(--budget of kiln emulate' add.ptx --kernel spin --budget 1000 --args i32:1
+expect 3 'the budget of the launch; if this is no endless loop, raise the budget \(--budget of kiln emulate' add.ptx --kernel spin --budget 1000 --args i32:1
 echo '.version 8.0 .target sm_80 .address_size 64 .global .b8 x[18446744073709551615];' >huge.ptx
 expect 1 "an array's size is 18446744073709551615, and can be 0 to 4294967296" huge.ptx
 echo '.version 8.0 .target sm_80 .address_size 64 .global .b8 x[-5];' >huge.ptx

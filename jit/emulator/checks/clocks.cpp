@@ -1,4 +1,4 @@
-// Joins of vector clocks.
+// Joins vector clocks, and reuses one of them where it already covers the other.
 #include "clocks.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace kiln::emulator {
 namespace {
 
-bool covers(const Slots& a, const Slots& b) { // a is nowhere behind b
+bool covers(const Slots& a, const Slots& b) { // whether every slot of a is at least that of b
   const std::size_t n = std::min(a.size(), b.size());
   bool less = false;
   for (std::size_t k = 0; k < n; ++k)
@@ -35,18 +35,18 @@ ClockPtr Clock::with(const ClockPtr& c, std::uint32_t block, Slots slots) {
   return made;
 }
 
-ClockPtr Clock::narrowed(const ClockPtr& c) {
+ClockPtr Clock::with_block_scope_only(const ClockPtr& c) {
   if (!c) return c;
   auto already = std::make_shared<Clock>(), now = std::make_shared<Clock>();
   for (const auto& [block, slots] : c->known_)
-    (block & narrowly ? already : now)->known_.emplace_back(block | narrowly, slots);
+    (block & block_scope_only ? already : now)->known_.emplace_back(block | block_scope_only, slots);
   return join(now, already);
 }
 
 ClockPtr Clock::join(const ClockPtr& a, const ClockPtr& b) {
   if (!b || a == b) return a;
   if (!a) return b;
-  // Mostly one has it all: then no new one is made, and threads go on to share it.
+  // Mostly one covers the other: then no new clock is made, and threads continue to share that one.
   bool is_a = true, is_b = true;
   auto made = std::make_shared<Clock>();
   auto x = a->known_.begin(), y = b->known_.begin();

@@ -1,12 +1,12 @@
-// Vector clocks: what a thread knows of the pasts of others.
+// Vector clocks, which record what a thread knows of the accesses of others.
 //
-// Everything that does something is an actor with a slot in its block: a lane (64 w + l in warp w), the
-// cp.async of a lane (64 w + 32 + l), and behind those the asynchronous operations that have a slot lent
-// while they fly. The lanes of a warp share a counter, which goes up whenever one of them lets others know
-// its past; an access is stamped with it. A thread knows an access if what it knows of the accessor's slot is
-// no less than the stamp: then the access happened before.
+// Each actor has a slot in its block: a lane (64 w + l in warp w), the cp.async of a lane (64 w + 32 + l),
+// and after those, pairs of slots that other asynchronous operations are lent while they are in flight. The
+// lanes of a warp share a counter, which is incremented whenever one of them releases; an access is stamped
+// with it. A thread knows of an access if its clock has at least that stamp in the slot of the accessor: then
+// the access happened before.
 //
-// A Clock never changes once made, so that threads which know the same hold the same one.
+// A Clock does not change once it is made, so that threads with the same knowledge share one.
 #pragma once
 
 #include <kiln/jit/emulator/core/program.h>
@@ -17,15 +17,15 @@
 
 namespace kiln::emulator {
 
-using Slots = std::vector<std::uint32_t>; // missing ones are 0
+using Slots = std::vector<std::uint32_t>; // missing slots are 0
 inline constexpr std::uint32_t slots_of_warp = 2 * warp_size;
 
-// In a clock, instead of a block's number: what is known of that block through an mbarrier whose arrival or
-// wait had the scope of a block only, where they are in two.
-inline constexpr std::uint32_t narrowly = std::uint32_t(1) << 31;
+// A bit that is set in the number of a block in a clock: this entry was learnt by an mbarrier between two
+// blocks, whose arrival or wait had only the scope of a block.
+inline constexpr std::uint32_t block_scope_only = std::uint32_t(1) << 31;
 
 class Clock;
-using ClockPtr = std::shared_ptr<const Clock>; // null: nothing is known
+using ClockPtr = std::shared_ptr<const Clock>; // null knows of no access
 
 class Clock {
 public:
@@ -38,33 +38,33 @@ public:
     const Slots* s = of(block);
     return s && slot < s->size() && (*s)[slot] >= stamp;
   }
-  // `c` with the slots of a block replaced.
+  // Returns `c` with the slots of a block replaced.
   static ClockPtr with(const ClockPtr& c, std::uint32_t block, Slots slots);
-  static ClockPtr narrowed(const ClockPtr& c); // all of it known narrowly
+  static ClockPtr with_block_scope_only(const ClockPtr& c); // all entries of `c` with that bit
   static ClockPtr join(const ClockPtr& a, const ClockPtr& b);
 
 private:
-  std::vector<std::pair<std::uint32_t, std::shared_ptr<const Slots>>> known_; // by block
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<const Slots>>> known_; // sorted by block
 };
 
-void raise(Slots& to, const Slots& by); // to the larger of both, slot by slot
+void raise(Slots& to, const Slots& by); // sets each slot to the larger of both
 
-// What a thread makes known by a release, and learns by an acquire.
+// What a thread passes on by a release and gets by an acquire.
 struct Knowledge {
-  ClockPtr seen;
-  ClockPtr proxied[2]; // what fence.proxy.async made known to the async proxy: of shared, of global memory
-  ClockPtr fenced[3];  // what fences made known: to the block, the cluster, all
-  ClockPtr made;       // the mbarrier.init that fence.mbarrier_init made known
+  ClockPtr clock;
+  ClockPtr proxied[2];  // known to the async proxy by fence.proxy.async: of shared and of global memory
+  ClockPtr fenced[3];   // released by fences: to the block, the cluster, all threads
+  ClockPtr initialised; // the mbarrier.init released by fence.mbarrier_init
 
   void join(const Knowledge& other) {
-    seen = Clock::join(seen, other.seen);
+    clock = Clock::join(clock, other.clock);
     for (int k = 0; k < 2; ++k)
       proxied[k] = Clock::join(proxied[k], other.proxied[k]);
     for (int k = 0; k < 3; ++k)
       fenced[k] = Clock::join(fenced[k], other.fenced[k]);
-    made = Clock::join(made, other.made);
+    initialised = Clock::join(initialised, other.initialised);
   }
-  bool empty() const { return !seen && !made; }
+  bool empty() const { return !clock && !initialised; }
 };
 
 } // namespace kiln::emulator

@@ -1,4 +1,4 @@
-// Blocks that cannot go on, or ended in a state that nothing right leaves behind.
+// Detects deadlocks and endless polling, says what each warp waits for, and checks mbarriers of ended blocks.
 #include <kiln/jit/emulator/core/block.h>
 #include <kiln/jit/emulator/core/mbarrier.h>
 
@@ -9,7 +9,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t quiet = 20'000; // instructions of a warp that change nothing, before it is looked at
+constexpr std::uint64_t spin_check_interval = 20'000; // instructions per warp without an event before a check
 
 std::string triple(const std::array<std::uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
@@ -21,10 +21,10 @@ MbarrierState state_of(const std::uint8_t* host) {
   return MbarrierState(word);
 }
 
-std::string polled(const Warp& w) {
+std::string describe_poll(const Warp& w) {
   const auto& t = w.failed_test();
   const MbarrierState s = state_of(t.mbarrier);
-  std::string text = ": the mbarrier";
+  std::string text = " on the mbarrier";
   for (const Block* b : w.block.cluster)
     if (t.mbarrier >= b->shared.data && t.mbarrier < b->shared.data + b->shared.bytes) {
       char at[32];
@@ -32,8 +32,8 @@ std::string polled(const Warp& w) {
                     static_cast<unsigned long long>(t.mbarrier - b->shared.data));
       text += at + (b == &w.block ? std::string() : " of block " + triple(b->index));
     }
-  return text + " of line " + std::to_string(t.instruction->line) + ", of whose phase of parity " +
-         std::to_string(s.phase) + " they await the end; it lacks " + std::to_string(s.pending) + " of " +
+  return text + " that line " + std::to_string(t.instruction->line) + " tests, until its phase of parity " +
+         std::to_string(s.phase) + " ends; it lacks " + std::to_string(s.pending) + " of " +
          std::to_string(s.expected) + " arrivals and " +
          (s.bytes < 0 ? "has " + std::to_string(-s.bytes) + " bytes too many"
                       : std::to_string(s.bytes) + " bytes");
@@ -41,36 +41,37 @@ std::string polled(const Warp& w) {
 
 } // namespace
 
-// Whether all warps that could run go round in circles, with nobody left who could change what they look at.
-// Nothing has changed for long; a warp that comes back to the very state it was in will do so for ever.
-bool Execution::spinning(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
+// Whether all warps that could run spin, and no warp is left that could change what they poll. Nothing has
+// changed for long; a warp that returns to exactly the state that it was in will do so for ever.
+bool Execution::all_spin(std::vector<std::unique_ptr<Block>>& blocks, const std::vector<Warp*>& ready,
                          std::uint64_t instructions) {
-  if (events != seen_events_) {
-    seen_events_ = events;
-    quiet_ = 0;
+  if (events != last_events_) {
+    last_events_ = events;
+    instructions_without_event_ = 0;
     return false;
   }
-  quiet_ += instructions;
-  if (quiet_ < quiet * (ready.size() + 1) * hurry_) return false;
-  quiet_ = 0;
+  instructions_without_event_ += instructions;
+  if (instructions_without_event_ < spin_check_interval * (ready.size() + 1) * spin_check_factor_)
+    return false;
+  instructions_without_event_ = 0;
   for (auto& b : blocks)
-    if (!b->flights.empty()) return false;
-  const std::uint64_t looks_before = looks;
+    if (!b->async_operations.empty()) return false;
+  const std::uint64_t observations_before = observations;
   for (Warp* w : ready)
-    if (w->ready() && !w->done() && !w->repeats()) {
-      hurry_ *= 4; // it computes for long: look less often
+    if (w->ready() && !w->done() && !w->returns_to_same_state()) {
+      spin_check_factor_ *= 4; // it computes for long: check less often
       return false;
     }
-  // One that looks at nothing and keeps nobody waiting is just endless: that is the budget's.
+  // A warp that polls nothing and lets no other warp wait is just an endless loop, which the budget ends.
   const bool others = std::any_of(blocks.begin(), blocks.end(), [](const auto& b) {
     return std::any_of(b->warps.begin(), b->warps.end(),
                        [](const auto& w) { return !w->done() && !w->ready(); });
   });
-  return (looks != looks_before || others) && events == seen_events_ && !stopped;
+  return (observations != observations_before || others) && events == last_events_ && !stopped;
 }
 
-bool Warp::repeats() {
-  // Every fragment has a turn meanwhile.
+bool Warp::returns_to_same_state() {
+  // This is long enough for every fragment to run.
   const std::uint64_t events = execution.events;
   run(1 << 15);
   std::vector<std::uint8_t> start, now;
@@ -104,23 +105,23 @@ bool Warp::repeats() {
   return false;
 }
 
-// Bytes that are still awaited, or came unasked for, when all threads are done.
+// Reports mbarriers whose bytes have not all arrived, or were too many, when all threads have exited.
 void Block::check_mbarriers() {
   for (const auto& [host, by] : mbarriers) {
     const MbarrierState s = state_of(host);
     if (s.valid && s.bytes)
-      execution.found(Fault::ByteCount, *by.first, *by.second, 0,
-                      "makes an mbarrier at which, when its block ends, " +
-                          (s.bytes > 0
-                               ? std::to_string(s.bytes) + " expected bytes have not come"
-                               : std::to_string(-s.bytes) + " bytes more have come than were expected"));
+      execution.add_finding(
+          Fault::ByteCount, *by.first, *by.second, 0,
+          "initialises an mbarrier that, when its block ends, " +
+              (s.bytes > 0 ? "still expects " + std::to_string(s.bytes) + " bytes"
+                           : "has received " + std::to_string(-s.bytes) + " bytes more than it expects"));
   }
 }
 
-// Nobody can go on: who waits where?
-void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
+// Ends the launch with a finding that says which warp waits where.
+void Execution::report_deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
   std::string text;
-  int told = 0;
+  int described = 0;
   bool divergent = false;
   bool spinning = false;
   const Warp* first = nullptr;
@@ -132,7 +133,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
         const Instruction& i = f.frame->function->code[f.at];
         if (!first) {
           first = w.get();
-          const auto& test = w->failed_test(); // says more than the branch that they happen to be at
+          const auto& test = w->failed_test(); // says more than the branch at which they happen to be
           const bool tests = f.state == Fragment::State::Ready && test.instruction;
           where = tests ? test.instruction : &i;
           lane = tests ? test.lane : std::countr_zero(f.lanes);
@@ -144,7 +145,7 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
                         [](const Fragment& other) { return other.state == Fragment::State::Ready; });
         divergent |= partial && !spins;
         spinning |= f.state == Fragment::State::Ready && !w->failed_test().instruction;
-        if (told++ < 8) {
+        if (described++ < 8) {
           char mask[16];
           std::snprintf(mask, sizeof mask, "0x%08x", f.lanes);
           text += (text.empty() ? "" : "; ") + std::string("block ") + triple(b->index) + " warp " +
@@ -154,24 +155,24 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
           const std::string& opcode = f.frame->function->opcodes[f.at];
           text += ", " + opcode;
           if (f.state == Fragment::State::Ready) {
-            text += ", and go round in circles";
-            if (w->failed_test().instruction) text += polled(*w);
+            text += ", and spin";
+            if (w->failed_test().instruction) text += describe_poll(*w);
           } else if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) {
             text += ", where " + std::to_string(b->cluster.front()->cluster_arrived) +
-                    " threads of the cluster are";
+                    " threads of the cluster have arrived";
           } else if (f.state == Fragment::State::AtBarrier && f.barrier == register_barrier) {
-            text += ", which asks for " + std::to_string(f.frame->function->code[f.at].count) +
-                    " registers a thread, has " + std::to_string(w->registers_per_thread) +
-                    ", and the block has " + std::to_string(b->free_registers) + " left for all";
+            text += ", which requests " + std::to_string(f.frame->function->code[f.at].count) +
+                    " registers per thread, has " + std::to_string(w->registers_per_thread) +
+                    ", and the block has " + std::to_string(b->free_registers) + " left in all";
           } else if (f.state == Fragment::State::AtBarrier && f.barrier == wgmma_barrier) {
             text += ", which waits for all 4 warps of the warpgroup to commit as many groups";
           } else if (f.state == Fragment::State::AtBarrier) {
             const BarrierState& s = b->barriers[f.barrier];
             text += ", where " + std::to_string(s.arrived) + " of " +
                     std::to_string(s.expected ? s.expected : b->alive_threads()) +
-                    " threads are at barrier " + std::to_string(f.barrier);
+                    " threads have arrived at barrier " + std::to_string(f.barrier);
             if (auto c = s.coming.find(w->index); c != s.coming.end() && c->second)
-              text += ", and this warp counts when all its lanes have come";
+              text += ", and this warp counts when all its lanes have arrived";
           } else if (partial) {
             text += ", which all lanes of a warp must execute together";
           } else {
@@ -181,22 +182,23 @@ void Execution::deadlock(std::vector<std::unique_ptr<Block>>& blocks) {
         }
       }
     }
-  if (told > 8) text += "; and " + std::to_string(told - 8) + " more";
+  if (described > 8) text += "; and " + std::to_string(described - 8) + " more";
   if (spinning) text += waiting_blocks();
   for (auto& b : blocks)
-    b->disagreements();
+    b->report_disagreements();
   report.finished = false;
   for (auto& b : blocks)
     for (auto& w : b->warps)
       if (const auto& t = w->failed_test(); t.instruction && !w->done())
         if (const MbarrierState s = state_of(t.mbarrier); s.valid && !s.pending && s.bytes)
-          found(Fault::ByteCount, *w, *t.instruction, t.lane,
-                "waits for an mbarrier at which all have arrived, and " +
-                    (s.bytes > 0 ? std::to_string(s.bytes) + " of the bytes it expects never come"
-                                 : std::to_string(-s.bytes) + " bytes came that it does not expect"));
+          add_finding(Fault::ByteCount, *w, *t.instruction, t.lane,
+                      "waits for an mbarrier at which all threads have arrived, and " +
+                          (s.bytes > 0
+                               ? std::to_string(s.bytes) + " of the bytes that it expects never arrive"
+                               : std::to_string(-s.bytes) + " bytes arrived that it does not expect"));
   if (first)
-    found(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
-          "is never passed, nobody can go on: " + text);
+    add_finding(divergent ? Fault::BarrierDivergence : Fault::Deadlock, *first, *where, lane,
+                "is never passed, no warp can continue: " + text);
   stopped = true;
 }
 

@@ -1,4 +1,4 @@
-// Finds pairs of accesses that nothing orders: the accesses.
+// Compares each access with the earlier ones of its bytes, and reports those that nothing orders with it.
 #include "races.h"
 
 #include "race_state.h"
@@ -11,7 +11,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::size_t most_touches = 64; // of a word
+constexpr std::size_t most_touches = 64; // per word
 
 } // namespace
 
@@ -29,7 +29,9 @@ RaceChecker::BlockState& RaceChecker::state(const Block& b) {
   return *last_state_;
 }
 
-WarpPast& RaceChecker::past(const Warp& w) { return state(w.block).warps[static_cast<std::size_t>(w.index)]; }
+WarpClocks& RaceChecker::clocks(const Warp& w) {
+  return state(w.block).warps[static_cast<std::size_t>(w.index)];
+}
 
 void RaceChecker::block_started(Block& b) {
   auto s = std::make_unique<BlockState>();
@@ -77,10 +79,10 @@ void RaceChecker::access(const Access& a) {
   const bool strong = a.kind == AccessKind::Atomic || i.order != Order::Weak || i.speculative ||
                       (of_mbarrier && a.kind == AccessKind::Read);
   BlockState& s = state(a.warp.block);
-  WarpPast& past = s.warps[static_cast<std::size_t>(a.warp.index)];
-  Actor by{a.warp, past, i, 0, 0, {}, &a, false};
+  WarpClocks& clocks = s.warps[static_cast<std::size_t>(a.warp.index)];
+  Actor by{a.warp, clocks, i, 0, 0, {}, &a, false};
   by.as.block = s.number;
-  by.as.stamp = past.stamp();
+  by.as.stamp = clocks.stamp();
   by.as.unit = static_cast<std::uint16_t>(a.warp.index);
   by.as.site = site(i) | static_cast<std::uint32_t>(a.warp.index) << 24;
   const Scope scope = of_mbarrier ? Scope::Cluster : i.scope;
@@ -98,7 +100,7 @@ void RaceChecker::access(const Access& a) {
     Shadow& shadow = shadow_of(region, address);
     by.lane = l;
     by.as.lanes = by.program = lane_bit(l);
-    if (others_read) { // ldmatrix: a lane gives the address, and others get what is there
+    if (others_read) { // ldmatrix: one lane has the address, and other lanes get the data
       by.lane = std::countr_zero(a.lanes & ~lane_bit(l));
       by.program = 0;
     }
@@ -108,7 +110,7 @@ void RaceChecker::access(const Access& a) {
     else
       for (std::uint32_t n = 0; n < a.bytes; ++n)
         if (i.used_bytes >> n & 1) touch(shadow, address + n, 1, by);
-    if (by.in_shared && &region != &a.warp.block.shared) reached(*by_region_.at(&region), by);
+    if (by.in_shared && &region != &a.warp.block.shared) note_remote_access(*by_region_.at(&region), by);
   }
   if (!of_mbarrier && (strong || (a.kind == AccessKind::Write && !words_.empty()))) synchronise(a);
 }
@@ -138,29 +140,30 @@ void RaceChecker::touch(Shadow& shadow, std::uint64_t address, std::uint64_t byt
   }
 }
 
-// A plain read of what another block plainly wrote, which takes the cluster's scope.
-bool RaceChecker::takes_wide_scope(const Touch& before, const Actor& by) {
-  constexpr int others = Touch::Copy | Touch::Borrowed | Touch::AsyncProxy;
+// Whether this is a plain read of a plain write of another block, which only the cluster's scope orders.
+bool RaceChecker::needs_cluster_scope(const Touch& before, const Actor& by) {
+  constexpr int others = Touch::Copy | Touch::LentSlot | Touch::AsyncProxy;
   return before.block != by.as.block && before.writes() && !by.as.writes() && !before.strong() &&
          !by.as.strong() && !((before.flags | by.as.flags) & others);
 }
 
-bool RaceChecker::ordered(const Touch& before, const Actor& by, bool also_narrowly) const {
+bool RaceChecker::ordered(const Touch& before, const Actor& by, bool block_scope_counts) const {
   auto lane_knows = [&](int lane, std::uint32_t slot) {
-    return by.past.knows(lane, before.block, slot, before.stamp) ||
-           (also_narrowly && by.past.knows(lane, before.block | narrowly, slot, before.stamp));
+    return by.clocks.knows(lane, before.block, slot, before.stamp) ||
+           (block_scope_counts && by.clocks.knows(lane, before.block | block_scope_only, slot, before.stamp));
   };
   auto knows = [&](std::uint32_t slot) {
     if (lane_knows(by.lane, slot)) return true;
     if (before.flags & Touch::Init)
-      if (const ClockPtr& made = by.past.made(by.lane); made && made->knows(before.block, slot, before.stamp))
+      if (const ClockPtr& made = by.clocks.initialised(by.lane);
+          made && made->knows(before.block, slot, before.stamp))
         return true;
-    if (by.program == lane_bit(by.lane) || by.past.alike()) return false;
+    if (by.program == lane_bit(by.lane) || by.clocks.uniform()) return false;
     for (Mask rest = by.program; rest; rest &= rest - 1)
       if (lane_knows(std::countr_zero(rest), slot)) return true;
     return false;
   };
-  if (before.flags & Touch::Borrowed)
+  if (before.flags & Touch::LentSlot)
     return knows(static_cast<std::uint32_t>(by.warp.block.warps.size()) * slots_of_warp + 2u * before.unit +
                  before.writes());
   Mask others = before.lanes;
@@ -174,14 +177,14 @@ bool RaceChecker::ordered(const Touch& before, const Actor& by, bool also_narrow
   return true;
 }
 
-// Whether a fence.proxy.async lies between a generic write and an operation of the async proxy.
+// Whether there is a fence.proxy.async between a generic write and an operation of the async proxy.
 bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) const {
   for (Mask left = before.lanes; left; left &= left - 1) {
     const std::uint32_t slot = before.unit * slots_of_warp + (before.flags & Touch::Copy ? warp_size : 0) +
                                static_cast<std::uint32_t>(std::countr_zero(left));
     bool known = false;
     for (Mask rest = by.program; rest && !known; rest &= rest - 1) {
-      const ClockPtr& c = by.past.proxied(std::countr_zero(rest), global);
+      const ClockPtr& c = by.clocks.proxied(std::countr_zero(rest), global);
       known = c && c->knows(before.block, slot, before.stamp);
     }
     if (!known) return false;
@@ -189,17 +192,17 @@ bool RaceChecker::proxied(const Touch& before, const Actor& by, bool global) con
   return true;
 }
 
-// Whether what `by` stores is what was stored before.
+// Whether `by` stores the same value as the earlier store.
 bool RaceChecker::same_value(const Touch& before, std::uint64_t address, std::uint32_t bytes,
                              const Actor& by) const {
-  if (!by.access || !by.access->data || before.flags & (Touch::Copy | Touch::Borrowed)) return false;
+  if (!by.access || !by.access->data || before.flags & (Touch::Copy | Touch::LentSlot)) return false;
   const Access& a = *by.access;
   const std::uint8_t* host = a.host[by.lane];
   const bool shared = a.region[by.lane]->kind == Region::Kind::Shared;
   const std::uint64_t base = shared ? reinterpret_cast<std::uint64_t>(a.region[by.lane]->data) : 0;
-  const std::uint8_t* at = reinterpret_cast<const std::uint8_t*>(base + address); // of the word
+  const std::uint8_t* at = reinterpret_cast<const std::uint8_t*>(base + address); // address of the word
   const std::uint8_t* mine = a.data + static_cast<std::size_t>(by.lane) * a.bytes + (at - host);
-  // Lanes before this one, of the same instruction, have not stored yet.
+  // Earlier lanes of the same instruction have not stored yet.
   const bool same_warp = before.block == by.as.block && before.unit == by.as.unit;
   Mask together = same_warp ? lane_bit(by.lane) : 0;
   if (same_warp && before.stamp == by.as.stamp)
@@ -218,7 +221,7 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
   const Touch& now = by.as;
   const std::uint32_t inline_count = std::min(cell.count, Cell::here);
   for (std::uint32_t k = 0; k < inline_count; ++k)
-    if (cell.first[k].same_actor(now) && !(now.lanes & ~cell.first[k].lanes)) return; // looked at before
+    if (cell.first[k].same_actor(now) && !(now.lanes & ~cell.first[k].lanes)) return; // already recorded
   bool merged = false;
   const bool non_coherent = by.access && by.instruction.non_coherent && !by.in_shared;
   auto inclusive = [&](const Touch& a, const Touch& b) {
@@ -227,37 +230,37 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
             (a.scope() >= Scope::Cluster && b.scope() >= Scope::Cluster && same_cluster(a.block, b.block)));
   };
   // Whether a touch, which is followed by those up to `end`, happened before. Strong accesses of one word
-  // follow each other: who knows one of them knows those before it.
+  // have an order: whoever knows of one of them knows of the earlier ones.
   auto happened_before = [&](const Touch* t, const Touch* end) {
     if (ordered(*t, by)) return true;
     if (!t->strong() || now.strong()) return false;
     return std::any_of(t + 1, end,
                        [&](const Touch& later) { return inclusive(*t, later) && ordered(later, by); });
   };
-  // Looks at one touch; false if it need not be kept.
+  // Checks one touch; false if it need not be kept.
   auto keep = [&](Touch& t, bool before) {
     const bool conflict = (t.writes() || now.writes()) && !inclusive(t, now);
-    bool told = false;
+    bool reported = false;
     if (non_coherent && before && t.writes()) race(t, address, by, Fault::NonCoherent);
     if (conflict && !before) {
-      const bool one_operation = (now.flags & (Touch::Copy | Touch::Borrowed)) && t.same_actor(now);
+      const bool one_operation = (now.flags & (Touch::Copy | Touch::LentSlot)) && t.same_actor(now);
       if (!one_operation && !(t.writes() && now.writes() && same_value(t, address, bytes, by))) {
         race(t, address, by, by.in_shared ? Fault::RaceShared : Fault::RaceGlobal);
-        told = true;
+        reported = true;
       }
     } else if (conflict && (now.flags & Touch::AsyncProxy) && t.writes() && !(t.flags & Touch::AsyncProxy) &&
                !proxied(t, by, &shadow == &global_)) {
       race(t, address, by, Fault::MissingProxyFence);
-      told = true;
+      reported = true;
     }
-    if ((before || told) && (!t.writes() || now.writes()) && (!now.strong() || t.strong())) return false;
+    if ((before || reported) && (!t.writes() || now.writes()) && (!now.strong() || t.strong())) return false;
     if (!merged && t.same_actor(now)) {
       t.lanes |= now.lanes;
       merged = true;
     }
     return true;
   };
-  // In two steps, as the later ones tell of those before.
+  // In two steps, because later touches decide about earlier ones.
   auto look = [&](Touch* all, std::uint32_t count) {
     std::uint64_t before = 0;
     for (std::uint32_t k = 0; k < count; ++k)
@@ -282,8 +285,8 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
     std::uint32_t kept = look(all, cell.count);
     if (!merged) {
       if (kept == most_touches) { // forget one
-        dice_ = dice_ * 1664525 + 1013904223;
-        std::copy(all + (dice_ >> 26) + 1, all + kept, all + (dice_ >> 26));
+        random_ = random_ * 1664525 + 1013904223;
+        std::copy(all + (random_ >> 26) + 1, all + kept, all + (random_ >> 26));
         --kept;
       }
       all[kept++] = now;
@@ -303,7 +306,7 @@ std::uint32_t RaceChecker::cluster_of(std::uint32_t number) const { return (numb
 OtherAccess RaceChecker::describe(const Touch& t) const {
   const Instruction& i = *sites_[t.site & 0xffffff];
   OtherAccess o;
-  o.what = std::string(t.flags & (Touch::Copy | Touch::Borrowed) ? "asynchronous "
+  o.what = std::string(t.flags & (Touch::Copy | Touch::LentSlot) ? "asynchronous "
                        : t.strong()                              ? "strong "
                                                                  : "") +
            (t.writes() ? "write" : "read") + " by " + execution_.opcode(i);
@@ -318,12 +321,12 @@ OtherAccess RaceChecker::describe(const Touch& t) const {
 }
 
 void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& by, Fault fault) {
-  const bool asynchronous = by.as.flags & (Touch::Copy | Touch::Borrowed);
-  Touch told = before;
-  if (!(before.flags & (Touch::Copy | Touch::Borrowed)) && before.block == by.as.block &&
+  const bool asynchronous = by.as.flags & (Touch::Copy | Touch::LentSlot);
+  Touch shown = before;
+  if (!(before.flags & (Touch::Copy | Touch::LentSlot)) && before.block == by.as.block &&
       before.unit == by.as.unit)
-    if (const Mask others = before.lanes & ~by.program) told.lanes = others;
-  OtherAccess other = describe(told);
+    if (const Mask others = before.lanes & ~by.program) shown.lanes = others;
+  OtherAccess other = describe(shown);
   const bool shared = by.in_shared;
   const std::string where = hexadecimal(shared ? address : execution_.allocations.shown(address));
   std::string what = std::string(asynchronous ? "asynchronously " : "") +
@@ -336,21 +339,23 @@ void RaceChecker::race(const Touch& before, std::uint64_t address, const Actor& 
                            (other.source.empty() ? "" : " (" + other.source + ")") + " by block " +
                            triple(other.block) + ", thread " + triple(other.thread);
   if (fault == Fault::NonCoherent)
-    what += " as memory that does not change while the kernel runs (.nc), behind " + them;
+    what += " as memory that does not change while the kernel runs (.nc), after " + them;
   else if (fault == Fault::MissingProxyFence)
-    what += " by the async proxy, without a fence.proxy.async behind " + them;
+    what += " by the async proxy, without a fence.proxy.async after " + them;
   else
     what += " and nothing orders it with " + them;
-  if (takes_wide_scope(before, by) && ordered(before, by, true))
-    what += " (by an mbarrier whose arrival and wait, of two blocks, need .release.cluster and "
-            ".acquire.cluster, and by default have the scope of a block)";
+  if (needs_cluster_scope(before, by) && ordered(before, by, true))
+    what += " (the mbarrier between the two blocks does not: its arrival needs .release.cluster and its wait "
+            ".acquire.cluster, and by default both have the scope of a block)";
   const auto guesses = [](const Touch& read, const Touch& update) {
     return !read.writes() && !read.strong() && update.writes() && update.strong() &&
-           !((read.flags | update.flags) & (Touch::Copy | Touch::Borrowed));
+           !((read.flags | update.flags) & (Touch::Copy | Touch::LentSlot));
   };
   if (fault != Fault::NonCoherent && (guesses(by.as, before) || guesses(before, by.as)))
-    what += " (a plain read beside strong writes; one that only guesses can be relaxed or volatile)";
-  execution_.found(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
+    what +=
+        " (a plain read that conflicts with a strong write; if it only guesses a value, make it relaxed or "
+        "volatile)";
+  execution_.add_finding(fault, by.warp, by.instruction, by.lane, what, 1, std::move(other));
 }
 
 } // namespace kiln::emulator

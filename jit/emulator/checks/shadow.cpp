@@ -1,4 +1,4 @@
-// Pages of cells, made when they are first touched.
+// Makes pages of cells when they are first accessed.
 #include "shadow.h"
 
 namespace kiln::emulator {

@@ -1,8 +1,8 @@
-// Who touched each word of memory last, as far as a race with it is still possible.
+// Records the last accesses of each word of memory, as far as a race with them is still possible.
 //
-// A cell stands for 4 bytes and holds the accesses that no later one has taken the place of: one that
-// happened before a later one which races with whatever it could race with is forgotten. Where threads touch
-// parts of a word, its cell is split into one for each byte.
+// A cell stands for 4 bytes. It holds the accesses that no later access replaces: an access is forgotten when
+// one that happened after it would race with everything that it could race with. Where threads access parts
+// of a word, its cell is split into one for each byte.
 #pragma once
 
 #include "clocks.h"
@@ -13,22 +13,22 @@
 
 namespace kiln::emulator {
 
-// An access, by lanes of a warp or by an asynchronous operation.
+// An access by lanes of a warp or by an asynchronous operation.
 struct Touch {
   enum Flag : std::uint16_t {
     Writes = 1,
     Strong = 2,     // relaxed or stronger, atomic, volatile
     ScopeShift = 2, // two bits of Scope
     AsyncProxy = 16,
-    Copy = 32,     // by the cp.async of lanes
+    Copy = 32,     // by the cp.async of its lanes
     Init = 128,    // mbarrier.init
-    Borrowed = 64, // by an asynchronous operation with a slot of its own: `unit` is it
+    LentSlot = 64, // by another asynchronous operation, in the lent slots `unit`
   };
-  std::uint32_t block = 0; // by number; 0: no access
+  std::uint32_t block = 0; // number of the block; 0: no access
   std::uint32_t stamp = 0;
   Mask lanes = 0;
-  std::uint32_t site = 0; // the instruction
-  std::uint16_t unit = 0; // the warp
+  std::uint32_t site = 0; // the instruction, and in the upper 8 bits the warp
+  std::uint16_t unit = 0; // the warp, or the lent slots
   std::uint16_t flags = 0;
 
   bool writes() const { return flags & Writes; }
@@ -42,16 +42,16 @@ struct Touch {
 struct Cell {
   static constexpr std::uint32_t here = 2;
   Touch first[here];
-  std::uint32_t count = 0; // of all
-  std::uint32_t more = 0;  // 1 + index of CellMore, if there is one
+  std::uint32_t count = 0; // of all touches
+  std::uint32_t more = 0;  // 1 + index of its CellMore; 0 without one
 };
 
 struct CellMore {
-  std::vector<Touch> touches;                 // behind the first two
-  std::unique_ptr<std::array<Cell, 4>> bytes; // the cell is split
+  std::vector<Touch> touches;                 // those after the first two
+  std::unique_ptr<std::array<Cell, 4>> bytes; // if the cell is split
 };
 
-// The cells of one memory: a block's shared memory, or all of global memory, by address.
+// The cells of a block's shared memory, or of all global memory, by address.
 class Shadow {
 public:
   static constexpr std::uint64_t page_bytes = 1024;

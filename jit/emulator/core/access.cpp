@@ -1,4 +1,4 @@
-// Where the lanes of an access lead, after all checks.
+// Checks each lane of an access by its state space: bounds, alignment, lifetime, unwritten bytes.
 #include "access.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ const char* verb(AccessKind kind) {
 class Locator {
 public:
   Locator(Warp& w, const Instruction& i, std::uint32_t bytes, std::uint32_t align, AccessKind kind,
-          Located& to, As as)
-      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), as_(as) {}
+          Located& to, Purpose purpose)
+      : w_(w), i_(i), bytes_(bytes), align_(align), kind_(kind), to_(to), purpose_(purpose) {}
 
   void lane(int l, Space space) {
     std::uint64_t a = to_.address[l];
@@ -49,7 +49,7 @@ public:
 
 private:
   void fault(Fault f, int l, const std::string& where) {
-    w_.execution.found(
+    w_.execution.add_finding(
         f, w_, i_, l,
         std::string(verb(kind_)) + " " + std::to_string(bytes_) + " bytes at " +
             hexadecimal(global_ ? w_.execution.allocations.shown(to_.address[l]) : to_.address[l]) + ", " +
@@ -67,7 +67,7 @@ private:
     }
   }
   void unwritten(int l, Region* region, const std::uint8_t* shadow) {
-    if (i_.copied) {
+    if (i_.tracks_unwritten) {
       to_.unwritten |= Mask(1) << l;
       return;
     }
@@ -107,7 +107,8 @@ private:
       if (rank > block->cluster.size()) return fault(Fault::OutOfBounds, l, "in no block's shared memory");
       Block* other = block->cluster[rank - 1];
       if (other != block && space == Space::Shared)
-        return fault(Fault::OutOfBounds, l, "in another block's shared memory, which takes .shared::cluster");
+        return fault(Fault::OutOfBounds, l,
+                     "in another block's shared memory, which requires .shared::cluster");
       if (other != block && other->done())
         return fault(Fault::UseAfterFree, l, "in the shared memory of a block whose threads have all exited");
       block = other;
@@ -122,10 +123,10 @@ private:
         if (r.landing[n]) {
           fault(Fault::InFlight, l,
                 "where an asynchronous copy has not landed yet: wait for it" +
-                    std::string(as_ == As::Copied ? " first" : ""));
+                    std::string(purpose_ == Purpose::Copied ? " first" : ""));
           break;
         }
-    if (!r.mbarriers.empty() && as_ == As::Data && r.live_mbarrier(a, bytes_))
+    if (!r.mbarriers.empty() && purpose_ == Purpose::Data && r.live_mbarrier(a, bytes_))
       fault(Fault::LiveMbarrier, l,
             "which " + block->mbarrier_at(r, a, bytes_) + ": invalidate it first (mbarrier.inval)");
     accept(l, r.data + a, &r, r.shadow.empty() ? nullptr : r.shadow.data() + a);
@@ -178,10 +179,11 @@ private:
   bool global_ = false;
   AccessKind kind_;
   Located& to_;
-  As as_;
+  Purpose purpose_;
 };
 
-// All lanes in one live region of global memory without a shadow: nothing else needs a look.
+// The fast path: all lanes are in one live region of global memory without a shadow, and need no further
+// check.
 bool within_one(Warp& w, Mask lanes, std::uint32_t bytes, std::uint32_t align, AccessKind kind, Located& to) {
   std::uint64_t low = ~std::uint64_t(0), high = 0, low_bits = 0;
   if (lanes == all_lanes) {
@@ -226,28 +228,28 @@ void addresses(const Warp& w, const Instruction& i, Mask lanes, std::uint64_t* t
 }
 
 void locate(Warp& w, const Instruction& i, Mask lanes, Space space, std::uint32_t bytes, std::uint32_t align,
-            AccessKind kind, Located& to, As as, const std::uint8_t* data) {
+            AccessKind kind, Located& to, Purpose purpose, const std::uint8_t* data) {
   to.lanes = to.unwritten = 0;
   const bool quick = (space == Space::Global || space == Space::Generic ||
                       (space == Space::Const && kind == AccessKind::Read)) &&
                      within_one(w, lanes, bytes, align, kind, to);
   if (!quick) {
-    Locator locator(w, i, bytes, align, kind, to, as);
+    Locator locator(w, i, bytes, align, kind, to, purpose);
     for (Mask rest = lanes; rest; rest &= rest - 1)
       locator.lane(std::countr_zero(rest), space);
   }
-  w.execution.looks += kind != AccessKind::Write;
+  w.execution.observations += kind != AccessKind::Write;
   if (kind == AccessKind::Write && to.lanes)
     w.execution.events += to.region[std::countr_zero(to.lanes)]->kind < Region::Kind::Local;
   if (Probe* probe = w.execution.probe; probe && to.lanes)
-    probe->access({w, i, kind, as == As::Copied, to.lanes, bytes, to.host, to.region, data});
+    probe->access({w, i, kind, purpose == Purpose::Copied, to.lanes, bytes, to.host, to.region, data});
 }
 
 bool locate_one(Warp& w, const Instruction& i, int lane, Space space, std::uint64_t address,
                 std::uint32_t bytes, std::uint32_t align, AccessKind kind, Place& to) {
   Located at;
   at.address[lane] = address;
-  Locator(w, i, bytes, align, kind, at, As::Copied).lane(lane, space);
+  Locator(w, i, bytes, align, kind, at, Purpose::Copied).lane(lane, space);
   if (!at.lanes) return false;
   to = {at.host[lane], at.region[lane], nullptr, nullptr};
   if (!to.region->shadow.empty()) to.shadow = to.region->shadow.data() + (to.host - to.region->data);

@@ -1,4 +1,4 @@
-// Picks the loops for the machine this runs on.
+// Chooses the arithmetic loops for the instruction set of this machine.
 #include "alu.h"
 
 namespace kiln::emulator {

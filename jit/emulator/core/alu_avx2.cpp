@@ -1,4 +1,4 @@
-// Arithmetic on lanes, for machines with AVX2 and FMA.
+// Compiles the arithmetic loops for machines with AVX2 and FMA.
 #ifdef __x86_64__
 #include "alu_includes.h"
 

@@ -1,4 +1,4 @@
-// Arithmetic on lanes, for machines with AVX-512.
+// Compiles the arithmetic loops for machines with AVX-512.
 #ifdef __x86_64__
 #include "alu_includes.h"
 

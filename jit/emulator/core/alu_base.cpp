@@ -1,4 +1,4 @@
-// Arithmetic on lanes, for any machine.
+// Compiles the arithmetic loops for any machine.
 #include "alu_includes.h"
 
 #define KILN_LANES any_machine

@@ -1,4 +1,4 @@
-// What alu_lanes.inc needs, included outside of its namespaces.
+// Includes and macros that alu_lanes.inc needs outside of its namespaces.
 #pragma once
 
 #include "alu.h"
@@ -13,7 +13,7 @@
 
 #define COMMA ,
 #if defined(__clang__)
-#define KILN_IVDEP // it would warn of loops that stay scalar
+#define KILN_IVDEP // clang would warn about loops that stay scalar
 #define KILN_WIDE_VECTORS ""
 #else
 #define KILN_IVDEP _Pragma("GCC ivdep")

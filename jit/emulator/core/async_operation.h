@@ -1,8 +1,8 @@
-// An asynchronous operation between its issue and its end: cp.async, bulk and tensor copies, wgmma.
+// An asynchronous operation between its issue and its end: cp.async, a bulk or tensor copy, a wgmma.
 //
-// It takes place in three steps, at moments that the seed and `Options::asynchrony` choose: it is issued, it
-// has read its sources, it has landed (its results are where they belong). Who may look at the results is
-// another matter: threads that waited for the operation's group, or saw the phase of its mbarrier end.
+// It has three steps: it is issued, it has read its sources, and it has landed, which means that its results
+// are in place. The seed and `Options::asynchrony` choose the moments. Which threads may use the results is a
+// separate question: those that waited for the operation's group, or saw the phase of its mbarrier end.
 #pragma once
 
 #include "program.h"
@@ -23,32 +23,33 @@ struct Range {
   std::uint8_t* host = nullptr;
   std::uint64_t bytes = 0;
   Region* region = nullptr;
-  Block* block = nullptr; // whose shared memory it is
-  int lane = 0;           // for which one
+  Block* block = nullptr; // the block whose shared memory it is, or null
+  int lane = 0;           // the lane that it belongs to
 };
 
-struct Flight {
+struct AsyncOperation {
   enum class Kind : std::uint8_t { Copy, Bulk, Tensor, Wgmma };
-  enum class Queue : std::uint8_t { Copies, Bulk, Wgmma, Mbarrier }; // what is waited for: groups, or a phase
-  std::uint64_t id = 0;                                              // counts up in a launch
+  // What a wait for the operation names: a group of one of three kinds, or the phase of an mbarrier.
+  enum class Queue : std::uint8_t { Copies, Bulk, Wgmma, Mbarrier };
+  std::uint64_t id = 0; // increases in the order of issue
   Kind kind = Kind::Copy;
-  Proxy proxy = Proxy::Generic; // of its accesses; of cp.async the generic one
+  Proxy proxy = Proxy::Generic; // that accesses the memory; the generic one for cp.async
   Warp* warp = nullptr;
   const Instruction* instruction = nullptr;
-  Mask lanes = 0; // that issued it: one of a bulk copy, all of a wgmma
+  Mask lanes = 0; // that issued it: one lane for a bulk copy, all for a wgmma
   std::vector<Range> ranges;
 
-  // --- Of the queue that it is in (async_operations.h)
+  // --- Its state in a queue (async_operations.h)
   Queue queue = Queue::Copies;
-  bool after_copies = false; // lands when the warp's earlier cp.async have
-  std::uint32_t group = 0;   // the lanes' open group when it was issued
-  Mask unread = 0, flying = 0, unwaited = 0;
-  std::uint8_t waiters = 0; // warps of the warpgroup that waited for a wgmma
-  virtual ~Flight() = default;
-  virtual void poison() {}                              // what the results will replace
-  virtual void read(Mask /*lanes*/) {}                  // takes the sources
-  virtual void waited() {}                              // by all lanes
-  virtual void land(Block& /*from*/, Mask /*lanes*/) {} // and puts the results in place
+  bool after_copies = false;                    // it lands after all earlier cp.async of the warp
+  std::uint32_t group = 0;                      // the number of the lanes' open group at its issue
+  Mask unread = 0, in_flight = 0, unwaited = 0; // lanes that have not read, not landed, not been waited for
+  std::uint8_t waiters = 0; // a bit for each warp of the warpgroup that has waited for this wgmma
+  virtual ~AsyncOperation() = default;
+  virtual void poison() {}                              // fills the destination with garbage
+  virtual void read(Mask /*lanes*/) {}                  // reads the sources
+  virtual void waited() {}                              // called when all lanes have waited for it
+  virtual void land(Block& /*from*/, Mask /*lanes*/) {} // puts the results in place
 };
 
 } // namespace kiln::emulator

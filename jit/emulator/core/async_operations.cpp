@@ -1,4 +1,4 @@
-// When asynchronous operations take effect.
+// Lets asynchronous operations land, and reports those that are still in use when the block ends.
 #include "async_operations.h"
 
 #include "block.h"
@@ -10,178 +10,179 @@ namespace kiln::emulator {
 
 namespace {
 
-bool whole(const Flight& f) { return f.queue == Flight::Queue::Wgmma; } // not one lane after the other
+bool lands_whole(const AsyncOperation& op) {
+  return op.queue == AsyncOperation::Queue::Wgmma;
+} // all lanes at once
 
 } // namespace
 
-void Flights::issue(std::unique_ptr<Flight> flight) {
+void AsyncOperations::issue(std::unique_ptr<AsyncOperation> operation) {
   Execution& e = block_.execution;
-  Flight& f = *flight;
-  f.id = ++e.flights_issued;
+  AsyncOperation& op = *operation;
+  op.id = ++e.operations_issued;
   ++e.events;
-  f.unread = f.flying = f.lanes;
-  f.unwaited = f.queue == Flight::Queue::Mbarrier ? 0 : f.lanes;
-  flights_.push_back(std::move(flight));
-  ++flying_;
-  watch(f);
-  if (e.probe) e.probe->issued(f);
-  // Of many lanes some land at once, of one mostly none.
+  op.unread = op.in_flight = op.lanes;
+  op.unwaited = op.queue == AsyncOperation::Queue::Mbarrier ? 0 : op.lanes;
+  operations_.push_back(std::move(operation));
+  ++in_flight_;
+  check_ranges(op);
+  if (e.probe) e.probe->issued(op);
+  // Of many lanes, some land at once; a single lane mostly does not.
   const std::uint64_t draw = e.options.asynchrony == Asynchrony::Random ? e.random() : 0;
-  const Mask now = e.options.asynchrony == Asynchrony::Earliest ? f.lanes
+  const Mask now = e.options.asynchrony == Asynchrony::Earliest ? op.lanes
                    : e.options.asynchrony == Asynchrony::Latest ? 0
-                   : whole(f)                                   ? (draw % 4 ? 0 : f.lanes)
-                              : f.lanes & static_cast<Mask>(draw & draw >> 32);
-  if (now != f.lanes) f.poison();
-  if (now) land(f, now);
-  collect();
+                   : lands_whole(op)                            ? (draw % 4 ? 0 : op.lanes)
+                                     : op.lanes & static_cast<Mask>(draw & draw >> 32);
+  if (now != op.lanes) op.poison();
+  if (now) land(op, now);
+  remove_finished();
 }
 
-void Flights::watch(const Flight& f) {
-  for (const Range& r : f.ranges) {
+void AsyncOperations::check_ranges(const AsyncOperation& op) {
+  for (const Range& r : op.ranges) {
     if (r.block && r.bytes) {
       const auto offset = static_cast<std::uint64_t>(r.host - r.region->data);
       if (r.region->live_mbarrier(offset, r.bytes))
-        block_.execution.found(Fault::LiveMbarrier, *f.warp, *f.instruction, r.lane,
-                               std::string(r.kind == AccessKind::Read ? "reads " : "writes ") +
-                                   "shared memory that " + r.block->mbarrier_at(*r.region, offset, r.bytes) +
-                                   ": invalidate it first (mbarrier.inval)");
+        block_.execution.add_finding(
+            Fault::LiveMbarrier, *op.warp, *op.instruction, r.lane,
+            std::string(r.kind == AccessKind::Read ? "reads " : "writes ") + "shared memory that " +
+                r.block->mbarrier_at(*r.region, offset, r.bytes) + ": invalidate it first (mbarrier.inval)");
     }
-    if (f.queue != Flight::Queue::Bulk || r.block != &block_) continue;
+    if (op.queue != AsyncOperation::Queue::Bulk || r.block != &block_) continue;
     const auto known = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
-      return s.warp == f.warp && s.instruction == f.instruction && s.lane == r.lane;
+      return s.warp == op.warp && s.instruction == op.instruction && s.lane == r.lane;
     });
     if (known == sources_.end())
-      sources_.push_back({f.warp, f.instruction, r.lane, f.group});
+      sources_.push_back({op.warp, op.instruction, r.lane, op.group});
     else
-      known->group = f.group;
+      known->group = op.group;
   }
 }
 
-void Flights::read(Flight& f, Mask lanes) {
-  lanes &= f.unread;
+void AsyncOperations::read(AsyncOperation& op, Mask lanes) {
+  lanes &= op.unread;
   if (!lanes) return;
-  f.unread &= ~lanes;
+  op.unread &= ~lanes;
   ++block_.execution.events;
-  f.read(lanes);
-  if (block_.execution.probe && !f.unread) block_.execution.probe->read(f);
+  op.read(lanes);
+  if (block_.execution.probe && !op.unread) block_.execution.probe->read(op);
 }
 
-void Flights::land(Flight& f, Mask lanes) {
-  lanes &= f.flying;
+void AsyncOperations::land(AsyncOperation& op, Mask lanes) {
+  lanes &= op.in_flight;
   if (!lanes) return;
-  if (f.queue == Flight::Queue::Wgmma || f.after_copies) {
-    const auto before = f.after_copies ? Flight::Queue::Copies : Flight::Queue::Wgmma;
-    for (std::size_t n = 0; n < flights_.size() && flights_[n].get() != &f; ++n)
-      if (flights_[n]->warp == f.warp && flights_[n]->queue == before) land(*flights_[n], lanes);
+  if (op.queue == AsyncOperation::Queue::Wgmma || op.after_copies) {
+    const auto before = op.after_copies ? AsyncOperation::Queue::Copies : AsyncOperation::Queue::Wgmma;
+    for (std::size_t n = 0; n < operations_.size() && operations_[n].get() != &op; ++n)
+      if (operations_[n]->warp == op.warp && operations_[n]->queue == before) land(*operations_[n], lanes);
   }
-  read(f, lanes);
-  f.flying &= ~lanes;
-  if (!f.flying) --flying_;
-  if (!f.flying && block_.execution.probe) block_.execution.probe->landed(f);
-  f.land(block_, lanes);
+  read(op, lanes);
+  op.in_flight &= ~lanes;
+  if (!op.in_flight) --in_flight_;
+  if (!op.in_flight && block_.execution.probe) block_.execution.probe->landed(op);
+  op.land(block_, lanes);
 }
 
-void Flights::collect() {
+void AsyncOperations::remove_finished() {
   const bool keep = block_.execution.probe != nullptr;
-  std::erase_if(flights_, [&](const auto& f) {
-    if (f->flying) return false;
-    if (f->queue == Flight::Queue::Wgmma) return !f->unwaited && (!keep || f->waiters == 0xf);
-    return !f->unwaited || !keep;
+  std::erase_if(operations_, [&](const auto& op) {
+    if (op->in_flight) return false;
+    if (op->queue == AsyncOperation::Queue::Wgmma) return !op->unwaited && (!keep || op->waiters == 0xf);
+    return !op->unwaited || !keep;
   });
 }
 
-void Flights::wait(Warp& w, const Instruction& i, Mask lanes, Flight::Queue queue, std::uint32_t allowed,
-                   bool all, bool only_read) {
-  const std::uint32_t* open = queue == Flight::Queue::Copies ? w.copy_group
-                              : queue == Flight::Queue::Bulk ? w.bulk_group
-                                                             : w.wgmma_group;
-  if (queue == Flight::Queue::Bulk)
+void AsyncOperations::wait(Warp& w, const Instruction& i, Mask lanes, AsyncOperation::Queue queue,
+                           std::uint32_t allowed, bool all, bool only_read) {
+  const std::uint32_t* open = queue == AsyncOperation::Queue::Copies ? w.copy_group
+                              : queue == AsyncOperation::Queue::Bulk ? w.bulk_group
+                                                                     : w.wgmma_group;
+  if (queue == AsyncOperation::Queue::Bulk)
     std::erase_if(sources_, [&](const Source& s) {
       return s.warp == &w && lanes >> s.lane & 1 && open[s.lane] > allowed &&
              s.group < open[s.lane] - allowed;
     });
-  for (std::size_t n = 0; n < flights_.size(); ++n) {
-    Flight& f = *flights_[n];
-    if (f.queue != queue) continue;
-    if (queue == Flight::Queue::Wgmma && f.warp != &w && f.warp->index / 4 == w.index / 4) {
-      // Another warp's part of what this one waits for.
+  for (std::size_t n = 0; n < operations_.size(); ++n) {
+    AsyncOperation& op = *operations_[n];
+    if (op.queue != queue) continue;
+    if (queue == AsyncOperation::Queue::Wgmma && op.warp != &w && op.warp->index / 4 == w.index / 4) {
+      // It is another warp's part of the wgmma that this warp waits for.
       const int l = std::countr_zero(lanes);
-      if (f.waiters >> w.index % 4 & 1 || !(open[l] > allowed && f.group < open[l] - allowed)) continue;
-      f.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
-      land(f, f.flying);
-      if (block_.execution.probe) block_.execution.probe->waited(w, i, lanes, f, false);
+      if (op.waiters >> w.index % 4 & 1 || !(open[l] > allowed && op.group < open[l] - allowed)) continue;
+      op.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
+      land(op, op.in_flight);
+      if (block_.execution.probe) block_.execution.probe->waited(w, i, lanes, op, false);
     }
-    if (f.warp != &w) continue;
+    if (op.warp != &w) continue;
     Mask due = 0;
-    for (Mask rest = lanes & f.unwaited; rest; rest &= rest - 1) {
+    for (Mask rest = lanes & op.unwaited; rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
-      if (all || (open[l] > allowed && f.group < open[l] - allowed)) due |= Mask(1) << l;
+      if (all || (open[l] > allowed && op.group < open[l] - allowed)) due |= Mask(1) << l;
     }
     if (!due) continue;
     if (only_read) {
-      read(f, due);
+      read(op, due);
     } else {
-      land(f, due);
-      f.unwaited &= ~due;
-      f.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
-      if (!f.unwaited) f.waited();
+      land(op, due);
+      op.unwaited &= ~due;
+      op.waiters |= static_cast<std::uint8_t>(1 << w.index % 4);
+      if (!op.unwaited) op.waited();
     }
-    if (block_.execution.probe) block_.execution.probe->waited(w, i, due, f, only_read);
+    if (block_.execution.probe) block_.execution.probe->waited(w, i, due, op, only_read);
   }
-  collect();
+  remove_finished();
 }
 
-void Flights::advance(std::uint64_t draw) {
-  if (!flying_) return;
-  std::size_t n = draw / 8 % flying_;
-  for (auto& f : flights_)
-    if (f->flying && n-- == 0) {
-      if (draw % 8 == 0) return read(*f, f->lanes); // and it lands later
-      land(*f, draw % 8 == 1 && !whole(*f) ? f->flying & static_cast<Mask>(draw >> 32) : f->flying);
+void AsyncOperations::advance(std::uint64_t draw) {
+  if (!in_flight_) return;
+  std::size_t n = draw / 8 % in_flight_;
+  for (auto& op : operations_)
+    if (op->in_flight && n-- == 0) {
+      if (draw % 8 == 0) return read(*op, op->lanes); // it lands later
+      land(*op, draw % 8 == 1 && !lands_whole(*op) ? op->in_flight & static_cast<Mask>(draw >> 32)
+                                                   : op->in_flight);
       break;
     }
-  collect();
+  remove_finished();
 }
 
-void Flights::oldest() {
-  for (auto& f : flights_)
-    if (f->flying) {
-      land(*f, f->flying);
+void AsyncOperations::land_oldest() {
+  for (auto& op : operations_)
+    if (op->in_flight) {
+      land(*op, op->in_flight);
       break;
     }
-  collect();
+  remove_finished();
 }
 
-void Flights::finish() {
+void AsyncOperations::finish() {
   for (const Source& s : sources_)
-    block_.execution.found(
+    block_.execution.add_finding(
         Fault::Unfinished, *s.warp, *s.instruction, s.lane,
-        "reads shared memory, and its thread has not waited for that when the block's threads are done, and "
-        "its "
-        "shared memory is another's: commit its group and wait for it (cp.async.bulk.wait_group.read)");
+        "reads shared memory, and its thread has not waited for it when the block ends and its shared memory "
+        "becomes another block's: commit its group and wait for it (cp.async.bulk.wait_group.read)");
   sources_.clear();
-  for (std::size_t n = 0; n < flights_.size(); ++n) {
-    Flight& f = *flights_[n];
-    const bool unwaited = f.queue == Flight::Queue::Wgmma && f.unwaited;
-    if ((!f.flying && !unwaited) || f.queue == Flight::Queue::Copies || f.queue == Flight::Queue::Bulk ||
-        f.after_copies)
+  for (std::size_t n = 0; n < operations_.size(); ++n) {
+    AsyncOperation& op = *operations_[n];
+    const bool unwaited = op.queue == AsyncOperation::Queue::Wgmma && op.unwaited;
+    if ((!op.in_flight && !unwaited) || op.queue == AsyncOperation::Queue::Copies ||
+        op.queue == AsyncOperation::Queue::Bulk || op.after_copies)
       continue;
-    const bool here = unwaited || std::any_of(f.ranges.begin(), f.ranges.end(), [&](const Range& r) {
-                        return r.block == &block_ && (r.kind != AccessKind::Read || f.unread);
+    const bool here = unwaited || std::any_of(op.ranges.begin(), op.ranges.end(), [&](const Range& r) {
+                        return r.block == &block_ && (r.kind != AccessKind::Read || op.unread);
                       });
     if (!here) continue;
-    block_.execution.found(
-        Fault::Unfinished, *f.warp, *f.instruction, std::countr_zero(f.lanes),
-        f.queue == Flight::Queue::Mbarrier
-            ? "is still under way when the block's threads are done, and its shared memory is another's: "
-              "wait for the "
-              "phase of its mbarrier"
-            : "still uses shared memory when the block's threads are done: wait for its group");
+    block_.execution.add_finding(Fault::Unfinished, *op.warp, *op.instruction, std::countr_zero(op.lanes),
+                                 op.queue == AsyncOperation::Queue::Mbarrier
+                                     ? "is still under way when the block ends and its shared memory becomes "
+                                       "another block's: wait for the "
+                                       "phase of its mbarrier"
+                                     : "still uses shared memory when the block ends: wait for its group");
   }
-  for (std::size_t n = 0; n < flights_.size(); ++n)
-    land(*flights_[n], flights_[n]->flying);
-  flights_.clear();
-  flying_ = 0;
+  for (std::size_t n = 0; n < operations_.size(); ++n)
+    land(*operations_[n], operations_[n]->in_flight);
+  operations_.clear();
+  in_flight_ = 0;
 }
 
 } // namespace kiln::emulator

@@ -1,4 +1,4 @@
-// A block: its warps, its shared memory, and the barriers that open when all have come.
+// Makes a block, and opens its barriers when all threads that they wait for have arrived.
 #include "block.h"
 
 #include "mbarrier.h"
@@ -31,7 +31,7 @@ Block::Block(Execution& e, std::array<std::uint32_t, 3> where, std::uint32_t r)
     const std::uint32_t here = std::min<std::uint32_t>(warp_size, threads - first);
     warps.push_back(std::make_unique<Warp>(e, *this, static_cast<int>(first / warp_size),
                                            here == warp_size ? all_lanes : (Mask(1) << here) - 1));
-    // What the assembler gives each thread at most, so that the block fits into the 64K registers.
+    // The most that an assembler gives each thread, so that the block fits into the 64K registers.
     const std::uint32_t most = std::min(256u, 65536 / ((threads + 127) / 128 * 128)) / 8 * 8;
     warps.back()->registers_per_thread =
         e.program.registers ? std::min((e.program.registers + 7) / 8 * 8, most) : most;
@@ -73,7 +73,7 @@ void Block::open_cluster_barrier() {
         if (f.state == Fragment::State::AtBarrier && f.barrier == cluster_barrier) w->release(f);
 }
 
-// Who waits for registers gets them when there are enough, one warp after the other.
+// Warps that wait for registers (setmaxnreg.inc) get them when there are enough, one warp after the other.
 void Block::open_register_barrier() {
   for (bool again = true; again;) {
     again = false;
@@ -93,9 +93,9 @@ void Block::open_register_barrier() {
   }
 }
 
-// A wgmma is the warpgroup's: its groups are complete when all four warps have come so far, and for all of
-// them.
-void Block::open_multiplications() {
+// A wgmma belongs to the warpgroup: a warp's wait for a group ends when all four warps have committed that
+// group.
+void Block::open_wgmma_waits() {
   for (auto& w : warps)
     for (Fragment& f : w->fragments()) {
       if (f.state != Fragment::State::AtBarrier || f.barrier != wgmma_barrier) continue;
@@ -107,29 +107,29 @@ void Block::open_multiplications() {
       for (std::size_t n = first; n < std::min(first + 4, warps.size()); ++n)
         all &= warps[n]->wgmma_group[0] >= needed;
       if (!all) continue;
-      flights.wait(*w, i, f.lanes, Flight::Queue::Wgmma, i.count, false, false);
+      async_operations.wait(*w, i, f.lanes, AsyncOperation::Queue::Wgmma, i.count, false, false);
       w->release(f);
     }
 }
 
-void Block::disagreements() {
-  told_by_all(multiplications_);
-  told_by_all(register_changes_);
+void Block::report_disagreements() {
+  report_missed(multiplications_);
+  report_missed(register_changes_);
   multiplications_.clear();
   register_changes_.clear();
 }
 
-void Block::told_by_all(const std::map<int, Agreement>& agreements) {
+void Block::report_missed(const std::map<int, Agreement>& agreements) {
   for (const auto& [group, a] : agreements)
     if (const Instruction* i = a.missed())
-      execution.found(Fault::BarrierDivergence, *warps[static_cast<std::size_t>(group) * 4], *i, 0,
-                      "was executed by " + std::to_string(a.came()) +
-                          " of the 4 warps of a warpgroup, and all must");
+      execution.add_finding(Fault::BarrierDivergence, *warps[static_cast<std::size_t>(group) * 4], *i, 0,
+                            "was executed by " + std::to_string(a.arrived()) +
+                                " of the 4 warps of a warpgroup; all must execute it");
 }
 
 void Block::finish() {
-  disagreements();
-  flights.finish();
+  report_disagreements();
+  async_operations.finish();
 }
 
 void Block::open_barriers() {
@@ -137,7 +137,7 @@ void Block::open_barriers() {
   for (int id = 0; id < 16; ++id) {
     BarrierState& b = barriers[id];
     if (!b.arrived && b.coming.empty()) continue;
-    for (auto& [index, lanes] : b.coming) // a warp has arrived when all its living lanes have
+    for (auto& [index, lanes] : b.coming) // a warp has arrived when all its live lanes have
       if (const Warp& w = *warps[static_cast<std::size_t>(index)]; lanes && !(w.alive() & ~lanes)) {
         b.arrived += static_cast<std::uint32_t>(warp_size);
         lanes = 0;

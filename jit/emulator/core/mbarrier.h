@@ -1,7 +1,8 @@
-// The 64 bits of an mbarrier, which are opaque to programs.
+// Packs the state of an mbarrier into its 64 bits, which are opaque to programs.
 //
-// Ours: arrivals that the phase still waits for in bits 0 to 19, those that a phase needs in 20 to 39, the
-// phase's parity in 40, bytes under way in 41 to 62 (signed), and bit 63 set while it is one.
+// The emulator's layout: bits 0 to 19 hold the arrivals that the phase still waits for, 20 to 39 those that
+// each phase needs, 40 the phase's parity, 41 to 62 the bytes under way (signed). Bit 63 is set while the
+// mbarrier is initialised.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct MbarrierState {
     return pending | expected << 20 | std::uint64_t(phase) << 40 |
            (static_cast<std::uint64_t>(bytes) & 0x3fffff) << 41 | std::uint64_t(valid) << 63;
   }
-  // The phase ends when all have arrived and all bytes have landed.
+  // Ends the phase if all threads have arrived and all bytes have landed.
   void complete() {
     if (pending || bytes) return;
     phase = !phase;

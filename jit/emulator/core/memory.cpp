@@ -1,4 +1,4 @@
-// The map of allocations.
+// Allocates device memory at reproducible addresses, and finds the region that an address is in.
 #include "memory.h"
 
 #include <cstdio>
@@ -17,20 +17,23 @@ std::string hexadecimal(std::uint64_t v) {
 
 namespace {
 
-constexpr std::uint64_t guard = 1024;                           // unused bytes on both sides of an allocation
-constexpr std::uint64_t arena_bytes = std::uint64_t(64) << 30;  // of addresses; memory when it is touched
-constexpr std::uint64_t most_of_arena = std::uint64_t(1) << 30; // for one allocation; others are the host's
-constexpr std::uint64_t shown_bytes = std::uint64_t(1) << 40;   // of reports' addresses, for each
-constexpr std::uint64_t remembered = std::uint64_t(256) << 20;  // bytes of freed memory that stay unused
+constexpr std::uint64_t guard = 1024; // unused bytes on both sides of an allocation
+constexpr std::uint64_t arena_bytes = std::uint64_t(64)
+                                      << 30; // reserved addresses; pages get memory when they are used
+constexpr std::uint64_t most_of_arena = std::uint64_t(1)
+                                        << 30; // for one allocation; larger ones use the host's allocator
+constexpr std::uint64_t shown_bytes = std::uint64_t(1)
+                                      << 40; // distance of allocations in the addresses that reports show
+constexpr std::uint64_t remembered = std::uint64_t(256) << 20; // bytes of freed memory that are kept unused
 
-// The memory behind addresses of the arena that are not used again.
+// Returns the memory of arena addresses that are not used again.
 void give_back(std::uint64_t base, std::uint64_t bytes) {
   constexpr std::uint64_t page = 65536; // or less
   const std::uint64_t from = (base + page - 1) / page * page, to = (base + bytes) / page * page;
   if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 
-std::string called(const Region& r) {
+std::string described(const Region& r) {
   return (r.kind == Region::Kind::Constant || r.kind == Region::Kind::Global
               ? (r.name.empty() ? "an allocation" : r.name)
               : r.name) +
@@ -42,7 +45,7 @@ std::string called(const Region& r) {
 Allocations::Allocations() {
   void* at =
       mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return; // all are the host's then
+  if (at == MAP_FAILED) return; // all allocations use the host's allocator then
   arena_ = reinterpret_cast<std::uint64_t>(at);
   arena_next_ = arena_ + arena_bytes / 2;
 }
@@ -57,8 +60,9 @@ std::uint8_t* Allocations::from_arena(std::uint64_t bytes) {
 }
 
 std::uint64_t Allocations::next_shown(std::uint64_t base) {
-  constexpr std::uint64_t most = std::uint64_t(1) << 15; // then they come again: windows are at 1 << 56
-  return (made_++ % most + 1) * shown_bytes + base % 16;
+  constexpr std::uint64_t most = std::uint64_t(1)
+                                 << 15; // then they repeat, because the windows start at 1 << 56
+  return (allocated_++ % most + 1) * shown_bytes + base % 16;
 }
 
 std::uint64_t Allocations::shown(std::uint64_t address) const {
@@ -82,7 +86,7 @@ std::uint64_t Allocations::shown(std::uint64_t address) const {
 Region& Allocations::allocate(std::uint64_t bytes, std::string name, bool shadowed) {
   if (bytes > std::uint64_t(1) << 40)
     throw UserError("an allocation of " + std::to_string(bytes) +
-                    " bytes on the emulated GPU: it has less than 1 TiB");
+                    " bytes on the emulated GPU, which allows at most 1 TiB");
   auto r = std::make_unique<Region>();
   std::uint64_t raw = 0;
   try {
@@ -134,7 +138,7 @@ Region& Allocations::share(void* host, std::uint64_t bytes, std::string name, bo
   if ((hits_next || hits_previous) && bytes) {
     const Region& other = hits_next ? *after->second : *std::prev(after)->second;
     throw UserError("sharing " + std::to_string(bytes) + " bytes at " + hexadecimal(base) +
-                    " with the emulated GPU: they overlap " + called(other));
+                    " with the emulated GPU: they overlap " + described(other));
   }
   auto r = std::make_unique<Region>();
   r->base = base;
@@ -177,14 +181,14 @@ std::string Allocations::describe(std::uint64_t address, std::uint64_t bytes) {
   if (Region* r = nearest(address)) {
     const std::uint64_t offset = address - r->base;
     if (offset < r->bytes)
-      return offset + bytes <= r->bytes
-                 ? "byte " + std::to_string(offset) + " of " + called(*r)
-                 : std::to_string(offset + bytes - r->bytes) + " bytes of them past the end of " + called(*r);
-    return std::to_string(offset - r->bytes) + " bytes past the end of " + called(*r);
+      return offset + bytes <= r->bytes ? "byte " + std::to_string(offset) + " of " + described(*r)
+                                        : std::to_string(offset + bytes - r->bytes) +
+                                              " bytes of them past the end of " + described(*r);
+    return std::to_string(offset - r->bytes) + " bytes past the end of " + described(*r);
   }
   auto after = regions_.upper_bound(address);
   if (after != regions_.end() && after->first - address <= guard)
-    return std::to_string(after->first - address) + " bytes before " + called(*after->second);
+    return std::to_string(after->first - address) + " bytes before " + described(*after->second);
   return address < 4096 ? "a null pointer" : "in no allocation";
 }
 

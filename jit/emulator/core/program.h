@@ -1,7 +1,7 @@
-// A kernel decoded for execution: every instruction once, into a compact form.
+// A kernel decoded for execution: each instruction in a compact form.
 //
 // A register is an array of 32 lanes in the frame of a function, and an operand is its byte offset there.
-// Constants are registers too (filled when a frame is made), so that a handler never asks what an operand is.
+// Constants are registers too, filled when a frame is made, so that a handler need not distinguish operands.
 #pragma once
 
 #include <kiln/jit/emulator/ptx/ast.h>
@@ -25,34 +25,29 @@ class Warp;
 struct Instruction;
 struct Participant;
 using Handler = void (*)(Warp& warp, const Instruction& i, Mask lanes);
-// Warp-wide operations: all members at once, who may have come by different instructions.
+// Executes a warp-wide operation for all members at once. They may have arrived by different instructions.
 using CollectiveHandler = void (*)(Warp& warp, const Participant* participants, int count);
 
 enum class Step : std::uint8_t {
-  Plain, // run and go on
+  Plain, // executes `run` and continues with the next instruction
   Branch,
   IndexedBranch,
   Call,
-  IndirectCall, // a: the address
+  IndirectCall, // a: the address of the function
   Return,
   Exit,
   Collective,
   Barrier,
 };
 
-// Classes of instructions, for counting.
-// clang-format off: one pass does not settle long lists
+// The classes by which instructions are counted.
+// clang-format off: it would indent each row further
 #define KILN_INSTRUCTION_CLASSES(X)                                                                          \
-  X(Integer, "integer")                                                                                      \
-  X(Float32, "f32")                                                                                          \
-  X(Float64, "f64")                                                                                          \
-  X(Half, "f16/bf16")                                                                                        \
-  X(Special, "special function")                                                                             \
-  X(Conversion, "conversion")                                                                                \
-  X(Comparison, "comparison")                                                                                \
-  X(Move, "move") X(Load, "load") X(Store, "store") X(Atomic, "atomic") X(Control, "control")                \
-      X(Barrier, "barrier") X(WarpWide, "warp-wide") X(Tensor, "tensor core")                                \
-          X(Asynchronous, "asynchronous") X(Fence, "fence") X(Other, "other")
+  X(Integer, "integer") X(Float32, "f32") X(Float64, "f64") X(Half, "f16/bf16")                              \
+  X(Special, "special function") X(Conversion, "conversion") X(Comparison, "comparison") X(Move, "move")     \
+  X(Load, "load") X(Store, "store") X(Atomic, "atomic") X(Control, "control") X(Barrier, "barrier")          \
+  X(WarpWide, "warp-wide") X(Tensor, "tensor core") X(Asynchronous, "asynchronous") X(Fence, "fence")        \
+  X(Other, "other")
 // clang-format on
 enum class InstructionClass : std::uint8_t {
 #define X(name, text) name,
@@ -60,63 +55,70 @@ enum class InstructionClass : std::uint8_t {
 #undef X
 };
 inline constexpr int instruction_classes = static_cast<int>(InstructionClass::Other) + 1;
-const char* name_of(InstructionClass c);
+inline const char* name_of(InstructionClass c) {
+  static constexpr const char* names[] = {
+#define X(name, text) text,
+      KILN_INSTRUCTION_CLASSES(X)
+#undef X
+  };
+  return names[static_cast<std::size_t>(c)];
+}
 
 inline constexpr std::uint32_t no_register = ~0u;
 
 enum class Scope : std::uint8_t { Cta, Cluster, Gpu, System };
-// Of an access. Volatile ones are relaxed, of the system's scope.
+// The memory order of an access. Volatile accesses are relaxed, with the scope of the system.
 enum class Order : std::uint8_t { Weak, Relaxed, Acquire, Release, AcquireRelease };
 
 struct Instruction {
   Handler run = nullptr;
   union {
-    Handler inner = nullptr; // of a wrapper
+    Handler inner = nullptr; // the handler that a wrapper calls
     CollectiveHandler collective;
     Mask (*compare)(const void*, const void*);
   };
-  std::uint32_t d = 0, a = 0, b = 0, c = 0; // registers
+  std::uint32_t d = 0, a = 0, b = 0, c = 0; // registers: destination and sources
   std::uint32_t guard = no_register;
   bool guard_negated = false;
   Step step = Step::Plain;
   InstructionClass kind = InstructionClass::Other;
-  Order order = Order::Weak; // of an access
+  Order order = Order::Weak; // of accesses
   Scope scope = Scope::Gpu;
   ptx::Type type = ptx::Type::None;
   ptx::Space space = ptx::Space::Generic;
-  std::uint8_t mode = 0, mode2 = 0; // what the handler makes of them
-  bool non_coherent = false;        // a load that takes memory for unchanging (.nc)
-  bool speculative = false;         // a plain load for a compare-and-swap (instructions/speculation.h)
-  bool copied = false;              // ld and cp.async: not told at once of bytes nothing wrote
-  bool watched = false;             // it uses registers of a wgmma: see Function::touches
-  std::uint32_t target = 0;         // of a branch; a function; an index
-  std::uint32_t extra = 0;          // in Function::extras: further registers
-  std::uint32_t count = 0;          // of those
-  std::uint32_t used_bytes = ptx::all_bytes; // of a load: a bit for each byte that anything is made of
-  std::int64_t offset = 0;                   // of an address
+  std::uint8_t mode = 0, mode2 = 0; // their meaning depends on the handler
+  bool non_coherent = false;        // a load of memory that must not change while the kernel runs (.nc)
+  bool speculative = false; // a plain load that guesses for a compare-and-swap (decided by instructions/)
+  bool tracks_unwritten = false; // ld, cp.async: unwritten bytes are not reported at once but tracked
+  bool watched = false;          // it uses registers that a wgmma uses: see Function::touches
+  std::uint32_t target = 0;      // of a branch; a function; a register with a member mask
+  std::uint32_t extra = 0;       // index in Function::extras, of further registers
+  std::uint32_t count = 0;       // the number of those
+  std::uint32_t used_bytes = ptx::all_bytes; // of a load: a bit for each byte that is used
+  std::int64_t offset = 0;                   // added to an address
   std::int32_t line = 0, location = -1;
 };
 
-// What a function's frame must be filled with.
+// A constant that a frame of a function holds in a register.
 struct Constant {
   std::uint32_t at = 0;
   int bits = 32;
   std::uint64_t value = 0;
-  bool local = false;   // relative to the frame's local memory
+  bool local = false;   // an offset in the frame's local memory
   bool dynamic = false; // the address of dynamic shared memory
 };
 
-// What an instruction does with a register that a wgmma uses too.
+// The use of a register by an instruction, of a register that a wgmma uses too.
 struct RegisterTouch {
   std::uint32_t instruction, reg;
   bool writes;
   std::string name;
 };
 
-// How bits of an instruction's sources come to be bits of its results, for unwritten.h. Its sources are a,
-// from Select on also b, from Lop3 on also c.
+// How bits of an instruction's sources move to its results, for unwritten.h. The sources are a, from Select
+// on also b, and from Lop3 on also c.
 enum class Copies : std::uint8_t {
-  Nothing, // it uses all its sources
+  Nothing, // it computes with its sources
   Load,
   Store,
   Shuffle,
@@ -143,58 +145,58 @@ struct OperandUse {
 };
 struct Copying {
   Copies how = Copies::Nothing;
-  std::uint8_t bits = 32;                    // of the result
-  std::uint8_t from_bits = 32, to_bits = 32; // of Extend
-  bool extends = false;                      // the sign; a funnel: .clamp
+  std::uint8_t bits = 32;                    // width of the result
+  std::uint8_t from_bits = 32, to_bits = 32; // widths of Extend
+  bool extends = false;                      // sign extension; for a funnel shift: .clamp
   bool extends_source = false;
-  bool read = true;                      // the value of a load, by anything
-  std::uint8_t before = 0, after = 0;    // bytes that other loads read beside this one
-  std::uint32_t first_use = 0, uses = 0; // in Function::uses: registers, without predicates
+  bool read = true;                      // of a load: whether any instruction reads its value
+  std::uint8_t before = 0, after = 0;    // number of adjacent bytes that other loads read
+  std::uint32_t first_use = 0, uses = 0; // range in Function::uses: its registers, without predicates
 };
 
 struct Function {
   std::string name;
-  std::size_t first = 0; // of its instructions among all of the program
+  std::size_t first = 0; // index of its first instruction among those of the program
   bool entry = false;
   std::vector<Instruction> code; // ends with an Exit
   std::vector<std::uint32_t> extras;
   std::vector<Constant> constants;
   std::uint32_t register_bytes = 0;
   std::uint64_t local_bytes = 0;
-  std::uint64_t param_bytes = 0; // of .param variables in a frame, per lane
+  std::uint64_t param_bytes = 0; // bytes of the .param variables of a frame, per lane
   struct Param {
     std::uint64_t offset = 0, bytes = 0;
   };
   std::vector<Param> returns, params;
-  struct StackCopy { // of a parameter whose address is taken: that is one of local memory
+  struct StackCopy { // a parameter whose address is taken is copied to local memory
     std::uint64_t from = 0, to = 0, bytes = 0;
   };
   std::vector<StackCopy> stack_copies;
-  std::vector<std::string> opcodes;   // of each instruction, for reports
-  std::vector<RegisterTouch> touches; // by instruction
-  std::vector<Copying> copying;       // of each instruction
+  std::vector<std::string> opcodes;   // text of each opcode, for reports
+  std::vector<RegisterTouch> touches; // sorted by instruction
+  std::vector<Copying> copying;       // one for each instruction
   std::vector<OperandUse> uses;
-  bool multiplies = false; // it has wgmma
+  bool uses_wgmma = false;
 };
 
-// An entry, and all that it calls.
+// An entry and all functions that it calls.
 struct Program {
   std::string module, kernel;
   std::vector<std::unique_ptr<Function>> functions; // [0] is the entry
   std::uint64_t shared_bytes = 0; // static; dynamic shared memory starts at `dynamic_offset`
   std::uint64_t dynamic_offset = 0;
-  std::map<std::uint64_t, std::uint32_t> by_address; // functions that may be called through a register, by
-                                                     // their number in the module
-  bool cooperative = false;                          // it asks for the grid's workspace, as grid.sync() does
-  bool uses_reserved = false; // the system's part of shared memory, behind the program's
+  // Functions that may be called through a register, by their number in the module.
+  std::map<std::uint64_t, std::uint32_t> by_address;
+  bool cooperative = false;   // it reads the address of the grid's workspace, as grid.sync() does
+  bool uses_reserved = false; // it uses the shared memory that is reserved for the system, after its own
   std::uint64_t kernel_param_bytes = 0;
   std::array<std::uint32_t, 3> required{}, maximum{}, cluster{};
-  std::uint32_t registers = 0; // of a thread, by .maxnreg; 0: not said
+  std::uint32_t registers = 0; // per thread, by .maxnreg; 0 without it
   std::vector<ptx::Location> locations;
   std::map<int, std::string> files;
   std::size_t instructions = 0;
-  // Blocks do nothing that tells them of each other: no atomics or fences of global memory, no calls of the
-  // system.
+  // Whether blocks cannot communicate: the program has no atomics or fences of global memory, no ordered or
+  // volatile accesses, and is not cooperative.
   bool independent_blocks = false;
 };
 

@@ -1,4 +1,4 @@
-// %tid, %ctaid, %lanemask_lt and the other special registers.
+// Computes the values of special registers, of the lane, the warp, the block and the launch.
 #include "special_registers.h"
 
 #include "block.h"
@@ -54,7 +54,7 @@ enum Which : std::uint8_t {
   ReservedBegin,
   ReservedEnd,
   ReservedSize,
-  Environment, // 32 of them
+  Environment, // 32 registers
 };
 
 std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
@@ -108,7 +108,7 @@ std::uint32_t value(const Warp& w, std::uint8_t which, int lane) {
   case ReservedBegin: return static_cast<std::uint32_t>(b.reserved_at);
   case ReservedEnd: return static_cast<std::uint32_t>(b.reserved_at + reserved_shared_bytes);
   case ReservedSize: return static_cast<std::uint32_t>(reserved_shared_bytes);
-  // The driver's: those of the grid's workspace are all that is known of them.
+  // These registers are the driver's. Only the two with the address of the grid's workspace are known.
   case Environment + 1: return static_cast<std::uint32_t>(e.workspace >> 32);
   case Environment + 2: return static_cast<std::uint32_t>(e.workspace);
   default: return 0;

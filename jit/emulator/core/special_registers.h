@@ -1,4 +1,4 @@
-// %tid, %ctaid, %lanemask_lt and the other special registers.
+// Looks up special registers such as %tid, %ctaid and %lanemask_lt.
 #pragma once
 
 #include "program.h"
@@ -13,9 +13,9 @@ struct SpecialRegister {
   std::uint8_t mode;
   Handler read;
 };
-const SpecialRegister* special_register(std::string_view name); // null if there is none
+const SpecialRegister* special_register(std::string_view name); // null if it does not exist
 
-// mov of a 32-bit one to 64 or 16 bits, and of a symbol plus an offset
+// Handlers of mov from a 32-bit special register to 64 or 16 bits, and of a symbol plus an offset.
 void widen_special(Warp& w, const Instruction& i, Mask m);
 void narrow_special(Warp& w, const Instruction& i, Mask m);
 void add_offset64(Warp& w, const Instruction& i, Mask m);

@@ -1,4 +1,4 @@
-// Functions the driver provides: vprintf and __assertfail.
+// Executes vprintf and __assertfail, which a driver provides to kernels.
 #include "system_calls.h"
 
 #include "access.h"
@@ -10,7 +10,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::size_t longest = 4096; // of one line that is printed
+constexpr std::size_t longest = 4096; // characters of one printed line
 constexpr std::size_t most_printed = std::size_t(16) << 20;
 
 std::uint64_t parameter(const Warp& w, const Instruction& i, int lane, std::size_t n, std::size_t bytes) {
@@ -22,7 +22,7 @@ std::uint64_t parameter(const Warp& w, const Instruction& i, int lane, std::size
   return v;
 }
 
-// One lane reads `bytes` at a generic address.
+// Reads `bytes` at a generic address for one lane.
 bool fetch(Warp& w, const Instruction& i, int lane, std::uint64_t address, void* to, std::uint32_t bytes) {
   Located at;
   at.address[lane] = address;
@@ -40,7 +40,8 @@ std::string text_at(Warp& w, const Instruction& i, int lane, std::uint64_t addre
   return s;
 }
 
-// printf with arguments packed as the ABI of variadic functions does: each at a multiple of its size.
+// Formats like printf, with arguments packed as in the ABI of variadic functions: each at a multiple of its
+// size.
 std::string formatted(Warp& w, const Instruction& i, int lane, const std::string& format,
                       std::uint64_t arguments) {
   std::string text;
@@ -119,15 +120,16 @@ void print(Warp& w, const Instruction& i, Mask m) { // extras: the result, then 
   }
 }
 
-void assert_fail(Warp& w, const Instruction& i, Mask m) { // what, file, line, function, size of a character
+// __assertfail(message, file, line, function, size of a character).
+void assert_fail(Warp& w, const Instruction& i, Mask m) {
   const int lane = std::countr_zero(m);
   const std::string what = text_at(w, i, lane, parameter(w, i, lane, 0, 8)),
                     file = text_at(w, i, lane, parameter(w, i, lane, 1, 8)),
                     function = text_at(w, i, lane, parameter(w, i, lane, 3, 8));
-  w.execution.found(Fault::Assertion, w, i, lane,
-                    "'" + what + "' failed at " + file + ":" + std::to_string(parameter(w, i, lane, 2, 4)) +
-                        " in " + function,
-                    static_cast<std::uint64_t>(std::popcount(m)));
+  w.execution.add_finding(Fault::Assertion, w, i, lane,
+                          "'" + what + "' failed at " + file + ":" +
+                              std::to_string(parameter(w, i, lane, 2, 4)) + " in " + function,
+                          static_cast<std::uint64_t>(std::popcount(m)));
   w.execution.report.finished = false;
   w.execution.stopped = true;
   w.yield();

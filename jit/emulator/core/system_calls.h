@@ -1,4 +1,4 @@
-// Functions the driver provides: vprintf and __assertfail.
+// The functions that a driver provides to kernels: vprintf and __assertfail.
 #pragma once
 
 #include "program.h"

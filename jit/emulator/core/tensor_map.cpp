@@ -1,4 +1,4 @@
-// Tensor maps: their bytes, and what the driver refuses.
+// Encodes and decodes tensor maps, and checks their fields as the driver does.
 #include "tensor_map.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace kiln::emulator {
 namespace {
 
-// All zero is a map that nothing was put into yet.
+// The layout of a map. A map that was never written is all zero.
 struct Raw {
   std::uint64_t address;
   std::uint8_t type, rank_less_one, interleave, swizzle, atomicity, fill, promotion, unused;

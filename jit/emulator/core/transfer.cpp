@@ -1,4 +1,4 @@
-// Asynchronous copies and reductions.
+// Reads the sources of asynchronous copies and reductions, and lets them land.
 #include "transfer.h"
 
 #include "block.h"
@@ -104,7 +104,7 @@ void Transfer::poison() {
       p.to[b] = b & 1 ? 0x7f : 0xff; // a NaN of every width
     if (p.shadow) std::memset(p.shadow, 0, p.bytes);
   }
-  if (into_shared) { // whoever touches it now is told (access.cpp)
+  if (into_shared) { // accesses of it are reported until it has landed (access.cpp)
     const auto granules = destination->bytes / Region::granule + 1;
     if (destination->landing.size() < granules) destination->landing.resize(granules);
     for (const Piece& p : pieces)
@@ -141,7 +141,7 @@ void Transfer::read(Mask lanes) {
   }
   if (changed && !changed_) {
     changed_ = true;
-    warp->execution.found(
+    warp->execution.add_finding(
         Fault::InFlight, *warp, *instruction, std::countr_zero(lanes),
         "reads a source that changed while it was under way: nothing may write there before a wait "
         "for it");
@@ -159,10 +159,10 @@ void Transfer::land(Block& from, Mask lanes) {
   std::size_t n = 0;
   for (const Range& r : ranges)
     if (r.block && r.block != &from && r.kind != AccessKind::Read && r.block->done())
-      warp->execution.found(
+      warp->execution.add_finding(
           Fault::Unfinished, *warp, *instruction, std::countr_zero(this->lanes),
-          "lands in shared memory of a block of the cluster whose threads are done: they must wait "
-          "for it, or for each other");
+          "lands in shared memory of a block of the cluster whose threads have all exited: they must "
+          "wait for it, or for each other");
   for (const Piece& p : pieces) {
     if (lanes >> p.lane & 1) {
       if (combines)
@@ -179,7 +179,7 @@ void Transfer::land(Block& from, Mask lanes) {
     }
     n += p.bytes;
   }
-  if (mbarrier && !flying) count_on_mbarrier(from, *this, mbarrier, counted, 0);
+  if (mbarrier && !in_flight) count_on_mbarrier(from, *this, mbarrier, counted, 0);
 }
 
 void Arrival::land(Block& from, Mask lanes) {
@@ -187,22 +187,23 @@ void Arrival::land(Block& from, Mask lanes) {
     count_on_mbarrier(from, *this, mbarrier[std::countr_zero(lanes)], 0, 1);
 }
 
-void count_on_mbarrier(Block& block, const Flight& f, std::uint8_t* mbarrier, std::uint64_t bytes,
+void count_on_mbarrier(Block& block, const AsyncOperation& op, std::uint8_t* mbarrier, std::uint64_t bytes,
                        std::uint64_t arrivals) {
   std::uint64_t word;
   std::memcpy(&word, mbarrier, 8);
   MbarrierState s(word);
   Probe* probe = block.execution.probe;
   auto fault = [&](const std::string& what) {
-    block.execution.found(Fault::IllegalOperand, *f.warp, *f.instruction, std::countr_zero(f.lanes), what);
+    block.execution.add_finding(Fault::IllegalOperand, *op.warp, *op.instruction, std::countr_zero(op.lanes),
+                                what);
   };
-  if (!s.valid) return fault("completes on what is no mbarrier any more");
-  if (arrivals > s.pending) return fault("arrives at an mbarrier that waits for nobody more");
+  if (!s.valid) return fault("completes on memory that is no mbarrier, or no longer one");
+  if (arrivals > s.pending) return fault("arrives at an mbarrier that expects no more arrivals");
   s.bytes -= static_cast<std::int64_t>(bytes);
   s.pending -= arrivals;
   if (s.bytes < -MbarrierState::most_bytes)
-    fault("has brought " + std::to_string(-s.bytes) + " bytes more than its mbarrier expects");
-  if (probe) probe->counted(f, mbarrier, bytes);
+    fault("has delivered " + std::to_string(-s.bytes) + " bytes more than its mbarrier expects");
+  if (probe) probe->counted(op, mbarrier, bytes);
   const bool phase = s.phase;
   s.complete();
   word = s.word();

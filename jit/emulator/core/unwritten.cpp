@@ -1,4 +1,4 @@
-// Follows values that nothing wrote from their load to their use.
+// Moves marks of unwritten bits with each instruction, and reports loads whose unwritten bits are used.
 #include "unwritten.h"
 
 #include "access.h"
@@ -11,7 +11,7 @@ namespace kiln::emulator {
 namespace {
 
 constexpr Bits low_bits(unsigned n) { return n >= 128 ? ~Bits(0) : (Bits(1) << n) - 1; }
-// The mark of the highest of n bits, in all above them.
+// Sign extension: copies the mark of the highest of n bits to all bits above them, up to `to`.
 constexpr Bits extended(Bits v, unsigned n, unsigned to) {
   return n && n < to && v >> (n - 1) & 1 ? v | (low_bits(to) & ~low_bits(n)) : v;
 }
@@ -27,13 +27,15 @@ std::string what_it_reads(Execution& e, const Origin& o) {
                                            : "parameters");
 }
 
-void tell(Warp& w, const Instruction& user, int lane, const Origin& o, const char* how) {
+void report_use(Warp& w, const Instruction& user, int lane, const Origin& o, const char* how) {
   Execution& e = w.execution;
-  e.found(Fault::Uninitialised, w, *o.load, lane,
-          what_it_reads(e, o) + ", and " + e.opcode(user) + " in line " + std::to_string(user.line) + how);
+  e.add_finding(Fault::Uninitialised, w, *o.load, lane,
+                what_it_reads(e, o) + ", and " + e.opcode(user) + " in line " + std::to_string(user.line) +
+                    how);
 }
 
-// The shadow of a lane's place; null if all there counts as written. For parameters, `makes` one.
+// The shadow of the memory that a lane accesses; null if all of it counts as written. `makes` creates a
+// shadow for parameters.
 std::uint8_t* shadow_at(Warp& w, const Located& at, int lane, bool makes) {
   Region& r = *at.region[lane];
   switch (r.kind) {
@@ -51,18 +53,18 @@ std::uint8_t* shadow_at(Warp& w, const Located& at, int lane, bool makes) {
   }
 }
 
-// Where the origin of a lane's byte is kept.
-std::pair<Origins*, std::uint64_t> kept_at(Warp& w, const Located& at, int lane, std::uint32_t byte) {
+// The map, and the key in it, of the origin of a lane's byte.
+std::pair<Origins*, std::uint64_t> origin_key(Warp& w, const Located& at, int lane, std::uint32_t byte) {
   if (at.region[lane]->kind == Region::Kind::Local)
     return {&w.local_origins, (static_cast<std::uint64_t>(at.host[lane] - w.local_data()) + byte) / 4};
   return {&w.execution.origins, (reinterpret_cast<std::uintptr_t>(at.host[lane]) + byte) / 4};
 }
 
-// Whether a load that read nothing written lies beside what was, so that it may be of padding.
-bool beside_written(const Located& at, int lane, const std::uint8_t* shadow, std::uint32_t bytes,
-                    const Copying& c) {
+// Whether a load of unwritten bytes is next to written ones, so that it may be a load of padding.
+bool next_to_written(const Located& at, int lane, const std::uint8_t* shadow, std::uint32_t bytes,
+                     const Copying& c) {
   if (std::memchr(shadow, 1, bytes)) return true;
-  // In local memory, 32 bytes of a lane lie together.
+  // In local memory, 32 bytes of a lane are adjacent.
   const std::uint64_t a = at.address[lane];
   std::uint64_t before = std::min<std::uint64_t>(c.before, a % 16),
                 after = std::min<std::uint64_t>(c.after, 15 - (a + bytes - 1) % 16);
@@ -87,7 +89,7 @@ Bits value(const Warp& w, std::uint32_t reg, unsigned bits, int lane) {
   }
 }
 
-// One instruction in a frame with marks.
+// Moves the marks for one instruction in a frame with marks.
 class Follower {
 public:
   Follower(Warp& w, Frame& f, const Instruction& i, const Copying& c, Mask m)
@@ -131,7 +133,7 @@ public:
       const Bits a = u_.bits(i_.a, l) & width, b = two ? u_.bits(i_.b, l) & width : 0,
                  c = three ? u_.bits(i_.c, l) & width : 0;
       const Origin origin = u_.origin(a ? i_.a : b ? i_.b : i_.c, l);
-      u_.set(i_.d, l, made(l, a, b, c) & low_bits(c_.bits), origin);
+      u_.set(i_.d, l, result_marks(l, a, b, c) & low_bits(c_.bits), origin);
     }
     u_.clear(i_.d, m_ & ~marked);
   }
@@ -141,7 +143,7 @@ private:
     const Mask marked = u_.lanes(reg) & m_;
     for (Mask rest = marked; rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
-      tell(w_, i_, l, u_.origin(reg, l), " uses it");
+      report_use(w_, i_, l, u_.origin(reg, l), " uses it");
     }
     u_.clear(reg, marked);
   }
@@ -179,8 +181,8 @@ private:
     }
   }
 
-  // The marks of the result by those of a, b and c.
-  Bits made(int l, Bits a, Bits b, Bits c) const {
+  // The marks of the result, given those of a, b and c.
+  Bits result_marks(int l, Bits a, Bits b, Bits c) const {
     const unsigned bits = c_.bits;
     const auto number = [&](std::uint32_t reg) { return static_cast<std::uint32_t>(value(w_, reg, 32, l)); };
     switch (c_.how) {
@@ -200,7 +202,7 @@ private:
     case Copies::FunnelLeft:
     case Copies::FunnelRight: {
       const std::uint32_t amount = number(i_.c);
-      const std::uint32_t n = c_.extends ? std::min(amount, 32u) : amount & 31; // by .clamp or .wrap
+      const std::uint32_t n = c_.extends ? std::min(amount, 32u) : amount & 31; // .clamp or .wrap
       const Bits both = b << 32 | a;
       return c_.how == Copies::FunnelLeft ? both << n >> 32 : both >> n;
     }
@@ -223,12 +225,12 @@ private:
       for (unsigned k = 0; k < 4; ++k) {
         const std::uint32_t n = control >> (4 * k) & 15;
         Bits byte = both >> (8 * (n & 7)) & 0xff;
-        if (n & 8) byte = byte & 0x80 ? 0xff : 0; // copies of its highest bit
+        if (n & 8) byte = byte & 0x80 ? 0xff : 0; // replicates its highest bit
         r |= byte << (8 * k);
       }
       return r;
     }
-    case Copies::Lop3: return mixed(l, a, b, c);
+    case Copies::Lop3: return lop3_marks(l, a, b, c);
     case Copies::Extend: {
       const Bits from = a & low_bits(c_.from_bits);
       const Bits wide = c_.extends_source ? extended(from, c_.from_bits, 128) : from;
@@ -238,13 +240,13 @@ private:
     default: return a | b | c;
     }
   }
-  // Bits of lop3 that depend on marked ones.
-  Bits mixed(int l, Bits a, Bits b, Bits c) const {
-    const Bits marks[] = {c, b, a}; // of the table's index, lowest bit first
+  // The result bits of lop3 that depend on marked bits.
+  Bits lop3_marks(int l, Bits a, Bits b, Bits c) const {
+    const Bits marks[] = {c, b, a}; // in the order of the bits of the table's index, lowest first
     const Bits values[] = {value(w_, i_.c, 32, l), value(w_, i_.b, 32, l), value(w_, i_.a, 32, l)};
     Bits r = 0;
     for (unsigned bit = 0; bit < 32; ++bit) {
-      unsigned seen = 0; // which results there are
+      unsigned seen = 0; // the possible results, as a mask of 0 and 1
       for (unsigned index = 0; index < 8; ++index) {
         bool possible = true;
         for (unsigned k = 0; k < 3; ++k)
@@ -300,7 +302,7 @@ void follow_unwritten(Warp& w, Frame& f, const Instruction& i, Mask m) {
 void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint32_t bytes, bool extends) {
   Frame& f = *w.frame();
   Unwritten& marks = marks_of(f);
-  w.marked();
+  w.note_marks();
   const Copying& c = copying(f, i);
   const std::uint32_t* registers = w.extras(i);
   for (Mask rest = at.unwritten & at.lanes; rest; rest &= rest - 1) {
@@ -308,11 +310,12 @@ void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint3
     const std::uint8_t* shadow = shadow_at(w, at, l, false);
     const std::uint32_t all = bytes * i.count;
     Origin here{&i, at.address[l],      static_cast<std::uint8_t>(all),
-                0,  at.region[l]->kind, beside_written(at, l, shadow, all, c)};
+                0,  at.region[l]->kind, next_to_written(at, l, shadow, all, c)};
     while (here.first < all && shadow[here.first] == 1)
       ++here.first;
     if (!c.read) {
-      if (!here.padding) w.execution.found(Fault::Uninitialised, w, i, l, what_it_reads(w.execution, here));
+      if (!here.padding)
+        w.execution.add_finding(Fault::Uninitialised, w, i, l, what_it_reads(w.execution, here));
       continue;
     }
     for (std::uint32_t k = 0; k < i.count; ++k) {
@@ -322,10 +325,11 @@ void load_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint3
         if (shadow[k * bytes + b] == 1) continue;
         v |= Bits(0xff) << (8 * b);
         if (shadow[k * bytes + b] != copied_unwritten) continue;
-        const auto [origins, key] = kept_at(w, at, l, k * bytes + b);
+        const auto [origins, key] = origin_key(w, at, l, k * bytes + b);
         if (const auto known = origins->find(key); known != origins->end()) {
           origin = known->second;
-          if (here.kind != Region::Kind::Param) origin.padding = here.padding; // calls pass them in pieces
+          if (here.kind != Region::Kind::Param)
+            origin.padding = here.padding; // calls pass parameters in pieces
         }
       }
       if (extends) v = extended(v, 8 * bytes, 128);
@@ -348,8 +352,8 @@ void store_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint
     }
     if (!first) continue;
     if (whole && !first->padding && at.region[l]->kind == Region::Kind::Global) {
-      tell(w, i, l, *first, " stores it in global memory");
-      continue; // it is told, and counts as written from here on
+      report_use(w, i, l, *first, " stores it in global memory");
+      continue; // it was reported, and counts as written from here on
     }
     std::uint8_t* shadow = shadow_at(w, at, l, true);
     if (!shadow) continue;
@@ -357,7 +361,7 @@ void store_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint
       for (std::uint32_t b = 0; b < bytes; ++b)
         if ((marks.bits(registers[k], l) >> (8 * b) & 0xff) == 0xff) {
           shadow[k * bytes + b] = copied_unwritten;
-          const auto [origins, key] = kept_at(w, at, l, k * bytes + b);
+          const auto [origins, key] = origin_key(w, at, l, k * bytes + b);
           (*origins)[key] = marks.origin(registers[k], l);
         }
   }
@@ -382,16 +386,16 @@ void shuffle_unwritten(const Participant* p, int n, const int* from) {
   });
 }
 
-Mask tell_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint32_t bytes) {
+Mask report_unwritten(Warp& w, const Instruction& i, const Located& at, std::uint32_t bytes) {
   Mask partly = 0;
   for (Mask rest = at.unwritten & at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     if (std::memchr(shadow_at(w, at, l, false), 1, bytes))
       partly |= Mask(1) << l;
     else
-      w.execution.found(Fault::Uninitialised, w, i, l,
-                        what_it_reads(w.execution, {&i, at.address[l], static_cast<std::uint8_t>(bytes), 0,
-                                                    at.region[l]->kind, false}));
+      w.execution.add_finding(Fault::Uninitialised, w, i, l,
+                              what_it_reads(w.execution, {&i, at.address[l], static_cast<std::uint8_t>(bytes),
+                                                          0, at.region[l]->kind, false}));
   }
   return partly;
 }

@@ -1,4 +1,4 @@
-// How a warp runs: fragments, divergence and warp-wide instructions.
+// Runs a warp: chooses fragments, executes their instructions, handles divergence and warp-wide instructions.
 #include "warp.h"
 
 #include "block.h"
@@ -10,7 +10,7 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t patience = 4096; // instructions before another ready fragment has its turn
+constexpr std::uint64_t longest_slice = 4096; // instructions before another ready fragment is chosen
 
 } // namespace
 
@@ -33,7 +33,7 @@ void Warp::kill() {
   ready_ = false;
 }
 
-void Warp::place(const Fragment& f) {
+void Warp::add_ready(const Fragment& f) {
   for (Fragment& other : fragments_)
     if (other.state == Fragment::State::Ready && other.frame == f.frame && other.at == f.at) {
       other.lanes |= f.lanes;
@@ -42,7 +42,8 @@ void Warp::place(const Fragment& f) {
   fragments_.push_back(f);
 }
 
-// The fragment to run: deepest in calls, then first in the text; another one if that had its time.
+// Chooses the fragment to run: the deepest in calls, and of several the first in the text. If that one has
+// used up its time slice, a random one is chosen.
 bool Warp::select() {
   std::size_t best = fragments_.size();
   int ready = 0;
@@ -58,9 +59,9 @@ bool Warp::select() {
     if (f.frame->depth != b.frame->depth ? f.frame->depth > b.frame->depth : f.at < b.at) best = k;
   }
   if (!ready) return false;
-  if (ready == 1) turn_ = 0;
-  if (turn_ > patience) {
-    turn_ = 0;
+  if (ready == 1) slice_used_ = 0;
+  if (slice_used_ > longest_slice) {
+    slice_used_ = 0;
     std::uint64_t skip = execution.random() % static_cast<std::uint64_t>(ready);
     for (std::size_t k = 0; k < fragments_.size(); ++k)
       if (fragments_[k].state == Fragment::State::Ready && skip-- == 0) best = k;
@@ -78,7 +79,7 @@ void Warp::run(std::uint64_t quantum) {
     }
     Fragment f = fragments_[current_];
     fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(current_));
-    std::uint32_t stop = ~0u; // where the next fragment of the frame waits to be met
+    std::uint32_t stop = ~0u; // position of the next fragment of the frame, where they reconverge
     for (std::size_t k = 0; k < fragments_.size();) {
       Fragment& other = fragments_[k];
       if (other.state == Fragment::State::Ready && other.frame == f.frame) {
@@ -93,20 +94,21 @@ void Warp::run(std::uint64_t quantum) {
     }
     frame_ = f.frame;
     registers_ = frame_->registers;
-    const std::uint64_t slice = fragments_.empty() ? quantum : std::min<std::uint64_t>(quantum, patience + 1);
-    parted_ = !fragments_.empty();
+    const std::uint64_t slice =
+        fragments_.empty() ? quantum : std::min<std::uint64_t>(quantum, longest_slice + 1);
+    diverged_ = !fragments_.empty();
     events_ = execution.events;
     const Mask here = f.lanes, living = alive_;
     const std::uint64_t used = execute(f, slice, stop);
-    if (parted_ && execution.events - events_ > (living != alive_))
-      partings_.act(here); // exits are events too
+    if (diverged_ && execution.events - events_ > (living != alive_))
+      divergence_.note_activity(here); // exits count as events too
     if (f.lanes) {
       if (f.state == Fragment::State::Ready)
-        place(f);
+        add_ready(f);
       else
         fragments_.push_back(f);
     }
-    turn_ += used;
+    slice_used_ += used;
     quantum -= std::min(used, quantum);
     execution.report.warp_instructions += used;
     if (execution.beyond_budget() && !execution.stopped) {
@@ -114,15 +116,17 @@ void Warp::run(std::uint64_t quantum) {
       execution.out_of_budget(*this, code[std::min<std::size_t>(f.at, code.size() - 1)],
                               first_lane(f.lanes ? f.lanes : 1));
     }
-    // Waiting fragments may be able to go on now: others came, or will never come.
+    // Waiting fragments may be able to continue now: other lanes arrived, or exited.
     for (std::size_t k = 0; k < fragments_.size(); ++k)
-      if (fragments_[k].state == Fragment::State::AtCollective && meet(fragments_[k])) k = ~std::size_t(0);
+      if (fragments_[k].state == Fragment::State::AtCollective && complete_collective(fragments_[k]))
+        k = ~std::size_t(0);
     if (frames_.size() > 64) collect_frames();
   }
   if (!alive_) ready_ = false;
 }
 
-// Runs f, which is not among fragments_, until it waits, diverges, jumps among others, or meets `stop`.
+// Runs f, which is not in fragments_, until it waits, diverges, branches while there are others, or reaches
+// `stop`.
 std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t stop) {
   const Instruction* code = f.frame->function->code.data();
   Tally* tallies = execution.tallies.data() + f.frame->function->first;
@@ -168,10 +172,10 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
-        part(m, other.lanes, i);
+        diverge(m, other.lanes, i);
         f.at = i.target;
         f.lanes = m;
-        place(other);
+        add_ready(other);
         return n;
       }
       f.at = i.target;
@@ -184,14 +188,14 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       for (Mask left = m; left; left &= left - 1) {
         const int l = first_lane(left);
         if (which[l] >= i.count) {
-          execution.found(Fault::IllegalOperand, *this, i, l,
-                          "has index " + std::to_string(which[l]) + " into a list of " +
-                              std::to_string(i.count) + " labels");
+          execution.add_finding(Fault::IllegalOperand, *this, i, l,
+                                "has index " + std::to_string(which[l]) + " into a list of " +
+                                    std::to_string(i.count) + " labels");
           exit_lanes(Mask(1) << l);
           continue;
         }
-        place({f.frame, targets[which[l]], Mask(1) << l});
-        part(Mask(1) << l, f.lanes & ~(Mask(1) << l), i);
+        add_ready({f.frame, targets[which[l]], Mask(1) << l});
+        diverge(Mask(1) << l, f.lanes & ~(Mask(1) << l), i);
       }
       f.lanes = rest;
       ++f.at;
@@ -217,7 +221,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         ++f.at;
         continue;
       }
-      leave(f, m);
+      return_lanes(f, m);
       return n;
     case Step::Exit:
       if (m == 0) {
@@ -226,8 +230,8 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       }
       f.lanes &= ~m;
       ++f.at;
-      part(m, f.lanes, i);
-      if (m != alive_) partings_.leave(m, i);
+      diverge(m, f.lanes, i);
+      if (m != alive_) divergence_.note_exit(m, i);
       exit_lanes(m);
       return n;
     case Step::Collective:
@@ -238,13 +242,13 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
       }
       const bool aligned = i.target == no_register;
       if (aligned && m != f.lanes)
-        execution.found(Fault::BarrierDivergence, *this, i, first_lane(m),
-                        "is .aligned, and the guard holds for some lanes of a warp only",
-                        static_cast<std::uint64_t>(std::popcount(m)));
+        execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(m),
+                              "is .aligned, and its guard holds only for some lanes of the warp",
+                              static_cast<std::uint64_t>(std::popcount(m)));
       if (aligned && i.step == Step::Collective && alive_ != all_)
-        execution.found(Fault::BarrierDivergence, *this, i, first_lane(m),
-                        "takes a whole warp, of which " + std::to_string(std::popcount(all_ & ~alive_)) +
-                            " lanes have exited");
+        execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(m),
+                              "requires a whole warp, of which " +
+                                  std::to_string(std::popcount(all_ & ~alive_)) + " lanes have exited");
       if (m == f.lanes && (aligned ? m == alive_ : i.step == Step::Barrier)) {
         if (i.step == Step::Barrier) {
           if (aligned) check_all_here(i, m);
@@ -259,19 +263,19 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         marked = f.frame->unwritten != nullptr;
         continue;
       }
-      if (m != f.lanes) { // lanes whose guard does not hold pass
+      if (m != f.lanes) { // lanes whose guard does not hold continue
         Fragment other = f;
         other.lanes = f.lanes & ~m;
         ++other.at;
-        part(m, other.lanes, i);
+        diverge(m, other.lanes, i);
         f.lanes = m;
-        place(other);
+        add_ready(other);
         if (!aligned && i.step == Step::Barrier) {
           arrive(f, i, m);
           return n;
         }
       }
-      if (!aligned) { // by the masks that the lanes name
+      if (!aligned) { // grouped by the member masks of the lanes
         const std::uint32_t* masks = reg<std::uint32_t>(i.target);
         Mask through = 0;
         for (Mask left = m; left;) {
@@ -281,8 +285,8 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
             if (masks[first_lane(rest)] == members) group |= Mask(1) << first_lane(rest);
           left &= ~group;
           if (group & ~members) {
-            execution.found(Fault::IllegalOperand, *this, i, first_lane(group & ~members),
-                            "is executed by a lane that its member mask does not name");
+            execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(group & ~members),
+                                  "is executed by a lane that its member mask does not contain");
           }
           if (members & alive_ & ~group) {
             Fragment waiting = f;
@@ -303,7 +307,7 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
         return n;
       }
       f.state = Fragment::State::AtCollective;
-      f.members = 0; // all that live
+      f.members = 0; // all live lanes
       return n;
     }
     }
@@ -311,8 +315,9 @@ std::uint64_t Warp::execute(Fragment& f, std::uint64_t budget, std::uint32_t sto
   return n;
 }
 
-// Whether all that `f` waits for have come; then they go on, and fragments_ has changed.
-bool Warp::meet(Fragment& waiting) {
+// Executes a collective if all lanes that `waiting` waits for have arrived. Returns whether they have; then
+// they continue, and fragments_ has changed.
+bool Warp::complete_collective(Fragment& waiting) {
   const Instruction& i = waiting.frame->function->code[waiting.at];
   const bool aligned = i.target == no_register;
   Mask come = 0;
@@ -347,7 +352,7 @@ bool Warp::meet(Fragment& waiting) {
     gone.push_back(f);
     fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(k));
   }
-  if (aligned) { // together at one place: it is executed as if they had never parted
+  if (aligned) { // all at one position: it is executed as if they had never diverged
     Fragment all = sample;
     all.state = Fragment::State::Ready;
     all.lanes = come;
@@ -361,7 +366,7 @@ bool Warp::meet(Fragment& waiting) {
   for (Fragment& f : gone) {
     f.state = Fragment::State::Ready;
     ++f.at;
-    place(f);
+    add_ready(f);
   }
   return true;
 }
@@ -370,55 +375,51 @@ void Warp::exit_lanes(Mask lanes) {
   alive_ &= ~lanes;
   ++execution.events;
   block.cluster.front()->cluster_arrived -= static_cast<std::uint32_t>(std::popcount(lanes & at_cluster));
-  at_cluster &= ~lanes; // the others do not wait for it, nor is it one of them
+  at_cluster &= ~lanes; // the other lanes do not wait for them, and they are not counted
   for (auto& frame : frames_)
     frame->lanes &= ~lanes;
   if (execution.probe) execution.probe->lanes_exited(*this, lanes);
   block.open_barriers();
 }
 
-// Lanes that were together go different ways from now on.
-void Warp::part(Mask some, Mask others, const Instruction& at) {
-  if (parted_ && execution.events != events_) partings_.act(some | others);
+// Lanes that were together take different paths from now on.
+void Warp::diverge(Mask some, Mask others, const Instruction& at) {
+  if (diverged_ && execution.events != events_) divergence_.note_activity(some | others);
   events_ = execution.events;
-  partings_.part(some, others, at);
+  divergence_.split(some, others, at);
 }
 
-// Who is not here has exited; that may be all right.
+// Reports lanes that have skipped this barrier. Lanes that are not here have exited, which may be legal.
 void Warp::check_all_here(const Instruction& barrier, Mask here) {
   if (here != all_)
-    if (const Mask skipped = partings_.skipped(barrier, here, all_ & ~here))
-      execution.found(Fault::BarrierDivergence, *this, barrier, first_lane(here),
-                      "takes all lanes of a warp, and only " + hexadecimal(here) +
-                          " have come: " + partings_.tell(skipped, here),
-                      static_cast<std::uint64_t>(std::popcount(here)));
-  partings_.pass(barrier, here);
+    if (const Mask skipped = divergence_.skipped(barrier, here, all_ & ~here))
+      execution.add_finding(Fault::BarrierDivergence, *this, barrier, first_lane(here),
+                            "requires all lanes of a warp, and only " + hexadecimal(here) +
+                                " have arrived: " + divergence_.describe(skipped, here),
+                            static_cast<std::uint64_t>(std::popcount(here)));
+  divergence_.note_barrier(barrier, here);
 }
 
-// An instruction other than wgmma uses registers that wgmma use too.
+// Records that an instruction other than wgmma uses registers that wgmma use too, and reports it if one is
+// under way.
 void Warp::touch_registers(const Fragment& f, const Instruction& i, Mask m) {
   const Function& function = *f.frame->function;
   auto at = std::lower_bound(function.touches.begin(), function.touches.end(), f.at,
                              [](const RegisterTouch& t, std::uint32_t n) { return t.instruction < n; });
-  bool told = false;
+  bool reported = false;
   for (; at != function.touches.end() && at->instruction == f.at; ++at) {
     RegisterWatch& w = f.frame->watch(at->reg);
-    if ((w.accumulating || w.feeding) && !told) {
-      told = true;
-      execution.found(Fault::InFlight, *this, i, first_lane(m),
-                      std::string(at->writes ? "writes " : "reads ") + at->name +
-                          ", which a wgmma under way " + (w.accumulating ? "adds to" : "reads A from") +
-                          ": wait for its group (wgmma.wait_group)",
-                      static_cast<std::uint64_t>(std::popcount(m)));
+    if ((w.accumulating || w.feeding) && !reported) {
+      reported = true;
+      execution.add_finding(Fault::InFlight, *this, i, first_lane(m),
+                            std::string(at->writes ? "writes " : "reads ") + at->name +
+                                ", which a wgmma under way " + (w.accumulating ? "adds to" : "reads A from") +
+                                ": wait for its group (wgmma.wait_group)",
+                            static_cast<std::uint64_t>(std::popcount(m)));
     }
     w.touched = wgmma_fences;
     w.line = i.line;
   }
-}
-
-void Warp::refresh() {
-  for (const Fragment& f : fragments_)
-    if (f.state == Fragment::State::Ready) ready_ = true;
 }
 
 } // namespace kiln::emulator

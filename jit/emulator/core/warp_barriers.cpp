@@ -1,4 +1,4 @@
-// How a warp comes to a barrier, of the block or the cluster, and goes on behind it.
+// Lets a warp arrive at barriers of the block, the warpgroup or the cluster, wait there, and continue.
 #include "warp.h"
 
 #include "block.h"
@@ -10,15 +10,15 @@ namespace kiln::emulator {
 void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   Block& leader = *block.cluster.front();
   Probe* probe = execution.probe;
-  auto told = [&](Mask lanes, const std::string& what) {
+  auto report = [&](Mask lanes, const std::string& what) {
     if (lanes)
-      execution.found(Fault::BarrierDivergence, *this, i, first_lane(lanes), what,
-                      static_cast<std::uint64_t>(std::popcount(lanes)));
+      execution.add_finding(Fault::BarrierDivergence, *this, i, first_lane(lanes), what,
+                            static_cast<std::uint64_t>(std::popcount(lanes)));
   };
   if (i.mode == 5) {
-    told(m & before_wait,
-         "arrives again at the cluster's barrier, without barrier.cluster.wait behind line " +
-             std::to_string(arrived_line) + ", where it arrived before");
+    report(m & before_wait,
+           "arrives again at the cluster's barrier, without a barrier.cluster.wait after line " +
+               std::to_string(arrived_line) + ", where it arrived before");
     before_wait |= m;
     arrived_line = i.line;
     if (probe) probe->cluster_arrived(*this, i, m, i.mode2);
@@ -31,8 +31,8 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
     block.open_barriers();
     return;
   }
-  told(m & ~before_wait,
-       "waits at the cluster's barrier, where it has not arrived since it last waited there");
+  report(m & ~before_wait,
+         "waits at the cluster's barrier, where it has not arrived since it last waited there");
   before_wait &= ~m;
   if (cluster_phase[first_lane(m)] != leader.cluster_phase) {
     if (probe) probe->cluster_waited(*this, i, m);
@@ -43,35 +43,35 @@ void Warp::arrive_at_cluster(Fragment& f, const Instruction& i, Mask m) {
   f.barrier = cluster_barrier;
 }
 
-// f waits, unless the barrier opens now.
+// Lets f wait, unless the barrier opens now.
 void Warp::wait_at(Fragment& f, int barrier) {
   f.state = Fragment::State::AtBarrier;
   f.barrier = barrier;
-  // The block looks at fragments_, where f is not while it runs.
+  // The block searches fragments_, which do not contain f while it runs.
   fragments_.push_back(f);
   if (barrier == register_barrier)
     block.open_register_barrier();
   else if (barrier == wgmma_barrier)
-    block.open_multiplications();
+    block.open_wgmma_waits();
   else
     block.open_barriers();
   f = fragments_.back();
   fragments_.pop_back();
 }
 
-// setmaxnreg: gives registers back to the block, or waits until it has enough.
+// setmaxnreg: returns registers to the block, or waits until the block has enough.
 void Warp::change_registers(Fragment& f, const Instruction& i, Mask m) {
   const bool more = i.mode2;
   auto fault = [&](const std::string& what) {
-    execution.found(Fault::IllegalOperand, *this, i, first_lane(m), what);
+    execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(m), what);
   };
   if (static_cast<std::size_t>(index / 4 * 4 + 4) > block.warps.size())
-    fault("takes a warpgroup: 4 warps, the first of which is a multiple of 4");
+    fault("requires a warpgroup: 4 warps, the index of the first of which is a multiple of 4");
   else if (const auto* other = block.register_changes(index / 4).differs(index % 4, {&i}))
     fault("is executed where another warp of the warpgroup executes line " +
           std::to_string(other->instruction->line));
   if (more ? i.count < registers_per_thread : i.count > registers_per_thread) {
-    fault((more ? "asks for " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
+    fault((more ? "requests " : "keeps ") + std::to_string(i.count) + " registers, where the threads have " +
           std::to_string(registers_per_thread));
     ++f.at;
     return;
@@ -89,20 +89,20 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   const bool only_arrives = i.mode == 1;
   if (id >= 16 ||
       (i.b != no_register && (expected == 0 || expected % warp_size || expected > 1024 + warp_size))) {
-    execution.found(Fault::IllegalOperand, *this, i, lane,
-                    id >= 16 ? "names barrier " + std::to_string(id) + ", and there are 16"
-                             : "waits for " + std::to_string(expected) +
-                                   " threads, which is no multiple of 32 from 32 to 1024");
+    execution.add_finding(Fault::IllegalOperand, *this, i, lane,
+                          id >= 16 ? "names barrier " + std::to_string(id) + ", and there are 16"
+                                   : "waits for " + std::to_string(expected) +
+                                         " threads, which is no multiple of 32 from 32 to 1024");
     ++f.at;
     return;
   }
   BarrierState& barrier = block.barriers[id];
   if ((barrier.arrived || !barrier.coming.empty()) && barrier.expected != expected)
-    execution.found(Fault::BarrierDivergence, *this, i, lane,
-                    "waits at barrier " + std::to_string(id) + " for " +
-                        (expected ? std::to_string(expected) : "all") + " threads, while others (line " +
-                        std::to_string(barrier.line) + ") wait for " +
-                        (barrier.expected ? std::to_string(barrier.expected) : "all"));
+    execution.add_finding(Fault::BarrierDivergence, *this, i, lane,
+                          "waits at barrier " + std::to_string(id) + " for " +
+                              (expected ? std::to_string(expected) : "all") +
+                              " threads, while others (line " + std::to_string(barrier.line) + ") wait for " +
+                              (barrier.expected ? std::to_string(barrier.expected) : "all"));
   ++execution.events;
   barrier.line = i.line;
   barrier.expected = expected;
@@ -127,8 +127,8 @@ void Warp::arrive(Fragment& f, const Instruction& i, Mask m) {
   wait_at(f, static_cast<int>(id));
 }
 
-// bar.red: what the threads at a barrier of the block brought.
-void Warp::reduced(const Fragment& f, const Instruction& i) const {
+// bar.red: stores the reduction over the threads at a barrier of the block.
+void Warp::store_reduction(const Fragment& f, const Instruction& i) const {
   const BarrierState& b = block.barriers[f.barrier];
   auto* registers = f.frame->registers;
   if (i.mode == 2)
@@ -144,7 +144,7 @@ void Warp::reduced(const Fragment& f, const Instruction& i) const {
 void Warp::release(Fragment& f) {
   const Instruction& i = f.frame->function->code[f.at];
   if (f.barrier == cluster_barrier && execution.probe) execution.probe->cluster_waited(*this, i, f.lanes);
-  if (f.barrier < cluster_barrier) reduced(f, i);
+  if (f.barrier < cluster_barrier) store_reduction(f, i);
   f.state = Fragment::State::Ready;
   f.barrier = -1;
   ++f.at;

@@ -1,4 +1,4 @@
-// Frames of functions: calls, returns, and the local memory they have.
+// Calls and returns of functions, with their frames, parameters and local memory.
 #include "warp.h"
 
 #include "block.h"
@@ -10,13 +10,13 @@
 namespace kiln::emulator {
 namespace {
 
-constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // of a warp
-constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // of a thread
+constexpr std::uint64_t most_frame_bytes = std::uint64_t(256) << 20; // per warp
+constexpr std::uint64_t most_local_bytes = std::uint64_t(512) << 10; // per thread
 constexpr int deepest = 4096;
 
 std::uint64_t whole_chunks(std::uint64_t bytes) { return (bytes + 31) / 32 * 32; }
 
-// Behind a frame's variables, and behind what any of its lanes took by alloca.
+// The offsets after a frame's variables, and after what any of its lanes took by alloca.
 std::uint64_t stack_start(const Frame& f) { return f.local_base + whole_chunks(f.function->local_bytes); }
 std::uint64_t local_end(const Frame& f) {
   return f.stack ? whole_chunks(*std::max_element(f.stack->begin(), f.stack->end())) : stack_start(f);
@@ -49,7 +49,7 @@ Frame* Warp::push(const Function& function, Frame* caller, std::uint32_t return_
       std::fill_n(reinterpret_cast<std::uint64_t*>(at), warp_size, value);
   }
   frame->params.resize(function.param_bytes * warp_size);
-  if (function.multiplies) frame->watches.resize(function.register_bytes / 64 + 1);
+  if (function.uses_wgmma) frame->watches.resize(function.register_bytes / 64 + 1);
   grow_local(stack_start(*frame));
   for (Mask rest = lanes; rest; rest &= rest - 1)
     forget_local(first_lane(rest), frame->local_base, function.local_bytes);
@@ -67,7 +67,7 @@ void Warp::grow_local(std::uint64_t bytes) {
   if (execution.options.checks.uninitialised) local_shadow_.resize(local_.size());
 }
 
-// Nothing wrote these bytes of a lane.
+// Marks these bytes of a lane as unwritten.
 void Warp::forget_local(int lane, std::uint64_t offset, std::uint64_t bytes) {
   if (local_shadow_.empty()) return;
   for (const std::uint64_t end = offset + bytes; offset < end;) {
@@ -77,7 +77,7 @@ void Warp::forget_local(int lane, std::uint64_t offset, std::uint64_t bytes) {
   }
 }
 
-// A parameter of a lane whose address the function takes.
+// Copies a parameter whose address the function takes to local memory, for one lane.
 void Warp::copy_to_stack(const Frame& f, const Function::StackCopy& c, int lane) {
   const std::uint64_t from = static_cast<std::uint64_t>(lane) * f.function->param_bytes + c.from;
   for (std::uint64_t b = 0; b < c.bytes; ++b) {
@@ -122,17 +122,17 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
     bytes += frame->function->register_bytes;
   const std::uint64_t local = local_end(*f.frame) + callee.local_bytes;
   if (f.frame->depth >= deepest || bytes > most_frame_bytes || local > most_local_bytes) {
-    execution.found(Fault::StackOverflow, *this, i, first_lane(m),
-                    "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
-                        ", with no stack left: an endless recursion");
+    execution.add_finding(Fault::StackOverflow, *this, i, first_lane(m),
+                          "calls " + callee.name + " at a depth of " + std::to_string(f.frame->depth) +
+                              ", with no stack left: probably an endless recursion");
     execution.report.finished = false;
     execution.stopped = true;
     return;
   }
   Frame* caller = f.frame;
   Frame* frame = push(callee, caller, f.at + 1, m);
-  const std::uint32_t* arguments =
-      caller->function->extras.data() + i.extra; // caller's offsets: returns, then parameters
+  // Offsets in the frame of the caller: those of results, then those of parameters.
+  const std::uint32_t* arguments = caller->function->extras.data() + i.extra;
   const std::uint64_t from = caller->function->param_bytes, to = callee.param_bytes;
   for (std::size_t k = 0; k < callee.params.size(); ++k)
     for (Mask rest = m; rest; rest &= rest - 1) {
@@ -142,25 +142,25 @@ void Warp::call(Fragment& f, const Instruction& i, const Function& callee, Mask 
       std::memcpy(frame->params.data() + there, caller->params.data() + here, callee.params[k].bytes);
       pass_unwritten(execution, *caller, here, *frame, there, callee.params[k].bytes);
     }
-  part(m, f.lanes & ~m, i);
+  diverge(m, f.lanes & ~m, i);
   for (const Function::StackCopy& c : callee.stack_copies)
     for (Mask rest = m; rest; rest &= rest - 1)
       copy_to_stack(*frame, c, first_lane(rest));
-  if (f.lanes & ~m) place({caller, f.at + 1, f.lanes & ~m});
+  if (f.lanes & ~m) add_ready({caller, f.at + 1, f.lanes & ~m});
   f.frame = frame;
   f.lanes = m;
   f.at = 0;
 }
 
-void Warp::leave(Fragment& f, Mask m) {
+void Warp::return_lanes(Fragment& f, Mask m) {
   Frame& frame = *f.frame;
   Frame* caller = frame.caller;
   f.lanes &= ~m;
   ++f.at;
   const Instruction& here = frame.function->code[f.at - 1];
-  part(m, f.lanes, here);
+  diverge(m, f.lanes, here);
   if (!caller) {
-    if (m != alive_) partings_.leave(m, here);
+    if (m != alive_) divergence_.note_exit(m, here);
     exit_lanes(m);
     return;
   }
@@ -176,14 +176,15 @@ void Warp::leave(Fragment& f, Mask m) {
       pass_unwritten(execution, frame, here, *caller, there, frame.function->returns[k].bytes);
     }
   frame.lanes &= ~m;
-  place({caller, frame.return_to, m});
+  add_ready({caller, frame.return_to, m});
 }
 
-// Lanes that call one function go together.
+// Lanes that call the same function stay together.
 void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
   const Fragment caller = f;
   const std::uint64_t* address = reg<std::uint64_t>(i.a);
-  const std::uint32_t* taken = extras(i) + i.count; // how many results, their bytes; the same of parameters
+  // The number of results and their bytes, then the same for parameters.
+  const std::uint32_t* taken = extras(i) + i.count;
   const auto same = [](const std::vector<Function::Param>& have, const std::uint32_t*& want) {
     bool equal = have.size() == *want;
     for (std::size_t k = 0; k < *want; ++k)
@@ -199,7 +200,7 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     for (Mask rest = m; rest; rest &= rest - 1)
       if (address[first_lane(rest)] == target) group |= rest & (~rest + 1);
     m &= ~group;
-    part(group, m | f.lanes, i);
+    diverge(group, m | f.lanes, i);
     const auto found = execution.program.by_address.find(target ^ code_window);
     const Function* callee = found == execution.program.by_address.end()
                                  ? nullptr
@@ -207,17 +208,18 @@ void Warp::call_indirectly(Fragment& f, const Instruction& i, Mask m) {
     const std::uint32_t* want = taken;
     const bool fits = callee && same(callee->returns, want) && same(callee->params, want);
     if (!fits) {
-      execution.found(Fault::IllegalOperand, *this, i, first_lane(group),
-                      callee ? "calls " + callee->name + ", which takes others than this call's parameters"
-                             : "calls " + std::to_string(target) + ", where no function is",
-                      static_cast<std::uint64_t>(std::popcount(group)));
+      execution.add_finding(Fault::IllegalOperand, *this, i, first_lane(group),
+                            callee ? "calls " + callee->name +
+                                         ", whose parameters differ from those of this call"
+                                   : "calls " + std::to_string(target) + ", where there is no function",
+                            static_cast<std::uint64_t>(std::popcount(group)));
       exit_lanes(group);
       continue;
     }
-    Fragment part = caller;
-    part.lanes = group;
-    call(part, i, *callee, group);
-    place(part);
+    Fragment called = caller;
+    called.lanes = group;
+    call(called, i, *callee, group);
+    add_ready(called);
   }
 }
 

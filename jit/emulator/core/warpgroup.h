@@ -1,6 +1,7 @@
-// What the four warps of a warpgroup must all execute, in the same order and with the same operands:
-// wgmma.mma_async and setmaxnreg. They come one by one, so the first to come says what the others will be
-// compared with.
+// Checks that the four warps of a warpgroup execute the same wgmma.mma_async and setmaxnreg instructions.
+//
+// They must execute them in the same order and with the same operands. The warps execute one after the other;
+// the first to execute an instruction sets what the others are compared with.
 #pragma once
 
 #include "program.h"
@@ -15,10 +16,11 @@ public:
   static constexpr int warps = 4;
   struct Entry {
     const Instruction* instruction = nullptr;
-    std::uint64_t a = 0, b = 0; // operands
+    std::uint64_t a = 0, b = 0; // values of the operands
     bool operator==(const Entry&) const = default;
   };
-  // Null, or what the warps before did in its place.
+  // Records an instruction of a warp. Returns null, or the different instruction that other warps executed
+  // there.
   const Entry* differs(int warp, const Entry& mine) {
     const std::uint64_t n = done_[warp]++ - first_;
     if (n == entries_.size()) {
@@ -33,9 +35,9 @@ public:
     }
     return shown_ == mine ? nullptr : &shown_;
   }
-  // An instruction that some of the warps never came to, or null.
+  // An instruction that some of the warps have not executed, or null.
   const Instruction* missed() const { return entries_.empty() ? nullptr : entries_.front().instruction; }
-  int came(std::uint64_t n = 0) const {
+  int arrived(std::uint64_t n = 0) const {
     int count = 0;
     for (const std::uint64_t d : done_)
       count += d > first_ + n;
@@ -43,7 +45,7 @@ public:
   }
 
 private:
-  std::deque<Entry> entries_; // that not all have executed
+  std::deque<Entry> entries_; // those that some warps have not executed
   Entry shown_;
   std::uint64_t first_ = 0, done_[warps] = {};
 };

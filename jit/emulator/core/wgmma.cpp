@@ -1,4 +1,4 @@
-// The multiplication of a warp's part of wgmma.mma_async.
+// Computes one warp's part of a wgmma.mma_async.
 #include "wgmma.h"
 
 #include "alu.h"
@@ -58,16 +58,16 @@ void Multiplication::gather(std::vector<std::uint8_t>& to) const {
     }
 }
 
-void Multiplication::poison() { gather(before_); } // the results are registers, which are watched (warp.cpp)
+void Multiplication::poison() { gather(before_); } // the results are registers, whose uses warp.cpp checks
 
-// a[k][row] and b[k][column] by get(type, bits).
+// Fills a[k][row] and b[k][column] with get(type, bits).
 template <class T, class Get> void Multiplication::unpack(T* to_a, T* to_b, const Get& get) const {
   std::vector<std::uint8_t> chunks;
   gather(chunks);
   const std::uint8_t* at = chunks.data();
   auto matrix = [&](T* to, Type t, int across, bool by_columns) {
     const int size = bytes_of(t), per_chunk = 16 / size;
-    if (by_columns) { // a chunk is elements across, for one k
+    if (by_columns) { // a chunk holds elements of several rows or columns, for one k
       for (int c = 0; c < across / per_chunk; ++c)
         for (int k = 0; k < depth; ++k, at += 16)
           for (int e = 0; e < per_chunk; ++e)
@@ -81,7 +81,7 @@ template <class T, class Get> void Multiplication::unpack(T* to_a, T* to_b, cons
   };
   if (operands.empty()) {
     matrix(to_a, a, rows, a_by_columns);
-  } else { // register 2j+i of a lane: row lane/4 + 8i, elements p (lane%4) + 4p j + 0..p-1
+  } else { // register 2j+i of a lane holds row lane/4 + 8i, columns p (lane%4) + 4p j + 0..p-1
     const int size = bytes_of(a), p = 4 / size;
     const std::uint32_t mask = size == 4 ? ~0u : (1u << (8 * size)) - 1;
     for (int x = 0; x < 4; ++x) {
@@ -101,7 +101,7 @@ void Multiplication::read(Mask lanes) {
     std::vector<std::uint8_t> now;
     gather(now);
     if (now != before_)
-      warp->execution.found(
+      warp->execution.add_finding(
           Fault::InFlight, *warp, *instruction, std::countr_zero(lanes),
           "reads shared memory that changed while it was under way: nothing may write there before "
           "a wgmma.wait_group for it");
@@ -124,7 +124,7 @@ void Multiplication::read(Mask lanes) {
 void Multiplication::land(Block&, Mask) {
   auto reg = [&](std::size_t n) { return frame->registers + results[n]; };
   const auto width = static_cast<std::size_t>(columns);
-  // Element 4n+2i+j of a lane is row lane/4 + 8i, column 8n + 2 (lane%4) + j.
+  // Element 4n+2i+j of a lane is in row lane/4 + 8i and column 8n + 2 (lane%4) + j.
   if (d == Type::S32) {
     for (std::size_t n = 0; n < results.size(); ++n) {
       auto* out = reinterpret_cast<std::int32_t*>(reg(n));
@@ -145,7 +145,7 @@ void Multiplication::land(Block&, Mask) {
   }
   std::vector<float> sums(rows * width);
   const bool half = d == Type::F16;
-  auto each = [&](auto f) { // f(register, lane, place in sums, whether the upper half)
+  auto each = [&](auto f) { // f(register, lane, index in sums, whether the upper half)
     for (std::size_t n = 0; n < results.size(); ++n)
       for (int l = 0; l < warp_size; ++l) {
         const std::size_t row = static_cast<std::size_t>(l / 4) + 8 * (half ? n % 2 : n / 2 % 2),

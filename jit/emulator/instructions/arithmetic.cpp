@@ -1,4 +1,4 @@
-// Arithmetic: integer and floating point, and special functions.
+// Decodes integer and floating-point arithmetic and special functions.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/number.h>
 #include <kiln/jit/emulator/core/warp.h>
@@ -18,7 +18,7 @@ InstructionClass class_of(Type t) {
 }
 bool is_half(Type t) { return t == Type::F16 || t == Type::F16x2 || t == Type::BF16 || t == Type::BF16x2; }
 
-// The loops round as the machine does, so directed rounding sets the machine's mode around them.
+// The loops round as the host does, so directed rounding sets the host's rounding mode around them.
 void directed(Warp& w, const Instruction& i, Mask m) {
   const int before = std::fegetround();
   std::fesetround(i.mode2 == 1 ? FE_TOWARDZERO : i.mode2 == 2 ? FE_DOWNWARD : FE_UPWARD);
@@ -37,7 +37,7 @@ template <float (*value)(std::uint16_t)> void widen(Warp& w, const Instruction& 
     w.reg<float>(i.d)[l] = value(w.reg<std::uint16_t>(i.a)[l]);
 }
 
-// Operand n, of f16 or bf16, as the f32 that it is.
+// Emits the conversion of operand n from f16 or bf16 to f32.
 std::uint32_t widened(Decoder& d, std::size_t n, Type narrow) {
   Instruction i;
   i.run = narrow == Type::F16 ? widen<from_f16> : widen<from_bf16>;
@@ -49,7 +49,7 @@ std::uint32_t widened(Decoder& d, std::size_t n, Type narrow) {
   return i.d;
 }
 
-// Emits `run` on the operands of the statement, `count` sources of type t after the destination.
+// Emits `run` on the operands of the statement: a destination, then sources of the given types.
 void emit_simple(Decoder& d, Handler run, Type destination, std::initializer_list<Type> sources,
                  std::uint8_t rounding = 0) {
   d.expect_operands(sources.size() + 1);
@@ -88,7 +88,7 @@ Type double_width(Decoder& d, Type t) {
 void mixed_operation(Decoder& d, AluOp op, Type narrow, std::size_t sources) {
   if (narrow != Type::F16 && narrow != Type::BF16) d.unknown(narrow);
   if (const std::string& target = d.builder().module.target; !target.starts_with("sm_1") || target.size() < 6)
-    d.fail(quoted(d.statement().opcode) + " takes sm_100 or newer, and this module is for " + target);
+    d.fail(quoted(d.statement().opcode) + " requires sm_100 or newer, and this module is for " + target);
   d.set_class(InstructionClass::Float32);
   const std::uint8_t rounding = take_rounding(d);
   d.expect_operands(sources + 1);
@@ -123,13 +123,11 @@ void on_halves(Decoder& d, Type t, bool relu) {
   emit_simple(d, h, t, {t, t});
 }
 
-// --- Extended precision: the carry of each lane
-// ---------------------------------------------------------------
+// --- Extended precision: the carry of each lane ------------------------------------------------------------
 
-// A difference is a + ~b + 1, as the hardware computes it: the carry after one says that nothing was
-// borrowed.
-template <class T, bool Subtract>
-void carrying(Warp& w, const Instruction& i, Mask m) { // mode: bit 0 carry in, bit 1 carry out
+// A difference is computed as a + ~b + 1, as the hardware does: a carry means that nothing was borrowed.
+// mode: bit 0 carry in, bit 1 carry out.
+template <class T, bool Subtract> void carrying(Warp& w, const Instruction& i, Mask m) {
   Mask carry = w.frame()->carry;
   for (int l = 0; l < warp_size; ++l) {
     if (!(m >> l & 1)) continue;
@@ -180,7 +178,7 @@ void subc(Decoder& d) { with_carry(d, true, true); }
 void mad_with_carry(Decoder& d, bool carry_in) {
   const bool carry_out = d.take("cc");
   const bool high = d.take("hi");
-  if (!high && !d.take("lo")) d.fail(quoted(d.statement().opcode) + " takes .lo or .hi");
+  if (!high && !d.take("lo")) d.fail(quoted(d.statement().opcode) + " requires .lo or .hi");
   const Type t = d.take_type();
   Handler h = nullptr;
   switch (t) {
@@ -212,8 +210,7 @@ void mad_with_carry(Decoder& d, bool carry_in) {
 }
 void madc(Decoder& d) { mad_with_carry(d, true); }
 
-// --- Two and three operands
-// -----------------------------------------------------------------------------------
+// --- Two and three operands --------------------------------------------------------------------------------
 
 void add_or_sub(Decoder& d, bool subtract) {
   auto next = d.next_modifier();
@@ -242,7 +239,7 @@ void mul(Decoder& d) {
     if (!part.empty()) d.unknown(t);
     return float_operation(d, saturate ? AluOp::MulSat : AluOp::Mul, t, 2);
   }
-  if (part.empty() || saturate) d.fail("an integer multiplication takes .lo, .hi or .wide");
+  if (part.empty() || saturate) d.fail("an integer multiplication requires .lo, .hi or .wide");
   const AluOp op = part == "lo" ? AluOp::Mul : part == "hi" ? AluOp::MulHi : AluOp::MulWide;
   emit_simple(d, handler(d, op, t), part == "wide" ? double_width(d, t) : t, {t, t});
 }
@@ -312,7 +309,8 @@ void extreme(Decoder& d, bool maximum) {
   const bool relu = d.take("relu"), nan = d.take("NaN"), xorsign = d.take("xorsign");
   const bool absolute = d.take("abs");
   const Type t = d.take_type();
-  if (xorsign != absolute) d.fail(quoted(d.statement().opcode) + " takes .xorsign.abs, or neither");
+  if (xorsign != absolute)
+    d.fail(quoted(d.statement().opcode) + " requires both .xorsign and .abs, or neither");
   if (is_halves(t) && !nan && !xorsign) return on_halves(d, t, relu);
   if (relu) {
     if (t != Type::S32 || nan || xorsign) d.unknown(t);
@@ -347,7 +345,7 @@ template <AluOp op> void special(Decoder& d) {
   if (!ptx::is_float(t)) d.unknown(t);
   const bool exact = op == AluOp::Sqrt || op == AluOp::Rcp;
   const bool approximate = d.take("approx");
-  if (!exact && !approximate) d.fail(quoted(d.statement().opcode) + " takes .approx");
+  if (!exact && !approximate) d.fail(quoted(d.statement().opcode) + " requires .approx");
   if (t == Type::F64 && exact && approximate && op == AluOp::Rcp) {
     if (!d.take("ftz")) d.unknown(t);
     d.set_class(InstructionClass::Special);
@@ -356,8 +354,7 @@ template <AluOp op> void special(Decoder& d) {
   float_operation(d, op, t, 1);
 }
 
-// --- Dot products
-// ---------------------------------------------------------------------------------------------
+// --- Dot products ------------------------------------------------------------------------------------------
 
 template <class A, class B> void dot4(Warp& w, const Instruction& i, Mask m) {
   for (int l = 0; l < warp_size; ++l) {
@@ -370,8 +367,8 @@ template <class A, class B> void dot4(Warp& w, const Instruction& i, Mask m) {
     w.reg<std::uint32_t>(i.d)[l] = sum;
   }
 }
-template <class A, class B>
-void dot2(Warp& w, const Instruction& i, Mask m) { // mode: 1 for the high half of b
+// mode: 1 for the upper half of b.
+template <class A, class B> void dot2(Warp& w, const Instruction& i, Mask m) {
   for (int l = 0; l < warp_size; ++l) {
     if (!(m >> l & 1)) continue;
     const std::uint32_t a = w.reg<std::uint32_t>(i.a)[l], b = w.reg<std::uint32_t>(i.b)[l] >> (16 * i.mode);
@@ -386,7 +383,7 @@ template <bool four> void dot(Decoder& d) {
   std::uint8_t high = 0;
   if (!four) {
     high = d.take("hi");
-    if (!high && !d.take("lo")) d.fail("dp2a takes .lo or .hi");
+    if (!high && !d.take("lo")) d.fail("dp2a requires .lo or .hi");
   }
   const Type a = d.take_type(), b = d.take_type();
   if ((a != Type::U32 && a != Type::S32) || (b != Type::U32 && b != Type::S32)) d.unknown(a);

@@ -1,4 +1,4 @@
-// cp.async: copies of 4 to 16 bytes by each lane. What starts with cp.async.bulk is in bulk.cpp.
+// Decodes and issues cp.async, by which each lane copies 4 to 16 bytes. bulk.cpp decodes cp.async.bulk.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/transfer.h>
@@ -11,7 +11,7 @@ namespace kiln::emulator {
 namespace {
 
 // d: address of the source; b: its size, or no_register; c: a predicate that ignores the source, or
-// no_register. count: bytes; offset: of the source above, of the target below
+// no_register. count: bytes; offset: that of the source in the upper 32 bits, that of the target in the lower
 void copy(Warp& w, const Instruction& i, Mask m) {
   Located from, to;
   Instruction source = i;
@@ -29,13 +29,13 @@ void copy(Warp& w, const Instruction& i, Mask m) {
   }
   for (Mask rest = m; rest; rest &= rest - 1)
     if (const int l = std::countr_zero(rest); wanted[l] > i.count) {
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "has " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
-                            std::to_string(i.count));
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "reads " + std::to_string(wanted[l]) + " bytes of its source for a copy of " +
+                                  std::to_string(i.count));
       wanted[l] = i.count;
     }
-  locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, As::Copied);
-  // Only what is copied must exist; lanes of one size at a time.
+  locate(w, i, m, ptx::Space::Shared, i.count, i.count, AccessKind::Write, to, Purpose::Copied);
+  // Only the bytes that are copied must exist. Lanes with the same size are checked together.
   Mask left = to.lanes;
   Mask ready = 0, unwritten = 0;
   while (left) {
@@ -48,42 +48,42 @@ void copy(Warp& w, const Instruction& i, Mask m) {
       ready |= group;
       continue;
     }
-    // host pointers of lanes outside of the group stay as an earlier round found them
+    // the host pointers of lanes outside of the group keep the values of earlier iterations
     locate(w, i, group, ptx::Space::Global, bytes, bytes == i.count ? i.count : 1, AccessKind::Read, from,
-           As::Copied);
+           Purpose::Copied);
     ready |= from.lanes;
-    unwritten |= tell_unwritten(w, i, from, bytes);
+    unwritten |= report_unwritten(w, i, from, bytes);
   }
-  while (ready) { // a flight for the lanes of each group, mostly one
+  while (ready) { // an operation for the lanes of each group, of which there is mostly one
     const std::uint32_t group = w.copy_group[std::countr_zero(ready)];
-    auto f = std::make_unique<Transfer>();
-    f->kind = Flight::Kind::Copy;
-    f->queue = Flight::Queue::Copies;
-    f->warp = &w;
-    f->instruction = &i;
-    f->group = group;
-    f->into_shared = true;
+    auto op = std::make_unique<Transfer>();
+    op->kind = AsyncOperation::Kind::Copy;
+    op->queue = AsyncOperation::Queue::Copies;
+    op->warp = &w;
+    op->instruction = &i;
+    op->group = group;
+    op->into_shared = true;
     for (Mask rest = ready; rest; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
       if (w.copy_group[l] != group) continue;
-      f->lanes |= Mask(1) << l;
+      op->lanes |= Mask(1) << l;
       Region& shared = *to.region[l];
-      f->destination = &shared;
+      op->destination = &shared;
       std::uint8_t* shadow =
           shared.shadow.empty() ? nullptr : shared.shadow.data() + (to.host[l] - shared.data);
       const std::uint32_t n = wanted[l];
       if (n) {
         const Region& source_region = *from.region[l];
-        f->add(to.host[l], from.host[l], n, shadow, l,
-               unwritten >> l & 1 ? source_region.shadow.data() + (from.host[l] - source_region.data)
-                                  : nullptr);
-        f->ranges.push_back({AccessKind::Read, from.host[l], n, from.region[l], nullptr, l});
+        op->add(to.host[l], from.host[l], n, shadow, l,
+                unwritten >> l & 1 ? source_region.shadow.data() + (from.host[l] - source_region.data)
+                                   : nullptr);
+        op->ranges.push_back({AccessKind::Read, from.host[l], n, from.region[l], nullptr, l});
       }
-      if (n < i.count) f->add(to.host[l] + n, nullptr, i.count - n, shadow ? shadow + n : nullptr, l);
-      f->ranges.push_back({AccessKind::Write, to.host[l], i.count, &shared, &w.block, l});
+      if (n < i.count) op->add(to.host[l] + n, nullptr, i.count - n, shadow ? shadow + n : nullptr, l);
+      op->ranges.push_back({AccessKind::Write, to.host[l], i.count, &shared, &w.block, l});
     }
-    ready &= ~f->lanes;
-    w.block.flights.issue(std::move(f));
+    ready &= ~op->lanes;
+    w.block.async_operations.issue(std::move(op));
   }
 }
 
@@ -92,9 +92,9 @@ void commit(Warp& w, const Instruction&, Mask m) {
     ++w.copy_group[std::countr_zero(rest)];
 }
 
-// count: groups that may still be under way; mode 1: none, and the open one neither
+// count: number of groups that may still be under way; mode 1: none, the open group included
 void wait(Warp& w, const Instruction& i, Mask m) {
-  w.block.flights.wait(w, i, m, Flight::Queue::Copies, i.count, i.mode, false);
+  w.block.async_operations.wait(w, i, m, AsyncOperation::Queue::Copies, i.count, i.mode, false);
 }
 
 void cp(Decoder& d) {
@@ -137,7 +137,7 @@ void cp(Decoder& d) {
   if (!bytes || (*bytes != 4 && *bytes != 8 && *bytes != 16) || (cache == "cg" && *bytes != 16))
     d.fail("cp.async copies 4, 8 or 16 bytes, and .cg 16");
   Instruction i = d.plain(copy);
-  i.copied = true;
+  i.tracks_unwritten = true;
   const Address to = d.address(d.operand(0)), from = d.address(d.operand(1));
   if (to.offset != static_cast<std::int32_t>(to.offset) ||
       from.offset != static_cast<std::int32_t>(from.offset))

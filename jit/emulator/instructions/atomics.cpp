@@ -1,4 +1,4 @@
-// atom and red: lanes one after the other, in an order of the seed's choice.
+// Decodes and executes atom and red. Lanes act one after the other, starting at a random lane.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/number.h>
@@ -57,7 +57,7 @@ template <class H> std::uint32_t packed_op(AtomicOp op, std::uint32_t a, std::ui
          half_op<H>(op, static_cast<std::uint16_t>(a), static_cast<std::uint16_t>(b));
 }
 
-// New value of one element.
+// The new value of one element.
 template <class T> T updated(AtomicOp op, Type t, T old, T b, T c, bool flush) {
   if constexpr (sizeof(T) == 16) {
     return op == AtomicOp::Cas ? (old == b ? c : old) : b;
@@ -88,7 +88,7 @@ template <class T> T updated(AtomicOp op, Type t, T old, T b, T c, bool flush) {
   }
 }
 
-// extras: d, b, c registers of each element. mode: the operation
+// extras: the registers d, b, c of each element. mode: the operation
 template <class T> void atomic(Warp& w, const Instruction& i, Mask m) {
   Located at;
   addresses(w, i, m, at.address);
@@ -105,9 +105,10 @@ template <class T> void atomic(Warp& w, const Instruction& i, Mask m) {
       std::memcpy(&old, at.host[l] + e * sizeof(T), sizeof(T));
       const std::uint32_t* r = registers + 3 * e;
       const T b = w.reg<T>(r[1])[l];
-      const T now = updated<T>(op, i.type, old, b, op == AtomicOp::Cas ? w.reg<T>(r[2])[l] : T(0),
-                               at.region[l]->kind ==
-                                   Region::Kind::Global); // f32 sums flush there, and not in shared memory
+      const T now =
+          updated<T>(op, i.type, old, b, op == AtomicOp::Cas ? w.reg<T>(r[2])[l] : T(0),
+                     at.region[l]->kind ==
+                         Region::Kind::Global); // f32 sums flush in global memory, and not in shared memory
       std::memcpy(at.host[l] + e * sizeof(T), &now, sizeof(T));
       w.execution.events += std::memcmp(&now, &old, sizeof(T)) != 0;
       if (r[0] != no_register) w.reg<T>(r[0])[l] = old;

@@ -1,4 +1,4 @@
-// Logic, shifts and bit fields.
+// Decodes logic, shifts and bit fields.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/warp.h>
 
@@ -7,7 +7,7 @@
 namespace kiln::emulator {
 namespace {
 
-// d = f(a, b, c), or a bit pattern of any type for logic
+// Emits d = f(a, b, c).
 void emit(Decoder& d, AluOp op, Type alu, Type destination, std::initializer_list<Type> sources) {
   Handler h = alu_handler(op, alu, false);
   if (!h) d.unknown(alu);
@@ -116,9 +116,9 @@ void shr(Decoder& d) {
 }
 void shf(Decoder& d) {
   const bool left = d.take("l");
-  if (!left && !d.take("r")) d.fail("shf takes .l or .r");
+  if (!left && !d.take("r")) d.fail("shf requires .l or .r");
   const bool clamp = d.take("clamp");
-  if (!clamp && !d.take("wrap")) d.fail("shf takes .clamp or .wrap");
+  if (!clamp && !d.take("wrap")) d.fail("shf requires .clamp or .wrap");
   const Type t = d.take_type();
   if (bits_of(t) != 32) d.unknown(t);
   emit(d,
@@ -186,20 +186,20 @@ void bfi(Decoder& d) {
 
 void bmsk(Decoder& d) {
   const bool wrap = d.take("wrap");
-  if (!wrap && !d.take("clamp")) d.fail("bmsk takes .clamp or .wrap");
+  if (!wrap && !d.take("clamp")) d.fail("bmsk requires .clamp or .wrap");
   const Type t = d.take_type();
   if (t != Type::B32) d.unknown(t);
   emit(d, wrap ? AluOp::BmskWrap : AluOp::Bmsk, t, t, {t, t});
 }
 void szext(Decoder& d) {
   const bool wrap = d.take("wrap");
-  if (!wrap && !d.take("clamp")) d.fail("szext takes .clamp or .wrap");
+  if (!wrap && !d.take("clamp")) d.fail("szext requires .clamp or .wrap");
   const Type t = d.take_type();
   if (t != Type::U32 && t != Type::S32) d.unknown(t);
   emit(d, wrap ? AluOp::SzextWrap : AluOp::SzextClamp, t, t, {t, Type::U32});
 }
 
-// The position of the n-th set bit from `base` on; upwards, or downwards for a negative n.
+// Finds the n-th set bit from `base` on, upwards, or downwards for a negative n.
 void find_nth(Warp& w, const Instruction& i, Mask m) {
   for (int l = 0; l < warp_size; ++l) {
     if (!(m >> l & 1)) continue;

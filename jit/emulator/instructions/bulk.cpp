@@ -97,9 +97,9 @@ void commit_bulk_group(Warp& w, const Instruction&, Mask m) {
   for (Mask rest = m; rest; rest &= rest - 1)
     ++w.bulk_group[std::countr_zero(rest)];
 }
-// count: groups that may still be under way; mode: only their sources must be free
+// count: number of groups that may still be under way; mode 1: only their sources must have been read
 void wait_bulk_group(Warp& w, const Instruction& i, Mask m) {
-  w.block.flights.wait(w, i, m, Flight::Queue::Bulk, i.count, false, i.mode);
+  w.block.async_operations.wait(w, i, m, AsyncOperation::Queue::Bulk, i.count, false, i.mode);
 }
 
 void bytes(Decoder& d, bool reduction) {
@@ -173,7 +173,7 @@ void bulk_copies(Decoder& d) {
   if (!d.take("L2") || !d.take("global")) d.unknown();
   const bool hint = d.take("L2::cache_hint");
   d.expect_operands(2u + hint);
-  d.address(d.operand(0)); // and nothing happens
+  d.address(d.operand(0)); // a prefetch has no effect here
   d.emit(d.plain([](Warp&, const Instruction&, Mask) {}));
 }
 

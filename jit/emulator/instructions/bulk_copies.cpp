@@ -1,9 +1,9 @@
-// How cp.async.bulk, cp.reduce.async.bulk and their .tensor forms run.
+// Issues cp.async.bulk, cp.reduce.async.bulk and their .tensor forms.
 //
-// A tensor copy goes by a map (tensor_map.h). Its box starts at the coordinates and has, in shared memory,
-// its elements one after the other without gaps, dimension 0 first; what is outside of the tensor reads as
-// zeros or NaNs and is not written. A swizzle of 32, 64 or 128 bytes exchanges the 16-byte chunks of shared
-// memory: bits 4 and up of the address ^= bits 7 and up, 1, 2 or 3 of them.
+// A tensor copy uses a tensor map (core/tensor_map.h). Its box starts at the coordinates. In shared memory
+// the elements of the box are adjacent without gaps, dimension 0 first. Elements outside of the tensor are
+// read as zeros or NaNs and are not written. A swizzle of 32, 64 or 128 bytes permutes the 16-byte chunks of
+// shared memory: 1, 2 or 3 bits of the address from bit 4 on ^= those from bit 7 on.
 #include "bulk.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/tensor_map.h>
@@ -20,25 +20,26 @@ std::uint64_t value(const Warp& w, const BulkRegister& r, int l) {
 }
 
 std::unique_ptr<Transfer> start(Warp& w, const Instruction& i, int l, const Bulk& b) {
-  auto f = std::make_unique<Transfer>();
-  f->kind = b.tensor_rank ? Flight::Kind::Tensor : Flight::Kind::Bulk;
-  f->proxy = Proxy::Async;
-  f->queue = b.grouped ? Flight::Queue::Bulk : Flight::Queue::Mbarrier;
-  f->warp = &w;
-  f->instruction = &i;
-  f->lanes = Mask(1) << l;
-  f->group = w.bulk_group[l];
-  f->combines = b.reduces;
-  f->operation = static_cast<Combine>(b.operation);
-  f->type = static_cast<Type>(b.type);
-  return f;
+  auto op = std::make_unique<Transfer>();
+  op->kind = b.tensor_rank ? AsyncOperation::Kind::Tensor : AsyncOperation::Kind::Bulk;
+  op->proxy = Proxy::Async;
+  op->queue = b.grouped ? AsyncOperation::Queue::Bulk : AsyncOperation::Queue::Mbarrier;
+  op->warp = &w;
+  op->instruction = &i;
+  op->lanes = Mask(1) << l;
+  op->group = w.bulk_group[l];
+  op->combines = b.reduces;
+  op->operation = static_cast<Combine>(b.operation);
+  op->type = static_cast<Type>(b.type);
+  return op;
 }
 
 void fault(Warp& w, const Instruction& i, int l, const std::string& what) {
-  w.execution.found(Fault::IllegalOperand, w, i, l, what);
+  w.execution.add_finding(Fault::IllegalOperand, w, i, l, what);
 }
 
-// The blocks that a load writes to, and where within each: the address's own, or those of the mask.
+// The blocks that a load writes to, and the addresses in each: the block of the address, or those of the
+// mask.
 struct Target {
   Block* block;
   std::uint8_t *to, *shadow, *mbarrier;
@@ -70,7 +71,7 @@ std::vector<Target> targets(Warp& w, const Instruction& i, int l, const Bulk& b,
   return all;
 }
 
-void issue(Warp& w, std::unique_ptr<Transfer> f) { w.block.flights.issue(std::move(f)); }
+void issue(Warp& w, std::unique_ptr<Transfer> op) { w.block.async_operations.issue(std::move(op)); }
 
 void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
   const std::uint32_t bytes = w.reg<std::uint32_t>(b.bytes)[l];
@@ -88,15 +89,15 @@ void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
         !locate_one(w, i, l, Space::SharedCluster, value(w, b.target, l), bytes, 16, update, other))
       return;
     for (const Target& t : targets(w, i, l, b, other, mbarrier)) {
-      auto f = start(w, i, l, b);
-      f->into_shared = true;
-      f->destination = &t.block->shared;
-      f->add(t.to, shared.host, bytes, t.shadow, l);
-      f->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
-                   {update, t.to, bytes, f->destination, t.block, l}};
-      f->mbarrier = t.mbarrier;
-      f->counted = bytes;
-      issue(w, std::move(f));
+      auto op = start(w, i, l, b);
+      op->into_shared = true;
+      op->destination = &t.block->shared;
+      op->add(t.to, shared.host, bytes, t.shadow, l);
+      op->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
+                    {update, t.to, bytes, op->destination, t.block, l}};
+      op->mbarrier = t.mbarrier;
+      op->counted = bytes;
+      issue(w, std::move(op));
     }
     return;
   }
@@ -106,29 +107,30 @@ void copy_bytes(Warp& w, const Instruction& i, int l, const Bulk& b) {
                   b.loads ? AccessKind::Write : AccessKind::Read, shared))
     return;
   if (!b.loads) {
-    auto f = start(w, i, l, b);
-    f->destination = other.region;
-    f->add(other.host, shared.host, bytes, other.shadow, l);
-    f->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
-                 {update, other.host, bytes, other.region, nullptr, l}};
-    return issue(w, std::move(f));
+    auto op = start(w, i, l, b);
+    op->destination = other.region;
+    op->add(other.host, shared.host, bytes, other.shadow, l);
+    op->ranges = {{AccessKind::Read, shared.host, bytes, shared.region, shared.block, l},
+                  {update, other.host, bytes, other.region, nullptr, l}};
+    return issue(w, std::move(op));
   }
   for (const Target& t : targets(w, i, l, b, shared, mbarrier)) {
-    auto f = start(w, i, l, b);
-    f->into_shared = true;
-    f->destination = &t.block->shared;
-    f->add(t.to, other.host, bytes, t.shadow, l);
-    f->ranges = {{AccessKind::Read, other.host, bytes, other.region, nullptr, l},
-                 {AccessKind::Write, t.to, bytes, f->destination, t.block, l}};
-    f->mbarrier = t.mbarrier;
-    f->counted = bytes;
-    issue(w, std::move(f));
+    auto op = start(w, i, l, b);
+    op->into_shared = true;
+    op->destination = &t.block->shared;
+    op->add(t.to, other.host, bytes, t.shadow, l);
+    op->ranges = {{AccessKind::Read, other.host, bytes, other.region, nullptr, l},
+                  {AccessKind::Write, t.to, bytes, op->destination, t.block, l}};
+    op->mbarrier = t.mbarrier;
+    op->counted = bytes;
+    issue(w, std::move(op));
   }
 }
 
 // --- Tensors
 
-struct Row { // of a box: `inside` bytes of it, from `skipped` on, are in global memory at `host`
+// A row of a box: its `inside` bytes from `skipped` on are in global memory at `host`.
+struct Row {
   std::uint8_t *host = nullptr, *shadow = nullptr;
   Region* region = nullptr;
   std::uint32_t skipped = 0, inside = 0;
@@ -174,7 +176,7 @@ bool locate_box(Warp& w, const Instruction& i, int l, const TensorMapFields& map
   }
 }
 
-// Calls f(offset in shared memory, offset in the row, bytes) for each part of a row that stays together.
+// Calls f(offset in shared memory, offset in the row, bytes) for each contiguous part of a row.
 template <class F>
 void parts(const TensorMapFields& map, std::uint64_t offset, std::uint32_t row_bytes, const F& f) {
   if (map.swizzle == TensorMapSwizzle::None) return f(offset, 0u, row_bytes);
@@ -198,11 +200,11 @@ Type element(TensorMapType t) {
 
 void load_box(Warp& w, const Instruction& i, int l, const Bulk& b, const TensorMapFields& map, const Box& box,
               const Target& t) {
-  auto f = start(w, i, l, b);
-  f->into_shared = true;
-  f->destination = &t.block->shared;
-  f->fill = filling(map);
-  f->flush = map.type == TensorMapType::Float32Flushed || map.type == TensorMapType::TFloat32Flushed;
+  auto op = start(w, i, l, b);
+  op->into_shared = true;
+  op->destination = &t.block->shared;
+  op->fill = filling(map);
+  op->flush = map.type == TensorMapType::Float32Flushed || map.type == TensorMapType::TFloat32Flushed;
   std::uint8_t* data = t.block->shared.data;
   auto offset = static_cast<std::uint64_t>(t.to - data);
   for (const Row& row : box.rows) {
@@ -212,44 +214,44 @@ void load_box(Warp& w, const Instruction& i, int l, const Bulk& b, const TensorM
       auto put = [&](std::uint32_t x, std::uint32_t y, bool inside) {
         if (x == y) return;
         const std::uint64_t to = at + (x - from);
-        f->add(data + to, inside ? row.host + (x - row.skipped) : nullptr, y - x,
-               t.shadow ? t.shadow - (t.to - data) + to : nullptr, l);
+        op->add(data + to, inside ? row.host + (x - row.skipped) : nullptr, y - x,
+                t.shadow ? t.shadow - (t.to - data) + to : nullptr, l);
       };
       put(from, first, false);
       put(first, last, true);
       put(last, end, false);
     });
     offset += box.row_bytes;
-    if (row.inside) f->ranges.push_back({AccessKind::Read, row.host, row.inside, row.region, nullptr, l});
+    if (row.inside) op->ranges.push_back({AccessKind::Read, row.host, row.inside, row.region, nullptr, l});
   }
-  f->ranges.push_back({AccessKind::Write, t.to, box.bytes(), f->destination, t.block, l});
-  f->mbarrier = t.mbarrier;
-  f->counted = box.bytes();
-  issue(w, std::move(f));
+  op->ranges.push_back({AccessKind::Write, t.to, box.bytes(), op->destination, t.block, l});
+  op->mbarrier = t.mbarrier;
+  op->counted = box.bytes();
+  issue(w, std::move(op));
 }
 
 void store_box(Warp& w, const Instruction& i, int l, const Bulk& b, const TensorMapFields& map,
                const Box& box, const Place& from) {
-  auto f = start(w, i, l, b);
-  f->type = element(map.type);
+  auto op = start(w, i, l, b);
+  op->type = element(map.type);
   const AccessKind kind = b.reduces ? AccessKind::Atomic : AccessKind::Write;
   const std::uint8_t* data = from.block->shared.data;
   auto offset = static_cast<std::uint64_t>(from.host - data);
-  f->ranges.push_back({AccessKind::Read, from.host, box.bytes(), from.region, from.block, l});
+  op->ranges.push_back({AccessKind::Read, from.host, box.bytes(), from.region, from.block, l});
   for (const Row& row : box.rows) {
     parts(map, offset, box.row_bytes, [&](std::uint64_t at, std::uint32_t start_of, std::uint32_t n) {
       const std::uint32_t end = start_of + n, first = std::clamp(row.skipped, start_of, end),
                           last = std::clamp(row.skipped + row.inside, first, end);
       if (first == last) return;
       const std::uint32_t in_row = first - row.skipped;
-      f->add(row.host + in_row, data + at + (first - start_of), last - first,
-             row.shadow ? row.shadow + in_row : nullptr, l);
+      op->add(row.host + in_row, data + at + (first - start_of), last - first,
+              row.shadow ? row.shadow + in_row : nullptr, l);
     });
     offset += box.row_bytes;
-    if (row.inside) f->ranges.push_back({kind, row.host, row.inside, row.region, nullptr, l});
-    if (row.inside) f->destination = row.region;
+    if (row.inside) op->ranges.push_back({kind, row.host, row.inside, row.region, nullptr, l});
+    if (row.inside) op->destination = row.region;
   }
-  issue(w, std::move(f));
+  issue(w, std::move(op));
 }
 
 void copy_box(Warp& w, const Instruction& i, int l, const Bulk& b) {
@@ -261,20 +263,21 @@ void copy_box(Warp& w, const Instruction& i, int l, const Bulk& b) {
   std::memcpy(bytes.bytes.data(), at.host, 128);
   const TensorMapFields map = decode(bytes);
   if (const std::string wrong = problem(map); !wrong.empty())
-    return fault(w, i, l, "goes by 128 bytes that are no tensor map: " + wrong);
-  // Another block's fence is no help, and a barrier brings the fence of one thread to the others of a block.
+    return fault(w, i, l, "uses 128 bytes that are no tensor map: " + wrong);
+  // The fence of another block does not help. A fence of one thread serves all threads of its block, by a
+  // barrier.
   if (auto made = w.execution.made_maps.find(reinterpret_cast<std::uint64_t>(at.host));
       made != w.execution.made_maps.end() && w.block.acquired_maps[made->first] != made->second)
-    w.execution.found(
+    w.execution.add_finding(
         Fault::MissingProxyFence, w, i, l,
-        "goes by a tensor map that the kernel changed, and no thread of the block has acquired it since: "
+        "uses a tensor map that the kernel changed, and no thread of the block has acquired it since: "
         "fence.proxy.tensormap::generic.acquire");
   if (map.rank != b.tensor_rank)
     return fault(w, i, l,
                  "is for " + std::to_string(b.tensor_rank) + " dimensions, and the tensor map has " +
                      std::to_string(map.rank));
   if (map.interleave != TensorMapInterleave::None)
-    return fault(w, i, l, "goes by an interleaved tensor map, which the emulator does not have");
+    return fault(w, i, l, "uses an interleaved tensor map, which the emulator does not support");
   if (b.reduces && !bulk_reduces(static_cast<Combine>(b.operation), element(map.type)))
     return fault(w, i, l, "does not exist for elements of the tensor map's type");
   std::int64_t start_at[5] = {};

@@ -1,4 +1,4 @@
-// call and ret: of functions by name, and through registers that hold their addresses.
+// Decodes call and ret, for functions by name and through registers that hold their addresses.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/system_calls.h>
 #include <kiln/jit/emulator/core/warp.h>
@@ -8,7 +8,7 @@ namespace {
 
 using Variables = std::vector<ptx::Variable>;
 
-// The places of .param variables in the caller's frame that are passed for those a function declares.
+// Collects the offsets in the caller's frame of the .param variables that are passed to a function.
 class Arguments {
 public:
   explicit Arguments(Decoder& d, std::string_view callee) : d_(d), callee_(callee) {}
@@ -16,7 +16,7 @@ public:
   void add(const std::vector<Operand>& given, const Variables& taken, const char* what) {
     if (given.size() != taken.size())
       d_.fail("the call of " + std::string(callee_) + " has " + std::to_string(given.size()) + " " + what +
-              ", and it takes " + std::to_string(taken.size()));
+              ", and the function has " + std::to_string(taken.size()));
     for (std::size_t n = 0; n < given.size(); ++n) {
       const Operand& o = given[n];
       const auto place = o.kind == Operand::Kind::Name ? d_.param_place(o.name) : std::nullopt;
@@ -35,7 +35,7 @@ private:
   std::string_view callee_;
 };
 
-// call (ret), %rd, (params), prototype; where the prototype may also be a list of .calltargets.
+// call (ret), %rd, (params), prototype; the prototype may also be a list of .calltargets.
 void call_indirectly(Decoder& d, Instruction i, const std::vector<Operand>& returns,
                      const std::vector<Operand>& params, const Operand& target, const Operand& prototype) {
   auto& builder = d.builder();
@@ -60,7 +60,7 @@ void call_indirectly(Decoder& d, Instruction i, const std::vector<Operand>& retu
   Arguments arguments(d, prototype.name);
   arguments.add(returns, *taken_returns, "results");
   arguments.add(params, *taken_params, "parameters");
-  // What the function must take, to be compared when it is known.
+  // The sizes of results and parameters, which are compared with the function when the call is executed.
   for (const Variables* v : {taken_returns, taken_params}) {
     arguments.words.push_back(static_cast<std::uint32_t>(v->size()));
     for (const ptx::Variable& x : *v)
@@ -86,7 +86,7 @@ void call(Decoder& d) {
   Instruction i = d.start();
   if (d.is_register(name)) {
     if (at + 1 != d.operands() || d.operand(at).kind != Operand::Kind::Name)
-      d.fail("a call through a register takes a .callprototype or .calltargets behind its parameters");
+      d.fail("a call through a register takes a .callprototype or .calltargets after its parameters");
     return call_indirectly(d, i, returns, params, name, d.operand(at));
   }
   if (at < d.operands()) d.fail("this call has more than a function and its parameters");

@@ -1,4 +1,4 @@
-// setp, set, selp, slct and testp.
+// Decodes setp, set, selp, slct and testp.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/warp.h>
 
@@ -14,7 +14,7 @@ Mask combined(std::uint8_t how, Mask r, Mask with) {
   return how == And ? r & with : how == Or ? r | with : how == Xor ? r ^ with : r;
 }
 
-// p|q = a op b, combined with c; `extra` is q's register, mode how to combine
+// p|q = a op b, combined with c. extra: the register of q; mode: the combination
 void set_predicates(Warp& w, const Instruction& i, Mask m) {
   const Mask r = i.compare(w.reg<char>(i.a), w.reg<char>(i.b));
   const Mask with = i.mode ? w.pred(i.c) : 0;
@@ -81,7 +81,7 @@ void setp(Decoder& d) {
   if (how) i.c = d.predicate(d.operand(3));
   const bool packed = t == Type::F16x2 || t == Type::BF16x2;
   const bool pair = to.kind == Operand::Kind::Pair;
-  if (packed) { // p for the low halves, q for the high ones
+  if (packed) { // p is for the lower halves, q for the upper ones
     if (!pair) d.fail("setp of a packed type writes p|q");
     i.extra = no_register;
     Instruction high = i;
@@ -108,7 +108,7 @@ void setp(Decoder& d) {
   d.emit(i);
 }
 
-// d = all ones or 1.0 where a op b holds
+// d = all ones, or 1.0, where a op b holds, and 0 elsewhere
 void set_values(Warp& w, const Instruction& i, Mask m) {
   const Mask r = combined(i.mode, i.compare(w.reg<char>(i.a), w.reg<char>(i.b)), i.mode ? w.pred(i.c) : 0);
   const auto bits = static_cast<std::uint32_t>(i.offset);
@@ -121,8 +121,9 @@ void set_values(Warp& w, const Instruction& i, Mask m) {
       w.reg<std::uint32_t>(i.d)[l] = v;
   }
 }
-// the same for each half
-void set_packed(Warp& w, const Instruction& i, Mask m) { // compare: low; extra: index of the high one
+// The same for each half.
+// compare: of the lower half; count: the Comparison of the upper half.
+void set_packed(Warp& w, const Instruction& i, Mask m) {
   const CompareLanes high = comparison_high(static_cast<Comparison>(i.count), i.type, i.offset >> 32 & 1);
   const Mask with = i.mode ? w.pred(i.c) : 0;
   const Mask low_r = combined(i.mode, i.compare(w.reg<char>(i.a), w.reg<char>(i.b)), with);

@@ -1,4 +1,4 @@
-// Branches, barriers, fences and other control.
+// Decodes branches, barriers, fences and other control.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/block.h>
@@ -23,7 +23,7 @@ void bra(Decoder& d) {
 }
 
 void brx(Decoder& d) {
-  if (!d.take("idx")) d.fail("brx takes .idx");
+  if (!d.take("idx")) d.fail("brx requires .idx");
   d.take("uni");
   d.expect_operands(2);
   const auto* targets = d.operand(1).kind == Operand::Kind::Name
@@ -44,8 +44,8 @@ void leave(Decoder& d) {
 }
 void trap(Decoder& d) {
   d.emit(d.plain([](Warp& w, const Instruction& i, Mask m) {
-    w.execution.found(Fault::Trap, w, i, std::countr_zero(m), "was reached",
-                      static_cast<std::uint64_t>(std::popcount(m)));
+    w.execution.add_finding(Fault::Trap, w, i, std::countr_zero(m), "was reached",
+                            static_cast<std::uint64_t>(std::popcount(m)));
     w.execution.report.finished = false;
     w.execution.stopped = true;
     w.yield();
@@ -58,11 +58,11 @@ void ignored(Decoder& d) { // pmevent, nanosleep, brkpt
   d.emit(d.plain(rest ? [](Warp& w, const Instruction&, Mask) { w.yield(); } : nothing));
 }
 
-// barrier.cluster.arrive and .wait: a fragment waits with barrier number 16 until all threads of the cluster
-// came.
+// barrier.cluster.arrive and .wait. A fragment waits at barrier number 16 until all threads of the cluster
+// have arrived.
 void cluster_barrier(Decoder& d) {
   const std::string_view what = d.take_one_of({"arrive", "wait"});
-  if (what.empty()) d.fail("barrier.cluster takes .arrive or .wait");
+  if (what.empty()) d.fail("barrier.cluster requires .arrive or .wait");
   const bool relaxed = d.take_one_of({"acquire", "release", "relaxed"}) == "relaxed";
   const bool aligned = d.take("aligned");
   d.expect_operands(0);
@@ -79,7 +79,7 @@ void cluster_barrier(Decoder& d) {
 // bar.sync, bar.arrive, bar.red; barrier{.cta}.… ; bar.warp.sync
 void barrier(Decoder& d) {
   if (d.root() == "bar" && d.take("warp")) {
-    if (!d.take("sync")) d.fail("bar.warp takes .sync");
+    if (!d.take("sync")) d.fail("bar.warp requires .sync");
     d.expect_operands(1);
     d.set_class(InstructionClass::WarpWide);
     Instruction i = d.start();
@@ -97,7 +97,7 @@ void barrier(Decoder& d) {
   d.take("cta");
   const bool aligned = d.take("aligned") || d.root() == "bar";
   const std::string_view what = d.take_one_of({"sync", "arrive", "red"});
-  if (what.empty()) d.fail(quoted(d.statement().opcode) + " takes .sync, .arrive or .red");
+  if (what.empty()) d.fail(quoted(d.statement().opcode) + " requires .sync, .arrive or .red");
   Instruction i = d.start();
   i.step = Step::Barrier;
   i.inner = nullptr;
@@ -125,8 +125,8 @@ void barrier(Decoder& d) {
   d.emit(i);
 }
 
-// mode: Fence::Kind; count: 1 acquires, 2 releases, 4 sequential, Scope << 8; space: of an async proxy fence;
-// a: the address of an acquired tensor map, or no_register
+// mode: Fence::Kind; count: 1 acquires, 2 releases, 4 sequential, Scope << 8; space: that of an async proxy
+// fence; a: the address of an acquired tensor map, or no_register
 void run_fence(Warp& w, const Instruction& i, Mask m) {
   if (i.a != no_register) {
     std::uint64_t at[warp_size];
@@ -209,14 +209,15 @@ void fence(Decoder& d) {
 
 void grid_control(Decoder& d) {
   if (!d.take("wait") && !d.take("launch_dependents"))
-    d.fail("griddepcontrol takes .wait or .launch_dependents");
+    d.fail("griddepcontrol requires .wait or .launch_dependents");
   d.emit(d.plain(nothing));
 }
 
 void set_registers(Decoder& d) { // setmaxnreg.inc.sync.aligned.u32 n
   if (const std::string& target = d.builder().module.target;
       target.empty() || (target.back() != 'a' && target.back() != 'f'))
-    d.fail("setmaxnreg takes an architecture's own target such as sm_90a, and this module is for " + target);
+    d.fail("setmaxnreg requires an architecture-specific target such as sm_90a, and this module is for " +
+           target);
   const std::string_view what = d.take_one_of({"inc", "dec"});
   if (what.empty() || !d.take("sync") || !d.take("aligned") || d.take_type() != Type::U32)
     d.fail("setmaxnreg is .inc or .dec, .sync.aligned.u32");

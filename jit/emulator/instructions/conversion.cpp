@@ -1,4 +1,4 @@
-// cvt in all its forms, cvta and isspacep.
+// Decodes and executes cvt, cvta and isspacep.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/memory.h>
 #include <kiln/jit/emulator/core/number.h>
@@ -102,8 +102,8 @@ __int128 integer_of(std::uint64_t bits, Type t) {
   return n == 64 ? bits : bits & ((std::uint64_t(1) << n) - 1);
 }
 
-// Rounds to the 53 bits of a double in integers: what compilers make of a conversion may give zero a sign in
-// another rounding mode. For a narrower type to odd, so that the one rounding to it is right.
+// Rounds to the 53 bits of a double with integer operations, because a compiler's conversion may give zero a
+// sign in other rounding modes. For narrower types it rounds to odd, so that the final rounding is correct.
 std::uint64_t integer_to_float(__int128 v, Type to, Rounding r, std::uint8_t flags) {
   const bool minus = v < 0;
   const auto magnitude = static_cast<std::uint64_t>(minus ? -v : v);
@@ -139,14 +139,13 @@ std::uint64_t converted(std::uint64_t bits, Type from, Type to, Rounding r, std:
     const __int128 low = ptx::is_signed(to) ? -(__int128(1) << (n - 1)) : 0;
     v = v > high ? high : v < low ? low : v;
   }
-  return static_cast<std::uint64_t>(
-      integer_of(static_cast<std::uint64_t>(v), to)); // extended to the register
+  // Extends it to the register, by its sign or by zeros.
+  return static_cast<std::uint64_t>(integer_of(static_cast<std::uint64_t>(v), to));
 }
 
-// --- Handlers
-// -----------------------------------------------------------------------------------------------
+// --- Handlers ----------------------------------------------------------------------------------------------
 
-// Any: type is the destination, count the source, extra both registers' widths.
+// Converts any types. type: of the destination; count: of the source; extra: the widths of both registers
 void convert_any(Warp& w, const Instruction& i, Mask m) {
   const Type from = static_cast<Type>(i.count);
   const int wd = static_cast<int>(i.extra & 0xff), wa = static_cast<int>(i.extra >> 8);
@@ -195,7 +194,7 @@ template <class D> Handler cast_to(Type from) {
   default: return nullptr;
   }
 }
-// Quick ways for what is frequent; null where there is none.
+// Returns a fast handler for a frequent conversion, or null.
 Handler quick(Type to, Type from, std::uint8_t flags, Rounding r) {
   if (!ptx::is_float(to) && !ptx::is_float(from) && !(flags & Saturate)) {
     switch (to) {
@@ -227,7 +226,7 @@ Handler quick(Type to, Type from, std::uint8_t flags, Rounding r) {
   return nullptr;
 }
 
-// d = {a, b} converted, a in the upper half. type: of the halves; count: the type of a and b
+// d = {a, b} converted, with a in the upper half. type: of the halves; count: type of a and b
 void convert_pair(Warp& w, const Instruction& i, Mask m) {
   const int n = bits_of(i.type), width = 2 * n;
   for (int l = 0; l < warp_size; ++l) {
@@ -240,7 +239,7 @@ void convert_pair(Warp& w, const Instruction& i, Mask m) {
     write(w, i.d, width, l, high << n | low);
   }
 }
-// Packed to packed, half by half.
+// Converts packed values half by half.
 void convert_packed(Warp& w, const Instruction& i, Mask m) {
   const auto from = static_cast<Type>(i.count);
   const int n = bits_of(i.type), k = bits_of(from);
@@ -319,7 +318,7 @@ void cvt(Decoder& d) {
   if ((ptx::is_float(to) != ptx::is_float(from) ||
        (ptx::is_float(to) && bits_of(to) < bits_of(from) && half_of(from) == Type::None)) &&
       r.empty())
-    d.fail(quoted(d.statement().opcode) + " takes a rounding");
+    d.fail(quoted(d.statement().opcode) + " requires a rounding");
   if (to == Type::F32x2 || from == Type::F32x2) d.unknown(Type::F32x2);
   Instruction i = d.plain(convert_any);
   i.mode = flags;
@@ -360,8 +359,7 @@ void cvt(Decoder& d) {
   d.emit(i);
 }
 
-// --- Addresses
-// ----------------------------------------------------------------------------------------------
+// --- Addresses ---------------------------------------------------------------------------------------------
 
 void to_window(Warp& w, const Instruction& i, Mask m) {
   const auto window = static_cast<std::uint64_t>(i.offset);
@@ -402,9 +400,9 @@ void is_in_space(Warp& w, const Instruction& i, Mask m) {
     if (!(m >> l & 1)) continue;
     const std::uint64_t a = i.mode2 == 64 ? w.reg<std::uint64_t>(i.a)[l] : w.reg<std::uint32_t>(i.a)[l];
     bool r = (a & window_mask) == static_cast<std::uint64_t>(i.offset);
-    if (i.mode == 1 && r) { // shared::cta: this block's own
+    if (i.mode == 1 && r) { // shared::cta: the address must be of this block
       const std::uint64_t rank = (a & ~window_mask) >> cluster_shift;
-      r = rank == 0 || rank == i.count;
+      r = rank == 0 || rank == w.block.rank + 1;
     }
     w.pred(i.d) = (w.pred(i.d) & ~(Mask(1) << l)) | Mask(r) << l;
   }
@@ -412,7 +410,7 @@ void is_in_space(Warp& w, const Instruction& i, Mask m) {
 void isspacep(Decoder& d) {
   d.set_class(InstructionClass::Comparison);
   const std::string_view space = take_named_space(d);
-  if (space.empty()) d.fail("isspacep takes a state space");
+  if (space.empty()) d.fail("isspacep requires a state space");
   d.expect_operands(2);
   Instruction i = d.plain(is_in_space);
   i.offset = static_cast<std::int64_t>(space.substr(0, 6) == "shared"  ? shared_window

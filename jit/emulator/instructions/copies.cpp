@@ -1,4 +1,4 @@
-// Which instructions only move bits, and which loads lie side by side.
+// Classifies instructions that only move bits, and finds loads of adjacent bytes.
 #include "copies.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ constexpr std::array known = {
 
 std::uint8_t width(Type t) { return static_cast<std::uint8_t>(std::max(bits_of(t), 16)); }
 
-// Where an address is: an offset from a register, or from the constant that a variable is.
+// An address as an offset from a register, or from the constant of a variable.
 struct Base {
   std::uint32_t reg;
   std::int64_t offset;
@@ -92,7 +92,7 @@ private:
     return opcode.substr(0, opcode.find('.'));
   }
 
-  // Registers that are another one plus a constant, for good.
+  // Finds registers whose only value is another register plus a constant.
   void find_sums() {
     std::unordered_map<std::uint32_t, int> writes;
     for (const OperandUse& u : to_.uses)
@@ -119,7 +119,7 @@ private:
     return b;
   }
 
-  // The end of a basic block.
+  // Called at the end of a basic block.
   void close() {
     for (auto& [key, loads] : loads_) {
       std::sort(loads.begin(), loads.end(), [](const Load& a, const Load& b) { return a.begin < b.begin; });
@@ -172,7 +172,7 @@ Copying copying_of(const Statement& s) {
   case Copies::Extend:
     if (o.types.size() != 2 || !o.modifiers.empty() || ptx::is_float(t) || ptx::is_float(o.types[1]))
       return c;
-    c.bits = 64; // cut to what the register has: marks above are nobody's
+    c.bits = 64; // marks above the width of the register have no effect
     c.to_bits = static_cast<std::uint8_t>(bits_of(t));
     c.from_bits = static_cast<std::uint8_t>(bits_of(o.types[1]));
     c.extends_source = ptx::is_signed(o.types[1]);
@@ -199,8 +199,8 @@ void follow_copies(const ptx::Function& source, const std::vector<std::uint32_t>
   for (std::size_t n = 0; n < to.code.size(); ++n) {
     if (to.copying[n].how != Copies::Load) continue;
     Instruction& i = to.code[n];
-    i.copied = any = true;
-    bool used = i.space == ptx::Space::Param; // results of calls, which nobody may want
+    i.tracks_unwritten = any = true;
+    bool used = i.space == ptx::Space::Param; // results of calls, which programs may ignore
     for (std::uint32_t k = 0; k < i.count; ++k)
       used |= read[to.extras[i.extra + k] / 64];
     to.copying[n].read = used;

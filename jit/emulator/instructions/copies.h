@@ -1,4 +1,4 @@
-// Which instructions only move bits, and which loads lie side by side: what unwritten.h goes by.
+// Finds the instructions that only move bits and the loads of adjacent bytes, for core/unwritten.h.
 #pragma once
 
 #include <kiln/jit/emulator/core/program.h>
@@ -7,12 +7,12 @@
 
 namespace kiln::emulator {
 
-// Of the one instruction that a statement becomes; its uses are left open.
+// How the instruction of a statement moves bits; the caller fills `first_use` and `uses`.
 Copying copying_of(const ptx::Statement& s);
 
-// Once a function is decoded: which of its loads have values that something reads, and how far the bytes of
-// each go on in other loads of the same basic block and base register. first[k]: statement k's first
-// instruction.
+// Called when a function is decoded. Finds which of its loads have values that are read, and how many bytes
+// next to each are loaded by other loads of the same basic block and base register. first[k] is the first
+// instruction of statement k.
 void follow_copies(const ptx::Function& source, const std::vector<std::uint32_t>& first, Function& to);
 
 } // namespace kiln::emulator

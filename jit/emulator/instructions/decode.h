@@ -1,4 +1,4 @@
-// From a parsed module to a Program that runs.
+// Decodes a kernel of a parsed module into a Program.
 #pragma once
 
 #include <kiln/jit/emulator/core/memory.h>
@@ -8,8 +8,8 @@
 
 namespace kiln::emulator {
 
-// `variable`: where a module's .global or .const variable lies; null if nowhere. UserError "name:LINE: ..."
-// for instructions and names that are not known.
+// `variable` returns the region of a .global or .const variable of the module, or null. Throws UserError
+// "name:LINE: ..." for unknown instructions and names.
 std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& kernel,
                                 const std::function<const Region*(std::string_view)>& variable);
 

@@ -1,4 +1,4 @@
-// Decodes the statements of one function: their opcodes, modifiers and labels.
+// Decodes the statements of a function: finds each opcode in the tables, and patches labels at the end.
 #include "decoder.h"
 #include "copies.h"
 #include "speculation.h"
@@ -79,7 +79,7 @@ void Decoder::run() {
       to_.local_bytes += v.bytes;
       if (v.align > 32 || to_.local_bytes > most_local_bytes)
         fail("the local variable " + std::string(v.name) +
-             " is too large or too much aligned: a thread has 512 KiB, and 32 bytes of alignment");
+             " is too large or its alignment is: a thread has 512 KiB of local memory, aligned to 32 bytes");
     } else if (v.space == Space::Param) {
       to_.param_bytes = (to_.param_bytes + v.align - 1) / v.align * v.align;
       params_[&v] = to_.param_bytes;
@@ -87,7 +87,7 @@ void Decoder::run() {
       if (to_.param_bytes > 1 << 20) fail("the function has more than 1 MiB of .param variables");
     }
   }
-  to_.multiplies = std::any_of(source_.body.begin(), source_.body.end(), [](const ptx::Statement& s) {
+  to_.uses_wgmma = std::any_of(source_.body.begin(), source_.body.end(), [](const ptx::Statement& s) {
     return s.opcode.substr(0, 16) == "wgmma.mma_async.";
   });
   for (const ptx::Statement& s : source_.body) {
@@ -116,8 +116,8 @@ void Decoder::run() {
       if (!m.empty())
         fail("the modifier ." + std::string(m) + " of " + quoted(s.opcode) + " is not known to the emulator");
   }
-  keep_touches();
-  // What runs off the end leaves.
+  keep_watched_touches();
+  // A function ends with a return, also without a ret.
   first_.push_back(static_cast<std::uint32_t>(to_.code.size()));
   Instruction last;
   last.step = Step::Return;
@@ -162,7 +162,7 @@ void Decoder::watch_registers(std::span<const std::uint32_t> registers) {
   }
 }
 
-void Decoder::keep_touches() {
+void Decoder::keep_watched_touches() {
   std::erase_if(to_.touches, [&](const RegisterTouch& t) {
     return t.reg / 64 >= watched_.size() || !watched_[t.reg / 64];
   });
@@ -170,8 +170,7 @@ void Decoder::keep_touches() {
     to_.code[t.instruction].watched = true;
 }
 
-// --- Modifiers
-// ----------------------------------------------------------------------------------------------
+// --- Modifiers ---------------------------------------------------------------------------------------------
 
 bool Decoder::take(std::string_view modifier) {
   auto at = std::find(modifiers_.begin(), modifiers_.end(), modifier);
@@ -223,8 +222,7 @@ Scope take_scope(Decoder& d, Scope otherwise) {
                                    : otherwise;
 }
 
-// --- Labels
-// -------------------------------------------------------------------------------------------------
+// --- Labels ------------------------------------------------------------------------------------------------
 
 std::optional<std::size_t> Decoder::find_label(std::string_view name, int scope) const {
   for (int n = scope; n >= 0; n = source_.scopes[static_cast<std::size_t>(n)].parent) {
@@ -247,8 +245,7 @@ void Decoder::jump_table(const ptx::Scope::Names& labels, Instruction& i) {
   }
 }
 
-// --- Emitting
-// -----------------------------------------------------------------------------------------------
+// --- Emitting ----------------------------------------------------------------------------------------------
 
 Instruction Decoder::start() const {
   Instruction i;

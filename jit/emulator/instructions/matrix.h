@@ -1,4 +1,4 @@
-// What mma.sync and wmma have in common: shapes and the values of elements.
+// Shapes and the values of elements, for mma.sync and wmma.
 #pragma once
 
 #include "decoder.h"

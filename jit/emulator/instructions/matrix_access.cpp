@@ -1,4 +1,4 @@
-// ldmatrix, stmatrix and movmatrix: matrices of 8 x 8 halves.
+// Decodes and executes ldmatrix, stmatrix and movmatrix, for matrices of 8 x 8 elements of 16 bits.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 
@@ -7,7 +7,7 @@
 namespace kiln::emulator {
 namespace {
 
-// The row addresses that the first 8 * count lanes hold.
+// Locates the rows, whose addresses the first 8 * count lanes hold.
 Located rows_of(Warp& w, const Participant* all, AccessKind kind) {
   const Instruction& i = *all->instruction;
   const Mask lanes = i.count >= 4 ? all_lanes : (Mask(1) << (8 * i.count)) - 1;
@@ -16,7 +16,7 @@ Located rows_of(Warp& w, const Participant* all, AccessKind kind) {
   locate(w, i, lanes & all->lanes, i.space, 16, 16, kind, at);
   return at;
 }
-void load_matrices(Warp& w, const Participant* all, int) { // mode: 1 transposed
+void load_matrices(Warp& w, const Participant* all, int) { // mode: 1 if transposed
   const Instruction& i = *all->instruction;
   const Located at = rows_of(w, all, AccessKind::Read);
   std::uint16_t m[4][8][8] = {};

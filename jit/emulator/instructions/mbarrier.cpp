@@ -1,4 +1,4 @@
-// mbarrier in all its forms, mapa and getctarank.
+// Decodes and executes mbarrier instructions, mapa and getctarank.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/mbarrier.h>
@@ -30,28 +30,28 @@ enum Operation : std::uint8_t {
 };
 
 // mode: the operation; b: count, bytes, state or parity, or no_register; d: state or predicate, or
-// no_register; count: 1 relaxed, Scope << 1
+// no_register; count: 1 if relaxed, Scope << 1
 void operate(Warp& w, const Instruction& i, Mask m) {
   Located at;
   addresses(w, i, m, at.address);
   const auto op = static_cast<Operation>(i.mode);
   const bool tests = op == Test || op == TestParity;
-  locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at, As::Mbarrier);
+  locate(w, i, m, i.space, 8, 8, op == Init ? AccessKind::Write : AccessKind::Atomic, at, Purpose::Mbarrier);
   Probe* probe = w.execution.probe;
-  auto tell = [&](MbarrierUse use, Mask lanes) {
+  auto notify = [&](MbarrierUse use, Mask lanes) {
     if (probe && lanes)
       probe->mbarrier(w, i, {use, static_cast<Scope>(i.count >> 1), (i.count & 1) != 0, lanes, at.host});
   };
-  // Arrivals are told before they count, so that who passes the phase knows of all.
+  // The probe is notified of arrivals before they count, so that a wait that passes acquires all of them.
   switch (op) {
-  case Init: tell(MbarrierUse::Initialised, at.lanes); break;
-  case Inval: tell(MbarrierUse::Invalidated, at.lanes); break;
-  case Expect: tell(MbarrierUse::Expected, at.lanes); break;
-  case Complete: tell(MbarrierUse::Completed, at.lanes); break;
+  case Init: notify(MbarrierUse::Initialised, at.lanes); break;
+  case Inval: notify(MbarrierUse::Invalidated, at.lanes); break;
+  case Expect: notify(MbarrierUse::Expected, at.lanes); break;
+  case Complete: notify(MbarrierUse::Completed, at.lanes); break;
   case ArriveExpect:
-  case DropExpect: tell(MbarrierUse::Expected, at.lanes); [[fallthrough]];
+  case DropExpect: notify(MbarrierUse::Expected, at.lanes); [[fallthrough]];
   case Arrive:
-  case Drop: tell(MbarrierUse::Arrived, at.lanes); break;
+  case Drop: notify(MbarrierUse::Arrived, at.lanes); break;
   default: break;
   }
   auto complete = [&](State& s, std::uint8_t* host) {
@@ -71,10 +71,12 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     const std::uint64_t b = i.b == no_register ? 1
                             : op == Test       ? w.reg<std::uint64_t>(i.b)[l]
                                                : w.reg<std::uint32_t>(i.b)[l];
-    auto fault = [&](const std::string& what) { w.execution.found(Fault::IllegalOperand, w, i, l, what); };
+    auto fault = [&](const std::string& what) {
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l, what);
+    };
     if (op != Init && !s.valid) {
-      fault("works on what is no mbarrier: nothing initialised it");
-      if (tests) w.pred(i.d) |= Mask(1) << l; // waiting for ever would hide the rest
+      fault("operates on memory that is no mbarrier: it was not initialised");
+      if (tests) w.pred(i.d) |= Mask(1) << l; // waiting for ever would hide later mistakes
       continue;
     }
     switch (op) {
@@ -85,9 +87,9 @@ void operate(Warp& w, const Instruction& i, Mask m) {
       }
       if (const auto offset = static_cast<std::uint64_t>(at.host[l] - at.region[l]->data);
           at.region[l]->live_mbarrier(offset, 8))
-        w.execution.found(Fault::LiveMbarrier, w, i, l,
-                          "initialises what " + w.block.mbarrier_at(*at.region[l], offset, 8) +
-                              " already: invalidate it first (mbarrier.inval)");
+        w.execution.add_finding(Fault::LiveMbarrier, w, i, l,
+                                "initialises what " + w.block.mbarrier_at(*at.region[l], offset, 8) +
+                                    " already: invalidate it first (mbarrier.inval)");
       s.pending = s.expected = b;
       s.phase = false;
       s.bytes = 0;
@@ -123,7 +125,7 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     }
     case CopyArrive:
     case CopyArriveNoinc:
-      if (op == CopyArrive) ++s.pending; // for the arrival that is to come
+      if (op == CopyArrive) ++s.pending; // for the arrival when the copies have landed
       if (!later) later = std::make_unique<Arrival>();
       later->lanes |= Mask(1) << l;
       later->mbarrier[l] = at.host[l];
@@ -141,21 +143,21 @@ void operate(Warp& w, const Instruction& i, Mask m) {
     }
     const bool counts = op == Expect || op == ArriveExpect || op == DropExpect || op == Complete;
     if (counts && (s.bytes > State::most_bytes || s.bytes < -State::most_bytes)) {
-      fault("has " + std::to_string(s.bytes) + " bytes under way; 1048575 are possible");
-      s.bytes = std::clamp(s.bytes, -State::most_bytes - 1, State::most_bytes + 1); // what bits there are for
+      fault("brings the bytes under way to " + std::to_string(s.bytes) + "; at most 1048575 are possible");
+      s.bytes = std::clamp(s.bytes, -State::most_bytes - 1, State::most_bytes + 1); // limits it to its bits
     }
     word = s.word();
     std::memcpy(at.host[l], &word, 8);
     ++w.execution.events;
   }
   if (tests) w.set_failed_test(failing);
-  tell(MbarrierUse::Passed, through);
+  notify(MbarrierUse::Passed, through);
   if (later) {
     later->warp = &w;
     later->instruction = &i;
-    w.block.flights.issue(std::move(later));
+    w.block.async_operations.issue(std::move(later));
   }
-  if (failed) w.yield(); // others have to bring it about
+  if (failed) w.yield(); // other warps must run to end the phase
 }
 
 void mbarrier(Decoder& d) {
@@ -190,7 +192,7 @@ void mbarrier(Decoder& d) {
   i.count = static_cast<std::uint32_t>(scope) << 1 | relaxed;
   i.b = i.d = no_register;
   std::size_t n = 0;
-  // arrive on a remote mbarrier has no result; `_` or a state elsewhere
+  // an arrive on a remote mbarrier has no result; others have `_` or a state
   if (arrives && d.operand(0).kind != Operand::Kind::Address) {
     if (d.operand(0).kind != Operand::Kind::Sink) i.d = d.destination(0, Type::B64);
     n = 1;
@@ -204,8 +206,7 @@ void mbarrier(Decoder& d) {
   const bool needs = what != "inval";
   if (needs && (n < d.operands() || !optional))
     i.b = d.source(d.operand(n++), waits && !parity ? Type::B64 : Type::B32);
-  if (what == "try_wait" && n < d.operands())
-    d.source(d.operand(n++), Type::U32); // for how long it may sleep
+  if (what == "try_wait" && n < d.operands()) d.source(d.operand(n++), Type::U32); // the time limit
   d.expect_operands(n);
   i.mode = what == "init"        ? Init
            : what == "inval"     ? Inval
@@ -221,17 +222,16 @@ void mbarrier(Decoder& d) {
   d.emit(i);
 }
 
-// --- Other blocks of the cluster
-// ------------------------------------------------------------------------------
+// --- Other blocks of the cluster ---------------------------------------------------------------------------
 
 template <class T> void map_address(Warp& w, const Instruction& i, Mask m) { // mode: 1 for generic addresses
   const std::uint32_t* rank = w.reg<std::uint32_t>(i.b);
   for (Mask rest = m; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     if (rank[l] >= w.block.cluster.size()) {
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "names block " + std::to_string(rank[l]) + " of a cluster of " +
-                            std::to_string(w.block.cluster.size()));
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "names block " + std::to_string(rank[l]) + " of a cluster of " +
+                                  std::to_string(w.block.cluster.size()));
       continue;
     }
     const std::uint64_t a = w.reg<T>(i.a)[l];
@@ -280,7 +280,7 @@ std::span<const Opcode> mbarrier_opcodes() { return mbarrier_table; }
 
 void copies_arrive(Decoder& d, bool counted) { // cp.async.mbarrier.arrive
   const std::string_view space = d.take_one_of({"shared", "shared::cta"});
-  if (d.take_type() != Type::B64) d.fail("an mbarrier has .b64");
+  if (d.take_type() != Type::B64) d.fail("an mbarrier is .b64");
   d.expect_operands(1);
   const Address a = d.address(d.operand(0));
   Instruction i = d.plain(operate);

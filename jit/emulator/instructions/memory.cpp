@@ -1,4 +1,4 @@
-// ld, st, and what hints at caches.
+// Decodes and executes ld, st and cache hints.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 
@@ -8,7 +8,7 @@
 namespace kiln::emulator {
 namespace {
 
-// M: in memory, signed where the type is; R: in registers
+// M: the type in memory, signed if the PTX type is; R: the type of the registers.
 template <class M, class R> void load(Warp& w, const Instruction& i, Mask m) {
   Located at;
   addresses(w, i, m, at.address);
@@ -52,7 +52,7 @@ template <class M, class R> void store(Warp& w, const Instruction& i, Mask m) {
       }
     }
   locate(w, i, m, i.space, static_cast<std::uint32_t>(sizeof(M)) * i.count,
-         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, As::Data,
+         static_cast<std::uint32_t>(sizeof(M)) * i.count, AccessKind::Write, at, Purpose::Data,
          w.execution.probe ? data : nullptr);
   for (Mask rest = at.lanes; rest; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
@@ -129,7 +129,7 @@ void access(Decoder& d, bool loads_data) {
   if (t == Type::Pred || bits_of(t) == 0 || t == Type::TF32) d.unknown(t);
   if (bits_of(t) * static_cast<int>(n) > 256)
     d.fail("an access of " + std::to_string(bits_of(t) * static_cast<int>(n)) + " bits does not exist");
-  d.expect_operands(2, 3); // and a cache policy
+  d.expect_operands(2, 3); // the third is a cache policy
   const Operand& data = d.operand(loads_data ? 0 : 1);
   const Address a = d.address(d.operand(loads_data ? 1 : 0));
   const auto parts = d.vector(data, n);
@@ -169,7 +169,7 @@ void st(Decoder& d) {
   access(d, false);
 }
 
-// Hints: their operands must be there, and nothing happens.
+// Hints must have their operands, and have no effect.
 void hint(Decoder& d) {
   take_space(d);
   Instruction unused;
@@ -182,7 +182,7 @@ void hint(Decoder& d) {
     d.fail("applypriority takes 128 bytes");
 }
 
-// discard.global.L2 [a], 128: what was there is lost, as if nothing had been written.
+// discard.global.L2 [a], 128: its bytes become unwritten.
 void run_discard(Warp& w, const Instruction& i, Mask m) {
   Located at;
   addresses(w, i, m, at.address);
@@ -205,7 +205,7 @@ void discard(Decoder& d) {
   d.emit(i);
 }
 
-void create_policy(Decoder& d) { // a number that hints take
+void create_policy(Decoder& d) { // a number that hints use
   d.take_prefix("fractional");
   d.take_prefix("range");
   d.take_prefix("cvt");

@@ -1,6 +1,6 @@
-// mma.sync.
+// Decodes and executes mma.sync.
 //
-// One rule gives the fragments of every shape (g = lane / 4, t = lane % 4, p elements in a register):
+// This rule gives the fragments of every shape (g = lane / 4, t = lane % 4, p elements in a register):
 //   A: register 2j+i holds row g+8i, columns p t + 4p j + 0..p-1      (shapes of 8 rows have i = 0 only)
 //   B: register j holds rows p t + 4p j + 0..p-1 of column g
 //   C and D: element 2i+j is row g+8i, column 2t+j
@@ -13,7 +13,7 @@
 namespace kiln::emulator {
 namespace {
 
-// Instruction: type: of D; mode, mode2: of A and B; count: M << 16 | K; offset: 1 satfinite, type of C << 8
+// type: of D; mode, mode2: types of A and B; count: M << 16 | K; offset: 1 if satfinite, type of C << 8
 struct Product {
   int m, k;
   Type d, a, b, c;

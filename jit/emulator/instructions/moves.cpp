@@ -1,4 +1,4 @@
-// mov, also of vectors into one register and back.
+// Decodes and executes mov, also from vectors to one register and back.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/warp.h>
 
@@ -13,7 +13,8 @@ void move128(Warp& w, const Instruction& i, Mask m) {
     if (m >> l & 1) w.reg<unsigned __int128>(i.d)[l] = w.reg<unsigned __int128>(i.a)[l];
 }
 
-// Whole: the type of the one register; Part: of the elements, least significant first.
+// Whole: the type of the one register; Part: the type of the elements, of which the first is least
+// significant.
 template <class Whole, class Part> void pack(Warp& w, const Instruction& i, Mask m) {
   const std::uint32_t* parts = w.extras(i);
   for (int l = 0; l < warp_size; ++l) {
@@ -99,7 +100,7 @@ void mov(Decoder& d) {
     i.run = move_pred;
     i.a = d.predicate(from);
   } else {
-    // {a} alone is a vector of one, which nobody writes; all else moves bits
+    // every other mov copies bits
     i.run = t == Type::B128 ? move128
                             : alu_handler(AluOp::Move,
                                           bits_of(t) == 16   ? Type::B16

@@ -1,4 +1,4 @@
-// Operands: registers and their places in a frame, constants, addresses, special registers.
+// Decodes operands: registers and their offsets in a frame, constants, addresses, special registers.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/special_registers.h>
 #include <kiln/jit/emulator/core/warp.h>
@@ -54,7 +54,7 @@ std::optional<Decoder::Found> Decoder::find_register(std::string_view name) {
       return Found{place, r.type};
     }
     if (scope.ranges.empty()) continue;
-    // %r12: a prefix, and a number that may start at any of the last digits
+    // %r12 is a prefix and a number; the number may start at any of the trailing digits
     std::size_t digits = name.size();
     while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
       --digits;
@@ -152,7 +152,7 @@ std::optional<Address> Decoder::symbol(const Operand& o) {
     case Space::Shared:
       if (v->external) {
         builder_.dynamic_align = std::max(builder_.dynamic_align, v->align);
-        if (dynamic_ == no_register) { // filled in when all static variables have their place
+        if (dynamic_ == no_register) { // filled in when all static variables have their offsets
           dynamic_ = place_register(64);
           to_.constants.push_back({dynamic_, 64, 0, false, true});
         }
@@ -180,7 +180,7 @@ std::optional<Address> Decoder::symbol(const Operand& o) {
   return a;
 }
 
-// mov of the parameter of a function (not of a kernel): it is copied into local memory when called.
+// mov of the address of a parameter of a function (not of a kernel), which calls then copy to local memory.
 std::optional<Address> Decoder::parameter_address(const Operand& o) {
   const ptx::Variable* v = find_variable(o.name);
   if (source_.entry || !v || v < source_.params.data() || v >= source_.params.data() + source_.params.size())
@@ -234,7 +234,7 @@ std::uint32_t Decoder::source(const Operand& o, Type type, bool exact) {
     const int have = r->type == Type::Pred ? 1 : std::max(bits_of(r->type), 16);
     if (have == bits || (!exact && have > bits && bits > 1)) {
       if (o.offset) fail("a register plus a number is an operand of addresses only");
-      if (to_.multiplies && have == 32) touched_.push_back({0, r->at, false, std::string(o.name)});
+      if (to_.uses_wgmma && have == 32) touched_.push_back({0, r->at, false, std::string(o.name)});
       if (have > 1) uses_.push_back({r->at, false});
       return r->at;
     }
@@ -245,7 +245,7 @@ std::uint32_t Decoder::source(const Operand& o, Type type, bool exact) {
   int have = 0;
   if (auto r = special(o.name, have)) {
     if (have == bits || (!exact && have > bits)) return *r;
-    Instruction i; // as mov.u16 and mov.u64 of a 32-bit one
+    Instruction i; // mov.u16 and mov.u64 of a 32-bit special register
     i.run = bits == 64 ? widen_special : bits == 16 ? narrow_special : nullptr;
     if (!i.run || have != 32)
       fail("the special register " + std::string(o.name) + " has " + std::to_string(have) + " bits");
@@ -278,14 +278,14 @@ std::uint32_t Decoder::destination(const Operand& o, int bits, bool exact) {
   bits = bits == 8 ? 16 : bits;
   if (o.kind == Operand::Kind::Sink) return temporary(bits);
   if (o.kind != Operand::Kind::Name || o.offset || o.negated)
-    fail(quoted(statement_->opcode) + " writes to what is no register");
+    fail(quoted(statement_->opcode) + " must write to a register");
   auto r = find_register(o.name);
   if (!r) fail("the register " + quoted(o.name) + " is not declared");
   const int have = r->type == Type::Pred ? 1 : std::max(bits_of(r->type), 16);
   if (have != bits && (exact || have < bits || bits == 1))
     fail("the register " + std::string(o.name) + " has " + std::to_string(have) + " bits, and " +
          quoted(statement_->opcode) + " writes " + std::to_string(bits));
-  if (to_.multiplies && have == 32) touched_.push_back({0, r->at, true, std::string(o.name)});
+  if (to_.uses_wgmma && have == 32) touched_.push_back({0, r->at, true, std::string(o.name)});
   if (have > 1) uses_.push_back({r->at, true});
   return r->at;
 }

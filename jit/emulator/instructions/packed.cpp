@@ -1,8 +1,7 @@
-// Arithmetic on the halves and bytes of a register: add, min and max of .s16x2 and .u16x2, and the SIMD video
-// instructions (vadd2, vabsdiff4 and their kin).
+// Decodes and executes arithmetic on halves and bytes: .s16x2, .u16x2 and SIMD video (vadd2, vabsdiff4).
 //
-// A video instruction chooses its elements among those of a and b by selectors (%r1.h13, %r2.b7654), computes
-// in integers that do not overflow, and puts the elements of its mask over those of c, or adds them to c.
+// A video instruction chooses its elements among those of a and b by selectors (%r1.h13, %r2.b7654) and
+// computes in integers that do not overflow. The elements of its mask replace those of c, or are added to c.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/warp.h>
 
@@ -33,9 +32,10 @@ template <class T, PackedOp op, bool relu> void halves(Warp& w, const Instructio
 
 // --- SIMD video
 
-struct Video { // in extras
+// A video instruction, stored in Function::extras.
+struct Video {
   std::uint32_t op, compare, elements, a_signed, b_signed, d_signed, saturates, accumulates;
-  std::uint32_t mask, a, b; // which elements of d; 4 bits for each element of a and b
+  std::uint32_t mask, a, b; // mask of the elements of d; selectors with 4 bits for each element
 };
 constexpr std::size_t video_words = sizeof(Video) / 4;
 constexpr std::string_view comparisons[] = {"eq", "ne", "lt", "le", "gt", "ge"};
@@ -81,7 +81,7 @@ void video(Warp& w, const Instruction& i, Mask m) {
   }
 }
 
-// The register of %r1.h10 and its digits, lowest first; none of them if it has none.
+// Splits %r1.h10 into its register and digits, lowest first. Without a selector there are no digits.
 Operand selected(Decoder& d, std::size_t n, std::uint32_t elements, std::vector<std::uint32_t>& digits) {
   Operand o = d.operand(n);
   const std::size_t dot = o.kind == Operand::Kind::Name ? o.name.rfind('.') : o.name.npos;

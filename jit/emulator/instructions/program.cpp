@@ -1,4 +1,4 @@
-// An entry and all that it calls, put together.
+// Decodes an entry and all functions that it calls into a program.
 #include "decoder.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void ProgramBuilder::functions_by_address() {
 
 namespace {
 
-bool speaks_to_other_blocks(const Instruction& i, const std::string& opcode) {
+bool communicates_with_other_blocks(const Instruction& i, const std::string& opcode) {
   if (i.kind == InstructionClass::Fence) return true;
   if (i.space == ptx::Space::Shared) return false;
   if (i.kind == InstructionClass::Atomic) return true;
@@ -86,7 +86,7 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
   program->shared_bytes = builder.shared_bytes;
   program->dynamic_offset =
       (builder.shared_bytes + builder.dynamic_align - 1) / builder.dynamic_align * builder.dynamic_align;
-  // The address of dynamic shared memory is known only now.
+  // Only now is the address of dynamic shared memory known.
   for (auto& f : program->functions)
     for (Constant& c : f->constants)
       if (c.dynamic) c.value = program->dynamic_offset;
@@ -95,7 +95,7 @@ std::unique_ptr<Program> decode(const ptx::Module& module, const std::string& ke
     f->first = program->instructions;
     program->instructions += f->code.size();
     for (std::size_t n = 0; n < f->code.size(); ++n)
-      program->independent_blocks &= !speaks_to_other_blocks(f->code[n], f->opcodes[n]);
+      program->independent_blocks &= !communicates_with_other_blocks(f->code[n], f->opcodes[n]);
   }
   return program;
 }

@@ -1,5 +1,7 @@
-// st.async and red.async: each lane store_form into shared memory of a block of the cluster, or updates it, and
-// takes the bytes off an mbarrier there.
+// Decodes and issues st.async and red.async.
+//
+// Each lane stores into shared memory of a block of the cluster, or updates it, and an mbarrier of that block
+// counts the bytes.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/transfer.h>
@@ -10,13 +12,13 @@
 namespace kiln::emulator {
 namespace {
 
-// The values come out of registers when the instruction is issued.
+// The values are read from registers when the instruction is issued.
 struct RemoteStore : Transfer {
   alignas(16) std::uint8_t values[warp_size][16];
 };
 
 // extras: registers of the elements, then the mbarrier's register, its width and its offset in two words.
-// mode: Combine, or 255 of a store; count: elements
+// mode: the Combine, or store_form; count: the number of elements
 constexpr std::uint8_t store_form = 255;
 
 void run(Warp& w, const Instruction& i, Mask m) {
@@ -30,7 +32,7 @@ void run(Warp& w, const Instruction& i, Mask m) {
   addresses(w, i, m, data);
   addresses(w, barrier, m, counters);
   const AccessKind kind = i.mode == store_form ? AccessKind::Write : AccessKind::Atomic;
-  std::vector<std::unique_ptr<RemoteStore>> flights; // one for each mbarrier
+  std::vector<std::unique_ptr<RemoteStore>> operations; // one for each mbarrier
   for (; m; m &= m - 1) {
     const int l = std::countr_zero(m);
     Place to, mbarrier;
@@ -38,42 +40,42 @@ void run(Warp& w, const Instruction& i, Mask m) {
         !locate_one(w, i, l, i.space, counters[l], 8, 8, AccessKind::Atomic, mbarrier))
       continue;
     if (!to.block || to.block != mbarrier.block) {
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        to.block && mbarrier.block
-                            ? "writes shared memory of one block and counts on an mbarrier of another"
-                            : "takes addresses of shared memory, and has another");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              to.block && mbarrier.block
+                                  ? "writes shared memory of one block and counts on an mbarrier of another"
+                                  : "requires addresses of shared memory");
       continue;
     }
-    RemoteStore* f = nullptr;
-    for (auto& known : flights)
-      if (known->mbarrier == mbarrier.host) f = known.get();
-    if (!f) {
-      f = flights.emplace_back(std::make_unique<RemoteStore>()).get();
-      f->kind = Flight::Kind::Bulk;
-      f->queue = Flight::Queue::Mbarrier;
-      f->warp = &w;
-      f->instruction = &i;
-      f->combines = i.mode != store_form;
-      f->operation = static_cast<Combine>(i.mode);
-      f->type = i.type;
-      f->mbarrier = mbarrier.host;
-      f->into_shared = true;
-      f->destination = to.region;
+    RemoteStore* op = nullptr;
+    for (auto& known : operations)
+      if (known->mbarrier == mbarrier.host) op = known.get();
+    if (!op) {
+      op = operations.emplace_back(std::make_unique<RemoteStore>()).get();
+      op->kind = AsyncOperation::Kind::Bulk;
+      op->queue = AsyncOperation::Queue::Mbarrier;
+      op->warp = &w;
+      op->instruction = &i;
+      op->combines = i.mode != store_form;
+      op->operation = static_cast<Combine>(i.mode);
+      op->type = i.type;
+      op->mbarrier = mbarrier.host;
+      op->into_shared = true;
+      op->destination = to.region;
     }
     for (std::uint32_t k = 0; k < i.count; ++k) {
-      std::uint8_t* v = f->values[l] + k * size;
+      std::uint8_t* v = op->values[l] + k * size;
       if (size == 4)
         std::memcpy(v, w.reg<std::uint32_t>(registers[k]) + l, 4);
       else
         std::memcpy(v, w.reg<std::uint64_t>(registers[k]) + l, 8);
     }
-    f->lanes |= Mask(1) << l;
-    f->counted += bytes;
-    f->add(to.host, f->values[l], bytes, to.shadow, l);
-    f->ranges.push_back({kind, to.host, bytes, to.region, to.block, l});
+    op->lanes |= Mask(1) << l;
+    op->counted += bytes;
+    op->add(to.host, op->values[l], bytes, to.shadow, l);
+    op->ranges.push_back({kind, to.host, bytes, to.region, to.block, l});
   }
-  for (auto& f : flights)
-    w.block.flights.issue(std::move(f));
+  for (auto& op : operations)
+    w.block.async_operations.issue(std::move(op));
 }
 
 bool updates(Combine op, Type t) {
@@ -95,7 +97,7 @@ void remote_store(Decoder& d, bool update) {
   i.space = d.take("shared::cluster") ? Space::SharedCluster : Space::Generic;
   if (!d.take("mbarrier::complete_tx::bytes"))
     d.fail(quoted(d.statement().opcode) +
-           " is not known to the emulator, which has the form that counts on an mbarrier, "
+           " is not known to the emulator, which supports the form that an mbarrier counts, "
            ".mbarrier::complete_tx::bytes");
   i.mode = store_form;
   if (update) {

@@ -1,4 +1,4 @@
-// Plain loads that only guess what a compare-and-swap will find: follows their values through a function.
+// Follows the value of a load through a function, to find out whether it only guesses for a compare-and-swap.
 #include "speculation.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 using ptx::Operand;
 using ptx::Statement;
 
-constexpr int most_steps = 20'000; // of one load; it counts as a load like others then
+constexpr int most_steps = 20'000; // limit for one load; beyond it, the load counts as an ordinary one
 
 std::vector<std::string_view> words_of(std::string_view opcode) {
   std::vector<std::string_view> words;
@@ -36,7 +36,7 @@ bool computes(std::string_view root) {
       "setp", "shf", "shl", "shr",  "slct", "sqrt",  "sub", "szext", "tanh",     "testp", "xor"};
   return std::find(all.begin(), all.end(), root) != all.end();
 }
-// Those that write their first operand and do nothing to the others.
+// Instructions that write only their first operand.
 bool has_result(std::string_view root) {
   return computes(root) || root == "ld" || root == "ldu" || root == "atom" || root == "cvta";
 }
@@ -51,7 +51,7 @@ public:
         each_register(s.operands[0], s.scope, [&](int r) { written_[r].push_back(n); });
   }
 
-  // The swap that the load guesses for; nothing if its value goes elsewhere.
+  // Returns the swap for which the load guesses; nothing if its value is also used otherwise.
   std::optional<std::size_t> follow(std::size_t load) {
     const Statement& s = f_.body[load];
     const auto& words = words_[load];
@@ -77,20 +77,20 @@ public:
 private:
   struct Value {
     enum class Kind : std::uint8_t {
-      Swapped, // what the swap found where it looked for `from`
-      Equal,   // a predicate: whether (`when`) `from` is what the swap found
-      Copy,    // of what was loaded, as far as it is not confirmed
-      Derived  // made from such
+      Swapped, // the value that a swap which compared with `from` found
+      Equal,   // a predicate that is `when` if `from` equals what the swap found
+      Copy,    // a copy of the loaded value, not confirmed yet
+      Derived  // computed from such a copy
     };
     Kind kind;
-    int from = -1; // the register that it was made from, which has not changed since
+    int from = -1; // the register that it comes from, if that has not changed since
     bool when = false;
     bool guessed() const { return kind >= Kind::Copy; }
     bool operator==(const Value&) const = default;
   };
-  using Values = std::map<int, Value>; // by register; all others have nothing to do with the load
+  using Values = std::map<int, Value>; // by register; the load does not affect others
   struct Place {
-    std::string_view symbol; // or a register that is written once
+    std::string_view symbol; // empty if it is a register that is written once
     int reg;
     std::int64_t offset;
     bool operator==(const Place&) const = default;
@@ -101,7 +101,7 @@ private:
     const std::size_t digits = name.find_last_not_of("0123456789") + 1;
     for (int n = scope; n >= 0; n = f_.scopes[static_cast<std::size_t>(n)].parent) {
       const ptx::Scope& s = f_.scopes[static_cast<std::size_t>(n)];
-      bool known = s.registers.count(name) != 0; // by itself, or as a prefix and a number
+      bool known = s.registers.count(name) != 0; // declared by itself, or as a prefix and a number
       for (std::size_t cut = digits; cut < name.size() && !known; ++cut)
         known = s.ranges.count(name.substr(0, cut)) != 0;
       if (known) return registers_.try_emplace({n, name}, static_cast<int>(registers_.size())).first->second;
@@ -160,7 +160,7 @@ private:
       }
     return all;
   }
-  // A register gets another value: what is known by it is not any more.
+  // Removes what was known by the value of a register, which gets another value.
   static void forget(Values& values, int r) {
     for (auto at = values.begin(); at != values.end();) {
       if (at->second.from == r) at->second.from = -1;
@@ -178,7 +178,8 @@ private:
     else
       values.erase(r);
   }
-  // A register was right: so are those that it came from, and those that came from it.
+  // A swap confirmed the value of a register. This confirms the registers it comes from, and those that come
+  // from it.
   static void confirm(Values& values, int r) {
     std::vector<int> known = {r};
     while (!known.empty()) {
@@ -194,7 +195,7 @@ private:
     }
   }
 
-  // What a statement makes of them; false if the value that was loaded gets out.
+  // Computes the values after a statement. Returns false if the statement uses the loaded value otherwise.
   bool step(std::size_t n, Values values) {
     const Statement& s = f_.body[n];
     const auto& words = words_[n];
@@ -258,7 +259,7 @@ private:
       if (!target) return false;
       const Value* v = value_of(guard);
       const bool tests = v && v->kind == Value::Kind::Equal;
-      const bool taken = tests && v->when == !s.guard_negated; // where they are equal
+      const bool taken = tests && v->when == !s.guard_negated; // the branch is taken where they are equal
       Values equal = values;
       if (tests) confirm(equal, v->from);
       arrive(*target, tests && taken ? equal : values);
@@ -271,7 +272,7 @@ private:
           write(values, r, always, made);
         else
           forget(values, r);
-        if (r == address_->reg) // another word's from here on
+        if (r == address_->reg) // from here on the address is that of another word
           for (auto& [other, v] : values)
             if (v.guessed()) v = {Value::Kind::Derived};
       });
@@ -290,11 +291,11 @@ private:
   const ptx::Function& f_;
   std::vector<std::vector<std::string_view>> words_; // of each opcode
   std::map<std::pair<int, std::string_view>, int> registers_;
-  std::map<int, std::vector<std::size_t>> written_; // by which statements
+  std::map<int, std::vector<std::size_t>> written_; // the statements that write each register
   std::size_t load_ = 0;
   std::optional<Place> address_;
   std::optional<std::size_t> swap_;
-  std::map<std::size_t, Values> before_; // each statement
+  std::map<std::size_t, Values> before_; // the values before each statement
   std::vector<std::size_t> due_;
 };
 

@@ -1,4 +1,4 @@
-// alloca, stacksave and stackrestore: local memory that a function takes while it runs.
+// Decodes and executes alloca, stacksave and stackrestore, which manage local memory of a function.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/block.h>
 
@@ -7,7 +7,7 @@
 namespace kiln::emulator {
 namespace {
 
-// mode: bits of the pointer; a: bytes, of as many bits; count: alignment
+// T: the type of the pointer and of the size. a: the size; count: the alignment
 template <class T> void allocate(Warp& w, const Instruction& i, Mask m) {
   for (; m; m &= m - 1) {
     const int l = std::countr_zero(m);
@@ -17,8 +17,8 @@ template <class T> void allocate(Warp& w, const Instruction& i, Mask m) {
       continue;
     }
     w.reg<T>(i.d)[l] = 0;
-    w.execution.found(Fault::StackOverflow, w, i, l,
-                      "asks for " + std::to_string(bytes) + " bytes, and a thread has 512 KiB in all");
+    w.execution.add_finding(Fault::StackOverflow, w, i, l,
+                            "requests " + std::to_string(bytes) + " bytes, and a thread has 512 KiB in all");
   }
 }
 template <class T> void save(Warp& w, const Instruction& i, Mask m) {
@@ -29,9 +29,9 @@ template <class T> void restore(Warp& w, const Instruction& i, Mask m) {
   for (; m; m &= m - 1) {
     const int l = std::countr_zero(m);
     if (!w.restore_stack(l, w.reg<T>(i.a)[l]))
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "restores " + std::to_string(w.reg<T>(i.a)[l]) +
-                            ", which no stacksave of this call gave");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "restores " + std::to_string(w.reg<T>(i.a)[l]) +
+                                  ", which no stacksave of this call returned");
   }
 }
 

@@ -1,4 +1,4 @@
-// tensormap.replace and tensormap.cp_fenceproxy: tensor maps that kernels make.
+// Decodes and executes tensormap.replace and tensormap.cp_fenceproxy, by which kernels make tensor maps.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/tensor_map.h>
@@ -14,7 +14,7 @@ constexpr std::string_view fields[] = {
     "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity",
     "fill_mode"};
 
-// a: address; b: the value; mode: field; c: its bits; count: the dimension; type: of the value
+// a: address; b: the value; d: its left shift; mode: the field; count: the dimension; type: type of the value
 void replace(Warp& w, const Instruction& i, Mask m) {
   std::uint64_t at[warp_size];
   addresses(w, i, m, at);
@@ -27,16 +27,17 @@ void replace(Warp& w, const Instruction& i, Mask m) {
     TensorMap map;
     std::memcpy(map.bytes.data(), whole.host[l], 128);
     std::uint64_t v = bits_of(i.type) == 64 ? w.reg<std::uint64_t>(i.b)[l] : w.reg<std::uint32_t>(i.b)[l];
-    v <<= i.d; // strides in units of 16 bytes
+    v <<= i.d; // strides are in units of 16 bytes
     if (!replace_field(map, std::string(fields[i.mode]), i.count, v))
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "replaces dimension " + std::to_string(i.count) + ", and there are 5");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "replaces dimension " + std::to_string(i.count) + ", and there are 5");
     std::memcpy(whole.host[l], map.bytes.data(), 128);
     if (whole.region[l]->kind == Region::Kind::Global) ++w.execution.made_maps[at[l]];
   }
 }
 
-// The map's 128 bytes go from shared to global memory (a to d's address), released to the tensor-map proxy.
+// Copies the map's 128 bytes from shared memory (address a) to global memory (address d), and releases them
+// to the tensor-map proxy.
 void copy(Warp& w, const Participant* p, int) {
   const Instruction& i = *p->instruction;
   const int l = std::countr_zero(p->lanes);
@@ -103,8 +104,8 @@ void tensor_map(Decoder& d) {
     i.count = static_cast<std::uint32_t>(*n);
   }
   i.b = d.source(by_dimension ? 2 : 1, i.type);
-  // The assemblers of PTX up to 8.5 put the value in as it is, where the hardware has sixteenths of the
-  // stride, and compilers that know it divide.
+  // Assemblers of PTX up to 8.5 store the value unchanged, while the hardware expects the stride in units of
+  // 16 bytes; compilers that know this divide by 16.
   i.d = fields[field] == "global_stride" && d.builder().module.version <= 85 ? 4 : 0;
   i.mode = static_cast<std::uint8_t>(field);
   d.emit(i);

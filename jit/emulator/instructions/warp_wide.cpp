@@ -1,4 +1,4 @@
-// Instructions of a whole warp: shfl, vote, match, redux, activemask, elect.
+// Decodes and executes warp-wide instructions: shfl, vote, match, redux, activemask, elect.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/block.h>
 
@@ -25,7 +25,7 @@ void set_bit(Mask& m, int lane, bool v) { m = (m & ~(Mask(1) << lane)) | Mask(v)
 
 enum Shuffle : std::uint8_t { Up, Down, Butterfly, Index };
 
-// d|p = a of the lane that b names, within segments by c. extra: p's register
+// d|p = a of the lane that b selects, within the segments of c. extra: the register of p
 void shuffle(Warp& w, const Participant* p, int n) {
   synchronised(w, p, n);
   std::uint32_t value[warp_size] = {};
@@ -61,9 +61,9 @@ void shuffle(Warp& w, const Participant* p, int n) {
     }
     if (!inside) from = l;
     if (!(present >> from & 1))
-      w.execution.found(Fault::IllegalOperand, w, i, l,
-                        "reads lane " + std::to_string(from) +
-                            ", which does not take part: the result is undefined");
+      w.execution.add_finding(Fault::IllegalOperand, w, i, l,
+                              "reads lane " + std::to_string(from) +
+                                  ", which does not take part: the result is undefined");
     x.reg<std::uint32_t>(i.d)[l] = value[from];
     source[l] = from;
     if (i.extra != no_register) set_bit(*x.reg<Mask>(i.extra), l, inside);
@@ -72,7 +72,7 @@ void shuffle(Warp& w, const Participant* p, int n) {
 }
 
 void shfl(Decoder& d) {
-  if (!d.take("sync")) d.fail("shfl takes .sync");
+  if (!d.take("sync")) d.fail("shfl requires .sync");
   const std::string_view mode = d.take_one_of({"up", "down", "bfly", "idx"});
   const Type t = d.take_type();
   if (mode.empty() || bits_of(t) != 32) d.unknown(t);
@@ -111,7 +111,7 @@ void vote(Warp& w, const Participant* p, int n) {
   });
 }
 void vote_sync(Decoder& d) {
-  if (!d.take("sync")) d.fail("vote takes .sync");
+  if (!d.take("sync")) d.fail("vote requires .sync");
   const std::string_view mode = d.take_one_of({"all", "any", "uni", "ballot"});
   const Type t = d.take_type();
   if (mode.empty() || (mode == "ballot") != (t == Type::B32) || (mode != "ballot" && t != Type::Pred))
@@ -144,7 +144,7 @@ template <class T> void match(Warp& w, const Participant* p, int n) { // mode: 1
 }
 void match_sync(Decoder& d) {
   const bool all = d.take("all");
-  if ((!all && !d.take("any")) || !d.take("sync")) d.fail("match takes .any or .all, and .sync");
+  if ((!all && !d.take("any")) || !d.take("sync")) d.fail("match requires .any or .all, and .sync");
   const Type t = d.take_type();
   if (bits_of(t) != 32 && bits_of(t) != 64) d.unknown(t);
   d.expect_operands(3);
@@ -189,7 +189,7 @@ void reduce(Warp& w, const Participant* p, int n) {
   each_lane(p, n, [&](const Participant& x, int l) { x.reg<std::uint32_t>(x.instruction->d)[l] = r; });
 }
 void redux(Decoder& d) {
-  if (!d.take("sync")) d.fail("redux takes .sync");
+  if (!d.take("sync")) d.fail("redux requires .sync");
   const std::string_view op = d.take_one_of({"add", "min", "max", "and", "or", "xor"});
   const Type t = d.take_type();
   const bool logic = op == "and" || op == "or" || op == "xor";
@@ -223,7 +223,7 @@ void activemask(Decoder& d) {
   d.emit(i);
 }
 
-// d|p: p for one of the members, whose lane is d
+// d|p: p is true for one of the members, whose lane is d
 void elect(Warp& w, const Participant* p, int n) {
   synchronised(w, p, n);
   const int leader = std::countr_zero(together(p, n));
@@ -234,7 +234,7 @@ void elect(Warp& w, const Participant* p, int n) {
   });
 }
 void elect_sync(Decoder& d) {
-  if (!d.take("sync")) d.fail("elect takes .sync");
+  if (!d.take("sync")) d.fail("elect requires .sync");
   d.expect_operands(2);
   const Operand& to = d.operand(0);
   if (to.kind != Operand::Kind::Pair) d.fail("elect.sync writes d|p");

@@ -1,4 +1,4 @@
-// wgmma.mma_async, its fence, and its groups.
+// Decodes and issues wgmma.mma_async, its fence and its groups.
 #include "decoder.h"
 #include <kiln/jit/emulator/core/access.h>
 #include <kiln/jit/emulator/core/wgmma.h>
@@ -10,66 +10,67 @@
 namespace kiln::emulator {
 namespace {
 
-// Bits of Instruction::offset.
+// Flags in Instruction::offset.
 constexpr std::int64_t Saturate = 1, NegateA = 2, NegateB = 4, ByColumnsA = 8, ByColumnsB = 16, Add = 32;
 
-// One wgmma.mma_async of a warp, while it is checked and made a flight.
+// Checks one wgmma.mma_async of a warp and issues it as an asynchronous operation.
 class Issue {
 public:
   Issue(Warp& w, const Participant& p) : w_(w), p_(p), i_(*p.instruction) {}
 
   void run() {
-    f_ = std::make_unique<Multiplication>();
-    f_->kind = Flight::Kind::Wgmma;
-    f_->proxy = Proxy::Async;
-    f_->queue = Flight::Queue::Wgmma;
-    f_->warp = &w_;
-    f_->instruction = &i_;
-    f_->lanes = p_.lanes;
-    f_->group = w_.wgmma_group[std::countr_zero(p_.lanes)];
-    f_->frame = p_.frame;
-    f_->columns = static_cast<int>(i_.count);
-    f_->d = i_.type;
-    f_->a = static_cast<Type>(i_.mode);
-    f_->b = static_cast<Type>(i_.mode2);
-    f_->depth = f_->a == Type::TF32 ? 8 : 256 / bits_of(f_->a);
-    f_->negate_a = i_.offset & NegateA;
-    f_->negate_b = i_.offset & NegateB;
-    f_->saturate = i_.offset & Saturate;
-    f_->a_by_columns = i_.offset & ByColumnsA;
-    f_->b_by_columns = i_.offset & ByColumnsB;
+    op_ = std::make_unique<Multiplication>();
+    op_->kind = AsyncOperation::Kind::Wgmma;
+    op_->proxy = Proxy::Async;
+    op_->queue = AsyncOperation::Queue::Wgmma;
+    op_->warp = &w_;
+    op_->instruction = &i_;
+    op_->lanes = p_.lanes;
+    op_->group = w_.wgmma_group[std::countr_zero(p_.lanes)];
+    op_->frame = p_.frame;
+    op_->columns = static_cast<int>(i_.count);
+    op_->d = i_.type;
+    op_->a = static_cast<Type>(i_.mode);
+    op_->b = static_cast<Type>(i_.mode2);
+    op_->depth = op_->a == Type::TF32 ? 8 : 256 / bits_of(op_->a);
+    op_->negate_a = i_.offset & NegateA;
+    op_->negate_b = i_.offset & NegateB;
+    op_->saturate = i_.offset & Saturate;
+    op_->a_by_columns = i_.offset & ByColumnsA;
+    op_->b_by_columns = i_.offset & ByColumnsB;
     const std::uint32_t* r = p_.frame->function->extras.data() + i_.extra;
-    const std::uint32_t results = f_->d == Type::F16 ? i_.count / 4 : i_.count / 2;
-    f_->results.assign(r, r + results);
-    if (i_.a == no_register) f_->operands.assign(r + results, r + results + 4);
+    const std::uint32_t results = op_->d == Type::F16 ? i_.count / 4 : i_.count / 2;
+    op_->results.assign(r, r + results);
+    if (i_.a == no_register) op_->operands.assign(r + results, r + results + 4);
 
     if (p_.lanes != all_lanes || static_cast<std::size_t>(w_.index / 4 * 4 + 4) > w_.block.warps.size())
-      return fault("takes a warpgroup: 4 warps of 32 threads, the first of which is a multiple of 4");
+      return fault(
+          "requires a warpgroup: 4 warps of 32 threads, the index of the first of which is a multiple of 4");
     std::uint64_t a = 0, b = 0;
     if ((i_.a != no_register && !uniform(i_.a, a)) || !uniform(i_.b, b)) return;
-    f_->add = i_.offset & Add;
+    op_->add = i_.offset & Add;
     if (i_.c != no_register) {
       const Mask scale = *p_.reg<Mask>(i_.c);
       if (scale && ~scale) return fault("has a scale-d that differs between the threads of a warp");
-      f_->add = scale;
+      op_->add = scale;
     }
     agree(a, b);
     watch();
     const int first = w_.index % 4 * 16;
-    if (i_.a != no_register && !chunks(a, first, 16, f_->a, f_->a_by_columns, "A", f_->a_chunks)) return;
-    if (!chunks(b, 0, f_->columns, f_->b, f_->b_by_columns, "B", f_->b_chunks)) return;
+    if (i_.a != no_register && !chunks(a, first, 16, op_->a, op_->a_by_columns, "A", op_->a_chunks)) return;
+    if (!chunks(b, 0, op_->columns, op_->b, op_->b_by_columns, "B", op_->b_chunks)) return;
     ranges();
-    for (const std::uint32_t x : f_->results)
+    for (const std::uint32_t x : op_->results)
       ++p_.frame->watch(x).accumulating;
-    for (const std::uint32_t x : f_->operands)
+    for (const std::uint32_t x : op_->operands)
       ++p_.frame->watch(x).feeding;
     ++p_.frame->in_flight;
-    w_.block.flights.issue(std::move(f_));
+    w_.block.async_operations.issue(std::move(op_));
   }
 
 private:
   void fault(const std::string& what, Fault kind = Fault::IllegalOperand) {
-    w_.execution.found(kind, w_, i_, std::countr_zero(p_.lanes), what);
+    w_.execution.add_finding(kind, w_, i_, std::countr_zero(p_.lanes), what);
   }
 
   bool uniform(std::uint32_t at, std::uint64_t& value) {
@@ -85,7 +86,7 @@ private:
   }
 
   void agree(std::uint64_t a, std::uint64_t b) {
-    const Agreement::Entry mine{&i_, a, b << 1 | f_->add};
+    const Agreement::Entry mine{&i_, a, b << 1 | op_->add};
     if (const auto* other = w_.block.multiplications(w_.index / 4).differs(w_.index % 4, mine))
       fault(other->instruction != &i_
                 ? "is executed where another warp of the warpgroup executes line " +
@@ -93,14 +94,14 @@ private:
                 : "has descriptors or a scale-d that differ between the warps of the warpgroup");
   }
 
-  // Registers are in order with what came before by wgmma.fence only, but for sums of the same shape.
+  // Only a wgmma.fence orders registers with earlier uses, except for sums of the same shape.
   void watch() {
     if (!w_.wgmma_fences) {
       fault("is the first of its warp and no wgmma.fence comes before", Fault::InFlight);
       w_.wgmma_fences = 1;
     }
     const auto shape = static_cast<std::uint32_t>(i_.count << 8 | static_cast<std::uint32_t>(i_.type));
-    for (const std::uint32_t r : f_->results) {
+    for (const std::uint32_t r : op_->results) {
       RegisterWatch& x = p_.frame->watch(r);
       if (x.feeding) {
         fault("adds to a register that a wgmma under way still reads as A: wait for it", Fault::InFlight);
@@ -115,12 +116,12 @@ private:
         break;
       }
     }
-    for (const std::uint32_t r : f_->results) {
+    for (const std::uint32_t r : op_->results) {
       RegisterWatch& x = p_.frame->watch(r);
       x.multiplied = w_.wgmma_fences;
       x.shape = shape;
     }
-    for (const std::uint32_t r : f_->operands) {
+    for (const std::uint32_t r : op_->operands) {
       RegisterWatch& x = p_.frame->watch(r);
       if (x.accumulating) {
         fault("reads A from a register that a wgmma under way adds to: wait for it", Fault::InFlight);
@@ -139,7 +140,7 @@ private:
               std::vector<std::uint32_t>& to) {
     if (Descriptor::reserved(bits)) {
       fault(std::string("has the descriptor ") + hexadecimal(bits) + " of " + name +
-            ", in which bits are set that mean nothing");
+            ", in which reserved bits are set");
       return false;
     }
     const Descriptor d(bits);
@@ -170,7 +171,7 @@ private:
     };
     if (by_columns) {
       for (int c = first / per_chunk; c < (first + across) / per_chunk; ++c)
-        for (int k = 0; k < f_->depth; ++k)
+        for (int k = 0; k < op_->depth; ++k)
           if (!add(d.mn_major(c, k))) return false;
     } else {
       for (int r = first; r < first + across; ++r)
@@ -185,11 +186,11 @@ private:
     return true;
   }
 
-  // The chunks as few ranges, for those who watch.
+  // Merges the chunks into few ranges, for probes.
   void ranges() {
     Region& shared = w_.block.shared;
     std::vector<bool> used(shared.bytes / 16 + 1);
-    for (const auto* all : {&f_->a_chunks, &f_->b_chunks})
+    for (const auto* all : {&op_->a_chunks, &op_->b_chunks})
       for (const std::uint32_t offset : *all)
         used[offset / 16] = true;
     for (std::size_t n = 0; n < used.size(); ++n) {
@@ -197,7 +198,7 @@ private:
       const std::size_t start = n;
       while (n < used.size() && used[n])
         ++n;
-      f_->ranges.push_back(
+      op_->ranges.push_back(
           {AccessKind::Read, shared.data + start * 16, (n - start) * 16, &shared, &w_.block, 0});
     }
   }
@@ -205,7 +206,7 @@ private:
   Warp& w_;
   const Participant& p_;
   const Instruction& i_;
-  std::unique_ptr<Multiplication> f_;
+  std::unique_ptr<Multiplication> op_;
 };
 
 void issue(Warp& w, const Participant* p, int) { Issue(w, *p).run(); }
@@ -221,7 +222,7 @@ void fence(Warp& w, const Participant* p, int) {
 void commit(Warp& w, const Participant* p, int) {
   for (Mask rest = p->lanes; rest; rest &= rest - 1)
     ++w.wgmma_group[std::countr_zero(rest)];
-  w.block.open_multiplications(); // other warps of the group may wait for this
+  w.block.open_wgmma_waits(); // other warps of the warpgroup may wait for this
 }
 
 bool known_columns(Type a, int n) {
@@ -309,7 +310,7 @@ void wgmma(Decoder& d) {
   i.step = Step::Collective;
   i.collective = what == "fence" ? fence : commit;
   i.target = no_register;
-  if (what == "wait_group") { // waits for all warps of the group, as bar.sync does
+  if (what == "wait_group") { // waits for all warps of the warpgroup, like a barrier
     i.step = Step::Barrier;
     i.inner = nullptr;
     i.b = no_register;

@@ -1,5 +1,7 @@
-// wmma: fragments in an order of our own, as its layout is nobody's business. Element n = row * columns +
-// column is element n % (size / 32) of lane n / (size / 32).
+// Decodes and executes wmma.
+//
+// PTX does not specify which lane has which element of a fragment. Here, element n = row * columns + column
+// is element n % (size / 32) of lane n / (size / 32).
 #include "matrix.h"
 #include <kiln/jit/emulator/core/access.h>
 
@@ -33,16 +35,17 @@ void put(const Participant* all, const std::uint32_t* r, const Fragment16& f, in
   word = (word & ~mask) | (static_cast<std::uint32_t>(v) << shift & mask);
 }
 
-// The ISA wants the start of each row, or column, at a multiple of the fragment's bytes in a lane. CUDA's own
-// functions promise a start at a multiple of 32 to be enough, and a stride of a multiple of 16: what neither
-// allows is told.
+// The PTX ISA requires each row or column to start at a multiple of the fragment's bytes in a lane. CUDA's
+// functions document that a matrix at a multiple of 32 bytes with a stride that is a multiple of 16 is
+// enough. Reports what neither of them allows.
 void check_alignment(Warp& w, const Participant* all, bool loads, std::uint64_t base, std::uint64_t stride) {
   const Instruction& i = *all->instruction;
   const std::uint64_t start = std::min(i.c, 32u), step = std::min(i.c, 16u);
   const std::string matrix = loads ? "reads a matrix" : "writes a matrix";
   const auto misaligned = [&](const std::string& what, std::uint64_t multiple) {
-    w.execution.found(Fault::Misaligned, w, i, std::countr_zero(all->lanes),
-                      matrix + what + ", where a multiple of " + std::to_string(multiple) + " is needed");
+    w.execution.add_finding(Fault::Misaligned, w, i, std::countr_zero(all->lanes),
+                            matrix + what + ", where a multiple of " + std::to_string(multiple) +
+                                " is needed");
   };
   if (base % start)
     misaligned(" at " + hexadecimal(base), start);
@@ -52,7 +55,7 @@ void check_alignment(Warp& w, const Participant* all, bool loads, std::uint64_t 
                step);
 }
 
-// mode: 1 column-major; count: rows << 16 | columns; b: the stride; c: the fragment's bytes in a lane
+// mode: 1 if column-major; count: rows << 16 | columns; b: the stride; c: the fragment's bytes in a lane
 void wmma_access(Warp& w, const Participant* all, bool loads) {
   const Instruction& i = *all->instruction;
   const Fragment16 f{static_cast<int>(i.count >> 16), static_cast<int>(i.count & 0xffff),
@@ -63,7 +66,7 @@ void wmma_access(Warp& w, const Participant* all, bool loads) {
   const std::uint32_t stride = all->reg<std::uint32_t>(i.b)[0],
                       bytes = static_cast<std::uint32_t>(f.bits) / 8;
   check_alignment(w, all, loads, base[std::countr_zero(all->lanes)], std::uint64_t(stride) * bytes);
-  for (int n = 0; n < f.rows * f.columns; n += warp_size) { // a lane for each of 32 elements
+  for (int n = 0; n < f.rows * f.columns; n += warp_size) { // one lane for each of 32 elements
     Located at;
     for (int l = 0; l < warp_size; ++l) {
       const auto row = static_cast<std::uint64_t>((n + l) / f.columns),
@@ -87,7 +90,7 @@ void wmma_access(Warp& w, const Participant* all, bool loads) {
 void wmma_load(Warp& w, const Participant* all, int) { wmma_access(w, all, true); }
 void wmma_store(Warp& w, const Participant* all, int) { wmma_access(w, all, false); }
 
-// extras: the numbers of registers of d, a, b, c, then they; count: m << 20 | n << 10 | k
+// extras: the numbers of registers of d, a, b and c, then the registers; count: m << 20 | n << 10 | k
 void wmma_multiply(Warp& w, const Participant* all, int) {
   const Instruction& i = *all->instruction;
   const int m = static_cast<int>(i.count >> 20), n = static_cast<int>(i.count >> 10 & 1023),
@@ -151,7 +154,7 @@ void wmma(Decoder& d) {
   if (what == "mma") {
     i.offset = d.take("satfinite");
     d.take_one_of({"rn", "rz", "rm", "rp"});
-    // .f32.f32 for f16 operands, all four types for the others
+    // f16 operands have two types (of d and c), others all four
     std::vector<Type> types;
     for (Type t = d.maybe_type(); t != Type::None; t = d.maybe_type())
       types.push_back(t);

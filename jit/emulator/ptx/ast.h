@@ -1,4 +1,4 @@
-// A PTX module as parsed: names are not resolved yet and opcodes are text.
+// The syntax tree of a PTX module, in which names are not resolved yet and opcodes are text.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ enum class Type : std::uint8_t {
 };
 int bits_of(Type type); // 1 for predicates, 0 for None
 std::string_view name_of(Type type);
-Type type_named(std::string_view name); // without the dot; None if there is none
+Type type_named(std::string_view name); // `name` is without the dot; None if the type does not exist
 inline bool is_signed(Type t) { return t >= Type::S8 && t <= Type::S64; }
 inline bool is_unsigned(Type t) { return t >= Type::U8 && t <= Type::U64; }
 inline bool is_untyped(Type t) { return t >= Type::B8 && t <= Type::B128; }
@@ -51,10 +51,10 @@ inline bool is_float(Type t) { return t >= Type::F16; }
 
 enum class Space : std::uint8_t { Generic, Global, Shared, SharedCluster, Local, Const, Param };
 
-// One operand; brackets and braces nest.
+// An operand; brackets and braces nest.
 struct Operand {
   enum class Kind : std::uint8_t {
-    Name,    // register, special register, variable, function or label; `offset` follows in addresses
+    Name,    // register, special register, variable, function or label; `offset` is added in addresses
     Integer, // `bits`
     Float32,
     Float64,
@@ -78,10 +78,10 @@ struct Statement {
   int line = 0;
   int location = -1;                    // in Module::locations
   int scope = 0;                        // in Function::scopes
-  std::uint32_t used_bytes = all_bytes; // of what it loads, a bit for each: .pragma "used_bytes_mask N"
+  std::uint32_t used_bytes = all_bytes; // of a load, a bit for each byte: .pragma "used_bytes_mask N"
   std::string_view guard;
   bool guard_negated = false;
-  std::string_view opcode; // with modifiers
+  std::string_view opcode; // includes modifiers
   std::vector<Operand> operands;
 };
 
@@ -90,7 +90,7 @@ struct Relocation { // an address within an initial value
   int bytes = 8;
   std::string_view symbol;
   std::int64_t addend = 0;
-  std::uint64_t mask = 0; // 0: all of it; else the byte of the address that is wanted
+  std::uint64_t mask = 0; // 0: the whole address; else selects a byte of it
 };
 
 struct Variable {
@@ -99,7 +99,7 @@ struct Variable {
   Space space = Space::Global;
   Type type = Type::B8;
   std::uint64_t align = 1, bytes = 0;
-  bool external = false; // without a size: dynamic shared memory
+  bool external = false; // .extern, or an array without a size: dynamic shared memory
   std::vector<std::uint8_t> initial;
   std::vector<Relocation> relocations;
   int scope = 0;
@@ -118,13 +118,13 @@ struct RegisterRange { // %r<100>
   int scope = 0;
 };
 
-struct Prototype { // of a function that is called through a register
+struct Prototype { // prototype of a function that is called through a register
   std::vector<Variable> returns, params;
 };
 
 struct Scope {
   int parent = -1;
-  std::unordered_map<std::string_view, std::size_t> labels; // to the statement that follows
+  std::unordered_map<std::string_view, std::size_t> labels; // index of the statement that follows
   std::unordered_map<std::string_view, std::size_t> registers, ranges, variables;
   using Names = std::vector<std::string_view>;
   std::unordered_map<std::string_view, Names> branch_targets, call_targets;
@@ -141,7 +141,7 @@ struct Function {
   std::vector<RegisterRange> ranges;
   std::vector<Variable> variables; // .local, .shared and .param ones of the body
   std::vector<Statement> body;
-  std::uint32_t required_threads[3] = {0, 0, 0}; // 0: not said
+  std::uint32_t required_threads[3] = {0, 0, 0}; // 0 if not declared
   std::uint32_t maximum_threads[3] = {0, 0, 0};
   std::uint32_t cluster[3] = {0, 0, 0};
   std::uint32_t registers_per_thread = 0;

@@ -1,4 +1,4 @@
-// A place in a module's tokens, and what all parts of the parser ask of it.
+// A position in a module's tokens, with the helpers that all parts of the parser use.
 #pragma once
 
 #include "ast.h"
@@ -76,7 +76,7 @@ protected:
                                [&](int line, const std::string& what) { fail(line, what); });
   }
 
-  // Up to the closing parenthesis, whatever it is.
+  // Skips a parenthesised list of any tokens.
   void skip_parentheses() {
     int line = expect("(").line;
     while (!accept(")")) {

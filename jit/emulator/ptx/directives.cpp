@@ -1,11 +1,11 @@
-// Directives: variables, registers and labels of a function, places in the source, pragmas.
+// Parses directives of a function: variables, registers, labels, source locations and pragmas.
 #include "layers.h"
 
 #include <charconv>
 
 namespace kiln::emulator::ptx {
 
-// Only one changes anything: "used_bytes_mask 0xfff" before a load that is wider than what is wanted of it.
+// Only one pragma has an effect: "used_bytes_mask 0xfff", before a load of which only some bytes are used.
 void BodyParser::pragma() {
   constexpr std::string_view mask = "used_bytes_mask ";
   do {
@@ -30,7 +30,7 @@ void BodyParser::file() {
 }
 
 // .loc file line column[, function_name label[+n], inlined_at file line column]
-// What it is inlined at is an earlier .loc, which may be inlined itself.
+// The location after inlined_at is an earlier .loc, which may be inlined itself.
 int BodyParser::location() {
   expect(".loc");
   auto place = [&] {
@@ -82,7 +82,7 @@ void BodyParser::variables_of(Function& f, int scope) {
     auto [at, fresh] =
         f.scopes[static_cast<std::size_t>(scope)].variables.try_emplace(v.name, f.variables.size());
     if (!fresh) {
-      // `.param .b32 retval0;` once more in the same block
+      // `.param .b32 retval0;` may be declared again in the same block
       if (v.space != Space::Param) fail(v.line, "the variable " + std::string(v.name) + " is defined twice");
       at->second = f.variables.size();
     }
@@ -91,7 +91,7 @@ void BodyParser::variables_of(Function& f, int scope) {
   expect(";");
 }
 
-// A place in the code, or the name of a list of labels or functions, or of a prototype.
+// A label in the code, or the name of a list of labels or functions, or of a prototype.
 void BodyParser::label(Function& f, int scope) {
   const Token& token = peek();
   Scope& here = f.scopes[static_cast<std::size_t>(scope)];

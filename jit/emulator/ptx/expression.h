@@ -1,4 +1,4 @@
-// Constant expressions of PTX: integers with the operators of C.
+// Evaluates constant expressions of PTX: integers with the operators of C.
 #pragma once
 
 #include "lexer.h"
@@ -8,7 +8,7 @@
 
 namespace kiln::emulator::ptx {
 
-// The bits of a float literal as a constant of `bits` bits (32 or 64; others get the literal's own).
+// The bits of a float literal as a constant of `bits` bits (32 or 64; for others, the literal's own bits).
 inline std::uint64_t float_constant(bool is_float32, std::uint64_t literal, int bits) {
   if (is_float32 && bits == 64)
     return std::bit_cast<std::uint64_t>(
@@ -104,7 +104,7 @@ private:
   Fail fail_;
 };
 
-// nullopt if none starts here.
+// Returns nullopt if no expression starts here.
 template <class Peek, class Take, class Fail>
 std::optional<std::uint64_t> constant_expression(Peek peek, Take take, Fail fail) {
   return ConstantExpression<Peek, Take, Fail>(peek, take, fail).run();

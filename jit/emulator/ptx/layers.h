@@ -1,4 +1,4 @@
-// The parser of a module, by layers: variables, what stands in functions, and what stands outside of them.
+// The layers of the parser: variables, the bodies of functions, and (in parser.cpp) whole modules.
 #pragma once
 
 #include "cursor.h"
@@ -11,7 +11,7 @@ class VariableParser : protected Cursor { // variables.cpp
 protected:
   using Cursor::Cursor;
   std::optional<Space> accept_space();
-  // After the space: .align, .type, .vN, names with dimensions and initial values.
+  // Parses what follows the state space: .align, .type, .vN, and names with dimensions and initial values.
   std::vector<Variable> variables(Space space, bool external);
   void parameters(std::vector<Variable>& to, bool registers);
 
@@ -23,10 +23,10 @@ private:
 class BodyParser : protected VariableParser {
 protected:
   using VariableParser::VariableParser;
-  void body(Function& f, int scope, int depth); // up to the closing brace, which is taken
+  void body(Function& f, int scope, int depth); // up to and including the closing brace
   void pragma();
   void file();
-  int location(); // .loc: its number in Module::locations
+  int location(); // parses .loc and returns its index in Module::locations
 
 private:
   void variables_of(Function& f, int scope);
@@ -42,7 +42,7 @@ private:
 
   int location_ = -1;
   std::map<std::array<int, 3>, int> places_; // the last .loc of each file, line and column in this function
-  std::uint32_t used_bytes_ = all_bytes;     // of the next statement
+  std::uint32_t used_bytes_ = all_bytes;     // for the next statement
   std::uint64_t total_registers_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Splits PTX text into tokens.
+// Implements the lexer: names, directives, numbers, strings, punctuation and comments.
 #include "lexer.h"
 
 #include <bit>
@@ -52,7 +52,7 @@ private:
         for (; at_ < end + 2; ++at_)
           line_ += text_[at_] == '\n';
       } else if (c == '\0' && at_ + 1 == text_.size()) {
-        ++at_; // texts often carry their terminator
+        ++at_; // texts often include a terminating zero
       } else {
         return;
       }

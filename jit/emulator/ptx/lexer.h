@@ -21,12 +21,12 @@ struct Token {
   };
   Kind kind = Kind::End;
   int line = 0;
-  std::string_view text;   // in the source; a string without its quotes
-  std::uint64_t value = 0; // of numbers: the integer, or the bits of the float
+  std::string_view text;   // part of the source; a string without its quotes
+  std::uint64_t value = 0; // of a number: the integer, or the bits of the float
   bool is(std::string_view what) const { return kind != Kind::String && text == what; }
 };
 
-// Refuses what is no PTX with a UserError: "name:LINE: ...".
+// Throws UserError "name:LINE: ..." for text that is not PTX.
 std::vector<Token> tokenize(std::string_view text, std::string_view name);
 
 [[noreturn]] void refuse(std::string_view name, int line, const std::string& what);

@@ -1,7 +1,7 @@
-// From PTX text to a ptx::Module: recursive descent over the tokens.
+// Parses the top level of a module, by recursive descent over the tokens.
 //
-// Registers, labels and variables of a nested { } are visible in it only, and labels may be used before they
-// are defined, so names stay text here: the decoder looks them up through the scopes.
+// Registers, labels and variables of a nested { } are visible only in it, and labels may be used before they
+// are defined. So names stay text here, and the decoder looks them up through the scopes.
 #include "parser.h"
 
 #include "layers.h"

@@ -1,4 +1,4 @@
-// From PTX text to a ptx::Module.
+// Parses PTX text into a ptx::Module.
 #pragma once
 
 #include "ast.h"
@@ -7,7 +7,7 @@
 
 namespace kiln::emulator::ptx {
 
-// UserError "name:LINE: ..." for text that is not PTX as LLVM, nvcc and Triton write it.
+// Throws UserError "name:LINE: ..." for text that is not PTX as LLVM, nvcc and Triton emit it.
 std::unique_ptr<Module> parse(std::string text, std::string name);
 
 } // namespace kiln::emulator::ptx

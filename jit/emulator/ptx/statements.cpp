@@ -1,4 +1,4 @@
-// Blocks of statements, and their operands.
+// Parses blocks of statements and their operands.
 #include "layers.h"
 
 #include <utility>
@@ -13,7 +13,7 @@ constexpr int deepest_nesting = 64;
 void BodyParser::body(Function& f, int scope, int depth) {
   int line = peek().line;
   if (depth > deepest_nesting) fail(line, "blocks nest too deeply");
-  if (depth == 0) { // what stood before was another function's
+  if (depth == 0) { // what came before belonged to another function
     location_ = -1;
     places_.clear();
     used_bytes_ = all_bytes;
@@ -132,7 +132,7 @@ Operand BodyParser::simple_operand(int depth) {
   return o;
 }
 
-// "(" begins the list of a call if a name follows, an expression otherwise.
+// Whether "(" begins the list of a call, which a name or ")" follows, and not an expression.
 bool BodyParser::parenthesised_list() const { return peek(1).kind == Token::Kind::Name || peek(1).is(")"); }
 
 } // namespace kiln::emulator::ptx

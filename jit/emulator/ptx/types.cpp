@@ -1,4 +1,4 @@
-// PTX types by name.
+// The table of PTX types, with their names and widths.
 #include "ast.h"
 
 namespace kiln::emulator::ptx {

@@ -1,4 +1,4 @@
-// Variables and parameters, with their initial values.
+// Parses variables and parameters, with their initial values.
 #include "layers.h"
 
 namespace kiln::emulator::ptx {
@@ -34,7 +34,7 @@ std::vector<Variable> VariableParser::variables(Space space, bool external) {
       std::uint64_t align = expect_integer(1, 1 << 20, "an alignment");
       if (align & (align - 1))
         fail(token.line, "the alignment " + std::to_string(align) + " is no power of two");
-      if (!pointer) { // of what a parameter points at, otherwise
+      if (!pointer) { // otherwise it is the alignment of what a parameter points to
         common.align = align;
         has_align = true;
       }

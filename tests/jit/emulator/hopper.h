@@ -1,5 +1,6 @@
-// Hand-written kernels for sm_90a: they are assembled where there is a ptxas, so that they are PTX indeed,
-// and run under all moments of asynchronous operations.
+// Runs hand-written kernels for sm_90a with all choices of when asynchronous operations land.
+//
+// Where there is a ptxas it assembles them, to prove that they are valid PTX.
 #pragma once
 
 #include "test_seed.h"
@@ -26,7 +27,7 @@ inline std::shared_ptr<const emulator::Module> hopper_module(const std::string& 
   return emulator::Module::parse(text, "hopper.ptx");
 }
 
-// Parameters one after the other, each at its alignment: numbers and tensor maps.
+// The parameters of a kernel, numbers and tensor maps, each at its alignment.
 class Parameters {
 public:
   template <class T> Parameters& add(const T& value) {
@@ -44,11 +45,12 @@ private:
   std::size_t size_ = 0;
 };
 
-// Once for each way of asynchrony, the random one under several seeds; under a sanitizer once, another way
-// each time.
+// Calls `f` for each Asynchrony, the random one with several seeds; under a sanitizer only for one of these,
+// chosen at random.
 inline void at_all_moments(const std::function<void(const emulator::Options&)>& f, std::uint64_t seeds = 3) {
   using emulator::Asynchrony;
-  std::uint64_t moment = fresh_seed() % (2 + seeds);
+  const std::uint64_t choice = fresh_seed();
+  std::uint64_t moment = choice % (2 + seeds);
   for (const Asynchrony a : {Asynchrony::Earliest, Asynchrony::Latest, Asynchrony::Random})
     for (std::uint64_t seed = 0; seed < (a == Asynchrony::Random ? seeds : 1); ++seed) {
       if (sanitized && moment-- != 0) continue;
@@ -57,7 +59,7 @@ inline void at_all_moments(const std::function<void(const emulator::Options&)>& 
       o.seed = seed;
       o.asynchrony = a;
       o.checks = emulator::Checks::all();
-      INFO("asynchrony " << static_cast<int>(a) << ", seed " << seed);
+      INFO("asynchrony " << static_cast<int>(a) << ", seed " << seed << ", chosen by seed " << choice);
       f(o);
     }
 }

@@ -1,4 +1,4 @@
-// A kernel of tile IR, compiled to PTX and run on the emulated GPU.
+// Compiles a kernel of tile IR to PTX and runs it on the emulated GPU.
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
@@ -21,7 +21,7 @@ public:
 
   const std::string& text() const { return ptx_.text; }
 
-  // `memories`: all that the words point into.
+  // `memories` are all the memory that the words point into.
   emulator::Report run(const std::uint64_t* words, std::span<const std::span<std::byte>> memories,
                        const std::vector<std::int64_t>& grid, emulator::Options options,
                        bool overlap = true) const {

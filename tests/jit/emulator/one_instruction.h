@@ -1,4 +1,4 @@
-// Runs one PTX instruction over arrays of operands, a lane for each.
+// Runs one PTX instruction over arrays of operands, one lane for each element.
 #pragma once
 
 #include <kiln/jit/emulator/emulator.h>
@@ -87,7 +87,7 @@ inline std::vector<std::uint64_t> run(const OneInstruction& i,
   return result;
 }
 
-// Edge values of a width, all pairs of some of them, and random bits.
+// Random bits of a width, among them many edge values.
 inline std::uint64_t random_bits(std::mt19937_64& random, int width, bool floating) {
   const std::uint64_t mask = width == 64 ? ~std::uint64_t(0) : (std::uint64_t(1) << width) - 1;
   if (!floating) {

@@ -1,4 +1,4 @@
-// Small kernels in PTX text with an output of 32-bit words.
+// Runs small kernels in PTX text whose output is 32-bit words.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -9,8 +9,8 @@
 
 namespace kiln::test {
 
-// The module around a body, which has %out (its parameter) and registers %r, %s (16 bits), %x (64 bits), %p,
-// %f in plenty; %r0 is the thread's index in the block and %x0 the address of its own word of `out`.
+// A module with the given body, which can use %out (the parameter) and registers %r, %s (16 bits), %x (64
+// bits), %p and %f. %r0 is the thread's index in the block, and %x0 the address of its word of `out`.
 inline std::string small_module(const std::string& body, const std::string& before = "") {
   return ".version 9.0\n.target sm_90a\n.address_size 64\n" + before +
          "\n.visible .entry k(.param .u64 out, .param .u64 in)\n{\n"

@@ -1,4 +1,4 @@
-// Kernels that load a box of a tensor into shared memory, and store it.
+// Kernels that load a box of a tensor into shared memory or store it from there.
 #pragma once
 
 #include "hopper.h"
@@ -34,7 +34,8 @@ inline std::string coordinates(std::uint32_t rank) {
   return s;
 }
 
-// All threads, with the address of a byte of shared memory in %r10 and of its like at `base` in %x4.
+// All threads execute `act` for each byte, with its address in shared memory in %r10 and from `base` on in
+// %x4.
 inline std::string copy_bytes(const std::string& base, const std::string& act) {
   return R"(
   mov.u32 %r9, %r0;
@@ -84,7 +85,7 @@ DONE:
 })";
 }
 
-// The arguments of both.
+// The arguments of both kernels.
 inline Parameters arguments(const emulator::TensorMapFields& f, std::uint64_t in, std::uint64_t out,
                             std::uint64_t bytes, const std::array<std::int32_t, 5>& c) {
   Parameters p;

@@ -1,4 +1,4 @@
-// Bulk copies and reductions without tensor maps, and arrivals when copies have landed.
+// Tests bulk copies and reductions without tensor maps, and mbarrier arrivals when copies have landed.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "test_seed.h"
@@ -14,7 +14,7 @@ using namespace kiln::emulator;
 
 namespace {
 
-// 32 threads bring 512 bytes of `in` into shared memory and one of them does something with it.
+// 32 threads copy 512 bytes of `in` to shared memory, and one of them executes `act`.
 std::string kernel(const std::string& act) {
   return R"(
 .version 8.5
@@ -104,7 +104,8 @@ TEST_CASE("a wait for reading frees the source of a bulk store, and not more", "
     CHECK(run(store + "  cp.async.bulk.wait_group.read 0;\n" + change + "  cp.async.bulk.wait_group 0;\n" +
                   skip,
               in, out, o) == in);
-    // A program that ends is not told when its writes are under way, as long as its shared memory is free.
+    // It is no finding that a program ends while its writes are under way, if they no longer use shared
+    // memory.
     CHECK(run(store + "  cp.async.bulk.wait_group.read 0;\n" + skip, in, out, o) == in);
     run(store + change + "  cp.async.bulk.wait_group 0;\n" + skip, in, out, o, false);
     if (o.asynchrony == Asynchrony::Latest) run(store + skip, in, out, o, false);
@@ -112,7 +113,7 @@ TEST_CASE("a wait for reading frees the source of a bulk store, and not more", "
 }
 
 TEST_CASE("an mbarrier is arrived at when the copies of its thread have landed", "[emulator]") {
-  // Two warps: one copies and lets the mbarrier tell, the other waits for it.
+  // Two warps: one copies and lets the mbarrier announce it, the other waits for the mbarrier.
   const std::string text = R"(
 .version 8.5
 .target sm_90a
@@ -159,7 +160,7 @@ DONE:
   }
 }
 
-TEST_CASE("bytes go from block to block of a cluster, and those that come too late are told", "[emulator]") {
+TEST_CASE("bulk copies between blocks of a cluster, and a report of those that land too late", "[emulator]") {
   auto text = [](const std::string& wait) {
     return R"(
 .version 8.5

@@ -1,4 +1,4 @@
-// Calls through registers, and local memory that functions take while they run.
+// Tests calls through registers, and local memory of functions.
 #include "hopper.h"
 #include "small_kernel.h"
 
@@ -35,7 +35,7 @@ st.global.b32 [%x0], %r9;)";
 } // namespace
 
 TEST_CASE("lanes call different functions through a register", "[emulator]") {
-  // by a table in global memory, by addresses, and with a list of what may be called
+  // through a table in global memory, by addresses, and with a list of the functions that may be called
   const std::string by_table =
       "rem.u32 %r1, %r0, 3; mov.u64 %x2, table; mad.wide.u32 %x2, %r1, 8, %x2; ld.global.u64 %x1, [%x2];";
   const std::string by_name =
@@ -65,7 +65,7 @@ TEST_CASE("a call through a register under a guard", "[emulator]") {
     CHECK(run.out[t] == (t < 5 ? t * t : 7));
 }
 
-TEST_CASE("calls through registers that lead nowhere", "[emulator]") {
+TEST_CASE("calls through registers that hold no function are reported", "[emulator]") {
   const auto finding = [](const std::string& text) {
     const auto run = run_small(text, 32, {}, functions);
     REQUIRE(run.report.findings.size() == 1);
@@ -73,24 +73,24 @@ TEST_CASE("calls through registers that lead nowhere", "[emulator]") {
     CHECK(run.report.findings[0].times == 32);
     return run.report.findings[0].message;
   };
-  CHECK_THAT(finding(calls("mov.u64 %x1, 0;")), Catch::Contains("calls 0, where no function is"));
-  CHECK_THAT(finding(calls("mov.u64 %x1, table;")), Catch::Contains(", where no function is"));
+  CHECK_THAT(finding(calls("mov.u64 %x1, 0;")), Catch::Contains("calls 0, where there is no function"));
+  CHECK_THAT(finding(calls("mov.u64 %x1, table;")), Catch::Contains(", where there is no function"));
   CHECK_THAT(finding(calls("mov.u64 %x1, wide;")),
-             Catch::Contains("calls wide, which takes others than this call's parameters"));
+             Catch::Contains("calls wide, whose parameters differ from those of this call"));
   const auto refused = [](const std::string& text, const char* why) {
     CHECK_THROWS_WITH(run_small(text, 32, {}, functions), Catch::Contains(why));
   };
   refused(calls("", ".calltargets"), "expected a function");
   refused(calls("", ".calltargets nobody"), "the function 'nobody' is not declared");
-  refused(calls("", ".callprototype _ ()"), "has 1 results, and it takes 0");
+  refused(calls("", ".callprototype _ ()"), "has 1 results, and the function has 0");
   refused(calls("", ".callprototype (.param .b64 _) _ (.param .b32 _)"),
           "'got' has 4 bytes, and '_' of shape has 8");
   refused("call %x1, (), nothing;", "takes a .callprototype or .calltargets, and there is no nothing");
-  refused("call %x1;", "behind its parameters");
+  refused("call %x1;", "after its parameters");
 }
 
-TEST_CASE("alloca takes local memory of each lane's own", "[emulator]") {
-  // Each lane takes a different size, writes all of it, calls a function that takes some too, and reads it
+TEST_CASE("alloca gives each lane local memory of its own", "[emulator]") {
+  // Each lane allocates a different size, writes all of it, calls a function that allocates too, and reads it
   // back.
   const std::string other = R"(
 .func (.param .b32 r) busy(.param .b32 a) { .reg .b32 %v<3>; .reg .b64 %y<3>; .local .align 8 .b8 mine[40]; ld.param.b32 %v0, [a];
@@ -111,6 +111,7 @@ ADD: cvt.u64.u32 %x3, %r2; add.u64 %x3, %x3, %x2; ld.local.u32 %r3, [%x3]; add.u
   st.global.u32 [%x0], %r7;)";
   hopper_module(small_module(text, other));
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     const auto run = run_small(text, 64, {.seed = seed, .checks = emulator::Checks::all()}, other);
     INFO(run.report.text());
     REQUIRE(run.report.ok());
@@ -123,7 +124,7 @@ ADD: cvt.u64.u32 %x3, %r2; add.u64 %x3, %x3, %x2; ld.local.u32 %r3, [%x3]; add.u
   }
 }
 
-TEST_CASE("what is wrong with alloca", "[emulator]") {
+TEST_CASE("misuse of alloca is reported", "[emulator]") {
   const auto finding = [](const std::string& text) {
     const auto run = run_small(text, 1, {.checks = emulator::Checks::all()});
     REQUIRE(run.report.findings.size() == 1);
@@ -131,17 +132,17 @@ TEST_CASE("what is wrong with alloca", "[emulator]") {
   };
   CHECK_THAT(finding("mov.u64 %x1, 1000000; alloca.u64 %x2, %x1;"),
              Catch::Contains("stack overflow") &&
-                 Catch::Contains("asks for 1000000 bytes, and a thread has 512 KiB"));
+                 Catch::Contains("requests 1000000 bytes, and a thread has 512 KiB"));
   CHECK_THAT(finding("alloca.u64 %x2, 16; ld.local.u32 %r1, [%x2+8];"),
              Catch::Contains("uninitialised read"));
   CHECK_THAT(finding("alloca.u64 %x2, 16; st.local.u32 [%x2+4096], %r0;"), Catch::Contains("out of bounds"));
   CHECK_THAT(finding("mov.u64 %x1, 4096; stackrestore.u64 %x1;"),
-             Catch::Contains("restores 4096, which no stacksave of this call gave"));
+             Catch::Contains("restores 4096, which no stacksave of this call returned"));
   CHECK_THROWS_WITH(run_small("alloca.u64 %x2, 16, 3;", 1), Catch::Contains("is a power of two"));
 }
 
 TEST_CASE("diverged lanes in one function each have their own local memory", "[emulator]") {
-  // Half of the lanes wait in the function for what the other half writes there.
+  // Half of the lanes wait in the function for a value that the other half writes there.
   const std::string function = R"(
 .func (.param .b32 r) waits(.param .b32 a, .param .b64 flag) { .reg .b32 %v<4>; .reg .b64 %y<2>; .reg .pred %q; .local .align 4 .b8 mine[8];
   ld.param.b32 %v0, [a]; ld.param.b64 %y1, [flag]; mov.u64 %y0, mine; st.local.u32 [%y0], %v0; setp.lt.u32 %q, %v0, 16; @%q bra WAIT;
@@ -154,6 +155,7 @@ DONE: ld.local.u32 %v2, [%y0]; st.param.b32 [r], %v2; ret; }
   const std::string text = "add.u64 %x2, %out, 128; setp.lt.u32 %p1, %r0, 16; @%p1 bra FIRST; " + call +
                            " bra BOTH; FIRST: " + call + " BOTH: st.global.u32 [%x0], %r1;";
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     const auto run = run_small(text, 32, {.seed = seed, .checks = {.uninitialised = true}}, function, {}, 33);
     INFO(run.report.text());
     REQUIRE(run.report.ok());
@@ -162,8 +164,8 @@ DONE: ld.local.u32 %v2, [%y0]; st.param.b32 [r], %v2; ret; }
   }
 }
 
-TEST_CASE("the address of a function's parameter is one of local memory", "[emulator]") {
-  // Two words, of which the function changes one by its address; recursion has a copy for each call.
+TEST_CASE("the address of a function's parameter is in local memory", "[emulator]") {
+  // The function changes one of two words through its address; each recursive call has a copy.
   const std::string function = R"(
 .func (.param .b32 r) picked(.param .align 8 .b8 pair[16], .param .b32 depth)
 {

@@ -1,4 +1,4 @@
-// What the emulated GPU is asked to look for, and what a report holds.
+// Tests the names of the checks of the emulated GPU.
 #include "small_kernel.h"
 
 #include <kiln/dsl/error.h>

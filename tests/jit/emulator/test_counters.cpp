@@ -1,10 +1,10 @@
-// Counters of accesses whose sectors and bank conflicts are known, and blocks on several threads.
+// Tests counters with accesses whose sectors and bank conflicts are known, and blocks on several threads.
 #include "small_kernel.h"
+#include "test_seed.h"
 
 #include <kiln/jit/emulator/counters.h>
 
 #include <nlohmann/json.hpp>
-#include <random>
 
 using namespace kiln;
 using namespace kiln::test;
@@ -41,7 +41,7 @@ Counted count(const std::string& body, std::uint32_t threads = 32, const std::st
   return {kernels[0].all, kernels[0].lines, counters.text(), counters.json()};
 }
 
-// A load of `bytes` a lane from in + lane * stride.
+// A load of `bytes` per lane from in + lane * stride.
 Counts strided_load(int stride, const std::string& load) {
   return count("ld.param.u64 %x1, [in]; mad.wide.u32 %x1, %r0, " + std::to_string(stride) + ", %x1;\n" + load)
       .all;
@@ -56,7 +56,7 @@ Counts shared_access(int stride, const std::string& access) {
 
 } // namespace
 
-TEST_CASE("global requests cost a sector for each 32 bytes they touch", "[emulator][counters]") {
+TEST_CASE("global requests cost a sector for each 32 bytes that they access", "[emulator][counters]") {
   const std::string word = "ld.global.u32 %r1, [%x1];",
                     wide = "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%x1];";
   struct Case {
@@ -137,7 +137,7 @@ TEST_CASE("lines are those of .loc, and tables and JSON have them", "[emulator][
   for (const auto& l : c.lines)
     lines[l.place] = l.counts;
   CHECK(lines.at("add.cu:7").warp_instructions == 4);
-  CHECK(lines.at("add.cu:7").lane_instructions == 40); // a predicate that nothing set is false
+  CHECK(lines.at("add.cu:7").lane_instructions == 40); // a predicate that was never set is false
   CHECK(lines.at("add.cu:9").global.written_bytes == 160);
   CHECK(lines.at("add.cu:9").sectors == 5);
   CHECK_THAT(c.text, Catch::Contains("kernel k: 1 launch, 1 blocks") && Catch::Contains("add.cu:9"));
@@ -145,9 +145,9 @@ TEST_CASE("lines are those of .loc, and tables and JSON have them", "[emulator][
   CHECK(json.at(0).at("counts").at("global").at("sectors") == c.all.sectors);
 }
 
-TEST_CASE("blocks on several threads do and find the same", "[emulator][threads]") {
-  const std::uint64_t seed = std::random_device{}();
-  INFO("seed " << seed);
+TEST_CASE("results and findings do not depend on the number of host threads", "[emulator][threads]") {
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   // Each block sums over its warps through shared memory, and one thread of each 16th block reads past the
   // end.
   const std::string body =

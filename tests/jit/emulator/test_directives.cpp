@@ -1,5 +1,4 @@
-// What directives tell the emulator: which bytes of a load are used, and which lines of the source code is
-// of.
+// Tests directives: which bytes of a load are used, and which source lines instructions belong to.
 #include "small_kernel.h"
 
 #include <algorithm>
@@ -24,8 +23,8 @@ bool has(const emulator::Report& r, Fault f) {
 
 } // namespace
 
-TEST_CASE("bytes of a load that nothing is made of are not looked at", "[emulator]") {
-  // Every thread has 16 bytes and reads them all. It wrote the first 12; the last 4 the next thread writes.
+TEST_CASE("bytes of a load that are not used are not checked", "[emulator]") {
+  // Every thread reads its 16 bytes. It wrote the first 12; the next thread writes the last 4.
   auto load = [](const std::string& pragma, const std::string& also = "", const std::string& use = "") {
     return checked(".shared .align 16 .b8 s[512]; mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 16, %r1;\n"
                    "st.shared.v2.u32 [%r2], {%r0, %r0}; st.shared.u32 [%r2+8], %r0;\n" +
@@ -41,12 +40,12 @@ TEST_CASE("bytes of a load that nothing is made of are not looked at", "[emulato
       INFO(r.text());
       CHECK(r.ok());
     }
-    // it is the next instruction's only
+    // it applies to the next instruction only
     CHECK(has(load(pragma + "mov.u32 %r9, 0;\n", neighbour), Fault::RaceShared));
-    CHECK(has(load(pragma, "", "add.u32 %r5, %r5, %r6; "), Fault::Uninitialised)); // it was wrong
+    CHECK(has(load(pragma, "", "add.u32 %r5, %r5, %r6; "), Fault::Uninitialised)); // the pragma was wrong
   }
   for (const char* pragma : {"", ".pragma \"used_bytes_mask 0x1fff\";\n", ".pragma \"nounroll\";\n"}) {
-    CHECK(load(pragma).ok()); // nobody uses them all the same
+    CHECK(load(pragma).ok()); // the bytes are unused all the same
     CHECK(has(load(pragma, "", "add.u32 %r5, %r5, %r6; "), Fault::Uninitialised));
     CHECK(has(load(pragma, neighbour), Fault::RaceShared));
   }
@@ -87,7 +86,7 @@ TEST_CASE("a function without .loc has no lines of the source", "[emulator]") {
   CHECK(source("second") == "");
 }
 
-TEST_CASE("what is inlined has the line of the outermost call, then its own", "[emulator]") {
+TEST_CASE("inlined code has the line of the outermost call, then its own", "[emulator]") {
   auto source = [](const std::string& locations) {
     const auto r =
         run_small(locations + "\nmov.u64 %x1, 0; st.global.u32 [%x1], %r0;", 1, {},
@@ -104,7 +103,7 @@ TEST_CASE("what is inlined has the line of the outermost call, then its own", "[
   CHECK(source(in_list) == "user.cu:12, by list.hpp:7");
   CHECK(source(at_12 + in_list + in_item) == "user.cu:12, by item.hpp:9");
   CHECK(source(at_12 + in_list + in_item + at_14) == "user.cu:14");
-  // The same line of the list, inlined elsewhere since.
+  // The same line of the list, after it was inlined elsewhere.
   CHECK(source(at_12 + in_list + at_14 + ".loc 2 7 5, function_name $L__info_string0, inlined_at 1 14 3\n" +
                in_item) == "user.cu:14, by item.hpp:9");
   CHECK(source(".loc 2 7 5, function_name $L__info_string0, inlined_at 2 7 5\n") ==
@@ -113,7 +112,7 @@ TEST_CASE("what is inlined has the line of the outermost call, then its own", "[
   CHECK(source(".loc 2 0 5, function_name $L__info_string0, inlined_at 1 12 3\n") == "user.cu:12");
 }
 
-TEST_CASE("bytes that an mbarrier has too many are told as such", "[emulator]") {
+TEST_CASE("surplus bytes of an mbarrier are reported as such", "[emulator]") {
   const auto r = checked("setp.ne.u32 %p0, %r0, 0; .shared .align 8 .b64 bar; @%p0 bra WAIT;\n"
                          "mbarrier.init.shared.b64 [bar], 1;\n"
                          "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [bar], 256;\n"

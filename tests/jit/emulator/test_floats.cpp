@@ -1,4 +1,4 @@
-// Floating-point instructions: exactly where PTX asks for it, within the documented error otherwise.
+// Tests floating-point instructions: exact where PTX requires it, within the documented error otherwise.
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -12,7 +12,7 @@ using test::OneInstruction;
 namespace {
 
 using U = std::uint64_t;
-__extension__ typedef __float128 Quad; // holds sums and products of doubles of like size exactly
+__extension__ typedef __float128 Quad; // holds sums and products of doubles of similar size exactly
 
 float f32(U b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b)); }
 double f64(U b) { return std::bit_cast<double>(b); }
@@ -30,7 +30,7 @@ OneInstruction instruction(const std::string& text, int width, std::size_t count
   return {text, result.empty() ? type : result, std::vector<std::string>(count, type)};
 }
 
-// A small format by its definition: all its values, and the nearest by comparison.
+// A small format by its definition: all its values; rounds by comparing with them.
 struct SmallFormat {
   int width, mantissa;
   bool has_infinity;
@@ -48,7 +48,8 @@ struct SmallFormat {
 };
 const SmallFormat half{16, 10, true}, bfloat{16, 7, true}, e4m3{8, 3, false}, e5m2{8, 2, true};
 
-// Whether `bits` is `exact` rounded to nearest even, by its neighbours. `top`: what overflow gives.
+// Whether `bits` is `exact` rounded to nearest even, by comparing with its neighbours. `top`: the result of
+// overflow.
 bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturates) {
   if (exact != exact) return f.is_nan(bits);
   const std::uint32_t sign = bits >> (f.width - 1), magnitude = bits & ((1u << (f.width - 1)) - 1);
@@ -59,7 +60,7 @@ bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturate
   while (f.is_nan(largest) || std::isinf(f.value(largest)))
     --largest;
   const Quad v = f.value(magnitude);
-  if (std::isinf(f.value(magnitude))) { // beyond the middle to what would be next
+  if (std::isinf(f.value(magnitude))) { // beyond the midpoint to the value that would be next
     const Quad step = static_cast<Quad>(f.value(largest)) - f.value(largest - 1);
     return !saturates && a >= static_cast<Quad>(f.value(largest)) + step / 2;
   }
@@ -77,12 +78,13 @@ bool nearest(const SmallFormat& f, std::uint32_t bits, Quad exact, bool saturate
 
 TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   struct Case {
     std::string op;
     std::size_t operands;
-    std::function<double(double, double, double)>
-        in_f64; // exact to f64, of f32 operands enough for one more rounding
+    // The reference in f64, which for f32 operands is exact enough for one more rounding.
+    std::function<double(double, double, double)> in_f64;
     std::function<float(float, float, float)> in_f32;
   };
   const Case cases[] = {
@@ -108,18 +110,18 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
     auto at = [&](std::size_t k, std::size_t n) { return k < in.size() ? in[k][n] : 0; };
     auto found = test::run(instruction(c.op + ".f32" + arguments, 32, c.operands), in);
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.op, at(0, n), at(1, n), at(2, n));
+      CAPTURE(c.op, at(0, n), at(1, n), at(2, n));
       const float expected = c.in_f32(f32(at(0, n)), f32(at(1, n)), f32(at(2, n)));
       if (expected != expected)
         REQUIRE(found[n] == 0x7fffffff);
       else
         REQUIRE(found[n] == std::bit_cast<std::uint32_t>(expected));
     }
-    // ftz: subnormal operands and results are zeros of their sign
+    // ftz: subnormal operands and results become zeros with their sign
     found = test::run(instruction(c.op + ".ftz.f32" + arguments, 32, c.operands), in);
     auto flush = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.op, at(0, n), at(1, n), at(2, n));
+      CAPTURE(c.op, at(0, n), at(1, n), at(2, n));
       const float expected =
           flush(c.in_f32(flush(f32(at(0, n))), flush(f32(at(1, n))), flush(f32(at(2, n)))));
       if (expected != expected)
@@ -130,7 +132,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
     in = operands(random, 64, c.operands);
     found = test::run(instruction(c.op + ".f64" + arguments, 64, c.operands), in);
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.op, at(0, n), at(1, n), at(2, n));
+      CAPTURE(c.op, at(0, n), at(1, n), at(2, n));
       const double expected = c.in_f64(f64(at(0, n)), f64(at(1, n)), f64(at(2, n)));
       if (expected != expected)
         REQUIRE(std::isnan(f64(found[n])));
@@ -142,6 +144,7 @@ TEST_CASE("f32 and f64 arithmetic of the emulated GPU rounds once", "[emulator]"
 
 TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (const char* mode : {"rz", "rm", "rp"})
     for (const char* op : {"add", "mul", "fma"}) {
@@ -155,7 +158,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
         const double a = f32(in[0][n]), b = f32(in[1][n]), c = count == 3 ? f32(in[2][n]) : 0;
         const float r = f32(found[n]);
         const Quad exact = op[0] == 'a' ? Quad(a) + b : op[0] == 'm' ? Quad(a) * b : Quad(a) * b + c;
-        CAPTURE(seed, mode, op, a, b, c, r);
+        CAPTURE(mode, op, a, b, c, r);
         if (exact != exact) {
           REQUIRE(found[n] == 0x7fffffff);
           continue;
@@ -163,7 +166,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
         const double x = op[0] == 'a' ? a : a * b, y = op[0] == 'a' ? b : c;
         const double apart =
             x != 0 && y != 0 && op[0] != 'm' ? std::log2(std::fabs(x)) - std::log2(std::fabs(y)) : 0;
-        if (std::fabs(apart) > 60) continue; // more than a quad holds
+        if (std::fabs(apart) > 60) continue; // more than a Quad can hold
         const bool down = mode[1] == 'm' || (mode[1] == 'z' && exact > 0),
                    up = mode[1] == 'p' || (mode[1] == 'z' && exact < 0);
         if (down) {
@@ -181,6 +184,7 @@ TEST_CASE("directed roundings of the emulated GPU bound the exact value", "[emul
 
 TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves and in pairs", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   struct Case {
     std::string op;
@@ -208,14 +212,14 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
         auto v = [&](const auto& in, std::size_t k) {
           return Quad(k < in.size() ? f->value(static_cast<std::uint32_t>(in[k][n])) : 0.0);
         };
-        // What a quad cannot hold is left out: a sum of a product and what is 2^90 times larger or smaller.
+        // Skips what a Quad cannot hold: the sum of a product and a value 2^90 times larger or smaller.
         auto far = [&](const auto& in) {
           const double product = static_cast<double>(v(in, 0) * v(in, 1)), c2 = static_cast<double>(v(in, 2));
           return product != 0 && c2 != 0 &&
                  std::fabs(std::log2(std::fabs(product)) - std::log2(std::fabs(c2))) > 90;
         };
         if (c.operands > 2 && (far(low) || far(high))) continue;
-        CAPTURE(seed, c.op, type, low[0][n], low[1][n], c.operands > 2 ? low[2][n] : 0, found[n]);
+        CAPTURE(c.op, type, low[0][n], low[1][n], c.operands > 2 ? low[2][n] : 0, found[n]);
         REQUIRE(nearest(*f, static_cast<std::uint32_t>(found[n]), c.exact(v(low, 0), v(low, 1), v(low, 2)),
                         false));
         REQUIRE(nearest(*f, static_cast<std::uint32_t>(pairs[n] >> 16),
@@ -227,9 +231,10 @@ TEST_CASE("f16 and bf16 arithmetic of the emulated GPU rounds once, in halves an
 
 TEST_CASE("conversions to small formats round once, and back are exact", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 2, 4096);
-  // Values that matter to the small formats: near theirs, and at the middle of two.
+  // Values that matter to the small formats: near their values, and at the midpoint of two.
   for (std::size_t n = 0; n < in[0].size(); n += 2)
     for (auto& column : in) {
       const SmallFormat& f = *std::array{&half, &bfloat, &e4m3, &e5m2}[n / 2 % 4];
@@ -246,7 +251,7 @@ TEST_CASE("conversions to small formats round once, and back are exact", "[emula
   const auto to_e5m2 = test::run(instruction("cvt.rn.satfinite.e5m2x2.f32 %d, %a, %b;", 32, 2, "b16"), in);
   for (std::size_t n = 0; n < in[0].size(); ++n) {
     const Quad a = f32(in[0][n]), b = f32(in[1][n]);
-    CAPTURE(seed, f32(in[0][n]), f32(in[1][n]), to_half[n], to_bfloat[n], to_pair[n], to_e4m3[n], to_e5m2[n]);
+    CAPTURE(f32(in[0][n]), f32(in[1][n]), to_half[n], to_bfloat[n], to_pair[n], to_e4m3[n], to_e5m2[n]);
     REQUIRE(nearest(half, static_cast<std::uint32_t>(to_half[n]), a, false));
     REQUIRE(nearest(bfloat, static_cast<std::uint32_t>(to_bfloat[n]), a, false));
     REQUIRE(to_pair[n] >> 16 == to_half[n]);
@@ -280,6 +285,7 @@ TEST_CASE("conversions to small formats round once, and back are exact", "[emula
 
 TEST_CASE("conversions between integers and floats", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto in = operands(random, 32, 1);
   for (std::size_t n = 0; n < in[0].size(); n += 2)
@@ -305,7 +311,7 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
           {std::string("cvt.") + c.mode + "." + type + ".f32 %d, %a;", w == 64 ? "b64" : "b32", {"b32"}}, in);
       for (std::size_t n = 0; n < found.size(); ++n) {
         const float v = f32(in[0][n]);
-        CAPTURE(seed, c.mode, type, v, found[n]);
+        CAPTURE(c.mode, type, v, found[n]);
         const long double low = s ? -std::ldexp(1.0L, w - 1) : 0, high = std::ldexp(1.0L, s ? w - 1 : w) - 1;
         U expected;
         if (v != v) {
@@ -328,7 +334,7 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
   for (std::size_t n = 0; n < 1024; ++n) {
     const U u = integers[0][n];
     const auto s = static_cast<std::int64_t>(u);
-    CAPTURE(seed, u, to_f32[n], to_f32_up[n], to_f64_zero[n], to_half[n]);
+    CAPTURE(u, to_f32[n], to_f32_up[n], to_f64_zero[n], to_half[n]);
     REQUIRE(f32(to_f32[n]) == static_cast<float>(static_cast<long double>(s)));
     const float up = f32(to_f32_up[n]);
     REQUIRE((static_cast<long double>(up) >= u &&
@@ -341,15 +347,16 @@ TEST_CASE("conversions between integers and floats", "[emulator]") {
   }
 }
 
-TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator]") {
+TEST_CASE("minima, maxima and comparisons handle NaN and signed zeros", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto in = operands(random, 32, 2);
   const auto low = test::run(instruction("min.f32 %d, %a, %b;", 32, 2), in),
              high_nan = test::run(instruction("max.NaN.f32 %d, %a, %b;", 32, 2), in);
   for (std::size_t n = 0; n < low.size(); ++n) {
     const float a = f32(in[0][n]), b = f32(in[1][n]);
-    CAPTURE(seed, a, b);
+    CAPTURE(a, b);
     if (a != a && b != b) {
       REQUIRE(low[n] == 0x7fffffff);
     } else {
@@ -385,7 +392,7 @@ TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator
     const auto found =
         test::run(instruction(std::string("setp.") + c.name + ".f32 %d, %a, %b;", 32, 2, "pred"), in);
     for (std::size_t n = 0; n < found.size(); ++n) {
-      CAPTURE(seed, c.name, f32(in[0][n]), f32(in[1][n]));
+      CAPTURE(c.name, f32(in[0][n]), f32(in[1][n]));
       REQUIRE((found[n] != 0) == c.holds(f32(in[0][n]), f32(in[1][n])));
     }
   }
@@ -393,12 +400,13 @@ TEST_CASE("minima, maxima and comparisons know NaN and signed zeros", "[emulator
 
 TEST_CASE("approximations stay within the documented error", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto in = operands(random, 32, 1, 4096);
   struct Case {
     const char* op;
     double (*f)(double);
-    double relative, absolute; // either suffices
+    double relative, absolute; // one of them suffices
     double from, to;
   };
   const Case cases[] = {
@@ -419,7 +427,7 @@ TEST_CASE("approximations stay within the documented error", "[emulator]") {
       if (!(a >= c.from && a <= c.to)) continue;
       ++tested;
       const double expected = c.f(a), error = std::fabs(f32(found[n]) - expected);
-      CAPTURE(seed, c.op, a, expected, f32(found[n]));
+      CAPTURE(c.op, a, expected, f32(found[n]));
       REQUIRE((error <= c.relative * std::fabs(expected) || error <= c.absolute || error < 0x1p-148));
     }
     CHECK(tested > 100);

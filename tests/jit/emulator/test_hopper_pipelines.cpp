@@ -1,4 +1,4 @@
-// Whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, and what its mistakes look like.
+// Tests whole kernels for sm_90a: a warp-specialised matmul with a ring of stages, right and with mistakes.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "test_seed.h"
@@ -123,9 +123,8 @@ TensorMapFields map_of(std::uint64_t address, std::uint32_t rows, std::uint32_t 
   return f;
 }
 
-Report multiply(const std::string& text, const Problem& p, const Options& options, bool compare,
-                bool assembles = false) {
-  static std::mt19937_64 random(fresh_seed());
+Report multiply(const std::string& text, const Problem& p, const Options& options, std::mt19937_64& random,
+                bool compare, bool assembles = false) {
   const std::uint64_t pitch = (p.k + 7) / 8 * 8;
   auto small = [&] { return static_cast<int>(random() % 7) - 3; };
   std::vector<std::uint16_t> a(p.m * pitch), b(p.n * pitch);
@@ -171,12 +170,15 @@ std::string with(std::string text, const std::string& from, const std::string& t
 } // namespace
 
 TEST_CASE("a warp-specialised matmul with a ring of stages is right at all moments", "[emulator]") {
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   bool first = true;
   at_all_moments(
       [&](const Options& o) {
         for (const Problem& p : {Problem{128, 128, 448}, Problem{200, 136, 264}, Problem{64, 24, 64}}) {
           INFO(p.m << " x " << p.n << " x " << p.k);
-          multiply(matmul(), p, o, true, first);
+          multiply(matmul(), p, o, random, true, first);
           first = false;
         }
       },
@@ -192,23 +194,28 @@ TEST_CASE("mistakes in a ring of stages are found", "[emulator]") {
       {"[%r13], 32768;", "[%r13], 32784;"},              // too many bytes
       {"[%r13], 32768;", "[%r13], 32752;"},              // too few
       {"mbarrier.try_wait.parity.shared::cta.b64 %p8, [%r13], %r11; @!%p8 bra FULL;",
-       ""}, // does not wait for data
-      {"mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r13+24], %r14; @!%p5 bra EMPTY;", ""}, // nor for room
+       ""}, // does not wait for the data
+      {"mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r13+24], %r14; @!%p5 bra EMPTY;",
+       ""}, // does not wait for a free stage
       {"  wgmma.wait_group.sync.aligned 0;\n", ""},
       {"  wgmma.fence.sync.aligned;\n", ""},
-      {"setmaxnreg.inc.sync.aligned.u32 232", "setmaxnreg.inc.sync.aligned.u32 240"}, // more than there are
+      {"setmaxnreg.inc.sync.aligned.u32 232",
+       "setmaxnreg.inc.sync.aligned.u32 240"}, // more registers than there are
       {"setmaxnreg.dec.sync.aligned.u32 40;", ""},
-      {"0x4000004000010000", "0x4000044000010000"}, // a bit that means nothing
-      {"[%r5+24], 2;", "[%r5+24], 3;"},             // nobody else arrives
+      {"0x4000004000010000", "0x4000044000010000"}, // a reserved bit
+      {"[%r5+24], 2;", "[%r5+24], 3;"},             // one arrival too many is expected
   };
-  // A sanitizer makes this take ten minutes: there it looks for every fourth, another each time.
+  // With a sanitizer this takes ten minutes, so it tests every fourth mistake there, others in each run.
   const std::size_t step = sanitized ? 4 : 1;
-  for (std::size_t i = fresh_seed() % step; i < std::size(mistakes); i += step)
+  const std::uint64_t seed = fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (std::size_t i = seed % step; i < std::size(mistakes); i += step)
     at_all_moments(
         [&](Options o) {
           const Mistake& x = mistakes[i];
           o.instruction_budget = 100'000;
-          const auto report = multiply(with(matmul(), x.from, x.to), {128, 128, 320}, o, false);
+          const auto report = multiply(with(matmul(), x.from, x.to), {128, 128, 320}, o, random, false);
           INFO(x.from << " -> " << x.to << "\n" << report.text());
           CHECK_FALSE(report.ok());
         },
@@ -228,8 +235,9 @@ TEST_CASE("setmaxnreg gives and takes registers of the block", "[emulator]") {
   )" + second +
            "\n  bra DONE;\nFIRST:\n  " + before + first + "\nDONE:\n  ret;\n}\n";
   };
-  auto told = [&](const std::string& text, Fault fault, const std::string& what, bool assembles = true) {
+  auto check = [&](const std::string& text, Fault fault, const std::string& what, bool assembles = true) {
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      CAPTURE(seed);
       Gpu gpu({.arch = "sm_90a", .seed = seed});
       auto report = gpu.launch(hopper_module(text, assembles && seed == 0), "k", {.block = {256}}, {});
       INFO(report.text());
@@ -244,15 +252,15 @@ TEST_CASE("setmaxnreg gives and takes registers of the block", "[emulator]") {
   };
   const std::string less = "setmaxnreg.dec.sync.aligned.u32 56;",
                     more = "setmaxnreg.inc.sync.aligned.u32 200;";
-  told(kernel(less, more), {}, "");
-  told(kernel("setmaxnreg.dec.sync.aligned.u32 64;", more), Fault::Deadlock,
-       "asks for 200 registers a thread, has 128");
-  told(kernel("setmaxnreg.inc.sync.aligned.u32 96;", less), Fault::IllegalOperand,
-       "asks for 96 registers, where the threads have 128");
-  told(kernel("setmaxnreg.dec.sync.aligned.u32 160;", less), Fault::IllegalOperand, "keeps 160 registers",
-       false);
-  told(kernel(less, less, "setp.lt.u32 %p1, %r0, 32; @%p1 bra DONE; "), Fault::BarrierDivergence,
-       "by 3 of the 4 warps of a warpgroup");
+  check(kernel(less, more), {}, "");
+  check(kernel("setmaxnreg.dec.sync.aligned.u32 64;", more), Fault::Deadlock,
+        "requests 200 registers per thread, has 128");
+  check(kernel("setmaxnreg.inc.sync.aligned.u32 96;", less), Fault::IllegalOperand,
+        "requests 96 registers, where the threads have 128");
+  check(kernel("setmaxnreg.dec.sync.aligned.u32 160;", less), Fault::IllegalOperand, "keeps 160 registers",
+        false);
+  check(kernel(less, less, "setp.lt.u32 %p1, %r0, 32; @%p1 bra DONE; "), Fault::BarrierDivergence,
+        "by 3 of the 4 warps of a warpgroup");
 }
 
 TEST_CASE("a 128x128x64 tile program with wgmma takes milliseconds", "[.][bench]") {

@@ -1,4 +1,4 @@
-// Integer instructions against references in wider integers, over edge values and random bits.
+// Tests integer instructions against references in wider integers, with edge values and random bits.
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -91,7 +91,7 @@ const std::vector<Case>& cases() {
            if (a >> k & 1) r |= Wide(1) << (w - 1 - k);
          return r;
        }},
-      // The document's own words: bit by bit.
+      // As the PTX manual defines it, bit by bit.
       {"bfe", wide, 3, false, false, false, true, false, [](Wide a, Wide b, Wide c, int w, bool s) {
          const int pos = static_cast<int>(b & 0xff), len = static_cast<int>(c & 0xff), msb = w - 1;
          const int top = pos + len - 1 < msb ? pos + len - 1 : msb;
@@ -109,6 +109,7 @@ const std::vector<Case>& cases() {
 
 TEST_CASE("integer instructions of the emulated GPU compute what wider integers do", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (const Case& c : cases()) {
     std::size_t at = 0;
@@ -145,7 +146,7 @@ TEST_CASE("integer instructions of the emulated GPU compute what wider integers 
                    b = c.operands > 1 ? value(in[1][n], s && wb == w && !c.amount_b && !c.amounts, wb) : 0,
                    cc = c.operands > 2 ? value(in[2][n], s && !c.amounts, wc) : 0;
         const U expected = low(c.reference(a, b, cc, w, s), wd);
-        CAPTURE(seed, i.text, in[0][n], c.operands > 1 ? in[1][n] : 0, c.operands > 2 ? in[2][n] : 0);
+        CAPTURE(i.text, in[0][n], c.operands > 1 ? in[1][n] : 0, c.operands > 2 ? in[2][n] : 0);
         REQUIRE(found[n] == expected);
       }
     }
@@ -157,6 +158,7 @@ namespace {
 void check32(const std::string& text, int operands,
              const std::function<std::uint32_t(std::uint32_t, std::uint32_t, std::uint32_t)>& reference) {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   OneInstruction i{text, "b32", std::vector<std::string>(static_cast<std::size_t>(operands), "b32")};
   std::vector<std::vector<U>> in(static_cast<std::size_t>(operands));
@@ -166,7 +168,7 @@ void check32(const std::string& text, int operands,
   const auto found = test::run(i, in);
   for (std::size_t n = 0; n < found.size(); ++n) {
     auto v = [&](std::size_t k) { return k < in.size() ? static_cast<std::uint32_t>(in[k][n]) : 0; };
-    CAPTURE(seed, text, v(0), v(1), v(2));
+    CAPTURE(text, v(0), v(1), v(2));
     REQUIRE(static_cast<std::uint32_t>(found[n]) == reference(v(0), v(1), v(2)));
   }
 }
@@ -230,7 +232,8 @@ TEST_CASE("bit and packed instructions of the emulated GPU", "[emulator]") {
           [](W a, W b, W c) { return c + static_cast<W>((std::uint64_t(a) + b) >> 32); });
   check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; subc.u32 %d, %c, 0;}", 3,
           [](W a, W b, W c) { return c - (a < b); });
-  // A difference is a + ~b + 1 for the carry too: set where nothing was borrowed, whoever reads it.
+  // The carry of a difference is that of a + ~b + 1: set where nothing was borrowed, for every instruction
+  // that reads it.
   check32("{.reg .u32 %lo; sub.cc.u32 %lo, %a, %b; addc.u32 %d, %c, 0;}", 3,
           [](W a, W b, W c) { return c + (a >= b); });
   check32("{.reg .u32 %lo; add.cc.u32 %lo, %a, %b; subc.u32 %d, %c, 0;}", 3,

@@ -1,4 +1,4 @@
-// Kernels of the library's own language, as PTX on the emulated GPU, against references in double precision.
+// Tests Kiln kernels, as PTX on the emulated GPU, against references in double precision.
 #include "kiln_kernel.h"
 #include "test_seed.h"
 
@@ -69,6 +69,7 @@ std::vector<float> random_floats(std::mt19937_64& random, std::int64_t n) {
 
 TEST_CASE("emulated: a vector add of any length", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto n = static_cast<std::int64_t>(random() % 3000 + 1);
   auto a = random_floats(random, n), b = random_floats(random, n), c = std::vector<float>(at(n), -1);
@@ -83,6 +84,7 @@ TEST_CASE("emulated: a vector add of any length", "[emulator]") {
 
 TEST_CASE("emulated: a softmax of rows", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const std::int64_t m = 5, n = static_cast<std::int64_t>(random() % 700 + 1);
   auto x = random_floats(random, m * n), y = std::vector<float>(at(m * n), -1);
@@ -98,7 +100,7 @@ TEST_CASE("emulated: a softmax of rows", "[emulator]") {
     for (std::int64_t c = 0; c < n; ++c)
       sum += std::exp(static_cast<double>(x[at(r * n + c)]));
     for (std::int64_t c = 0; c < n; ++c) {
-      CAPTURE(seed, r, c);
+      CAPTURE(r, c);
       const double expected = std::exp(static_cast<double>(x[at(r * n + c)])) / sum;
       REQUIRE(std::fabs(y[at(r * n + c)] - expected) <= 2e-6 * expected + 1e-12);
     }
@@ -107,6 +109,7 @@ TEST_CASE("emulated: a softmax of rows", "[emulator]") {
 
 TEST_CASE("emulated: products in f32, and on tensor cores in f16 and bf16", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto m = static_cast<std::int64_t>(random() % 80 + 1),
              n = static_cast<std::int64_t>(random() % 80 + 1),
@@ -129,7 +132,7 @@ TEST_CASE("emulated: products in f32, and on tensor cores in f16 and bf16", "[em
           sum += value(a[at(i * k + l)]) * value(b[at(l * n + j)]);
           size += std::fabs(value(a[at(i * k + l)]) * value(b[at(l * n + j)]));
         }
-        CAPTURE(seed, m, n, k, i, j);
+        CAPTURE(m, n, k, i, j);
         REQUIRE(std::fabs(c[at(i * n + j)] - sum) <= tolerance * size + 1e-12);
       }
   };
@@ -161,13 +164,14 @@ TEST_CASE("emulated: products in f32, and on tensor cores in f16 and bf16", "[em
 
 TEST_CASE("emulated: scans, and a histogram by atomics", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   const std::int64_t m = static_cast<std::int64_t>(random() % 6 + 1),
                      n = static_cast<std::int64_t>(random() % 200 + 1);
   std::vector<std::int32_t> x(at(m * n)), rows(at(m * n)), bins(8), expected(8);
   for (auto& v : x) {
     v = static_cast<std::int32_t>(random() % 8);
-    expected[at(v)] += 3; // once on each architecture
+    expected[at(v)] += 3; // once for each architecture
   }
   auto scan = record("scan", [](View<const std::int32_t, 2> from, View<std::int32_t, 2> to) {
     auto [r] = program_tile(from, 1_c);
@@ -181,7 +185,7 @@ TEST_CASE("emulated: scans, and a histogram by atomics", "[emulator]") {
   }
   auto histogram = record("histogram", [](View<const std::int32_t, 1> from, View<std::int32_t, 1> to) {
     auto [i] = program_tile(from, BN);
-    auto bin = from.tile(i).load_or(-1); // outside: no bin
+    auto bin = from.tile(i).load_or(-1); // outside of the tensor: no bin
     to.at(bin).atomic_add(1, {.order = Order::relaxed});
   });
   Arguments().add(x, {m * n}).add(bins, {8}).run(*histogram, {BN = 64}, 2, seed);
@@ -212,12 +216,13 @@ TEST_CASE("emulated: device_print and device_assert, with the kernel's own line"
   const std::string& message = report.findings[0].message;
   CHECK(message.find("test_kiln_kernels.cpp:" + std::to_string(assert_line) +
                      "): assertion: 'small' failed at ") != std::string::npos);
-  CHECK(message.find("call") == std::string::npos); // that is how, and not what
+  CHECK(message.find("call") == std::string::npos); // the opcode would not help
 }
 
 TEST_CASE("emulated: a tile of no power of two takes another shape", "[emulator]") {
-  // Its padding is stored by many threads to one place.
+  // Many threads store its padding to the same address.
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto a = random_floats(random, 12 * 34), b = std::vector<float>(12 * 34, -1);
   auto reshaped = record("reshaped", [](View<const float, 2> from, View<float, 2> to) {

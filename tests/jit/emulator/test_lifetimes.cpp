@@ -1,5 +1,4 @@
-// What outlives what: sources of bulk stores and the block's end, mbarriers and their memory, and mbarriers
-// that other blocks use before they can know of them.
+// Tests the lifetimes of mbarriers, of their memory, and of the sources of bulk copies at the end of a block.
 #include "hopper.h"
 #include "small_kernel.h"
 
@@ -24,7 +23,7 @@ std::string replaced(std::string s, const std::string& from, const std::string& 
   return s.replace(at, from.size(), to);
 }
 
-// Threads of one block that do `body`, with 1 KiB of shared memory at %r1 and an mbarrier at %r3.
+// Runs `body` in one block, with 1 KiB of shared memory at %r1 and an mbarrier at %r3.
 emulator::Report of_block(const std::string& body, const Options& o, std::uint32_t threads = 32) {
   return run_small(
              ".shared .align 128 .b8 s[1024]; .shared .align 8 .b64 bar; mov.u32 %r1, s; mov.u32 %r3, bar; "
@@ -36,7 +35,8 @@ emulator::Report of_block(const std::string& body, const Options& o, std::uint32
 
 } // namespace
 
-TEST_CASE("a bulk store whose source is not waited for before the block ends is always told", "[emulator]") {
+TEST_CASE("a bulk store whose source is not waited for before the block ends is always reported",
+          "[emulator]") {
   const std::string store = R"(
       mad.lo.u32 %r4, %r0, 4, %r1; st.shared.u32 [%r4], %r0; fence.proxy.async.shared::cta; bar.sync 0;
       @!%p0 bra DONE;
@@ -67,7 +67,7 @@ TEST_CASE("a bulk store whose source is not waited for before the block ends is 
         8);
 }
 
-TEST_CASE("a bulk load that nobody waits for before the block ends is always told", "[emulator]") {
+TEST_CASE("a bulk load that is not waited for before the block ends is always reported", "[emulator]") {
   const std::string load = R"(
       @%p0 mbarrier.init.shared::cta.b64 [%r3], 1; bar.sync 0; ld.param.u64 %x1, [in]; @!%p0 bra OTHERS;
       mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 128;
@@ -86,7 +86,8 @@ TEST_CASE("a bulk load that nobody waits for before the block ends is always tol
         check(loop, true);
         check("@!%p0 bra DONE; " + loop + " DONE:", true); // one thread is enough
         check("", false);
-        check("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r3], 1;", false); // of the phase before
+        // This tests the phase before.
+        check("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r3], 1;", false);
       },
       8);
 }
@@ -100,29 +101,31 @@ TEST_CASE("the memory of an mbarrier is its own until it is invalidated", "[emul
       INFO(report.text() << body);
       CHECK(report.ok());
     };
-    auto told = [&](const std::string& body, const std::string& text) {
+    auto reported = [&](const std::string& body, const std::string& text) {
       const auto report = of_block(body, o);
       INFO(report.text() << body);
       CHECK(has(report, Fault::LiveMbarrier, text));
       CHECK(std::all_of(report.findings.begin(), report.findings.end(), [](const emulator::Finding& f) {
-        return f.fault == Fault::LiveMbarrier || f.fault == Fault::ByteCount; // of the bits that came there
+        // The data changes the byte count of the mbarrier.
+        return f.fault == Fault::LiveMbarrier || f.fault == Fault::ByteCount;
       }));
     };
     clean(init);
     clean(init + inval + init);
     clean(init + inval + "@%p0 st.shared.u32 [%r3+4], 5; bar.sync 0; ld.shared.u32 %r4, [%r3+4];");
-    clean(init + inval + "@%p0 red.shared.add.u32 [%r3+4], %r4;"); // of what the mbarrier left there
+    clean(init + inval + "@%p0 red.shared.add.u32 [%r3+4], %r4;"); // updates what the mbarrier left there
     clean(init + "@%p0 st.shared.u32 [%r3+8], 5;");
-    told(init + init, "initialises what is the mbarrier that line ");
-    told(init + "@%p0 st.shared.u32 [%r3+4], 5;", "st.shared.u32 writes 4 bytes");
-    told(init + "ld.shared.u8 %r4, [%r3];", "ld.shared.u8 reads 1 bytes");
-    told(init + "@%p0 atom.shared.add.u32 %r4, [%r3], 0;", "atom.shared.add.u32 updates 4 bytes");
-    told(init + "ld.param.u64 %x1, [in]; @%p0 cp.async.ca.shared.global [%r3], [%x1], 4; cp.async.wait_all;",
-         "cp.async.ca.shared.global writes shared memory that is the mbarrier");
-    told(init + "mov.u64 %x5, 0; @%p0 st.shared.u64 [%r3+8], %x5; fence.proxy.async; @%p0 "
-                "cp.async.bulk.global.shared::cta.bulk_group [%out], [%r3], 16; "
-                "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
-         "reads shared memory that is the mbarrier");
+    reported(init + init, "initialises what is the mbarrier that line ");
+    reported(init + "@%p0 st.shared.u32 [%r3+4], 5;", "st.shared.u32 writes 4 bytes");
+    reported(init + "ld.shared.u8 %r4, [%r3];", "ld.shared.u8 reads 1 bytes");
+    reported(init + "@%p0 atom.shared.add.u32 %r4, [%r3], 0;", "atom.shared.add.u32 updates 4 bytes");
+    reported(init +
+                 "ld.param.u64 %x1, [in]; @%p0 cp.async.ca.shared.global [%r3], [%x1], 4; cp.async.wait_all;",
+             "cp.async.ca.shared.global writes shared memory that is the mbarrier");
+    reported(init + "mov.u64 %x5, 0; @%p0 st.shared.u64 [%r3+8], %x5; fence.proxy.async; @%p0 "
+                    "cp.async.bulk.global.shared::cta.bulk_group [%out], [%r3], 16; "
+                    "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+             "reads shared memory that is the mbarrier");
   });
 }
 
@@ -171,17 +174,17 @@ WAIT:
     clean(fence, releases);
     clean("", releases);
     clean("fence.acq_rel.cluster;", relaxed);
-    auto told = [&](const std::string& f, const std::string& act) {
+    auto reported = [&](const std::string& f, const std::string& act) {
       const auto report = found(f, relaxed, act, o);
       INFO(report.text() << f << act);
       CHECK(has(report, Fault::RaceShared, "write by mbarrier.init"));
     };
-    told("", arrive + send);
-    told("bar.sync 0; setp.eq.u32 %p2, %r0, 1; @%p2 fence.mbarrier_init.release.cluster;",
-         send); // another thread's
-    told("", send + arrive);
-    told("@%p0 fence.acq_rel.cta;", arrive + send);
-    // It is for initialisations, and not for other writes.
+    reported("", arrive + send);
+    // The fence is another thread's.
+    reported("bar.sync 0; setp.eq.u32 %p2, %r0, 1; @%p2 fence.mbarrier_init.release.cluster;", send);
+    reported("", send + arrive);
+    reported("@%p0 fence.acq_rel.cta;", arrive + send);
+    // The fence releases initialisations, and not other writes.
     const auto report = found("@%p0 st.shared.u32 [%r2], 5; " + fence, relaxed,
                               arrive + send +
                                   "ld.shared::cluster.u32 %r10, [%r8+4];"
@@ -192,7 +195,7 @@ WAIT:
   });
 }
 
-TEST_CASE("a cp.async takes no more of its source than it copies", "[emulator]") {
+TEST_CASE("a cp.async reads no more of its source than it copies", "[emulator]") {
   at_all_moments([&](const Options& o) {
     for (const std::uint32_t size : {0u, 4u, 16u, 17u}) {
       const auto report =
@@ -202,7 +205,8 @@ TEST_CASE("a cp.async takes no more of its source than it copies", "[emulator]")
                    o);
       INFO(report.text() << size);
       CHECK(report.ok() == (size <= 16));
-      CHECK(has(report, Fault::IllegalOperand, "has 17 bytes of its source for a copy of 16") == (size > 16));
+      CHECK(has(report, Fault::IllegalOperand, "reads 17 bytes of its source for a copy of 16") ==
+            (size > 16));
     }
   });
 }

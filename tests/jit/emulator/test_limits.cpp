@@ -1,4 +1,4 @@
-// Limits of launches: the budget, blocks that have not started, clusters.
+// Tests limits of launches: the budget, blocks that have not started, the size of clusters.
 #include "small_kernel.h"
 
 #include <kiln/dsl/error.h>
@@ -9,7 +9,7 @@ using namespace kiln;
 using emulator::Fault;
 using test::run_small;
 
-TEST_CASE("a grid too large for the budget is told at once", "[emulator]") {
+TEST_CASE("a grid too large for the budget is reported at once", "[emulator]") {
   emulator::Gpu gpu({.arch = "sm_90a"});
   auto module = emulator::Module::parse(test::small_module(""), "small.ptx");
   const std::uint64_t words[] = {gpu.allocate(4), gpu.allocate(4)};
@@ -25,16 +25,18 @@ TEST_CASE("a grid too large for the budget is told at once", "[emulator]") {
 
 TEST_CASE("the starts of blocks count in the budget", "[emulator]") {
   emulator::Options options;
-  options.instruction_budget = 64 * 100 + 500; // a block of one warp counts 64, and has a few instructions
+  // The start of a block of one warp counts 64, and the block has a few instructions.
+  options.instruction_budget = 64 * 100 + 500;
   auto r = run_small("", 32, options, "", {}, 32, 60).report;
   INFO(r.text());
   CHECK(r.ok());
   r = run_small("", 32, options, "", {}, 32, 105).report;
   REQUIRE(r.findings.size() == 1);
   CHECK(r.findings[0].fault == Fault::Budget);
-  CHECK_THAT(r.findings[0].message, Catch::Contains("after 6900 instructions of warps, its budget") &&
-                                        Catch::Contains("--budget of kiln emulate"));
-  for (const int threads : {1, 2}) { // whoever runs them
+  CHECK_THAT(r.findings[0].message,
+             Catch::Contains("after 6900 instructions of warps, the budget of the launch") &&
+                 Catch::Contains("--budget of kiln emulate"));
+  for (const int threads : {1, 2}) { // whichever threads run them
     options.threads = threads;
     r = run_small("", 32, options, "", {}, 32, 105).report;
     CHECK_FALSE(r.finished);
@@ -48,16 +50,18 @@ TEST_CASE("an endless loop of faults ends before the budget does", "[emulator]")
                            32)
                      .report;
   INFO(r.text());
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30)); // with sanitizers; else 2
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30)); // with sanitizers; 2 without
   REQUIRE(r.findings.size() == 2);
   CHECK(r.findings[0].fault == Fault::OutOfBounds);
   CHECK(r.findings[1].fault == Fault::Budget);
-  CHECK_THAT(r.findings[1].message, Catch::Contains("after 2099200 more findings at places that were told"));
+  CHECK_THAT(r.findings[1].message,
+             Catch::Contains("after 2099200 more findings at places that were already reported"));
   CHECK_FALSE(r.finished);
   CHECK(r.warp_instructions < 1'000'000);
 }
 
-TEST_CASE("who waits for a block that has not started is told to let more be resident", "[emulator]") {
+TEST_CASE("a wait for a block that has not started is reported with the advice to let more be resident",
+          "[emulator]") {
   const std::string body = R"(
       ld.param.u64 %x1, [in]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1; @%p1 bra RAISE;
       SPIN: ld.acquire.gpu.global.u32 %r2, [%x1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra SPIN; bra DONE;
@@ -72,7 +76,7 @@ TEST_CASE("who waits for a block that has not started is told to let more be res
              Catch::Contains("2 blocks have not started") && Catch::Contains("--resident"));
   options.resident_blocks = 3;
   CHECK(run_small(body, 1, options, "", {0}, 1, 3).report.ok());
-  // Where all have started, it is no help.
+  // The hint is not given where all blocks have started.
   r = run_small("ld.param.u64 %x1, [in]; SPIN: ld.acquire.gpu.global.u32 %r2, [%x1]; setp.eq.u32 %p2, %r2, "
                 "0; @%p2 bra "
                 "SPIN;",

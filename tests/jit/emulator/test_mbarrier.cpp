@@ -1,4 +1,4 @@
-// mbarriers within a block, and blocks of a cluster that write each other's shared memory.
+// Tests mbarriers within a block, and blocks of a cluster that write each other's shared memory.
 #include "small_kernel.h"
 
 #include <algorithm>
@@ -7,9 +7,10 @@ using namespace kiln;
 using emulator::Fault;
 using test::run_small;
 
-TEST_CASE("a producer and a consumer take turns by mbarriers", "[emulator]") {
+TEST_CASE("a producer and a consumer alternate by mbarriers", "[emulator]") {
   // Warp 0 fills a slot, warp 1 sums it up, ten times; parities flip.
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       .shared .align 8 .b64 full; .shared .align 8 .b64 empty; .shared .align 16 .b8 slot[128];
       mov.u32 %r1, full; mov.u32 %r2, empty; mov.u32 %r3, slot;
@@ -67,12 +68,13 @@ TEST_CASE("an mbarrier counts bytes, states and drops", "[emulator]") {
         std::string::npos);
   fault = run_small(".shared .align 8 .b64 bar; mbarrier.arrive.shared.b64 %x1, [bar];", 1).report;
   REQUIRE(fault.findings.size() == 1);
-  CHECK(fault.findings[0].message.find("nothing initialised it") != std::string::npos);
+  CHECK(fault.findings[0].message.find("it was not initialised") != std::string::npos);
 }
 
-TEST_CASE("bytes that never come are told before the deadlock they make, which names the wait",
+TEST_CASE("bytes that never arrive are reported before the deadlock that they cause, which names the wait",
           "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     const auto r = run_small(R"(
 .shared .align 8 .b64 bar; mov.u32 %r1, bar; setp.ne.u32 %p1, %r0, 0; @%p1 bra MADE;
 mbarrier.init.shared.b64 [%r1], 1;
@@ -93,8 +95,7 @@ mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0;
   }
 }
 
-TEST_CASE("bytes that are too many for an mbarrier are told where they are expected, and not again",
-          "[emulator]") {
+TEST_CASE("too many bytes for an mbarrier are reported once, where they are expected", "[emulator]") {
   const auto r = run_small(R"(
 .shared .align 8 .b64 bar; mov.u32 %r1, bar; mbarrier.init.shared.b64 [%r1], 3;
 mbarrier.expect_tx.relaxed.cta.shared.b64 [%r1], 4000000000;
@@ -106,8 +107,8 @@ mbarrier.arrive.shared.b64 %x1, [%r1];)",
   REQUIRE(!r.findings.empty());
   for (const auto& f : r.findings)
     CHECK(f.message.find("mbarrier.arrive") == std::string::npos);
-  CHECK(r.findings[0].message.find("has 4000000000 bytes under way; 1048575 are possible") !=
-        std::string::npos);
+  CHECK(r.findings[0].message.find(
+            "brings the bytes under way to 4000000000; at most 1048575 are possible") != std::string::npos);
 }
 
 TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") {
@@ -130,6 +131,7 @@ TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") 
   ret;
 })";
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     emulator::Options options;
     options.arch = "sm_90a";
     options.seed = seed;
@@ -148,6 +150,34 @@ TEST_CASE("blocks of a cluster reach each other's shared memory", "[emulator]") 
         CHECK(found[b * 32 + t] == from * 100 + t + 10000 * next);
       }
   }
+}
+
+TEST_CASE("isspacep.shared::cta is true for addresses in the block itself only", "[emulator]") {
+  const std::string text = R"(
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out) .reqntid 2 .explicitcluster .reqnctapercluster 2, 1, 1
+{
+  .reg .b32 %r<8>; .reg .b64 %x<8>; .reg .pred %p<2>;
+  .shared .align 4 .b8 mine[4];
+  mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u64 %x1, mine; cvta.shared.u64 %x1, %x1;
+  mapa.u64 %x2, %x1, %r0;
+  isspacep.shared::cta %p0, %x2; isspacep.shared::cluster %p1, %x2;
+  selp.u32 %r2, 1, 0, %p0; selp.u32 %r3, 2, 0, %p1; add.u32 %r2, %r2, %r3;
+  ld.param.u64 %x3, [out]; mad.lo.u32 %r4, %r1, 2, %r0; mad.wide.u32 %x3, %r4, 4, %x3; st.global.u32 [%x3], %r2;
+  ret;
+})";
+  emulator::Gpu gpu({.arch = "sm_90a"});
+  const std::uint64_t out = gpu.allocate(16);
+  const std::uint64_t words[] = {out};
+  const auto report =
+      gpu.launch(emulator::Module::parse(text, "spaces.ptx"), "k", {.grid = {2}, .block = {2}}, words);
+  INFO(report.text());
+  REQUIRE(report.ok());
+  std::vector<std::uint32_t> found(4);
+  gpu.read(found.data(), out, 16);
+  CHECK(found == std::vector<std::uint32_t>{3, 2, 2, 3}); // thread t maps the address to block t
 }
 
 TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are waited for", "[emulator]") {
@@ -172,6 +202,7 @@ TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are
     return s.replace(s.find("BYTES"), 5, n);
   };
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     emulator::Options options;
     options.seed = seed;
     options.checks.uninitialised = true;
@@ -182,6 +213,6 @@ TEST_CASE("bulk copies complete the bytes of an mbarrier, and groups of them are
       CHECK(r.out[t] == 3 * t + 1);
     options.instruction_budget = 200000;
     CHECK_FALSE(
-        run_small(with("1040"), 256, options, "", in).report.finished); // waits for bytes that never come
+        run_small(with("1040"), 256, options, "", in).report.finished); // waits for bytes that never arrive
   }
 }

@@ -1,5 +1,4 @@
-// Sums and multiply-adds of sm_100 whose operands but the last are of 16 bits: what widening them first
-// gives.
+// Tests sums and multiply-adds of sm_100 with 16-bit operands: they equal those of widened operands.
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -39,7 +38,7 @@ TEST_CASE("mixed precision that does not exist", "[emulator]") {
     const OneInstruction i{text, "b32", {"b16", "b16", "b32"}};
     CHECK_THROWS_WITH(test::run(i, {{1}, {2}, {3}}, arch), Catch::Contains(why));
   };
-  refused("add.f32.f16 %d, %a, %c;", "'add.f32.f16' takes sm_100 or newer, and this module is for sm_90a",
+  refused("add.f32.f16 %d, %a, %c;", "'add.f32.f16' requires sm_100 or newer, and this module is for sm_90a",
           "sm_90a");
   refused("add.ftz.f32.f16 %d, %a, %c;", ".ftz");
   refused("add.f32.f64 %d, %a, %c;", "does not exist for .f64");

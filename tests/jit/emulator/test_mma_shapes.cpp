@@ -1,6 +1,9 @@
-// Shapes and types of mma.sync against each other: a product is the sum of the products of its halves, in the
-// registers that PTX documents. Other tests compare the larger ones with references (test_triton.cpp).
+// Tests shapes and types of mma.sync against each other: a product is the sum of the products of its halves.
+//
+// The elements are in the registers that PTX documents. test_triton.cpp compares larger shapes with
+// references.
 #include "small_kernel.h"
+#include "test_seed.h"
 
 #include <functional>
 #include <random>
@@ -9,9 +12,9 @@ using namespace kiln;
 
 namespace {
 
-constexpr int most_inputs = 12; // words of a lane
+constexpr int most_inputs = 12; // words per lane
 
-// Runs `body`, in which %r10.. are inputs of the lane, and gives word n of lane l at [n * 32 + l].
+// Runs `body`, in which %r10 and up are inputs of the lane. Returns word n of lane l at [n * 32 + l].
 std::vector<std::uint32_t> run(const std::string& body, const std::vector<std::string>& results,
                                const std::function<std::uint32_t()>& word) {
   std::string text = "ld.param.u64 %x1, [in]; mad.wide.u32 %x1, %r0, 4, %x1;\n";
@@ -29,7 +32,7 @@ std::vector<std::uint32_t> run(const std::string& body, const std::vector<std::s
   return r.out;
 }
 
-// That the first half of the results equals the second.
+// Checks that the first half of the results equals the second.
 void check_equal(const std::string& body, const std::vector<std::string>& results,
                  const std::function<std::uint32_t()>& word) {
   const auto out = run(body, results, word);
@@ -56,8 +59,10 @@ const std::string zero_floats = "{%f0, %f0, %f0, %f0}";
 } // namespace
 
 TEST_CASE("mma.sync of half the depth, twice, is that of the whole", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
-  // 0, 1, -1, 2 in each format: sums are exact.
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  // Inputs are 0, 1, -1 and 2 in each format, so that sums are exact.
   const auto pick = [&](auto... values) {
     const std::uint32_t all[] = {static_cast<std::uint32_t>(values)...};
     return all[random() % sizeof...(values)];
@@ -102,7 +107,7 @@ TEST_CASE("mma.sync of half the depth, twice, is that of the whole", "[emulator]
                     "mma.sync.aligned.m16n8k16" +
                     types + "{%r5, %r6, %r7, %r8}, {%r12, %r13}, {%r15}, {%r22, %r23, %r24, %r25};",
                 integers, [&] { return static_cast<std::uint32_t>(random()); });
-    // The upper and the lower eight rows, each alone.
+    // The upper and the lower eight rows separately.
     check_equal("mov.b32 %r9, 0;\n"
                 "mma.sync.aligned.m16n8k16" +
                     types +
@@ -117,8 +122,10 @@ TEST_CASE("mma.sync of half the depth, twice, is that of the whole", "[emulator]
 }
 
 TEST_CASE("mma.sync of other types gives the same small numbers", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
-  // Inputs are bytes 0..3 in %r10..; code makes values of 0, 1, 2 and -1 of them, of every 8-bit type.
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  // Inputs are bytes 0 to 3 in %r10 and up. The code maps them to 0, 1, 2 and -1 in each 8-bit type.
   const auto byte = [&] { return static_cast<std::uint32_t>(random() % 4); };
   const auto word = [&] { return packed(byte(), byte(), byte(), byte()); };
   // prmt looks each nibble up in four bytes: e4m3 0, 1, 2, -1 and e5m2 0, 1, 2, -1.
@@ -153,7 +160,7 @@ TEST_CASE("mma.sync of other types gives the same small numbers", "[emulator]") 
                   "%r29, %r30, %r31}, {%r26, %r27}, " +
                   zero_floats + ";",
               floats, word);
-  // Sums in f16: two to a register.
+  // Sums in f16: two per register.
   const auto halves = [&] { return packed(random() % 2 ? 0x3c00 : 0xc000, random() % 2 ? 0x4000 : 0); };
   check_equal("mov.f32 %f0, 0f00000000; mov.b32 %r9, 0;\n"
               "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r10, %r11, %r12, "
@@ -167,8 +174,10 @@ TEST_CASE("mma.sync of other types gives the same small numbers", "[emulator]") 
 }
 
 TEST_CASE("mma.sync of f64 in four shapes", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
-  // Integers of up to 100 as doubles: %x10.. of %r10..
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  // Integers of up to 100 as doubles: %x10 and up from %r10 and up.
   std::string widen;
   for (int n = 10; n < 22; ++n)
     widen += "cvt.rn.f64.s32 %x" + std::to_string(n) + ", %r" + std::to_string(n) + ";\n";
@@ -205,16 +214,18 @@ TEST_CASE("mma.sync of f64 in four shapes", "[emulator]") {
 }
 
 TEST_CASE("movmatrix transposes, and stmatrix stores what ldmatrix loads", "[emulator]") {
-  std::mt19937_64 random(std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   const auto word = [&] { return static_cast<std::uint32_t>(random()); };
-  // Twice is once and back; stored as it is and loaded transposed is once.
+  // Transposing twice gives the original; storing and then loading with .trans transposes once.
   check_equal(
       ".shared .align 16 .b8 s[512]; mov.u32 %r5, s; and.b32 %r6, %r0, 7; mad.lo.u32 %r6, %r6, 16, %r5;\n"
       "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r10; movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r3;\n"
       "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r6], {%r10}; bar.sync 0;\n"
       "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%r4}, [%r6]; mov.b32 %r2, %r10;",
       {"%r1", "%r3", "%r2", "%r4"}, word);
-  // stmatrix.trans and a plain load, against movmatrix; four matrices, each with its own rows.
+  // stmatrix.trans and a plain load against movmatrix; four matrices, each with its own rows.
   check_equal(
       ".shared .align 16 .b8 s[512]; mov.u32 %r5, s; mad.lo.u32 %r6, %r0, 16, %r5;\n"
       "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%r6], {%r10, %r11, %r12, %r13}; bar.sync 0;\n"
@@ -226,10 +237,9 @@ TEST_CASE("movmatrix transposes, and stmatrix stores what ldmatrix loads", "[emu
       {"%r1", "%r2", "%r3", "%r4", "%r22", "%r23", "%r24", "%r25"}, word);
 }
 
-TEST_CASE("matrices of wmma start, and have rows or columns, at multiples that CUDA and the ISA ask for",
-          "[emulator]") {
-  // Of the address in bytes, and of the stride in elements.
-  auto told = [](const std::string& instruction, int offset, int stride) {
+TEST_CASE("wmma matrices are reported at an alignment that neither CUDA nor the ISA allows", "[emulator]") {
+  // `offset` is added to the address in bytes; `stride` is in elements.
+  auto reported = [](const std::string& instruction, int offset, int stride) {
     std::string text = "ld.param.u64 %x1, [in]; add.u64 %x1, %x1, " + std::to_string(offset) +
                        "; mov.u32 %r30, " + std::to_string(stride) + ";\n";
     for (int r = 0; r < 8; ++r)
@@ -250,19 +260,19 @@ TEST_CASE("matrices of wmma start, and have rows or columns, at multiples that C
                     f32 =
                         "wmma.store.d.sync.aligned.col.m16n16k16.global.f32 [%x1], {%f0, %f1, %f2, %f3, %f4, "
                         "%f5, %f6, %f7}";
-  CHECK(told(f16, 0, 16) == "");
-  CHECK(told(f16, 32, 24) == ""); // rows of 48 bytes: CUDA takes them
-  CHECK(told(f16, 16, 16).find("where a multiple of 32 is needed") != std::string::npos);
-  CHECK(told(f16, 0, 20)
+  CHECK(reported(f16, 0, 16) == "");
+  CHECK(reported(f16, 32, 24) == ""); // rows of 48 bytes, which CUDA accepts
+  CHECK(reported(f16, 16, 16).find("where a multiple of 32 is needed") != std::string::npos);
+  CHECK(reported(f16, 0, 20)
             .find("reads a matrix whose rows are 40 bytes apart, where a multiple of 16 is needed") !=
         std::string::npos);
-  CHECK(told(bf16, 16, 24) == "");
-  CHECK(told(bf16, 8, 24).find("where a multiple of 16 is needed") != std::string::npos);
-  CHECK(told(bf16, 0, 20).find("whose columns are 40 bytes apart") != std::string::npos);
-  CHECK(told(s8, 8, 24) == "");
-  CHECK(told(s8, 4, 24).find("where a multiple of 8 is needed") != std::string::npos);
-  CHECK(told(s8, 0, 20).find("whose rows are 20 bytes apart") != std::string::npos);
-  CHECK(told(f32, 32, 20) == "");
-  CHECK(told(f32, 16, 16).find("where a multiple of 32 is needed") != std::string::npos);
-  CHECK(told(f32, 0, 18).find("writes a matrix whose columns are 72 bytes apart") != std::string::npos);
+  CHECK(reported(bf16, 16, 24) == "");
+  CHECK(reported(bf16, 8, 24).find("where a multiple of 16 is needed") != std::string::npos);
+  CHECK(reported(bf16, 0, 20).find("whose columns are 40 bytes apart") != std::string::npos);
+  CHECK(reported(s8, 8, 24) == "");
+  CHECK(reported(s8, 4, 24).find("where a multiple of 8 is needed") != std::string::npos);
+  CHECK(reported(s8, 0, 20).find("whose rows are 20 bytes apart") != std::string::npos);
+  CHECK(reported(f32, 32, 20) == "");
+  CHECK(reported(f32, 16, 16).find("where a multiple of 32 is needed") != std::string::npos);
+  CHECK(reported(f32, 0, 18).find("writes a matrix whose columns are 72 bytes apart") != std::string::npos);
 }

@@ -1,7 +1,7 @@
-// Bugs planted in correct kernels are found; the kernels themselves are clean, and right, under many seeds.
+// Tests that correct kernels are clean under many seeds, and that bugs planted in them are found.
 //
 // mutations/*.ptx hold the kernels. A line `//! name | faults | old | new` plants a bug: the text `old`,
-// which stands once in the kernel, becomes `new`, and under some seed a finding of one of these faults must
+// which occurs once in the kernel, becomes `new`, and under some seed a finding of one of these faults must
 // be reported. `// launch:` says how to run it; `in` holds numbers, as floats where the table below says so.
 #include "left_out.h"
 #include "test_seed.h"
@@ -29,15 +29,15 @@ namespace {
 struct Mutation {
   std::string name, from, to;
   std::vector<Fault> expected;
-  bool wrong = false; // results that differ are enough
+  bool wrong = false; // different results are enough
 };
 struct Subject {
   std::string file, text, kernel;
   emulator::Launch launch;
   std::size_t in = 0, out = 0;
   int resident = 1;
-  bool zero = false; // out starts with zeros
-  bool maps = false; // takes tensor maps of the product's matrices, for pointers
+  bool zero = false; // `out` starts with zeros
+  bool maps = false; // has tensor maps of the matrices as parameters, in place of pointers
   std::vector<Mutation> mutations;
 };
 
@@ -90,7 +90,7 @@ Subject load(const std::filesystem::path& path) {
         else
           m.expected.push_back(fault_named(f));
       s.mutations.push_back(std::move(m));
-      s.text += "\n"; // lines keep their numbers
+      s.text += "\n"; // keeps line numbers
       continue;
     }
     s.text += line + "\n";
@@ -137,7 +137,7 @@ float number(std::uint32_t b) {
   return f;
 }
 
-// What a kernel makes of `in`; empty where a word of `out` is not of interest.
+// The expected results for `in`; empty where a word of `out` is not compared.
 struct Reference {
   bool floats;
   std::function<Words(const Words&)> out;
@@ -343,7 +343,8 @@ Outcome run(const Subject& s, const std::shared_ptr<const emulator::Module>& mod
 } // namespace
 
 TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") {
-  std::uint64_t first = test::fresh_seed();
+  const std::uint64_t first = test::fresh_seed();
+  CAPTURE(first);
   for (const Subject& s : subjects()) {
     auto module = emulator::Module::parse(s.text, s.file);
     for (std::uint64_t seed = first; seed < first + test::rounds(100u); ++seed) {
@@ -357,15 +358,16 @@ TEST_CASE("correct kernels are clean and right under many seeds", "[emulator]") 
 }
 
 TEST_CASE("planted bugs are found", "[emulator]") {
-  std::uint64_t first = test::fresh_seed();
-  // A sanitizer makes this take ten minutes: there it looks for every eighth, others each time.
+  const std::uint64_t first = test::fresh_seed();
+  CAPTURE(first);
+  // With a sanitizer this takes ten minutes, so it plants every eighth bug there, others in each run.
   const std::uint64_t step = sanitized ? 8 : 1;
   std::uint64_t number = first % step;
   int planted = 0, at_once = 0;
   for (const Subject& s : subjects())
     for (const Mutation& m : s.mutations) {
       if (number++ % step != 0) continue;
-      CAPTURE(s.file, m.name, first);
+      CAPTURE(s.file, m.name);
       std::string text = s.text;
       const auto at = text.find(m.from);
       REQUIRE(at != std::string::npos);
@@ -373,10 +375,10 @@ TEST_CASE("planted bugs are found", "[emulator]") {
       text.replace(at, m.from.size(), m.to);
       auto module = emulator::Module::parse(text, s.file);
       bool found = false;
-      std::string told;
+      std::string text_of_report;
       for (std::uint64_t seed = first; seed < first + 60 && !found; ++seed) {
         const Outcome o = run(s, module, seed);
-        told = o.report.text();
+        text_of_report = o.report.text();
         found =
             std::any_of(o.report.findings.begin(), o.report.findings.end(), [&](const emulator::Finding& f) {
               return std::find(m.expected.begin(), m.expected.end(), f.fault) != m.expected.end();
@@ -384,12 +386,12 @@ TEST_CASE("planted bugs are found", "[emulator]") {
         found |= m.wrong && !o.right;
         at_once += found && seed == first;
       }
-      INFO(told);
+      INFO(text_of_report);
       CHECK(found);
       ++planted;
     }
   CHECK(planted >= (sanitized ? 5 : 40));
   CAPTURE(planted);
-  // Most by any seed: races are found without happening. Of a few that is left to luck.
+  // Most are found with any seed, because a race need not happen to be found. A few depend on the seed.
   if (!sanitized) CHECK(at_once * 10 >= planted * 8);
 }

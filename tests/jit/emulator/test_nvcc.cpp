@@ -1,4 +1,4 @@
-// Programs compiled by another compiler, where there is one: their results equal those of the host.
+// Tests programs that nvcc compiles, where it is installed: their results equal those of the host.
 #include "machine.h"
 #include "test_seed.h"
 
@@ -25,7 +25,8 @@ std::string nvcc() {
   return "";
 }
 
-// The PTX of programs.cu; null without nvcc. Compiled once for each architecture, which options may follow.
+// The PTX of programs.cu, or null without nvcc. It is compiled once for each `arch`, which may include
+// options.
 std::shared_ptr<const emulator::Module> programs(const std::string& arch) {
   static std::map<std::string, std::shared_ptr<const emulator::Module>> all;
   auto& module = all[arch];
@@ -165,7 +166,7 @@ TEST_CASE("nvcc: tensor cores and asynchronous copies", "[emulator]") {
     auto y = m.download<float>(dy, x.size());
     for (std::size_t i = 0; i < x.size(); ++i)
       REQUIRE(y[i] == x[i] + 1);
-    if (!m.optimised) return; // -G calls through registers there
+    if (!m.optimised) return; // with -G, the kernel calls through registers
     auto dz = m.room<float>(640, "z");
     m.run("library_pipeline", 1, 128, {dx, dz, 5});
     auto z = m.download<float>(dz, 640);
@@ -385,10 +386,11 @@ TEST_CASE("nvcc: intrinsics on the halves and bytes of a word", "[emulator]") {
   });
 }
 
-TEST_CASE("nvcc: atomics made of compare-and-swaps are no races, as long as nobody tells what they guessed",
-          "[emulator]") {
+TEST_CASE(
+    "nvcc: atomics made of compare-and-swaps are no races, as long as the guesses are not used otherwise",
+    "[emulator]") {
   on_each([](Machine& m, std::mt19937_64&) {
-    if (!m.optimised) return; // its loads go by way of variables in memory
+    if (!m.optimised) return; // without optimisation, values pass through variables in memory
     const std::size_t n = 3 * 64;
     auto small = m.upload(std::vector<std::uint16_t>(3), "small");
     auto largest = m.upload(std::vector<float>(1), "largest");
@@ -403,7 +405,7 @@ TEST_CASE("nvcc: atomics made of compare-and-swaps are no races, as long as nobo
 
     auto word = m.upload(std::vector<int>(1), "word"), guesses = m.room<int>(n, "guesses");
     const std::uint64_t words[] = {word, guesses};
-    const auto report = m.gpu.launch(m.module, "swaps_and_tells", {.grid = {3}, .block = {64}}, words);
+    const auto report = m.gpu.launch(m.module, "swaps_and_stores", {.grid = {3}, .block = {64}}, words);
     INFO(report.text());
     REQUIRE(!report.findings.empty());
     for (const auto& f : report.findings) {
@@ -413,7 +415,7 @@ TEST_CASE("nvcc: atomics made of compare-and-swaps are no races, as long as nobo
   });
 }
 
-TEST_CASE("nvcc: padding is copied, and what is missed is told", "[emulator]") {
+TEST_CASE("nvcc: copies of padding are no findings, and missing writes are", "[emulator]") {
   on_each([](Machine& m, std::mt19937_64& random) {
     std::vector<float> x(64);
     for (float& v : x)

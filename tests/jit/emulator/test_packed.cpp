@@ -1,4 +1,4 @@
-// Arithmetic on halves and bytes of a register: .s16x2, .u16x2 and the SIMD video instructions.
+// Tests arithmetic on halves and bytes of a register: .s16x2, .u16x2 and the SIMD video instructions.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "test_seed.h"
@@ -22,7 +22,7 @@ struct Video {
   std::string op; // "vadd", or "vset.lt"
   int elements;
   bool d_signed, a_signed, b_signed, saturates, accumulates;
-  std::string mask, a, b; // digits, the highest element first; empty: all, a's, b's
+  std::string mask, a, b; // digits, the highest element first; empty: all elements, those of a, those of b
 
   std::string text() const {
     auto type = [](bool s) { return s ? std::string(".s32") : std::string(".u32"); };
@@ -39,7 +39,7 @@ struct Video {
   int computed(int x, int y) const {
     if (op == "vadd") return x + y;
     if (op == "vsub") return x - y;
-    if (op == "vavrg") return x + y >= 0 ? (x + y + 1) / 2 : (x + y - ((x + y) & 1)) / 2; // down
+    if (op == "vavrg") return x + y >= 0 ? (x + y + 1) / 2 : (x + y - ((x + y) & 1)) / 2; // rounds down
     if (op == "vabsdiff") return x < y ? y - x : x - y;
     if (op == "vmin") return x < y ? x : y;
     if (op == "vmax") return x < y ? y : x;
@@ -126,7 +126,7 @@ TEST_CASE("video instructions on halves and bytes", "[emulator]") {
       for (auto& operand : in)
         operand.push_back(word(random));
     const OneInstruction i{v.text(), "b32", {"b32", "b32", "b32"}};
-    if (round < 12) test::hopper_module(test::ptx_of(i)); // ptxas takes it, too
+    if (round < 12) test::hopper_module(test::ptx_of(i)); // ptxas accepts it, too
     const auto found = test::run(i, in);
     for (std::size_t n = 0; n < found.size(); ++n) {
       CAPTURE(in[0][n], in[1][n], in[2][n]);

@@ -1,4 +1,4 @@
-// Malformed PTX is refused with its line; it never crashes or hangs.
+// Tests that malformed PTX is refused with its line, and never causes a crash or a hang.
 #include "small_kernel.h"
 #include "test_seed.h"
 
@@ -87,6 +87,7 @@ TEST_CASE("wrong launches are refused", "[emulator]") {
 
 TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
   std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   int count = 400;
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = 100 * std::atoi(text);
   std::mt19937_64 random(seed);
@@ -153,13 +154,13 @@ TEST_CASE("mutated PTX is run, reported on or refused", "[emulator]") {
       case 0: text.erase(at, 1 + random() % 8); break;
       case 1: text.insert(at, pieces[random() % std::size(pieces)]); break;
       case 2: text[at] = static_cast<char>(random() % 256); break;
-      default: { // a piece of it elsewhere
+      default: { // copies a piece of it elsewhere
         const std::string part = text.substr(random() % text.size(), random() % 30);
         text.insert(at, part);
       }
       }
     }
-    CAPTURE(seed, n);
+    CAPTURE(n);
     INFO(text);
     refusals += !refusal(text).empty();
   }

@@ -1,5 +1,4 @@
-// Accesses through pointers and gathers of neighbours, which go by vectors where they are aligned, and packed
-// atomics: as PTX on the emulated GPU.
+// Tests accesses by pointers, gathers of adjacent elements and packed atomics, as PTX on the emulated GPU.
 #include "kiln_kernel.h"
 #include "test_seed.h"
 
@@ -28,7 +27,7 @@ struct Run {
   std::vector<LayoutClass> layouts = {};
 };
 
-// The PTX, after the emulator found nothing to report.
+// Returns the PTX, after a run without findings.
 std::string run(const Run& r, const std::string& arch) {
   auto lowered = passes::lower_generic(r.recorded, {r.config, r.layouts});
   test::EmulatedKernel kernel(*lowered, arch, r.warps);
@@ -47,6 +46,7 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 template <class T> void check_copy(const std::string& wide) {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto copy = record("copy", [](raw::Ptr<const T> in, raw::Ptr<T> out, Scalar<std::int64_t> n) {
     auto i = program_id(0) * BN + arange(BN);
@@ -55,11 +55,11 @@ template <class T> void check_copy(const std::string& wide) {
   for (int round = 0; round < 6; ++round) {
     const std::size_t n = random() % 5000 + 1, from = random() % 3 * (random() % 2),
                       to = random() % 3 * (random() % 2);
-    CAPTURE(seed, n, from, to);
+    CAPTURE(n, from, to);
     std::vector<T> in(n + 4), out(n + 4, T(7));
     for (T& x : in)
       x = static_cast<T>(static_cast<float>(random() % 100));
-    const std::int64_t block = 2048; // at least 16 bytes a thread
+    const std::int64_t block = 2048; // at least 16 bytes per thread
     const std::string ptx = run({.recorded = *copy,
                                  .config = {BN = block},
                                  .warps = 1 << random() % 3,
@@ -76,9 +76,10 @@ template <class T> void check_copy(const std::string& wide) {
   }
 }
 
-// Several programs add a row each, of which a part is wanted; then one program that looks at what was there.
+// Several programs each add a part of a row; then one program reads what was there.
 template <class T> void check_atomic_add(const char* name, const std::string& arch, bool is_native) {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto add = record("add", [](raw::Ptr<const T> in, raw::Ptr<T> sums, Scalar<std::int64_t> n) {
     auto i = arange(BN);
@@ -91,7 +92,7 @@ template <class T> void check_atomic_add(const char* name, const std::string& ar
   for (int round = 0; round < 4; ++round) {
     constexpr std::int64_t block = 256, programs = 5;
     const std::size_t shift = random() % 2, n = random() % 257;
-    CAPTURE(seed, arch, shift, n);
+    CAPTURE(arch, shift, n);
     std::vector<T> in(block * programs), sums(block + 2, T(1.0f)) /* whole words: a swap takes both halves */,
         before(block, T(-1.0f));
     for (T& x : in)
@@ -146,6 +147,7 @@ TEST_CASE("emulated: f16 and bf16 atomic sums, two at a time where they are alig
 
 TEST_CASE("emulated: a gather of neighbours, part of them outside", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
   std::mt19937_64 random(seed);
   auto shift = record("shift", [](View<const float, 2> x, View<float, 1> y, Scalar<std::int64_t> row,
                                   Scalar<std::int64_t> by) {
@@ -158,7 +160,7 @@ TEST_CASE("emulated: a gather of neighbours, part of them outside", "[emulator]"
                        stride = columns + static_cast<std::int64_t>(random() % 4),
                        row = static_cast<std::int64_t>(random() % 5) - 1,
                        by = static_cast<std::int64_t>(random() % 9) - 4;
-    CAPTURE(seed, columns, stride, row, by);
+    CAPTURE(columns, stride, row, by);
     std::vector<float> in(static_cast<std::size_t>(rows * stride)),
         out(static_cast<std::size_t>(columns), -1);
     for (float& x : in)

@@ -1,4 +1,4 @@
-// Races by hand-written kernels: what is one, what is none, and what is told.
+// Tests hand-written kernels with and without races, and what is reported of the races.
 #include "small_kernel.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ emulator::Report checked(const std::string& body, std::uint32_t threads, std::ui
   return last;
 }
 bool only(const emulator::Report& r, Fault f) {
-  // What is read too early was perhaps not written yet.
+  // Memory that is read too early may be unwritten.
   return std::any_of(r.findings.begin(), r.findings.end(), [&](const auto& x) { return x.fault == f; }) &&
          std::all_of(r.findings.begin(), r.findings.end(),
                      [&](const auto& x) { return x.fault == f || x.fault == Fault::Uninitialised; });
@@ -61,9 +61,9 @@ TEST_CASE("barriers order the accesses of a block, and no barrier does not", "[e
   CLEAN(with("bar.sync 2, 128;", "1"), 128);
   CLEAN(with("bar.warp.sync 0xffffffff;", "5"), 128);
   CLEAN(with("shfl.sync.bfly.b32 %r9, %r0, 1, 31, 0xffffffff;", "5"), 128);
-  CLEAN(with("", "0"), 128); // its own
+  CLEAN(with("", "0"), 128); // a thread's own word
   FOUND(Fault::RaceShared, with("", "64"), 128);
-  FOUND(Fault::RaceShared, with("", "1"), 32); // lanes of one warp
+  FOUND(Fault::RaceShared, with("", "1"), 32); // between lanes of one warp
   FOUND(Fault::RaceShared, with("bar.warp.sync 0xffffffff;", "32"), 64);
   auto report = checked(with("", "64"), 128);
   const auto& f = report.findings.back();
@@ -86,7 +86,7 @@ TEST_CASE("a barrier between reading and overwriting", "[emulator]") {
   FOUND(Fault::RaceShared, with("bar.warp.sync -1;"), 128);
 }
 
-TEST_CASE("parts of words are told apart", "[emulator]") {
+TEST_CASE("parts of words are distinguished", "[emulator]") {
   CLEAN(shared_words +
             "add.u32 %r3, %r1, %r0; cvt.u16.u32 %s1, %r0; st.shared.u8 [%r3], %s1; ld.shared.u8 %s2, [%r3]; "
             "mul.lo.u32 %r4, %r0, 2; add.u32 %r4, %r4, %r1; st.shared.u16 [%r4+2048], %s1;",
@@ -114,7 +114,7 @@ TEST_CASE("blocks are ordered by nothing but releases and acquires", "[emulator]
   CLEAN("mov.u32 %r1, %ctaid.x; red.global.add.u32 [%out], %r1;", 128, 4);
   FOUND(Fault::RaceGlobal, "mov.u32 %r1, %ctaid.x; red.relaxed.cta.global.add.u32 [%out], %r1;", 128, 4);
   FOUND(Fault::RaceGlobal, "red.global.add.u32 [%out], 1; ld.global.u32 %r1, [%out];", 32, 2);
-  // Block 0 writes and raises a flag in `in`; block 1 waits for it and reads.
+  // Block 0 writes and sets a flag in `in`; block 1 waits for the flag and reads.
   const std::string flag =
       R"(ld.param.u64 %x1, [in]; mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r0, 0;
       @%p1 bra READER; st.global.u32 [%x0], %r0; BEFORE @!%p2 bra END; RAISE bra END;
@@ -162,7 +162,7 @@ TEST_CASE("blocks are ordered by nothing but releases and acquires", "[emulator]
 }
 
 TEST_CASE("a plain load that only guesses for a compare-and-swap is no race", "[emulator]") {
-  // All threads add one to a word.
+  // All threads increment a word.
   const std::string loop = R"(ld.param.u64 %x1, [in]; LOAD mov.u32 %r2, 0;
       AGAIN: mov.u32 %r3, %r1; add.u32 %r4, %r3, 1; INSIDE
       atom.global.cas.b32 %r1, [%x1], %r3, %r4; setp.ne.u32 %p1, %r3, %r1; @%p1 bra AGAIN;
@@ -176,28 +176,29 @@ TEST_CASE("a plain load that only guesses for a compare-and-swap is no race", "[
   };
   const std::string zero = "mov.u32 %r5, 0;";
   CLEAN(with(load, "", zero), 64);
-  CLEAN(with(load, "", "mov.u32 %r5, %r1;"), 64); // what the swap found
-  CLEAN(with(load, "", "mov.u32 %r5, %r3;"), 64); // the same, confirmed
-  CLEAN(with(load, "", "mov.u32 %r5, %r4;"), 64); // and what was made of it
+  CLEAN(with(load, "", "mov.u32 %r5, %r1;"), 64); // uses what the swap found
+  CLEAN(with(load, "", "mov.u32 %r5, %r3;"), 64); // uses the guess once the swap has confirmed it
+  CLEAN(with(load, "", "mov.u32 %r5, %r4;"), 64); // uses a value computed from it
   CLEAN(with("ld.relaxed.gpu.global.u32 %r1, [%x1];", "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64);
-  FOUND(Fault::RaceGlobal, with(load, "", "") + " ld.global.u32 %r6, [%x1];", 64);         // another load
-  FOUND(Fault::RaceGlobal, with(load + "mov.u32 %r7, %r1;", "", "mov.u32 %r5, %r7;"), 64); // the guess
-  FOUND(Fault::RaceGlobal, with(load, "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64); // all guesses
+  FOUND(Fault::RaceGlobal, with(load, "", "") + " ld.global.u32 %r6, [%x1];", 64);         // has another load
+  FOUND(Fault::RaceGlobal, with(load + "mov.u32 %r7, %r1;", "", "mov.u32 %r5, %r7;"), 64); // stores the guess
+  // It stores a sum of guesses.
+  FOUND(Fault::RaceGlobal, with(load, "add.u32 %r2, %r2, %r3;", "mov.u32 %r5, %r2;"), 64);
   FOUND(Fault::RaceGlobal, with(load, "st.global.u32 [%x0], %r3;", zero), 64);
   FOUND(Fault::RaceGlobal, with(load, "setp.gt.u32 %p2, %r3, 1000; @%p2 bra END;", zero) + " END:", 64);
   FOUND(Fault::RaceGlobal,
         with(load, "and.b32 %r6, %r3, 3; mad.wide.u32 %x5, %r6, 4, %x1; ld.global.u32 %r6, [%x5+64];", zero),
-        64); // an address
+        64); // uses it as an address
   FOUND(Fault::RaceGlobal,
         with("ld.global.u32 %r1, [%x1+4]; add.u64 %x4, %x1, 4; red.global.add.u32 [%x4], 1;", "", zero),
-        64); // of another word than the swap's
+        64); // loads another word than the swap
   FOUND(Fault::RaceGlobal, with(load + "setp.eq.u32 %p3, %r0, 0; @%p3 st.global.u32 [%x1], 7;", "", zero),
         64);
-  FOUND(Fault::RaceGlobal, with("ld.global.u32 %r1, [%x1]; add.u32 %r1, %r1, 1;", "", zero),
-        64); // not what was there
+  // The swap compares with another value.
+  FOUND(Fault::RaceGlobal, with("ld.global.u32 %r1, [%x1]; add.u32 %r1, %r1, 1;", "", zero), 64);
 }
 
-TEST_CASE("a read through the non-coherent cache of what the kernel wrote is told", "[emulator]") {
+TEST_CASE("a read through the non-coherent cache of what the kernel wrote is reported", "[emulator]") {
   const std::string body = R"(ld.param.u64 %x1, [in]; mad.wide.u32 %x1, %r0, 4, %x1; WRITE bar.sync 0;
       ld.global.nc.u32 %r1, [%x1]; st.global.u32 [%x0], %r1;)";
   auto with = [&](const std::string& write) {
@@ -213,8 +214,8 @@ TEST_CASE("a read through the non-coherent cache of what the kernel wrote is tol
 }
 
 TEST_CASE("volatile accesses of one word do not race, and order nothing else", "[emulator]") {
-  // By the memory model they are relaxed, of the system's scope: warp 0 tells warp 1 that its numbers are
-  // there.
+  // In the memory model they are relaxed, with the scope of the system. Warp 0 announces to warp 1 that its
+  // numbers are written.
   const std::string flag = shared_words + R"(
       setp.eq.u32 %p1, %r0, 0; mov.u32 %r3, 0; @%p1 st.volatile.shared.u32 [%r1+2048], %r3; bar.sync 0;
       setp.ge.u32 %p2, %r0, 32; @%p2 bra READER;
@@ -232,11 +233,13 @@ TEST_CASE("volatile accesses of one word do not race, and order nothing else", "
   };
   const std::string st = "st.volatile.shared.u32", ld = "ld.volatile.shared.u32",
                     read = "add.u32 %r5, %r2, -128; ld.shared.u32 %r6, [%r5];";
-  CLEAN(with("", st, ld, "", ""), 64); // the flag alone
+  CLEAN(with("", st, ld, "", ""), 64); // only the flag is shared
   CLEAN(with("membar.cta;", st, ld, "membar.cta;", read), 64);
   FOUND(Fault::RaceShared, with("", st, ld, "", read), 64);
   FOUND(Fault::RaceShared, with("membar.cta;", st, ld, "", read), 64);
   FOUND(Fault::RaceShared, with("", st, ld, "membar.cta;", read), 64);
-  FOUND(Fault::RaceShared, with("membar.cta;", "st.shared.u32", ld, "membar.cta;", ""), 64); // a plain write
-  FOUND(Fault::RaceShared, with("membar.cta;", st, "ld.shared.u32", "membar.cta;", ""), 64); // a plain read
+  // A plain write of the flag.
+  FOUND(Fault::RaceShared, with("membar.cta;", "st.shared.u32", ld, "membar.cta;", ""), 64);
+  // A plain read of the flag.
+  FOUND(Fault::RaceShared, with("membar.cta;", st, "ld.shared.u32", "membar.cta;", ""), 64);
 }

@@ -1,4 +1,4 @@
-// The PTX of random kernels, run on the emulated GPU, does what the interpreter does with their tile IR.
+// Tests that random kernels compute as PTX on the emulated GPU what the interpreter computes from tile IR.
 #include "kiln_kernel.h"
 #include "test_seed.h"
 
@@ -33,7 +33,8 @@ void compare(std::uint64_t seed, const char* arch, int warps, LayoutClass layout
   try {
     kernel = std::make_unique<test::EmulatedKernel>(*lowered, arch, warps);
   } catch (const UserError& e) {
-    // Refused by name: too much shared memory, say. What the emulator does not know must fail.
+    // A kernel may be refused, for too much shared memory for example. PTX that the emulator does not know is
+    // a failure.
     INFO(e.what());
     REQUIRE(std::string(e.what()).find(".ptx") == std::string::npos);
     return;
@@ -79,7 +80,9 @@ kernel @shifts(%x: view<const i64, 1>, %by: view<const i64, 1>, %y: view<i64, 1>
 })",
                                                   "test"),
                                        {});
-  std::mt19937_64 random(test::fresh_seed());
+  const std::uint64_t seed = test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   std::vector<std::int64_t> x(32),
       by = {0, 1, 63, 64, 65, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 3, -1};
   by.push_back(std::numeric_limits<std::int64_t>::min());

@@ -1,4 +1,4 @@
-// Every floating-point instruction that rounds, in every rounding and with every modifier, against MPFR.
+// Tests every floating-point instruction that rounds against MPFR, with every rounding and modifier.
 #include "one_instruction.h"
 #include "test_seed.h"
 
@@ -18,7 +18,7 @@ struct Format {
   const char* name;
   int width, precision, least, most;
   bool has_infinity = true;
-  U nan = 0; // the canonical one; of f64 any is right
+  U nan = 0; // the canonical NaN; for f64 any NaN is right
   int mantissa() const { return precision - 1; }
   int bias() const { return (1 << (width - precision - 1)) - 1; }
   U top_exponent() const { return (U(1) << (width - precision)) - 1; }
@@ -36,7 +36,7 @@ double decode(const Format& f, U bits) {
   if (!exponent) return sign * std::ldexp(double(fraction), 1 - f.bias() - f.mantissa());
   return sign * std::ldexp(double(fraction | U(1) << f.mantissa()), int(exponent) - f.bias() - f.mantissa());
 }
-U encode(const Format& f, double v) { // of a value that the format has
+U encode(const Format& f, double v) { // `v` is a value of the format
   const U sign = std::signbit(v) ? f.sign_bit() : 0;
   const double a = std::fabs(v);
   if (std::isinf(a)) return sign | f.top_exponent() << f.mantissa();
@@ -62,8 +62,8 @@ public:
 
 using Operation = std::function<int(mpfr_t to, mpfr_t a, mpfr_t b, mpfr_t c, mpfr_rnd_t)>;
 
-// What `operation` of exact numbers is in the format. Rounded once: mpfr's ternary value says to which side
-// the first rounding went where the second is coarser.
+// The result of `operation` on exact numbers in the format, rounded once: where the second rounding is
+// coarser, MPFR's ternary value says to which side the first one went.
 double rounded(const Format& f, const Operation& operation, mpfr_t a, mpfr_t b, mpfr_t c, mpfr_rnd_t mode) {
   Number result(f.precision);
   int side = operation(result.value, a, b, c, mode);
@@ -159,7 +159,8 @@ void check_arithmetic(std::mt19937_64& random, const Arithmetic& op, const Forma
 
 const Operation same = [](auto r, auto a, auto, auto, auto m) { return mpfr_set(r, a, m); };
 
-// Of one value, and of one lane of a packed result; operands and results of 8 bits lie in wider registers.
+// Checks single values and the lanes of packed results. Operands and results of 8 bits are in wider
+// registers.
 void check_conversion(std::mt19937_64& random, const Format& to, const Format& from,
                       const std::string& rounding, mpfr_rnd_t mode, Modifiers m) {
   const std::string text = "cvt" + (rounding.empty() ? "" : "." + rounding) + m.text() + "." + to.name + "." +
@@ -206,7 +207,7 @@ __int128 lowest(const std::string& type) {
   return is_signed(type) ? -(__int128(1) << (bits_of(type) - 1)) : 0;
 }
 __int128 highest(const std::string& type) { return (__int128(1) << (bits_of(type) - is_signed(type))) - 1; }
-// As a register of the type's width, or of 16 bits, holds it.
+// The value as a register holds it, which has the width of the type or 16 bits.
 U in_register(__int128 v, int width) {
   return static_cast<U>(v) & (width >= 64 ? ~U(0) : (U(1) << width) - 1);
 }
@@ -223,7 +224,7 @@ std::vector<std::vector<U>> integer_operands(std::mt19937_64& random, int width)
 TEST_CASE("emulated arithmetic equals MPFR's in every rounding", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const Mode& mode : all_modes) {
     for (const Arithmetic* op : {&add, &sub, &mul, &fma_, &quotient, &root, &reciprocal})
       check_arithmetic(random, *op, f64, mode, {});
@@ -251,7 +252,7 @@ TEST_CASE("emulated arithmetic equals MPFR's in every rounding", "[emulator]") {
 TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const Mode& mode : all_modes) {
     for (bool saturate : {false, true}) {
       for (bool flush : {false, true})
@@ -287,7 +288,7 @@ TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
   const auto in = operands(random, 32, 1);
   const auto found = test::run({"cvt.rna.tf32.f32 %d, %a;", "b32", {"b32"}}, in);
   for (std::size_t n = 0; n < found.size();
-       ++n) { // to nearest, ties away from zero: half of the last bit more
+       ++n) { // to nearest, ties away from zero: adds half of the last bit
     if (std::isnan(decode(f32, in[0][n]))) continue;
     CAPTURE(decode(f32, in[0][n]));
     const bool infinite = std::isinf(decode(f32, in[0][n]));
@@ -298,7 +299,7 @@ TEST_CASE("emulated conversions between floats equal MPFR's", "[emulator]") {
 TEST_CASE("emulated rounding to integers, as floats and as integers, equals MPFR's", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const auto& [name, mode] :
        {Mode{"rni", MPFR_RNDN}, Mode{"rzi", MPFR_RNDZ}, Mode{"rmi", MPFR_RNDD}, Mode{"rpi", MPFR_RNDU}}) {
     for (const Format* f : {&f16, &f32, &f64})
@@ -347,7 +348,7 @@ TEST_CASE("emulated rounding to integers, as floats and as integers, equals MPFR
 TEST_CASE("emulated conversions from integers equal MPFR's and exact integers", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   for (const std::string from : integers) {
     const int width = std::max(bits_of(from), 16);
     const auto in = integer_operands(random, bits_of(from));
@@ -383,18 +384,18 @@ TEST_CASE("emulated conversions from integers equal MPFR's and exact integers", 
   }
 }
 
-TEST_CASE("emulated approximations are as near to MPFR's values as PTX promises", "[emulator]") {
+TEST_CASE("emulated approximations are within the documented error of MPFR's values", "[emulator]") {
   const std::uint64_t seed = test::fresh_seed();
   std::mt19937_64 random(seed);
-  INFO("seed " << seed);
+  CAPTURE(seed);
   struct Case {
     const char* text;
     const Format& f;
     std::size_t operands;
     Operation exact;
-    double ulps;            // of the exact result, or
-    double absolute;        // the larger of both
-    double lowest, highest; // magnitudes of the last operand that the bound is promised for
+    double ulps;            // relative to the exact result, or
+    double absolute;        // the larger one applies
+    double lowest, highest; // magnitudes of the last operand for which the bound is documented
   };
   const auto exp2 = [](auto r, auto a, auto, auto, auto m) { return mpfr_exp2(r, a, m); };
   const auto tanh = [](auto r, auto a, auto, auto, auto m) { return mpfr_tanh(r, a, m); };
@@ -423,7 +424,7 @@ TEST_CASE("emulated approximations are as near to MPFR's values as PTX promises"
   };
   for (const Case& c : cases) {
     auto in = operands(random, c.f.width, c.operands);
-    for (std::size_t n = 0; n < 512; ++n) // values of the size that is in use
+    for (std::size_t n = 0; n < 512; ++n) // values of usual magnitudes
       in.back()[n] = encode(c.f, [&] {
         const double v = (double(random() % 2'000'001) - 1e6) / 1e5;
         Number x(53), y(53);
@@ -447,7 +448,8 @@ TEST_CASE("emulated approximations are as near to MPFR's values as PTX promises"
         continue;
       }
       const double largest = std::ldexp(1.0, c.f.bias()), smallest = std::ldexp(1.0, 1 - c.f.bias());
-      if (std::fabs(expected) >= largest || std::fabs(expected) < smallest) continue; // not promised
+      if (std::fabs(expected) >= largest || std::fabs(expected) < smallest)
+        continue; // no bound is documented
       ++tested;
       int e;
       std::frexp(expected, &e);

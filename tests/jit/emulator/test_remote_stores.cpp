@@ -1,4 +1,4 @@
-// st.async and red.async between the blocks of a cluster, and discard.
+// Tests st.async and red.async between the blocks of a cluster, and discard.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "small_kernel.h"
@@ -12,8 +12,9 @@ using namespace kiln::emulator;
 
 namespace {
 
-// Two blocks of 32 threads: each fills `mine` (256 bytes) with `before`, sends to the other by `act` with
-// %r2 = the address of thread t's 8 bytes there and %r3 = the mbarrier there, and stores what came.
+// Two blocks of 32 threads. Each fills `mine` (256 bytes) with `before`, sends to the other block by `act`,
+// and stores what it received. %r2 is the address of thread t's 8 bytes in the other block, and %r3 that of
+// its mbarrier.
 std::string exchange(const std::string& act, int bytes, const std::string& wait = "") {
   return R"(
 .version 8.5
@@ -74,7 +75,7 @@ std::vector<std::uint64_t> some(std::mt19937_64& random) {
 
 } // namespace
 
-TEST_CASE("st.async stores into the other block and counts on its mbarrier", "[emulator]") {
+TEST_CASE("st.async stores into the other block and its mbarrier counts the bytes", "[emulator]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -104,7 +105,7 @@ TEST_CASE("st.async stores into the other block and counts on its mbarrier", "[e
       }
     });
   }
-  // Four words at once, to the first half of the threads' places, and generic addresses.
+  // Four words at once, to the first half of the memory, and generic addresses.
   const std::string four = exchange(
       "mad.lo.u32 %r6, %r0, 8, %r2; cvt.u64.u32 %x8, %r2; "
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r5, %r20, %r0, %r1}, [%r3];",
@@ -154,7 +155,7 @@ TEST_CASE("red.async updates the other block's memory", "[emulator]") {
         },
         1);
   }
-  // All lanes on one word of 64 bits.
+  // All lanes update one word of 64 bits.
   const std::string sum =
       exchange(std::string("red.async.relaxed.cluster") + to + "add.u64 [%r4], %x6, [%r3];", 8);
   at_all_moments([&](const Options& o) {
@@ -171,7 +172,7 @@ TEST_CASE("red.async updates the other block's memory", "[emulator]") {
   });
 }
 
-TEST_CASE("what is wrong with remote stores", "[emulator]") {
+TEST_CASE("misuse of remote stores is reported", "[emulator]") {
   const std::vector<std::uint64_t> before(64, 1);
   Options o;
   o.arch = "sm_90a";
@@ -186,7 +187,7 @@ TEST_CASE("what is wrong with remote stores", "[emulator]") {
     }));
   };
   const std::string store = std::string("st.async") + to + "b64 [%r2], %x6, [%r3];";
-  // nobody waits
+  // no thread waits
   finds(exchange(store, 8, "nop_label: mov.u32 %r9, 0;"), Fault::InFlight,
         "where an asynchronous copy has not landed yet");
   finds(exchange(std::string("st.async") + to + "b64 [%r2], %x6, [%r11];", 8, "mov.u32 %r9, 0;"),
@@ -196,12 +197,12 @@ TEST_CASE("what is wrong with remote stores", "[emulator]") {
   finds(exchange(std::string("st.async") + to + "b64 [%r2], %x6, [%r2];", 8), Fault::IllegalOperand,
         "no mbarrier");
   finds(exchange("st.async.mbarrier::complete_tx::bytes.b64 [%x3], %x6, [%x3];", 8, "mov.u32 %r9, 0;"),
-        Fault::IllegalOperand, "takes addresses of shared memory");
+        Fault::IllegalOperand, "requires addresses of shared memory");
   auto refused = [&](const std::string& act, const char* why) {
-    o.asynchrony = Asynchrony::Latest; // ptxas would refuse them as well
+    o.asynchrony = Asynchrony::Latest; // ptxas refuses them as well
     CHECK_THROWS_WITH(run(exchange(act, 8), before, o), Catch::Contains(why));
   };
-  refused("st.async.release.gpu.global.u32 [%x3], %r5;", "the form that counts on an mbarrier");
+  refused("st.async.release.gpu.global.u32 [%x3], %r5;", "the form that an mbarrier counts");
   refused(std::string("red.async.relaxed.cluster") + to + "min.u64 [%r2], %x6, [%r3];",
           "does not exist for .u64");
   refused(std::string("red.async.relaxed.cluster") + to + "and.u32 [%r2], %r5, [%r3];",
@@ -210,7 +211,7 @@ TEST_CASE("what is wrong with remote stores", "[emulator]") {
           "does not exist for .b64");
 }
 
-TEST_CASE("discarded bytes are as if nobody wrote them", "[emulator]") {
+TEST_CASE("discarded bytes count as unwritten", "[emulator]") {
   const std::string text = "and.b64 %x1, %out, -128; setp.eq.u32 %p1, %r0, 0; st.global.u32 [%x0], %r0; "
                            "bar.sync 0; @%p1 discard.global.L2 [%x1], 128; "
                            "@%p1 applypriority.global.L2::evict_normal [%x1], 128; bar.sync 0; ";

@@ -1,4 +1,4 @@
-// The same launch gives the same report, wherever its memory lies.
+// Tests that the same launch gives the same report, wherever its memory is.
 #include "small_kernel.h"
 
 #include <memory>
@@ -32,7 +32,7 @@ st.global.u32 [%x0], %r; st.global.u32 [%x0+257], %r; st.global.u32 [%x0+-4], %r
 ret;
 })";
 
-// A report with addresses of all kinds; `shift` puts the memory elsewhere.
+// Returns a report with addresses of all kinds. `shift` moves the memory.
 emulator::Report bad_launch(std::size_t shift, std::uint64_t seed) {
   std::vector<std::unique_ptr<char[]>> elsewhere;
   for (std::size_t n = 0; n < shift; ++n)
@@ -57,8 +57,9 @@ emulator::Report bad_launch(std::size_t shift, std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("reports are the same wherever memory lies", "[emulator]") {
+TEST_CASE("reports are the same wherever memory is", "[emulator]") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
     const auto first = bad_launch(0, seed);
     INFO(first.text());
     REQUIRE(first.findings.size() > 15);

@@ -1,4 +1,4 @@
-// Tensor copies against a model written from their documentation: every element by itself.
+// Tests tensor copies against a model written from their documentation, element by element.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "tensor_copies.h"
@@ -15,7 +15,7 @@ using namespace kiln::emulator;
 
 namespace {
 
-// Element x of the tensor, in bytes from its address; nothing out of bounds.
+// The offset of element x of the tensor in bytes; nothing if it is out of bounds.
 std::optional<std::uint64_t> tensor_offset(const TensorMapFields& f, const std::array<std::int64_t, 5>& x) {
   std::uint64_t offset = 0;
   for (std::size_t d = 0; d < f.rank; ++d) {
@@ -25,8 +25,8 @@ std::optional<std::uint64_t> tensor_offset(const TensorMapFields& f, const std::
   return offset;
 }
 
-// Where byte `n` of an unswizzled box at `base` is in shared memory: 16-byte chunks of a row of 128 bytes
-// change places within 32, 64 or 128 bytes, by the number of the row.
+// The address in shared memory of byte `n` of the box at `base`: the 16-byte chunks of a row of 128 bytes are
+// permuted within 32, 64 or 128 bytes by the number of the row.
 std::uint64_t swizzled(TensorMapSwizzle s, std::uint64_t base, std::uint64_t n) {
   const std::uint64_t a = base + n, row = a / 128, chunk = a % 128 / 16;
   std::uint64_t to = chunk;
@@ -36,7 +36,7 @@ std::uint64_t swizzled(TensorMapSwizzle s, std::uint64_t base, std::uint64_t n) 
   return row * 128 + to * 16 + a % 16;
 }
 
-// For each element of the box: f(coordinates in the tensor, its number in shared memory).
+// Calls f(coordinates in the tensor, index in the box) for each element of the box.
 template <class F>
 void each_element(const TensorMapFields& f, const std::array<std::int32_t, 5>& start, F call) {
   std::array<std::uint32_t, 5> count{1, 1, 1, 1, 1}, at{};
@@ -180,8 +180,8 @@ TEST_CASE("tensor stores write what is in bounds, and nothing else", "[emulator]
       for (int n = 0; n < 2; ++n) {
         Tensor t = random_tensor(random, rank, n ? TensorMapType::UInt16 : TensorMapType::Float32, swizzle);
         const auto start = random_start(random, t.fields);
-        const std::uint64_t bytes =
-            (box_bytes(t.fields) + 127) / 128 * 128; // swizzles move whole rows of 128
+        // Swizzles move whole rows of 128.
+        const std::uint64_t bytes = (box_bytes(t.fields) + 127) / 128 * 128;
         const std::uint32_t size = bytes_of(t.fields.type);
         std::vector<std::uint8_t> shared(bytes), wanted = t.bytes;
         for (auto& b : shared)

@@ -1,4 +1,4 @@
-// Tensor maps: copies to several blocks, maps that a kernel makes, and what is refused or reported.
+// Tests tensor maps: copies to several blocks, maps that a kernel makes, and refused or reported maps.
 #include "hopper.h"
 #include "one_instruction.h"
 #include "tensor_copies.h"
@@ -12,7 +12,7 @@ using namespace kiln;
 using namespace kiln::test;
 using namespace kiln::emulator;
 
-TEST_CASE("a load that goes to several blocks of a cluster fills and counts in each", "[emulator]") {
+TEST_CASE("a multicast load fills each block of the mask, and the mbarrier of each counts it", "[emulator]") {
   const std::string text = R"(
 .version 8.5
 .target sm_90a
@@ -176,9 +176,9 @@ TEST_CASE("a tensor map that the driver refuses is refused with its reason", "[e
           "NaN fills");
 }
 
-TEST_CASE("wrong tensor copies are told", "[emulator]") {
+TEST_CASE("wrong tensor copies are reported", "[emulator]") {
   auto module = hopper_module(load_kernel(2));
-  auto told = [&](auto change, std::uint32_t bytes, Fault fault, const std::string& text) {
+  auto reported = [&](auto change, std::uint32_t bytes, Fault fault, const std::string& text) {
     Options o;
     o.arch = "sm_90a";
     o.instruction_budget = 20000;
@@ -200,8 +200,9 @@ TEST_CASE("wrong tensor copies are told", "[emulator]") {
       return x.fault == fault && x.message.find(text) != std::string::npos;
     }));
   };
-  told([](auto& f) { f.sizes[1] = 17, f.box[1] = 17; }, 1088, Fault::OutOfBounds, "past the end of tensor");
-  told([](auto& f) { f.rank = 1; }, 1024, Fault::IllegalOperand,
-       "is for 2 dimensions, and the tensor map has 1");
-  told([](auto& f) { f.box = {32, 64}; }, 1024, Fault::OutOfBounds, "shared memory");
+  reported([](auto& f) { f.sizes[1] = 17, f.box[1] = 17; }, 1088, Fault::OutOfBounds,
+           "past the end of tensor");
+  reported([](auto& f) { f.rank = 1; }, 1024, Fault::IllegalOperand,
+           "is for 2 dimensions, and the tensor map has 1");
+  reported([](auto& f) { f.box = {32, 64}; }, 1024, Fault::OutOfBounds, "shared memory");
 }

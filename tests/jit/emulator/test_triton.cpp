@@ -1,5 +1,4 @@
-// PTX that Triton wrote for kernels in triton/kernels.py: it runs clean under all checks and computes what it
-// should.
+// Tests the PTX that Triton emitted for triton/kernels.py: it has no findings and computes the right results.
 #include "machine.h"
 #include "test_seed.h"
 
@@ -22,7 +21,7 @@ namespace {
 
 template <class T> double wide(T v) { return static_cast<double>(v); }
 
-// One file, the machine that it is for, and what its head says of the launch.
+// One file with the architecture that it is for, and what its header says about the launch.
 class TritonKernel : public test::Machine {
 public:
   TritonKernel(const std::string& name, const std::string& arch, std::uint64_t seed)
@@ -46,7 +45,7 @@ public:
     text << file.rdbuf();
     module_ = emulator::Module::parse(text.str(), name + "." + arch + ".ptx");
   }
-  // Of a matrix of f16, for tensor map `n` of the kernel.
+  // A matrix of f16 for tensor map `n` of the kernel.
   emulator::TensorMap map(std::size_t n, std::uint64_t address, int rows, int columns) const {
     REQUIRE(n < descriptors_.size());
     emulator::TensorMapFields f;
@@ -59,7 +58,7 @@ public:
     f.swizzle = static_cast<emulator::TensorMapSwizzle>(descriptors_[n].swizzle);
     return encode(f);
   }
-  // Arguments in order; Triton's own two, for scratch memory, follow.
+  // The arguments in order. Triton's own two, for scratch memory, follow them.
   template <class... T> void run(emulator::Extent grid, T... arguments) {
     std::vector<std::byte> packed;
     (append(packed, arguments), ...);
@@ -98,7 +97,7 @@ private:
   std::vector<Descriptor> descriptors_;
 };
 
-// For each architecture a kernel was compiled for, under a fresh seed.
+// Calls `f` for each architecture that the kernel was compiled for, with a fresh seed.
 template <class F> void on_each(const std::string& kernel, F f) {
   std::uint64_t seed = test::fresh_seed();
   for (const char* arch : {"sm_80", "sm_89", "sm_90"}) {
@@ -124,8 +123,8 @@ std::size_t elements(int rows, int columns) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
 }
 
-// a is m x k, b is k x n with the strides of its rows and columns; of each result, the largest difference to
-// the exact one as a share of the sum of the magnitudes of its terms.
+// a is m x k, b is k x n with the strides of its rows and columns. Returns the largest difference of a result
+// to the exact one, divided by the sum of the magnitudes of its terms.
 template <class T, class R>
 double matmul_error(const std::vector<T>& a, const std::vector<T>& b, const std::vector<R>& c, int m, int n,
                     int k, int b_row, int b_col) {

@@ -1,4 +1,4 @@
-// Values that nothing wrote: copied in silence, told where they are used.
+// Tests that copies of unwritten values are no findings, and that uses of them are reported.
 #include "small_kernel.h"
 #include "test_seed.h"
 
@@ -23,24 +23,25 @@ Report checked(const std::string& body, std::uint32_t threads = 32, const std::v
 const std::string padded = ".shared .align 16 .b8 s[1024]; mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 8, %r1;\n"
                            "st.shared.u32 [%r2], %r0; st.shared.u8 [%r2+4], %r0;\n";
 
-// Exactly one finding: an uninitialised read by the instruction, which all of it is about.
-void check_told(const Report& r, const std::string& load, const std::string& how, std::uint64_t times = 32) {
+// Checks that there is exactly one finding, an uninitialised read by the load.
+void check_reported(const Report& r, const std::string& load, const std::string& how,
+                    std::uint64_t times = 32) {
   INFO(r.text());
   REQUIRE(r.findings.size() == 1);
   CHECK(r.findings[0].fault == Fault::Uninitialised);
   CHECK(r.findings[0].times == times);
   CHECK_THAT(r.findings[0].message, Catch::Contains(load) && Catch::Contains(how));
 }
-void check_silent(const Report& r) {
+void check_clean(const Report& r) {
   INFO(r.text());
   CHECK(r.ok());
 }
 
 } // namespace
 
-TEST_CASE("unwritten: padding is copied in silence", "[emulator]") {
+TEST_CASE("unwritten: copies of padding are no findings", "[emulator]") {
   // Through vectors, packed registers, shared, local and global memory, and back.
-  check_silent(checked(padded + R"(
+  check_clean(checked(padded + R"(
     ld.shared.v2.u32 {%r3, %r4}, [%r2];
     mov.b64 %x1, {%r3, %r4};
     st.shared.b64 [%r2+512], %x1;
@@ -57,7 +58,7 @@ TEST_CASE("unwritten: padding is copied in silence", "[emulator]") {
     st.global.u32 [%x5], %r7;)"));
 }
 
-TEST_CASE("unwritten: a use names the load, and who uses it", "[emulator]") {
+TEST_CASE("unwritten: a finding names the load and the instruction that uses it", "[emulator]") {
   const std::string load = padded + "ld.shared.b32 %r3, [%r2+4];\n";
   for (const std::string use :
        {"add.u32 %r4, %r3, 1;", "mul.wide.u32 %x1, %r3, 4;", "cvt.rn.f32.u32 %f1, %r3;",
@@ -65,67 +66,70 @@ TEST_CASE("unwritten: a use names the load, and who uses it", "[emulator]") {
         "dp4a.u32.u32 %r4, %r0, %r3, %r0;"}) {
     CAPTURE(use);
     const auto r = checked(load + use);
-    check_told(r, "ld.shared.b32 reads 4 bytes at 0x4, which nothing wrote from byte 1 on: shared memory",
-               use.substr(0, use.find(' ')) + " in line ");
+    check_reported(r, "ld.shared.b32 reads 4 bytes at 0x4, which nothing wrote from byte 1 on: shared memory",
+                   use.substr(0, use.find(' ')) + " in line ");
   }
-  check_told(checked(load + "mov.b32 %r4, %r3; and.b32 %r5, %r4, 0x1fff; add.u32 %r6, %r2, %r5;"),
-             "ld.shared.b32 reads 4 bytes at 0x4", "add.u32 in line ");
+  check_reported(checked(load + "mov.b32 %r4, %r3; and.b32 %r5, %r4, 0x1fff; add.u32 %r6, %r2, %r5;"),
+                 "ld.shared.b32 reads 4 bytes at 0x4", "add.u32 in line ");
   // A branch, an address, and a value that was copied through memory.
-  check_told(checked(load + "shr.u32 %r4, %r3, 8; setp.ne.u32 %p1, %r4, 0; @%p1 bra L; mov.u32 %r5, 1; L:"),
-             "ld.shared.b32", "setp.ne.u32 in line ");
-  check_told(checked(".local .align 8 .b8 pair[8]; st.local.v2.u32 [pair], {1, 1};\n" + padded +
-                     "ld.shared.b64 %x1, [%r2]; mov.b64 {%r5, %r4}, %x1; bfe.u32 %r6, %r4, 9, 1; "
-                     "shl.b32 %r6, %r6, 2; ld.local.u32 %r8, [%r6]; st.global.u32 [%x0], %r8;"),
-             "ld.shared.b64 reads 8 bytes at 0x0, which nothing wrote from byte 5 on",
-             "ld.local.u32 in line ");
-  check_told(checked(load + ".local .align 8 .b8 kept[8]; st.local.b32 [kept+4], %r3; ld.local.b32 %r4, "
-                            "[kept+4]; st.shared.b32 [%r2+512], %r4; ld.shared.b32 %r5, [%r2+512]; "
-                            "neg.s32 %r6, %r5;"),
-             "ld.shared.b32 reads 4 bytes at 0x4, which nothing wrote", "neg.s32 in line ");
-  // A written one in its place.
-  check_silent(
-      checked(load + "st.shared.u32 [%r2+4], %r0; ld.shared.b32 %r3, [%r2+4]; add.u32 %r4, %r3, 1;"));
-  check_silent(checked(load + "mov.u32 %r3, 5; add.u32 %r4, %r3, 1;"));
+  check_reported(
+      checked(load + "shr.u32 %r4, %r3, 8; setp.ne.u32 %p1, %r4, 0; @%p1 bra L; mov.u32 %r5, 1; L:"),
+      "ld.shared.b32", "setp.ne.u32 in line ");
+  check_reported(checked(".local .align 8 .b8 pair[8]; st.local.v2.u32 [pair], {1, 1};\n" + padded +
+                         "ld.shared.b64 %x1, [%r2]; mov.b64 {%r5, %r4}, %x1; bfe.u32 %r6, %r4, 9, 1; "
+                         "shl.b32 %r6, %r6, 2; ld.local.u32 %r8, [%r6]; st.global.u32 [%x0], %r8;"),
+                 "ld.shared.b64 reads 8 bytes at 0x0, which nothing wrote from byte 5 on",
+                 "ld.local.u32 in line ");
+  check_reported(checked(load + ".local .align 8 .b8 kept[8]; st.local.b32 [kept+4], %r3; ld.local.b32 %r4, "
+                                "[kept+4]; st.shared.b32 [%r2+512], %r4; ld.shared.b32 %r5, [%r2+512]; "
+                                "neg.s32 %r6, %r5;"),
+                 "ld.shared.b32 reads 4 bytes at 0x4, which nothing wrote", "neg.s32 in line ");
+  // A written value in its place.
+  check_clean(checked(load + "st.shared.u32 [%r2+4], %r0; ld.shared.b32 %r3, [%r2+4]; add.u32 %r4, %r3, 1;"));
+  check_clean(checked(load + "mov.u32 %r3, 5; add.u32 %r4, %r3, 1;"));
   // Lanes that do not use it.
-  check_told(checked(load + "setp.lt.u32 %p1, %r0, 3; @%p1 add.u32 %r4, %r3, 1;"), "ld.shared.b32", "add.u32",
-             3);
-  check_silent(checked(load + "setp.lt.u32 %p1, %r0, 32; selp.b32 %r4, 1, %r3, %p1; add.u32 %r5, %r4, 1;"));
-  check_told(checked(load + "setp.lt.u32 %p1, %r0, 30; selp.b32 %r4, 1, %r3, %p1; add.u32 %r5, %r4, 1;"),
-             "ld.shared.b32", "add.u32", 2);
+  check_reported(checked(load + "setp.lt.u32 %p1, %r0, 3; @%p1 add.u32 %r4, %r3, 1;"), "ld.shared.b32",
+                 "add.u32", 3);
+  check_clean(checked(load + "setp.lt.u32 %p1, %r0, 32; selp.b32 %r4, 1, %r3, %p1; add.u32 %r5, %r4, 1;"));
+  check_reported(checked(load + "setp.lt.u32 %p1, %r0, 30; selp.b32 %r4, 1, %r3, %p1; add.u32 %r5, %r4, 1;"),
+                 "ld.shared.b32", "add.u32", 2);
 }
 
-TEST_CASE("unwritten: what leaves whole to global memory, and what nobody reads", "[emulator]") {
+TEST_CASE("unwritten: whole values stored to global memory, and loads that are not read", "[emulator]") {
   const std::string words = ".shared .align 16 .b8 s[1024]; mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 16, %r1;\n";
-  check_told(checked(words + "ld.shared.u32 %r3, [%r2]; st.global.u32 [%x0], %r3;"),
-             "ld.shared.u32 reads 4 bytes", "st.global.u32 in line 10 stores it in global memory");
-  check_told(checked(words + "ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [%r2]; mad.wide.u32 %x5, %r0, 16, %out; "
-                             "st.global.v4.u32 [%x5], {%r3, %r4, %r5, %r6};"),
-             "ld.shared.v4.u32 reads 16 bytes", "stores it in global memory");
-  check_told(checked(words + "ld.shared.u32 %r3, [%r2]; st.shared.u32 [%r2+512], %r3; ld.shared.u32 %r4, "
-                             "[%r2+512]; st.global.u32 [%x0], %r4;"),
-             "ld.shared.u32 reads 4 bytes at 0x0,", "stores it in global memory");
-  check_told(checked(words + "ld.shared.u32 %r3, [%r2];"), "ld.shared.u32 reads 4 bytes", "");
-  // The neighbour was written by another thread, and nothing reads it beside.
-  check_told(checked(words + "st.shared.u32 [%r2+4], 1; ld.shared.u32 %r3, [%r2]; st.global.u32 [%x0], %r3;"),
-             "ld.shared.u32 reads 4 bytes", "stores it in global memory");
-  // Padding: of a vector, of loads side by side, of bytes.
+  check_reported(checked(words + "ld.shared.u32 %r3, [%r2]; st.global.u32 [%x0], %r3;"),
+                 "ld.shared.u32 reads 4 bytes", "st.global.u32 in line 10 stores it in global memory");
+  check_reported(checked(words +
+                         "ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [%r2]; mad.wide.u32 %x5, %r0, 16, %out; "
+                         "st.global.v4.u32 [%x5], {%r3, %r4, %r5, %r6};"),
+                 "ld.shared.v4.u32 reads 16 bytes", "stores it in global memory");
+  check_reported(checked(words + "ld.shared.u32 %r3, [%r2]; st.shared.u32 [%r2+512], %r3; ld.shared.u32 %r4, "
+                                 "[%r2+512]; st.global.u32 [%x0], %r4;"),
+                 "ld.shared.u32 reads 4 bytes at 0x0,", "stores it in global memory");
+  check_reported(checked(words + "ld.shared.u32 %r3, [%r2];"), "ld.shared.u32 reads 4 bytes", "");
+  // Another thread wrote the adjacent word, which is not loaded here.
+  check_reported(
+      checked(words + "st.shared.u32 [%r2+4], 1; ld.shared.u32 %r3, [%r2]; st.global.u32 [%x0], %r3;"),
+      "ld.shared.u32 reads 4 bytes", "stores it in global memory");
+  // Padding of a vector, of adjacent loads, of bytes.
   const std::string three = words + "st.shared.v2.u32 [%r2], {1, 2}; st.shared.u32 [%r2+8], 3;\n";
-  check_silent(checked(three + "ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [%r2]; mad.wide.u32 %x5, %r0, 16, "
-                               "%out; st.global.v4.u32 [%x5], {%r3, %r4, %r5, %r6};"));
-  check_silent(checked(three + "add.u32 %r9, %r2, 8; ld.shared.u32 %r3, [%r9+4]; ld.shared.u32 %r4, [%r2+8]; "
-                               "mad.wide.u32 %x5, %r0, 16, %out; st.global.u32 [%x5+12], %r3; "
-                               "st.global.u32 [%x5+8], %r4;"));
-  check_told(checked(three +
-                     "ld.shared.u32 %r4, [%r2+8]; bra L; L: ld.shared.u32 %r3, [%r2+12]; mad.wide.u32 "
-                     "%x5, %r0, 16, %out; st.global.u32 [%x5+12], %r3; st.global.u32 [%x5+8], %r4;"),
-             "ld.shared.u32 reads 4 bytes at 0xc,", "stores it in global memory");
-  check_silent(
+  check_clean(checked(three + "ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [%r2]; mad.wide.u32 %x5, %r0, 16, "
+                              "%out; st.global.v4.u32 [%x5], {%r3, %r4, %r5, %r6};"));
+  check_clean(checked(three + "add.u32 %r9, %r2, 8; ld.shared.u32 %r3, [%r9+4]; ld.shared.u32 %r4, [%r2+8]; "
+                              "mad.wide.u32 %x5, %r0, 16, %out; st.global.u32 [%x5+12], %r3; "
+                              "st.global.u32 [%x5+8], %r4;"));
+  check_reported(checked(three +
+                         "ld.shared.u32 %r4, [%r2+8]; bra L; L: ld.shared.u32 %r3, [%r2+12]; mad.wide.u32 "
+                         "%x5, %r0, 16, %out; st.global.u32 [%x5+12], %r3; st.global.u32 [%x5+8], %r4;"),
+                 "ld.shared.u32 reads 4 bytes at 0xc,", "stores it in global memory");
+  check_clean(
       checked(words + "st.shared.u8 [%r2+4], 1; ld.shared.u8 %r3, [%r2+7]; st.global.u8 [%x0], %r3;"));
-  check_told(checked(words + "st.shared.u8 [%r2+8], 1; ld.shared.u8 %r3, [%r2+7]; st.global.u8 [%x0], %r3;"),
-             "ld.shared.u8 reads 1 bytes at 0x7", "stores it in global memory");
+  check_reported(
+      checked(words + "st.shared.u8 [%r2+8], 1; ld.shared.u8 %r3, [%r2+7]; st.global.u8 [%x0], %r3;"),
+      "ld.shared.u8 reads 1 bytes at 0x7", "stores it in global memory");
 }
 
-TEST_CASE("unwritten: calls, shuffles and cp.async hand marks on", "[emulator]") {
+TEST_CASE("unwritten: calls, shuffles and cp.async pass marks on", "[emulator]") {
   const std::string pass = R"(
 .func (.param .align 4 .b8 result[8]) pass(.param .align 4 .b8 given[8])
 {
@@ -147,19 +151,20 @@ TEST_CASE("unwritten: calls, shuffles and cp.async hand marks on", "[emulator]")
     and.b32 %r7, %r7, 255;
     add.u32 %r7, %r7, %r5;
 )";
-  check_silent(checked(call, 32, {}, pass));
-  check_told(checked(call + "add.u32 %r8, %r6, 1;", 32, {}, pass),
-             "ld.shared.v2.b32 reads 8 bytes at 0x0, which nothing wrote from byte 5 on", "add.u32 in line");
+  check_clean(checked(call, 32, {}, pass));
+  check_reported(checked(call + "add.u32 %r8, %r6, 1;", 32, {}, pass),
+                 "ld.shared.v2.b32 reads 8 bytes at 0x0, which nothing wrote from byte 5 on",
+                 "add.u32 in line");
 
   const std::string shuffle = padded +
                               "ld.shared.b32 %r3, [%r2+4]; setp.eq.u32 %p1, %r0, 5; @!%p1 mov.u32 %r3, "
                               "1; shfl.sync.idx.b32 %r4, %r3, 5, 31, -1; ";
-  check_silent(checked(shuffle + "st.shared.b32 [%r2+4], %r4; and.b32 %r5, %r4, 255; add.u32 %r5, %r5, 1;"));
-  check_told(checked(shuffle + "add.u32 %r5, %r4, 1;"), "ld.shared.b32 reads 4 bytes at 0x2c",
-             "add.u32 in line");
-  check_silent(checked(padded +
-                       "ld.shared.b32 %r3, [%r2+4]; @!%p1 mov.u32 %r4, %r3; shfl.sync.idx.b32 %r4, %r0, "
-                       "5, 31, -1; add.u32 %r5, %r4, 1; st.shared.b32 [%r2], %r3;"));
+  check_clean(checked(shuffle + "st.shared.b32 [%r2+4], %r4; and.b32 %r5, %r4, 255; add.u32 %r5, %r5, 1;"));
+  check_reported(checked(shuffle + "add.u32 %r5, %r4, 1;"), "ld.shared.b32 reads 4 bytes at 0x2c",
+                 "add.u32 in line");
+  check_clean(checked(padded +
+                      "ld.shared.b32 %r3, [%r2+4]; @!%p1 mov.u32 %r4, %r3; shfl.sync.idx.b32 %r4, %r0, "
+                      "5, 31, -1; add.u32 %r5, %r4, 1; st.shared.b32 [%r2], %r3;"));
 
   const std::string copy =
       ".shared .align 16 .b8 s[1024]; mov.u32 %r1, s; mad.lo.u32 %r2, %r0, 8, %r1;\n"
@@ -176,15 +181,15 @@ TEST_CASE("unwritten: calls, shuffles and cp.async hand marks on", "[emulator]")
     std::uint64_t words[] = {gpu.allocate(256, "out"), 0};
     const Report r = gpu.launch(module, "k", {.block = {32}}, words);
     if (uses)
-      check_told(r, "cp.async.ca.shared.global reads 8 bytes", "add.u32 in line");
+      check_reported(r, "cp.async.ca.shared.global reads 8 bytes", "add.u32 in line");
     else
-      check_silent(r);
+      check_clean(r);
   }
 }
 
-TEST_CASE("unwritten: bits, one by one", "[emulator]") {
-  // %r10 has bytes that nothing wrote, %r11 is written. Every lane uses one bit of %r12, and is told exactly
-  // if it changes with what stands in the unwritten bytes.
+TEST_CASE("unwritten: each bit is followed by itself", "[emulator]") {
+  // %r10 has unwritten bytes, %r11 is written. Each lane uses one bit of %r12, and is reported exactly if
+  // that bit depends on the unwritten bytes.
   const std::uint64_t seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -196,9 +201,9 @@ TEST_CASE("unwritten: bits, one by one", "[emulator]") {
       return std::string(text);
     }();
   };
-  int told = 0;
+  int reported = 0;
   for (int round = 0; round < 12; ++round) {
-    const std::uint32_t bytes = static_cast<std::uint32_t>(random() % 14) + 1; // that are written
+    const std::uint32_t bytes = static_cast<std::uint32_t>(random() % 14) + 1; // mask of the written bytes
     const std::vector<std::string> operations = {
         "and.b32 %r12, %r10, %r11;",
         "or.b32 %r12, %r11, %r10;",
@@ -258,9 +263,9 @@ TEST_CASE("unwritten: bits, one by one", "[emulator]") {
       if (differs && !r.findings.empty()) {
         CHECK(r.findings[0].times == static_cast<std::uint64_t>(std::popcount(differs)));
         CHECK(r.findings[0].thread[0] == static_cast<std::uint32_t>(std::countr_zero(differs)));
-        ++told;
+        ++reported;
       }
     }
   }
-  CHECK(told > 50);
+  CHECK(reported > 50);
 }

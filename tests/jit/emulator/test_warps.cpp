@@ -1,4 +1,4 @@
-// Divergence, waiting and exchange between lanes, warps and blocks.
+// Tests divergence, waiting and exchange between lanes, warps and blocks.
 #include "small_kernel.h"
 
 #include <bit>
@@ -19,8 +19,9 @@ bool has(const emulator::Report& r, Fault f, const std::string& text = "") {
 
 } // namespace
 
-TEST_CASE("lanes that parted are together again behind a branch and a loop", "[emulator]") {
+TEST_CASE("diverged lanes reconverge after a branch and a loop", "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       and.b32 %r1, %r0, 7; mov.u32 %r2, 0; mov.u32 %r3, 0;
       LOOP: add.u32 %r2, %r2, %r1; add.u32 %r3, %r3, 1; setp.le.u32 %p1, %r3, %r1; @%p1 bra LOOP;
@@ -38,8 +39,9 @@ TEST_CASE("lanes that parted are together again behind a branch and a loop", "[e
 }
 
 TEST_CASE("a lane may wait in a loop for another lane, and a warp for a warp", "[emulator]") {
-  // Each thread waits for the one after it: 63 first, 0 last.
+  // Each thread waits for the next one: 63 is first, 0 last.
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       setp.eq.u32 %p1, %r0, 63; @%p1 bra LAST;
       WAIT: ld.acquire.gpu.global.u32 %r1, [%x0+4]; setp.eq.u32 %p2, %r1, 0; @%p2 bra WAIT;
@@ -55,7 +57,8 @@ TEST_CASE("a lane may wait in a loop for another lane, and a warp for a warp", "
 }
 
 TEST_CASE("a lock taken lane by lane is never held twice", "[emulator]") {
-  constexpr std::uint32_t lanes = sanitized ? 32 : 128; // most of them wait, and the more the longer
+  // Most of them wait, and the time grows with their number.
+  constexpr std::uint32_t lanes = sanitized ? 32 : 128;
   auto r = run_small(R"(
       TRY: atom.global.acquire.gpu.cas.b32 %r1, [%out], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra TRY;
       ld.global.u32 %r2, [%out+4]; add.u32 %r2, %r2, 1; st.global.u32 [%out+4], %r2;
@@ -85,7 +88,7 @@ TEST_CASE("shuffles, votes and matches", "[emulator]") {
       st.global.u32 [%x1+32], %r12; add.u32 %r13, %r13, %r14; add.u32 %r13, %r13, %r10; st.global.u32 [%x1+36], %r13;)",
                      32, {}, "", {}, 320);
   INFO(r.report.text());
-  // v4 at multiples of 40 is misaligned in three of four lanes: that is reported, and here wanted
+  // v4 at multiples of 40 is misaligned in three of four lanes, which must be reported
   CHECK(has(r.report, Fault::Misaligned, "multiple of 16"));
   for (std::uint32_t l = 0; l < 32; ++l) {
     const std::uint32_t* v = &r.out[l * 10];
@@ -104,7 +107,7 @@ TEST_CASE("shuffles, votes and matches", "[emulator]") {
   }
 }
 
-TEST_CASE("members of a shuffle may come by different instructions", "[emulator]") {
+TEST_CASE("members of a shuffle may arrive by different instructions", "[emulator]") {
   auto r = run_small(R"(
       setp.lt.u32 %p1, %r0, 16; @%p1 bra LOW;
       add.u32 %r1, %r0, 100; shfl.sync.bfly.b32 %r2, %r1, 16, 31, -1; bra JOIN;
@@ -132,6 +135,7 @@ TEST_CASE("groups of lanes with masks of their own", "[emulator]") {
 
 TEST_CASE("barriers: whole blocks, some warps, and reductions", "[emulator]") {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     auto r = run_small(R"(
       .shared .align 4 .b8 buffer[512];
       mov.u32 %r1, buffer; shl.b32 %r2, %r0, 2; add.u32 %r2, %r2, %r1;
@@ -151,7 +155,7 @@ TEST_CASE("barriers: whole blocks, some warps, and reductions", "[emulator]") {
   }
 }
 
-TEST_CASE("who waits where is said when nobody can go on", "[emulator]") {
+TEST_CASE("a deadlock report says which warp waits where", "[emulator]") {
   auto r =
       run_small("setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bar.sync 1, 64; bra B; A: bar.sync 2, 64; B:", 64);
   CHECK_FALSE(r.report.finished);
@@ -171,7 +175,7 @@ TEST_CASE("who waits where is said when nobody can go on", "[emulator]") {
 }
 
 // From sm_70 on a barrier of the whole block waits for the threads that have not exited, and only for those.
-TEST_CASE("who has exited is not waited for", "[emulator]") {
+TEST_CASE("barriers do not wait for threads that have exited", "[emulator]") {
   for (const char* wait :
        {"bar.sync 0;", "barrier.sync 0;", "barrier.sync.aligned 0;", "bar.red.popc.u32 %r5, 0, %p2;"})
     for (std::uint32_t gone : {1u, 20u, 32u, 50u, 96u, 127u})
@@ -190,8 +194,8 @@ TEST_CASE("who has exited is not waited for", "[emulator]") {
       }
 }
 
-TEST_CASE("a number of threads counts warps whose living lanes have come", "[emulator]") {
-  // 8 lanes of each of two warps have exited, and 64 threads are waited for.
+TEST_CASE("a barrier with a number of threads counts warps whose live lanes have all arrived", "[emulator]") {
+  // 8 lanes of each of two warps have exited, and the barrier waits for 64 threads.
   const auto kernel = [](const std::string& wait) {
     return "and.b32 %r1, %r0, 31; setp.lt.u32 %p1, %r1, 8; setp.eq.u32 %p2, %r0, 40; .shared .align 4 .u32 "
            "s; @%p1 exit; "
@@ -200,7 +204,7 @@ TEST_CASE("a number of threads counts warps whose living lanes have come", "[emu
   };
   for (const char* wait :
        {"bar.sync 1, 64;", "barrier.sync 1, 64;",
-        // the lanes of a warp come by different instructions
+        // the lanes of a warp arrive by different instructions
         "setp.lt.u32 %p3, %r1, 20; @%p3 bra A; barrier.sync 1, 64; bra B; A: barrier.sync 1, 64; B:"})
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
       CAPTURE(wait, seed);
@@ -210,7 +214,7 @@ TEST_CASE("a number of threads counts warps whose living lanes have come", "[emu
       for (std::uint32_t t = 0; t < 64; ++t)
         CHECK(r.out[t] == (t % 32 < 8 ? 0 : 41));
     }
-  // A warp that exited as a whole never comes, and half of the lanes of four warps are not two warps.
+  // A warp that exited as a whole never arrives, and half of the lanes of four warps are not two warps.
   for (const char* text : {"setp.ge.u32 %p1, %r0, 32; @%p1 exit; bar.sync 1, 64;",
                            "setp.ge.u32 %p1, %r0, 32; @%p1 exit; barrier.sync 1, 64;",
                            "and.b32 %r1, %r0, 31; setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 1, 64; "
@@ -220,13 +224,13 @@ TEST_CASE("a number of threads counts warps whose living lanes have come", "[emu
     INFO(r.report.text());
     CHECK_FALSE(r.report.finished);
     CHECK(has(r.report, Fault::Deadlock, "barrier 1"));
-    if (text[0] == 'a') CHECK(has(r.report, Fault::Deadlock, "counts when all its lanes have come"));
+    if (text[0] == 'a') CHECK(has(r.report, Fault::Deadlock, "counts when all its lanes have arrived"));
   }
 }
 
-TEST_CASE("who exits between arriving at the cluster's barrier and its end is not one of those waited for",
+TEST_CASE("the cluster's barrier does not count threads that exit between their arrival and its end",
           "[emulator]") {
-  // In each block a thread arrives and exits; the others see what the last one to arrive has written.
+  // In each block a thread arrives and exits. The others see what the last thread to arrive has written.
   const std::string text = R"(
 .version 8.0
 .target sm_90a
@@ -244,6 +248,7 @@ COME: barrier.cluster.arrive; barrier.cluster.wait; ld.shared::cluster.u32 %r4, 
   st.global.u32 [%x1], %r4; barrier.cluster.arrive; barrier.cluster.wait;
 })";
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     emulator::Gpu gpu({.arch = "sm_90a", .seed = seed, .checks = emulator::Checks::all()});
     std::vector<std::uint32_t> out(16);
     const std::uint64_t words[] = {gpu.allocate(64)};
@@ -257,7 +262,7 @@ COME: barrier.cluster.arrive; barrier.cluster.wait; ld.shared::cluster.u32 %r4, 
   }
 }
 
-TEST_CASE("wrong accesses are reported with place and thread, and the kernel goes on", "[emulator]") {
+TEST_CASE("wrong accesses are reported with place and thread, and the kernel continues", "[emulator]") {
   auto r = run_small("add.u64 %x1, %x0, 8; st.global.u32 [%x1], %r0; ld.global.u32 %r1, [%out+128]; "
                      "st.global.u32 [%x0], %r0;",
                      32);
@@ -300,7 +305,7 @@ TEST_CASE("wrong accesses are reported with place and thread, and the kernel goe
       Fault::Uninitialised));
 }
 
-TEST_CASE("memory that was freed is known", "[emulator]") {
+TEST_CASE("a use after free is reported", "[emulator]") {
   emulator::Gpu gpu({.arch = "sm_90a"});
   auto module = emulator::Module::parse(test::small_module("ld.global.u32 %r1, [%x0];"), "small.ptx");
   std::uint64_t x = gpu.allocate(64, "x");
@@ -395,6 +400,7 @@ TEST_CASE("cp.async lands between its issue and its wait, and fills with zeros",
     return s.replace(s.find("WAIT"), 4, n);
   };
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
     emulator::Options options{.seed = seed};
     options.checks.uninitialised = true;
     auto r = run_small(with("0"), 16, options, "", in, 64);
@@ -402,12 +408,12 @@ TEST_CASE("cp.async lands between its issue and its wait, and fills with zeros",
     REQUIRE(r.report.ok());
     for (std::uint32_t k = 0; k < 64; ++k)
       CHECK(r.out[k] == (k >= 32 && k % 4 >= 2 ? 0 : 1000 + k));
-    options.asynchrony = emulator::Asynchrony::Latest; // waits for nothing
+    options.asynchrony = emulator::Asynchrony::Latest; // nothing waits for the copies
     CHECK(has(run_small(with("1"), 16, options, "", in, 64).report, Fault::Uninitialised));
   }
 }
 
-TEST_CASE("matrices of shared memory go where mma wants them", "[emulator]") {
+TEST_CASE("ldmatrix loads matrices into the registers that mma reads", "[emulator]") {
   // 16x16 of A and 16x8 of B in f16, their product in f32.
   std::vector<std::uint32_t> in(128 + 64);
   auto half = [](int v) {

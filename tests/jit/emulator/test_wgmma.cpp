@@ -1,5 +1,4 @@
-// wgmma in every descriptor mode and type, against sums in double of matrices laid out by CUTLASS's canonical
-// layouts.
+// Tests wgmma in every descriptor mode and type against sums in double, in CUTLASS's canonical layouts.
 #include "hopper.h"
 #include "left_out.h"
 #include "one_instruction.h"
@@ -45,8 +44,8 @@ double value_of(const Element& e, std::uint32_t bits) {
   return std::bit_cast<float>(bits & 0xffffe000);
 }
 
-// A canonical layout in units of elements: ((shapes), (shapes)) : strides, first mode across (m or n), second
-// along k.
+// A canonical layout in units of elements, ((shapes), (shapes)) : strides. The first mode is across (m or n),
+// the second along k.
 struct Mode {
   int size;
   std::int64_t stride;
@@ -73,10 +72,10 @@ struct Matrix {
   int size = 64;   // m or n
   int swizzle = 0; // 0, 32, 64, 128
   bool mn_major = false;
-  int base_offset = 0;                  // in rows of 128 bytes: the pattern starts there
-  int step = 0;                         // of 32 bytes along k within the swizzle's row (K-major)
+  int base_offset = 0; // in rows of 128 bytes: the pattern starts there
+  int step = 0;        // in units of 32 bytes along k, within the row of the swizzle (K-major)
   std::int64_t leading = 0, stride = 0; // bytes
-  std::uint64_t base = 0;               // of the pattern in shared memory
+  std::uint64_t base = 0;               // offset of the pattern in shared memory
 
   Canonical layout() const {
     const std::int64_t t = 16 / element.bytes, l = leading / element.bytes, s = stride / element.bytes;
@@ -95,7 +94,7 @@ struct Matrix {
     default: return {{{T, 1}, {8, t}, {big, l}}, {{8, 8 * t}, {big, s}}};
     }
   }
-  // The byte in shared memory where element (mn, k) starts.
+  // The offset in shared memory of element (mn, k).
   std::uint64_t place(int mn, int k) const {
     const std::uint64_t in_pattern =
         static_cast<std::uint64_t>(layout().at(mn, k) * element.bytes + 32 * step);
@@ -110,14 +109,14 @@ struct Matrix {
            field(static_cast<std::uint64_t>(stride)) << 32 | static_cast<std::uint64_t>(base_offset) << 49 |
            mode << 62;
   }
-  // Strides that leave no two elements at one place.
+  // Chooses strides for which no two elements overlap.
   void spread(std::mt19937_64& random) {
     const std::int64_t pattern = swizzle ? swizzle * 8 : 128;
     const int groups = mn_major ? size / (swizzle ? swizzle / element.bytes : 8) + 1 : size / 8;
     const std::int64_t gap = static_cast<std::int64_t>(random() % 2);
     if (!mn_major) {
       stride = pattern * (1 + gap);
-      leading = swizzle ? 0 : stride * groups; // chunk 1 of all rows behind chunk 0
+      leading = swizzle ? 0 : stride * groups; // chunk 1 of all rows follows chunk 0
     } else if (swizzle) {
       leading = pattern * (2 + gap); // two groups of 8 along k for each group across
       stride = pattern;
@@ -153,7 +152,7 @@ std::string list(const char* prefix, int first, int count) {
   return s + "}";
 }
 
-// Threads copy an image of shared memory, load D and A of registers from `d` and `a` and store D again.
+// Threads copy an image to shared memory, load the registers of D and A from `d` and `a`, and store D again.
 std::string kernel(const Case& c) {
   std::ostringstream s;
   s << ".version 8.5\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
@@ -193,7 +192,7 @@ READY:
   return s.str();
 }
 
-// Small integers, so that every order of summation gives the same; or numbers of all kinds.
+// A small integer, so that every order of summation gives the same result, or any number.
 double random_value(std::mt19937_64& random, const Element& e, bool exact) {
   if (e.integer)
     return e.sign ? static_cast<double>(static_cast<std::int8_t>(random()))
@@ -336,7 +335,7 @@ TEST_CASE("wgmma reads both operands in every descriptor mode", "[emulator]") {
         c.left.mn_major = majors & 1;
         c.right.mn_major = majors & 2;
         c.add = random() % 4;
-        // MN-major operands are made of whole rows of the swizzle.
+        // MN-major operands consist of whole rows of the swizzle.
         if (c.right.mn_major && right) c.n = std::max(c.n / (right / 2) * (right / 2), right / 2);
         for (Matrix* m : {&c.left, &c.right}) {
           if (!m->mn_major && m->swizzle > 32)

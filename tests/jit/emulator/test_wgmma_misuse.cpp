@@ -1,4 +1,4 @@
-// wgmma used wrongly: registers and shared memory touched while it is under way, and forms that do not exist.
+// Tests that misuse of registers and shared memory of a wgmma is reported, and missing forms are refused.
 #include "hopper.h"
 
 #include <kiln/dsl/error.h>
@@ -9,7 +9,7 @@ using namespace kiln::emulator;
 
 namespace {
 
-// A kernel around some wgmma, with two descriptors of valid matrices (%x4, %x5), accumulators %d0-3 and A
+// A kernel around `body`, with the descriptors %x4 and %x5 of valid matrices, accumulators %d0-3 and A in
 // %a0-3.
 std::string small(const std::string& body) {
   return R"(
@@ -57,7 +57,7 @@ Report run(const std::string& body, const Options& options, std::vector<float>* 
 } // namespace
 
 TEST_CASE("wgmma in flight keeps its registers and its shared memory", "[emulator]") {
-  SECTION("what is right is not told") {
+  SECTION("correct use is no finding") {
     at_all_moments([&](const Options& o) {
       for (const std::string& body :
            {fence + multiply + multiply + commit + wait,
@@ -74,7 +74,7 @@ TEST_CASE("wgmma in flight keeps its registers and its shared memory", "[emulato
       }
     });
   }
-  SECTION("what is wrong is told at all moments") {
+  SECTION("misuse is reported at all moments") {
     struct Wrong {
       std::string body, text;
       Fault fault = Fault::InFlight;
@@ -93,8 +93,8 @@ TEST_CASE("wgmma in flight keeps its registers and its shared memory", "[emulato
         {fence + multiply + commit + wait + "mov.b32 %a1, 7;\n" + from_registers + commit + wait,
          "reads A from registers"},
         {fence + multiply + commit + "wgmma.wait_group.sync.aligned 1;\n", "reads %d0"},
-        {fence + "or.b64 %x4, %x4, 0x10000000000000;\n" + multiply + commit + wait,
-         "bits are set that mean nothing", Fault::IllegalOperand},
+        {fence + "or.b64 %x4, %x4, 0x10000000000000;\n" + multiply + commit + wait, "reserved bits are set",
+         Fault::IllegalOperand},
         {fence + "or.b64 %x4, %x4, 0x2000000000000;\n" + multiply + commit + wait,
          "a base offset and no swizzle", Fault::IllegalOperand},
         {fence + "or.b64 %x4, %x4, 0x3ff0;\n" + multiply + commit + wait, "and the block has 4096 bytes",
@@ -125,7 +125,7 @@ TEST_CASE("wgmma in flight keeps its registers and its shared memory", "[emulato
         },
         1);
   }
-  SECTION("a source that changes under way gives another result when it is read late") {
+  SECTION("a source that changes while the wgmma is under way gives another result when it is read late") {
     Options o;
     o.arch = "sm_90a";
     o.asynchrony = Asynchrony::Latest;

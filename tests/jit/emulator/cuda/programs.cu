@@ -54,7 +54,7 @@ extern "C" __global__ void groups(const int* x, int* sums, int* ranks) {
   auto tile = cg::tiled_partition<8>(block);
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   sums[i] = cg::reduce(tile, x[i], cg::plus<int>()) + tile.shfl_xor(x[i], 3);
-  if (x[i] & 1) { // those that are here
+  if (x[i] & 1) { // only the active threads
     auto active = cg::coalesced_threads();
     ranks[i] = active.thread_rank() * 100 + active.size();
   } else {
@@ -129,7 +129,7 @@ extern "C" __global__ void pipelined(const float* x, float* y, int tiles) {
   }
 }
 
-// The same by the library: mbarriers, and bulk copies from sm_90 on.
+// The same by cuda::pipeline: mbarriers, and bulk copies from sm_90 on.
 extern "C" __global__ void library_pipeline(const float* x, float* y, int tiles) {
   __shared__ alignas(16) float stage[2][128];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
@@ -219,11 +219,11 @@ extern "C" __global__ void says(int n) {
   assert(threadIdx.x + 1 < n);
 }
 
-extern "C" __global__ void races(float* x) { // past the end, for one thread
+extern "C" __global__ void races(float* x) { // one thread accesses past the end
   x[threadIdx.x + 1] = 1;
 }
 
-// All blocks of a grid, over and over: each adds what its neighbour had in the round before.
+// All blocks of a grid in several rounds: each adds the value that its neighbour had in the round before.
 extern "C" __global__ void grid_rounds(int* values, int rounds) {
   auto grid = cg::this_grid();
   const int n = gridDim.x, b = blockIdx.x;
@@ -321,7 +321,7 @@ extern "C" __global__ void swaps(__nv_bfloat16* small, float* largest, double* s
   __syncthreads();
   in_block[i] = s;
 }
-extern "C" __global__ void swaps_and_tells(int* word, int* guesses) { // what it guessed, which may be anything
+extern "C" __global__ void swaps_and_stores(int* word, int* guesses) { // stores its guesses, which are arbitrary
   int old = *word, assumed;
   const int guess = old;
   do {
@@ -404,7 +404,7 @@ extern "C" __global__ void grouped_copy(Best* kept, Best* copied) { // cooperati
   cg::wait(block);
   copied[threadIdx.x] = s[63 - threadIdx.x];
 }
-extern "C" __global__ void missed(float* out) { // an element that nobody wrote, and its padding's neighbour
+extern "C" __global__ void missed(float* out) { // an element that was never written, and the data next to padding
   __shared__ float s[64];
   __shared__ Best b[64];
   const int t = threadIdx.x;

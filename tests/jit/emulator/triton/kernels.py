@@ -140,7 +140,7 @@ variants = [
      {"BLOCK": 512, "BINS": 16}, 4, 2, (80, 90)),
 ]
 
-# What a caller that allocates tensors promises of pointers and row strides.
+# The alignment of pointers and row strides that a caller guarantees when it allocates tensors.
 DIVISIBLE = [["tt.divisibility", 16]]
 
 
@@ -157,7 +157,7 @@ def main(folder):
                                       options={"num_warps": warps, "num_stages": stages})
             meta = compiled.metadata
             text = compiled.asm["ptx"]
-            code = text[:text.index("\t.section\t.debug")]  # what follows is for debuggers
+            code = text[:text.index("\t.section\t.debug")]  # the rest is for debuggers
             code = re.sub(r'"[^"]*/([^"/]+\.py)"', r'"\1"', code)
             head = [f"// kernel {meta.name}", f"// threads {32 * meta.num_warps}", f"// shared {meta.shared}",
                     f"// scratch {meta.global_scratch_size} {meta.global_scratch_align}"]
