@@ -73,7 +73,7 @@ TEST_CASE("values that are not understood are named, with what is legal", "[doct
   CHECK(only(check_environment({{"KILN_COMPILE_POLICY", "never"}})).verdict == Verdict::warning);
   const Finding mode = only(check_environment({{"KILN_TUNE", "quickly"}}));
   CHECK(mode.verdict == Verdict::broken);
-  CHECK(mode.found.find("there is no mode \"quickly\"; there are off, analytic, ") != std::string::npos);
+  CHECK(mode.found.find("unknown mode \"quickly\"; the modes are off, analytic, ") != std::string::npos);
 }
 
 TEST_CASE("variables that are right are listed", "[doctor]") {

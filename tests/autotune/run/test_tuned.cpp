@@ -305,7 +305,7 @@ TEST_CASE("a launch whose search fails says so once, and goes on with what it wo
   CHECK_FALSE(sums.pick(stream, rows.x, rows.out).known);
   REQUIRE(log.lines().size() == 1);
   CHECK_THAT(log.lines()[0],
-             Contains("KILN_COMMAND is /nowhere/kiln") && Contains("it goes on as in mode cached"));
+             Contains("KILN_COMMAND is /nowhere/kiln") && Contains("continuing as in mode cached"));
   // Nor is there another attempt, which would now find the command.
   unsetenv("KILN_COMMAND");
   sums.launch(stream, rows.x, rows.out);
