@@ -18,7 +18,7 @@ enum class Status : std::uint8_t {
   timeout,      // the code did not finish in time
   out_of_memory,
   wrong_result, // includes writes outside of the outputs
-  not_a_number, // NaN or infinity where the reference has numbers
+  not_a_number, // NaN where the reference has a number
   device_lost,
 };
 const char* name(Status status); // "wrong result"
