@@ -1,4 +1,4 @@
-// Explains lookups.
+// Explains lookups in words.
 #include <kiln/autotune/records/why.h>
 
 #include <kiln/autotune/records/bucket.h>
@@ -23,23 +23,23 @@ std::string joined(const std::vector<std::string>& parts) {
 std::string verdict_of(const Why& why) {
   if (!why.found.record) {
     if (why.neighbours.empty())
-      return "nothing is known of this problem or its neighbours: the analytic choice is used";
+      return "nothing is known about this problem or its neighbours: the analytic model chooses the config";
     return fmt::format(
-        "nothing is known of this problem: the analytic choice is used, and tuning starts from "
+        "nothing is known about this problem: the analytic model chooses the config, and tuning starts from "
         "the configs of {} neighbour{}",
         why.neighbours.size(), why.neighbours.size() == 1 ? "" : "s");
   }
   const std::string& config = why.found.record->config;
   const char* source = name(why.found.source);
   if (!why.found.same_tools)
-    return fmt::format("{} is used, from {}, until a few trials confirm it or find another: {}", config,
+    return fmt::format("{} is used, from {}, until a few trials confirm it or find a better one: {}", config,
                        source, joined(why.tools_changed));
   if (!why.found.confirmed)
     return fmt::format(
-        "{} is used, the fastest of {}, but no tuning came to its end: `kiln tune` confirms it", config,
+        "{} is used, the fastest of {}, but no tuning run was completed: `kiln tune` confirms it", config,
         source);
-  return fmt::format("{} is used, from {}: it was confirmed for this very problem, silicon and tools", config,
-                     source);
+  return fmt::format("{} is used, from {}: it was confirmed for exactly this problem, silicon and tools",
+                     config, source);
 }
 
 } // namespace

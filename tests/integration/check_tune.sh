@@ -85,7 +85,7 @@ expect 0 '"confirmed": true' tune softmax --shape M=100,N=300 --trials 4 --json 
 }
 expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
 # Of a user's own kernel, which only its library knows.
-expect 0 'it was confirmed for this very problem' records why --plugin "$plugin" attention --shape 1x64x32 --dtype f32
+expect 0 'it was confirmed for exactly this problem' records why --plugin "$plugin" attention --shape 1x64x32 --dtype f32
 expect 1 'attention is none of them; give --plugin with the library' records why attention --shape 1x64x32 --dtype f32
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
@@ -99,7 +99,7 @@ expect 0 '^ +warm +compile what tuning found best' cache --help
 expect 0 'kiln cache warm --wisdom app.json' cache warm --help
 expect 0 '^  best +' tune matmul --shape 48x64x32 --trials 3
 expect 0 '^matmul M=48,N=64,K=32 f32\..* on ' records why matmul --shape 48x64x32
-expect 0 'it was confirmed for this very problem' records why matmul --shape 48x64x32 --dtype f32
+expect 0 'it was confirmed for exactly this problem' records why matmul --shape 48x64x32 --dtype f32
 config=$("$kiln" records list --json --kernel matmul | grep -o 'BM=[0-9]*,BN=[0-9]*,BK=[0-9]*' | head -1)
 launch() { KILN_COMPILE_POLICY=forbid "$kiln" bench matmul --shape 48x64x32 --config "$config" --seconds 0.01 2>&1; }
 launch | grep -q 'compile policy forbids' || { echo "check_tune: a launch finds code before the cache is warm"; failures=$((failures + 1)); }
