@@ -115,13 +115,13 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   const std::string open = (folder.path() / "open").string();
   fs::create_directory(open);
   fs::permissions(open, fs::perms::all);
-  CHECK(
-      records({"merge", open, "--folder", b}).text ==
-      "error: " + open +
-          ": it contains no tuning records; give what `kiln records export` wrote, or a folder of records\n");
+  CHECK(records({"merge", open, "--folder", b}).text ==
+        "error: " + open +
+            ": it contains no tuning records; give a file that `kiln records export` wrote, or a folder of "
+            "records\n");
   fs::create_directory(open + "/rec");
   out = records({"merge", open, "--folder", b});
-  CHECK(has(out, "run `chmod go-w '" + open + "'`; give what `kiln records export` wrote"));
+  CHECK(has(out, "run `chmod go-w '" + open + "'`; give a file that `kiln records export` wrote"));
   CHECK_FALSE(has(out, "KILN_CACHE_DIR"));
 
   out = records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a});
@@ -146,11 +146,11 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   out = records({"why", "matmul", "--shape", "512", "--kind", "f32.nn", "--folder", a});
   CHECK(has(out, "--shape 512: matmul has 2 sizes: M, N; write all of them, separated by x, or NAME=SIZE"));
   out = records({"why", "mine", "--shape", "512", "--folder", a});
-  CHECK(has(out, "have a kernel mine whose sizes these could be; give --plugin with the library"));
+  CHECK(has(out, "contain a kernel mine with these sizes; give --plugin with the library"));
   out = records({"why", "mine", "--shape", "M=512", "--dtype", "f32", "--folder", a});
-  CHECK(has(out, "mine is none of them; give --plugin with the library that registers it, or --kind, as"));
+  CHECK(has(out, "mine is none of them; give --plugin with the library that registers it, or --kind, as in"));
   out = records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--dtype", "f32", "--folder", a});
-  CHECK(has(out, "error: --dtype and --kind both say of which dtypes it is; leave one out"));
+  CHECK(has(out, "error: --dtype and --kind both give the dtypes; leave one out"));
   out = records({"why", "mine", "--plugin", "./nothing.so", "--shape", "512", "--folder", a});
   CHECK(out.code == 1);
   CHECK(has(out, "--plugin ./nothing.so: "));
@@ -208,7 +208,7 @@ TEST_CASE("kiln records reports why a folder cannot be locked", "[records]") {
   write_bytes(segment, read_bytes(segment) + "torn");
   out = records({"verify", "--repair", "--folder", a});
   CHECK(out.code == 1);
-  CHECK(has(out, "damaged lines stay: " + lock.string() + " cannot be locked: Is a directory\n"));
+  CHECK(has(out, "damaged lines were not removed: " + lock.string() + " cannot be locked: Is a directory\n"));
   fs::remove(lock);
   CHECK(has(records({"prune", "--keep", "1", "--folder", a}), "kept 1 in 1 file"));
 }
