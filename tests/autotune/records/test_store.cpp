@@ -197,7 +197,8 @@ TEST_CASE("a hundred thousand records are loaded, and the time is printed", "[re
   for (int i = 0; i < 20; ++i)
     keys.push_back(example_key(256 * (i + 1)));
   for (int i = 0; i < count; ++i) {
-    Record record = example_record(keys[static_cast<std::size_t>(i) * 20 / static_cast<std::size_t>(count)], random_seconds(random));
+    Record record = example_record(keys[static_cast<std::size_t>(i) * 20 / static_cast<std::size_t>(count)],
+                                   random_seconds(random));
     record.trial = i;
     record.config = "BM=" + std::to_string(random() % 256) + ",BN=128,BK=32,order=swizzled,num_warps=8";
     record.result.facts = {
