@@ -120,10 +120,10 @@ std::optional<RecordKey> guess_key(Database& database, const std::string& kernel
                                    Device device) {
   const std::optional<RecordKey> newest = newest_key(database, kernel, problem.kind, device);
   if (!newest) return std::nullopt;
-  Problem asked = problem;
-  if (asked.kind.empty()) asked.kind = newest->problem.kind;
-  if (const auto bucketing = Bucketing::parse(newest->bucketing)) asked = bucketing->apply(asked);
-  RecordKey key = make_key(kernel, newest->ir, newest->space, std::move(asked), device);
+  Problem wanted = problem;
+  if (wanted.kind.empty()) wanted.kind = newest->problem.kind;
+  if (const auto bucketing = Bucketing::parse(newest->bucketing)) wanted = bucketing->apply(wanted);
+  RecordKey key = make_key(kernel, newest->ir, newest->space, std::move(wanted), device);
   key.bucketing = newest->bucketing;
   return key;
 }

@@ -56,8 +56,8 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
   const BoundSpace space = task.bound_space();
   const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
   Database& known = Database::standard();
-  const auto look_up = [&](const RecordKey& asked) {
-    return mode == Mode::pinned ? known.find_wisdom(asked) : known.find_best(asked);
+  const auto look_up = [&](const RecordKey& wanted) {
+    return mode == Mode::pinned ? known.find_wisdom(wanted) : known.find_best(wanted);
   };
   // A record may name values that the space no longer has, if the space has changed since.
   const auto picked = [&](const Lookup& found) -> std::optional<Picked> {

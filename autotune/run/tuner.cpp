@@ -114,10 +114,10 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
-Tuning tune(const Task& given, const TuneOptions& asked) {
+Tuning tune(const Task& given, const TuneOptions& requested) {
   const double begin = now();
-  TuneOptions options = asked;
-  options.interruptions_before = interruptions_before(asked);
+  TuneOptions options = requested;
+  options.interruptions_before = interruptions_before(requested);
   if (is_empty(given.problem))
     throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");

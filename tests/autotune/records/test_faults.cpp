@@ -35,15 +35,15 @@ std::string config_of_writer(int writer, int record) {
 }
 
 // The user of permission tests, since root may write anywhere.
-constexpr uid_t somebody = 65534;
+constexpr uid_t other_user = 65534;
 
 // Runs in a child that is not root, in its own folder with this mode.
 template <typename Body> int as_somebody(const fs::path& folder, mode_t mode, Body body) {
   return exit_code_of(start([&] {
     if (geteuid() == 0) {
-      if (chown(folder.c_str(), somebody, somebody) != 0) return 90;
+      if (chown(folder.c_str(), other_user, other_user) != 0) return 90;
       if (chmod(folder.c_str(), mode) != 0) return 91;
-      if (setgid(somebody) != 0 || setuid(somebody) != 0) return 92;
+      if (setgid(other_user) != 0 || setuid(other_user) != 0) return 92;
     } else if (chmod(folder.c_str(), mode) != 0) {
       return 93;
     }
@@ -245,7 +245,7 @@ TEST_CASE("a folder that others own or can write to is rejected", "[records]") {
   fs::permissions(path, fs::perms::owner_all);
   CHECK(RecordStore(path).load().records.size() == 1);
   if (geteuid() == 0) {
-    REQUIRE(chown(path.c_str(), somebody, somebody) == 0);
+    REQUIRE(chown(path.c_str(), other_user, other_user) == 0);
     check_refused("belongs to uid");
     CHECK(merge(RecordStore::standard(), path).problem.find("belongs to uid") != std::string::npos);
   }

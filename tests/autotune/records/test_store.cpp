@@ -95,7 +95,7 @@ TEST_CASE("loading handles segments of arbitrary bytes", "[records]") {
   REQUIRE(store.append(example_record(example_key())));
   const fs::path good = files_of(folder.path(), ".jsonl").at(0);
   const std::string bytes = read_bytes(good);
-  const fs::path beside = good.parent_path() / "other.jsonl";
+  const fs::path other = good.parent_path() / "other.jsonl";
   for (int round = 0; round < 200; ++round) {
     std::string fuzzed;
     for (std::size_t parts = random() % 20; parts > 0; --parts)
@@ -106,13 +106,13 @@ TEST_CASE("loading handles segments of arbitrary bytes", "[records]") {
       default: fuzzed += std::string(random() % 3, '\n');
       }
     if (random() % 20 == 0) fuzzed += std::string(100'000, 'x');
-    write_bytes(beside, fuzzed);
+    write_bytes(other, fuzzed);
     const Loaded loaded = RecordStore(folder.path()).load();
     CHECK(loaded.counts.records == 1);
   }
   // Names of segments that are not regular files.
-  fs::remove(beside);
-  fs::create_directory(beside);
+  fs::remove(other);
+  fs::create_directory(other);
   REQUIRE(mkfifo((good.parent_path() / "pipe.jsonl").c_str(), 0600) == 0);
   fs::create_symlink("/dev/zero", good.parent_path() / "zero.jsonl");
   fs::create_symlink(good, good.parent_path() / "link.jsonl");
