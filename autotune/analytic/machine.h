@@ -1,5 +1,4 @@
-// Describes the best rates of a device, which Kiln's own kernels measure once and which are stored next to
-// the records.
+// Describes the best rates of a device; Kiln's own kernels measure them once, and a file stores them.
 #pragma once
 
 #include <kiln/autotune/stop.h>

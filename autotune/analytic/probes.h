@@ -1,5 +1,6 @@
-// Measures the best rates of a device with kernels that copy, multiply and compute elementwise. Each function
-// throws Stopped and the errors of launches.
+// Measures the best rates of a device with kernels that copy, multiply and compute elementwise.
+//
+// Each function throws Stopped and the errors of launches.
 #pragma once
 
 #include <kiln/autotune/analytic/timed.h>

@@ -1,5 +1,4 @@
-// Counts a config's work on the kernel's IR: the inputs of the analytic model, and columns for the learned
-// model.
+// Counts a config's work on the kernel's IR, as input of the analytic model and columns of the learned one.
 #pragma once
 
 #include <kiln/dsl/config.h>

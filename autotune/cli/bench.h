@@ -1,5 +1,4 @@
-// Implements `kiln bench`: times one config of a tunable kernel in this process, and compares it with the
-// device's limits.
+// Implements `kiln bench`, which times one config in this process and compares it with the device's limits.
 #pragma once
 
 #include <kiln/autotune/analytic/roofline.h>

@@ -1,5 +1,6 @@
-// Declares the checks of `kiln doctor`. Each reports what it found, whether that is a problem, and what to do
-// about it.
+// Declares the checks of `kiln doctor`.
+//
+// Each check reports what it found, whether that is a problem, and what to do about it.
 
 #include <kiln/jit/runtime/device.h>
 

@@ -1,5 +1,6 @@
-// Corrects timings for drift of the machine's speed, which clocks and other virtual machines change by 10 %
-// and more.
+// Corrects timings for drift of the machine's speed.
+//
+// Clocks and other virtual machines change the speed by 10 % and more.
 //
 // The reference is timed again every few trials. A trial's time relative to the reference's time at that
 // moment does not depend on the moment, so trials are compared by it. It is converted to seconds by the

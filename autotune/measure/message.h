@@ -1,6 +1,7 @@
-// Defines the messages between the tuner and its workers: a length of four bytes and JSON in the binary form
-// CBOR, which preserves bytes and every float. It includes the JSON library, so include it in .cpp files
-// only.
+// Defines the messages between the tuner and its workers.
+//
+// A message is a length of four bytes and JSON in the binary form CBOR, which preserves bytes and every
+// float. This header includes the JSON library, so include it in .cpp files only.
 #pragma once
 
 #include <kiln/autotune/measure/workload.h>

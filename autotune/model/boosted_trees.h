@@ -1,6 +1,8 @@
-// Implements gradient-boosted regression trees over histograms (Friedman, "Greedy function approximation: a
-// gradient boosting machine", 2001; second-order gains as in Chen and Guestrin, "XGBoost", KDD 2016). They
-// are small, single-threaded and deterministic, for tables of tens to some ten thousand rows.
+// Implements gradient-boosted regression trees over histograms.
+//
+// The method is that of Friedman, "Greedy function approximation: a gradient boosting machine", 2001, with
+// second-order gains as in Chen and Guestrin, "XGBoost", KDD 2016. The implementation is small,
+// single-threaded and deterministic, for tables of tens to some ten thousand rows.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Models the errors of an initial guess as a Gaussian process over points: similar points have similar
-// errors.
+// Models the errors of an initial guess as a Gaussian process, in which similar points have similar errors.
 //
 // With a few dozen measurements this learns more than trees do, if the guess is reasonable. Covariances fall
 // exponentially with the number of knobs that differ. The length scale and the size of the errors are chosen

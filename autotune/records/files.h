@@ -1,5 +1,4 @@
-// Provides the file operations of a record store: reading whole files, publishing them by rename, and
-// locking.
+// Provides the file operations of a record store: reading, publishing by rename, and locking.
 #pragma once
 
 #include <kiln/jit/cache/folder.h>

@@ -1,5 +1,6 @@
-// Stores the tuner's records on disk. All processes of a user share them, and several machines if they share
-// the folder.
+// Stores the tuner's records on disk.
+//
+// All processes of a user share the records, and several machines do if they share the folder.
 //
 //   FOLDER/rec/KERNEL-IR/SILICON/HOST-PID-TIME.jsonl   every trial: append-only lines, see line.h
 //   FOLDER/best/KERNEL-SPACE/ID.json                   the config in use: one line, replaced by rename

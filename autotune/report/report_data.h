@@ -1,5 +1,6 @@
-// Defines what a report shows of a tuning run, as plain values, so that a run on a device and a replay of a
-// table are reported in the same way.
+// Defines what a report shows of a tuning run.
+//
+// The values are plain, so that a run on a device and a replay of a table are reported in the same way.
 #pragma once
 
 #include <kiln/autotune/analytic/roofline.h>

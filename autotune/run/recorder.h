@@ -1,5 +1,4 @@
-// Writes the trials of a run into the database while the run goes on, and reads the trials of concurrent
-// runs.
+// Writes a run's trials into the database as they are measured, and reads the trials of concurrent runs.
 #pragma once
 
 #include <kiln/autotune/records/store.h>

@@ -1,5 +1,7 @@
-// Performs a tuning run of one task: looks up what is known, searches the space on the device, records every
-// trial, and publishes the confirmed winner in the database.
+// Performs a tuning run of one task.
+//
+// A run looks up what is known, searches the space on the device, records every trial, and publishes the
+// confirmed winner in the database.
 #pragma once
 
 #include <kiln/autotune/mode.h>

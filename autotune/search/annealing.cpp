@@ -1,5 +1,6 @@
-// Implements simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983) on the logarithm of time, in
-// a few parallel chains whose proposals form a batch. The constants are the best of a small sweep over the
+// Implements simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983) on the logarithm of time.
+//
+// A few parallel chains make the proposals of a batch. The constants are the best of a small sweep over the
 // public tables, for a fair comparison.
 #include "baselines.h"
 #include "unseen.h"

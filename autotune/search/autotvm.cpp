@@ -1,6 +1,7 @@
-// Implements AutoTVM's search (Chen et al., "Learning to optimize tensor programs", NeurIPS 2018) with the
-// defaults of TVM 0.13: batches of 64, boosted trees that predict throughput from the knobs, 128 chains of
-// simulated annealing over the model, and 5 % random points in each batch.
+// Implements AutoTVM's search (Chen et al., "Learning to optimize tensor programs", NeurIPS 2018).
+//
+// It has the defaults of TVM 0.13: batches of 64, boosted trees that predict throughput from the knobs, 128
+// chains of simulated annealing over the model, and 5 % random points in each batch.
 #include "baselines.h"
 #include "unseen.h"
 

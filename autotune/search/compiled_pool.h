@@ -1,5 +1,7 @@
-// Compiles more candidates than are run if compiling is cheap, so that facts which the compiler reports,
-// above all register spills, can rule out candidates before they run.
+// Compiles more candidates than are run, so that compiler reports can rule some out before they run.
+//
+// It does so only if compiling is cheap. The most useful fact that the compiler reports is the number of
+// register spills.
 
 #include <kiln/autotune/search/search.h>
 #include <kiln/autotune/search/sharing.h>

@@ -1,6 +1,8 @@
-// Implements a genetic algorithm. The fastest points so far are the parents; a child takes each knob from one
-// of two parents and mutates. Children that are not members of the space are generated again. The constants
-// are the best of a small sweep over the public tables, for a fair comparison.
+// Implements a genetic algorithm.
+//
+// The fastest points so far are the parents; a child takes each knob from one of two parents and mutates.
+// Children that are not members of the space are generated again. The constants are the best of a small sweep
+// over the public tables, for a fair comparison.
 #include "baselines.h"
 #include "unseen.h"
 

@@ -1,5 +1,7 @@
-// Implements a grid search from coarse to fine: it visits members in the order of the knobs' values, halves
-// first, then quarters, so that any number of trials covers the space evenly.
+// Implements a grid search from coarse to fine.
+//
+// It visits members in the order of the knobs' values, halves first, then quarters, so that any number of
+// trials covers the space evenly.
 #include "baselines.h"
 #include "unseen.h"
 

@@ -1,5 +1,7 @@
-// Implements Helion's search for comparison: the LFBO tree search that PyTorch Helion publishes
-// (surrogate_pattern_search.py), with its defaults.
+// Implements Helion's search for comparison.
+//
+// Helion's search is the LFBO tree search that PyTorch Helion publishes (surrogate_pattern_search.py), with
+// its defaults.
 //
 // It measures 100 random points and starts 5 copies from the best of them. Each copy generates many
 // neighbours: a random tree of a forest chooses, for one knob after another along its path for the point, the

@@ -1,5 +1,4 @@
-// Predicts from the trials which candidates are in the fastest tenth, in which order, and how likely a better
-// one is.
+// Predicts which candidates are in the fastest tenth, in which order, and how likely a better one is.
 #pragma once
 
 #include "learned_candidates.h"

@@ -1,5 +1,6 @@
-// Shares the work of several searches for the same key: each measures a part of its proposals, and learns the
-// others' trials.
+// Shares the work of several searches for the same key.
+//
+// Each search measures a part of its proposals, and learns the others' trials.
 #pragma once
 
 #include <kiln/autotune/search/result.h>

@@ -1,5 +1,7 @@
-// Declares the interface of search strategies. A strategy proposes batches and receives their results; it
-// does not measure, so it works in the same way on a device and on a recorded table.
+// Declares the interface of search strategies.
+//
+// A strategy proposes batches and receives their results; it does not measure, so it works in the same way on
+// a device and on a recorded table.
 #pragma once
 
 #include <kiln/autotune/space/space.h>

@@ -1,5 +1,6 @@
-// Parses shapes as the command line writes them: named sizes, "M=512,N=512", or all sizes in order,
-// "512x512x256".
+// Parses shapes as the command line writes them.
+//
+// A shape has named sizes, "M=512,N=512", or all sizes in order, "512x512x256".
 //
 // The parsers throw UserError, which quotes `--shape` and says what to write, for an empty part, a size that
 // is not a number, and a repeated name.

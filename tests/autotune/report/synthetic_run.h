@@ -1,5 +1,7 @@
-// Makes up a tuning run for tests: the knobs of a matrix product with a plausible time for each config, a
-// search that improves, and the usual failures.
+// Makes up a tuning run for tests.
+//
+// It has the knobs of a matrix product with a plausible time for each config, a search that improves, and the
+// usual failures.
 #pragma once
 
 #include <kiln/autotune/random.h>

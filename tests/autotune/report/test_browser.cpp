@@ -1,5 +1,7 @@
-// Tests the report's page in a real browser, if Chromium is installed: the page records on <html> how its
-// drawing went, and the tests read that. They print where they store the screenshots.
+// Tests the report's page in a real browser, if Chromium is installed.
+//
+// The page records on <html> how its drawing went, and the tests read that. They print where they store the
+// screenshots.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/report/report.h>

@@ -1,5 +1,5 @@
-// Tests the pool of compiled candidates in a search: which of them run, what counts as a trial, and when
-// there is no pool.
+// Tests the pool of compiled candidates: which of them run, what counts as a trial, and when there is no
+// pool.
 #include <kiln/autotune/search/search.h>
 
 #include <catch2/catch.hpp>

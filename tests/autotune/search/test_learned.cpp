@@ -1,5 +1,7 @@
-// Tests the learned search and Helion's: they need far fewer trials than random search on a landscape with
-// interactions and jumps, and they satisfy the contract of strategies.
+// Tests the learned search and Helion's.
+//
+// They need far fewer trials than random search on a landscape with interactions and jumps, and they satisfy
+// the contract of strategies.
 #include <kiln/autotune/search/helion.h>
 #include <kiln/autotune/search/learned.h>
 #include <kiln/autotune/search/learned_model.h>
