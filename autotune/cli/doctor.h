@@ -1,6 +1,7 @@
 // Declares the checks of `kiln doctor`.
 //
 // Each check reports what it found, whether that is a problem, and what to do about it.
+#pragma once
 
 #include <kiln/jit/runtime/device.h>
 

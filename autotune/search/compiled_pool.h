@@ -2,6 +2,7 @@
 //
 // It does so only if compiling is cheap. The most useful fact that the compiler reports is the number of
 // register spills.
+#pragma once
 
 #include <kiln/autotune/search/search.h>
 #include <kiln/autotune/search/sharing.h>
