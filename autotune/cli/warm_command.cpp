@@ -169,7 +169,7 @@ void keep_named(Records& records, const std::vector<std::string>& kernels) {
   if (kernels.empty()) return;
   for (const std::string& name : kernels)
     if (std::none_of(records.begin(), records.end(), [&](const auto& r) { return r->key->kernel == name; }))
-      throw UserError("no config is known for a kernel \" + name +
+      throw UserError("no config is known for a kernel \"" + name +
                       "\"; see `kiln records list` for tuned kernels, or tune it with `kiln tune`");
   std::erase_if(records, [&](const auto& r) {
     return std::find(kernels.begin(), kernels.end(), r->key->kernel) == kernels.end();
