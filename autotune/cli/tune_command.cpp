@@ -272,10 +272,10 @@ int run_tune(int argc, char** argv) {
   app.add_option("--report", a.reports, "write a report: FILE.html, or FILE.csv with the trials");
   app.add_flag("--json", a.json, "print the result as JSON");
   app.add_flag("--quiet", a.quiet, "do not show progress");
-  app.add_option("--replay", a.replayed, "search recorded tables, or those in folders, instead of a device")
-      app.add_option("--seeds", a.replay.seeds, "number of searches of each table with --replay")
-          ->check(cli::from_to(1, 1e4))
-          ->capture_default_str();
+  app.add_option("--replay", a.replayed, "search recorded tables, or those in folders, instead of a device");
+  app.add_option("--seeds", a.replay.seeds, "number of searches of each table with --replay")
+      ->check(cli::from_to(1, 1e4))
+      ->capture_default_str();
   app.add_flag("--list", a.list, "list the kernels that can be tuned");
   if (auto code = cli::parse(app, argc, argv)) return *code;
   check_replay_options(app, !a.replayed.empty());
