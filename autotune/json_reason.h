@@ -1,4 +1,4 @@
-// Why JSON was refused, in words for the user.
+// Extracts the readable part of a JSON library error for messages.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,8 @@
 
 namespace kiln::tune {
 
-// "type must be number, but is string": what the library says, without the name that it gives to the error.
+// Returns the message without the library's "[json.exception...]" prefix, e.g. "type must be number, but is
+// string".
 inline std::string json_reason(const nlohmann::json::exception& error) {
   const std::string_view text = error.what();
   const std::size_t name_end = text.starts_with('[') ? text.find("] ") : std::string_view::npos;

@@ -1,4 +1,4 @@
-// Names of modes.
+// Parses and prints the names of modes.
 #include <kiln/autotune/mode.h>
 
 #include <kiln/dsl/error.h>
@@ -24,7 +24,7 @@ Mode parse_mode(std::string_view text, const std::string& where) {
   std::string known;
   for (const char* name : names)
     known += (known.empty() ? "" : ", ") + std::string(name);
-  throw UserError(where + ": there is no mode \"" + std::string(text) + "\"; there are " + known);
+  throw UserError(where + ": unknown mode \"" + std::string(text) + "\"; the modes are " + known);
 }
 
 Mode default_mode() {

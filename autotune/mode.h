@@ -1,4 +1,4 @@
-// What an application does about configs at run time.
+// Defines the modes in which an application chooses its configs at run time, and how a mode is parsed.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 namespace kiln::tune {
 
 enum class Mode : std::uint8_t {
-  off,           // the space's first seed, always
-  analytic,      // what the analytic model expects to be fastest; nothing is measured, ever
-  cached,        // the database's config, else the analytic one; never tunes in the request path (default)
-  online,        // as cached; what was not found is tuned in the background, and swapped in once confirmed
-  tune,          // what is not found is tuned by the launch that needs it, once; if it fails, as cached
-  pinned,        // wisdom files alone; a problem that they lack is an error, of tunable ops too
-  deterministic, // as cached, among configs that add up in one order: see Space::keeps_order
+  off,           // always the space's first seed
+  analytic,      // the config that the analytic model predicts to be fastest; never measures
+  cached,        // the database's config, else the analytic model's choice; a launch never tunes (default)
+  online,        // as cached; tunes in the background what was not found, and switches to a confirmed winner
+  tune,          // a launch whose problem was not found tunes it once; if that fails, as cached
+  pinned,        // wisdom files only; a problem that they lack is an error, also for tunable ops
+  deterministic, // as cached, among configs that sum in the same order (Space::keeps_order)
 };
 
 const char* name(Mode mode);
-// UserError that lists them for another name.
+// Throws UserError, which begins with `where` and lists the modes, if `text` is not the name of one.
 Mode parse_mode(std::string_view text, const std::string& where);
-// KILN_TUNE, or cached.
+// The value of the environment variable KILN_TUNE, or `cached` if it is unset or empty.
 Mode default_mode();
 
 } // namespace kiln::tune

@@ -1,10 +1,10 @@
-// An object that each process has one of: a forked child makes another.
+// Holds an object of which each process has its own: a forked child creates a new one.
 //
 //   static OfProcess<Background> background;
 //   background.get().add(...);
 //
-// For objects with threads and locks. In a forked child the threads are gone and a lock may be held for ever,
-// so that the parent's object is neither used nor destroyed there.
+// This is for objects that contain threads and locks. In a forked child the threads do not exist and a lock
+// may stay locked forever, so the child neither uses nor destroys the parent's object.
 #pragma once
 
 #include <kiln/jit/base/fork.h>
@@ -31,7 +31,7 @@ private:
   void reset_in_child() noexcept override { parents_ = current_.exchange(nullptr); }
 
   std::atomic<T*> current_{nullptr};
-  T* parents_ = nullptr; // which stays reachable
+  T* parents_ = nullptr; // keeps the parent's object reachable, so that leak checkers do not report it
 };
 
 } // namespace kiln::tune

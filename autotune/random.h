@@ -1,4 +1,4 @@
-// The tuner's random numbers: small, seeded, and the same on every machine.
+// Generates the tuner's random numbers from a seed; the sequence is the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ public:
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return z ^ z >> 31;
   }
-  // From 0 to below `n`, which is at least 1. Unbiased to one part in 2^32 for the counts that occur.
+  // Returns a number in [0, n); `n` is at least 1. The bias is below one part in 2^32 for the values of `n`
+  // that occur.
   std::size_t below(std::size_t n) {
     return static_cast<std::size_t>(static_cast<unsigned __int128>(bits()) * n >> 64);
   }

@@ -1,11 +1,12 @@
-// How what takes long is told to end.
+// Defines the callback that ends long-running work early.
 #pragma once
 
 #include <functional>
 
 namespace kiln::tune {
 
-// Asked now and then by what takes long: true where it should end now, with what it has.
+// Long-running work calls this from time to time. If it returns true, the work ends and returns what it has
+// so far.
 using Stop = std::function<bool()>;
 
 } // namespace kiln::tune

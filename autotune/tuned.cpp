@@ -1,4 +1,4 @@
-// Chooses configs for launches, once for each problem.
+// Chooses the config of each launch, once per problem, and starts the searches of the modes that search.
 #include <kiln/autotune/tuned.h>
 
 #include <kiln/autotune/per_process.h>
@@ -20,7 +20,7 @@ namespace kiln::tune::detail {
 
 namespace {
 
-// Sizes, layout classes and device of a launch: what a choice is made for.
+// The sizes, layout classes and device of a launch; a choice is made for each combination.
 using LaunchKey = std::vector<std::uint64_t>;
 struct LaunchKeyHash {
   std::size_t operator()(const LaunchKey& key) const {
@@ -31,14 +31,14 @@ struct LaunchKeyHash {
   }
 };
 
-// Choices that are kept; with more problems than these, the memory goes to those to come.
+// The number of choices that are kept. Beyond it the table is cleared to bound its memory.
 constexpr std::size_t most_choices = 1 << 16;
 
-// To confirm what was found with other tools, at most.
+// The trials that a search may spend at most on confirming a config found with other tool versions.
 constexpr int stale_trials = 8;
 
-// One search at a time, since two would disturb each other's measurements. Recursive, because the progress
-// function of a search may launch.
+// Only one search runs at a time, since two would disturb each other's measurements. The mutex is recursive
+// because the progress callback of a search may launch kernels.
 std::recursive_mutex& searching() {
   static auto& mutex = *new OfProcess<std::recursive_mutex>;
   return mutex.get();
@@ -55,9 +55,9 @@ std::string dtypes_of(const ir::Kernel& kernel) {
 
 struct TunedCore::Chosen {
   Picked picked;
-  Config launch;            // what of its config the kernel takes
-  std::optional<Grid> grid; // where neither the kernel nor the launch has one
-  bool searched = false;    // here, whatever came of it
+  Config launch;            // the part of its config that the kernel takes
+  std::optional<Grid> grid; // set if neither the kernel nor the launch has one
+  bool searched = false;    // this process searched, whether or not it found a config
 };
 
 struct TunedCore::State {
@@ -74,8 +74,8 @@ struct TunedCore::State {
     return kiln::detail::record(*kernel, config);
   }
 
-  // Found at the first use: kernels are made before main, where a mistake in KILN_TUNE could not be reported,
-  // and a program may still set it.
+  // The mode is determined at the first use: kernels are created before main, where an error in KILN_TUNE
+  // could not be reported, and a program may set the variable in main.
   Mode mode() {
     int known = chosen_mode.load(std::memory_order_relaxed);
     if (known < 0) {
@@ -85,7 +85,7 @@ struct TunedCore::State {
     return static_cast<Mode>(known);
   }
 
-  // Which words of a launch are the problem's sizes.
+  // Finds which words of a launch are the problem's sizes.
   void describe() {
     Task task;
     task.space = space;
@@ -111,7 +111,7 @@ struct TunedCore::State {
       add_size(size.name, view ? layout.extent_word(size.parameter, size.axis) : layout.first_word[p]);
     }
   }
-  // The extents of all views; of a kernel without any, its integers.
+  // Uses the extents of all views or, for a kernel without views, its integers.
   void describe_by_default(const std::vector<std::unique_ptr<ir::Value>>& args,
                            const ir::ArgumentLayout& layout) {
     for (std::size_t p = 0; p < args.size(); ++p)
@@ -175,7 +175,7 @@ struct TunedCore::State {
     return task;
   }
 
-  // Of the search that a launch starts which found this.
+  // The options of a search that a launch starts after it found `picked`.
   TuneOptions search_options(const Picked& picked) const {
     TuneOptions search = options.search;
     if (picked.stale)
@@ -183,7 +183,7 @@ struct TunedCore::State {
     return search;
   }
 
-  // A kernel that reads sizes while it is recorded may read any knob.
+  // A kernel that reads sizes during recording may read any knob.
   Config launch_config(const Config& config) const {
     return reads_sizes ? config : own_part(config, dimensions);
   }
@@ -192,7 +192,7 @@ struct TunedCore::State {
     return {picked, launch_config(picked.config), options.grid ? task.grid_for(picked.config) : std::nullopt};
   }
 
-  // From now on this is used.
+  // Replaces the choice for `key`.
   Chosen keep_searched(const LaunchKey& key, const Task& task, const Picked& picked) {
     Chosen chosen = chosen_of(task, picked);
     chosen.searched = true;
@@ -201,7 +201,7 @@ struct TunedCore::State {
     choices.insert_or_assign(key, chosen);
     return chosen;
   }
-  // Unless another thread was faster, or a search found something meanwhile.
+  // Adds the choice unless another thread or a search has added one since.
   Chosen keep_first(const LaunchKey& key, const Task& task, const Picked& picked) {
     Chosen chosen = chosen_of(task, picked);
     const std::unique_lock lock(mutex);
@@ -221,12 +221,12 @@ struct TunedCore::State {
   const Space space;
   const TunedOptions options;
   const SourceLocation where;
-  std::atomic<int> chosen_mode{-1}; // a Mode, once it is known
-  std::vector<std::string> names;   // of the sizes
-  std::vector<int> size_words;      // where they are among a launch's words
+  std::atomic<int> chosen_mode{-1}; // a Mode, or -1 before the first use
+  std::vector<std::string> names;   // names of the sizes
+  std::vector<int> size_words;      // their indices in a launch's words
   std::string dtypes;               // "f32.f32.f32"
   std::vector<const char*> dimensions;
-  bool reads_sizes = false; // while it is recorded
+  bool reads_sizes = false; // the kernel reads sizes during recording
   std::shared_mutex mutex;  // guards choices
   std::unordered_map<LaunchKey, Chosen, LaunchKeyHash> choices;
 };
@@ -249,7 +249,7 @@ TunedCore::Chosen TunedCore::choose(std::uint64_t* words, std::uint64_t layouts,
   if (state.mode() == Mode::online && (!picked.known || picked.stale) && !is_empty(task.problem))
     search_in_background(task, picked.config, state.search_options(picked),
                          [state = state_, key, task, layouts, device](const Config& config) {
-                           // Compiled here, so that no launch has to, or may not.
+                           // Compiled here, so that no launch has to compile; the policy may forbid it to.
                            state->kernel->variant({state->launch_config(config), layouts, device});
                            state->keep_searched(key, task, {config, "tuned", true, false});
                          });
@@ -261,8 +261,9 @@ Picked TunedCore::pick(std::uint64_t* words, Device device, const Grid* grid, So
   return choose(words, layouts, device, grid).picked;
 }
 
-// In mode tune, what a launch that found nothing trusted goes on with. Threads that need the same wait for
-// one search; where it fails, the choice stays as it is, so that launches do not try again and again.
+// The search in mode tune, for a launch that found no config, or only a stale one. Threads that need the same
+// config wait for one search. If the search fails, the previous choice is kept as the result, so that later
+// launches do not search again.
 TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts,
                                         const Grid* grid) const {
   State& state = *state_;
@@ -273,11 +274,11 @@ TunedCore::Chosen TunedCore::search_for(Stream& stream, std::uint64_t* words, st
   Picked picked = tune::pick(task, Mode::cached); // another kernel or process may have searched meanwhile
   if ((picked.known && !picked.stale) || is_empty(task.problem))
     return state.keep_searched(key, task, picked);
-  stream.synchronize(); // what it still does would disturb the measurements
+  stream.synchronize(); // work still running on the stream would disturb the measurements
   try {
     picked = {tune::tune(task, state.search_options(picked)).config(), "tuned", true, false};
   } catch (const std::exception& e) {
-    log_warning_once(std::string("tuning at a launch: ") + e.what() + "; it goes on as in mode cached");
+    log_warning_once(std::string("tuning at a launch: ") + e.what() + "; continuing as in mode cached");
   }
   return state.keep_searched(key, task, picked);
 }

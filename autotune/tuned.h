@@ -1,18 +1,18 @@
-// A kernel whose config comes from the tuner's database: one line makes any kernel tunable.
+// Gives a kernel configs from the tuner's database; one line makes any kernel tunable.
 //
 //   const auto gemm = tuned(matmul, space);                    // matmul: a kiln::Kernel; space: see space.h
-//   gemm.launch(stream, a, b, c);                              // with the best config that is known
-//   auto report = gemm.tune(stream, {.effort = tune::quick}, a, b, c); // searches one, and remembers it
+//   gemm.launch(stream, a, b, c);                              // with the best known config
+//   auto report = gemm.tune(stream, {.effort = tune::quick}, a, b, c); // searches a config and records it
 //
-// What is known comes from wisdom files that ship with the application, then from the database in the cache
-// folder, then from the analytic model, which measures nothing. A problem is what its sizes are, by default
-// the extents of all views, or of a kernel without views its integers; name them to give rules and reports
-// better words and to bucket them:
+// A launch takes its config from the wisdom files that ship with the application, else from the database in
+// the cache folder, else from the analytic model, which measures nothing. A problem is identified by its
+// sizes: by default the extents of all views or, for a kernel without views, its integer parameters. Name the
+// sizes to make rules and reports readable and to bucket them:
 //
 //   tuned(matmul, space, {.key = {{"M", 2, 0}, {"N", 2, 1}, {"K", 0, 1}},      // parameter, axis
 //                         .buckets = tune::Bucketing::hybrid()});
 //
-// A kernel of raw pointers that computes its own offsets is told about the same way:
+// A kernel that takes raw pointers and computes its own offsets is described in the same way:
 //
 //   tuned(copy, space, {.key = {{"n", 2}},
 //                       .grid = [](const Config& c, const tune::Problem& p) -> Grid {
@@ -22,9 +22,9 @@
 //                         return {4 * p["n"], 4 * p["n"]};
 //                       }});
 //
-// The mode (mode.h) is KILN_TUNE's, as it is at the first use, unless the options give one. The choice for a
-// problem is made once and then found in a table, in well under a microsecond. All functions are thread-safe
-// and const.
+// The mode (mode.h) is the one in the options; without one there, KILN_TUNE is read at the first use. The
+// choice for a problem is made once and then found in a table in well under a microsecond. All functions are
+// thread-safe and const.
 #pragma once
 
 #include <kiln/autotune/mode.h>
@@ -52,18 +52,19 @@ struct TunedOptions {
   std::vector<Size> key = {};             // empty: the extents of all views, else all integers
   Bucketing buckets = Bucketing::exact(); // which sizes share a config; default: none do
   std::optional<Mode> mode = {};          // default: default_mode() at the first use
-  TuneOptions search = {};                // of the modes that search
-  // Of a kernel without program_tile, so that each config is launched with its own; else the launch's is used
-  // for all of them.
+  TuneOptions search = {};                // for the modes that search
+  // For a kernel without program_tile: the grid for a config. Without this function all configs use the grid
+  // of the launch.
   std::function<Grid(const Config&, const Problem&)> grid = {};
-  // Of a kernel with raw pointers, to be searched: how many bytes are behind each, in their order.
+  // For a kernel with raw pointers: the number of bytes behind each pointer, in parameter order. A search
+  // needs it.
   std::function<std::vector<std::int64_t>(const Problem&)> pointer_bytes = {};
 };
 
-// Configs that ship with an application: the best ones of this machine's database, of one kernel or of all,
-// those included that no search had the time to confirm, written to a file; and such a file, from now on
-// looked at before the database. Both return how many configs it has, and throw UserError for a file that
-// cannot be written, or read.
+// export_wisdom writes the best configs of this machine's database, for one kernel or for all, to a file that
+// can ship with an application; it includes configs that a search had no time to confirm. add_wisdom makes
+// such a file take precedence over the database from now on. Both return the number of configs in the file,
+// and throw UserError if it cannot be written or read.
 std::size_t export_wisdom(const std::string& path, const std::string& kernel = {});
 std::size_t add_wisdom(const std::string& path);
 
@@ -75,7 +76,7 @@ public:
   ~TunedCore();
   TunedCore(const TunedCore&) = delete;
 
-  // The words are those of a launch.
+  // `words` are the packed arguments of a launch (dsl/ir/arguments.h).
   void launch(Stream& stream, kiln::detail::Location site, const Grid* grid, std::uint64_t* words) const;
   Picked pick(std::uint64_t* words, Device device, const Grid* grid, SourceLocation site) const;
   Tuning tune(std::uint64_t* words, Device device, const Grid* grid, const TuneOptions& options,
@@ -88,7 +89,7 @@ private:
   Chosen choose(std::uint64_t* words, std::uint64_t layouts, Device device, const Grid* grid) const;
   Chosen search_for(Stream& stream, std::uint64_t* words, std::uint64_t layouts, const Grid* grid) const;
   kiln::detail::KernelHandle kernel_;
-  std::shared_ptr<State> state_; // which a search in the background keeps
+  std::shared_ptr<State> state_; // shared with searches in the background
 };
 
 } // namespace detail
@@ -102,7 +103,7 @@ public:
       : core_(std::make_shared<const tune::detail::TunedCore>(kernel.handle(), std::move(space),
                                                               std::move(options), where)) {}
 
-  // Queues the kernel with the config for these arguments.
+  // Queues the kernel with the config that was chosen for these arguments.
   template <class... A> void launch(detail::StreamAt at, A&&... arguments) const {
     with_words(
         at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, nullptr, words); },
@@ -113,7 +114,7 @@ public:
         at.site, [&](std::uint64_t* words) { core_->launch(at.stream, at.site, &grid, words); },
         arguments...);
   }
-  // What launch would use; measures nothing, in mode `tune` either.
+  // Returns the config that launch would use. It measures nothing, not even in mode `tune`.
   template <class... A> tune::Picked pick(detail::StreamAt at, A&&... arguments) const {
     tune::Picked picked;
     with_words(
@@ -124,8 +125,8 @@ public:
         arguments...);
     return picked;
   }
-  // Searches the space for these arguments' problem with processes of their own, and uses what it finds from
-  // now on. The arguments' memory is not touched. Takes as long as the options allow.
+  // Searches the space for these arguments' problem in separate processes and uses the result from now on. It
+  // does not touch the memory of the arguments, and takes at most the time that the options allow.
   template <class... A>
   tune::Tuning tune(detail::StreamAt at, const tune::TuneOptions& options, A&&... arguments) const {
     std::optional<tune::Tuning> tuning;
@@ -140,7 +141,8 @@ public:
 
 private:
   template <class F, class... A> void with_words(detail::Location site, F&& use, A&&... arguments) const {
-    static_assert(sizeof...(A) == sizeof...(P), "the arguments are not as many as the kernel's parameters");
+    static_assert(sizeof...(A) == sizeof...(P),
+                  "the number of arguments differs from the number of parameters");
     if constexpr (sizeof...(A) == sizeof...(P))
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
         detail::PackedArguments<P...> packed(*core_->kernel(), site, arguments...);
@@ -151,7 +153,7 @@ private:
   std::shared_ptr<const tune::detail::TunedCore> core_;
 };
 
-// UserError if the space has no seed.
+// Throws UserError if the space has no seed.
 template <class... P>
 TunedKernel<P...> tuned(const Kernel<P...>& kernel, tune::Space space, tune::TunedOptions options = {},
                         std::source_location here = std::source_location::current()) {

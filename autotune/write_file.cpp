@@ -1,4 +1,4 @@
-// Writes beside the file, and renames.
+// Writes to a temporary file next to the target and renames it.
 #include <kiln/autotune/write_file.h>
 
 #include <kiln/dsl/error.h>
@@ -17,7 +17,7 @@ void write_file(const std::string& path, std::string_view text, const std::strin
   std::error_code ignored;
   const bool there = fs::exists(path, ignored);
   const bool direct = there && !fs::is_regular_file(path, ignored);
-  // A link stays one: what it points to is replaced.
+  // If the path is a symbolic link, the link stays and its target is replaced.
   const std::string target = there && !direct ? fs::canonical(path, ignored).string() : path;
   const std::string at = direct ? path : target + ".new-" + std::to_string(getpid());
   const auto fail = [&](bool made) {

@@ -1,4 +1,4 @@
-// Writes a file that a user asked for.
+// Writes a file that the user requested.
 #pragma once
 
 #include <string>
@@ -6,8 +6,9 @@
 
 namespace kiln::tune {
 
-// Whole or not at all: a full disk or a killed process leaves what was there before. A pipe or a terminal is
-// written to as it is. UserError, with `what` ("the report") and the path, if it cannot be written.
+// Writes all of the file or nothing: if the disk is full or the process is killed, the previous content
+// stays. Pipes and terminals are written directly. Throws UserError, with `what` (e.g. "the report") and the
+// path, if the file cannot be written.
 void write_file(const std::string& path, std::string_view text, const std::string& what);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Rates from attributes.
+// Derives a device's rates from its attributes.
 #include <kiln/autotune/analytic/assumed.h>
 
 #include <kiln/autotune/analytic/multiprocessor.h>
@@ -9,11 +9,11 @@ namespace kiln::tune {
 
 namespace {
 
-double or_else(std::int64_t told, double otherwise) {
-  return told > 0 ? static_cast<double>(told) : otherwise;
+double or_else(std::int64_t value, double otherwise) {
+  return value > 0 ? static_cast<double>(value) : otherwise;
 }
 
-// Bytes a second: two transfers a clock.
+// Returns bytes per second, at two transfers per clock.
 double memory_rate(const DeviceProperties& gpu, const Multiprocessor& each) {
   if (gpu.memory_clock_hz > 0 && gpu.memory_bus_bits > 0)
     return 2.0 * static_cast<double>(gpu.memory_clock_hz) * gpu.memory_bus_bits / 8;
@@ -23,7 +23,7 @@ double memory_rate(const DeviceProperties& gpu, const Multiprocessor& each) {
 } // namespace
 
 Machine gpu_limits(const DeviceProperties& gpu) {
-  constexpr double shared_bytes = 128, l2_bytes = 64; // that a multiprocessor moves in a clock
+  constexpr double shared_bytes = 128, l2_bytes = 64; // bytes per clock of a multiprocessor
   const Multiprocessor& each = multiprocessor_of(gpu.sm);
   Machine m;
   m.threads = std::max(1, gpu.multiprocessors);
@@ -43,7 +43,7 @@ Machine gpu_limits(const DeviceProperties& gpu) {
 }
 
 Machine assumed_gpu(const DeviceProperties& gpu) {
-  // Believable shares: of memory's rate, and of L2's so that A100 and H100 have about 4 and 7 TB/s.
+  // Plausible fractions of memory bandwidth and of L2 bandwidth; A100 and H100 get about 4 and 7 TB/s of L2.
   constexpr double memory_share = 0.92, l2_share = 0.4;
   Machine m = gpu_limits(gpu);
   m.memory *= memory_share, m.last_cache *= l2_share;
@@ -56,11 +56,11 @@ Machine assumed_cpu(const DeviceProperties& cpu) {
   Machine m;
   m.threads = std::max(1, cpu.num_threads);
   const double threads = m.threads, wide = cpu.isa.find("avx512") != std::string::npos ? 64 : 32;
-  m.f32 = threads * 3e9 * wide; // two fused multiply-adds a cycle at 3 GHz
+  m.f32 = threads * 3e9 * wide; // two fused multiply-adds per cycle at 3 GHz
   m.f64 = m.f32 / 2, m.bf16 = m.f32, m.i8 = 2 * m.f32;
   m.elementwise = m.f32 / 2;
   m.private_cache = threads * 1e11, m.last_cache = threads * 4e10;
-  m.first_cache_bytes = threads * static_cast<double>(cpu.l1d_bytes ? cpu.l1d_bytes : 32 << 10);
+  m.l1_bytes = threads * static_cast<double>(cpu.l1d_bytes ? cpu.l1d_bytes : 32 << 10);
   m.private_cache_bytes = threads * static_cast<double>(cpu.l2_bytes ? cpu.l2_bytes : 1 << 20);
   m.last_cache_bytes = static_cast<double>(cpu.l3_bytes ? cpu.l3_bytes : 16 << 20);
   return m;

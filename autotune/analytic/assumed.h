@@ -1,14 +1,14 @@
-// What a device should do, by its attributes alone.
+// Derives the rates that a device should reach from its attributes alone.
 #pragma once
 
 #include <kiln/autotune/analytic/machine.h>
 
 namespace kiln::tune {
 
-// Rates that no kernel of Kiln's exceeds, by the device's clocks; those of its architecture's best known
-// board stand in for clocks that the driver does not tell.
+// Rates that no kernel of Kiln exceeds, derived from the device's clocks. For clocks that the driver does not
+// report, those of the best-known board of the architecture are used.
 Machine gpu_limits(const DeviceProperties& gpu);
-// What good kernels should reach of them. Seconds of launches are those of no device in particular.
+// Rates that good kernels should reach. The times of launches are generic, not those of a particular device.
 Machine assumed_gpu(const DeviceProperties& gpu);
 Machine assumed_cpu(const DeviceProperties& cpu);
 

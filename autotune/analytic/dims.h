@@ -1,4 +1,4 @@
-// The tile dimensions of the kernels that measure a machine.
+// Declares the tile dimensions of the kernels that measure a machine.
 #pragma once
 
 #include <kiln/dsl/dim.h>

@@ -1,4 +1,4 @@
-// The analytic model of GPUs.
+// Implements the analytic model of GPUs.
 #include <kiln/autotune/analytic/gpu_model.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace kiln::tune {
 
 double resident_programs(const Terms& t, const Machine& m) {
   constexpr double most = 32, own_registers = 24, most_registers = 255, lanes = 32;
-  constexpr double reserved_bytes = 1024; // by the system, of shared memory for each block
+  constexpr double reserved_bytes = 1024; // shared memory that the system reserves per block
   const double warps = std::max(1.0, t.warps);
   const double registers = std::min(most_registers, own_registers + t.registers) * lanes * warps;
   double resident = std::min({most, std::floor(m.warps / warps), std::floor(m.registers / registers)});
@@ -43,7 +43,7 @@ Estimate estimate_gpu(const Terms& t, const Machine& m) {
   const double room = resident_programs(t, m);
   const double resident = std::min(room, std::ceil(std::max(1.0, t.programs) / multiprocessors));
   e.waste = tail_waste(t.programs, multiprocessors);
-  // Fewer warps than these do not hide the latency of arithmetic or memory.
+  // With fewer warps than this, the latency of arithmetic and memory is not hidden.
   constexpr double enough_warps = 16;
   const double occupancy = std::min(1.0, resident * std::max(1.0, t.warps) / enough_warps);
   const double spill = t.registers > 230 ? 1 + (t.registers - 230) / 100 : 1;

@@ -1,9 +1,9 @@
-// The analytic model's terms of a GPU, each on its own.
+// Declares the terms of the analytic model of GPUs.
 //
-// A program lives on one multiprocessor, which runs as many at a time as its registers, shared memory and
-// warps allow. The busiest multiprocessor has its share of the programs, rounded up: that is the tail. What
-// one program does in a loop (load, then multiply) takes the sum of both; what hides one of them is other
-// work that is under way meanwhile: of the programs beside it, or of the same loop's next iterations.
+// A program runs on one multiprocessor, which runs as many programs at a time as its registers, shared memory
+// and warps allow. The number of programs on the busiest multiprocessor is its share, rounded up; this is the
+// tail effect. Loading and multiplying in a loop of one program take the sum of both times. They are hidden
+// only by concurrent work: by the other resident programs or by later iterations of the same loop.
 #pragma once
 
 #include <kiln/autotune/analytic/roofline.h>
@@ -12,15 +12,15 @@
 
 namespace kiln::tune {
 
-// Programs that a multiprocessor has room for, at least one.
+// Returns how many programs fit on a multiprocessor, at least one.
 double resident_programs(const Terms& terms, const Machine& machine);
-// Of the busiest multiprocessor: its programs over an equal share of them.
+// Returns the number of programs of the busiest multiprocessor relative to an equal share.
 double tail_waste(double programs, double multiprocessors);
-// Bytes that factors of dots take through shared memory: each is stored once, and read by all warps that need
-// it, whose parts of the tile are about square.
+// Returns the bytes that factors of dots move through shared memory. Each factor is stored once and read by
+// all warps that need it; the warps' parts of the tile are about square.
 double shared_traffic(const Terms& terms);
-// Of work that is done `in_flight` times side by side: the longest part, and what is not hidden of the
-// others. One alone adds them up.
+// Returns the time of work that is `in_flight` times concurrent: the longest part and what remains visible of
+// the others. With one in flight it is the sum.
 double overlapped(std::initializer_list<double> parts, double in_flight);
 
 Estimate estimate_gpu(const Terms& terms, const Machine& machine);

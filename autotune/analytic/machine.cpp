@@ -1,4 +1,4 @@
-// Whether a machine is known, measured or assumed.
+// Decides whether a machine's rates are read from a file, measured or assumed.
 #include <kiln/autotune/analytic/machine.h>
 
 #include <kiln/autotune/analytic/machine_file.h>

@@ -1,4 +1,4 @@
-// Machines as JSON.
+// Reads and writes machines as JSON.
 #include <kiln/autotune/analytic/machine_file.h>
 
 #include <kiln/autotune/records/files.h>
@@ -12,7 +12,7 @@ namespace kiln::tune {
 
 namespace {
 
-// Every rate by its name in the file.
+// Calls `f` with the name in the file and the value of every rate.
 template <class M, class F> void each_rate(M& m, F&& f) {
   f("threads", m.threads), f("launch", m.launch), f("program", m.program), f("memory", m.memory);
   f("last_cache", m.last_cache), f("private_cache", m.private_cache);
@@ -23,8 +23,8 @@ template <class M, class F> void each_rate(M& m, F&& f) {
 
 constexpr int file_version = 2;
 
-// The beginning is for people; devices that differ in anything are told apart by the rest. Boards of one chip
-// differ in their clocks.
+// The beginning of the name is for readers; the hash distinguishes devices that differ in anything. Boards
+// with the same chip may differ in their clocks.
 std::string file_name(Device device) {
   const DeviceProperties& p = device.properties();
   std::string silicon = silicon_of(p);
@@ -32,7 +32,8 @@ std::string file_name(Device device) {
   return file_word(silicon.substr(0, 40)) + "-" + to_string(cache::KeyBuilder().add(silicon).key()) + ".json";
 }
 
-// The folder of all devices' files, inside of the records'; null if it is missing or refused, as records are.
+// Returns the folder of all devices' files inside the records' folder; null if it is missing or rejected, as
+// for records.
 std::shared_ptr<const cache::Folder> device_folder(const std::filesystem::path& folder,
                                                    cache::IfMissing if_missing) {
   if (folder.empty()) return nullptr;
@@ -72,7 +73,7 @@ std::optional<Machine> kept_machine(Device device, const std::filesystem::path& 
 
 void keep_machine(const Machine& machine, Device device, const std::filesystem::path& folder) {
   if (const auto kept = device_folder(folder, cache::IfMissing::create))
-    publish_file(*kept, file_name(device), text_of(machine)); // where that fails it is measured again
+    publish_file(*kept, file_name(device), text_of(machine)); // if that fails, it is measured again next time
 }
 
 void forget_machine(Device device, const std::filesystem::path& folder) {

@@ -1,5 +1,6 @@
-// The files in which measured machines are kept, one for each kind of device, in a folder beside the records.
-// A folder that is missing, refused or cannot be written is no error.
+// Reads and writes the files of measured machines, one per kind of device, in a folder next to the records.
+//
+// A folder that is missing, rejected or not writable is not an error.
 #pragma once
 
 #include <kiln/autotune/analytic/machine.h>

@@ -1,4 +1,4 @@
-// Measures the CPU.
+// Measures the rates of the CPU.
 #include <kiln/autotune/analytic/dims.h>
 #include <kiln/autotune/analytic/measured.h>
 

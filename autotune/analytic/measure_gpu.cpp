@@ -1,4 +1,4 @@
-// Measures a CUDA device.
+// Measures the rates of a CUDA device.
 #include <kiln/autotune/analytic/dims.h>
 #include <kiln/autotune/analytic/measured.h>
 
@@ -26,9 +26,10 @@ public:
     launches();
     copies();
     dots<float, float>(found_.f32, limits_.f32, 2048, {{BM = 128, BN = 128, BK = 16, num_warps = 8}});
-    // A few architectures have next to no f64.
+    // A few architectures have very little f64 throughput.
     dots<double, double>(found_.f64, limits_.f64, 512, {{BM = 64, BN = 64, BK = 16, num_warps = 8}});
-    // One large tile on each multiprocessor, and three smaller ones: which is better, no attribute tells.
+    // One large tile per multiprocessor, or three smaller ones: the attributes do not determine which is
+    // faster.
     const std::initializer_list<Config> on_tensor_cores{{BM = 128, BN = 128, BK = 64, num_warps = 8},
                                                         {BM = 128, BN = 64, BK = 32, num_warps = 4}};
     dots<bf16, float>(found_.bf16, limits_.bf16, 2048, on_tensor_cores);
@@ -39,12 +40,12 @@ public:
   }
 
 private:
-  // Calls take(what measure() returned), unless that was an error of Kiln's.
+  // Calls take(measure()), unless measure() throws an error of Kiln.
   template <class F, class G> void attempt(const F& measure, const G& take) {
     try {
       take(measure());
     } catch (const Error& error) {
-      log_info("a rate of " + to_string(timed_.device()) + " is not measured: " + error.what());
+      log_info("a rate of " + to_string(timed_.device()) + " could not be measured: " + error.what());
     }
   }
   template <class F> void rate(double& assumed, double limit, const F& measure) {
@@ -77,15 +78,15 @@ private:
     found_.last_cache = std::max(found_.last_cache, found_.memory);
   }
 
-  // The launch, which the model adds, is taken off; it is no more than half.
+  // Subtracts the time of the launch, which the model adds, but at most half of the total.
   double copy_rate(double bytes) {
     const auto whole = static_cast<std::int64_t>(bytes) / 8 * 8;
     const double seconds = copy_seconds(timed_, whole, 1024);
     return static_cast<double>(whole) / std::max(seconds - found_.launch, seconds / 2);
   }
 
-  // With the best of the configs, on four tiles of 128 x 128 for each multiprocessor: a multiple of what runs
-  // at once.
+  // Uses the best of the configs, on four tiles of 128 x 128 per multiprocessor, which is a multiple of what
+  // runs at once.
   template <class T, class A>
   void dots(double& assumed, double limit, std::int64_t k, std::initializer_list<Config> configs) {
     const std::int64_t columns = (found_.threads + 3) / 4;
@@ -113,12 +114,12 @@ bool are_believable(double seconds, double assumed) {
 
 Machine measure_gpu(Device device, const Stop& stop) {
   const struct Trim {
-    ~Trim() { Buffer::trim(); } // processes that measure candidates need the memory
+    ~Trim() { Buffer::trim(); } // measuring processes need the memory
   } at_the_end;
   try {
     return GpuMeasurement(device, stop).run();
   } catch (const Error& error) {
-    log_info(to_string(device) + " is not measured: " + error.what());
+    log_info(to_string(device) + " could not be measured: " + error.what());
     return assumed_machine(device);
   }
 }

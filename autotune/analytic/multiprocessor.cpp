@@ -1,4 +1,4 @@
-// The table.
+// Holds the table of multiprocessors.
 #include <kiln/autotune/analytic/multiprocessor.h>
 
 namespace kiln::tune {

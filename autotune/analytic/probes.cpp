@@ -1,4 +1,4 @@
-// The kernels.
+// Defines and times the kernels that measure a machine.
 #include <kiln/autotune/analytic/dims.h>
 #include <kiln/autotune/analytic/probes.h>
 
@@ -11,8 +11,8 @@ namespace kiln::tune {
 
 namespace {
 
-// For kernels of functions: never destroyed, since a search in the background may launch them while the
-// process ends.
+// Kernels of functions are never destroyed, since a search in the background may launch them while the
+// process exits.
 template <class K> const K& lasting(K kernel) { return *new K(std::move(kernel)); }
 
 template <class T> Tensor<T, 2> factor(Device device, std::int64_t rows, std::int64_t columns) {
@@ -35,7 +35,7 @@ double copy_seconds(Timed& timed, std::int64_t bytes, std::int64_t tile) {
   }));
   const std::int64_t n = bytes / 8;
   auto x = Tensor<float, 1>::zeros(timed.device(), {n}), y = Tensor<float, 1>::zeros(timed.device(), {n});
-  if (timed.device().is_cpu()) x.fill(1), y.fill(1); // zeroed memory may be one page, many times
+  if (timed.device().is_cpu()) x.fill(1), y.fill(1); // pages of zeros may share one physical page
   return timed.least_seconds([&](Stream& stream) { copy.launch(stream, {BN = tile}, x, y); });
 }
 

@@ -1,4 +1,4 @@
-// The analytic model.
+// Implements the analytic model of CPUs and the lower bound of all devices.
 #include <kiln/autotune/analytic/roofline.h>
 
 #include <kiln/autotune/analytic/gpu_model.h>
@@ -10,15 +10,15 @@ namespace kiln::tune {
 
 namespace {
 
-// How much faster the first cache is than the second: two lines a cycle, and half a line to one.
-constexpr double first_cache_gain = 2.5;
-// Seconds of the steps over the lanes of a vector, and what waits for them, for each value that a reduction
-// leaves: the slope of softmax's time over the number of parts of its rows.
+// How much faster the L1 is than the L2: two cache lines per cycle compared with half a line to one line.
+constexpr double l1_gain = 2.5;
+// Seconds for each value that a reduction produces: the steps across the lanes of a vector, and what waits
+// for them. This is the slope of softmax's time over the number of parts of its rows.
 constexpr double reduction_seconds = 10e-9;
 
-// Bytes a second at which a working set of so many bytes is read again.
+// Returns the bytes per second at which a working set of `bytes` is read repeatedly.
 double rate_of(double bytes, const Machine& m) {
-  if (bytes <= m.first_cache_bytes) return first_cache_gain * m.private_cache;
+  if (bytes <= m.l1_bytes) return l1_gain * m.private_cache;
   if (bytes <= m.private_cache_bytes) return m.private_cache;
   return bytes <= m.last_cache_bytes ? m.last_cache : m.memory;
 }
@@ -30,16 +30,16 @@ Estimate on_cpu(const Terms& t, const Machine& m) {
   e.waste = t.busiest * threads / std::max(1.0, t.shared_programs);
   e.waste = std::max(1.0, e.waste);
   const double other = t.flops - t.dot_flops;
-  // A group's packing is amortised over its rows and columns (see choose_group).
+  // The packing of a group is amortised over its rows and columns (see choose_group).
   double packing = 1;
   if (t.dot_flops > 0 && t.rows > 0) packing = 1 + 14 / t.rows + 2 / std::max(1.0, t.columns);
-  // Loops end where views do.
+  // Loops end at the end of views.
   const double inside = t.useful_flops > 0 ? t.useful_flops / t.flops : 1;
   e.compute = ((t.dot_flops / m.dot_rate(t.dot_type) * packing + other / m.elementwise) * inside +
                t.reductions * reduction_seconds / threads) *
               e.waste;
-  // The first touch of every byte comes from wherever all of them fit; the others from where a program's
-  // own do.
+  // The first access to each byte comes from the level that holds all unique bytes, the other accesses from
+  // the level that holds a program's own bytes.
   const double again = std::max(0.0, t.read + t.written - t.unique);
   e.memory = t.unique / rate_of(t.unique, m) * (used < threads ? threads / used * 0.6 : 1);
   e.cache = t.dot_flops > 0 ? 0 : again / rate_of(t.program_bytes * used, m) * e.waste;
@@ -58,7 +58,7 @@ Estimate on_cpu(const Terms& t, const Machine& m) {
 
 Estimate estimate(const Terms& t, const Machine& m, DeviceKind kind) {
   Estimate e = kind == DeviceKind::Cpu ? on_cpu(t, m) : estimate_gpu(t, m);
-  // What pads tiles is no work that another config needs.
+  // Padding of tiles is not work that every config must do.
   const double share = t.flops > 0 ? t.useful_flops / t.flops : 0;
   const double arithmetic =
       (t.dot_flops / m.dot_rate(t.dot_type) + (t.flops - t.dot_flops) / m.elementwise) * share;

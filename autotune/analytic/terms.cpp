@@ -1,4 +1,4 @@
-// Counts terms on lowered IR.
+// Counts a config's terms on the lowered IR.
 #include <kiln/autotune/analytic/terms.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -27,14 +27,14 @@ double elements_of(const ir::Type& type) {
 }
 double bytes_of(const ir::Type& type) { return elements_of(type) * type.element_bytes(); }
 
-// Flops of dots as a share of all, weighed as if every operation ran equally often as its loop.
+// Flops of dots and of all operations, weighted as if every operation of a loop ran equally often.
 struct DotShare {
   double dots = 0, all = 0;
 };
 
 void walk_tiles(const ir::Region& region, Terms& t, DotShare& share, double times) {
   for (const auto& op : region.ops) {
-    // Loops over K dominate whatever stands outside of them.
+    // Loops over K dominate everything outside of them.
     const double inner = op->is(ir::Opcode::For) ? times * 64 : times;
     for (const auto& nested : op->regions)
       walk_tiles(*nested, t, share, inner);
@@ -57,14 +57,14 @@ void walk_tiles(const ir::Region& region, Terms& t, DotShare& share, double time
   }
 }
 
-// The programs (or groups of them) along one axis of the grid: so many whole ones, and a part of one more
-// where the last sticks out of the view.
+// The programs (or groups of programs) along one axis of the grid: whole ones, and the part of the last one
+// that is inside of the view.
 struct AxisShare {
   double whole = 1, rest = 0;
 };
 
-// How much the busiest thread has, in programs of the average size, if threads take whole ones in turn and
-// then what is smaller.
+// Returns the work of the busiest thread, in programs of average size, if threads first take whole programs
+// in turn and then the partial ones.
 double busiest_thread(const std::vector<AxisShare>& axes, int threads) {
   double largest = 1, whole = 1, all = 1, count = 1;
   for (const AxisShare& axis : axes) {
@@ -80,7 +80,7 @@ double busiest_thread(const std::vector<AxisShare>& axes, int threads) {
   return (in_turn + (left > 0 ? std::max(left / threads, piece) : 0)) * count / all;
 }
 
-// `words` are the launch's, or none.
+// `words` are the launch's argument words, or empty.
 AxisShare share_of_axis(const ir::Kernel& lowered, const std::vector<std::uint64_t>& words, std::size_t axis,
                         std::int64_t programs, std::int64_t group) {
   double units = static_cast<double>(programs) / static_cast<double>(group);
@@ -135,7 +135,8 @@ double cpu_scratch(const ir::Kernel& lowered) {
   return bytes;
 }
 
-// Words a thread of what lives in layouts; not all of it at once, so that half is taken.
+// Estimates the words per thread of all values with layouts. Not all of them are live at once, so half is
+// counted.
 double gpu_registers(const gpu::LayoutPlan& plan) {
   double words = 0;
   for (const auto& [value, layout] : plan.layouts)
@@ -217,11 +218,11 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
     if (t.scratch_bytes > static_cast<double>(device.limits().max_scratch_bytes))
       throw UserError("the tiles of {" + used.to_string() + "} need " +
                       std::to_string(static_cast<std::int64_t>(t.scratch_bytes)) +
-                      " bytes of scratch memory, and a program has at most " +
+                      " bytes of scratch memory, but a program has at most " +
                       std::to_string(device.limits().max_scratch_bytes) + "; choose smaller tiles");
   } else {
     t.shared_programs = t.programs;
-    // Two factors of a dot pass through shared memory.
+    // The two factors of a dot pass through shared memory.
     if (t.depth > 0)
       t.scratch_bytes = (t.rows + t.columns) * t.depth * static_cast<double>(size_of(t.dot_type));
   }

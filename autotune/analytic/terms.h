@@ -1,5 +1,4 @@
-// What a config makes of a kernel, counted on its IR: the inputs of the analytic model, and columns that the
-// learned one sees beside the knobs.
+// Counts a config's work on the kernel's IR, as input of the analytic model and columns of the learned one.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -14,40 +13,40 @@
 
 namespace kiln::tune {
 
-// Of one launch.
+// The terms of one launch.
 struct Terms {
-  double programs = 1;                     // as the grid has them
-  double shared_programs = 1;              // after neighbours that share a product are counted as one (CPU)
-  double busiest = 1;                      // of the busiest thread: such of the average size (CPU)
-  double flops = 0;                        // tiles whole, padding included
-  double useful_flops = 0;                 // of what tiles hold from inside of views; 0: not known
-  double dot_flops = 0;                    // of these, in dots
-  DType dot_type = DType::F32;             // of the dots' factors
-  double reductions = 0;                   // values that reductions leave
-  double read = 0, written = 0;            // bytes, every access
-  double unique = 0;                       // bytes, each once
-  double program_bytes = 0;                // that one program touches
-  double tile_bytes = 0;                   // of the largest tile
-  double scratch_bytes = 0;                // tiles that live in memory (CPU), or in shared memory (GPU)
-  double registers = 0;                    // 32-bit words of all live tiles, a thread (GPU), estimated
-  double warps = 0;                        // of a program (GPU)
-  double rows = 0, columns = 0, depth = 0; // of a dot; 0: none
-  bool row_like = false;                   // reductions and no dot
+  double programs = 1;                     // programs of the grid
+  double shared_programs = 1;              // CPU: with neighbours that share a product counted as one
+  double busiest = 1;                      // CPU: programs of average size on the busiest thread
+  double flops = 0;                        // of whole tiles, padding included
+  double useful_flops = 0;                 // of the parts of tiles inside of views; 0: unknown
+  double dot_flops = 0;                    // the part of `flops` in dots
+  DType dot_type = DType::F32;             // dtype of the dots' factors
+  double reductions = 0;                   // number of values that reductions produce
+  double read = 0, written = 0;            // bytes, counting every access
+  double unique = 0;                       // bytes, counting each byte once
+  double program_bytes = 0;                // bytes that one program accesses
+  double tile_bytes = 0;                   // size of the largest tile
+  double scratch_bytes = 0;                // tiles in memory (CPU) or in shared memory (GPU)
+  double registers = 0;                    // GPU: estimated 32-bit words per thread of all live tiles
+  double warps = 0;                        // GPU: warps per program
+  double rows = 0, columns = 0, depth = 0; // of a dot; 0: there is none
+  bool row_like = false;                   // has reductions and no dot
 
   static constexpr std::size_t column_count = 16;
   static const std::array<const char*, column_count>& column_names();
   std::array<float, column_count> columns_of() const; // logarithms
 };
 
-// Counts for one problem on one device. The kernel is recorded without a config, or with the one at hand
-// where its recording reads sizes.
+// A kernel for one problem on one device. It is recorded without a config or, if recording reads sizes, with
+// the config to count.
 struct KernelCase {
   std::shared_ptr<const ir::Kernel> recorded;
   std::vector<LayoutClass> layouts;
-  std::vector<std::optional<std::uint64_t>> words; // of the arguments
-  std::vector<std::int64_t> grid;                  // where the launch gives it
+  std::vector<std::optional<std::uint64_t>> words; // the argument words
+  std::vector<std::int64_t> grid;                  // if the launch gives the grid
 };
-// UserError where the compiler refuses the config before it makes code: the same check that a launch makes.
+// Throws UserError if the compiler rejects the config before generating code, by the same check as a launch.
 Terms count_terms(const KernelCase& kernel, const Config& config, Device device);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Batches of launches.
+// Times batches of launches with the host's clock or with CUDA events.
 #include <kiln/autotune/analytic/timed.h>
 
 #include <kiln/jit/runtime/cuda/graph.h>
@@ -55,16 +55,16 @@ double Timed::seconds_of(const std::function<void(Stream&)>& batch) {
   return end.elapsed_ms(begin) * 1e-3;
 }
 
-// The host could not launch short kernels as fast as they run.
+// Uses a graph, since the host could not launch short kernels as fast as they run.
 double Timed::on_cuda(const std::function<void(Stream&)>& launch) {
-  constexpr int most_calls = 500; // of one graph
+  constexpr int most_calls = 500; // per graph
   const double once = std::max(seconds_of(launch), 1e-9);
   const int calls = std::clamp(static_cast<int>(batch_seconds / once), 1, most_calls);
   cuda::GraphCapture capture(stream_);
   for (int i = 0; i < calls; ++i)
     launch(stream_);
   cuda::Graph graph = capture.end();
-  graph.launch(stream_); // the first time uploads it
+  graph.launch(stream_); // the first launch uploads the graph
   stream_.synchronize();
   double least = 1e30;
   for (double end = now() + all_seconds; now() < end;) {

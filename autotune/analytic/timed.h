@@ -1,4 +1,4 @@
-// Times launches on a device until somebody has no time for that.
+// Times launches on a device, until a callback ends it.
 #pragma once
 
 #include <kiln/autotune/stop.h>
@@ -8,23 +8,24 @@
 
 namespace kiln::tune {
 
-// Nobody waits for the rest.
+// Thrown when the callback ended the timing.
 struct Stopped {};
 
-// Not thread-safe; `stop` must outlive it.
+// Not thread-safe. `stop` must outlive the object.
 class Timed {
 public:
   Timed(Device device, const Stop& stop) : stream_(device), stop_(stop) {}
 
   Device device() const { return stream_.device(); }
-  // The least seconds of one call, of batches for 80 ms: a few milliseconds each by the host's clock, or
-  // where kernels run on a CUDA device by its own, short ones in graphs. Throws Stopped.
+  // Returns the least seconds of one call, over batches that take 80 ms in total and a few milliseconds each.
+  // Kernels on a CUDA device are timed by its own clock, short ones in graphs; others by the host's clock.
+  // Throws Stopped.
   double least_seconds(const std::function<void(Stream&)>& launch);
 
 private:
   double on_host(const std::function<void(Stream&)>& launch);
   double on_cuda(const std::function<void(Stream&)>& launch);
-  double seconds_of(const std::function<void(Stream&)>& batch); // by events
+  double seconds_of(const std::function<void(Stream&)>& batch); // measured with events
   void check() const;
 
   Stream stream_;

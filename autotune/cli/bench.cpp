@@ -1,4 +1,4 @@
-// Runs one config and sets its time beside the device's limits.
+// Times one config and compares it with the device's limits.
 #include <kiln/autotune/cli/bench.h>
 #include <kiln/autotune/run/task_workload.h>
 
@@ -13,7 +13,7 @@ namespace kiln::tune {
 
 namespace {
 
-// `own`: what of the config is the kernel's.
+// `own` is the part of the config that is for the kernel.
 Terms terms_of(const Task& task, const Config& config, const Config& own) {
   KernelCase kernel;
   kernel.recorded = task.record(config);
@@ -29,12 +29,12 @@ Bench::Share arithmetic_of(const Terms& t, const Machine& m, double seconds) {
   return {flops / seconds, m.elementwise, "elementwise"};
 }
 
-// Bytes count once each, against the fastest memory that holds them all.
+// Counts each byte once, and compares with the fastest memory that holds all bytes.
 Bench::Share memory_of(const Terms& t, const Machine& m, bool cold, double seconds) {
   const double rate = t.unique / seconds;
   if (cold || t.unique > m.last_cache_bytes) return {rate, m.memory, "copy from memory"};
-  if (t.unique > m.private_cache_bytes) return {rate, m.last_cache, "copy from the last cache"};
-  return {rate, m.private_cache, "copy from the cores' caches"};
+  if (t.unique > m.private_cache_bytes) return {rate, m.last_cache, "copy from the last-level cache"};
+  return {rate, m.private_cache, "copy from the cores' own caches"};
 }
 
 } // namespace
@@ -43,8 +43,7 @@ Config config_for(const Task& task, const std::string& changes) {
   const BoundSpace space(task.space, task.problem, task.device);
   const std::vector<Point> seeds = space.seeds();
   if (seeds.empty())
-    throw UserError(task.kernel + ": no config of the space is known to work for " +
-                    task.problem.to_string());
+    throw UserError(task.kernel + ": no seed of the space is legal for " + task.problem.to_string());
   Config config = space.config(seeds.front());
   const IrKernel kernel(task.record(config));
   const Config changed = Config::parse(changes);
@@ -69,7 +68,7 @@ Bench bench(const Task& task, const Config& config, const Machine& machine, cons
   if (const std::int64_t memory = device.properties().memory_bytes;
       memory > 0 && plan.bytes() > memory / 8 * 7)
     throw UserError(task.kernel + " " + task.problem.to_string() + ": its arrays have " +
-                    std::to_string(plan.bytes()) + " bytes, and " + to_string(device) + " has " +
+                    std::to_string(plan.bytes()) + " bytes, but " + to_string(device) + " has only " +
                     std::to_string(memory));
   Bench result;
   result.config = kernel.config_of(config);

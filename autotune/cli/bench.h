@@ -1,5 +1,4 @@
-// What `kiln bench` does: times one config of a tunable kernel in this process, and compares it with what the
-// device can do.
+// Implements `kiln bench`, which times one config in this process and compares it with the device's limits.
 #pragma once
 
 #include <kiln/autotune/analytic/roofline.h>
@@ -12,32 +11,32 @@
 namespace kiln::tune {
 
 struct BenchOptions {
-  bool cold = true;   // inputs come from memory, else from the caches as far as they fit
-  double seconds = 1; // at most, of timing
+  bool cold = true;   // inputs come from memory, else from the caches if they fit
+  double seconds = 1; // the most seconds of timing
   std::uint64_t seed = 0;
 };
 
 struct Bench {
-  Config config; // what of it is the kernel's
+  Config config; // the part of the config that is for the kernel
   Timing timing;
   Terms terms;
   Estimate estimate;
-  std::map<std::string, double> facts; // of the compiled code: "code_bytes", "registers", ...
-  double compile_seconds = 0;          // or to load it from the cache folder
+  std::map<std::string, double> facts; // about the compiled code: "code_bytes", "registers", ...
+  double compile_seconds = 0;          // to compile the code, or to load it from the cache folder
 
-  // A rate, and the device's own for the same work.
+  // A rate, and the device's best rate for the same work.
   struct Share {
     double rate = 0, peak = 0;
-    const char* what = ""; // the peak's name: "f32 products", "copy from memory"
+    const char* what = ""; // name of the peak: "products", "copy from memory"
   };
   Share arithmetic, memory;
-  double bound_share = 0; // of the time: what the roofline leaves
+  double bound_share = 0; // the analytic bound as a fraction of the time
 };
 
-// The first seed that is legal, with the values that `changes` gives to knobs or the kernel's sizes.
+// Returns the first legal seed with the changes of `changes` to knobs or to the kernel's sizes. Throws
 // UserError for a name that neither has.
 Config config_for(const Task& task, const std::string& changes);
-// Launches the kernel: what is wrong with the config goes wrong here. Nothing looks at the results.
+// Launches the kernel in this process, so that a faulty config affects it. The results are not checked.
 Bench bench(const Task& task, const Config& config, const Machine& machine, const BenchOptions& options = {});
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// kiln bench: how long a tunable kernel takes, and how far that is from what the device can do.
+// Implements the command `kiln bench`, which times a tunable kernel and compares it with the device's limits.
 #include <kiln/autotune/cli/bench.h>
 #include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
@@ -25,16 +25,17 @@ struct Request {
   bool json = false, warm = false;
 
   void add_to(CLI::App& app) {
-    app.add_option("KERNEL", kernel, "a tunable kernel; without it they are listed");
+    app.add_option("KERNEL", kernel, "a tunable kernel; if omitted, lists all");
     app.add_option("--plugin", plugin, "a shared library that registers the kernel");
     app.add_option("--shape", shape, "sizes, as M=512,N=512 or all of them in order, as 512x512x256")
         ->check(cli::not_empty());
-    app.add_option("--dtype", dtype, "of its elements")->check(cli::not_empty());
+    app.add_option("--dtype", dtype, "dtype of the elements (default: the kernel's first)")
+        ->check(cli::not_empty());
     app.add_option("--device", device, "cpu, cuda:0, emulated:sm_80, ...");
-    app.add_option("--config", config, "what differs from the default config, as BM=128,num_warps=8");
-    app.add_flag("--warm", warm, "with inputs in the caches (default: from memory)");
-    app.add_option("--seconds", options.seconds, "of timing, at most")->check(cli::from_to(.01, 3600));
-    app.add_option("--seed", options.seed, "of the inputs")->check(cli::whole_number());
+    app.add_option("--config", config, "changes to the default config, as BM=128,num_warps=8");
+    app.add_flag("--warm", warm, "time with inputs in the caches (default: from memory)");
+    app.add_option("--seconds", options.seconds, "maximum seconds of timing")->check(cli::from_to(.01, 3600));
+    app.add_option("--seed", options.seed, "seed of the random inputs")->check(cli::whole_number());
     app.add_flag("--json", json, "print JSON");
   }
 };
@@ -55,7 +56,7 @@ void list_kernels(bool json) {
   }
   if (json) fmt::print("{}\n", list.dump(2));
   if (!json && list.empty())
-    fmt::print("no kernel is tunable here; --plugin LIBRARY brings those of a library\n");
+    fmt::print("no tunable kernel is registered; use --plugin LIBRARY to add those of a library\n");
 }
 
 const TunableKernel& kernel_named(const std::string& name) {
@@ -69,7 +70,7 @@ const TunableKernel& kernel_named(const std::string& name) {
   const std::string meant = cli::nearest(name, names);
   throw UserError("there is no tunable kernel \"" + name + "\"; " +
                   (!meant.empty() ? "did you mean " + meant + "?"
-                   : all.empty()  ? "none is registered: --plugin a library that has some"
+                   : all.empty()  ? "none is registered; use --plugin LIBRARY to add those of a library"
                                   : "there are " + all));
 }
 
@@ -87,14 +88,14 @@ void print_text(const Task& task, const Machine& machine, const Bench& b, const 
              time_text(b.timing.interval.low), time_text(b.timing.interval.high), b.timing.launches,
              request.options.cold ? "cold" : "warm");
   if (task.device.is_emulated()) {
-    fmt::print("  an emulated GPU: its time says nothing of a GPU's\n");
+    fmt::print("  an emulated GPU: the time says nothing about a real GPU\n");
   } else {
     if (b.arithmetic.rate > 0)
       fmt::print("  arithmetic  {}{}\n", share_text(b.arithmetic, "FLOP/s", machine),
-                 b.terms.useful_flops > 0 ? "" : "; with what pads tiles");
+                 b.terms.useful_flops > 0 ? "" : "; includes the padding of tiles");
     if (b.memory.rate > 0) fmt::print("  memory      {}\n", share_text(b.memory, "B/s", machine));
     if (b.bound_share > 0)
-      fmt::print("  roofline    {:<14} {}; the model expected {}, limited by {}\n",
+      fmt::print("  roofline    {:<14} {}; the model predicted {}, limited by {}\n",
                  time_text(b.estimate.bound),
                  b.bound_share > 1 ? "faster than the model's bound"
                                    : fmt::format("{:.3g} % of the time", 100 * b.bound_share),
@@ -103,7 +104,7 @@ void print_text(const Task& task, const Machine& machine, const Bench& b, const 
   std::string facts;
   for (const auto& [name, value] : b.facts)
     facts += fmt::format("{}{} {:g}", facts.empty() ? "" : ", ", name, value);
-  fmt::print("  code        {}, made in {}\n", facts.empty() ? "nothing is known of it" : facts,
+  fmt::print("  code        {}, compiled in {}\n", facts.empty() ? "no facts are known" : facts,
              time_text(b.compile_seconds));
   if (2 * b.timing.disturbed > b.timing.samples)
     fmt::print("  noisy: the system took the CPU away in {} of {} samples; see `kiln doctor`\n",
@@ -145,20 +146,20 @@ void print_json(const Task& task, const Machine& machine, const Bench& b, const 
 }
 
 int run_bench(int argc, char** argv) {
-  CLI::App app("Times a tunable kernel with its default config or another, on random inputs, and compares it "
-               "with what "
-               "the device can do. It runs in this process, and nothing looks at its results.",
-               "kiln bench");
+  CLI::App app(
+      "Times a tunable kernel with its default config or another one on random inputs, and compares "
+      "it with the device's limits. The kernel runs in this process, and its results are not checked.",
+      "kiln bench");
   Request request;
   request.add_to(app);
   if (auto code = cli::parse(app, argc, argv)) return *code;
   request.options.cold = !request.warm;
   if (!request.plugin.empty()) open_plugin(request.plugin);
   if (request.kernel.empty()) return list_kernels(request.json), 0;
-  const Device device = asked_device(request.device);
+  const Device device = device_from_option(request.device);
   const Task task = make_task(kernel_named(request.kernel), request.dtype, request.shape, device);
   const Config config = config_for(task, request.config);
-  // Its rates need kernels of their own; where none may be compiled they are assumed.
+  // Measuring the machine compiles kernels; if that is forbidden, its rates are assumed.
   const bool may_measure = compile_policy() != CompilePolicy::forbid;
   const Machine machine = machine_of(device, RecordStore::standard_folder(), may_measure);
   const Bench result = bench(task, config, machine, request.options);
@@ -166,8 +167,8 @@ int run_bench(int argc, char** argv) {
   return 0;
 }
 
-const cli::CommandRegistration bench_command({"bench", "times a tunable kernel beside what the device can do",
-                                              run_bench});
+const cli::CommandRegistration
+    bench_command({"bench", "times a tunable kernel and compares it with the device's limits", run_bench});
 
 } // namespace
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Finds out which device is meant.
+// Parses the option --device, and names the option in errors.
 #include <kiln/autotune/cli/device_option.h>
 
 #include <kiln/dsl/error.h>
@@ -7,7 +7,7 @@
 
 namespace kiln::tune {
 
-Device asked_device(const std::string& name) {
+Device device_from_option(const std::string& name) {
   const auto here = std::source_location::current();
   try {
     return Device::parse(name, here);

@@ -1,4 +1,4 @@
-// Which device an option means.
+// Parses the option --device.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>
@@ -7,7 +7,7 @@
 
 namespace kiln::tune {
 
-// As Device::parse, but a UserError names the option, and no place in Kiln's own sources.
-Device asked_device(const std::string& name);
+// Like Device::parse, but a UserError names the option instead of a location in Kiln's sources.
+Device device_from_option(const std::string& name);
 
 } // namespace kiln::tune

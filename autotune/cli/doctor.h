@@ -1,5 +1,6 @@
-// What `kiln doctor` looks at: each check tells what it found, whether that is as it should be, and what to
-// do.
+// Declares the checks of `kiln doctor`.
+//
+// Each check reports what it found, whether that is a problem, and what to do about it.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>
@@ -23,11 +24,11 @@ struct Finding {
   std::string topic; // "cpu target"
   Verdict verdict = Verdict::ok;
   std::string found;
-  std::string mend; // empty if all is well
+  std::string mend; // what to do; empty if there is no problem
 };
 using Findings = std::vector<Finding>;
 
-// Where the system tells of itself; tests have folders of their own.
+// Where the system reports its state; tests use their own folders.
 struct System {
   std::filesystem::path proc = "/proc", sys = "/sys", dev = "/dev";
 };
@@ -36,32 +37,33 @@ struct System {
 using Variables = std::vector<std::pair<std::string, std::string>>;
 Variables variables_of_process();
 bool is_known_variable(std::string_view name);
-// Variables that nobody reads, and values that are not understood.
+// Reports variables that nothing reads, and invalid values.
 Findings check_environment(const Variables& variables);
 
-Findings check_target();                            // the CPU that code is made for
-Findings check_threads();                           // how many share a launch, and what limits them
-Findings check_governor(const System& system = {}); // the CPUs' clock
+Findings check_target();                            // the CPU for which code is compiled
+Findings check_threads();                           // how many threads share a launch, and what limits them
+Findings check_governor(const System& system = {}); // the CPUs' clock governor
 Findings check_huge_pages(const System& system = {});
-// Which shares of the CPUs' time between two readings of /proc/stat the hypervisor took, and others used.
+// The fractions of the CPUs' time between two readings of /proc/stat that the hypervisor took and that were
+// used.
 struct CpuTime {
   double stolen = 0, busy = 0;
 };
 CpuTime cpu_time(const std::string& before, const std::string& after);
 Findings check_load(const CpuTime& time);
-Findings check_load_now(const System& system = {}); // in a quarter of a second
+Findings check_load_now(const System& system = {}); // measures for a quarter of a second
 
 Findings check_cuda(const System& system = {});
 Findings check_ptxas();
-Findings check_kernel(Device device); // that a kernel compiles, runs and computes what it should
+Findings check_kernel(Device device); // checks that a kernel compiles, runs and computes the right result
 
-// A folder that Kiln keeps things in: `topic` and `what` name it.
+// Checks a folder in which Kiln keeps things; `topic` and `what` describe it.
 Findings check_folder(const std::string& topic, const std::string& what, const std::filesystem::path& folder);
 Findings check_cache();
 Findings check_records();
-Findings check_command(); // the program whose processes measure
+Findings check_command(); // the program that runs the measuring processes
 
-// All of them. A check that throws is a broken one.
+// Runs all checks. If a check throws, its finding is `broken`.
 Findings check_all();
 
 } // namespace kiln::doctor

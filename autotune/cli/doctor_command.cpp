@@ -1,4 +1,4 @@
-// kiln doctor: what this machine has, what is wrong with it, and how to mend it.
+// Implements the command `kiln doctor`, which reports problems of this machine and what to do about them.
 #include <kiln/autotune/cli/doctor.h>
 #include <kiln/jit/cli/support/parse.h>
 #include <kiln/jit/cli/support/registry.h>
@@ -33,7 +33,7 @@ void print_text(const Findings& findings) {
     if (!f.mend.empty()) fmt::print("{:<26} -> {}\n", "", f.mend);
   }
   const long broken = count(findings, Verdict::broken), warnings = count(findings, Verdict::warning);
-  if (broken + warnings == 0) return fmt::print("\nall is well\n");
+  if (broken + warnings == 0) return fmt::print("\nno problems\n");
   fmt::print("\n{} broken, {} warning{}\n", broken, warnings, warnings == 1 ? "" : "s");
 }
 
@@ -45,15 +45,15 @@ void print_json(const Findings& findings) {
   const nlohmann::ordered_json json = {{"broken", count(findings, Verdict::broken)},
                                        {"warnings", count(findings, Verdict::warning)},
                                        {"checks", checks}};
-  // Paths and variables may hold any bytes.
+  // Paths and variables may contain any bytes.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 int run_doctor(int argc, char** argv) {
-  CLI::App app(
-      "Looks at this machine as Kiln sees it: what is wrong, and what to do about it. The exit code is 1 if "
-      "something is broken; warnings do not count.",
-      "kiln doctor");
+  CLI::App app("Reports what Kiln finds on this machine, what is wrong, and what to do about it. The exit "
+               "code is 1 if "
+               "something is broken; warnings do not count.",
+               "kiln doctor");
   bool json = false;
   app.add_flag("--json", json, "print JSON");
   if (auto code = cli::parse(app, argc, argv)) return *code;
@@ -63,7 +63,7 @@ int run_doctor(int argc, char** argv) {
 }
 
 const cli::CommandRegistration
-    registration({"doctor", "says what is wrong on this machine, and how to mend it", run_doctor});
+    registration({"doctor", "reports problems of this machine, and what to do about them", run_doctor});
 
 } // namespace
 
@@ -76,7 +76,7 @@ Findings check_all() {
   Findings findings;
   add(findings, "environment", [] { return check_environment(variables_of_process()); });
   add(findings, "cpu target", check_target);
-  if (findings.back().verdict != Verdict::broken) // else no kernel can be compiled, for the same reason
+  if (findings.back().verdict != Verdict::broken) // otherwise no kernel can be compiled either
     add(findings, "kernel on cpu", [] { return check_kernel(Device::cpu()); });
   add(findings, "threads", check_threads);
   add(findings, "governor", [] { return check_governor(); });

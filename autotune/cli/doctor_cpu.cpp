@@ -1,4 +1,4 @@
-// The CPU: what code is made for, how many threads run it, and what disturbs them.
+// Checks the CPU: the target of code, the number of threads, and what disturbs them.
 #include <kiln/autotune/cli/doctor.h>
 
 #include <kiln/dsl/error.h>
@@ -32,7 +32,7 @@ std::string first_line(const std::filesystem::path& path) {
   return text.substr(0, text.find('\n'));
 }
 
-constexpr double much_stolen = 0.01, much_used = 0.15; // shares of the CPUs' time
+constexpr double much_stolen = 0.01, much_used = 0.15; // fractions of the CPUs' time
 
 } // namespace
 
@@ -41,17 +41,16 @@ Findings check_target() try {
   Finding finding{"cpu target", Verdict::ok,
                   fmt::format("{}, {}-byte vectors", target.cpu, target.vector_bytes), ""};
   if (!options().cpu.empty()) {
-    finding.found += ", because KILN_CPU says so";
+    finding.found += ", as set by KILN_CPU";
     if (!target.avx2) {
       finding.verdict = Verdict::warning;
-      finding.mend =
-          "unset KILN_CPU unless the code must run on such a CPU: it makes no use of wider vectors";
+      finding.mend = "unset KILN_CPU unless the code must run on such a CPU: it does not use wider vectors";
     }
   } else if (!target.avx2) {
     finding.found += "; kernels run several times faster on CPUs with AVX2 or AVX-512";
   }
   return {finding};
-} catch (const UserError& error) { // which lists every CPU there is
+} catch (const UserError& error) { // its text lists all CPUs
   const std::string what = error.what();
   return {{"cpu target", Verdict::broken,
            fmt::format("KILN_CPU is '{}': {}", options().cpu, what.substr(0, what.find(';'))),
@@ -66,16 +65,16 @@ Findings check_threads() {
   Finding finding{"threads", Verdict::ok, fmt::format("{} share a launch, on {} CPUs", budget.threads, cpus),
                   ""};
   if (cpus < online) finding.found += fmt::format(" of {} (the process's affinity)", online);
-  if (options().num_threads > 0) finding.found += ", because KILN_NUM_THREADS says so";
+  if (options().num_threads > 0) finding.found += ", as set by KILN_NUM_THREADS";
   if (budget.threads > cpus) {
     finding.verdict = Verdict::warning;
-    finding.mend = fmt::format(
-        "set KILN_NUM_THREADS to {} at most: threads that wait for a CPU hold up the others", cpus);
+    finding.mend =
+        fmt::format("set KILN_NUM_THREADS to at most {}: threads that wait for a CPU delay the others", cpus);
   } else if (quota > 0 && quota < budget.threads) {
     finding.verdict = Verdict::warning;
-    finding.found += fmt::format("; the control group grants the time of {:.4g}", quota);
+    finding.found += fmt::format("; the control group limits them to the time of {:.4g} CPUs", quota);
     finding.mend =
-        "kernels stop when that is used up, and timings are noisy: raise the container's CPU limit, or "
+        "kernels pause when that time is used up, and timings are noisy: raise the container's CPU limit, or "
         "pin it to whole CPUs";
   }
   return {finding};
@@ -88,7 +87,7 @@ Findings check_governor(const System& system) {
     if (std::string governor = first_line(cpu.path() / "cpufreq/scaling_governor"); !governor.empty())
       ++governors[governor];
   if (governors.empty())
-    return {{"governor", Verdict::ok, "the system tells none (a virtual machine has none)", ""}};
+    return {{"governor", Verdict::ok, "the system reports none (virtual machines have none)", ""}};
   std::string text;
   for (const auto& [governor, count] : governors)
     text += fmt::format("{}{} on {} CPUs", text.empty() ? "" : ", ", governor, count);
@@ -102,7 +101,7 @@ Findings check_huge_pages(const System& system) {
   const std::string text = first_line(system.sys / "kernel/mm/transparent_hugepage/enabled");
   const std::size_t open = text.find('['), close = text.find(']');
   if (open == std::string::npos || close == std::string::npos || close < open)
-    return {{"huge pages", Verdict::ok, "the system tells nothing of them", ""}};
+    return {{"huge pages", Verdict::ok, "the system does not report them", ""}};
   const std::string chosen = text.substr(open + 1, close - open - 1);
   if (chosen != "never") return {{"huge pages", Verdict::ok, chosen, ""}};
   return {{"huge pages", Verdict::warning, "never: large tensors miss the TLB more often",
@@ -110,7 +109,7 @@ Findings check_huge_pages(const System& system) {
 }
 
 CpuTime cpu_time(const std::string& before, const std::string& after) {
-  // "cpu user nice system idle iowait irq softirq steal ...", in ticks of all CPUs together.
+  // "cpu user nice system idle iowait irq softirq steal ...", in ticks summed over all CPUs.
   const auto ticks = [](const std::string& line) {
     std::istringstream in(line);
     std::string word;
@@ -136,8 +135,8 @@ Findings check_load(const CpuTime& time) {
   if (time.stolen > much_stolen)
     findings.push_back(
         {"steal", Verdict::warning,
-         fmt::format("the hypervisor gave {:.1f} % of the CPUs' time to others", 100 * time.stolen),
-         "timings are noisy: tune on a machine of its own, or with more trials"});
+         fmt::format("the hypervisor gave {:.1f} % of the CPUs' time to other machines", 100 * time.stolen),
+         "timings are noisy: tune on a dedicated machine, or with more trials"});
   else
     findings.push_back({"steal", Verdict::ok, fmt::format("{:.1f} %", 100 * time.stolen), ""});
   if (time.busy > much_used)

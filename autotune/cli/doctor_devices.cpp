@@ -1,4 +1,4 @@
-// GPUs, their driver and assembler, and whether kernels run.
+// Checks GPUs, their driver and assembler, and whether kernels run.
 #include <kiln/autotune/cli/doctor.h>
 
 #include <kiln/dsl/language.h>
@@ -21,7 +21,7 @@ constexpr int least_sm = 80;
 
 KILN_DIM(BN);
 
-// A display controller of NVIDIA's on the bus, or the nodes of a driver.
+// Looks for a display controller of NVIDIA on the PCI bus, or the device nodes of a driver.
 bool has_nvidia_hardware(const System& system) {
   std::error_code none;
   if (std::filesystem::exists(system.dev / "nvidiactl", none)) return true;
@@ -44,7 +44,7 @@ Findings check_cuda(const System& system) {
       return {
           {"cuda", Verdict::broken, reason, "correct KILN_CUDA_LIBRARY, or unset it to use libcuda.so.1"}};
     if (has_nvidia_hardware(system))
-      return {{"cuda", Verdict::broken, "there is an NVIDIA GPU that cannot be used: " + reason,
+      return {{"cuda", Verdict::broken, "there is an NVIDIA GPU, but it cannot be used: " + reason,
                "install NVIDIA's driver, or give the container access to it (docker run --gpus all)"}};
     return {{"cuda", Verdict::ok, "no GPU: " + reason.substr(0, reason.find(';')), ""}};
   }
@@ -72,9 +72,9 @@ Findings check_ptxas() {
     return {{"ptxas", Verdict::broken, fmt::format("KILN_PTXAS is '{}', which does not run", given),
              "set it to the path of NVIDIA's ptxas, or unset it"}};
   if (!gpu::ptxas_path().empty())
-    return {{"ptxas", Verdict::broken, gpu::ptxas_path() + " does not run", "install the CUDA toolkit anew"}};
+    return {{"ptxas", Verdict::broken, gpu::ptxas_path() + " does not run", "reinstall the CUDA toolkit"}};
   return {{"ptxas", Verdict::ok,
-           "none: a GPU's driver assembles kernels, and there are no reports of registers", ""}};
+           "none: the GPU driver assembles kernels, and register counts are not reported", ""}};
 }
 
 Findings check_kernel(Device device) {
@@ -83,7 +83,7 @@ Findings check_kernel(Device device) {
     out.tile(i).store(x.tile(i).load() * 2.0f + 1.0f);
   });
   const std::string topic = "kernel on " + to_string(device);
-  constexpr std::int64_t n = 1000; // of tiles of 256: the last one sticks out
+  constexpr std::int64_t n = 1000; // not a multiple of the tile size 256
   auto x = Tensor<float, 1>::empty({n}), out = Tensor<float, 1>::empty({n});
   std::iota(x.begin(), x.end(), 0.0f);
   out.fill(-1);
@@ -95,9 +95,9 @@ Findings check_kernel(Device device) {
   for (std::int64_t i = 0; i < n; ++i)
     if (const float right = 2 * x.data()[i] + 1; out.data()[i] != right)
       return {{topic, Verdict::broken,
-               fmt::format("element {} is {}, and should be {}", i, out.data()[i], right),
+               fmt::format("element {} is {}, but should be {}", i, out.data()[i], right),
                "report this, with the output of kiln devices"}};
-  return {{topic, Verdict::ok, "compiles, runs and computes what it should", ""}};
+  return {{topic, Verdict::ok, "compiles, runs and computes the right result", ""}};
 }
 
 } // namespace kiln::doctor

@@ -1,4 +1,4 @@
-// The variables that Kiln reads, and what is wrong with those that are set.
+// Checks the environment variables that Kiln reads: unknown names and invalid values.
 #include <kiln/autotune/cli/doctor.h>
 
 #include <kiln/autotune/mode.h>
@@ -19,15 +19,15 @@ namespace kiln::doctor {
 namespace {
 
 constexpr std::array known_variables{
-    // jit/base/options.h
+    // read by jit/base/options.h
     "KILN_DEBUG", "KILN_PERF", "KILN_KEEP", "KILN_KEEP_DIR", "KILN_LOG", "KILN_CACHE_DIR", "KILN_CACHE_LIMIT",
     "KILN_NUM_THREADS", "KILN_COMPILE_POLICY", "KILN_CPU", "KILN_CUDA_LIBRARY", "KILN_EMULATE_CHECK",
     "KILN_EMULATE_SEED", "KILN_EMULATE_THREADS", "KILN_PTXAS", "KILN_PTXAS_TIMEOUT",
-    // the tuner
+    // read by the tuner
     "KILN_TUNE", "KILN_WISDOM", "KILN_COMMAND", "KILN_TUNING_SPACES",
-    // the C interface's users, and build.sh
+    // read by users of the C interface, and by build.sh
     "KILN_LIBRARY", "KILN_PYTHON", "KILN_BUILD_DIR", "KILN_JOBS"};
-// Those of tests, samples and benchmarks.
+// Variables of tests, samples and benchmarks.
 constexpr std::array known_families{"KILN_TEST_", "KILN_SAMPLES_", "KILN_BENCH_"};
 
 const std::string* value_of(const Variables& variables, std::string_view name) {
@@ -36,7 +36,7 @@ const std::string* value_of(const Variables& variables, std::string_view name) {
   return nullptr;
 }
 
-// The options' own warnings. They end with what holds instead, which is all there is to say.
+// Adds the options' own warnings. The part after the semicolon says which value is used instead.
 void add_option_warnings(Findings& findings, const Variables& variables) {
   auto lookup = [](const char* name, void* context) -> const char* {
     const std::string* value = value_of(*static_cast<const Variables*>(context), name);
@@ -50,7 +50,7 @@ void add_option_warnings(Findings& findings, const Variables& variables) {
   }
 }
 
-// Variables that other parts read, with their own parsers.
+// Checks variables that other parts read with their own parsers.
 void add_wrong_values(Findings& findings, const Variables& variables) {
   const auto wrong = [&](const char* name, Verdict verdict, const char* mend) {
     findings.push_back(
@@ -58,10 +58,10 @@ void add_wrong_values(Findings& findings, const Variables& variables) {
   };
   if (const auto* text = value_of(variables, "KILN_CACHE_LIMIT");
       text && !text->empty() && !cache::parse_size(*text))
-    wrong("KILN_CACHE_LIMIT", Verdict::warning, "use a number of bytes, as 500M or 2G; taken as 2G");
+    wrong("KILN_CACHE_LIMIT", Verdict::warning, "use a number of bytes, such as 500M or 2G; 2G is used");
   if (const auto* text = value_of(variables, "KILN_COMPILE_POLICY");
       text && !text->empty() && *text != "allow" && *text != "warn" && *text != "forbid")
-    wrong("KILN_COMPILE_POLICY", Verdict::warning, "use allow, warn or forbid; taken as allow");
+    wrong("KILN_COMPILE_POLICY", Verdict::warning, "use allow, warn or forbid; allow is used");
   if (const auto* text = value_of(variables, "KILN_TUNE"); text && !text->empty()) try {
       tune::parse_mode(*text, "KILN_TUNE");
     } catch (const UserError& error) {
@@ -99,14 +99,14 @@ Findings check_environment(const Variables& variables) {
       continue;
     }
     const std::string meant = cli::nearest(name, {known_variables.begin(), known_variables.end()});
-    findings.push_back({"environment", Verdict::warning, name + " is set, and nothing reads it",
+    findings.push_back({"environment", Verdict::warning, name + " is set, but nothing reads it",
                         meant.empty() ? "unset it" : "did you mean " + meant + "?"});
   }
   add_option_warnings(findings, variables);
   add_wrong_values(findings, variables);
   if (findings.empty())
     findings.push_back(
-        {"environment", Verdict::ok, set.empty() ? "no variable of Kiln's is set" : set + " set", ""});
+        {"environment", Verdict::ok, set.empty() ? "no variable of Kiln is set" : set + " set", ""});
   return findings;
 }
 

@@ -1,4 +1,4 @@
-// The folders that Kiln keeps things in, and the program that measures.
+// Checks the folders in which Kiln keeps things, and the program that runs the measuring processes.
 #include <kiln/autotune/cli/doctor.h>
 
 #include <kiln/autotune/measure/find_command.h>
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr double little_space = 256 << 20; // bytes
 
-// The folder itself, or the one that it would be made in.
+// Returns the folder itself, or the existing folder in which it would be created.
 fs::path nearest_there(fs::path path) {
   std::error_code none;
   while (!fs::exists(path, none) && path.has_relative_path())
@@ -32,7 +32,7 @@ fs::path nearest_there(fs::path path) {
   return path;
 }
 
-// Empty if a file can be made and written in it.
+// Returns an empty text if a file can be created and written in the folder, else the reason.
 std::string why_not_writable(int folder) {
   const std::string name = ".kiln-doctor-" + std::to_string(::getpid());
   const int file = ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -50,27 +50,28 @@ std::string why_not_writable(int folder) {
 Findings check_folder(const std::string& topic, const std::string& what, const fs::path& path) {
   if (path.empty())
     return {{topic, Verdict::warning, "off: there is no folder for " + what,
-             "set KILN_CACHE_DIR, or HOME, to keep them from one process to the next"}};
+             "set KILN_CACHE_DIR or HOME, so that later processes can use them"}};
   const cache::OpenFolder open = cache::open_folder(path, cache::IfMissing::leave);
   if (!open.problem.empty())
     return {{topic, Verdict::broken, open.problem,
-             "until then nothing is kept there; KILN_CACHE_DIR names another folder"}};
+             "correct this, or set KILN_CACHE_DIR to another folder; until then nothing is kept there"}};
   Finding finding{topic, Verdict::ok, path.string(), ""};
   if (!open.folder) {
-    finding.found += ", which is not there yet";
+    finding.found += ", which does not exist yet";
     const fs::path parent = nearest_there(path);
     std::error_code none;
     if (!fs::is_directory(parent, none)) errno = ENOTDIR;
     if (!fs::is_directory(parent, none) || ::access(parent.c_str(), W_OK | X_OK) != 0) {
       finding.verdict = Verdict::broken;
-      finding.found += " and cannot be made in " + parent.string() + ": " + std::strerror(errno);
-      finding.mend = "make that folder writable, or set KILN_CACHE_DIR to another";
+      finding.found += " and cannot be created in " + parent.string() + ": " + std::strerror(errno);
+      finding.mend = "make that folder writable, or set KILN_CACHE_DIR to another one";
       return {finding};
     }
   } else if (const std::string why = why_not_writable(open.folder->descriptor()); !why.empty()) {
     finding.verdict = Verdict::broken;
     finding.found += ", which cannot be written to: " + why;
-    finding.mend = "make it writable and leave room on its disk, or set KILN_CACHE_DIR to another folder";
+    finding.mend =
+        "make it writable and free some space on its disk, or set KILN_CACHE_DIR to another folder";
     return {finding};
   }
   struct statvfs disk{};
@@ -79,7 +80,7 @@ Findings check_folder(const std::string& topic, const std::string& what, const f
     if (free < little_space) {
       finding.verdict = Verdict::warning;
       finding.found += ", with " + cli::bytes_text(free) + " left on its disk";
-      finding.mend = "make room, or set KILN_CACHE_DIR to a folder on another disk";
+      finding.mend = "free some space, or set KILN_CACHE_DIR to a folder on another disk";
     }
   }
   return {finding};
@@ -99,7 +100,7 @@ Findings check_cache() {
                   cli::bytes_text(static_cast<double>(disk.limits().bytes)));
   if (damaged > 0)
     findings.push_back({"cache folder", Verdict::warning, fmt::format("{} entries are damaged", damaged),
-                        "kiln cache verify removes them"});
+                        "`kiln cache verify` removes them"});
   return findings;
 }
 
@@ -112,7 +113,7 @@ Findings check_records() {
   if (counts.bad + counts.torn > 0)
     findings.push_back({"tuner's folder", Verdict::warning,
                         fmt::format("{} lines cannot be read", counts.bad + counts.torn),
-                        "kiln records verify names them; all others are used"});
+                        "`kiln records verify` lists them; all others are used"});
   return findings;
 }
 
@@ -120,9 +121,8 @@ Findings check_command() try {
   return {{"worker command", Verdict::ok, tune::find_command(), ""}};
 } catch (const UserError& error) {
   const std::string what = error.what();
-  return {
-      {"worker command", Verdict::broken, what.substr(0, what.rfind(';')),
-       "without it nothing can be tuned: install it beside the library, or set KILN_COMMAND to its path"}};
+  return {{"worker command", Verdict::broken, what.substr(0, what.rfind(';')),
+           "tuning needs it: install it next to the library, or set KILN_COMMAND to its path"}};
 }
 
 } // namespace kiln::doctor

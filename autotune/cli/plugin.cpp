@@ -1,4 +1,4 @@
-// Opens plug-ins.
+// Loads plug-ins.
 #include <kiln/autotune/cli/plugin.h>
 
 #include <kiln/dsl/error.h>
@@ -11,8 +11,8 @@ void open_plugin(const std::string& path) {
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return;
   const char* why = dlerror();
   throw UserError(
-      "--plugin " + path + ": " + (why ? why : "it cannot be opened") +
-      (path.find('/') == std::string::npos ? "; write ./" + path + " for a file of this folder" : ""));
+      "--plugin " + path + ": " + (why ? why : "it cannot be loaded") +
+      (path.find('/') == std::string::npos ? "; write ./" + path + " for a file in this folder" : ""));
 }
 
 } // namespace kiln::tune

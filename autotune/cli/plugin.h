@@ -1,11 +1,12 @@
-// --plugin of the subcommands: a library whose kernels join those that can be tuned.
+// Implements the option --plugin, which loads a library whose kernels can then be tuned.
 #pragma once
 
 #include <string>
 
 namespace kiln::tune {
 
-// It stays open: what it registered points into it. UserError if it cannot be opened.
+// Loads the library, which stays loaded, since registrations point into it. Throws UserError if it cannot be
+// loaded.
 void open_plugin(const std::string& path);
 
 } // namespace kiln::tune

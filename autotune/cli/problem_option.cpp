@@ -1,4 +1,4 @@
-// Finds out which problem is meant.
+// Converts a shape, dtype and kind to a problem, with the registry or with records.
 #include <kiln/autotune/cli/problem_option.h>
 
 #include <kiln/autotune/records/why.h>
@@ -10,27 +10,28 @@
 namespace kiln::tune {
 namespace {
 
-// By the names of a record's sizes, in their order.
-Sizes sizes_as_recorded(const Question& q, Database& database) {
+// Gives sizes in order the names of a record's sizes.
+Sizes sizes_as_recorded(const ProblemOptions& q, Database& database) {
   if (const auto newest = newest_key(database, q.kernel, q.kind, q.device))
     return sizes_in_order(q.shape, q.kernel, newest->problem.sizes);
-  throw UserError(fmt::format("--shape {}: neither the records nor `kiln tune --list` have a kernel {} whose "
-                              "sizes these could be; give --plugin with the library that registers it, or "
-                              "write NAME=SIZE,...",
-                              q.shape, q.kernel));
+  throw UserError(
+      fmt::format("--shape {}: neither the records nor `kiln tune --list` contain a kernel {} with "
+                  "these sizes; give --plugin with the library that registers it, or write "
+                  "NAME=SIZE,...",
+                  q.shape, q.kernel));
 }
 
 } // namespace
 
-Problem asked_problem(Database& database, const Question& q) {
+Problem problem_from_options(Database& database, const ProblemOptions& q) {
   if (!q.dtype.empty() && !q.kind.empty())
-    throw UserError("--dtype and --kind both say of which dtypes it is; leave one out");
+    throw UserError("--dtype and --kind both give the dtypes; leave one out");
   const TunableKernel* kernel = find_tunable(q.kernel);
   const bool named = has_names(q.shape);
   if (!q.dtype.empty() && !kernel)
-    throw UserError("--dtype is for kernels that `kiln tune --list` names, and " + q.kernel +
-                    " is none of them; give --plugin with the library that registers it, or --kind, as "
-                    "`kiln records list` shows it");
+    throw UserError("--dtype works only for kernels that `kiln tune --list` lists, but " + q.kernel +
+                    " is none of them; give --plugin with the library that registers it, or --kind, as in "
+                    "`kiln records list`");
   if (kernel && (!named || !q.dtype.empty()) && q.kind.empty())
     return make_task(*kernel, q.dtype, q.shape, q.device).recorded_problem();
   return {named ? named_sizes(q.shape) : sizes_as_recorded(q, database), q.kind};

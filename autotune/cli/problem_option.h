@@ -1,4 +1,4 @@
-// The problem that somebody asks the records about, as the command line names it.
+// Determines the problem that the options of `kiln records why` describe.
 #pragma once
 
 #include <kiln/autotune/records/database.h>
@@ -7,14 +7,14 @@
 
 namespace kiln::tune {
 
-struct Question {
+struct ProblemOptions {
   std::string kernel, shape, dtype, kind; // empty: not given
   Device device;
 };
 
-// A shape of names, "M=512,N=512", is these sizes, of the given kind. Without names, or with a dtype, it is
-// read as `kiln tune` does where that knows the kernel, so that its kind is the one of what that tunes; else
-// by the names of the newest record's sizes. UserError for what is neither.
-Problem asked_problem(Database& database, const Question& question);
+// A shape with names, "M=512,N=512", gives the sizes and `kind` the kind. A shape without names, or any with
+// a dtype, is read as by `kiln tune` if that knows the kernel, so that the kind is that of what it tunes;
+// otherwise the names are those of the newest record's sizes. Throws UserError if neither is possible.
+Problem problem_from_options(Database& database, const ProblemOptions& options);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Progress of tuning runs on a terminal.
+// Formats and prints the progress line of tuning runs.
 #include <kiln/autotune/cli/progress.h>
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr double seconds_a_line = 2; // where there is no terminal
+constexpr double seconds_a_line = 2; // if the output is not a terminal
 
-constexpr std::size_t least_config = 12; // characters of a config that say something
+constexpr std::size_t least_config = 12; // the least number of characters of a config to show
 
-// A line that fills them all would wrap, and could not be rewritten.
+// Returns one column less than the terminal has, since a full line would wrap and could not be rewritten.
 std::size_t columns_of(std::FILE* terminal) {
   winsize size{};
   const bool known = ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -29,7 +29,7 @@ const Trial* best_of(const SearchResult& result) {
   return best;
 }
 
-// What is left if it goes on as it did, within the budget.
+// Estimates the time left at the current pace, within the budget.
 double seconds_left(const SearchResult& r, const Budget& budget) {
   double left = budget.seconds > 0 ? budget.seconds - r.seconds : INFINITY;
   if (budget.trials > 0 && !r.trials.empty()) {

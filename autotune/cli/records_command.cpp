@@ -1,4 +1,4 @@
-// kiln records: what tuning measured, and which configs are used.
+// Implements the command `kiln records`, which manages tuning records and explains which configs are used.
 #include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/problem_option.h>
@@ -32,7 +32,7 @@ struct Arguments {
   double older_than_days = -1;
   std::int64_t keep = -1;
 
-  Question question() const { return {what, shape, dtype, kind, asked_device(device)}; }
+  ProblemOptions problem_options() const { return {what, shape, dtype, kind, device_from_option(device)}; }
   Filter filter() const {
     Filter filter;
     filter.kernel = kernel;
@@ -65,8 +65,9 @@ int export_records(RecordStore& store, const Arguments& a) {
 
 int finish_merge(const MergeReport& report, const std::string& from, const Arguments& a) {
   if (!report.problem.empty())
-    throw UserError(fmt::format("{}: {}; give what `kiln records export` wrote, or a folder of records", from,
-                                report.problem));
+    throw UserError(
+        fmt::format("{}: {}; give a file that `kiln records export` wrote, or a folder of records", from,
+                    report.problem));
   if (a.json)
     print_json({{"from", from},
                 {"added", report.added},
@@ -79,7 +80,7 @@ int finish_merge(const MergeReport& report, const std::string& from, const Argum
     fmt::print("{}: {} added, {} known before, {} faster{}{}{}\n", from, plural(report.added, "record"),
                report.known, plural(report.bests, "config"),
                report.bad ? fmt::format(", {} damaged", report.bad) : "",
-               report.future ? fmt::format(", {} of a later Kiln", report.future) : "",
+               report.future ? fmt::format(", {} from a later version of Kiln", report.future) : "",
                report.failed ? fmt::format(", {} not stored", report.failed) : "");
   return report.failed || (report.bad && !report.added && !report.known) ? 1 : 0;
 }
@@ -97,7 +98,7 @@ int import_records(RecordStore& store, const Arguments& a) {
 }
 
 std::string why_busy(const std::string& problem) {
-  return problem.empty() ? "another process rewrites the records now; try again later" : problem;
+  return problem.empty() ? "another process is rewriting the records; try again later" : problem;
 }
 
 int prune_records(RecordStore& store, const Arguments& a) {
@@ -149,11 +150,12 @@ int verify_records(RecordStore& store, const Arguments& a) {
   } else {
     for (const Damage& d : r.damage)
       fmt::print("{}:{}: {}\n", printable(d.file), d.line, d.problem);
-    fmt::print("{}: {} in {}, {}; {} duplicates, {} of a later Kiln, {} damaged, {} left over, {} repaired\n",
+    fmt::print("{}: {} in {}, {}; {} duplicates, {} from a later version of Kiln, {} damaged, {} left over, "
+               "{} repaired\n",
                store.path().string(), plural(r.good, "record"), plural(r.segments, "file"),
                plural(r.bests, "best config"), r.duplicates, r.future, r.damage.size(), r.leftovers,
                r.repaired);
-    if (r.busy) fmt::print("damaged lines stay: {}\n", why_busy(r.problem));
+    if (r.busy) fmt::print("damaged lines were not removed: {}\n", why_busy(r.problem));
   }
   return r.repaired < wrong ? 1 : 0;
 }
@@ -162,10 +164,10 @@ int why_record(RecordStore& store, const Arguments& a) {
   if (!a.plugin.empty()) open_plugin(a.plugin);
   Database database(store);
   Database& known = a.folder.empty() ? Database::standard() : database;
-  const Problem asked = asked_problem(known, a.question());
-  const std::optional<RecordKey> key = guess_key(known, a.what, asked, asked_device(a.device));
+  const Problem asked = problem_from_options(known, a.problem_options());
+  const std::optional<RecordKey> key = guess_key(known, a.what, asked, device_from_option(a.device));
   if (!key)
-    throw UserError(fmt::format("no record is of a kernel {}{}; the analytic choice is used, and "
+    throw UserError(fmt::format("no record is of a kernel {}{}; the analytic model chooses its config, and "
                                 "`kiln tune` makes records",
                                 a.what, asked.kind.empty() ? "" : " for " + asked.kind));
   const Why found = why(known, *key);
@@ -194,49 +196,51 @@ int why_record(RecordStore& store, const Arguments& a) {
 
 int run_records(int argc, char** argv) {
   CLI::App app(
-      "Looks after what tuning measured ($KILN_CACHE_DIR/tune/v1, by default in $XDG_CACHE_HOME/kiln or "
-      "~/.cache/kiln) and tells which configs are used.",
+      "Manages the records of tuning ($KILN_CACHE_DIR/tune/v1, by default in $XDG_CACHE_HOME/kiln or "
+      "~/.cache/kiln) and explains which configs are used.",
       "kiln records");
   app.require_subcommand(1);
   app.fallthrough();
   Arguments a;
-  app.add_option("--folder", a.folder, "the records' folder, in place of the cache's")->check(not_empty());
+  app.add_option("--folder", a.folder, "a folder of records, instead of that in the cache folder")
+      ->check(not_empty());
   app.add_flag("--json", a.json, "print JSON");
   const auto with_kernel = [&](CLI::App* command) {
-    command->add_option("--kernel", a.kernel, "of this kernel alone");
+    command->add_option("--kernel", a.kernel, "only records of this kernel");
     return command;
   };
-  CLI::App* list = with_kernel(app.add_subcommand("list", "list what was tuned, and what is used"));
+  CLI::App* list = with_kernel(app.add_subcommand("list", "list the tuned problems and the configs in use"));
   CLI::App* show = app.add_subcommand("show", "show the records of a kernel or a key");
   show->add_option("what", a.what, "a kernel's name, or the first digits of a key")->required();
-  show->add_flag("--all", a.all, "failures and slow configs too");
+  show->add_flag("--all", a.all, "also failures and slow configs");
   CLI::App* write = with_kernel(app.add_subcommand("export", "write records, or wisdom, to a file"));
   write->add_option("file", a.file, "the file; - is the standard output")->required();
-  write->add_flag("--wisdom", a.wisdom, "only the configs that are used, as a wisdom file to ship");
+  write->add_flag("--wisdom", a.wisdom, "only the configs in use, as a wisdom file to ship");
   CLI::App* read = app.add_subcommand("import", "read records or wisdom from a file");
   read->add_option("file", a.file, "the file; - is the standard input")->required();
-  CLI::App* merge = app.add_subcommand("merge", "copy what other folders of records have");
-  merge->add_option("folder", a.folders, "record folders, or cache folders with one in them")->required();
-  CLI::App* prune = app.add_subcommand("prune", "remove old records, and put files together");
+  CLI::App* merge = app.add_subcommand("merge", "copy records from other folders");
+  merge->add_option("folder", a.folders, "folders of records, or cache folders that contain one")->required();
+  CLI::App* prune = app.add_subcommand("prune", "remove old records, and combine files");
   prune->add_option("--older-than", a.older_than_days, "remove records older than this many days")
       ->check(cli::from_to(0, 1e5));
-  prune->add_option("--keep", a.keep, "of each problem keep the newest so many, and the fastest")
+  prune->add_option("--keep", a.keep, "keep this many of the newest records of each problem, and the fastest")
       ->check(cli::from_to(0, 1e9));
-  prune->add_flag("--stale", a.stale, "remove records of another version of code generation");
-  CLI::App* verify = app.add_subcommand("verify", "compare every checksum");
-  verify->add_flag("--repair", a.repair, "remove what is damaged");
-  CLI::App* why = app.add_subcommand("why", "tell which config a problem gets, and why");
+  prune->add_flag("--stale", a.stale, "remove records made with another version of code generation");
+  CLI::App* verify = app.add_subcommand("verify", "check all checksums");
+  verify->add_flag("--repair", a.repair, "remove damaged records");
+  CLI::App* why = app.add_subcommand("why", "explain which config a problem gets");
   why->add_option("kernel", a.what, "the kernel's name")->required();
   why->add_option("--plugin", a.plugin, "a shared library that registers the kernel");
   why->add_option("--shape", a.shape,
-                  "its sizes: M=512,N=512,K=512, or as `kiln tune` takes them: 512x512x512")
+                  "the sizes: M=512,N=512,K=512, or in order, as for `kiln tune`: 512x512x512")
       ->required()
       ->check(not_empty());
-  why->add_option("--dtype", a.dtype, "of the operands, as of `kiln tune`; for kernels that it lists")
+  why->add_option("--dtype", a.dtype,
+                  "dtype of the operands, as for `kiln tune`; only for kernels that it lists")
       ->check(not_empty());
-  why->add_option("--kind", a.kind, "dtypes and layouts: f32.nn; by default those of the newest record")
+  why->add_option("--kind", a.kind, "dtypes and layouts, e.g. f32.nn (default: those of the newest record)")
       ->check(not_empty());
-  why->add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80; default cpu");
+  why->add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80 (default: cpu)");
   if (argc > 1 && *argv[1] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->get_name() == argv[1]; }).empty()) {
     fmt::print(stderr,
@@ -253,7 +257,7 @@ int run_records(int argc, char** argv) {
   if (store.path().empty())
     throw UserError("there is no folder for records; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME, or "
                     "give --folder");
-  const bool fills = *read || *merge; // the others have nothing to do where there is no folder
+  const bool fills = *read || *merge; // the others need an existing folder
   std::error_code ignored;
   if (!a.folder.empty() && !fills && !std::filesystem::is_directory(store.path(), ignored))
     throw UserError("--folder " + a.folder + ": there is no such folder");

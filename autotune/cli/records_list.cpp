@@ -1,4 +1,4 @@
-// Lists and shows records.
+// Lists and shows records, grouped by key.
 #include <kiln/autotune/cli/records_list.h>
 
 #include <kiln/autotune/cli/records_text.h>
@@ -20,51 +20,51 @@ namespace {
 
 std::string short_id(const RecordKey& key) { return to_string(key.id()).substr(0, 12); }
 
-// All that is known of one key.
-struct Question {
+// Everything that is known for one key.
+struct KeyRecords {
   std::shared_ptr<const RecordKey> key;
   std::vector<Record> records;
-  std::shared_ptr<const Record> best; // published, or what launches find in its place
+  std::shared_ptr<const Record> best; // the published config, or what launches use instead
   bool published = false;
   std::size_t failed = 0;
   std::int64_t newest = 0;
 };
 
-std::vector<Question> questions(RecordStore& store, const Filter& filter, LoadCounts& counts) {
-  std::map<cache::Key, Question> found;
+std::vector<KeyRecords> records_by_key(RecordStore& store, const Filter& filter, LoadCounts& counts) {
+  std::map<cache::Key, KeyRecords> found;
   Loaded loaded = store.load(filter);
   counts = loaded.counts;
   for (const auto& best : winners(loaded.records))
     found[best->key->id()].best = best;
-  std::map<const RecordKey*, Question*> known;
+  std::map<const RecordKey*, KeyRecords*> known;
   for (Record& record : loaded.records) {
-    Question*& question = known[record.key.get()];
-    if (!question) question = &found[record.key->id()];
-    question->key = record.key;
-    question->failed += !record.result.ok();
-    question->newest = std::max(question->newest, record.time);
-    question->records.push_back(std::move(record));
+    KeyRecords*& of_key = known[record.key.get()];
+    if (!of_key) of_key = &found[record.key->id()];
+    of_key->key = record.key;
+    of_key->failed += !record.result.ok();
+    of_key->newest = std::max(of_key->newest, record.time);
+    of_key->records.push_back(std::move(record));
   }
   for (const auto& best : store.bests(filter.kernel)) {
     if (!filter.admits(*best->key)) continue;
-    Question& question = found[best->key->id()];
-    question.key = best->key;
-    question.best = best;
-    question.published = true;
-    question.newest = std::max(question.newest, best->time);
+    KeyRecords& of_key = found[best->key->id()];
+    of_key.key = best->key;
+    of_key.best = best;
+    of_key.published = true;
+    of_key.newest = std::max(of_key.newest, best->time);
   }
-  std::vector<Question> list;
-  for (auto& [id, question] : found)
-    list.push_back(std::move(question));
-  const auto rank = [](const Question& q) {
+  std::vector<KeyRecords> list;
+  for (auto& [id, of_key] : found)
+    list.push_back(std::move(of_key));
+  const auto rank = [](const KeyRecords& q) {
     return std::tuple(std::string_view(q.key->kernel), -q.newest, q.key->id());
   };
   std::sort(list.begin(), list.end(),
-            [&](const Question& a, const Question& b) { return rank(a) < rank(b); });
+            [&](const KeyRecords& a, const KeyRecords& b) { return rank(a) < rank(b); });
   return list;
 }
 
-void show_question(const Question& q, bool all) {
+void show_key(const KeyRecords& q, bool all) {
   const RecordKey& k = *q.key;
   fmt::print("{}  {} {}\n", to_string(k.id()), printable(k.kernel), printable(text_of(k.problem)));
   fmt::print("  silicon   {} ({}), code generation {}\n", printable(k.silicon), printable(k.backend),
@@ -107,10 +107,10 @@ void show_question(const Question& q, bool all) {
 
 int list_records(RecordStore& store, const Filter& filter, const ListOptions& options) {
   LoadCounts counts;
-  const std::vector<Question> list = questions(store, filter, counts);
+  const std::vector<KeyRecords> list = records_by_key(store, filter, counts);
   if (options.json) {
     Json rows = Json::array();
-    for (const Question& q : list) {
+    for (const KeyRecords& q : list) {
       Json row = to_json_object(*q.key);
       row.update({{"records", q.records.size()},
                   {"failed", q.failed},
@@ -131,14 +131,14 @@ int list_records(RecordStore& store, const Filter& filter, const ListOptions& op
              plural(list.size(), "problem"), skipped.empty() ? "" : "; skipped " + skipped);
   if (list.empty()) return 0;
   std::size_t kernel_width = 6, problem_width = 7;
-  for (const Question& q : list) {
+  for (const KeyRecords& q : list) {
     kernel_width = std::max(kernel_width, std::min<std::size_t>(q.key->kernel.size(), 30));
     problem_width = std::max(problem_width, std::min<std::size_t>(text_of(q.key->problem).size(), 40));
   }
   fmt::print("{:<12}  {:<{}}  {:<{}}  {:<8}  {:>7}  {:>6}  {:>10}  {:<16}  {}\n", "key", "kernel",
              kernel_width, "problem", problem_width, "back end", "records", "failed", "best", "newest",
              "config");
-  for (const Question& q : list)
+  for (const KeyRecords& q : list)
     fmt::print("{:<12}  {:<{}}  {:<{}}  {:<8}  {:>7}  {:>6}  {:>10}  {:<16}  {}{}\n", short_id(*q.key),
                printable(q.key->kernel), kernel_width, printable(text_of(q.key->problem)), problem_width,
                printable(q.key->backend), q.records.size(), q.failed,
@@ -150,18 +150,18 @@ int list_records(RecordStore& store, const Filter& filter, const ListOptions& op
 
 int show_records(RecordStore& store, const std::string& what, const ListOptions& options) {
   LoadCounts counts;
-  std::vector<Question> list = questions(store, {}, counts);
-  std::erase_if(list, [&](const Question& q) {
+  std::vector<KeyRecords> list = records_by_key(store, {}, counts);
+  std::erase_if(list, [&](const KeyRecords& q) {
     return q.key->kernel != what && !(what.size() >= 4 && to_string(q.key->id()).starts_with(what));
   });
   if (list.empty())
-    throw UserError(fmt::format("no record is of a kernel or key {}; `kiln records list` lists "
-                                "what there is in {}",
+    throw UserError(fmt::format("no record is of a kernel or key {}; `kiln records list` lists the "
+                                "records in {}",
                                 what, store.path().string()));
   Json rows = Json::array();
-  for (const Question& q : list) {
+  for (const KeyRecords& q : list) {
     if (!options.json) {
-      show_question(q, options.all);
+      show_key(q, options.all);
       continue;
     }
     Json row = to_json_object(*q.key);

@@ -1,4 +1,4 @@
-// kiln records list and show: what was measured, by problem.
+// Implements `kiln records list` and `kiln records show`.
 #pragma once
 
 #include <kiln/autotune/records/store.h>
@@ -9,12 +9,13 @@ namespace kiln::cli {
 
 struct ListOptions {
   bool json = false;
-  bool all = false; // of `show`: failures and slow configs too
+  bool all = false; // for `show`: also failures and slow configs
 };
 
-// A line for each problem. Returns the exit code, as the next one.
+// Prints a line for each problem. Returns the exit code, as does show_records.
 int list_records(tune::RecordStore& store, const tune::Filter& filter, const ListOptions& options);
-// The records of a kernel, or of the key with these first digits; UserError if there are none.
+// Shows the records of a kernel, or of the key that begins with these digits. Throws UserError if there are
+// none.
 int show_records(tune::RecordStore& store, const std::string& what, const ListOptions& options);
 
 } // namespace kiln::cli

@@ -1,4 +1,4 @@
-// Texts and JSON of records.
+// Implements the text and JSON forms of records.
 #include <kiln/autotune/cli/records_text.h>
 
 #include <ctime>
@@ -44,8 +44,8 @@ std::string skipped_text(const LoadCounts& counts) {
     if (count) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plural(count, "line"), what);
   };
   add(counts.bad, "damaged");
-  add(counts.torn, "torn");
-  add(counts.future, "of a later Kiln");
+  add(counts.torn, "incomplete");
+  add(counts.future, "from a later version of Kiln");
   return text;
 }
 

@@ -1,4 +1,4 @@
-// How `kiln records` writes what records say, for people and as JSON.
+// Converts records to text for people and to JSON.
 #pragma once
 
 #include <kiln/autotune/records/store.h>
@@ -12,9 +12,9 @@ namespace kiln::cli {
 
 using Json = nlohmann::ordered_json;
 
-// What files say must not steer the terminal: control characters become spaces.
+// Replaces control characters by spaces, since the content of files must not control the terminal.
 std::string printable(std::string text);
-std::string printable_lines(std::string text); // but for ends of lines
+std::string printable_lines(std::string text); // keeps newlines
 std::string when(std::int64_t milliseconds);   // since 1970: "2026-11-21 09:30"
 std::string plural(std::uint64_t count, const char* noun);
 std::string skipped_text(const tune::LoadCounts& counts); // "2 lines damaged"; empty: none

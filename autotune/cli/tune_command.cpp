@@ -1,4 +1,4 @@
-// kiln tune: searches the configs of a kernel on a device.
+// Implements the command `kiln tune`, which searches the configs of a kernel on a device.
 #include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/cli/progress.h>
@@ -29,31 +29,28 @@ namespace kiln::tune {
 namespace {
 
 constexpr const char* tune_description =
-    "Searches the configs of a kernel for one problem on one device, and "
-    "keeps the best in the database, where\n"
-    "launches find it. Candidates are compiled and run by processes of their "
-    "own, and checked before they are\n"
-    "timed. Ctrl-C ends the search and keeps what was measured; a second "
-    "one ends it at once. Machines of one\n"
-    "kind whose KILN_CACHE_DIR is one folder share the configs of a problem "
-    "that they tune at once.\n\n"
+    "Searches the configs of a kernel for one problem on one device, and keeps the best in the database,\n"
+    "where launches find it. Candidates are compiled and run in separate processes, and checked before\n"
+    "they are timed. Ctrl-C ends the search and keeps its results; a second Ctrl-C ends the process at\n"
+    "once. Machines of one kind that share a KILN_CACHE_DIR share the work of a problem that they tune at\n"
+    "the same time.\n\n"
     "  kiln tune matmul --shape 512x4096x4096 --dtype bf16\n"
     "  kiln tune softmax --shape M=8192 --trials 64 --report softmax.html\n"
     "  kiln tune --plugin ./libmine.so mine --device cuda:0 --budget 60\n"
     "  kiln tune --replay table.json.gz --strategy learned --seeds 50\n\n"
-    "`kiln tune --list` names the kernels.";
+    "`kiln tune --list` lists the kernels.";
 
 struct Arguments {
   std::string kernel, plugin, shape, dtype, device = "cpu", effort = "full";
   bool list = false, json = false, warm = false, quiet = false;
-  std::string table;                 // write one
-  std::size_t configs_for_table = 0; // that it will have
+  std::string table;                 // the table to write
+  std::size_t configs_for_table = 0; // the number of configs in it
   std::vector<std::string> reports, replayed;
   ReplayOptions replay;
   TuneOptions options;
 };
 
-constexpr std::size_t most_for_table = 100'000; // at ten a second they take three hours
+constexpr std::size_t most_for_table = 100'000; // at ten per second they take three hours
 
 Effort effort_of(const std::string& text) {
   return text == "quick" ? Effort::quick : text == "full" ? Effort::full : Effort::most;
@@ -127,17 +124,16 @@ void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
   line("default", t.fallback);
   line("analytic", t.analytic);
   if (r.best && !r.is_confirmed(*r.best))
-    fmt::print(
-        "  unconfirmed: the search ended before it measured the best again beside the default; launches "
-        "take it as a guess\n");
+    fmt::print("  unconfirmed: the search ended before it measured the best again together with the default; "
+               "launches use it provisionally\n");
   if (!t.kept.empty())
     fmt::print(
-        "  kept      launches go on with {{{}}}, which was measured with more trials, or from memory\n",
+        "  kept      launches keep using {{{}}}, which was found with more trials, or with cold caches\n",
         t.kept);
   if (r.trials.empty() && r.stopped_by == "seconds")
     fmt::print(
-        "  measured  nothing: the default {{{}}} did not end within {:.3g} s; if it is not endless, give "
-        "it more with --budget\n",
+        "  measured  nothing: the default {{{}}} did not finish within {:.3g} s; give it more time with "
+        "--budget if it is not an endless loop\n",
         t.fallback ? t.space->text(*t.fallback) : "", t.budget_seconds);
   if (!t.checked.empty())
     fmt::print(
@@ -145,12 +141,12 @@ void print_summary(const Tuning& t, const Task& task, const Arguments& a) {
         t.checked);
   if (const std::size_t measured = r.trials.size(); !a.table.empty())
     fmt::print("  table     {} of {} configs{}\n", measured, a.configs_for_table,
-               measured == 0                    ? ": nothing is written"
+               measured == 0                    ? ": no file was written"
                : measured < a.configs_for_table ? ": the others were not measured"
                                                 : "");
 }
 
-// Options that a replay would not look at are mistakes, and so is --seeds without one.
+// Reports options that a replay would ignore, and --seeds without a replay.
 void check_replay_options(const CLI::App& app, bool replays) {
   const std::vector<std::string> replay_options = {"--replay", "--seeds", "--strategy",
                                                    "--trials", "--json",  "--quiet"};
@@ -159,13 +155,13 @@ void check_replay_options(const CLI::App& app, bool replays) {
     const std::string name = option->get_name();
     const bool known = std::find(replay_options.begin(), replay_options.end(), name) != replay_options.end();
     if (replays && !known)
-      throw UserError("--replay searches recorded tables, and has no use for " + name + "; leave it out");
+      throw UserError("--replay searches recorded tables and does not use " + name + "; leave it out");
     if (!replays && name == "--seeds")
-      throw UserError("--seeds is of --replay; a search of a device has one seed, --seed");
+      throw UserError("--seeds needs --replay; a search on a device has one seed, --seed");
   }
 }
 
-// A search must not be lost to a file that could never be written.
+// Checks before a search that its result can be written.
 void check_writable(const char* option, const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -180,10 +176,10 @@ void check_writable(const char* option, const std::string& path) {
     error = errno;
   if (error)
     throw UserError(std::string(option) + " " + path + " cannot be written: " + std::strerror(error) +
-                    "; nothing was searched, name another file");
+                    "; nothing was searched; name another file");
 }
 
-// All that were asked for, whatever happens to one of them.
+// Writes all requested files, even if one of them fails.
 bool write_files(const Tuning& tuning, const Arguments& a) {
   bool written = true;
   const auto attempt = [&](auto write) {
@@ -203,8 +199,8 @@ bool write_files(const Tuning& tuning, const Arguments& a) {
 
 extern "C" void on_interrupt(int) { interrupt_tuning(); }
 
-// Ctrl-C ends the search, not the process, while this lives; a second one ends the process too. Its workers
-// see it go, remove their folder and end.
+// While this lives, Ctrl-C ends the search but not the process; a second Ctrl-C ends the process. Its workers
+// notice that, remove their folder and end.
 class InterruptHandler {
 public:
   InterruptHandler() {
@@ -219,7 +215,7 @@ private:
   struct sigaction before_{};
 };
 
-// UserError where there are more than anybody can wait for, or Ctrl-C came while they were counted.
+// Throws UserError if there are too many configs to measure, or if Ctrl-C interrupted the counting.
 std::size_t count_for_table(BoundSpace& space, const Stop& interrupted) {
   if (const std::vector<Point>* all = space.points(most_for_table, interrupted)) return all->size();
   if (interrupted())
@@ -227,59 +223,60 @@ std::size_t count_for_table(BoundSpace& space, const Stop& interrupted) {
   bool exact = false;
   const double size = space.size(&exact);
   throw UserError(
-      fmt::format("--table measures every config, and there are {}{:.15g} of them; give the space at "
+      fmt::format("--table measures every config, but there are {}{:.15g} of them; reduce the space to at "
                   "most {}, or search it without --table",
                   exact ? "" : "about ", exact ? size : std::round(size), most_for_table));
 }
 
-// Nothing but --budget and Ctrl-C ends it early.
+// Makes --budget and Ctrl-C the only ways to end the run early.
 void measure_all(TuneOptions& options) {
   constexpr double no_limit = 1e6;
   options.strategy = "grid";
-  options.trials = 1 << 20; // more than there are, so that no patience ends it
+  options.trials = 1 << 20; // more than there are, so that patience does not end the run
   if (options.seconds == 0) options.seconds = no_limit;
 }
 
 int run_tune(int argc, char** argv) {
   CLI::App app(tune_description, "kiln tune");
   Arguments a;
-  app.add_option("KERNEL", a.kernel, "a kernel that --list names");
+  app.add_option("KERNEL", a.kernel, "a kernel that --list lists");
   app.add_option("--plugin", a.plugin, "a shared library that registers the kernel");
-  app.add_option("--shape", a.shape, "the problem's sizes: 512x512x512, or M=512,N=512 over the defaults")
+  app.add_option("--shape", a.shape, "the problem's sizes: 512x512x512, or M=512,N=512 to change only these")
       ->check(cli::not_empty());
-  app.add_option("--dtype", a.dtype, "of the operands (default: the kernel's first)")
+  app.add_option("--dtype", a.dtype, "dtype of the operands (default: the kernel's first)")
       ->check(cli::not_empty());
   app.add_option("--device", a.device, "cpu, cuda:0, emulated:sm_80")->capture_default_str();
-  app.add_option("--effort", a.effort, "quick: 32 trials or 20 s; full: 128 or 120 s; most: 512 or 15 min")
+  app.add_option("--effort", a.effort,
+                 "quick: 32 trials or 20 s; full: 128 trials or 120 s; most: 512 trials or 15 min")
       ->check(CLI::IsMember({"quick", "full", "most"}))
       ->capture_default_str();
-  CLI::Option* trials =
-      app.add_option("--trials", a.options.trials, "at most so many configs")->check(cli::from_to(1, 1e6));
-  app.add_option("--budget", a.options.seconds, "about so many seconds at most, from start to end")
+  CLI::Option* trials = app.add_option("--trials", a.options.trials, "maximum number of configs to measure")
+                            ->check(cli::from_to(1, 1e6));
+  app.add_option("--budget", a.options.seconds, "maximum seconds of the whole run, approximately")
       ->check(cli::from_to(.001, 1e6));
-  app.add_option("--jobs", a.options.jobs, "processes that compile (default: one a CPU)")
+  app.add_option("--jobs", a.options.jobs, "compiling processes (default: one per CPU)")
       ->check(cli::from_to(1, 1024));
-  CLI::Option* strategy = app.add_option("--strategy", a.options.strategy, "how to search")
+  CLI::Option* strategy = app.add_option("--strategy", a.options.strategy, "the search strategy")
                               ->check(CLI::IsMember(strategy_names()))
                               ->capture_default_str();
-  app.add_option("--seed", a.options.seed, "of the search and the inputs")
+  app.add_option("--seed", a.options.seed, "seed of the search and of the inputs")
       ->check(cli::whole_number())
       ->capture_default_str();
   app.add_flag("--warm", a.warm, "time with inputs in the caches (default: from memory)");
-  app.add_flag("--deterministic", a.options.deterministic, "only configs that add up in the default's order");
+  app.add_flag("--deterministic", a.options.deterministic,
+               "only configs that sum in the same order as the default");
   app.add_option("--table", a.table,
-                 "measure every config, of at most 100000, and write them as a table for --replay; without "
-                 "--budget that takes as long as it takes, and what ends early writes what was measured")
+                 "measure every config (at most 100000) and write them as a table for --replay; without "
+                 "--budget this is not limited in time, and a run that ends early writes what it has")
       ->excludes(trials, strategy);
   app.add_option("--report", a.reports, "write a report: FILE.html, or FILE.csv with the trials");
-  app.add_flag("--json", a.json, "print the outcome as JSON");
-  app.add_flag("--quiet", a.quiet, "no progress");
-  app.add_option("--replay", a.replayed,
-                 "search these recorded tables, or those in these folders, instead of a device");
-  app.add_option("--seeds", a.replay.seeds, "of --replay: searches of each table")
+  app.add_flag("--json", a.json, "print the result as JSON");
+  app.add_flag("--quiet", a.quiet, "do not show progress");
+  app.add_option("--replay", a.replayed, "search recorded tables, or those in folders, instead of a device");
+  app.add_option("--seeds", a.replay.seeds, "number of searches of each table with --replay")
       ->check(cli::from_to(1, 1e4))
       ->capture_default_str();
-  app.add_flag("--list", a.list, "the kernels that can be tuned");
+  app.add_flag("--list", a.list, "list the kernels that can be tuned");
   if (auto code = cli::parse(app, argc, argv)) return *code;
   check_replay_options(app, !a.replayed.empty());
   if (!a.plugin.empty()) open_plugin(a.plugin);
@@ -295,17 +292,16 @@ int run_tune(int argc, char** argv) {
     a.replay.json = a.json;
     return run_replay(a.replay);
   }
-  if (a.kernel.empty()) throw UserError("name a kernel to tune; `kiln tune --list` has those that there are");
+  if (a.kernel.empty()) throw UserError("name a kernel to tune; `kiln tune --list` lists them");
   const TunableKernel* kernel = find_tunable(a.kernel);
   if (!kernel)
-    throw UserError("there is no tunable kernel \"" + a.kernel +
-                    "\"; `kiln tune --list` has those that there are");
+    throw UserError("there is no tunable kernel \"" + a.kernel + "\"; `kiln tune --list` lists them");
   if (!a.table.empty()) check_writable("--table", a.table);
   for (const std::string& file : a.reports) {
-    report_kind(file); // refuses a name that says nothing
+    report_kind(file); // rejects unknown file types
     check_writable("--report", file);
   }
-  Task task = make_task(*kernel, a.dtype, a.shape, asked_device(a.device));
+  Task task = make_task(*kernel, a.dtype, a.shape, device_from_option(a.device));
   task.deterministic = a.options.deterministic;
   a.options.effort = effort_of(a.effort);
   a.options.cold = !a.warm;
@@ -336,7 +332,7 @@ int run_tune(int argc, char** argv) {
     return true;
   };
   const Tuning tuning = tune(task, a.options);
-  handler.reset(); // a second Ctrl-C need not wait for reports
+  handler.reset(); // from here on Ctrl-C ends the process
   if (line) line->finish();
   if (a.json)
     fmt::print("{}\n", json_of(tuning, task, a).dump(2));
@@ -347,7 +343,7 @@ int run_tune(int argc, char** argv) {
   return tuning.found() && written ? 0 : 1;
 }
 
-const cli::CommandRegistration tune_command({"tune", "searches configs", run_tune});
+const cli::CommandRegistration tune_command({"tune", "searches the configs of a kernel", run_tune});
 
 } // namespace
 } // namespace kiln::tune

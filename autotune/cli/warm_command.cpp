@@ -1,4 +1,4 @@
-// kiln cache warm: compiles ahead what tuning found, so that no launch has to.
+// Implements the command `kiln cache warm`, which compiles the best configs ahead of their launches.
 #include <kiln/autotune/cli/device_option.h>
 #include <kiln/autotune/cli/plugin.h>
 #include <kiln/autotune/records/database.h>
@@ -23,26 +23,24 @@ namespace kiln::tune {
 namespace {
 
 constexpr const char* warm_description =
-    "Compiles the configs that tuning found best into the cache, where launches of any process find the "
-    "code. "
-    "They are\n"
-    "those of this machine's database and of the wisdom files of KILN_WISDOM, or of other wisdom files "
-    "alone; "
-    "only\n"
-    "kernels whose code is registered can be compiled: Kiln's own, and those of plug-ins.\n\n"
+    "Compiles the best known configs into the cache, where launches of any process find the code. They\n"
+    "are those of this machine's database and of the wisdom files in KILN_WISDOM, or only those of other\n"
+    "wisdom files. Only kernels whose code is registered can be compiled: Kiln's own, and those of\n"
+    "plug-ins.\n\n"
     "  kiln cache warm\n"
     "  kiln cache warm --wisdom app.json --plugin ./libmine.so mine matmul";
 
 using Records = std::vector<std::shared_ptr<const Record>>;
 
-// What a record asks for, if its kernel is registered with the same code and space.
+// A registered kernel with the same code and space as a record.
 struct Match {
   Task task;
-  RecordKey key; // with the tools of now
+  RecordKey key; // with the current tool versions
 };
 
 std::vector<LayoutClass> layouts_of(const Problem& problem, std::size_t views) {
-  std::string text; // "f32.unit.any" ends with one for each view, and where sums have one order with that
+  // "f32.unit.any" ends with one layout per view, possibly followed by the suffix of deterministic tasks.
+  std::string text;
   std::size_t end =
       problem.kind.size() - (problem.kind.ends_with(one_order_suffix) ? one_order_suffix.size() : 0);
   for (std::size_t i = 0; i < views; ++i) {
@@ -64,7 +62,7 @@ std::optional<Match> match(const TunableKernel& kernel, const RecordKey& wanted,
       m.task.problem.kind = wanted.problem.kind;
       m.task.layouts = layouts_of(wanted.problem, m.task.layouts.size());
       return m;
-    } catch (const UserError&) { // it has other sizes, or other layouts
+    } catch (const UserError&) { // the kernel has other sizes or layouts
     }
   }
   return std::nullopt;
@@ -72,8 +70,8 @@ std::optional<Match> match(const TunableKernel& kernel, const RecordKey& wanted,
 
 class Warming {
 public:
-  Warming(std::vector<Device> devices, bool asks_database)
-      : devices_(std::move(devices)), asks_database_(asks_database) {}
+  Warming(std::vector<Device> devices, bool uses_database)
+      : devices_(std::move(devices)), uses_database_(uses_database) {}
 
   void add(const Record& record) {
     const RecordKey& key = *record.key;
@@ -94,18 +92,19 @@ public:
     }
   }
 
-  // The exit code.
+  // Prints the counts and returns the exit code.
   int report() const {
     fmt::print("{} compiled, {} already there\n", compiled_, there_);
     if (unregistered_) {
       std::string names;
       for (const std::string& name : unregistered_names_)
         names += (names.empty() ? "" : ", ") + name;
-      fmt::print("{} not compiled because the kernel's code is not registered ({}): --plugin its library\n",
-                 unregistered_, names);
+      fmt::print(
+          "{} not compiled because the kernel's code is not registered ({}); use --plugin with its library\n",
+          unregistered_, names);
     }
-    if (changed_) fmt::print("{} not compiled because the kernel or its space has changed since\n", changed_);
-    if (elsewhere_) fmt::print("{} not compiled because they are of other devices\n", elsewhere_);
+    if (changed_) fmt::print("{} not compiled because the kernel or its space has changed\n", changed_);
+    if (elsewhere_) fmt::print("{} not compiled because they are for other devices\n", elsewhere_);
     if (failed_) fmt::print("{} failed\n", failed_);
     return failed_ ? 1 : 0;
   }
@@ -115,8 +114,8 @@ private:
     const std::string what =
         fmt::format("{} {} on {}", m.task.kernel, text_of(m.key.problem), to_string(m.task.device));
     try {
-      // Another source may know better: what a launch would find counts.
-      const Lookup best = asks_database_ ? Database::standard().find_best(m.key) : Lookup();
+      // Use the config that a launch would find, which may come from another source.
+      const Lookup best = uses_database_ ? Database::standard().find_best(m.key) : Lookup();
       const BoundSpace space = m.task.bound_space();
       const auto point = point_of(space.knobs(), best ? best.record->config : record.config);
       if (!point || !space.contains(*point)) {
@@ -134,8 +133,8 @@ private:
     }
   }
 
-  // As launches will ask for it: with what is the kernel's of the config, and, of a kernel that may read any
-  // knob while it is recorded, with all of it too.
+  // Compiles with the keys that launches use: with the kernel's part of the config and, for a kernel that may
+  // read any knob during recording, also with the whole config.
   static void compile(const Task& task, const Config& config) {
     const std::shared_ptr<const ir::Kernel> recorded = task.record(config);
     const Config own = own_part(config, recorded->dimensions());
@@ -145,7 +144,7 @@ private:
   }
 
   std::vector<Device> devices_;
-  bool asks_database_;
+  bool uses_database_;
   std::set<cache::Key> seen_;
   std::set<std::string> unregistered_names_;
   int compiled_ = 0, there_ = 0, failed_ = 0, elsewhere_ = 0, unregistered_ = 0, changed_ = 0;
@@ -165,13 +164,13 @@ Records records_of(const std::vector<std::string>& files) {
   return records;
 }
 
-// Only those of these kernels, each of which must be named by one.
+// Keeps only the records of these kernels; throws UserError if a kernel has none.
 void keep_named(Records& records, const std::vector<std::string>& kernels) {
   if (kernels.empty()) return;
   for (const std::string& name : kernels)
     if (std::none_of(records.begin(), records.end(), [&](const auto& r) { return r->key->kernel == name; }))
-      throw UserError("no config is known of a kernel \"" + name +
-                      "\"; `kiln records list` shows what was tuned, `kiln tune` tunes it");
+      throw UserError("no config is known for a kernel \"" + name +
+                      "\"; see `kiln records list` for tuned kernels, or tune it with `kiln tune`");
   std::erase_if(records, [&](const auto& r) {
     return std::find(kernels.begin(), kernels.end(), r->key->kernel) == kernels.end();
   });
@@ -180,7 +179,7 @@ void keep_named(Records& records, const std::vector<std::string>& kernels) {
 std::vector<Device> devices_named(const std::vector<std::string>& names) {
   std::vector<Device> devices;
   for (const std::string& name : names)
-    devices.push_back(asked_device(name));
+    devices.push_back(device_from_option(name));
   if (!names.empty()) return devices;
   devices.push_back(Device::cpu());
   for (int i = 0; i < Device::cuda_count(); ++i)
@@ -188,26 +187,26 @@ std::vector<Device> devices_named(const std::vector<std::string>& names) {
   return devices;
 }
 
-// Code that is compiled for nothing takes long too.
+// Fail early, since compiling code that cannot be kept takes long.
 void check_keeps(const std::filesystem::path& folder) {
   const std::string problem = cache::open_folder(folder, cache::IfMissing::create).problem;
-  if (!problem.empty()) throw UserError("nothing is compiled, since it could not be kept: " + problem);
+  if (!problem.empty()) throw UserError("nothing was compiled, since the code could not be kept: " + problem);
 }
 
 int run_warm(int argc, char** argv) {
   CLI::App app(warm_description, "kiln cache warm");
   std::vector<std::string> kernels, files, plugins, devices;
-  app.add_option("KERNEL", kernels, "only these (default: all)");
-  app.add_option("--wisdom", files, "the configs of this wisdom file alone")->allow_extra_args(false);
+  app.add_option("KERNEL", kernels, "only these kernels (default: all)");
+  app.add_option("--wisdom", files, "only the configs in this wisdom file")->allow_extra_args(false);
   app.add_option("--plugin", plugins, "a shared library that registers kernels")->allow_extra_args(false);
   app.add_option("--device", devices,
-                 "only for these: cpu, cuda:0, emulated:sm_80 (default: all but emulated ones)")
+                 "only for this device: cpu, cuda:0, emulated:sm_80 (default: all but emulated ones)")
       ->allow_extra_args(false);
   if (auto code = cli::parse(app, argc, argv)) return *code;
   cache::DiskCache& disk = cache::DiskCache::standard();
   if (disk.folder().empty())
     throw UserError(
-        "the cache is off: there is no folder for it; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME");
+        "the cache is disabled, since it has no folder; set KILN_CACHE_DIR, XDG_CACHE_HOME or HOME");
   check_keeps(disk.folder());
   for (const std::string& plugin : plugins)
     open_plugin(plugin);
@@ -220,11 +219,11 @@ int run_warm(int argc, char** argv) {
   const int code = warming.report();
   if (disk.stats().failed_stores > 0)
     throw UserError("the code could not be kept in " + disk.folder().string() +
-                    "; mend what the warning says, or set KILN_CACHE_DIR to another folder");
+                    "; see the warning above, or set KILN_CACHE_DIR to another folder");
   return code;
 }
 
-const cli::CommandRegistration warm_command({"cache warm", "compile what tuning found best into the cache",
+const cli::CommandRegistration warm_command({"cache warm", "compile the best known configs into the cache",
                                              run_warm});
 
 } // namespace

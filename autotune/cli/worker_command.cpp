@@ -1,4 +1,4 @@
-// kiln tune-worker: for LiveMeasurer to start, and nobody else.
+// Implements the command `kiln tune-worker`, which only LiveMeasurer starts.
 #include <kiln/autotune/measure/worker.h>
 #include <kiln/jit/cli/support/registry.h>
 
@@ -21,8 +21,7 @@ bool is_socket(int fd) {
 
 int run_tune_worker(int argc, char** argv) {
   if (argc != 3 || !is_socket(worker_socket)) {
-    std::fputs("kiln: tune-worker is started by the tuner alone; `kiln tune --help` tells how to tune\n",
-               stderr);
+    std::fputs("kiln: only the tuner starts tune-worker; see `kiln tune --help` for how to tune\n", stderr);
     return 2;
   }
   return tune::run_worker(worker_socket, argv[2], std::atoi(argv[1]));

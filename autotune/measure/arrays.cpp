@@ -1,4 +1,4 @@
-// Allocates, fills, guards and inspects arrays.
+// Allocates arrays, fills them, and checks their guards and contents.
 #include <kiln/autotune/measure/arrays.h>
 
 #include <kiln/autotune/random.h>
@@ -24,7 +24,7 @@ constexpr unsigned char guard_byte = 0xC5;
 constexpr std::int64_t guard_bytes = 4096;
 constexpr std::int64_t alignment = 64;
 
-// Two of each dtype's bit patterns, that no sensible kernel writes.
+// Returns one of two byte patterns that a kernel is unlikely to write.
 unsigned char poison_byte(DType t, Pattern pattern) {
   if (t == DType::F8E4M3 || t == DType::F8E5M2) return pattern == Pattern::first ? 0xFF : 0x7F; // NaN
   if (is_float(t)) return 0xFF;
@@ -39,7 +39,8 @@ void fill_random(unsigned char* to, std::int64_t count, DType t, Random& random)
       ir::store_cell(t, to, ir::cell_of_integer(t, static_cast<std::int64_t>(random.below(n))));
       continue;
     }
-    // Twelve uniform numbers' sum is normal enough, and costs less than a logarithm; here four of 16 bits.
+    // A sum of uniform numbers is normal enough here and cheaper than a logarithm: use four numbers of 16
+    // bits.
     const std::uint64_t bits = random.bits();
     const auto sum =
         static_cast<double>((bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48));
@@ -63,7 +64,7 @@ void fill_range(unsigned char* to, std::int64_t count, DType t, const Fill& fill
   }
 }
 
-// A few of each kind: one NaN in a row of a product is a row of NaN.
+// Puts in only a few special values, since one NaN in a row makes the whole row of a product NaN.
 void sprinkle_special(unsigned char* to, std::int64_t count, DType t, Random& random) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr int of_each = 2;
@@ -74,7 +75,7 @@ void sprinkle_special(unsigned char* to, std::int64_t count, DType t, Random& ra
           ir::cell_of_float(t, value));
 }
 
-// The least normal number; what is smaller is subnormal.
+// Returns the smallest normal number; smaller numbers are subnormal.
 double least_normal(DType t) {
   switch (t) {
   case DType::F64: return 0x1p-1022;
@@ -85,7 +86,7 @@ double least_normal(DType t) {
   }
 }
 
-// Half of the elements are as they were.
+// Replaces half of the elements by zeros and subnormal numbers.
 void sprinkle_tiny(unsigned char* to, std::int64_t count, DType t, Random& random) {
   for (std::int64_t i = 0; i < count; ++i, to += size_of(t)) {
     const std::uint64_t bits = random.bits();
@@ -107,7 +108,7 @@ Array::Array(Device device, const Block& block, Surroundings surroundings)
   const std::int64_t offset = block.misalignment;
   if (device.is_cpu() && surroundings == Surroundings::pages) {
     const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-    // Its last byte is as near to the end of a page as its alignment lets it be.
+    // The array's last byte is as close to the end of a page as its alignment allows.
     const std::int64_t whole = (bytes_ + alignment + page) / page * page;
     mapped_bytes_ = static_cast<std::size_t>(whole + 2 * page);
     mapped_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -193,7 +194,7 @@ bool Array::intact(Stream& stream) const {
 // --- Contents ----------------------------------------------------------------------------------------------
 
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count) {
-  // Four lanes, so that it runs at the speed of memory; a change of one bit always shows.
+  // Four lanes, so that hashing runs at memory speed. Every change of a single bit changes the hash.
   std::uint64_t lanes[4] = {1, 2, 3, 4};
   std::size_t i = 0;
   for (; i + 32 <= count; i += 32)
@@ -233,7 +234,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
     case Fill::Kind::bytes:
       if (a.fill.bytes.size() != static_cast<std::size_t>(place.bytes))
         throw UserError("argument " + std::to_string(i + 1) + " of the measured launch has " +
-                        std::to_string(place.bytes) + " bytes, and " + std::to_string(a.fill.bytes.size()) +
+                        std::to_string(place.bytes) + " bytes, but " + std::to_string(a.fill.bytes.size()) +
                         " are given for it");
       if (!a.fill.bytes.empty()) std::memcpy(to, a.fill.bytes.data(), a.fill.bytes.size());
       break;
@@ -247,7 +248,7 @@ Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& argu
 void poison(std::vector<unsigned char>& bytes, DType dtype, Pattern pattern) {
   std::fill(bytes.begin(), bytes.end(), poison_byte(dtype, pattern));
   const auto size = static_cast<std::size_t>(size_of(dtype));
-  // Other NaNs: the sign bit is cleared (little endian: the last byte of an element).
+  // Clear the sign bit to get another NaN (little endian: it is in the last byte of an element).
   if (is_float(dtype) && size > 1 && pattern == Pattern::second)
     for (std::size_t i = size - 1; i < bytes.size(); i += size)
       bytes[i] = 0x7F;

@@ -1,8 +1,8 @@
-// Memory of a launch on a device, with bytes around it that nobody may write.
+// Allocates the arrays of a launch on a device, surrounded by guard bytes that must not change.
 //
-// On the CPU an array may lie between pages that fault, so that a read past it is found too; where it is
-// timed it is a Buffer, as an application's tensors are. On an emulated device there is nothing around it:
-// the emulator reports every access outside.
+// On the CPU an array may lie between pages that fault on access, so that reads outside of it are detected
+// too. For timing it is a Buffer, like an application's tensors. On an emulated device nothing surrounds it,
+// because the emulator reports every access outside.
 #pragma once
 
 #include <kiln/autotune/measure/memory_plan.h>
@@ -28,8 +28,8 @@ public:
   std::int64_t bytes() const { return bytes_; }
   void upload(Stream& stream, const unsigned char* from) const;
   void download(Stream& stream, unsigned char* to) const;
-  std::uint64_t hash(Stream& stream) const; // as hash_of
-  // Whether the bytes around it are as they were.
+  std::uint64_t hash(Stream& stream) const; // the same hash as hash_of
+  // Returns whether the guard bytes around the array are unchanged.
   bool intact(Stream& stream) const;
 
 private:
@@ -41,29 +41,29 @@ private:
   std::size_t mapped_bytes_ = 0;
   unsigned char* data_ = nullptr;
   std::int64_t bytes_ = 0;
-  std::int64_t before_ = 0, behind_ = 0; // guard bytes
+  std::int64_t before_ = 0, behind_ = 0; // numbers of guard bytes
 };
 
-// What is in the blocks before a launch, on the host.
+// The contents of the blocks before a launch, on the host.
 struct Contents {
   std::vector<std::vector<unsigned char>> blocks;
-  std::vector<std::uint64_t> hashes; // of those that are only read
+  std::vector<std::uint64_t> hashes; // of the blocks that are only read
 };
-// Of what random floats are made; integers and given bytes are the same for all.
+// The kind of random floats. Integers and given bytes do not depend on it.
 enum class Values : std::uint8_t {
-  usual,   // of a normal distribution
-  special, // some of which are NaN or infinite
-  tiny,    // zeros of either sign and subnormal numbers among them
+  usual,   // normally distributed
+  special, // some are NaN or infinite
+  tiny,    // some are zeros of either sign or subnormal
 };
 Contents make_contents(const MemoryPlan& plan, const std::vector<Argument>& arguments, std::uint64_t seed,
                        Values values = Values::usual);
 std::uint64_t hash_of(const unsigned char* bytes, std::size_t count);
 
-// Fills an output before a launch. Both patterns are NaN for floats where that is possible, and differ.
+// Fills an output before a launch. The two patterns differ, and for floats both are NaN if the dtype allows.
 enum class Pattern : std::uint8_t { first, second };
 void poison(std::vector<unsigned char>& bytes, DType dtype, Pattern pattern);
 
-// All blocks of one launch.
+// Holds all blocks of one launch.
 class ArraySet {
 public:
   ArraySet(Device device, const MemoryPlan& plan, const std::vector<Argument>& arguments,
@@ -72,9 +72,9 @@ public:
   const std::vector<std::uint64_t>& words() const { return words_; }
   std::vector<Array>& arrays() { return arrays_; }
   void upload_inputs(Stream& stream, const Contents& contents);
-  // What is written and read gets its contents back.
+  // Gives blocks that are both read and written their initial contents.
   void restore(Stream& stream, const Contents& contents);
-  // "argument block 2: ..." of what is not as it was: guards, or inputs; empty if all is.
+  // Describes a changed guard or input, "it wrote outside of array 2 of 3"; empty if nothing has changed.
   std::string damage(Stream& stream, const Contents& contents) const;
   bool restorable() const { return restorable_; }
 
@@ -82,7 +82,7 @@ private:
   const MemoryPlan& plan_;
   std::vector<Array> arrays_;
   std::vector<std::uint64_t> words_;
-  bool restorable_ = false; // some block is written and read
+  bool restorable_ = false; // some block is both read and written
 };
 
 } // namespace kiln::tune

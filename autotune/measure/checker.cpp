@@ -1,4 +1,4 @@
-// Launches, reads outputs back and compares them.
+// Launches the reference and candidates, reads back outputs, and compares them.
 #include <kiln/autotune/measure/checker.h>
 
 #include <kiln/autotune/measure/inject.h>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr Pattern patterns[] = {Pattern::first, Pattern::second};
 
-// What checks keep on the host: inputs, and of each output the reference's values, those of a launch, and the
-// patterns that it is filled with.
+// The bytes that checks need on the host: the inputs and, for each output, the reference's values, the values
+// of a launch, and the patterns that it is filled with.
 std::int64_t host_bytes(const MemoryPlan& plan) {
   std::int64_t total = 0;
   for (const Block& block : plan.blocks)
@@ -29,9 +29,9 @@ void check_room(Device device, std::int64_t needed, std::int64_t arrays) {
   const std::int64_t memory = device.properties().memory_bytes;
   if (memory <= 0 || needed <= memory - memory / 8) return;
   const auto text = [](std::int64_t bytes) { return cli::bytes_text(static_cast<double>(bytes)); };
-  throw UserError("the measured launch has " + text(arrays) + " of arrays and needs " + text(needed) +
-                  " to be measured and checked, and " + to_string(device) + " has " + text(memory) +
-                  "; give it smaller sizes");
+  throw UserError("the measured launch has " + text(arrays) + "of arrays, needs " + text(needed) +
+                  " to be measured and checked, but " + to_string(device) + " has only " + text(memory) +
+                  "; choose smaller sizes");
 }
 
 MemoryPlan plan_with_room(const Situation& s, const ir::Kernel& kernel) {
@@ -50,7 +50,7 @@ std::unique_ptr<ArraySet> make_set(const Situation& s, const Inputs& inputs, Str
   return set;
 }
 
-// Damage that checks must find.
+// Injects damage that the checks must find.
 void inject_around(const std::string& fault, const MemoryPlan& plan, ArraySet& set) {
   if (fault == "guard" && !set.arrays().empty())
     reinterpret_cast<unsigned char*>(set.arrays().back().address())[-1] ^= 1;
@@ -129,7 +129,7 @@ Checker::Launched Checker::run_reference(const std::function<bool(double)>& agai
         kept.unwritten.resize(kept.values.size() / size);
         for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
           kept.unwritten[e] = std::memcmp(&kept.values[e * size], &poisoned[e * size], size) == 0;
-      } else { // what keeps both patterns is not written; a NaN that looks like one of them is
+      } else { // an element is unwritten only if it keeps both patterns
         for (std::size_t e = 0; e < kept.unwritten.size(); ++e)
           kept.unwritten[e] =
               kept.unwritten[e] && std::memcmp(&values[e * size], &poisoned[e * size], size) == 0;

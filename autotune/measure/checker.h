@@ -1,8 +1,9 @@
-// Compares what candidates compute with what the reference computes, on one set of inputs.
+// Checks a candidate's outputs against those of the reference, on one set of inputs.
 //
-// Outputs are filled with one pattern before a launch, compared with the reference's, and with another
-// pattern before a second one, so that what is not written cannot look right by chance; what is both read and
-// written has its first contents before each. The bytes around all arrays and the inputs must be as before.
+// Outputs are filled with a pattern before a launch and compared with the reference's. This is repeated with
+// a second pattern, so that an element that is not written cannot be right by chance. Blocks that are both
+// read and written get their initial contents before each launch. The bytes around all arrays and the inputs
+// must not change.
 #pragma once
 
 #include <kiln/autotune/measure/arrays.h>
@@ -15,11 +16,11 @@
 
 namespace kiln::tune {
 
-// The memory that a launch needs, and what is in it. UserError if measuring it takes more than the machine
-// has, before any is taken.
+// The memory plan of a launch and its contents. Throws UserError before allocating if measuring takes more
+// memory than the machine has.
 struct Inputs {
   Inputs(const Situation& situation, const ir::Kernel& kernel, Values values = Values::usual);
-  Inputs(const Inputs&) = delete; // others refer to it
+  Inputs(const Inputs&) = delete; // other objects refer to it
 
   MemoryPlan plan;
   Contents contents;
@@ -27,25 +28,25 @@ struct Inputs {
 
 class Checker {
 public:
-  // All of these must outlive it. Launches use memory of its own, between pages that fault on the CPU, or
-  // `shared`, which has its inputs, where memory is short.
+  // All arguments must outlive the checker. Launches use separate memory, on the CPU between pages that
+  // fault; if memory is short, they use `shared`, which has the inputs.
   Checker(const Situation& situation, const Inputs& inputs, const LoadedCandidate& reference, Stream& stream,
           ArraySet* shared = nullptr);
 
-  // Launches the reference twice and keeps its outputs. Throws what its launch does; UserError if it writes
-  // where it must not. `again` is asked before the second launch with the seconds of the first; where it
-  // refuses, what is not written is known by one pattern alone. How many launches there were, and the first's
-  // seconds.
+  // Launches the reference twice and keeps its outputs. Throws the errors of its launch, and UserError if it
+  // writes where it must not. `again` is called with the seconds of the first launch; if it returns false,
+  // there is no second launch, and elements that are not written are recognised by one pattern only. Returns
+  // the number of launches and the seconds of the first one.
   struct Launched {
     int launches = 0;
     double seconds = 0;
   };
   Launched run_reference(const std::function<bool(double)>& again = {});
-  // Two launches. Throws what they do.
+  // Launches the candidate twice and compares. Throws the errors of its launches.
   Verdict check(const LoadedCandidate& candidate, Strictness strictness = Strictness::all);
 
 private:
-  double launch(const LoadedCandidate& candidate, Pattern pattern); // its seconds
+  double launch(const LoadedCandidate& candidate, Pattern pattern); // returns the seconds
   std::vector<unsigned char> output(std::size_t block);
   Verdict check_output(const LoadedCandidate& candidate, std::size_t block, Pattern pattern,
                        Strictness strictness);
@@ -60,13 +61,13 @@ private:
   std::unique_ptr<ArraySet> own_;
   ArraySet& set_;
   std::vector<ReferenceOutput> outputs_;
-  std::vector<std::vector<unsigned char>> poison_[2]; // of each written block, empty for others
+  std::vector<std::vector<unsigned char>> poison_[2]; // per written block; empty for other blocks
 };
 
-// ok, wrong_result or not_a_number.
+// Converts a verdict to a measurement that is ok, wrong_result or not_a_number.
 Measurement outcome_of(const Verdict& verdict);
 
-// Whether another copy of a launch's arrays is worth its memory.
+// Returns whether there is enough memory for another copy of a launch's arrays.
 bool has_room_apart(Device device, std::int64_t bytes);
 
 } // namespace kiln::tune

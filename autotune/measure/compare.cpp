@@ -1,4 +1,4 @@
-// Compares outputs by norm and by element.
+// Compares outputs by their norms and by element.
 #include <kiln/autotune/measure/compare.h>
 
 #include <kiln/dsl/float_bits.h>
@@ -12,14 +12,14 @@ namespace kiln::tune {
 
 namespace {
 
-// What one element may differ by, as a share of its own size and the typical one. Errors that the norm allows
-// are normal at worst, so that of a million elements none is off by six times the norm's share; sums in f32
-// have longer tails. Past half of its size an element says nothing, whatever its dtype.
+// Returns the allowed difference of one element, relative to its magnitude plus the typical magnitude. Errors
+// that the norm allows are at worst normally distributed, so that among a million elements none exceeds six
+// times the norm's fraction; f32 sums have longer tails. A fraction above a half would accept any value.
 double allowed_of_element(double tolerance) {
   return std::min({64 * tolerance, std::max(0.05, 8 * tolerance), 0.5});
 }
 
-// Elements as doubles: by a table for small floats.
+// Converts elements to doubles, with a table for small floats.
 class Decoder {
 public:
   explicit Decoder(DType t) : dtype_(t) {
@@ -89,23 +89,23 @@ private:
   void differs(std::size_t i, Verdict::Kind kind = Verdict::Kind::wrong) {
     if (is_poison(i)) return fail(Verdict::Kind::wrong, i, "is not written");
     fail(kind, i,
-         "is " + element_text(reference_.dtype, got(i)) + ", and the reference has " +
+         "is " + element_text(reference_.dtype, got(i)) + ", but the reference has " +
              element_text(reference_.dtype, right(i)));
   }
-  // The poison is a NaN too: one that the reference would have written with other bits. Floats of one byte
-  // have too few of them to tell.
+  // The pattern is a NaN as well. The reference wrote a NaN with other bits here, so the candidate wrote
+  // nothing. One-byte floats have too few NaNs for this distinction.
   bool only_looks_written(std::size_t i) const {
     return size_ > 1 && is_poison(i) && std::memcmp(got(i), right(i), size_) != 0;
   }
-  // Whether there is no more to say of the element.
+  // Returns whether the element needs no further comparison, because the reference did not write it.
   bool untouched(std::size_t i) {
     if (reference_.unwritten.empty() || !reference_.unwritten[i]) return false;
-    if (!is_poison(i)) fail(Verdict::Kind::wrong, i, "is written, and the reference leaves it alone");
+    if (!is_poison(i)) fail(Verdict::Kind::wrong, i, "is written, but the reference does not write it");
     return true;
   }
   bool ok() const { return verdict_.kind == Verdict::Kind::right; }
 
-  // An element that is not written is no number either, and never left out.
+  // An element that is not written holds a NaN pattern, but must be compared.
   bool is_left_out(double r, double g, std::size_t i) const {
     return numbers_alone_ && !(std::isfinite(r) && std::isfinite(g)) && !is_poison(i);
   }
@@ -151,7 +151,7 @@ private:
     if (!ok()) return;
     if (!(verdict_.relative_error <= tolerance_)) {
       char text[96];
-      std::snprintf(text, sizeof text, "the relative error is %.3g, and %.3g is allowed",
+      std::snprintf(text, sizeof text, "the relative error is %.3g, but only %.3g is allowed",
                     verdict_.relative_error, tolerance_);
       verdict_.kind = Verdict::Kind::wrong;
       verdict_.error = text;

@@ -1,4 +1,4 @@
-// Feeds the processes that compile.
+// Distributes candidates to the compiler processes and handles their answers, crashes and time-outs.
 #include <kiln/autotune/measure/compile_queue.h>
 
 #include <kiln/autotune/measure/loaded_candidate.h>
@@ -15,13 +15,13 @@ constexpr double least_limit = 10;
 Measurement result_of_end(const Answer& answer, bool compiling) {
   if (answer.kind == Answer::Kind::late)
     return failed(compiling ? Status::compile_timeout : Status::timeout,
-                  compiling ? "the compiler did not end in time" : "it did not end in time");
-  auto tells_of_memory = [&] {
+                  compiling ? "the compiler did not finish in time" : "it did not finish in time");
+  auto is_memory_error = [&] {
     for (const char* words : {"out of memory", "bad_alloc", "Cannot allocate memory", "bad alloc"})
       if (answer.error.find(words) != std::string::npos) return true;
-    return answer.signal == SIGKILL; // not from here: the system's, when memory is short
+    return answer.signal == SIGKILL; // not sent by the tuner, so by the system's OOM killer
   };
-  if (tells_of_memory()) return failed(Status::out_of_memory, answer.error);
+  if (is_memory_error()) return failed(Status::out_of_memory, answer.error);
   if (answer.signal == SIGXCPU)
     return failed(compiling ? Status::compile_timeout : Status::timeout, answer.error);
   return failed(compiling ? Status::compile_error : Status::crash,
@@ -34,7 +34,7 @@ double CompileQueue::limit() const {
   const auto at = times.begin() + static_cast<std::ptrdiff_t>(times.size() * 9 / 10);
   if (at == times.end()) return least_limit;
   std::nth_element(times.begin(), at, times.end());
-  // Side by side, each takes longer.
+  // Compilers that run in parallel slow each other down.
   const double sharing = std::max(1.0, static_cast<double>(compilers_.size()) /
                                            std::max(1, Device::cpu().properties().num_threads));
   return std::max(least_limit, 3 * sharing * *at);
@@ -77,7 +77,7 @@ void CompileQueue::take_messages(Compiler& c) {
       c.setting_up = false;
       c.begin = Clock::now();
       c.deadline = in(limit());
-    } else if (c.setting_up) { // what worked for the reference does not any more
+    } else if (c.setting_up) { // setting up worked for the reference, but no longer works
       lost_ = answer.text("error", "it cannot be opened");
       finish(c, failed(Status::device_lost, lost_));
       c.process.reset();
@@ -108,7 +108,7 @@ void CompileQueue::compile(std::vector<PendingCandidate>& candidates,
     if (busy.empty()) return;
     meanwhile();
     crew_.wait(busy, deadline);
-    stopped = crew_.stopped(); // for all of them alike
+    stopped = crew_.stopped(); // read once, so that all compilers see the same value
     for (Compiler& c : compilers_) {
       if (!c.job) continue;
       if (stopped) {

@@ -1,4 +1,4 @@
-// Compiles candidates side by side, in processes that may crash or hang.
+// Compiles candidates in parallel, in processes that may crash or hang.
 #pragma once
 
 #include <kiln/autotune/measure/crew.h>
@@ -9,30 +9,31 @@
 
 namespace kiln::tune {
 
-// A candidate on its way through the processes.
+// A candidate on its way through the compiler and runner processes.
 struct PendingCandidate {
   Message message; // ir, config, grid, fault
   Measurement result;
-  bool compiled = false; // or failed
-  bool done = false;     // nothing more is to be measured
+  bool compiled = false; // compiling has finished or failed
+  bool done = false;     // nothing remains to be measured
 };
 
-// What came of one whose process gave no result.
+// Returns the result of a candidate whose process gave none.
 Measurement result_of_end(const Answer& answer, bool compiling);
 
 class CompileQueue {
 public:
-  // `limit`: seconds that one may take; 0: three times what most took. `setup` is sent to each new process.
+  // `limit`: the most seconds for one candidate; 0: three times the 90th percentile. `setup` is sent to each
+  // new process.
   CompileQueue(Crew& crew, int jobs, double limit) : crew_(crew), limit_(limit), compilers_(jobs) {}
   void set_up_with(Message setup) { setup_ = std::move(setup); }
 
-  // All that are neither compiled nor done. Calls `meanwhile` between any two things that it waits for. Ends
-  // early where the crew is stopped, or when the device is lost.
+  // Compiles all candidates that are neither compiled nor done. Calls `meanwhile` between waits. Ends early
+  // if the crew is stopped or the device is lost.
   void compile(std::vector<PendingCandidate>& candidates, const std::function<void()>& meanwhile);
-  // Why the device cannot be opened any more; empty: it can.
+  // Why the device can no longer be opened; empty if it can.
   const std::string& lost() const { return lost_; }
 
-  // Seconds that the next one may take.
+  // The most seconds for the next candidate.
   double limit() const;
   void note(double seconds) { times_.push_back(seconds); }
 

@@ -1,5 +1,5 @@
-// Times finalists by turns, and looks at the fastest once more.
-#include <kiln/autotune/measure/measuring.h>
+// Times the finalists in alternation and verifies the fastest on other inputs.
+#include <kiln/autotune/measure/live_measurer_impl.h>
 
 #include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
@@ -25,16 +25,16 @@ struct LiveMeasurer::Impl::Finalists {
     candidates[i].done = true;
     results[i] = std::move(result);
   }
-  // A finalist has run before: it may fail once by chance.
+  // A finalist has run before, so one failure may be by chance.
   static constexpr int most_strikes = 2;
   void strike(std::size_t i, const Measurement& result) {
     if (++strikes[i] == most_strikes) end(i, result);
   }
 };
 
-// One attempt of all that wait. False: something went wrong with one of them, and the others are to be timed
-// again without it, or with it once more.
-bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
+// Times all waiting finalists once. Returns false if one of them failed; the others are then to be timed
+// again, without it or giving it a second chance.
+bool LiveMeasurer::Impl::time_interleaved(Finalists& f) {
   const std::vector<std::size_t> which = f.waiting();
   Message messages = Message::array();
   for (std::size_t i : which) {
@@ -60,8 +60,8 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
                                  {"seconds_allowed", limit * static_cast<double>(which.size()) + timing}},
                                 limit);
   while (answer.says_stage()) {
-    const Message& told = answer.message.at("stage");
-    stage = told.is_number_unsigned() ? told.get<std::size_t>() : which.size();
+    const Message& number = answer.message.at("stage");
+    stage = number.is_number_unsigned() ? number.get<std::size_t>() : which.size();
     answer = crew_.await(*runner_, stage < which.size() ? limit : timing);
   }
   if (answer.kind == Answer::Kind::interrupted) {
@@ -77,7 +77,7 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
                               : result_of_end(answer, false);
     if (stage < which.size())
       f.strike(which[stage], m);
-    else // while all were timed
+    else // it happened while all were timed
       for (std::size_t i : which)
         f.strike(i, m);
     if (answer.kind == Answer::Kind::late)
@@ -87,7 +87,7 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
     return false;
   }
   const Measurement last = measurement_from(results.back());
-  if (!last.ok() || results.size() < which.size()) { // there are none behind it
+  if (!last.ok() || results.size() < which.size()) { // the worker stops at the first failure
     f.strike(which[results.size() - 1], last.ok() ? failed(Status::crash, "no answer") : last);
     runner_.reset();
     return false;
@@ -106,12 +106,12 @@ bool LiveMeasurer::Impl::time_by_turns(Finalists& f) {
   return true;
 }
 
-// Whether it is right on inputs that no trial had; if not, the result says on which.
-LiveMeasurer::Impl::Stands LiveMeasurer::Impl::stands(const PendingCandidate& candidate,
-                                                      Measurement& result) {
+// Checks a finalist on inputs that no trial had. If it is wrong there, `result` gets the error.
+LiveMeasurer::Impl::Verified LiveMeasurer::Impl::verify_finalist(const PendingCandidate& candidate,
+                                                                 Measurement& result) {
   int verified = 0;
   for (Twist twist : all_twists) {
-    if (!runner_ready()) return lost_ ? Stands::yes : Stands::interrupted; // what is known stays known
+    if (!runner_ready()) return lost_ ? Verified::yes : Verified::interrupted; // keep what is known
     const double limit = compilers_.limit() + run_limit();
     Answer answer = crew_.request(*runner_,
                                   {{"do", "verify"},
@@ -123,23 +123,23 @@ LiveMeasurer::Impl::Stands LiveMeasurer::Impl::stands(const PendingCandidate& ca
     const bool reference_ran = answer.says_stage();
     if (reference_ran) answer = crew_.await(*runner_, limit);
     if (answer.kind != Answer::Kind::message) runner_.reset();
-    if (answer.kind == Answer::Kind::interrupted) return Stands::interrupted;
+    if (answer.kind == Answer::Kind::interrupted) return Verified::interrupted;
     Measurement m;
     if (answer.kind == Answer::Kind::message && answer.message.contains("status"))
       m = measurement_from(answer.message);
     else if (answer.kind != Answer::Kind::message && reference_ran)
       m = result_of_end(answer, false);
     else
-      continue; // skipped, or the reference itself does not end well: nothing to compare with
+      continue; // skipped, or the reference itself failed, so there is nothing to compare with
     if (!m.ok()) {
       result.status = m.status;
       result.error = std::string("with ") + words_of(twist) + ": " + m.error;
-      return Stands::no;
+      return Verified::no;
     }
     ++verified;
   }
   result.facts["verified"] = verified;
-  return Stands::yes;
+  return Verified::yes;
 }
 
 void LiveMeasurer::Impl::verify_fastest(Finalists& f) {
@@ -149,8 +149,8 @@ void LiveMeasurer::Impl::verify_fastest(Finalists& f) {
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return f.results[a].seconds < f.results[b].seconds; });
   for (std::size_t i : order)
-    if (const Stands answer = stands(f.candidates[i], f.results[i]); answer != Stands::no) {
-      f.interrupted = answer == Stands::interrupted;
+    if (const Verified verified = verify_finalist(f.candidates[i], f.results[i]); verified != Verified::no) {
+      f.interrupted = verified == Verified::interrupted;
       return;
     }
 }
@@ -169,7 +169,7 @@ std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> poin
   bool timed = f.waiting().empty();
   const int attempts = Finalists::most_strikes * static_cast<int>(points.size()) + 2;
   for (int i = 0; i < attempts && !timed; ++i)
-    timed = time_by_turns(f) || f.waiting().empty();
+    timed = time_interleaved(f) || f.waiting().empty();
   if (f.interrupted) return {};
   for (std::size_t i : f.waiting())
     f.end(i, failed(Status::crash, "it could not be confirmed"));
@@ -178,8 +178,8 @@ std::vector<Measurement> LiveMeasurer::Impl::confirm(std::span<const Point> poin
   return std::move(f.results);
 }
 
-// Each is checked and timed about as in its trial; the fastest is then run beside the reference for each
-// twist, which takes about as long as setting up the process that runs did.
+// Each finalist is checked and timed about as long as in its trial. The fastest is then run next to the
+// reference on each variation of the inputs, which takes about as long as setting up the runner process did.
 double LiveMeasurer::Impl::seconds_to_confirm(std::span<const Trial* const> finalists) const {
   const double setting_up = std::max(setup_seconds_ - reference_.compile_seconds, 4 * reference_.seconds);
   double seconds = static_cast<double>(std::size(all_twists)) * setting_up + (runner_ ? 0 : setup_seconds_);

@@ -1,4 +1,4 @@
-// Starts and listens to a tuner's processes.
+// Starts a tuner's processes and exchanges messages with them.
 #include <kiln/autotune/measure/crew.h>
 
 #include <kiln/autotune/measure/find_command.h>
@@ -90,7 +90,7 @@ Answer Crew::await(WorkerProcess& process, double seconds) {
 }
 
 Answer Crew::request(WorkerProcess& process, const Message& message, double seconds) {
-  if (!process.send(message)) return {Answer::Kind::ended, {}, "it takes no messages", 0};
+  if (!process.send(message)) return {Answer::Kind::ended, {}, "it does not accept messages", 0};
   return await(process, seconds);
 }
 
@@ -99,15 +99,15 @@ void Crew::check_hello(WorkerProcess& process) {
   if (answer.kind == Answer::Kind::interrupted) return;
   if (answer.kind != Answer::Kind::message)
     throw UserError(command_ + " tune-worker does not start: " +
-                    (answer.error.empty() ? "it says nothing" : answer.error) +
+                    (answer.error.empty() ? "it sends no message" : answer.error) +
                     "; set KILN_COMMAND to the kiln command of this build");
   const Message& hello = answer.message;
   const bool same = hello.value("hello", "") == version() &&
                     hello.value("code", 0) == code_generation_version &&
                     hello.value("llvm", "") == llvm_version();
   if (!same)
-    throw UserError(command_ + " is the command of another build of Kiln (" + hello.value("hello", "?") +
-                    ", and this is " + version() + "); set KILN_COMMAND to this one's");
+    throw UserError(command_ + " belongs to another build of Kiln (" + hello.value("hello", "?") +
+                    "; this one is " + version() + "); set KILN_COMMAND to the kiln command of this build");
 }
 
 void Crew::kill(std::unique_ptr<WorkerProcess>& process) {

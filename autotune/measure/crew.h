@@ -1,4 +1,4 @@
-// The processes that work for one tuner: how they are started, listened to, interrupted and ended.
+// Starts, listens to, interrupts and ends the processes that work for one tuner.
 #pragma once
 
 #include <kiln/autotune/measure/live_measurer.h>
@@ -13,50 +13,51 @@
 
 namespace kiln::tune {
 
-// What came of a request.
+// The outcome of a request to a process.
 struct Answer {
   enum class Kind : std::uint8_t { message, ended, late, interrupted } kind = Kind::message;
   Message message;
-  std::string error; // of a process that ended
+  std::string error; // of a process that has ended
   int signal = 0;
 
   bool says_stage() const { return kind == Kind::message && message.contains("stage"); }
-  // A text of the message; another one where it has none.
+  // Returns a text field of the message, or `otherwise` if it has none.
   std::string text(const char* name, const char* otherwise) const;
 };
 
-constexpr double hello_seconds = 60; // to be loaded, on a machine that is busy
+constexpr double hello_seconds = 60; // time limit for loading a process on a busy machine
 
-// Not thread-safe but for interrupt().
+// Not thread-safe, except for interrupt().
 class Crew {
 public:
   enum class Role : std::uint8_t { compile, run };
 
-  // `threads` that run a CPU kernel; 0: as ever.
+  // `threads` is the number of threads that run a CPU kernel; 0: the default.
   explicit Crew(int threads);
-  ~Crew(); // after its processes: removes their folder
+  ~Crew(); // removes the folder of the processes, which must have ended
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Finds the command and makes the folder that the processes share. UserError if there is none; TargetError
-  // if it cannot be made.
+  // Finds the command and creates the folder that the processes share. Throws UserError if there is no
+  // command, and TargetError if the folder cannot be created.
   void open();
   std::unique_ptr<WorkerProcess> start(Role role);
-  // Waits until it is loaded. UserError if it does not start, or is of another build.
+  // Waits until the process is loaded. Throws UserError if it does not start or belongs to another build.
   void check_hello(WorkerProcess& process);
-  // Sends it this, and waits for the first answer.
+  // Sends a message and waits for the first answer.
   Answer request(WorkerProcess& process, const Message& message, double seconds);
-  // The next message of it.
+  // Waits for the next message of the process.
   Answer await(WorkerProcess& process, double seconds);
-  // Waits for something from any of them. False if there is nothing to wait for any more.
+  // Waits for input from any of the processes. Returns false if the deadline has passed or the crew is
+  // stopped.
   bool wait(const std::vector<WorkerProcess*>& processes, Clock::time_point deadline) const;
-  // Of one that is gone.
+  // Describes a process that has ended.
   Answer ended(WorkerProcess& process);
   void kill(std::unique_ptr<WorkerProcess>& process);
 
   void interrupt() noexcept; // async-signal-safe
   bool interrupted() const noexcept { return interrupted_.load(); }
-  // After so many seconds from now everything stops as if it were interrupted, until it is allowed more.
+  // After `seconds` from now everything stops as if it were interrupted, until allow() is called again.
   void allow(double seconds);
   bool stopped() const noexcept { return interrupted() || Clock::now() >= until_; }
 

@@ -1,4 +1,4 @@
-// Follows the machine's speed.
+// Follows the machine's speed and converts timings to that of the run's beginning.
 #include <kiln/autotune/measure/drift.h>
 
 #include <kiln/autotune/measure/statistics.h>
@@ -9,11 +9,11 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr double most_drift = 3; // times as fast or as slow as at first: beyond, the anchor was mistimed
+constexpr double most_drift = 3; // times faster or slower than at first; beyond, the reference was mistimed
 
 } // namespace
 
-double DriftAnchor::lately() const {
+double DriftAnchor::recent() const {
   if (times_.empty()) return 0;
   const auto count = static_cast<std::ptrdiff_t>(std::min<std::size_t>(3, times_.size()));
   const double first = times_.front();

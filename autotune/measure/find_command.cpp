@@ -1,4 +1,4 @@
-// Looks for the command around the library, the program and PATH.
+// Searches for the command next to the library, next to the program and on PATH.
 #include <kiln/autotune/measure/find_command.h>
 
 #include <kiln/dsl/error.h>
@@ -29,7 +29,7 @@ fs::path this_program() {
   return fs::read_symlink("/proc/self/exe", ignored);
 }
 
-// The file that this code is in: the library, or a program that has it inside.
+// Returns the file that contains this code: the library, or a program that is linked with it statically.
 fs::path this_library() {
   Dl_info info{};
   static const char here = 0;
@@ -54,7 +54,7 @@ std::string find_command() {
   if (const char* given = std::getenv("KILN_COMMAND"); given && *given) {
     if (is_program(given)) return given;
     throw UserError("KILN_COMMAND is " + std::string(given) +
-                    ", which is no program that can be run; set it to the path of the kiln command");
+                    ", which is not an executable file; set it to the path of the kiln command");
   }
   const fs::path program = this_program();
   if (program.filename() == command_name && is_program(program)) return "/proc/self/exe";
@@ -71,8 +71,8 @@ std::string find_command() {
   }
   for (const fs::path& folder : folders_of_path())
     if (is_program(folder / command_name)) return (folder / command_name).string();
-  throw UserError("measuring needs the kiln command, which is not at " + looked +
-                  "nor on PATH; install it beside the library, or set KILN_COMMAND to its path");
+  throw UserError("measuring needs the kiln command, which was not found at " + looked +
+                  "or on PATH; install it next to the library, or set KILN_COMMAND to its path");
 }
 
 } // namespace kiln::tune

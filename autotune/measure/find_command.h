@@ -1,11 +1,12 @@
-// Finds the `kiln` command, whose processes measure.
+// Finds the `kiln` command, which runs the measuring processes.
 #pragma once
 
 #include <string>
 
 namespace kiln::tune {
 
-// Its path. UserError that says where it was looked for if there is none. See live_measurer.h.
+// Returns its path. Throws UserError with the places that were searched if there is none. See
+// live_measurer.h.
 std::string find_command();
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Injected faults.
+// Implements the injected faults: crashes, hangs, memory exhaustion, and wrong outputs.
 #include <kiln/autotune/measure/inject.h>
 
 #include <kiln/dsl/error.h>
@@ -23,9 +23,9 @@ namespace {
 }
 
 [[noreturn]] void use_up_memory() {
-  if (sanitized) throw std::bad_alloc(); // nothing limits it, and each byte costs shadow memory
+  if (sanitized) throw std::bad_alloc(); // there is no limit, and each byte needs shadow memory
   std::vector<std::unique_ptr<char[]>> blocks;
-  for (int i = 0; i < 4096; ++i) // far more than the process may have
+  for (int i = 0; i < 4096; ++i) // far above the limit of the process
     blocks.emplace_back(new char[std::size_t{1} << 30]);
   throw std::bad_alloc();
 }
@@ -48,11 +48,11 @@ void inject_into_output(const std::string& fault, std::vector<unsigned char>& by
   const auto size = static_cast<std::size_t>(size_of(dtype));
   if (bytes.size() < size) return;
   unsigned char* at = bytes.data() + bytes.size() / size / 2 * size;
-  if (fault == "nan") { // not the first pattern's
+  if (fault == "nan") { // not the NaN of the first pattern
     std::memset(at, 0xFF, size);
     at[size - 1] = 0x7F;
   }
-  if (fault == "wrong") at[size - 1] ^= 0x41; // sign and exponent
+  if (fault == "wrong") at[size - 1] ^= 0x41; // changes the sign or exponent
 }
 
 } // namespace kiln::tune

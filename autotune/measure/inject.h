@@ -1,4 +1,4 @@
-// What goes wrong on purpose in a trial: how the tuner's tests see that it survives.
+// Injects faults into trials, so that tests can check that the tuner survives them.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -8,7 +8,7 @@
 
 namespace kiln::tune {
 
-// Each does something for the faults that are its own (see Faults in live_measurer.h), nothing for others.
+// Each function injects the faults of its stage (see Faults in live_measurer.h) and ignores others.
 void inject_before_compiling(const std::string& fault);
 void inject_before_launching(const std::string& fault);
 void inject_into_output(const std::string& fault, std::vector<unsigned char>& bytes, DType dtype);

@@ -1,4 +1,4 @@
-// Compares a candidate on the device with the interpreter of tile IR.
+// Compares a candidate's result on the device with the interpreter of tile IR.
 #include <kiln/autotune/measure/trial_runner.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -11,9 +11,9 @@ namespace kiln::tune {
 
 namespace {
 
-// How much slower the interpreter is than CostModel's vector code: 300 to 2000 were measured on samples.
+// How much slower the interpreter is than the code that CostModel predicts: 300 to 2000 times on samples.
 constexpr double slowness = 1000;
-constexpr double most_program_seconds = 10; // of one program, below which it is tried
+constexpr double most_program_seconds = 10; // the most for one program; above this the check is skipped
 
 using Sizes = std::vector<std::int64_t>;
 
@@ -31,7 +31,7 @@ std::string text_of(const Sizes& sizes) {
   return text;
 }
 
-// What one program does is then no matter of the others.
+// Returns whether programs do not depend on each other, so that some of them can be checked alone.
 bool programs_stand_alone(const ir::Kernel& kernel) {
   bool alone = true;
   ir::walk(kernel.body, [&](const ir::Op& op) {
@@ -41,7 +41,8 @@ bool programs_stand_alone(const ir::Kernel& kernel) {
   return alone;
 }
 
-// As many of the first programs as take so long, two along an axis at least where there is time.
+// Returns a part of the grid that takes about `seconds_enough`: the first programs, at least two along each
+// axis if time allows.
 Sizes sample_of(const Sizes& grid, double program_seconds, double seconds_enough) {
   Sizes sample(grid.size(), 1);
   for (bool grown = true; grown;) {
@@ -112,7 +113,7 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
     on_host.arrays()[i].download(host, right.values.data());
     on_device.arrays()[i].download(stream, values.data());
     const auto size = static_cast<std::size_t>(size_of(block.dtype));
-    for (std::size_t at = 0; !whole && at < values.size(); at += size) // programs that the sample lacks
+    for (std::size_t at = 0; !whole && at < values.size(); at += size) // ignore programs outside of the part
       if (std::memcmp(&right.values[at], &before[i][at], size) == 0)
         std::memcpy(&values[at], &right.values[at], size);
     const double tolerance = s.tolerance > 0 && is_float(block.dtype)
@@ -122,7 +123,7 @@ std::string interpret_check(const LoadedCandidate& c, const Situation& s, double
     if (v.kind != Verdict::Kind::right)
       throw UserError("kernel \"" + c.kernel->recorded().name + "\" with {" + c.config.to_string() +
                       "}: its result on " + to_string(s.device) + " differs from the interpreter's: " +
-                      v.error + "; the fallback config must be one that is known to work");
+                      v.error + "; choose a fallback config that is known to work");
   }
   return whole ? "the whole problem" : "programs " + text_of(part) + " of " + text_of(grid);
 }

@@ -1,5 +1,5 @@
-// Sets up the processes that compile and run candidates, and takes each through them.
-#include <kiln/autotune/measure/measuring.h>
+// Implements LiveMeasurer, which takes each candidate through the compiling and running processes.
+#include <kiln/autotune/measure/live_measurer_impl.h>
 
 #include <kiln/autotune/measure/drift.h>
 #include <kiln/autotune/measure/loaded_candidate.h>
@@ -18,7 +18,7 @@ constexpr double least_run_limit = 5;
 
 MeasureOptions complete(MeasureOptions options) {
   options.jobs = LiveMeasurer::jobs_of(options);
-  if (options.seconds > 0) { // measurements that are less exact, so that there are some
+  if (options.seconds > 0) { // less exact measurements, so that the time is enough for some
     options.most_seconds = std::min(options.most_seconds, options.seconds / 40);
     options.least_seconds = std::min(options.least_seconds, options.most_seconds);
     options.confirm_seconds = std::min(options.confirm_seconds, options.seconds / 60);
@@ -74,7 +74,7 @@ Answer LiveMeasurer::Impl::set_up_runner(double seconds) {
   Answer answer = crew_.request(*runner_, setup_message(Crew::Role::run), seconds);
   if (answer.kind == Answer::Kind::late) {
     crew_.kill(runner_);
-    answer.error = "it did not end within " + std::to_string(std::lround(seconds)) + " s";
+    answer.error = "it did not finish within " + std::to_string(std::lround(seconds)) + " s";
   } else if (answer.kind == Answer::Kind::message && answer.message.contains("error") &&
              !answer.message.contains("status")) {
     answer.error = answer.text("error", "?");
@@ -90,7 +90,7 @@ void LiveMeasurer::Impl::start() {
   announce("measuring the default {" + fallback_.to_string() + "}");
   crew_.open();
   reference_message_ = make_candidate(fallback_, false).message;
-  constexpr int attempts = 3; // a process may be killed for no fault of its own
+  constexpr int attempts = 3; // a process may be killed by something else
   std::string error;
   for (int i = 0; i < attempts; ++i) {
     Answer answer = set_up_runner(options_.first_limit);
@@ -105,7 +105,7 @@ void LiveMeasurer::Impl::start() {
       break;
     }
     error = answer.error;
-    if (answer.kind == Answer::Kind::message) break; // it said what is wrong
+    if (answer.kind == Answer::Kind::message) break; // the worker reported the error
   }
   if (!started_)
     throw UserError("the fallback config {" + fallback_.to_string() + "} cannot be measured on " +
@@ -114,14 +114,14 @@ void LiveMeasurer::Impl::start() {
   if (options_.check_reference)
     compare_with_interpreter();
   else
-    checked_ = "nothing: not asked for";
+    checked_ = "nothing: the check is disabled";
 }
 
-// Of little time it gets a small part, and looks at fewer programs.
+// If time is short, the check gets a small part of it and covers fewer programs.
 void LiveMeasurer::Impl::compare_with_interpreter() {
   constexpr double enough = 1, longest_launch = 0.05, longest = 0.1;
   if (reference_.seconds > longest_launch * left()) {
-    checked_ = "nothing: there was no time for it";
+    checked_ = "nothing: there was no time";
     return;
   }
   const std::unique_ptr<WorkerProcess> process = crew_.start(Crew::Role::compile);
@@ -135,7 +135,7 @@ void LiveMeasurer::Impl::compare_with_interpreter() {
   if (answer.kind == Answer::Kind::message && answer.message.contains("error"))
     throw UserError(answer.text("error", "?"));
   if (answer.kind == Answer::Kind::message)
-    checked_ = answer.text("checked", "nothing: it does not say");
+    checked_ = answer.text("checked", "nothing: the worker gave no answer");
   else
     checked_ = answer.kind == Answer::Kind::late ? "nothing: the interpreter took too long"
                                                  : "nothing: " + answer.error;
@@ -152,14 +152,14 @@ bool LiveMeasurer::Impl::runner_ready() {
     error = answer.error;
   }
   if (runner_) return true;
-  // The reference ran before; now it does not, in a fresh process.
+  // The reference ran before, but no longer runs in a fresh process.
   lose(error);
   return false;
 }
 
 void LiveMeasurer::Impl::lose(const std::string& error) {
   lost_ = true;
-  lost_error_ = to_string(workload_.device) + " does not run the reference any more: " + one_line(error);
+  lost_error_ = to_string(workload_.device) + " no longer runs the reference:  " + one_line(error);
 }
 
 std::string LiveMeasurer::Impl::draw_fault() {
@@ -179,7 +179,7 @@ PendingCandidate LiveMeasurer::Impl::make_candidate(const Config& config, bool m
       const Grid grid = workload_.grid(config);
       c.message["grid"] = {grid.x, grid.y, grid.z};
     }
-  } catch (const Error& e) { // while it is recorded
+  } catch (const Error& e) { // recording failed
     if (!may_fail) throw;
     c.result = failed(Status::refused, e.what());
     c.compiled = c.done = true;
@@ -209,8 +209,9 @@ PendingCandidate LiveMeasurer::Impl::make_trial(const Point& point) {
   return c;
 }
 
-// For two checked launches and the timing; the reference's own, with its larger costs, tells how long checks
-// take, and 100 launches of the best are about what a candidate that is ten times slower needs.
+// The limit covers two checked launches and the timing. The costs of the reference, which are larger, show
+// how long checks take. 100 launches of the best config are about what a candidate needs that is ten times
+// slower.
 double LiveMeasurer::Impl::run_limit() const {
   if (options_.run_limit > 0) return options_.run_limit;
   return least_run_limit + options_.most_seconds + 3 * (reference_.run_seconds + setup_seconds_) +
@@ -229,7 +230,7 @@ void LiveMeasurer::Impl::run(PendingCandidate& c) {
   const Measurement compiled = c.result;
   c.done = true;
   if (c.message.value("fault", "") == "device") device_fault_ = true;
-  if (device_fault_) runner_.reset(); // as a driver that fails would
+  if (device_fault_) runner_.reset(); // as a failing driver would
   if (!runner_ready()) {
     c.done = lost_; // else it was interrupted
     c.result = failed(Status::device_lost, lost_error_);
@@ -261,7 +262,7 @@ void LiveMeasurer::Impl::run(PendingCandidate& c) {
   crew_.totals.run_seconds += c.result.run_seconds;
   remove_drift(c.result, reference_.seconds);
   note(c.result);
-  // What failed may have spoilt memory, or the device for this process.
+  // A candidate that failed may have corrupted memory or this process's device.
   const Status s = c.result.status;
   if (answer.kind == Answer::Kind::late)
     crew_.kill(runner_);
@@ -279,26 +280,27 @@ std::vector<Measurement> LiveMeasurer::Impl::measure(std::span<const Point> poin
     candidates.push_back(make_trial(point));
   const bool gone = lost_;
   bool enough = false;
-  const auto tell = [&](Measurement m) {
-    if (lost_ && m.status == Status::device_lost) m.error = lost_error_; // the same words for all
+  const auto report = [&](Measurement m) {
+    if (lost_ && m.status == Status::device_lost) m.error = lost_error_; // the same error for all trials
     results.push_back(std::move(m));
     enough = listener && !listener(results.back());
   };
-  // On a GPU, what is compiled runs while others are being compiled. On the CPU they would disturb it.
+  // On a GPU, compiled candidates run while others are being compiled. On the CPU, compiling would disturb
+  // them.
   const bool overlap = workload_.device.kind() == DeviceKind::Cuda;
   if (!gone)
     compilers_.compile(candidates, [&] {
       if (!overlap || enough || !compilers_.lost().empty() || results.size() == candidates.size()) return;
       PendingCandidate& next = candidates[results.size()];
       if (!next.done && next.compiled && !crew_.stopped()) run(next);
-      if (next.done) tell(next.result);
+      if (next.done) report(next.result);
     });
   if (!lost_ && !compilers_.lost().empty()) lose(compilers_.lost());
   while (results.size() < candidates.size() && !enough) {
     PendingCandidate& next = candidates[results.size()];
     if (!next.done && !lost_ && !crew_.stopped()) run(next);
     if (!next.done && !lost_) break; // interrupted, or the time is up
-    tell(next.done && !gone ? next.result : failed(Status::device_lost, lost_error_));
+    report(next.done && !gone ? next.result : failed(Status::device_lost, lost_error_));
   }
   return results;
 }

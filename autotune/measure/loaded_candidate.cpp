@@ -1,4 +1,4 @@
-// Parses and compiles candidates.
+// Parses and compiles candidates in a worker.
 #include <kiln/autotune/measure/loaded_candidate.h>
 
 #include <kiln/autotune/measure/inject.h>
@@ -30,7 +30,7 @@ Measurement failure(Status otherwise) {
   } catch (const UserError& e) {
     return failed(otherwise == Status::compile_error ? Status::refused : otherwise, e.what());
   } catch (const std::bad_alloc&) {
-    return failed(Status::out_of_memory, "no memory is left");
+    return failed(Status::out_of_memory, "out of memory");
   } catch (const std::exception& e) {
     const std::string text = e.what();
     const bool memory =

@@ -1,4 +1,4 @@
-// A candidate as a worker has it: parsed, compiled, and how what goes wrong with it is told.
+// Holds a candidate in a worker, parsed and compiled, and converts its failures to measurements.
 #pragma once
 
 #include <kiln/autotune/measure/memory_plan.h>
@@ -13,42 +13,43 @@
 
 namespace kiln::tune {
 
-// What all trials of a tuner have in common.
+// The parameters that all trials of a tuner share.
 struct Situation {
   Device device;
   std::vector<Argument> arguments;
   std::uint64_t seed = 0;
-  double tolerance = 0; // 0: by the dtypes
+  double tolerance = 0; // 0: determined by the dtypes
   TimingPlan timing;
 };
 
-// A candidate out of a message.
+// A candidate that was read from a message.
 struct LoadedCandidate {
   std::unique_ptr<IrKernel> kernel;
   Config config;
   std::optional<Grid> grid;
-  std::string fault; // "" or what goes wrong on purpose
+  std::string fault; // the fault to inject; usually empty
 
   Candidate ready() const { return {kernel.get(), config, grid}; }
   void launch(Stream& stream, const std::vector<std::uint64_t>& words) const;
-  // Out of the cache folder, or into it.
+  // Loads the code from the cache folder, or compiles it into that.
   std::shared_ptr<const CompiledKernel> compiled(const Situation& situation) const;
 };
 LoadedCandidate load_candidate(const Message& message, const Situation& situation);
 
-// Compiles it into the cache folder, or loads it from there.
+// Compiles the candidate into the cache folder, or loads it from there.
 Measurement compile(const LoadedCandidate& candidate, const Situation& situation);
 
 // "registers", "scratch_bytes", ... of compiled code.
 std::map<std::string, double> facts_of(const CompiledKernel& code);
 
-// Where blocks might lie, for what looks at addresses' alignment and no further.
+// Returns argument words with imaginary addresses, for code that looks only at the alignment of addresses.
 std::vector<std::uint64_t> imagined_words(const MemoryPlan& plan, const std::vector<Argument>& arguments);
 
-// The first line of a text, and not too much of it.
+// Returns the first line of a text, shortened if it is long.
 std::string one_line(std::string text);
 Measurement failed(Status status, std::string error);
-// What went wrong, as a status and one line. Of the exception that is being handled.
+// Converts the exception that is being handled to a status and one line. `otherwise` is the status of errors
+// without a more specific one.
 Measurement failure(Status otherwise);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Lays out arguments in blocks, and reads from the IR what happens to each.
+// Lays out arguments in blocks, and derives from the IR which blocks a kernel reads and writes.
 #include <kiln/autotune/measure/memory_plan.h>
 
 #include <kiln/dsl/error.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ir::Opcode;
 
-struct Range { // of an argument's bytes, from where its pointer points
+struct Range { // the bytes of an argument, relative to its pointer
   std::int64_t low = 0, high = 0;
 };
 
@@ -24,7 +24,7 @@ Range range_of(const Argument& a, std::size_t index) {
   if (a.kind == Argument::Kind::pointer) return {0, a.bytes};
   if (a.kind == Argument::Kind::scalar) return {};
   const std::int64_t size = size_of(a.dtype);
-  if (a.extents.size() != a.strides.size()) refuse(index, "has not one stride for each extent");
+  if (a.extents.size() != a.strides.size()) refuse(index, "does not have one stride for each extent");
   std::int64_t low = 0, high = 0;
   for (std::size_t i = 0; i < a.extents.size(); ++i) {
     if (a.extents[i] < 0) refuse(index, "has a negative extent");
@@ -32,11 +32,11 @@ Range range_of(const Argument& a, std::size_t index) {
     std::int64_t reach = 0;
     if (__builtin_mul_overflow(a.extents[i] - 1, a.strides[i], &reach) ||
         __builtin_add_overflow(reach, reach < 0 ? low : high, reach < 0 ? &low : &high))
-      refuse(index, "reaches past 64-bit offsets");
+      refuse(index, "needs offsets of more than 64 bits");
   }
   Range bytes;
   if (__builtin_mul_overflow(low, size, &bytes.low) || __builtin_mul_overflow(high + 1, size, &bytes.high))
-    refuse(index, "reaches past 64-bit offsets");
+    refuse(index, "needs offsets of more than 64 bits");
   return bytes;
 }
 
@@ -44,18 +44,18 @@ void check_parameter(const Argument& a, const ir::Type& type, std::size_t index)
   using Kind = Argument::Kind;
   const Kind wanted = type.is_view() ? Kind::view : type.pointer ? Kind::pointer : Kind::scalar;
   if (a.kind != wanted || a.dtype != type.dtype)
-    refuse(index, "is not what the kernel takes there: " + type.to_string());
+    refuse(index, "does not match the kernel's parameter, which is " + type.to_string());
   if (wanted == Kind::view && a.extents.size() != static_cast<std::size_t>(type.view_rank))
     refuse(index,
-           "has " + std::to_string(a.extents.size()) + " extents, and the kernel takes " + type.to_string());
-  if (wanted == Kind::pointer && a.bytes <= 0) refuse(index, "is a pointer to no bytes");
+           "has " + std::to_string(a.extents.size()) + " extents, but the kernel takes  " + type.to_string());
+  if (wanted == Kind::pointer && a.bytes <= 0) refuse(index, "is a pointer to 0 bytes");
 }
 
-// Which parameters the kernel may read through.
+// Returns which parameters the kernel may read through.
 std::vector<bool> read_parameters(const ir::Kernel& kernel) {
   const auto& parameters = kernel.body.args;
   std::vector<bool> read(parameters.size());
-  bool pointers = false; // something reads through pointers, whosever they are
+  bool pointers = false; // some operation reads through pointers of unknown origin
   std::vector<bool> pointed(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i)
     pointed[i] = parameters[i]->type.pointer;
@@ -116,15 +116,15 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
   const auto& parameters = kernel.body.args;
   if (arguments.size() != parameters.size())
     throw UserError("the measured launch has " + std::to_string(arguments.size()) +
-                    " arguments, and kernel \"" + kernel.name + "\" takes " +
+                    " arguments, but kernel \"" + kernel.name + "\" takes " +
                     std::to_string(parameters.size()));
   std::vector<Range> ranges;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     check_parameter(arguments[i], parameters[i]->type, i);
     ranges.push_back(range_of(arguments[i], i));
   }
-  // By address: those that overlap the ones before are put into their block. Those without an address, and
-  // empty ones, have a block of their own.
+  // In order of addresses, each argument that overlaps the previous ones joins their block. Arguments without
+  // an address and empty ones get separate blocks.
   std::vector<std::size_t> order(arguments.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   auto lowest = [&](std::size_t i) {
@@ -137,7 +137,7 @@ MemoryPlan plan_memory(const std::vector<Argument>& arguments, const ir::Kernel&
   const std::vector<bool> read = read_parameters(kernel);
   MemoryPlan plan;
   plan.places.resize(arguments.size());
-  std::uint64_t base = 0, end = 0; // of the block that is open, in the application
+  std::uint64_t base = 0, end = 0; // of the current block, as application addresses
   for (std::size_t i : order) {
     const Argument& a = arguments[i];
     if (a.kind == Argument::Kind::scalar) continue;

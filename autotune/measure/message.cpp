@@ -1,4 +1,4 @@
-// Frames on a socket, and what is sent as JSON.
+// Sends and receives messages on a socket, and converts arguments and measurements to JSON.
 #include <kiln/autotune/measure/message.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ std::optional<Message> parsed(const char* begin, std::size_t count) {
     Message message = Message::from_cbor(begin, begin + count, true, false);
     if (message.is_discarded() || !message.is_object()) return std::nullopt;
     return message;
-  } catch (const Message::exception&) { // of sizes that are too large, allow_exceptions or not
+  } catch (const Message::exception&) { // thrown for excessive sizes, even without allow_exceptions
     return std::nullopt;
   }
 }
@@ -146,10 +146,10 @@ Measurement measurement_from(const Message& message) {
     if (std::isfinite(m.seconds) && m.seconds >= 0) return m;
   } catch (const Message::exception&) {
   }
-  Measurement nonsense;
-  nonsense.status = Status::crash;
-  nonsense.error = "its process answers nonsense";
-  return nonsense;
+  Measurement invalid;
+  invalid.status = Status::crash;
+  invalid.error = "its process sent an invalid answer";
+  return invalid;
 }
 
 } // namespace kiln::tune

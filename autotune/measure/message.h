@@ -1,5 +1,7 @@
-// What the tuner and its workers say to each other: a length of four bytes, and JSON in its binary form
-// (CBOR), which carries bytes and every float as they are. Includes JSON: for .cpp files.
+// Defines the messages between the tuner and its workers.
+//
+// A message is a length of four bytes and JSON in the binary form CBOR, which preserves bytes and every
+// float. This header includes the JSON library, so include it in .cpp files only.
 #pragma once
 
 #include <kiln/autotune/measure/workload.h>
@@ -17,16 +19,16 @@ using Message = nlohmann::json;
 
 inline constexpr std::uint32_t largest_message = 1u << 30;
 
-// Writes all of it. False if the other side is gone, or takes nothing for `seconds`.
+// Sends the whole message. Returns false if the other side is gone or accepts no data for `seconds`.
 bool send_message(int socket, const Message& message, double seconds);
-// Waits for one. Nothing at the end of the stream, or if what came is no message.
+// Waits for a message. Returns nothing at the end of the stream or if the data is not a valid message.
 std::optional<Message> receive_message(int socket);
 
-// Messages out of bytes as they come.
+// Splits a stream of bytes into messages.
 class MessageReader {
 public:
   void add(const char* bytes, std::size_t count) { bytes_.insert(bytes_.end(), bytes, bytes + count); }
-  std::optional<Message> next(); // nothing: more bytes are needed, or broken()
+  std::optional<Message> next(); // nothing if more bytes are needed or the stream is broken()
   bool broken() const { return broken_; }
 
 private:
@@ -37,7 +39,8 @@ private:
 Message to_message(const Argument& argument);
 Argument argument_from(const Message& message);
 Message to_message(const Measurement& measurement);
-// A crash if it is no measurement: a candidate may have spoilt the memory of the process that sends it.
+// Returns a crash if the message is not a valid measurement, since a candidate may have corrupted its
+// process.
 Measurement measurement_from(const Message& message);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Order statistics.
+// Implements medians and confidence intervals with order statistics.
 #include <kiln/autotune/measure/statistics.h>
 
 #include <algorithm>
@@ -24,10 +24,10 @@ Interval median_interval(std::vector<double> values) {
     const double widened = (values.back() - values.front()) / 2;
     return {std::max(0.0, values.front() - widened), values.back() + widened};
   }
-  // The k smallest and k largest are cut off, for the largest k that keeps 2 P(Binomial(n, 1/2) < k) <= 5 %.
+  // Cut off the k smallest and k largest values, for the largest k with 2 P(Binomial(n, 1/2) < k) <= 5 %.
   double term = std::exp2(-static_cast<double>(n)), below = term;
   std::size_t cut = 0;
-  if (n > 1000) { // where 2^-n is no number: the normal approximation
+  if (n > 1000) { // 2^-n would underflow, so use the normal approximation
     cut = static_cast<std::size_t>(static_cast<double>(n) / 2 - 0.98 * std::sqrt(static_cast<double>(n)));
   } else {
     while (below <= 0.025) {

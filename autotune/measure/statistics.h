@@ -1,4 +1,4 @@
-// Medians of timings and how sure they are.
+// Computes medians of timings and their confidence intervals.
 #pragma once
 
 #include <span>
@@ -6,17 +6,17 @@
 
 namespace kiln::tune {
 
-double median_of(std::vector<double> values); // 0 of nothing
+double median_of(std::vector<double> values); // 0 if there are none
 
 struct Interval {
   double low = 0, high = 0;
 };
-// An interval that holds the median with a probability of at least 95 %, by order statistics: no assumption
-// about the distribution. Of fewer than six values, whose range holds it less often, their range widened to
-// twice its width.
+// Returns an interval that contains the median with a probability of at least 95 %. It uses order statistics,
+// without an assumption about the distribution. The range of fewer than six values contains the median less
+// often; it is widened to twice its width.
 Interval median_interval(std::vector<double> values);
 
-// Of samples, those in which nothing came between, if they are half or more; else all.
+// Returns the undisturbed samples if they are at least half of all, else all samples.
 std::vector<double> undisturbed(std::span<const double> samples, const std::vector<bool>& disturbed);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Samples, on the host's clock or the device's.
+// Takes timing samples, on the host's clock or on the device's.
 #include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/timing.h>
 
@@ -25,17 +25,17 @@ long involuntary_switches() {
   return usage.ru_nivcsw;
 }
 
-constexpr std::int64_t most_rotated = std::int64_t{512} << 20; // bytes of all sets
+constexpr std::int64_t most_rotated = std::int64_t{512} << 20; // bytes of all sets together
 constexpr int most_sets = 64;
-constexpr double host_seconds = 200e-6; // a sample is at least as long: the clock itself costs 0.03 % of it
-constexpr double graph_seconds = 50e-6; // kernels that are shorter are launched by a graph
-constexpr int most_launches = 1000;     // of one sample
+constexpr double host_seconds = 200e-6; // least length of a sample; the clock itself costs 0.03 % of it
+constexpr double graph_seconds = 50e-6; // shorter kernels are launched by a graph
+constexpr int most_launches = 1000;     // per sample
 constexpr int screening = 3;            // samples
 constexpr int most_samples = 300;
-constexpr double narrow = 0.005; // half the width of an interval that is sure enough, of its median
+constexpr double narrow = 0.005; // half the width of a sufficiently precise interval, relative to its median
 
-// Returns with all threads of the pool awake, or after a while that is longer than it takes to wake one.
-// The first of some launches would else wait for them, 60 us and more where others use the CPUs too.
+// Returns when all threads of the pool are awake, or after a time that is longer than waking one takes.
+// Otherwise the first launch of a sample would wait for them, 60 us and more if the CPUs are shared.
 void wake_threads() {
   struct Meeting {
     int expected;
@@ -108,13 +108,13 @@ cuda::Graph& Timer::graph_of(const Candidate& c, int launches) {
   for (int i = 0; i < launches; ++i)
     launch(c);
   graphs_.push_back({c.kernel, c.config, launches, capture.end()});
-  graphs_.back().graph.launch(stream_); // the first launch of a graph uploads it
+  graphs_.back().graph.launch(stream_); // the first launch uploads the graph
   stream_.synchronize();
   return graphs_.back().graph;
 }
 
 double Timer::on_cuda(const Candidate& c, int launches) {
-  // Short ones by a graph: the host could not launch them as fast as they run.
+  // Short kernels are launched by a graph, since the host could not launch them as fast as they run.
   cuda::Graph* graph = launches > 1 ? &graph_of(c, launches) : nullptr;
   Event begin, end;
   begin.record(stream_);
@@ -128,7 +128,7 @@ double Timer::on_cuda(const Candidate& c, int launches) {
 }
 
 Timer::Sample Timer::sample(const Candidate& c, int launches) {
-  // What a launch changes of its own input is given back; otherwise values may leave the range of numbers.
+  // Restore inputs that launches overwrite; otherwise their values may overflow after many launches.
   for (ArraySet& set : sets_)
     if (set.restorable()) set.restore(stream_, contents_);
   flush_caches();
@@ -147,7 +147,7 @@ int Timer::launches_of_sample(const Candidate& c) {
   once = on_host(c, 1);
   if (stream_.device().is_cpu()) {
     if (flushed_) return 1;
-    // A thread that had to be woken, or a neighbour, may have cost more than the launch: more launches tell.
+    // Waking a thread, or other load, may have cost more than the launch, so try more launches.
     for (int launches = 4; once * launches < 10 * host_seconds && launches < most_launches; launches *= 4)
       once = std::min(once, on_host(c, launches));
     return std::clamp(static_cast<int>(std::ceil(host_seconds / std::max(once, 1e-9))), 1, most_launches);
@@ -159,7 +159,7 @@ int Timer::launches_of_sample(const Candidate& c) {
 
 namespace {
 
-// What the samples of one candidate tell.
+// Collects the samples of one candidate.
 struct Samples {
   std::vector<double> seconds;
   std::vector<bool> disturbed;
@@ -205,7 +205,7 @@ Timing Timer::time(const Candidate& c, double best) {
     samples.add(s);
     calm += !s.disturbed;
     wanted = screening_of(samples.least() * launches);
-    // Of a long kernel that is far too slow, the launch before and this one say enough.
+    // For a slow kernel that is far too slow, the warm-up launch and this sample are enough.
     if (best > 0 && std::min(warm_up_seconds_, s.seconds) > std::max(4 * plan_.drop * best, 1e-3)) break;
   }
   if (best > 0 && samples.least() > plan_.drop * best) {

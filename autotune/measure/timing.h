@@ -1,4 +1,4 @@
-// Times launches on a device until the answer is sure enough.
+// Times launches on a device until the result is precise enough.
 #pragma once
 
 #include <kiln/autotune/measure/arrays.h>
@@ -23,39 +23,39 @@ struct TimingPlan {
   double least_seconds = 0.02, most_seconds = 0.3;
   double drop = 1.5;
   bool cold = false;
-  double screening_seconds = 1e9; // launches that take long are sampled less often, once at the least
-  double noise = 0;               // for tests: so many of the samples are four times too long
+  double screening_seconds = 1e9; // slow launches are sampled fewer times, but at least once
+  double noise = 0;               // for tests: the fraction of samples that are made four times too long
 };
 
 struct Timing {
   double seconds = 0;
-  double quickest = 0; // sample
+  double quickest = 0; // the shortest sample
   Interval interval;
   int launches = 0;
-  int samples = 0, disturbed = 0; // in which the system took the CPU away
-  bool dropped = false;           // after the screening
+  int samples = 0, disturbed = 0; // disturbed: the system took the CPU away during the sample
+  bool dropped = false;           // dropped after the screening
 };
 
-// Launches on sets of arguments, by turns; all sets are equal. Not thread-safe.
+// Launches on sets of arguments in rotation; all sets are equal. Not thread-safe.
 class Timer {
 public:
   Timer(Stream& stream, std::vector<ArraySet>& sets, const Contents& contents, const TimingPlan& plan);
 
-  // One sample: seconds a launch, of as many as last long enough for the clock.
+  // One sample: the seconds per launch, over as many launches as the clock's resolution requires.
   struct Sample {
     double seconds = 0;
     bool disturbed = false;
   };
-  // How many launches a sample should have, found by launching: also warms up.
+  // Finds how many launches a sample needs by launching, which also warms up.
   int launches_of_sample(const Candidate& candidate);
   Sample sample(const Candidate& candidate, int launches);
 
-  // Three samples in which nothing came between (fewer of launches so long that these take more than
-  // `screening_seconds`); more only if the quickest is no longer than `drop` times
-  // `best` (0: there is none). Then as many as it takes until the interval of the median lies on one side of
-  // `best`, or is narrower than 1 %, or the time of the plan is spent.
+  // Takes three undisturbed samples, or fewer if they would take more than `screening_seconds`. Continues
+  // only if the quickest sample is at most `drop` times `best` (0: there is none). It then takes samples
+  // until the interval of the median lies above `best` or is narrower than 1 %, or the plan's time is spent.
   Timing time(const Candidate& candidate, double best);
-  // Samples of each by turns, the order reversed every other time, for so many seconds each.
+  // Samples all candidates in alternation, reversing the order in every other round, for `seconds` per
+  // candidate.
   std::vector<Timing> interleaved(const std::vector<Candidate>& candidates, double seconds);
 
 private:
@@ -71,7 +71,7 @@ private:
   const Contents& contents_;
   TimingPlan plan_;
   std::size_t next_set_ = 0;
-  double warm_up_seconds_ = 0; // of the last candidate's first launches
+  double warm_up_seconds_ = 0; // of the first launches of the last candidate
   Random noise_{1};
   struct CapturedGraph {
     const IrKernel* kernel;
@@ -80,10 +80,10 @@ private:
     cuda::Graph graph;
   };
   std::vector<CapturedGraph> graphs_;
-  std::optional<Buffer> flushed_; // larger than the caches, where the sets together are not
+  std::optional<Buffer> flushed_; // larger than the caches; used if all sets together are not
 };
 
-// How many sets make every launch find its arguments in no cache; 1 for warm caches.
+// Returns how many sets make every launch find its arguments outside of all caches; 1 for warm caches.
 int sets_for(const TimingPlan& plan, Device device, std::int64_t bytes_of_set);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Checks candidates against the reference, and times them.
+// Checks candidates against the reference and times them.
 #include <kiln/autotune/measure/clock.h>
 #include <kiln/autotune/measure/trial_runner.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int anchor_every = 8; // trials
 
-// CPU time that other virtual machines took from this one, all CPUs together, since it started.
+// Returns the CPU time that the hypervisor gave to other virtual machines, summed over all CPUs, since boot.
 double stolen_seconds() {
   std::ifstream in("/proc/stat");
   std::string cpu;
@@ -47,7 +47,7 @@ void TrialRunner::run_reference(double seconds) {
   const auto begin = Clock::now();
   reference_result_.facts = facts_of(*reference_.compiled(situation_));
   reference_result_.compile_seconds = seconds_since(begin);
-  constexpr int ahead = 4; // one that is checked, one that warms up, and at least one that is timed
+  constexpr int ahead = 4; // two for the check, one to warm up and at least one to be timed
   const Checker::Launched launched =
       checker_->run_reference([&](double once) { return seconds_since(begin_) + ahead * once < seconds; });
   if (launched.launches > 1) {
@@ -126,15 +126,16 @@ Measurement TrialRunner::run(const LoadedCandidate& c, double best, const std::f
       TimingPlan plan = situation_.timing;
       if (c.fault == "noise") plan.noise = 0.25;
       Timer timer(stream_, timed_, inputs_.contents, plan);
-      Timing timing = timer.time(c.ready(), best * anchor_.lately());
-      // Others may use the machine since the anchor was timed: what looks hopeless is compared with it anew.
+      Timing timing = timer.time(c.ready(), best * anchor_.recent());
+      // Other load may have begun since the reference was timed, so time it again before dropping a
+      // candidate.
       constexpr double beyond_drift = 4;
-      if (timing.dropped && timing.seconds < beyond_drift * plan.drop * best * anchor_.lately()) {
+      if (timing.dropped && timing.seconds < beyond_drift * plan.drop * best * anchor_.recent()) {
         time_anchor();
         timing = timer.time(c.ready(), best * anchor_.last());
       }
-      fill_in(m, timing, anchor_.lately());
-      // One set stands for all: they are equal.
+      fill_in(m, timing, anchor_.recent());
+      // Check only one set, since all are equal.
       if (std::string damage = timed_.front().damage(stream_, inputs_.contents); !damage.empty()) {
         m.status = Status::wrong_result;
         m.error = damage;
@@ -152,7 +153,7 @@ std::vector<Measurement> TrialRunner::confirm(const std::vector<LoadedCandidate>
                                               const std::function<void(std::size_t)>& stage) {
   std::vector<Measurement> results;
   std::vector<Candidate> right;
-  std::size_t reference = candidates.size(); // its place
+  std::size_t reference = candidates.size(); // its index
   for (const LoadedCandidate& c : candidates) {
     stage(results.size());
     if (c.config == reference_.config) reference = results.size();
@@ -160,8 +161,8 @@ std::vector<Measurement> TrialRunner::confirm(const std::vector<LoadedCandidate>
     if (!results.back().ok()) return results;
     right.push_back(c.ready());
   }
-  // Compared with the reference of the same turns, not of some time before: a machine whose CPUs share a core
-  // now and then is twice as fast a moment later.
+  // Compare with the reference timed in the same rounds, not earlier: a machine whose CPUs sometimes share a
+  // core may be twice as fast a moment later.
   if (reference == candidates.size()) right.push_back(reference_.ready());
   stage(candidates.size());
   const auto begin = Clock::now();

@@ -1,4 +1,4 @@
-// What a worker does with candidates: check and time them. See worker.h.
+// Checks and times candidates in a worker (see worker.h).
 #pragma once
 
 #include <kiln/autotune/measure/checker.h>
@@ -12,35 +12,35 @@
 
 namespace kiln::tune {
 
-// Compares the device's outputs with the interpreter's. What was compared, in words; throws UserError where
-// they differ.
-// It looks at the whole problem where the interpreter needs about so many seconds for it, else at the first
-// programs of the grid, if what one program writes does not depend on others (no atomics, no number of
-// programs).
+// Compares the device's outputs with the interpreter's and returns a description of what was compared. Throws
+// UserError if they differ. It covers the whole problem if the interpreter needs about `seconds` for that;
+// else the first programs of the grid, if programs do not depend on each other (they use no atomics and do
+// not read the number of programs).
 std::string interpret_check(const LoadedCandidate& candidate, const Situation& situation, double seconds);
 
-// Of the process that runs. Throws what the reference's launch does. Where there are not the `seconds` to
-// launch the reference so often that it can be timed, one launch is all that is known of it.
+// The state of the runner process. The constructor launches the reference and throws the errors of that
+// launch. If `seconds` are not enough to launch the reference as often as timing requires, it is launched
+// once.
 class TrialRunner {
 public:
   TrialRunner(Situation situation, LoadedCandidate reference, double seconds);
 
   const Measurement& reference() const { return reference_result_; }
-  // `stage` is called when the candidate is loaded. `best`: the best seconds so far, as a multiple of the
+  // `stage` is called when the candidate is loaded. `best` is the best time so far as a multiple of the
   // reference's; 0: there is none.
   Measurement run(const LoadedCandidate& candidate, double best, const std::function<void()>& stage);
-  // `stage` is called with the number of each candidate before anything is done with it, and with how many
-  // there are before they are timed. Ends with the first that is not ok, because it may have spoilt the
-  // memory of all: then there are fewer results.
+  // Checks and times candidates in alternation. `stage` is called with the number of each candidate before it
+  // is checked, and with the number of candidates before they are timed. Ends with the first one that is not
+  // ok, since it may have corrupted memory, and then returns fewer results.
   std::vector<Measurement> confirm(const std::vector<LoadedCandidate>& candidates, double seconds,
                                    const std::function<void(std::size_t)>& stage);
 
 private:
   void run_reference(double seconds);
   void time_anchor();
-  // Throws nothing for what the candidate does: not ok where it is wrong.
+  // Does not throw errors of the candidate; returns them as a status.
   Measurement check(const LoadedCandidate& candidate, const std::function<void()>& stage);
-  // `reference_seconds`: of the reference beside it; 0: there is none.
+  // `reference_seconds` is the time of the reference measured next to it; 0: there is none.
   static void fill_in(Measurement& m, const Timing& timing, double reference_seconds);
 
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -48,10 +48,10 @@ private:
   LoadedCandidate reference_;
   Inputs inputs_;
   Stream stream_;
-  std::vector<ArraySet> timed_; // whose launches are timed
+  std::vector<ArraySet> timed_; // the array sets whose launches are timed
   std::unique_ptr<Checker> checker_;
   DriftAnchor anchor_;
-  int since_anchor_ = 0; // trials
+  int since_anchor_ = 0; // number of trials
   Measurement reference_result_;
 };
 

@@ -1,4 +1,4 @@
-// Verifies winners.
+// Implements the check of winners on special values, tiny values and smaller arrays.
 #include <kiln/autotune/measure/verify.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ Verification verify(const LoadedCandidate& candidate, const LoadedCandidate& ref
   std::unique_ptr<Checker> checker;
   try {
     inputs = std::make_unique<Inputs>(situation, reference.kernel->recorded(), values_of(twist));
-    if (!has_room_apart(situation.device, inputs->plan.bytes())) return {{}, "memory is short"};
+    if (!has_room_apart(situation.device, inputs->plan.bytes())) return {{}, "there is not enough memory"};
     checker = std::make_unique<Checker>(situation, *inputs, reference, stream);
     checker->run_reference();
   } catch (...) {

@@ -1,4 +1,4 @@
-// Makes and locks a folder, and removes what was left behind.
+// Creates and locks a folder, and removes folders that killed tuners left behind.
 #include <kiln/autotune/measure/work_folder.h>
 
 #include <kiln/dsl/error.h>
@@ -27,7 +27,7 @@ bool is_own(const fs::path& folder) {
   return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid();
 }
 
-// One that was made just now may not be locked yet.
+// A folder that was created a moment ago may not be locked yet.
 bool is_old(const fs::path& lock) {
   std::error_code error;
   const fs::file_time_type made = fs::last_write_time(lock, error);
@@ -59,8 +59,8 @@ WorkFolder::WorkFolder() {
   remove_left_behind(parent);
   path_ = (parent / (std::string(prefix) + "XXXXXX")).string();
   if (!mkdtemp(path_.data()))
-    throw TargetError("the tuner's folder " + path_ + " cannot be made: " + std::strerror(errno) +
-                      "; set TMPDIR to a folder with room");
+    throw TargetError("the tuner's folder " + path_ + " cannot be created: " + std::strerror(errno) +
+                      "; set TMPDIR to a folder with free space");
   lock_ = open((path_ + "/" + lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
 }

@@ -1,15 +1,16 @@
-// The folder that a tuner's processes share.
+// Creates and removes the folder that a tuner's processes share.
 #pragma once
 
 #include <string>
 
 namespace kiln::tune {
 
-// A new one in TMPDIR or /tmp, kiln-tune- and six letters, which this locks while it lives and then removes.
-// Where a tuner and all its processes are killed at once it stays; the next tuner of the user removes it.
+// Creates a new folder kiln-tune-XXXXXX in TMPDIR or /tmp, holds a lock on it, and removes it on destruction.
+// If a tuner and all its processes are killed at once the folder remains, and a later tuner of the same user
+// removes it.
 class WorkFolder {
 public:
-  WorkFolder(); // TargetError if it cannot be made
+  WorkFolder(); // throws TargetError if it cannot be created
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;

@@ -1,4 +1,4 @@
-// The loop of a worker, its limits, and how it notices that the tuner is gone.
+// Implements the worker's message loop, its resource limits, and its end when the tuner is gone.
 #include <kiln/autotune/measure/worker.h>
 
 #include <kiln/autotune/measure/trial_runner.h>
@@ -32,17 +32,17 @@ constexpr double answer_seconds = 60;
 
 std::atomic<int> tuner_id{0};
 
-// The parent's thread that started this process has ended; only if the whole process has, this one ends. The
-// watcher below does it first, if it can.
+// The parent's thread that started this process has ended. If the whole parent process has ended, so must
+// this one; the watcher below usually does that first.
 void on_parent_signal(int) {
   if (getppid() != tuner_id.load()) alarm(3);
 }
 
-// Only what a tuner made: see LiveMeasurer.
+// Removes only folders that a tuner created: see WorkFolder.
 void remove_folder(const std::filesystem::path& folder) {
   if (!folder.filename().string().starts_with("kiln-tune-")) return;
   std::error_code ignored;
-  for (int i = 0; i < 3 && std::filesystem::exists(folder, ignored); ++i) { // others may still write there
+  for (int i = 0; i < 3 && std::filesystem::exists(folder, ignored); ++i) { // others may still write
     std::filesystem::remove_all(folder, ignored);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -50,11 +50,11 @@ void remove_folder(const std::filesystem::path& folder) {
 
 [[noreturn]] void end_without_tuner(const std::filesystem::path& folder) {
   remove_folder(folder);
-  kill(0, SIGKILL); // the group: what was started from here too
+  kill(0, SIGKILL); // the process group, which includes all child processes
   _exit(1);
 }
 
-// On a thread of its own, since the others may hang in a kernel.
+// Runs on its own thread, since the others may hang in a kernel.
 void watch(int socket, const std::filesystem::path& folder) {
   for (;;) {
     pollfd closed{socket, POLLRDHUP, 0};
@@ -78,10 +78,11 @@ void limit(int resource, std::uint64_t most) {
   setrlimit(static_cast<__rlimit_resource>(resource), &now);
 }
 
-// What a candidate may take: the tuner's deadline comes first, and this if the tuner cannot keep it.
+// Limits what a candidate may use. The tuner's deadline comes first; these limits apply if the tuner cannot
+// enforce it.
 void limit_trial(const Situation& situation, double seconds) {
   constexpr std::uint64_t room = std::uint64_t{4} << 30;
-  const bool cuda = situation.device.kind() == DeviceKind::Cuda; // whose driver reserves addresses
+  const bool cuda = situation.device.kind() == DeviceKind::Cuda; // the CUDA driver reserves address space
   if (!cuda && !sanitized) limit(RLIMIT_AS, address_space() + room);
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
@@ -90,7 +91,7 @@ void limit_trial(const Situation& situation, double seconds) {
                         static_cast<std::uint64_t>(4 * seconds * threads));
 }
 
-// The thread that launches stays where it is; the pool's others are pinned already.
+// Keeps the launching thread on its CPU; the pool's other threads are already pinned.
 void pin_here() {
   if (thread_budget().limited_by_quota) return;
   const int cpu = sched_getcpu();
@@ -136,7 +137,7 @@ private:
                                             request.at("seconds"))}};
       return {{"error", "a worker cannot \"" + what + "\""}};
     } catch (const std::bad_alloc&) {
-      return {{"error", "no memory is left"}};
+      return {{"error", "out of memory"}};
     } catch (const std::exception& e) {
       return {{"error", e.what()}};
     }
@@ -145,7 +146,7 @@ private:
   template <class F> Message on_candidate(const Message& request, const F& work) {
     try {
       return to_message(work(load_candidate(request.at("candidate"), situation_)));
-    } catch (...) { // of its text, or its config
+    } catch (...) { // invalid IR or config
       return to_message(failure(Status::compile_error));
     }
   }
@@ -184,7 +185,7 @@ private:
 
   Message verify_winner(const Message& request) {
     const auto twist = parse_twist(request.at("twist").get<std::string>());
-    if (!twist) return {{"skipped", "it is not known how"}};
+    if (!twist) return {{"skipped", "unknown variation of the inputs"}};
     const LoadedCandidate candidate = load_candidate(request.at("candidate"), situation_),
                           reference = load_candidate(request.at("reference"), situation_);
     const Verification v = verify(candidate, reference, situation_, *twist, [&] { send({{"stage", 0}}); });

@@ -1,25 +1,25 @@
-// The process that compiles and runs candidates for a tuner: `kiln tune-worker`.
+// Runs the process that compiles and runs candidates for a tuner: `kiln tune-worker`.
 //
-// It is started by LiveMeasurer alone, with a socket as descriptor 3, and does what messages say, one after
-// the other, until the socket closes; then it removes the tuner's folder, since the tuner is gone.
+// Only LiveMeasurer starts it, with a socket as descriptor 3. It processes one message after another until
+// the socket closes; it then removes the tuner's folder, since the tuner is gone.
 //
-//   setup    {role, device, arguments, seed, tolerance, timing, reference}: what all trials have in common.
-//   The
-//            process that runs launches the reference and keeps its outputs.
-//   compile  {candidate}: into the cache folder
-//   run      {candidate, best}: loads it from there, checks it and times it
-//   confirm  {candidates, seconds}: checks each, and times them by turns
-//   verify   {candidate, reference, twist}: compares both on inputs that no trial had
+//   setup     {role, device, arguments, seed, tolerance, timing, reference}: what all trials have in common;
+//             the process that runs candidates also launches the reference and keeps its outputs
+//   compile   {candidate}: compiles it into the cache folder
+//   run       {candidate, best}: loads the code from the cache folder, checks it and times it
+//   confirm   {candidates, seconds}: checks each, and times them in alternation
+//   verify    {candidate, reference, twist}: compares both on inputs that no trial had
 //   interpret {candidate}: compares the device's outputs with those of the interpreter of tile IR
 //
 // A candidate is {ir, config, grid, fault}. Every answer is one message; before it, run, confirm and verify
-// send {stage} where another deadline begins.
+// send {stage} when a new deadline begins.
 //
-// How a candidate is checked, each time it is run: outputs are filled with one pattern, launched, compared
-// with the reference (compare.h), and again with another pattern, so that what is not written cannot look
-// right by chance; what is both read and written has its first contents before each of these launches;
-// the bytes around all arrays and the inputs must be as before, and on the CPU lie between pages that fault.
-// The same is looked at again after it was timed.
+// A candidate is checked each time before it is timed: its outputs are filled with a pattern, it is launched,
+// and its outputs are compared with the reference's (compare.h). This is repeated with another pattern, so
+// that an element that is not written cannot be right by chance. Blocks that are both read and written get
+// their initial contents before each of these launches. The bytes around all arrays and the inputs must not
+// change; on the CPU the arrays lie between pages that fault. After timing, the surrounding bytes and the
+// inputs are checked again.
 #pragma once
 
 namespace kiln::tune {

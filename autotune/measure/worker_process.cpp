@@ -1,4 +1,4 @@
-// Starts workers, listens to them and ends them.
+// Implements starting, reading from and killing worker processes.
 #include <kiln/autotune/measure/worker_process.h>
 
 #include <kiln/dsl/error.h>
@@ -28,11 +28,11 @@ constexpr int worker_socket = 3;
 constexpr std::size_t kept_errors = 4096;
 
 [[noreturn]] void cannot_start(const char* call, int error) {
-  throw TargetError(std::string("a process that measures cannot be started: ") + call + ": " +
+  throw TargetError(std::string("a measuring process cannot be started:  ") + call + ": " +
                     std::strerror(error));
 }
 
-class Descriptors { // closes both unless they were taken
+class Descriptors { // closes descriptors that were not taken
 public:
   Descriptors() = default;
   ~Descriptors() {
@@ -43,7 +43,8 @@ public:
   int fds[2] = {-1, -1};
 };
 
-// The same above all that the worker's own are put on, in a program that has closed its standard ones.
+// Moves a descriptor above the numbers that the worker's own get, in case this program has closed its
+// standard ones.
 int moved_up(int fd) {
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
   if (moved < 0) cannot_start("fcntl", errno);
@@ -72,7 +73,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return p;
 }
 
-// The processes that it started and that run. None where the system does not tell.
+// Returns the running child processes of a process, or none if the system does not list them.
 std::vector<pid_t> children_of(pid_t id) {
   std::vector<pid_t> children;
   std::error_code ignored;
@@ -103,7 +104,7 @@ WorkerProcess::WorkerProcess(const std::string& command, const std::string& fold
   if (pipe2(pipes.fds, O_CLOEXEC | O_NONBLOCK) != 0) cannot_start("pipe2", errno);
   sockets.fds[1] = moved_up(sockets.fds[1]);
   pipes.fds[1] = moved_up(pipes.fds[1]);
-  fcntl(pipes.fds[1], F_SETFL, 0); // the worker's end waits
+  fcntl(pipes.fds[1], F_SETFL, 0); // writes of the worker block
   std::vector<std::string> arguments{command, "tune-worker", std::to_string(getpid()), folder};
   std::vector<std::string> variables = merged(environment);
   std::vector<char*> argv = pointers(arguments), envp = pointers(variables);
@@ -117,7 +118,8 @@ WorkerProcess::WorkerProcess(const std::string& command, const std::string& fold
   posix_spawn_file_actions_addclosefrom_np(&actions, worker_socket + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // Its own group: it dies with all that it started, and a terminal's Ctrl-C is this process's to handle.
+  // The worker gets its own group, so that it can be killed with its children, and so that Ctrl-C in a
+  // terminal reaches only this process.
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   sigset_t none, all;
@@ -184,21 +186,21 @@ void WorkerProcess::reap() {
 void WorkerProcess::kill() {
   if (reaped_) return;
   const std::vector<pid_t> children = children_of(id_);
-  // The group, once the process has made it its own; before that it is only itself.
+  // The group exists once the process has created it; before that there is only the process.
   ::kill(-id_, SIGKILL);
   ::kill(id_, SIGKILL);
-  for (pid_t child : children) // an assembler, which has a group of its own
+  for (pid_t child : children) // such as an assembler, which has its own group
     if (::kill(-child, SIGKILL) != 0) ::kill(child, SIGKILL);
   reap();
 }
 
 std::string WorkerProcess::ending() {
-  // It has closed its socket: it ends by itself, or hangs in its end.
+  // The process has closed its socket, so it is about to end or hangs while ending.
   for (int i = 0; i < 100 && !reaped_; ++i) {
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid == id_) {
-      ::kill(-id_, SIGKILL); // what it left behind
+      ::kill(-id_, SIGKILL); // kills what it left behind
       reap();
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -1,4 +1,4 @@
-// A process that measures, seen from the one that started it.
+// Starts and controls a worker process from the tuner's side.
 #pragma once
 
 #include <kiln/autotune/measure/clock.h>
@@ -12,27 +12,29 @@
 
 namespace kiln::tune {
 
-// `kiln tune-worker` with a socket as its descriptor 3 and a process group of its own. Destruction kills it.
+// A `kiln tune-worker` process with a socket as its descriptor 3 and its own process group. The destructor
+// kills it.
 class WorkerProcess {
 public:
-  // `environment` has "NAME=VALUE" that replace those of this process. TargetError if it cannot be started.
+  // The "NAME=VALUE" texts in `environment` replace variables of this process. Throws TargetError if the
+  // process cannot be started.
   WorkerProcess(const std::string& command, const std::string& folder,
                 const std::vector<std::string>& environment);
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  bool send(const Message& message); // false: it is gone
-  // Reads what has come. False once it is gone and all that it sent was returned by next().
+  bool send(const Message& message); // false if the process is gone
+  // Reads what has arrived. Returns false once the process is gone; next() may still return messages.
   bool pump();
   std::optional<Message> next() { return reader_.next(); }
 
-  // Ends it with all that it started, and waits.
+  // Kills the process and everything that it started, and waits for its end.
   void kill();
-  // How it ended, in words: "killed by signal 11 (segmentation fault)", with the last line that it wrote to
-  // stderr. Waits for the end.
+  // Waits for the end and describes it: "killed by signal 11 (segmentation fault)", with the last line of its
+  // stderr.
   std::string ending();
-  int signal() const { return signal_; } // that ended it; 0: none, or it still runs
+  int signal() const { return signal_; } // the signal that ended it; 0 if none did or it still runs
 
   pid_t id() const { return id_; }
   int socket() const { return socket_; }
@@ -47,7 +49,7 @@ private:
   bool reaped_ = false;
   int exit_code_ = 0, signal_ = 0;
   MessageReader reader_;
-  std::string errors_; // the last of stderr
+  std::string errors_; // the last part of stderr
 };
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Describes launches.
+// Converts the parameters and words of a launch to arguments, and describes tensors and scalars.
 #include <kiln/autotune/measure/workload.h>
 
 #include <kiln/dsl/error.h>
@@ -15,7 +15,7 @@ using kiln::detail::ParameterInfo;
 
 constexpr std::int64_t most_copied = std::int64_t{16} << 20;
 
-// The bytes of a view, where they are in order from its first element on.
+// Copies the bytes of a view, from its lowest to its highest element.
 void copy_integers(Argument& a) {
   std::int64_t low = 0, high = 0;
   for (std::size_t i = 0; i < a.extents.size(); ++i) {
@@ -49,8 +49,9 @@ std::vector<Argument> arguments_of(std::span<const ParameterInfo> parameters, co
     case ParameterInfo::Kind::Pointer:
       a.kind = Argument::Kind::pointer;
       if (pointers == pointer_bytes.size())
-        throw UserError("argument " + std::to_string(arguments.size()) +
-                        " of the measured launch is a raw pointer; tell how many bytes are behind it");
+        throw UserError(
+            "argument " + std::to_string(arguments.size()) +
+            " of the measured launch is a raw pointer of unknown size; give the number of bytes behind it");
       a.bytes = pointer_bytes[pointers++];
       a.address = *words++;
       break;
@@ -78,7 +79,7 @@ Argument tensor_argument(DType dtype, std::vector<std::int64_t> extents, bool re
   for (std::size_t i = extents.size(); i-- > 0;) {
     a.strides[i] = stride;
     if (__builtin_mul_overflow(stride, std::max<std::int64_t>(1, extents[i]), &stride))
-      throw UserError("a measured tensor has more elements than 64 bits count");
+      throw UserError("a measured tensor has too many elements for 64-bit offsets");
   }
   a.extents = std::move(extents);
   return a;

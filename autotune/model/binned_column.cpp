@@ -1,4 +1,4 @@
-// Cuts a column into steps.
+// Computes the cuts between the bins of a column, and the bin of each row.
 #include "binned_column.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace kiln::tune {
 
 namespace {
 
-// Halfway between two values, such that `low` is below it and `high` is not.
+// Returns a threshold about halfway between two values, with `low` below it and `high` not below it.
 float between(float low, float high) {
   float middle = low / 2 + high / 2;
   return middle > low && middle <= high ? middle : high;
@@ -25,7 +25,7 @@ BinnedColumn bin_column(const Rows& rows, std::size_t column, int most) {
   constexpr float largest = std::numeric_limits<float>::max();
   for (std::size_t r = 0; r < count; ++r) {
     float v = rows.values[r * rows.columns + column];
-    if (!std::isnan(v)) values.push_back(std::clamp(v, -largest, largest)); // thresholds stay finite
+    if (!std::isnan(v)) values.push_back(std::clamp(v, -largest, largest)); // keeps thresholds finite
   }
   std::sort(values.begin(), values.end());
   std::vector<float> distinct = values;

@@ -1,4 +1,4 @@
-// What boosted trees predict, and why.
+// Computes predictions of boosted trees, and the contributions of columns to them.
 #include <kiln/autotune/model/boosted_trees.h>
 
 #include <kiln/dsl/error.h>
@@ -13,7 +13,7 @@ namespace kiln::tune {
 
 double BoostedTrees::predict(std::span<const float> row) const {
   if (row.size() != columns_)
-    internal_error(fmt::format("boosted trees of {} columns, asked about a row of {}", columns_, row.size()));
+    internal_error(fmt::format("boosted trees of {} columns got a row of {}", columns_, row.size()));
   double sum = 0;
   for (int root : roots_) {
     const Node* node = &nodes_[static_cast<std::size_t>(root)];
@@ -27,7 +27,7 @@ double BoostedTrees::predict(std::span<const float> row) const {
   return sum;
 }
 
-// As above for one row, but a tree at a time for several rows, without branches that cannot be foreseen.
+// Like predict for one row, but processes several rows per tree, without unpredictable branches.
 std::vector<double> BoostedTrees::predict(const Rows& rows) const {
   struct Step {
     std::int32_t column;
@@ -38,11 +38,10 @@ std::vector<double> BoostedTrees::predict(const Rows& rows) const {
   std::vector<double> sums(rows.size(), 0);
   if (rows.size() == 0) return sums;
   if (rows.columns != columns_)
-    internal_error(
-        fmt::format("boosted trees of {} columns, asked about rows of {}", columns_, rows.columns));
+    internal_error(fmt::format("boosted trees of {} columns got rows of {}", columns_, rows.columns));
   std::vector<Step> steps(nodes_.size());
   std::vector<int> depths(nodes_.size(), 0);
-  for (std::size_t i = nodes_.size(); i-- > 0;) { // children come after their parents
+  for (std::size_t i = nodes_.size(); i-- > 0;) { // children have larger indices than their parents
     const Node& n = nodes_[i];
     auto self = static_cast<std::int32_t>(i);
     steps[i] = n.column < 0 ? Step{0, 0, {self, self}, true}
@@ -76,7 +75,7 @@ std::vector<double> BoostedTrees::predict(const Rows& rows) const {
 
 std::vector<double> BoostedTrees::contributions(std::span<const float> row, double* bias) const {
   if (row.size() != columns_)
-    internal_error(fmt::format("boosted trees of {} columns, asked about a row of {}", columns_, row.size()));
+    internal_error(fmt::format("boosted trees of {} columns got a row of {}", columns_, row.size()));
   std::vector<double> result(columns_, 0);
   double start = 0;
   for (int root : roots_) {

@@ -1,6 +1,8 @@
-// Gradient-boosted regression trees over histograms (Friedman, "Greedy function approximation: a gradient
-// boosting machine", 2001; second-order gains as in Chen and Guestrin, "XGBoost", KDD 2016): small, single-
-// threaded and deterministic, for tables of tens to some ten thousand rows.
+// Implements gradient-boosted regression trees over histograms.
+//
+// The method is that of Friedman, "Greedy function approximation: a gradient boosting machine", 2001, with
+// second-order gains as in Chen and Guestrin, "XGBoost", KDD 2016. The implementation is small,
+// single-threaded and deterministic, for tables of tens to some ten thousand rows.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,7 @@
 
 namespace kiln::tune {
 
-// Rows of the same number of columns; NaN is a missing value.
+// Rows with the same number of columns; NaN is a missing value.
 struct Rows {
   std::size_t columns = 0;
   std::vector<float> values; // row-major
@@ -35,7 +37,7 @@ struct BoostOptions {
   Objective objective = Objective::squared;
   int trees = 60, depth = 4, bins = 64; // at most 255 bins
   double learning_rate = 0.2, l2 = 1, least_gain = 0, least_weight = 1;
-  double row_share = 1, column_share = 1; // of each tree; below 1 they are drawn by `seed`
+  double row_share = 1, column_share = 1; // fractions that each tree uses; below 1 they are drawn with `seed`
   std::uint64_t seed = 0;
 };
 
@@ -43,37 +45,38 @@ struct TrainingSet {
   Rows rows;
   std::vector<float> labels;
   std::vector<float> weights; // empty: all 1
-  std::vector<float> margins; // where the prediction starts, the prior's; empty: all 0
-  std::vector<int> groups;    // of `pairwise`; empty: one group
+  std::vector<float> margins; // the initial predictions, e.g. of the prior; empty: all 0
+  std::vector<int> groups;    // for `pairwise`; empty: one group
 };
 
 class BoostedTrees {
 public:
-  // UserError for sizes that do not fit together, labels or margins that are not finite, and options out of
-  // range. Without rows, or with labels that are all alike, it predicts one value everywhere.
+  // Throws UserError for sizes that do not match, labels or margins that are not finite, and options out of
+  // range. Without rows, or if all labels are equal, the model predicts one value everywhere.
   static BoostedTrees train(const TrainingSet& set, const BoostOptions& options);
-  // The sum of the trees, without a margin.
+  // Returns the sum of the trees, without a margin.
   double predict(std::span<const float> row) const;
   std::vector<double> predict(const Rows& rows) const;
-  // What each column contributed to one prediction (Saabas): with `bias` they add up to it.
+  // Returns the contribution of each column to one prediction (Saabas); together with `bias` they sum to the
+  // prediction.
   std::vector<double> contributions(std::span<const float> row, double* bias = nullptr) const;
-  std::vector<double> importance() const; // gain of each column's splits, adding up to 1
+  std::vector<double> importance() const; // gain of each column's splits, normalised to a sum of 1
   std::string to_json() const;
-  static BoostedTrees from_json(std::string_view text); // UserError if it is not one
+  static BoostedTrees from_json(std::string_view text); // throws UserError if it is invalid
 
 private:
-  struct Node {      // of a tree in preorder
+  struct Node {      // the nodes of a tree are in preorder
     int column = -1; // -1: a leaf
     float threshold = 0;
-    int left = 0, right = 0; // their places in nodes_
+    int left = 0, right = 0; // indices in nodes_
     bool missing_left = true;
-    float value = 0; // of a leaf, learning rate included; elsewhere what a leaf here would have
+    float value = 0; // of a leaf, learning rate included; in inner nodes the value that a leaf would have
   };
   friend class TreeGrower;
   std::size_t columns_ = 0;
   std::vector<Node> nodes_;
-  std::vector<int> roots_;    // the first tree is one leaf, where all predictions start
-  std::vector<double> gains_; // of each column
+  std::vector<int> roots_;    // the first tree is a single leaf with the initial prediction
+  std::vector<double> gains_; // one per column
 };
 
 } // namespace kiln::tune

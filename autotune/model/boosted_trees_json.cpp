@@ -1,4 +1,4 @@
-// Boosted trees as JSON, and back.
+// Converts boosted trees to JSON and back.
 #include <kiln/autotune/model/boosted_trees.h>
 
 #include <kiln/autotune/json_reason.h>
@@ -30,18 +30,18 @@ BoostedTrees BoostedTrees::from_json(std::string_view text) {
   BoostedTrees model;
   try {
     nlohmann::json json = nlohmann::json::parse(text);
-    if (json.at("version") != 1) refuse("of another version: " + json.at("version").dump());
+    if (json.at("version") != 1) refuse("they have another version: " + json.at("version").dump());
     auto number = [&](const nlohmann::json& value, double least, double most) {
-      if (!value.is_number()) refuse("a number is missing");
+      if (!value.is_number()) refuse("a value is not a number");
       double v = value.get<double>();
-      if (!(v >= least && v <= most)) refuse(fmt::format("a number out of range, {}", v));
+      if (!(v >= least && v <= most)) refuse(fmt::format("the number {} is out of range", v));
       return v;
     };
     constexpr double largest = std::numeric_limits<float>::max();
     model.columns_ = static_cast<std::size_t>(number(json.at("columns"), 0, 1 << 20));
     for (const nlohmann::json& gain : json.at("gains"))
       model.gains_.push_back(number(gain, 0, std::numeric_limits<double>::max()));
-    if (model.gains_.size() != model.columns_) refuse("not as many gains as columns");
+    if (model.gains_.size() != model.columns_) refuse("the numbers of gains and columns differ");
     const nlohmann::json& nodes = json.at("nodes");
     double count = static_cast<double>(nodes.size());
     if (count > 1 << 24) refuse("too many nodes");
@@ -50,11 +50,11 @@ BoostedTrees BoostedTrees::from_json(std::string_view text) {
       Node n;
       n.value = static_cast<float>(number(node.at(0), -largest, largest));
       if (node.size() != 1) {
-        if (node.size() != 6) refuse("a node that is neither a leaf nor a split");
+        if (node.size() != 6) refuse("a node is neither a leaf nor a split");
         n.column = static_cast<int>(number(node.at(1), 0, static_cast<double>(model.columns_) - 1));
         n.threshold = node.at(2).is_null() ? -std::numeric_limits<float>::infinity()
                                            : static_cast<float>(number(node.at(2), -largest, largest));
-        n.left = static_cast<int>(number(node.at(3), at + 1, count - 1)); // later ones only: no circles
+        n.left = static_cast<int>(number(node.at(3), at + 1, count - 1)); // later ones: no cycles
         n.right = static_cast<int>(number(node.at(4), at + 1, count - 1));
         n.missing_left = node.at(5).get<bool>();
       }

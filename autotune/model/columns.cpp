@@ -1,4 +1,4 @@
-// Columns of points.
+// Computes the columns of points, and products and ratios of columns.
 #include <kiln/autotune/model/columns.h>
 
 #include <algorithm>

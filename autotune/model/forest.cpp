@@ -1,4 +1,4 @@
-// Growing and asking random forests.
+// Grows random forests and computes their probabilities.
 #include <kiln/autotune/model/forest.h>
 
 #include <kiln/autotune/random.h>
@@ -17,7 +17,7 @@ namespace {
 struct Weights {
   double no = 0, yes = 0;
   double sum() const { return no + yes; }
-  // Times the sum of the weights.
+  // Returns the entropy times the sum of the weights.
   double entropy() const {
     double result = 0;
     for (double w : {no, yes})
@@ -38,7 +38,7 @@ public:
     std::iota(columns_.begin(), columns_.end(), std::size_t{0});
     for (int t = 0; t < options.trees && rows.size() > 0; ++t) {
       std::fill(weights_.begin(), weights_.end(), 0.);
-      for (std::size_t i = 0; i < rows.size(); ++i) { // as often as it is drawn
+      for (std::size_t i = 0; i < rows.size(); ++i) { // once per draw
         std::size_t r = random_.below(rows.size());
         weights_[r] += weights.empty() ? 1 : weights[r];
       }
@@ -75,7 +75,7 @@ private:
     return forest_.nodes_.size() - 1;
   }
 
-  // Where the right part of the rows begins; the beginning for a leaf.
+  // Returns where the right part of the rows begins, or w.begin for a leaf.
   std::size_t split(const Work& w) {
     Weights all;
     for (std::size_t i = w.begin; i < w.end; ++i)
@@ -84,7 +84,7 @@ private:
     node.probability = all.sum() > 0 ? all.yes / all.sum() : 0;
     if (all.no == 0 || all.yes == 0) return w.begin;
 
-    // As many columns as the square root, and more while those drawn are constant.
+    // Try the square root of the number of columns, and more if the drawn ones are constant.
     auto wanted = static_cast<std::size_t>(std::max(1., std::sqrt(static_cast<double>(columns_.size()))));
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t c = 0, useful = 0; c < columns_.size() && useful < wanted; ++c) {
@@ -140,10 +140,12 @@ Forest Forest::train(const Rows& rows, std::span<const std::uint8_t> labels, std
     throw UserError(fmt::format("random forest: {} labels and {} weights for {} rows", labels.size(),
                                 weights.size(), rows.size()));
   for (float v : rows.values)
-    if (!std::isfinite(v)) throw UserError(fmt::format("random forest: a value of {}; give finite ones", v));
+    if (!std::isfinite(v))
+      throw UserError(fmt::format("random forest: the value {} is not finite; give finite values", v));
   for (double w : weights)
     if (!(w >= 0) || !std::isfinite(w))
-      throw UserError(fmt::format("random forest: a weight of {}; give finite ones of at least 0", w));
+      throw UserError(
+          fmt::format("random forest: the weight {} is not valid; give finite weights of at least 0", w));
   return ForestGrower(rows, labels, weights, options).take();
 }
 
@@ -166,7 +168,7 @@ double Forest::probability(std::span<const float> row) const {
   return roots_.empty() ? 0 : sum / static_cast<double>(roots_.size());
 }
 
-std::vector<std::size_t> Forest::asked(std::size_t tree, std::span<const float> row) const {
+std::vector<std::size_t> Forest::columns_read(std::size_t tree, std::span<const float> row) const {
   std::vector<std::size_t> result;
   std::size_t at = roots_[tree];
   while (nodes_[at].column >= 0) {

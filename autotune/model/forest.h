@@ -1,6 +1,6 @@
-// A random forest that tells two classes apart (Breiman, "Random forests", 2001), as scikit-learn grows it by
-// default: bootstrapped rows, the square root of the columns at each split, entropy, trees until leaves are
-// pure. What Helion's search learns with; Kiln's own uses boosted trees.
+// Implements a random forest for two classes (Breiman, "Random forests", 2001) with scikit-learn's defaults:
+// bootstrapped rows, the square root of the number of columns at each split, entropy, and trees that grow
+// until leaves are pure. Helion's search uses it; Kiln's own search uses boosted trees.
 #pragma once
 
 #include <kiln/autotune/model/boosted_trees.h>
@@ -18,16 +18,16 @@ struct ForestOptions {
 
 class Forest {
 public:
-  // Labels are 0 or 1; weights empty: all 1. UserError for sizes that do not fit together, and for values
+  // Labels are 0 or 1; empty weights are all 1. Throws UserError for sizes that do not match and for values
   // that are not finite.
   static Forest train(const Rows& rows, std::span<const std::uint8_t> labels, std::span<const double> weights,
                       const ForestOptions& options);
   std::size_t trees() const { return roots_.size(); }
-  double probability(std::span<const float> row) const; // of class 1: the mean of the trees'
+  double probability(std::span<const float> row) const; // of class 1: the mean over all trees
   double probability(std::size_t tree, std::span<const float> row) const;
-  std::size_t leaf(std::size_t tree, std::span<const float> row) const; // its number in the forest
-  // The columns that a tree asks about on the way of a row, in order, each once.
-  std::vector<std::size_t> asked(std::size_t tree, std::span<const float> row) const;
+  std::size_t leaf(std::size_t tree, std::span<const float> row) const; // its index in the forest
+  // Returns the columns that a tree tests for a row, in order, each once.
+  std::vector<std::size_t> columns_read(std::size_t tree, std::span<const float> row) const;
 
 private:
   struct Node {

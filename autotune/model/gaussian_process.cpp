@@ -1,4 +1,4 @@
-// Fits a Gaussian process over points, and asks it.
+// Fits a Gaussian process over points, and computes its predictions.
 #include <kiln/autotune/model/gaussian_process.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace kiln::tune {
 
 namespace {
-constexpr double noise = .05; // of a value: what neighbours differ by for no reason that knobs tell
+constexpr double noise = .05; // of a value: differences between neighbours that the knobs do not explain
 } // namespace
 
 GaussianProcess::GaussianProcess(const std::vector<Knob>& knobs, std::vector<Point> points,
@@ -58,7 +58,8 @@ void GaussianProcess::add(const Point& point, double value) {
   append(points_.size() - 1);
 }
 
-// The factor's inverse times the covariances, and the product of that with the weights: the expected value.
+// Solves factor * solution = covariances, and returns the product of the solution and the weights, which is
+// the expected value.
 double GaussianProcess::solve(std::span<const double> covariances, std::vector<double>& solution) const {
   solution.resize(covariances.size());
   double mean = 0;
@@ -90,7 +91,8 @@ double GaussianProcess::likelihood() const {
   return sum;
 }
 
-// In knobs that differ: words by one, sizes by a third for a step and one from end to end.
+// Returns the distance in knobs that differ: 1 for words; for sizes about a third for one step, up to 1 from
+// end to end.
 double GaussianProcess::distance(const Point& a, const Point& b) const {
   double sum = 0;
   for (std::size_t k = 0; k < a.size(); ++k) {

@@ -1,9 +1,9 @@
-// What is left of values after a guess, as a Gaussian process over points: alike points are off alike.
+// Models the errors of an initial guess as a Gaussian process, in which similar points have similar errors.
 //
-// From a few dozen measurements this learns more than trees do, if the guess is a fair one. Covariances fall
-// exponentially with the knobs that differ; how fast, and how far values are off at all, is what the marginal
-// likelihood prefers among a few choices (Rasmussen and Williams, "Gaussian Processes for Machine Learning",
-// 2006, algorithm 2.1 and section 5.4.1).
+// With a few dozen measurements this learns more than trees do, if the guess is reasonable. Covariances fall
+// exponentially with the number of knobs that differ. The length scale and the size of the errors are chosen
+// from a few candidates by marginal likelihood (Rasmussen and Williams, "Gaussian Processes for Machine
+// Learning", 2006, algorithm 2.1 and section 5.4.1).
 #pragma once
 
 #include <kiln/autotune/space/space.h>
@@ -19,12 +19,12 @@ public:
     double mean, deviation;
   };
 
-  // Learns from at least one point; values are finite, one for each. The knobs have to outlive it.
+  // Learns from at least one point. Each point has one finite value. `knobs` must outlive the object.
   GaussianProcess(const std::vector<Knob>& knobs, std::vector<Point> points, std::vector<double> values);
 
-  void add(const Point& point, double value); // one more, with the scales found at first
-  Guess operator()(const Point& point) const; // of a value at this point, without its noise
-  double likelihood() const;                  // the logarithm, less a constant, of what it learnt from
+  void add(const Point& point, double value); // adds a point, with the scales chosen before
+  Guess operator()(const Point& point) const; // predicts the value at this point, without noise
+  double likelihood() const;                  // log likelihood of the training values, up to a constant
 
 private:
   struct Scales {
@@ -38,15 +38,15 @@ private:
 
   const std::vector<Knob>& knobs_;
   std::vector<Point> points_;
-  std::vector<double> values_; // less the median
+  std::vector<double> values_; // minus their median
   double middle_ = 0;
   Scales scales_{};
   std::vector<std::vector<double>> factor_; // rows of the Cholesky factor of the covariances
-  std::vector<double> weights_;             // the factor's inverse times the values
+  std::vector<double> weights_;             // the inverse of the factor times the values
 };
 
-// By how much a value is expected to be below `least`, where it is above by none (Jones et al., "Efficient
-// global optimization of expensive black-box functions", 1998, equation 15).
+// Returns by how much a value is expected to be below `least`, counting values above it as 0 (Jones et al.,
+// "Efficient global optimization of expensive black-box functions", 1998, equation 15).
 double expected_improvement(const GaussianProcess::Guess& guess, double least);
 
 } // namespace kiln::tune

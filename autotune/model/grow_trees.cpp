@@ -1,4 +1,4 @@
-// Grows boosted trees: each from the gradients that those before it left.
+// Grows boosted trees, each from the gradients that the previous ones leave.
 #include "binned_column.h"
 #include "objective.h"
 
@@ -18,7 +18,7 @@ namespace {
 struct Split {
   double gain = 0;
   int column = -1;
-  std::size_t cut = 0; // how many steps go left; none: all known values go right
+  std::size_t cut = 0; // number of bins that go left; 0: all known values go right
   bool missing_left = true;
 };
 
@@ -38,9 +38,10 @@ void check_options(const TrainingSet& set, const BoostOptions& o) {
     float weight = set.weights.empty() ? 1 : set.weights[r],
           margin = set.margins.empty() ? 0 : set.margins[r];
     if (!std::isfinite(set.labels[r]) || !std::isfinite(margin) || !std::isfinite(weight) || weight < 0)
-      refuse(fmt::format("row {} has label {}, margin {} and weight {}; give finite ones, and weights of at "
-                         "least 0",
-                         r, set.labels[r], margin, weight));
+      refuse(
+          fmt::format("row {} has label {}, margin {} and weight {}; give finite values, and weights of at "
+                      "least 0",
+                      r, set.labels[r], margin, weight));
     if (o.objective == Objective::logistic && (set.labels[r] < 0 || set.labels[r] > 1))
       refuse(fmt::format("row {} has label {}; a logistic objective takes 0 to 1", r, set.labels[r]));
   }
@@ -91,7 +92,7 @@ private:
     model_.nodes_.push_back(leaf);
   }
 
-  // Which rows and columns the next tree sees.
+  // Draws the rows and columns that the next tree uses.
   void draw() {
     rows_.resize(count_);
     std::iota(rows_.begin(), rows_.end(), std::uint32_t{0});
@@ -122,7 +123,7 @@ private:
     return weight > 0 ? sum.first * sum.first / weight : 0;
   }
 
-  // The node of rows_[begin, end); they are put in the order of their leaves.
+  // Grows the node of rows_[begin, end), and sorts these rows by their leaves.
   int grow_node(std::size_t begin, std::size_t end, int depth) {
     Gradient sum;
     for (std::size_t i = begin; i < end; ++i)
@@ -159,8 +160,8 @@ private:
     return at;
   }
 
-  // Takes the best split of a column if it beats `best`. Between two steps that have rows the cut is in the
-  // middle of those that have none.
+  // Takes the best split of a column if it beats `best`. A cut between two bins with rows is placed in the
+  // middle of the empty bins between them.
   void find_split(int column_index, std::size_t begin, std::size_t end, const Gradient& sum, Split& best) {
     const BinnedColumn& column = columns_[static_cast<std::size_t>(column_index)];
     std::size_t steps = column.steps();
@@ -183,11 +184,11 @@ private:
       Gradient right = sum - left;
       if (left.second < options_.least_weight || right.second < options_.least_weight) return;
       double gain = .5 * (score(left) + score(right) - here) - options_.least_gain;
-      // Columns that split alike differ by rounding: the first of them is taken.
+      // Gains of columns that split alike differ by rounding, so the first of them is taken.
       if (gain > 1e-12 && gain > best.gain * (1 + 1e-9)) best = {gain, column_index, cut, missing_left};
     };
     Gradient left;
-    std::size_t last = steps; // the last step with rows
+    std::size_t last = steps; // the last bin with rows
     for (std::size_t step = 0; step < steps; ++step) {
       if (counts_[step] == 0) continue;
       if (last < steps) {
@@ -203,11 +204,11 @@ private:
       left += histogram_[step];
       last = step;
     }
-    if (missing_count > 0 && last < steps) consider(missing, 0, true); // what is known against what is not
-    consider(left, last, false);                                       // what is known against what is not
+    if (missing_count > 0 && last < steps) consider(missing, 0, true); // known against missing values
+    consider(left, last, false);                                       // known against missing values
   }
 
-  // Rows that the tree did not see have its prediction too.
+  // Adds the tree's prediction to rows that the tree did not use.
   void add_left_out() {
     for (std::uint32_t row : left_out_) {
       std::size_t at = static_cast<std::size_t>(model_.roots_.back());

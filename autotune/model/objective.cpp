@@ -1,4 +1,4 @@
-// The gradients of values, odds and orders.
+// Implements the gradients of the squared, the logistic and the pairwise objective.
 #include "objective.h"
 
 #include <algorithm>
@@ -16,17 +16,17 @@ Gradients::Gradients(const TrainingSet& set, Objective objective)
   if (objective == Objective::pairwise) group_rows();
 }
 
-// The best constant, by Newton's method.
+// Finds the best constant with Newton's method.
 double Gradients::start(std::vector<double>& scores, Random& random) {
   double start = 0;
-  if (objective_ == Objective::pairwise) return start; // orders have none
+  if (objective_ == Objective::pairwise) return start; // orders do not depend on a constant
   const bool squared = objective_ == Objective::squared;
   for (int step = 0; step < (squared ? 1 : 8); ++step) {
     Gradient sum;
     compute(scores, random);
     for (const Gradient& g : gradients_)
       sum += g;
-    // All labels alike have their best log-odds at infinity: stop on the way.
+    // If all labels are equal, the best log-odds are infinite, so limit them.
     double change = sum.second > 1e-9 ? std::clamp(-sum.first / sum.second, -4., 4.) : 0;
     if (squared && sum.second > 0) change = -sum.first / sum.second;
     if (!squared) change = std::clamp(start + change, -6., 6.) - start;
@@ -34,7 +34,7 @@ double Gradients::start(std::vector<double>& scores, Random& random) {
     for (double& score : scores)
       score += change;
   }
-  // Predictions have it in single precision.
+  // Predictions hold the constant in single precision.
   const double rounded = static_cast<double>(static_cast<float>(start));
   for (double& score : scores)
     score += rounded - start;
@@ -54,7 +54,7 @@ void Gradients::compute(const std::vector<double>& scores, Random& random) {
   }
 }
 
-// Rows of a group beside each other.
+// Makes the rows of each group contiguous.
 void Gradients::group_rows() {
   group_order_.resize(gradients_.size());
   std::iota(group_order_.begin(), group_order_.end(), std::size_t{0});
@@ -63,7 +63,8 @@ void Gradients::group_rows() {
                      [&](std::size_t a, std::size_t b) { return set_.groups[a] < set_.groups[b]; });
 }
 
-// All pairs of small groups; of larger ones each row and some others, new ones for each tree.
+// Uses all pairs in small groups. In larger ones pairs each row with some others, which are drawn anew for
+// each tree.
 void Gradients::compute_pairs(const std::vector<double>& scores, Random& random) {
   constexpr std::size_t most_pairs = 48;
   std::fill(gradients_.begin(), gradients_.end(), Gradient{});

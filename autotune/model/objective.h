@@ -1,4 +1,4 @@
-// How far predictions are from what they should be: the gradients that the next tree is grown from.
+// Computes the gradients of the objectives, from which the next boosted tree is grown.
 #pragma once
 
 #include <kiln/autotune/model/boosted_trees.h>
@@ -6,7 +6,7 @@
 
 namespace kiln::tune {
 
-struct Gradient { // of the loss by the score, and its curvature
+struct Gradient { // of the loss with respect to the score, and its curvature
   double first = 0, second = 0;
   Gradient& operator+=(const Gradient& other) {
     first += other.first, second += other.second;
@@ -18,9 +18,9 @@ struct Gradient { // of the loss by the score, and its curvature
 class Gradients {
 public:
   Gradients(const TrainingSet& set, Objective objective);
-  // Moves `scores` by the constant that is best for them, and returns it.
+  // Adds the best constant to all `scores`, and returns it.
   double start(std::vector<double>& scores, Random& random);
-  // Of each row at these scores. `random` draws the pairs of large groups.
+  // Computes the gradient of each row at these scores. `random` draws the pairs of large groups.
   void compute(const std::vector<double>& scores, Random& random);
   const Gradient& operator[](std::size_t row) const { return gradients_[row]; }
 

@@ -1,4 +1,4 @@
-// Puts sizes into buckets.
+// Rounds sizes up to those of their buckets, and converts bucketing policies to text and back.
 #include <kiln/autotune/records/bucket.h>
 
 #include <algorithm>

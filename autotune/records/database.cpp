@@ -1,4 +1,4 @@
-// Looks configs up in wisdom files and in the store.
+// Implements lookups in wisdom files and in the store, with their cache.
 #include <kiln/autotune/records/database.h>
 
 #include <kiln/dsl/error.h>
@@ -19,7 +19,7 @@ namespace kiln::tune {
 namespace {
 
 constexpr double recheck_seconds = 2;
-// Segments beyond this are not read while a program waits for a config.
+// Larger segments are not read while a program waits for a config.
 constexpr std::uint64_t quick_bytes = 8 << 20;
 constexpr std::size_t most_answers = 1 << 16;
 
@@ -66,7 +66,8 @@ double distance(const RecordKey& from, const RecordKey& to) {
       }
   double sum = std::sqrt(squares);
   sum += 8.0 * static_cast<double>(from.problem.sizes.size() + to.problem.sizes.size() - 2 * matched);
-  // Chosen, not measured: other silicon moves the best config less than a factor of 16 in one size does.
+  // These are chosen, not measured: other silicon changes the best config less than a factor of 16 in one
+  // size.
   if (from.problem.kind != to.problem.kind) sum += 4;
   if (from.silicon != to.silicon) sum += 4;
   if (from.backend != to.backend) sum += 8;
@@ -90,7 +91,7 @@ Database& Database::standard() {
       if (!wisdom.problem.empty())
         log_warning(fmt::format("{} of KILN_WISDOM is not used: {}", path, wisdom.problem));
       else if (wisdom.bad || wisdom.future)
-        log_warning(fmt::format("{} of KILN_WISDOM: {} of {} skipped, {} of a later Kiln", path,
+        log_warning(fmt::format("{} of KILN_WISDOM: {} of {} skipped, {} from a later version of Kiln", path,
                                 plural(wisdom.bad + wisdom.future, "record"),
                                 wisdom.records.size() + wisdom.bad + wisdom.future, wisdom.future));
       made->add_wisdom(wisdom.records, Source::user);
@@ -130,15 +131,15 @@ std::size_t Database::add_wisdom(const std::filesystem::path& path) {
         fmt::format("tune::add_wisdom: {}: {}; give a file that `kiln records export --wisdom` wrote",
                     path.string(), wisdom.problem));
   if (wisdom.bad || wisdom.future)
-    log_warning(fmt::format("{}: {} of {} skipped, {} of a later Kiln", path.string(),
+    log_warning(fmt::format("{}: {} of {} skipped, {} from a later version of Kiln", path.string(),
                             plural(wisdom.bad + wisdom.future, "record"),
                             wisdom.records.size() + wisdom.bad + wisdom.future, wisdom.future));
   add_wisdom(wisdom.records, Source::project);
   return wisdom.records.size();
 }
 
-std::shared_ptr<const Database::Leftovers> Database::leftovers_of(const RecordKey& key) {
-  Filter filter = Filter::of(key); // of all of the kernel's problems: they lie in the same segments
+std::shared_ptr<const Database::Unconfirmed> Database::unconfirmed_of(const RecordKey& key) {
+  Filter filter = Filter::of(key); // all problems of the kernel, since they share segments
   filter.key.reset();
   filter.kind.clear();
   const cache::Key group = cache::KeyBuilder()
@@ -150,10 +151,10 @@ std::shared_ptr<const Database::Leftovers> Database::leftovers_of(const RecordKe
                                .add(key.silicon)
                                .add(key.backend)
                                .key();
-  std::shared_ptr<const Leftovers> known;
+  std::shared_ptr<const Unconfirmed> known;
   {
     const std::shared_lock lock(mutex_);
-    if (const auto at = leftovers_.find(group); at != leftovers_.end()) known = at->second;
+    if (const auto at = unconfirmed_.find(group); at != unconfirmed_.end()) known = at->second;
   }
   if (known && seconds_now() - known->read_at < recheck_seconds) return known;
   std::uint64_t bytes = 0;
@@ -161,7 +162,7 @@ std::shared_ptr<const Database::Leftovers> Database::leftovers_of(const RecordKe
     std::uint64_t size = 0;
     if (open_regular(*segment.folder, segment.name, &size)) bytes += size;
   }
-  auto found = std::make_shared<Leftovers>();
+  auto found = std::make_shared<Unconfirmed>();
   found->bytes = bytes;
   if (known && known->bytes == bytes)
     found->winners = known->winners;
@@ -170,14 +171,14 @@ std::shared_ptr<const Database::Leftovers> Database::leftovers_of(const RecordKe
       found->winners.emplace(record->key->id(), record);
   found->read_at = seconds_now();
   const std::unique_lock lock(mutex_);
-  leftovers_[group] = found;
+  unconfirmed_[group] = found;
   return found;
 }
 
 std::shared_ptr<const Record> Database::from_segments(const RecordKey& key, const cache::Key& id) {
-  const auto leftovers = leftovers_of(key);
-  const auto found = leftovers->winners.find(id);
-  return found == leftovers->winners.end() ? nullptr : found->second;
+  const auto unconfirmed = unconfirmed_of(key);
+  const auto found = unconfirmed->winners.find(id);
+  return found == unconfirmed->winners.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<const Record> Database::from_store(const RecordKey& key, const cache::Key& id) {
@@ -191,7 +192,7 @@ std::shared_ptr<const Record> Database::from_store(const RecordKey& key, const c
   std::shared_ptr<const Record> record = store_.best(key);
   if (!record) record = from_segments(key, id);
   const std::unique_lock lock(mutex_);
-  if (answers_.size() >= most_answers) answers_.clear(); // problems without end, each asked once
+  if (answers_.size() >= most_answers) answers_.clear(); // bounds the memory for ever new problems
   answers_[id] = {record, seconds_now()};
   return record;
 }
@@ -200,7 +201,7 @@ Lookup Database::find_best(const RecordKey& key) { return find_best(key, key.id(
 
 namespace {
 
-// An answer found with the same tools comes before one that was not, and else the first one stays.
+// A record made with the same tool versions takes precedence; otherwise the first one stays.
 void consider(Lookup& best, const std::shared_ptr<const Record>& record, Source source,
               const RecordKey& key) {
   const bool same = same_tools(*record, key);
@@ -219,7 +220,7 @@ void Database::consider_wisdom(const RecordKey& key, const cache::Key& id, Looku
     if (const auto& tier = wisdom_[source == Source::user ? 0 : 1]; !tier.empty())
       if (const auto found = tier.find(id); found != tier.end())
         for (auto record = found->second.rbegin(); record != found->second.rend(); ++record)
-          consider(best, *record, source, key); // of several files the later one
+          consider(best, *record, source, key); // later files take precedence
 }
 
 Lookup Database::find_wisdom(const RecordKey& key) {
@@ -296,7 +297,7 @@ bool Database::publish(Record confirmed) {
 void Database::look_again() {
   const std::unique_lock lock(mutex_);
   std::erase_if(answers_, [](const auto& answer) { return !answer.second.record; });
-  leftovers_.clear();
+  unconfirmed_.clear();
   listings_.clear();
   ++changes_;
 }
@@ -305,7 +306,7 @@ void Database::refresh() {
   const std::unique_lock lock(mutex_);
   answers_.clear();
   listings_.clear();
-  leftovers_.clear();
+  unconfirmed_.clear();
   own_.clear();
   ++changes_;
 }

@@ -1,4 +1,4 @@
-// Reads, publishes and locks files.
+// Implements reading, publishing and locking of files.
 #include <kiln/autotune/records/files.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view temporary_prefix = ".tmp-";
 
 int sync_file(const File& file) {
-  // Network file systems report a full disk here.
+  // Network file systems report a full disk only here.
   return fsync(file.get()) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
 }
 
@@ -135,7 +135,7 @@ int publish_file(const cache::Folder& folder, const std::string& name, std::stri
   for (std::string_view rest = bytes; !error && !rest.empty();) {
     std::size_t written = 0;
     error = write_once(file.get(), rest, written);
-    if (error == ENOSPC && written != 0) error = 0; // the next call says why
+    if (error == ENOSPC && written != 0) error = 0; // the next call gets the error
     rest.remove_prefix(written);
   }
   if (!error) error = sync_file(file);
@@ -144,7 +144,7 @@ int publish_file(const cache::Folder& folder, const std::string& name, std::stri
   if (error)
     unlinkat(folder.descriptor(), temporary.c_str(), 0);
   else
-    fsync(folder.descriptor()); // the rename; where that is not possible, a power cut may undo it
+    fsync(folder.descriptor()); // syncs the rename; if this fails, a power cut may undo it
   return error;
 }
 

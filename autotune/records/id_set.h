@@ -1,4 +1,4 @@
-// A set of hashes: one array, no allocation for each. For the ids of a hundred thousand records.
+// Implements a set of hashes in a single array, for the ids of a hundred thousand records.
 #pragma once
 
 #include <kiln/jit/cache/hash.h>
@@ -16,7 +16,7 @@ public:
   void reserve(std::size_t count) {
     if (count * 2 > slots_.size()) grow(std::bit_ceil(std::max<std::size_t>(count * 2, 64)));
   }
-  // True if it was not there.
+  // Returns true if the id was not in the set.
   bool insert(const cache::Key& id) {
     if (id == cache::Key{}) return !std::exchange(has_zero_, true);
     reserve(count_ + 1);
@@ -33,9 +33,9 @@ public:
   std::size_t size() const { return count_ + has_zero_; }
 
 private:
-  // Its slot, or the empty one where it would be. At most half of them are full.
+  // Returns the id's slot, or the empty slot where it would be. At most half of the slots are used.
   cache::Key& find(const cache::Key& id) {
-    std::size_t at = id.high & (slots_.size() - 1); // hashes are spread already
+    std::size_t at = id.high & (slots_.size() - 1); // hashes are already well distributed
     while (!(slots_[at] == cache::Key{}) && !(slots_[at] == id))
       at = (at + 1) & (slots_.size() - 1);
     return slots_[at];
@@ -47,7 +47,7 @@ private:
       if (!(id == cache::Key{})) find(id) = id;
   }
 
-  std::vector<cache::Key> slots_; // empty ones are zero
+  std::vector<cache::Key> slots_; // empty slots are zero
   std::size_t count_ = 0;
   bool has_zero_ = false;
 };

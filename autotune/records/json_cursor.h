@@ -1,4 +1,4 @@
-// Reads the JSON of one record line in place: no tree, no allocation but for the strings that are kept.
+// Parses the JSON of one record line in place, without a tree and with few allocations.
 //
 //   JsonCursor json(line);
 //   json.object([&](std::string_view name) {
@@ -6,8 +6,8 @@
 //   });
 //   if (!json.ok()) ...
 //
-// After the first thing that is not as asked, everything reads as empty and ok() is false. It never reads
-// outside of the text, and nests 32 deep at most.
+// After the first unexpected token, all values read as empty and ok() is false. It never reads outside of the
+// text, and the nesting depth is limited to 32.
 #pragma once
 
 #include <charconv>
@@ -28,10 +28,10 @@ public:
     return at_ == end_;
   }
   const char* position() const { return at_; }
-  // Of the first thing that was not as asked; null while ok().
+  // The position of the first unexpected token; null while ok().
   const char* failed_at() const { return failed_at_; }
 
-  // member(name) reads or skips the value.
+  // `member(name)` must read or skip the value.
   template <class F> void object(F member) {
     if (!open('{')) return;
     if (!close('}')) {
@@ -40,7 +40,7 @@ public:
     }
     --depth_;
   }
-  // The rest of an object of which some members were read: ,"name":value,"name":value}
+  // Reads the rest of an object whose first members were read before: ,"name":value,"name":value}
   template <class F> void members(F member) {
     while (ok_ && accept(','))
       one_member(member);
@@ -104,7 +104,7 @@ public:
 
 private:
   template <class F> void one_member(F& member) {
-    // Its own, since it must outlive objects inside of the value.
+    // A separate string, since it must outlive objects inside of the value.
     std::string name;
     string_into(name);
     expect(':');

@@ -21,7 +21,7 @@ std::string size_text(std::int64_t bytes) {
   return fmt::format("{}{}", bytes, suffixes[unit]);
 }
 
-// Drivers keep varying amounts for themselves: to the nearest of eight steps between powers of two.
+// Rounds to one of eight steps between powers of two, since drivers reserve varying amounts.
 std::int64_t rounded_memory(std::int64_t bytes) {
   if (bytes <= 0) return 0;
   const std::uint64_t step =
@@ -29,7 +29,7 @@ std::int64_t rounded_memory(std::int64_t bytes) {
   return static_cast<std::int64_t>((static_cast<std::uint64_t>(bytes) + step / 2) / step * step);
 }
 
-// The order in which sizes were given means nothing.
+// The order in which sizes were given does not matter.
 std::vector<const std::pair<std::string, std::int64_t>*> by_name(const Problem& problem) {
   std::vector<const std::pair<std::string, std::int64_t>*> sizes;
   sizes.reserve(problem.sizes.size());

@@ -1,10 +1,11 @@
-// What a tuning record is about: which kernel, problem, machine and compiler.
+// Identifies what a tuning record is about: kernel, problem, machine and compiler.
 //
 //   RecordKey key = make_key(*matmul.record({}), space, bucketing.apply(problem), device);
 //
-// The hard part says which records may be used for each other: one that differs in it is another question,
-// whose answer is at most a first guess. The soft part names the tools and the product: a record whose soft
-// part differs still answers, but the answer should be confirmed with a few trials, and is not forgotten.
+// The hard part determines which records are interchangeable. A record whose hard part differs belongs to
+// another key, and is at most a starting point. The soft part names the tool versions and the product. A
+// record whose soft part differs is still used, but should be confirmed with a few trials; it is not
+// discarded.
 #pragma once
 
 #include <kiln/autotune/space/space.h>
@@ -20,11 +21,10 @@ struct Kernel;
 
 namespace tune {
 
-// Versions of what compiled and ran the kernel. Empty: not known, or the device has no such thing.
+// Versions of what compiled and ran the kernel. An empty string means unknown or not applicable.
 struct ToolVersions {
-  std::string
-      product; // "NVIDIA H200", "AMD EPYC 9575F 64-Core Processor": only a name, two may be one silicon
-  std::string driver; // "12.4": the CUDA that it supports
+  std::string product; // "NVIDIA H200", "AMD EPYC 9575F 64-Core Processor"; a name, not the silicon
+  std::string driver;  // "12.4": the CUDA version that it supports
   std::string llvm;
   std::string ptxas;
   std::string kiln;
@@ -32,19 +32,19 @@ struct ToolVersions {
 };
 
 struct RecordKey {
-  std::string kernel;  // its name
-  cache::Key ir;       // of its tile IR, recorded without a config
-  cache::Key space;    // of the space's text
-  Problem problem;     // sizes in buckets; `kind` holds dtypes, layouts and alignment
+  std::string kernel;  // the kernel's name
+  cache::Key ir;       // hash of its tile IR, recorded without a config
+  cache::Key space;    // hash of the space's text
+  Problem problem;     // sizes after bucketing; `kind` holds dtypes, layouts and alignment
   std::string silicon; // see silicon_of
   std::string backend; // "cpu", "ptx", "emulated"
   int code_generation = 0;
 
   ToolVersions tools; // the soft part
 
-  std::string bucketing; // text of the policy that made `problem`, for reports; neither hard nor soft
+  std::string bucketing; // text of the policy that made `problem`, for reports; not part of the key
 
-  // Of the hard part. Equal ids: the same question.
+  // Hash of the hard part. Equal ids mean equal hard parts.
   cache::Key id() const;
 };
 
@@ -55,18 +55,19 @@ RecordKey make_key(const ir::Kernel& recorded, cache::Key space, Problem buckete
 inline RecordKey make_key(const ir::Kernel& recorded, const Space& space, Problem bucketed, Device device) {
   return make_key(recorded, hash_of(space), std::move(bucketed), device);
 }
-// The same where the hashes are known already.
+// The same for known hashes.
 RecordKey make_key(std::string kernel, cache::Key ir, cache::Key space, Problem bucketed, Device device);
 
-// What decides how fast code runs, from queried attributes and never from a product's name:
-// "znver5:sse4.2+avx2:48K:1M:32M:16t", "sm_90:132sm:228K:50M:144G" (memory to one part in eight).
+// Describes what determines the speed of code, from queried attributes and never from a product's name:
+// "znver5:sse4.2+avx2:48K:1M:32M:16t", "sm_90:132sm:228K:50M:144G" (memory rounded to one part in eight).
 std::string silicon_of(const DeviceProperties& properties);
 std::string backend_of(Device device);
 ToolVersions tools_of(Device device);
 
-// What of the hard part differs, as words for people: "silicon", "problem", "code generation".
+// Names the parts of the hard part that differ, for messages: "silicon", "sizes", "code generation".
 std::vector<std::string> hard_differences(const RecordKey& a, const RecordKey& b);
-// Of the soft part, with both values: "llvm 22.1.7, now 22.1.8". Unknown on either side is no difference.
+// Describes differences of the soft part with both values: "llvm 22.1.7, now 22.1.8". Unknown values are not
+// compared.
 std::vector<std::string> soft_differences(const ToolVersions& recorded, const ToolVersions& now);
 
 // "M=512,N=512 f32.nn"

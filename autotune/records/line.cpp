@@ -1,4 +1,4 @@
-// Writes and reads record lines.
+// Writes, checks and reads record lines.
 #include <kiln/autotune/records/line.h>
 
 #include <kiln/autotune/records/json_cursor.h>
@@ -17,7 +17,7 @@ constexpr std::size_t crc_tail = crc_start.size() + 8 + 2; // ,"crc":"5d2e11aa"}
 constexpr std::size_t most_error_bytes = 1000;
 constexpr std::size_t most_known_keys = 64;
 
-// The length of the UTF-8 sequence that begins here, or 0 if none does.
+// Returns the length of the UTF-8 sequence that begins here, or 0 if there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -54,7 +54,7 @@ void put_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// Members of an object, one after the other.
+// Writes the members of an object one after the other.
 class Object {
 public:
   explicit Object(std::string& out) : out_(out) { out_ += '{'; }
@@ -74,7 +74,7 @@ public:
   template <std::integral T> void add(std::string_view key, T number) {
     fmt::format_to(std::back_inserter(name(key)), "{}", number);
   }
-  // JSON has no infinities and no NaN: they are left out.
+  // Omits infinities and NaN, which JSON does not have.
   void add_if(std::string_view key, double number) {
     if (number != 0 && std::isfinite(number)) fmt::format_to(std::back_inserter(name(key)), "{}", number);
   }
@@ -136,7 +136,7 @@ void put_result(Object& object, const Measurement& m) {
   object.add_if("run_seconds", m.run_seconds);
 }
 
-// Everything but the brace that ends it.
+// Returns the JSON of a record without the closing brace.
 std::string open_json(const Record& record) {
   std::string out;
   out.reserve(700);
@@ -255,7 +255,7 @@ bool read_result_member(JsonCursor& json, std::string_view name, Measurement& m)
   return true;
 }
 
-// The members that every line begins with are read once for many lines.
+// Returns the beginning of a line that many lines share, so that it is parsed only once.
 std::string_view key_text(std::string_view line, const char* key_end) {
   return line.substr(0, static_cast<std::size_t>(key_end - line.data()));
 }
@@ -324,7 +324,7 @@ bool LineReader::read_into(std::string_view line, Record& record) {
     json.members(member);
   } else {
     auto key = std::make_shared<RecordKey>();
-    bool leads = true; // nothing but the version, the key and its tools so far
+    bool leads = true; // only the version, the key and its tools so far
     const char* key_end = nullptr;
     json.object([&](std::string_view name) {
       if (name == "v") return json.skip();

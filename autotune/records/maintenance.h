@@ -1,8 +1,8 @@
-// Looks after a record store: fewer and smaller files, records from elsewhere, and what is damaged.
+// Maintains a record store: compacts, prunes, merges, exports, verifies and repairs it.
 //
-// Segments that a living process appends to are left as they are: it holds their lock. One process rewrites
-// at a time. A rewritten segment is published before what it replaces goes, and readers drop duplicates, so
-// that nothing is lost and nobody waits, wherever a process is killed.
+// Segments to which a running process appends are not touched: the process holds their lock. Only one process
+// rewrites at a time. A rewritten segment is published before the segments that it replaces are removed, and
+// readers drop duplicates. Hence nothing is lost and no process waits, whenever a process is killed.
 #pragma once
 
 #include <kiln/autotune/records/store.h>
@@ -18,44 +18,44 @@
 namespace kiln::tune {
 
 struct RewriteReport {
-  bool busy = false;   // nothing was done, since another process rewrites, or:
-  std::string problem; // why the folder cannot be locked; empty: it can
+  bool busy = false;   // nothing was done, because another process rewrites or because of `problem`
+  std::string problem; // why the folder cannot be locked; empty if it can
   std::uint64_t segments_before = 0, segments_after = 0;
-  std::uint64_t live = 0; // segments of living processes, left as they are
+  std::uint64_t live = 0; // segments of running processes, which are not touched
   std::uint64_t kept = 0, removed = 0, duplicates = 0, bad = 0;
-  std::uint64_t future = 0; // of a later version of Kiln, kept
+  std::uint64_t future = 0; // from a later version of Kiln, kept
   std::uint64_t bests_removed = 0;
-  std::uint64_t failed = 0; // folders that could not be written: they stay as they were
+  std::uint64_t failed = 0; // folders that could not be written and stay unchanged
 };
 
-// Puts the segments of each kernel and silicon together and drops duplicates and damaged lines.
+// Combines the segments of each kernel and silicon, and drops duplicates and damaged lines.
 RewriteReport compact(RecordStore& store);
 
-// Which records go. A question's fastest record stays as long as its newest does.
+// Which records are removed. The fastest record of a key stays as long as the newest one.
 struct PruneRules {
   std::optional<double> older_than_days;
-  std::optional<std::size_t> keep_newest; // of each question
-  bool stale_code_generation = false;     // made with another version of code generation than this one
+  std::optional<std::size_t> keep_newest; // per key
+  bool stale_code_generation = false;     // made with another version of code generation than the current one
 };
 RewriteReport prune(RecordStore& store, const PruneRules& rules);
 
 struct Damage {
-  std::string file; // within the store
+  std::string file; // path within the store
   std::uint64_t line = 0;
   std::string problem;
 };
 struct VerifyReport {
   std::uint64_t segments = 0, good = 0, duplicates = 0, future = 0, bests = 0;
   std::vector<Damage> damage;
-  std::uint64_t leftovers = 0; // temporary files of processes that ended
-  std::uint64_t repaired = 0;  // of `damage` and leftovers
-  bool busy = false;           // as of RewriteReport
+  std::uint64_t leftovers = 0; // temporary files of processes that have ended
+  std::uint64_t repaired = 0;  // number of repaired damages and removed leftovers
+  bool busy = false;           // as in RewriteReport
   std::string problem;
 };
-enum class Repair { no, yes }; // yes: damaged lines and files go, and bests are found anew from records
+enum class Repair { no, yes }; // yes: removes damaged lines and files, and finds bests anew from records
 VerifyReport verify(RecordStore& store, Repair repair);
-// Publishes the best confirmed config of each question that has none published; how many, and how many could
-// not be.
+// Publishes the best confirmed config of each key that has none published. Returns how many were published
+// and how many could not be.
 struct FoundBests {
   std::uint64_t published = 0, failed = 0;
 };
@@ -63,16 +63,17 @@ FoundBests publish_missing_bests(RecordStore& store);
 
 struct MergeReport {
   std::uint64_t added = 0, known = 0, bad = 0, future = 0, bests = 0, failed = 0;
-  std::string problem; // why nothing was read
+  std::string problem; // why nothing was read, or empty
 };
-// Copies what the other store has and this one has not; again, and nothing changes. The faster best stays.
+// Copies records that the other store has and this one lacks. Repeating it changes nothing. The faster best
+// is kept.
 MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder);
-// The same from an exported file's text: record lines, or wisdom.
+// Imports an exported file's text: record lines, or wisdom.
 MergeReport import_text(RecordStore& store, std::string_view text);
 
-// Record lines, each once, ordered by time.
+// Returns record lines without duplicates, ordered by time.
 std::string export_lines(RecordStore& store, const Filter& filter);
-// What is used for each question: published, or else found from the records.
+// Returns the config in use for each key: the published one, or one found from the records.
 std::vector<std::shared_ptr<const Record>> export_winners(RecordStore& store, const Filter& filter);
 
 } // namespace kiln::tune

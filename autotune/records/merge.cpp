@@ -1,4 +1,4 @@
-// Brings records from other stores and from files into a store, and writes them to files.
+// Merges records from other stores and files into a store, and exports them.
 #include <kiln/autotune/records/maintenance.h>
 
 #include <kiln/autotune/records/wisdom.h>
@@ -11,7 +11,7 @@
 namespace kiln::tune {
 namespace {
 
-// Of all lines that the store has, damaged ones left out.
+// Returns the ids of all undamaged lines in the store.
 IdSet ids_of(RecordStore& store) {
   IdSet ids;
   store.for_each_segment({}, store.segments(), [&](const RecordStore::Segment& segment) {
@@ -25,7 +25,7 @@ IdSet ids_of(RecordStore& store) {
   return ids;
 }
 
-// The faster one stays: wherever stores are merged, and however often, they agree.
+// Keeps the faster record, so that stores agree in whatever order and however often they are merged.
 void merge_best(RecordStore& store, const Record& record, MergeReport& report) {
   const auto own = store.best(*record.key);
   const auto rank = [](const Record& r) {
@@ -35,13 +35,14 @@ void merge_best(RecordStore& store, const Record& record, MergeReport& report) {
   ++(store.publish_best(record) ? report.bests : report.failed);
 }
 
-// What was merged may have confirmed configs that nobody published, or whose file was damaged.
+// Publishes bests after a merge, whose records may contain confirmed configs that are not published.
 void publish_bests(RecordStore& store, MergeReport& report) {
   const FoundBests found = publish_missing_bests(store);
   report.bests += found.published, report.failed += found.failed;
 }
 
-// One line, newline excluded. The folders are those it had elsewhere, or empty: those of its key.
+// Merges one line, without its newline. The folders are those of the other store; if empty, they are derived
+// from the key.
 void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReader& reader,
                 std::string kernel_folder, std::string silicon_folder, MergeReport& report) {
   cache::Key id;
@@ -52,7 +53,7 @@ void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReade
   }
   if (state == LineState::future) {
     ++report.future;
-    if (kernel_folder.empty()) return; // nobody knows where it belongs
+    if (kernel_folder.empty()) return; // its folder is not known
   }
   if (ids.contains(id)) {
     ++report.known;
@@ -75,7 +76,7 @@ void merge_line(RecordStore& store, std::string_view line, IdSet& ids, LineReade
   }
 }
 
-// Whoever can write to it.
+// Returns whether an accessible folder contains no records, whatever its permissions for writing.
 bool is_without_records(const std::filesystem::path& folder) {
   std::error_code ignored;
   return std::filesystem::is_directory(folder, ignored) && access(folder.c_str(), X_OK) == 0 &&
@@ -83,7 +84,7 @@ bool is_without_records(const std::filesystem::path& folder) {
          !std::filesystem::is_directory(folder / "best", ignored);
 }
 
-// Why a folder is not read; empty: it is.
+// Returns why a folder is not read; empty if it can be read.
 std::string problem_of(const std::filesystem::path& folder) {
   const cache::OpenFolder opened = cache::open_folder(folder, cache::IfMissing::leave);
   if (opened.folder) return {};
@@ -94,11 +95,11 @@ std::string problem_of(const std::filesystem::path& folder) {
 
 MergeReport merge(RecordStore& store, const std::filesystem::path& other_folder) {
   MergeReport report;
-  // A store, or the cache folder that it lies in.
+  // The folder is a store, or the cache folder that contains it.
   std::error_code ignored;
   const std::filesystem::path inner = other_folder / "tune" / "v1";
   const bool outer = std::filesystem::is_directory(inner, ignored);
-  report.problem = !outer && is_without_records(other_folder) ? "it holds no tuning records"
+  report.problem = !outer && is_without_records(other_folder) ? "it contains no tuning records"
                                                               : problem_of(outer ? inner : other_folder);
   if (!report.problem.empty()) return report;
   RecordStore other(outer ? inner : other_folder);

@@ -1,4 +1,4 @@
-// Configs as text, and back.
+// Converts configs to text and back.
 #include <kiln/autotune/records/record.h>
 
 #include <charconv>
@@ -6,7 +6,7 @@
 namespace kiln::tune {
 namespace {
 
-// Calls take(name, value) for each "name=value" between commas; false from it ends the walk.
+// Calls take(name, value) for each "name=value" between commas, until it returns false.
 template <class F> bool for_each_setting(std::string_view text, F take) {
   while (!text.empty()) {
     const std::size_t end = text.find(',');
@@ -44,7 +44,8 @@ std::optional<Point> point_of(const std::vector<Knob>& knobs, std::string_view t
   Point point(knobs.size());
   std::vector<bool> given(knobs.size());
   for (std::size_t count = 0; count < knobs.size(); ++count) {
-    // Words may hold commas and equal signs: a value ends where one of its knob does.
+    // Words may contain commas and equal signs, so the end of a value is found by comparing with the knob's
+    // values.
     std::size_t longest = 0, knob = 0;
     for (std::size_t k = 0; k < knobs.size(); ++k) {
       const std::string& name = knobs[k].name;

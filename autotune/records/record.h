@@ -1,4 +1,4 @@
-// One trial as it is kept: what was asked, which config, what came of it.
+// Defines the record of one trial: its key, its config and its result.
 #pragma once
 
 #include <kiln/autotune/records/key.h>
@@ -12,26 +12,27 @@
 namespace kiln::tune {
 
 struct Record {
-  std::shared_ptr<const RecordKey> key; // never null; records of one question share it
-  Problem problem;                      // as measured, where it is not the key's; else empty
-  std::string config;                   // "BM=64,BN=64,order=swizzled", as BoundSpace::text gives it
-  Measurement result;                   // failures too: they teach
+  std::shared_ptr<const RecordKey> key; // never null; records with the same key share it
+  Problem problem;                      // the measured problem if it differs from the key's, else empty
+  std::string config;                   // "BM=64,BN=64,order=swizzled", as from BoundSpace::text
+  Measurement result;                   // includes failures, from which searches learn
   bool confirmed = false;               // measured again, interleaved with the other finalists
-  std::string source;                   // why it was tried, see Trial
-  double predicted = 0;                 // seconds the model expected; 0: it had no opinion
-  std::int64_t time = 0;                // milliseconds since 1970; 0: append fills it in
-  std::string session;                  // of the tuning that made it; empty: append fills it in
-  int trial = 0;                        // the how-manieth of that tuning
+  std::string source;                   // why it was tried; see Trial
+  double predicted = 0;                 // seconds that the model predicted; 0: no prediction
+  std::int64_t time = 0;                // milliseconds since 1970; 0: append() sets it
+  std::string session;                  // identifies the tuning run; empty: append() sets it
+  int trial = 0;                        // index within that tuning run
 
   const Problem& measured_problem() const { return problem.sizes.empty() ? key->problem : problem; }
 };
 
-// The numbers of a config's text, words left out. UserError for more names than a Config holds.
+// Returns the numbers in a config's text and omits words. Throws UserError for more names than a Config can
+// hold.
 Config config_of(std::string_view text);
-// The point that the text names in a space of these knobs; nothing if it lacks one, or a value is no
-// member's.
+// Returns the point that the text describes in a space with these knobs; nothing if a knob is missing or a
+// value is not one of its knob's.
 std::optional<Point> point_of(const std::vector<Knob>& knobs, std::string_view text);
-// The inverse, knobs in order: "BM=64,order=swizzled".
+// Returns the text of a point, with knobs in order: "BM=64,order=swizzled".
 std::string config_text(const std::vector<Knob>& knobs, const Point& point);
 
 } // namespace kiln::tune

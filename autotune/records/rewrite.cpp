@@ -1,4 +1,4 @@
-// Rewrites segments: compaction and pruning.
+// Rewrites segments, for compaction and pruning.
 #include <kiln/autotune/records/maintenance.h>
 
 #include <kiln/jit/base/version.h>
@@ -22,21 +22,21 @@ constexpr std::int64_t settled_seconds = 600; // a younger empty segment may be 
 
 struct Line {
   std::string_view text;
-  cache::Key question;
+  cache::Key key_id;
   std::int64_t time = 0;
   double seconds = 0; // 0: not ok
   int code_generation = 0;
   bool future = false;
 };
 
-// A segment that no living process uses, held so until the lock goes.
+// A segment that no running process uses, which stays so while `lock` is held.
 struct Held {
   std::string name;
   File lock;
   std::string bytes;
 };
 
-// Nothing for one that is in use.
+// Returns nothing for a segment that is in use.
 std::optional<Held> hold(const RecordStore::Segment& segment) {
   Held held;
   held.name = segment.name;
@@ -55,7 +55,7 @@ std::optional<Held> hold(const RecordStore::Segment& segment) {
 
 using Choose = std::function<void(std::vector<Line>& lines)>; // removes what should go
 
-// Those of one folder become as few as they fit in.
+// Rewrites the segments of one folder as few full ones.
 void rewrite_folder(const cache::Folder& folder, std::vector<Held>& sources, const Choose& choose,
                     RewriteReport& report) {
   std::vector<Line> lines;
@@ -74,10 +74,10 @@ void rewrite_folder(const cache::Folder& folder, std::vector<Held>& sources, con
       } else if (!seen.insert(id)) {
         ++duplicates;
       } else if (state == LineState::future) {
-        lines.push_back({.text = text, .question = {}, .future = true});
+        lines.push_back({.text = text, .key_id = {}, .future = true});
       } else if (const auto record = reader.read(text)) {
         lines.push_back({.text = text,
-                         .question = record->key->id(),
+                         .key_id = record->key->id(),
                          .time = record->time,
                          .seconds = record->result.ok() ? record->result.seconds : 0,
                          .code_generation = record->key->code_generation,
@@ -101,7 +101,7 @@ void rewrite_folder(const cache::Folder& folder, std::vector<Held>& sources, con
       error = publish_file(folder, unique_name() + ".jsonl", bytes);
       ++segments;
     }
-    if (error) { // what was published are duplicates
+    if (error) { // segments already published contain only duplicates
       ++report.failed;
       report.segments_after += sources.size();
       report.kept += before;
@@ -118,14 +118,14 @@ void rewrite_folder(const cache::Folder& folder, std::vector<Held>& sources, con
   report.future += static_cast<std::uint64_t>(std::ranges::count_if(lines, &Line::future));
 }
 
-// Held by one process at a time. Where it cannot be, the report says so.
+// Locks the store, so that only one process rewrites it. If that fails, the report says why.
 File lock_for_rewriting(const cache::Folder& root, RewriteReport& report) {
   File lock(openat(root.descriptor(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   const bool opened = static_cast<bool>(lock);
   if (opened && lock_within(lock.get(), 10)) return lock;
   const int error = errno;
   report.busy = true;
-  if (!opened || (error != EAGAIN && error != EACCES)) // not another process
+  if (!opened || (error != EAGAIN && error != EACCES)) // the lock is not held by another process
     report.problem =
         fmt::format("{} cannot be locked: {}", (root.path() / "lock").string(), std::strerror(error));
   return {};
@@ -157,12 +157,12 @@ RewriteReport rewrite(RecordStore& store, const Choose& choose) {
 }
 
 void remove_old(std::vector<Line>& lines, const PruneRules& rules, std::int64_t now) {
-  struct Question {
+  struct KeyLines {
     std::vector<std::pair<std::int64_t, const Line*>> times; // newest first
     double fastest = 0;
     bool fastest_kept = false;
   };
-  std::unordered_map<cache::Key, Question> questions;
+  std::unordered_map<cache::Key, KeyLines> lines_by_key;
   const std::int64_t oldest = rules.older_than_days
                                   ? now - static_cast<std::int64_t>(*rules.older_than_days * 86'400'000.0)
                                   : INT64_MIN;
@@ -171,13 +171,13 @@ void remove_old(std::vector<Line>& lines, const PruneRules& rules, std::int64_t 
   };
   for (const Line& line : lines) {
     if (line.future || stale(line)) continue;
-    Question& question = questions[line.question];
-    question.times.emplace_back(line.time, &line);
-    if (line.seconds > 0 && (question.fastest == 0 || line.seconds < question.fastest))
-      question.fastest = line.seconds;
+    KeyLines& of_key = lines_by_key[line.key_id];
+    of_key.times.emplace_back(line.time, &line);
+    if (line.seconds > 0 && (of_key.fastest == 0 || line.seconds < of_key.fastest))
+      of_key.fastest = line.seconds;
   }
-  for (auto& [id, question] : questions)
-    std::sort(question.times.begin(), question.times.end(), std::greater<>());
+  for (auto& [id, of_key] : lines_by_key)
+    std::sort(of_key.times.begin(), of_key.times.end(), std::greater<>());
   std::vector<bool> goes(lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
@@ -186,13 +186,13 @@ void remove_old(std::vector<Line>& lines, const PruneRules& rules, std::int64_t 
       goes[i] = true;
       continue;
     }
-    Question& question = questions[line.question];
-    const bool forgotten = question.times.front().first < oldest;
-    if (!forgotten && line.seconds > 0 && line.seconds == question.fastest && !question.fastest_kept) {
-      question.fastest_kept = true;
+    KeyLines& of_key = lines_by_key[line.key_id];
+    const bool forgotten = of_key.times.front().first < oldest;
+    if (!forgotten && line.seconds > 0 && line.seconds == of_key.fastest && !of_key.fastest_kept) {
+      of_key.fastest_kept = true;
       continue;
     }
-    const auto& times = question.times;
+    const auto& times = of_key.times;
     const bool crowded =
         rules.keep_newest && times.size() > *rules.keep_newest &&
         (*rules.keep_newest == 0 || std::pair(line.time, &line) < times[*rules.keep_newest - 1]);

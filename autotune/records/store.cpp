@@ -1,4 +1,4 @@
-// Appends, loads and publishes tuning records.
+// Implements appending, loading and publishing of tuning records.
 #include <kiln/autotune/records/store.h>
 
 #include <kiln/jit/base/log.h>
@@ -38,8 +38,8 @@ std::shared_ptr<const Folder> subfolder(const std::shared_ptr<const Folder>& par
 
 } // namespace
 
-// Of this process; a forked child has another. Never destroyed: a search in the background may record while
-// the process exits.
+// A forked child has another session. The string is never destroyed, since a search in the background may
+// record while the process exits.
 std::string RecordStore::session() {
   static const std::string& start = *new std::string(unique_name());
   return short_hash(cache::KeyBuilder().add(start).add(getpid()).key());
@@ -112,8 +112,8 @@ void RecordStore::warn_of(int error) {
     warned_ = true;
   }
   log_warning(
-      fmt::format("tuning records cannot be stored in {} ({}), and are lost when this process ends; make "
-                  "room or set KILN_CACHE_DIR to a folder that it can write to",
+      fmt::format("tuning records cannot be stored in {} ({}) and will be lost when this process ends; free "
+                  "some space or set KILN_CACHE_DIR to a folder that can be written",
                   path_.string(), std::strerror(error)));
 }
 
@@ -129,8 +129,8 @@ int RecordStore::open_writer(const std::string& kernel_folder, const std::string
                      O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file && errno == EEXIST) continue;
     if (!file) return errno;
-    // Tells those that rewrite segments that this one is in use. Where the file system has no locks they
-    // rewrite none.
+    // The lock shows processes that rewrite segments that this one is in use. On a file system without locks
+    // they rewrite nothing.
     if (!try_lock(file.get()) && (errno == EAGAIN || errno == EACCES)) continue;
     writer = Writer{};
     writer.file = std::move(file);
@@ -143,13 +143,13 @@ int RecordStore::write_line(const std::string& kernel_folder, const std::string&
                             std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (const long process = getpid(); process != writers_process_) {
-    writers_.clear(); // of the parent
+    writers_.clear(); // the parent's writers
     writers_process_ = process;
   }
   Writer& writer = writers_[kernel_folder + '/' + silicon_folder];
   struct stat status;
   const bool usable = writer.file && writer.size < full_segment_bytes &&
-                      fstat(writer.file.get(), &status) == 0 && status.st_nlink != 0; // nobody removed it
+                      fstat(writer.file.get(), &status) == 0 && status.st_nlink != 0; // it was not removed
   if (!usable)
     if (const int error = open_writer(kernel_folder, silicon_folder, writer)) return error;
   std::string bytes = writer.torn ? "\n" : "";
@@ -225,7 +225,8 @@ std::vector<RecordStore::Segment> RecordStore::segments(const Filter& filter) {
 
 std::size_t RecordStore::for_each_segment(const Filter& filter, const std::vector<Segment>& list,
                                           const std::function<bool(const Segment&)>& read) {
-  // A rewritten segment is published before those that it replaces go: who finds one gone lists them again.
+  // A rewritten segment is published before the ones that it replaces are removed. If a segment is gone, list
+  // all again.
   constexpr int most_rounds = 8;
   std::set<std::string> done, missing, missing_before;
   const auto visit = [&](const std::vector<Segment>& segments) {
@@ -254,7 +255,7 @@ Loaded RecordStore::load(const Filter& filter, LoadCursor* since) {
     if (open_regular(*segment.folder, segment.name, &size))
       bytes += size - std::min(size, cursor.offsets[segment.label()]);
   }
-  // Room for as many as there usually are, but no more than a file of garbage deserves.
+  // Reserves memory for the usual number of records, but not too much for a file of garbage.
   const std::size_t expected = std::min<std::uint64_t>(bytes / 500, 1 << 20);
   loaded.records.reserve(expected);
   cursor.ids.reserve(cursor.ids.size() + expected);
@@ -296,7 +297,7 @@ std::shared_ptr<const Record> read_best(const Folder& folder, const std::string&
   const std::string_view line = std::string_view(*bytes).substr(0, bytes->size() - 1);
   if (line.find('\n') != line.npos || check_line(line) != LineState::good) return nullptr;
   std::shared_ptr<Record> record = LineReader().read(line);
-  // A file under another's name is not believed.
+  // Ignore a file whose name is not its record's id.
   if (!record || name != to_string(record->key->id()) + ".json") return nullptr;
   return record;
 }
@@ -353,7 +354,7 @@ bool RecordStore::publish_best(const Record& given) {
   return error == 0;
 }
 
-// A confirmed time stands until a newer confirmed one, or a newer failure.
+// A confirmed time is replaced only by a newer confirmed one or by a newer failure.
 static bool replaces(const Record& record, const Record* newest) {
   if (!newest) return true;
   if (!record.result.ok() || record.confirmed == (newest->confirmed && newest->result.ok()))
@@ -366,28 +367,28 @@ std::vector<std::shared_ptr<const Record>> winners(const std::vector<Record>& re
     const Record* record = nullptr;
     bool wrong = false;
   };
-  struct Question {
+  struct KeyConfigs {
     std::unordered_map<std::string_view, Newest> configs;
     std::size_t order = 0;
   };
-  std::unordered_map<cache::Key, Question> questions;
-  std::unordered_map<const RecordKey*, Question*> known;
+  std::unordered_map<cache::Key, KeyConfigs> keys;
+  std::unordered_map<const RecordKey*, KeyConfigs*> known;
   for (const Record& record : records) {
-    Question*& question = known[record.key.get()];
-    if (!question) {
-      const auto [at, added] = questions.try_emplace(record.key->id());
-      if (added) at->second.order = questions.size();
-      question = &at->second;
+    KeyConfigs*& of_key = known[record.key.get()];
+    if (!of_key) {
+      const auto [at, added] = keys.try_emplace(record.key->id());
+      if (added) at->second.order = keys.size();
+      of_key = &at->second;
     }
-    Newest& newest = question->configs[record.config];
+    Newest& newest = of_key->configs[record.config];
     newest.wrong |=
         record.result.status == Status::wrong_result || record.result.status == Status::not_a_number;
     if (replaces(record, newest.record)) newest.record = &record;
   }
   std::vector<std::pair<std::size_t, std::shared_ptr<const Record>>> found;
-  for (const auto& [id, question] : questions) {
+  for (const auto& [id, of_key] : keys) {
     const Record* best = nullptr;
-    for (const auto& [config, newest] : question.configs) {
+    for (const auto& [config, newest] : of_key.configs) {
       const Record& r = *newest.record;
       if (newest.wrong || !r.result.ok() || !(r.result.seconds > 0)) continue;
       const auto rank = [](const Record& x) {
@@ -395,7 +396,7 @@ std::vector<std::shared_ptr<const Record>> winners(const std::vector<Record>& re
       };
       if (!best || rank(r) < rank(*best)) best = &r;
     }
-    if (best) found.emplace_back(question.order, std::make_shared<Record>(*best));
+    if (best) found.emplace_back(of_key.order, std::make_shared<Record>(*best));
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::shared_ptr<const Record>> list;

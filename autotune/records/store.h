@@ -1,20 +1,21 @@
-// The tuner's records on disk, shared by all processes of a user, and by several machines where the folder
-// is.
+// Stores the tuner's records on disk.
+//
+// All processes of a user share the records, and several machines do if they share the folder.
 //
 //   FOLDER/rec/KERNEL-IR/SILICON/HOST-PID-TIME.jsonl   every trial: append-only lines, see line.h
-//   FOLDER/best/KERNEL-SPACE/ID.json                   what is used: one line, replaced by rename
-//   FOLDER/lock                                        held by what rewrites segments, see maintenance.h
+//   FOLDER/best/KERNEL-SPACE/ID.json                   the config in use: one line, replaced by rename
+//   FOLDER/lock                                        held while segments are rewritten, see maintenance.h
 //
-// Nobody waits for anybody: a process appends to segments of its own, each record with one write(2), and
-// readers skip what is damaged, half written or of a later version, and count it. A process may be killed at
-// any time: what append() said is stored stays stored. (After a power cut the last seconds may be lost; a
-// best config is synced.)
+// No process waits for another: each appends to its own segments, with one write(2) per record. Readers skip
+// and count lines that are damaged, incomplete or of a later version. A process may be killed at any time
+// without losing records that append() has stored. (A power cut may lose those of the last seconds; best
+// configs are synced.)
 //
-// It never fails: a folder that cannot be written to costs one warning, and tuning works on without storing.
-// A folder that others own or can write to is refused, as the kernel cache refuses it. Nothing throws but for
-// lack of memory.
+// Errors are not fatal: if a folder cannot be written, there is one warning, and tuning continues without
+// storing. A folder that others own or can write to is rejected, as for the kernel cache. Nothing throws
+// except if memory is exhausted.
 //
-// All calls may come from any number of threads. A forked child appends to segments of its own.
+// Thread-safe. A forked child appends to its own segments.
 #pragma once
 
 #include <kiln/autotune/records/files.h>
@@ -33,7 +34,7 @@
 
 namespace kiln::tune {
 
-// Which records; what is empty takes all.
+// Selects records; empty members match all.
 struct Filter {
   std::string kernel;
   std::optional<cache::Key> ir, space;
@@ -41,25 +42,25 @@ struct Filter {
   std::string kind;
   std::optional<cache::Key> key; // RecordKey::id()
 
-  static Filter of(const RecordKey& key); // records that answer this very question
+  static Filter of(const RecordKey& key); // the records of exactly this key
   bool admits(const RecordKey& key) const;
 };
 
 struct LoadCounts {
   std::uint64_t segments = 0;
-  std::uint64_t records = 0;    // that the filter admits, each once
-  std::uint64_t duplicates = 0; // the same line again
-  std::uint64_t bad = 0;        // damaged, or no record
-  std::uint64_t torn = 0;       // no newline at a segment's end: a writer died, or is about to end the line
-  std::uint64_t future = 0;     // of a later version of Kiln
+  std::uint64_t records = 0;    // admitted by the filter, without duplicates
+  std::uint64_t duplicates = 0; // repetitions of a line
+  std::uint64_t bad = 0;        // damaged, or not a record
+  std::uint64_t torn = 0;       // no newline at a segment's end: the writer died or is still writing
+  std::uint64_t future = 0;     // from a later version of Kiln
 };
 
 struct Loaded {
-  std::vector<Record> records; // of a segment in the order written
+  std::vector<Record> records; // in the order of writing within a segment
   LoadCounts counts;
 };
 
-// Where a reader is: given to load() again, it gives only what came since.
+// The position of a reader: load() with the same cursor returns only newer records.
 struct LoadCursor {
   std::map<std::string, std::uint64_t> offsets;
   IdSet ids;
@@ -67,7 +68,7 @@ struct LoadCursor {
 
 class RecordStore {
 public:
-  // Touches no disk yet. An empty path stores nothing.
+  // Does not access the disk yet. A store with an empty path stores nothing.
   explicit RecordStore(std::filesystem::path folder);
   RecordStore(const RecordStore&) = delete;
 
@@ -76,20 +77,21 @@ public:
   static RecordStore& standard(); // lives until the process ends
   const std::filesystem::path& path() const { return path_; }
 
-  // What append() calls this process.
+  // The session id that append() uses for this process.
   static std::string session();
-  // Once it returned true, the record survives this process, however that ends. Fills in time and session.
+  // If this returns true, the record survives the end of this process in any way. Sets time and session if
+  // missing.
   bool append(Record record);
   Loaded load(const Filter& filter = {}, LoadCursor* since = nullptr);
 
-  // What is used for a key: read from disk, one small file. Null if there is none.
+  // Reads the config in use for a key from disk, which is one small file. Returns null if there is none.
   std::shared_ptr<const Record> best(const RecordKey& key);
-  // Of all keys of a kernel and a space; of all kernels if the name is empty.
+  // Returns those of all keys of a kernel and a space, or of all kernels if the name is empty.
   std::vector<std::shared_ptr<const Record>> bests(const std::string& kernel = {},
                                                    std::optional<cache::Key> space = {});
-  bool publish_best(const Record& record); // replaces what was there
+  bool publish_best(const Record& record); // replaces the previous one
 
-  // For what looks after the folder. Null: there is none, or it is refused.
+  // The folder, for maintenance. Null if it does not exist or is rejected.
   std::shared_ptr<const cache::Folder> folder(cache::IfMissing if_missing);
   struct Segment {
     std::shared_ptr<const cache::Folder> folder;
@@ -97,11 +99,11 @@ public:
     std::string label() const { return kernel_folder + '/' + silicon_folder + '/' + name; }
   };
   std::vector<Segment> segments(const Filter& filter = {});
-  // Calls read(segment), which says whether the segment could be opened, for all of a list that segments()
-  // gave, and for what took the place of those that were rewritten meanwhile. How many could not be opened.
+  // Calls read(segment), which returns whether it could open the segment, for all segments in `list`, and for
+  // those that replaced segments rewritten meanwhile. Returns how many could not be opened.
   std::size_t for_each_segment(const Filter& filter, const std::vector<Segment>& list,
                                const std::function<bool(const Segment&)>& read);
-  // A line as it is, newline excluded, to a segment of this process.
+  // Appends an unchanged line, without its newline, to a segment of this process.
   bool append_line(const std::string& kernel_folder, const std::string& silicon_folder,
                    std::string_view line);
 
@@ -113,22 +115,22 @@ private:
   struct Writer {
     File file;
     std::uint64_t size = 0;
-    bool torn = false; // a failed write left half a line
+    bool torn = false; // a failed write left an incomplete line
   };
   int write_line(const std::string& kernel_folder, const std::string& silicon_folder, std::string_view line);
   int open_writer(const std::string& kernel_folder, const std::string& silicon_folder, Writer& writer);
   void warn_of(int error);
 
   std::filesystem::path path_;
-  std::mutex mutex_; // guards what follows
+  std::mutex mutex_; // guards the members below
   std::shared_ptr<const cache::Folder> folder_;
   bool off_ = false, warned_ = false;
   std::map<std::string, Writer> writers_;
   long writers_process_ = 0;
 };
 
-// The best of each question, from records alone: the fastest config that never gave a wrong result, of the
-// confirmed ones if there are any. A config's newest measurement counts.
+// Finds the best config of each key from records: the fastest config without any wrong result, among the
+// confirmed ones if there are any. The newest measurement of a config counts.
 std::vector<std::shared_ptr<const Record>> winners(const std::vector<Record>& records);
 
 } // namespace kiln::tune

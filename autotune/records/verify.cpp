@@ -1,4 +1,4 @@
-// Finds what is damaged in a store, and repairs it.
+// Finds damage in a store, and repairs it.
 #include <kiln/autotune/records/maintenance.h>
 
 #include <ctime>
@@ -16,7 +16,7 @@ constexpr std::int64_t abandoned_seconds = 3600;
 std::string problem_of(std::string_view line) {
   if (line.empty()) return "an empty line";
   if (line.size() > most_line_bytes) return "too long for a record";
-  if (!line.ends_with("\"}") || line.find(",\"crc\":\"") == line.npos) return "torn, or no record";
+  if (!line.ends_with("\"}") || line.find(",\"crc\":\"") == line.npos) return "incomplete, or not a record";
   return "the checksum does not match";
 }
 
@@ -31,7 +31,7 @@ void verify_segment(const RecordStore::Segment& segment, IdSet& seen, VerifyRepo
     if (state == LineState::bad)
       problem = problem_of(line);
     else if (state == LineState::good && !reader.read(line))
-      problem = "no record in it";
+      problem = "not a record";
     if (!problem.empty())
       report.damage.push_back({"rec/" + segment.label(), number, std::move(problem)});
     else if (!seen.insert(id))
@@ -40,7 +40,7 @@ void verify_segment(const RecordStore::Segment& segment, IdSet& seen, VerifyRepo
       ++(state == LineState::future ? report.future : report.good);
   };
   if (!for_each_line(*segment.folder, segment.name, take, 0, true).opened)
-    report.damage.push_back({"rec/" + segment.label(), 0, "is no file that can be read"});
+    report.damage.push_back({"rec/" + segment.label(), 0, "the file cannot be read"});
 }
 
 bool is_old(const cache::Folder& folder, const std::string& name) {
@@ -49,7 +49,7 @@ bool is_old(const cache::Folder& folder, const std::string& name) {
          std::time(nullptr) - status.st_mtim.tv_sec > abandoned_seconds;
 }
 
-// Removes leftovers at once if asked; what else is wrong goes into `bad_files`.
+// Checks the published bests, and removes leftovers and damaged files if `repair` says so.
 void verify_bests(const cache::Folder& bests, std::size_t readable, Repair repair, VerifyReport& report,
                   RecordStore& store) {
   std::unordered_set<std::string> right;
@@ -67,7 +67,7 @@ void verify_bests(const cache::Folder& bests, std::size_t readable, Repair repai
         ++report.leftovers;
       } else if (file.ends_with(".json") && !right.contains(name + '/' + file)) {
         report.damage.push_back(
-            {"best/" + name + '/' + file, 1, "no record of its key, or its checksum is wrong"});
+            {"best/" + name + '/' + file, 1, "not the record of its key, or a wrong checksum"});
       } else {
         continue;
       }
@@ -118,7 +118,7 @@ VerifyReport verify(RecordStore& store, Repair repair) {
     report.problem = rewritten.problem;
     report.repaired += rewritten.bad;
   }
-  publish_missing_bests(store); // such as one that was damaged
+  publish_missing_bests(store); // replaces damaged ones
   return report;
 }
 

@@ -1,4 +1,4 @@
-// Explains lookups.
+// Explains lookups in words.
 #include <kiln/autotune/records/why.h>
 
 #include <kiln/autotune/records/bucket.h>
@@ -23,23 +23,23 @@ std::string joined(const std::vector<std::string>& parts) {
 std::string verdict_of(const Why& why) {
   if (!why.found.record) {
     if (why.neighbours.empty())
-      return "nothing is known of this problem or its neighbours: the analytic choice is used";
+      return "nothing is known about this problem or its neighbours: the analytic model chooses the config";
     return fmt::format(
-        "nothing is known of this problem: the analytic choice is used, and tuning starts from "
+        "nothing is known about this problem: the analytic model chooses the config, and tuning starts from "
         "the configs of {} neighbour{}",
         why.neighbours.size(), why.neighbours.size() == 1 ? "" : "s");
   }
   const std::string& config = why.found.record->config;
   const char* source = name(why.found.source);
   if (!why.found.same_tools)
-    return fmt::format("{} is used, from {}, until a few trials confirm it or find another: {}", config,
+    return fmt::format("{} is used, from {}, until a few trials confirm it or find a better one: {}", config,
                        source, joined(why.tools_changed));
   if (!why.found.confirmed)
     return fmt::format(
-        "{} is used, the fastest of {}, but no tuning came to its end: `kiln tune` confirms it", config,
+        "{} is used, the fastest of {}, but no tuning run was completed: `kiln tune` confirms it", config,
         source);
-  return fmt::format("{} is used, from {}: it was confirmed for this very problem, silicon and tools", config,
-                     source);
+  return fmt::format("{} is used, from {}: it was confirmed for exactly this problem, silicon and tools",
+                     config, source);
 }
 
 } // namespace
@@ -120,10 +120,10 @@ std::optional<RecordKey> guess_key(Database& database, const std::string& kernel
                                    Device device) {
   const std::optional<RecordKey> newest = newest_key(database, kernel, problem.kind, device);
   if (!newest) return std::nullopt;
-  Problem asked = problem;
-  if (asked.kind.empty()) asked.kind = newest->problem.kind;
-  if (const auto bucketing = Bucketing::parse(newest->bucketing)) asked = bucketing->apply(asked);
-  RecordKey key = make_key(kernel, newest->ir, newest->space, std::move(asked), device);
+  Problem wanted = problem;
+  if (wanted.kind.empty()) wanted.kind = newest->problem.kind;
+  if (const auto bucketing = Bucketing::parse(newest->bucketing)) wanted = bucketing->apply(wanted);
+  RecordKey key = make_key(kernel, newest->ir, newest->space, std::move(wanted), device);
   key.bucketing = newest->bucketing;
   return key;
 }

@@ -1,4 +1,4 @@
-// Reads and writes wisdom files.
+// Parses and writes wisdom files.
 #include <kiln/autotune/records/wisdom.h>
 
 #include <kiln/autotune/records/json_cursor.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_wisdom_bytes = 64 << 20;
 
-// A record's version; 1 where it does not say.
+// Returns a record's version, or 1 if it has none.
 int version_of(std::string_view text) {
   int version = 1;
   JsonCursor json(text);
@@ -43,7 +43,7 @@ void read_one(std::string_view text, LineReader& reader, Wisdom& wisdom) {
     ++wisdom.bad;
 }
 
-// "line 3, column 14"
+// Returns a position as "line 3, column 14".
 std::string place(std::string_view text, const char* at) {
   const std::string_view before = text.substr(0, static_cast<std::size_t>(at - text.data()));
   const auto line_start = before.rfind('\n') + 1; // 0 on the first line
@@ -83,14 +83,15 @@ Wisdom read_wisdom(std::string_view text) {
   if (version > wisdom_version) {
     wisdom = {};
     wisdom.problem =
-        fmt::format("it is of version {}, and this Kiln reads up to {}", version, wisdom_version);
+        fmt::format("its version is {}, but this Kiln reads versions up to {}", version, wisdom_version);
   } else if (version < 1) {
     wisdom = {};
-    wisdom.problem = "it is no wisdom file: that is JSON that begins with {\"kiln_wisdom\":1,\"records\":[";
+    wisdom.problem =
+        "it is not a wisdom file, which is JSON that begins with {\"kiln_wisdom\":1,\"records\":[";
   } else if (!json.ok() || !json.at_end()) {
     wisdom = {};
     wisdom.problem =
-        "it is no JSON from " + place(text, json.ok() ? json.position() : json.failed_at()) + " on";
+        "it is not valid JSON from " + place(text, json.ok() ? json.position() : json.failed_at()) + " on";
   }
   return wisdom;
 }
@@ -102,7 +103,7 @@ Wisdom read_wisdom_file(const std::filesystem::path& path) {
   if (fd < 0 || fstat(fd, &status) != 0) {
     wisdom.problem = std::strerror(errno);
   } else if (!S_ISREG(status.st_mode)) {
-    wisdom.problem = "it is no file";
+    wisdom.problem = "it is not a regular file";
   } else if (static_cast<std::size_t>(status.st_size) > most_wisdom_bytes) {
     wisdom.problem = fmt::format("it has {} bytes, more than a wisdom file may have", status.st_size);
   } else {

@@ -1,4 +1,4 @@
-// The trials of a report as CSV.
+// Writes the trials of a report as CSV.
 #include <kiln/autotune/report/report.h>
 #include <kiln/autotune/report/text.h>
 

@@ -1,4 +1,4 @@
-// Fits a model to a run and asks it about one config.
+// Fits boosted trees to the trials of a run and splits their prediction for one config by knob.
 #include <kiln/autotune/report/explain.h>
 
 #include <kiln/autotune/model/boosted_trees.h>
@@ -11,7 +11,7 @@ namespace kiln::tune {
 namespace {
 
 constexpr std::size_t least_trials = 8;
-constexpr double least_effect = 0.005; // of a factor's logarithm: nobody cares for less
+constexpr double least_effect = 0.005; // of a factor's logarithm; smaller effects are left out
 
 void fill(std::span<float> row, const std::vector<Knob>& knobs, const Point& point) {
   for (std::size_t i = 0; i < knobs.size(); ++i)

@@ -1,4 +1,4 @@
-// Why a config is fast, by what the trials of a run taught.
+// Explains why a config is fast, by a model fitted to the trials of a run.
 #pragma once
 
 #include <kiln/autotune/search/result.h>
@@ -10,9 +10,10 @@
 
 namespace kiln::tune {
 
-// What each knob's value does to the time of `point`, as a factor over what was tried on average, largest
-// effect first: boosted trees are fitted to the logarithms of the trials' times, and what they add for each
-// knob is told apart (Saabas). Empty where too few trials were measured to learn from.
+// Returns for each knob the factor that its value in `point` contributes to the time, compared with the
+// average of the configs that were tried, the largest effect first. Boosted trees are fitted to the
+// logarithms of the trials' times, and their prediction is split into one contribution for each knob
+// (Saabas's method). The result is empty if too few trials were measured to fit a model.
 std::vector<std::pair<std::string, double>> knob_factors(const SearchResult& search,
                                                          const std::vector<Knob>& knobs, const Point& point);
 

@@ -1,4 +1,4 @@
-// The numbers of a report as JSON: everything is counted here, the page only draws.
+// Computes all numbers of a report and writes them as JSON, which the page only draws.
 #include <kiln/autotune/report/page_data.h>
 
 #include <kiln/autotune/report/statistics.h>
@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t longest_message = 400, top_count = 10, recall_count = 8;
 
-// Six digits are more than a measurement has, and a third of the bytes.
+// Six digits are more than the precision of a measurement, and take a third of the bytes that all digits
+// take.
 Json json_number(double x) {
   if (!std::isfinite(x)) return nullptr;
   if (x == std::floor(x) && std::abs(x) < 1e15) return static_cast<std::int64_t>(x);
@@ -41,7 +42,7 @@ Json column(const char* group, std::string name, const char* unit, std::size_t c
   return {{"group", group}, {"name", std::move(name)}, {"unit", unit}, {"values", std::move(values)}};
 }
 
-// A column of words: indices into `labels`.
+// A column of texts: indices into `labels`.
 template <class F> Json words(const char* group, std::string name, std::size_t count, F of) {
   std::vector<std::string> labels;
   Json values = Json::array();
@@ -130,8 +131,8 @@ Json measured(const Measurement& m) {
           {"facts", facts}};
 }
 
-// Each config once, as its best known result has it, fastest first; the finalists before the others, in the
-// order of their confirmation.
+// Lists each config once, with its best known result: first the finalists, then the others, each group with
+// the fastest first.
 Json top(const ReportData& data) {
   const SearchResult& s = data.search;
   struct Row {
@@ -150,12 +151,12 @@ Json top(const ReportData& data) {
   const auto faster = [](const Row& a, const Row& b) { return a.result->seconds < b.result->seconds; };
   std::stable_sort(rows.begin(), rows.end(), faster);
   std::stable_sort(others.begin(), others.end(), faster);
-  // A finalist that failed its confirmation is no finalist, and no member of the list either.
+  // A finalist that failed its confirmation must not appear among the others either.
   for (std::size_t i = 0; i < std::min(s.finalists.size(), s.confirmed.size()); ++i)
     seen.insert(s.finalists[i]);
   for (const Row& row : others)
     if (seen.insert(*row.point).second) rows.push_back(row);
-  if (s.best) // the winner leads, whatever noise says of the others
+  if (s.best) // the winner comes first, even if noise makes another config look faster
     std::stable_partition(rows.begin(), rows.end(), [&](const Row& row) { return *row.point == *s.best; });
   if (rows.size() > top_count) rows.resize(top_count);
   Json list = Json::array();
@@ -184,10 +185,11 @@ Json references(const ReportData& data) {
                     {"config", point ? Json(point_text(data.knobs, *point)) : Json()},
                     {"outcome", m ? Json(tune::name(m->status)) : Json()}});
   };
-  add("default", "the known-good config that is used where nothing is known", data.fallback,
+  add("default", "the known-good config, used where there is no better information", data.fallback,
       data.fallback_seconds);
-  add("analytic", "what the analytic model chose without measuring", data.analytic, data.analytic_seconds);
-  add("bound", "the roofline: no config is faster, by the analytic model", {}, data.bound);
+  add("analytic", "the config that the analytic model chose without measuring", data.analytic,
+      data.analytic_seconds);
+  add("bound", "the roofline: by the analytic model, no config is faster", {}, data.bound);
   add("known best", "the best of the exhaustive table", {}, data.known_best);
   return list;
 }
@@ -208,7 +210,7 @@ Json effects(const ReportData& data) {
   return list;
 }
 
-// How well a model that gave `guess` ordered what was then measured.
+// Adds how well a model that predicted `guess` ranked the configs that were then measured.
 void add_prediction(Json& list, const ReportData& data, const char* model, const char* column, auto guess) {
   std::vector<double> truth, guessed;
   for (std::size_t i = 0; i < data.search.trials.size(); ++i) {
@@ -222,7 +224,7 @@ void add_prediction(Json& list, const ReportData& data, const char* model, const
        {"column", column},
        {"trials", truth.size()},
        {"tau", json_number(kendall_tau(truth, guessed))},
-       // Of eight trials all are the best eight.
+       // Of eight trials, any eight are the best eight, so the recall would say nothing.
        {"recall",
         truth.size() > recall_count ? json_number(top_recall(truth, guessed, recall_count)) : Json()},
        {"of", recall_count}});
@@ -230,7 +232,7 @@ void add_prediction(Json& list, const ReportData& data, const char* model, const
 
 Json predictions(const ReportData& data) {
   Json list = Json::array();
-  add_prediction(list, data, "the model that searched", "predicted",
+  add_prediction(list, data, "the model that guided the search", "predicted",
                  [&](std::size_t i) { return data.search.trials[i].predicted; });
   add_prediction(list, data, "the analytic model", "analytic estimate",
                  [&](std::size_t i) { return i < data.expected.size() ? data.expected[i] : not_known; });
@@ -303,8 +305,8 @@ TimeSplit time_split(const SearchResult& search) {
   for (const Measurement& m : search.confirmed)
     ran += m.run_seconds, compiled += m.compile_seconds;
   TimeSplit split{.compiler_seconds = compiled};
-  // Running is what nothing else may overlap with; the rest of the measurer's time waits for compilers, as
-  // far as they worked.
+  // While a kernel is being timed, nothing else runs. The rest of the measurer's time is spent waiting for
+  // compilers, up to the time that they worked.
   split.measure = std::min(ran, search.measure_seconds);
   split.compile = std::min(compiled, search.measure_seconds - split.measure);
   split.model = std::min(search.model_seconds, std::max(0.0, search.seconds - search.measure_seconds));

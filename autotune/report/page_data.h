@@ -1,4 +1,4 @@
-// What the report's page is given to draw.
+// Makes the data that the report's page draws.
 #pragma once
 
 #include <kiln/autotune/report/report_data.h>
@@ -7,17 +7,18 @@
 
 namespace kiln::tune {
 
-// JSON; page/data.js says what is in it.
+// Returns JSON; page/data.js describes its fields.
 std::string page_data(const ReportData& data);
 
-// The best finalist's result where there is one, else that of the fastest trial with this point; null if the
-// point was never measured. A finalist's confirmation counts more than its trial.
+// Returns the result of the finalist with this point if there is one, else that of the fastest trial with
+// this point, since a finalist's confirmation counts more than its trial. Returns null if the point was never
+// measured.
 const Measurement* result_of(const SearchResult& search, const Point& point);
 
-// Where the seconds of a search went.
+// The seconds of a search by what they were spent on.
 struct TimeSplit {
-  double measure = 0, compile = 0, model = 0, idle = 0; // together: all seconds
-  double compiler_seconds = 0;                          // of all compilers, side by side
+  double measure = 0, compile = 0, model = 0, idle = 0; // these add up to the whole time
+  double compiler_seconds = 0;                          // the sum over all concurrent compilers
 };
 TimeSplit time_split(const SearchResult& search);
 

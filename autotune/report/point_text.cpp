@@ -1,4 +1,4 @@
-// Configs in words.
+// Writes configs and knob values as text.
 #include <kiln/autotune/report/report_data.h>
 
 namespace kiln::tune {

@@ -1,4 +1,4 @@
-// Puts the page together, and writes reports to files.
+// Fills the page's template with a report's data, and writes reports to files.
 #include <kiln/autotune/report/report.h>
 
 #include <kiln/autotune/report/page.h>
@@ -14,7 +14,7 @@ namespace kiln::tune {
 
 namespace {
 
-// Replaces {{name}} where it stands once, so that no value is searched for others' names.
+// Replaces each {{name}} by its value in one pass, so that a {{name}} inside a value is not replaced.
 std::string filled(std::string_view page,
                    std::initializer_list<std::pair<std::string_view, std::string>> values) {
   std::string out;
@@ -31,7 +31,7 @@ std::string filled(std::string_view page,
   return out;
 }
 
-// What a reader without scripts sees.
+// Returns the text that a browser without scripts shows.
 std::string summary(const ReportData& data) {
   const SearchResult& s = data.search;
   std::string text = std::to_string(s.trials.size()) + " trials in " + cli::time_text(s.seconds) + ". ";
@@ -58,8 +58,7 @@ ReportKind report_kind(const std::string& path) {
   const std::string end = std::filesystem::path(path).extension().string();
   if (end == ".csv") return ReportKind::table;
   if (end.empty() || end == ".html") return ReportKind::page;
-  throw UserError("--report " + path +
-                  ": a report is a page or a table; give its name the end .html or .csv");
+  throw UserError("--report " + path + ": a report is a page or a table; its name must end in .html or .csv");
 }
 
 void write_report(const ReportData& data, const std::string& path) {

@@ -1,9 +1,9 @@
-// The report of a tuning run: one HTML file that needs nothing else, and its trials as CSV.
+// Writes the report of a tuning run: one self-contained HTML file, or its trials as CSV.
 //
-//   write_report(report_data(tuning), "tune.html"); // or a table's replay: fill ReportData as far as known
+//   write_report(report_data(tuning), "tune.html"); // for a table's replay, fill in the known members
 //
-// Pure functions of their input, which may hold any bytes: texts that are not UTF-8 have those bytes
-// replaced, numbers that are not finite are left out.
+// The texts for a ReportData depend on nothing else. The input may hold any bytes: in texts, bytes that are
+// not UTF-8 are replaced; numbers that are not finite are left out.
 #pragma once
 
 #include <kiln/autotune/report/report_data.h>
@@ -15,15 +15,16 @@ namespace kiln::tune {
 
 std::string report_html(const ReportData& data);
 std::string report_html(const Tuning& tuning);
-// A line for each trial: what was tried, why, what came of it.
+// Returns a line for each trial: the config, why it was tried, and its result.
 std::string trials_csv(const ReportData& data);
 
-// As the end of a file's name asks for it: .csv, .html, or none for a page. UserError for another end.
+// Returns the kind that the extension of a file's name requests: a table for .csv, a page for .html or no
+// extension. Throws UserError for any other extension.
 enum class ReportKind : std::uint8_t { page, table };
 ReportKind report_kind(const std::string& path);
 
-// A page or a table of trials, as the name says. UserError as above, and if the file cannot be written; an
-// old one is then left as it was.
+// Writes a page or a table of trials, by report_kind(path). Throws UserError as report_kind does, and if the
+// file cannot be written; an existing file then stays as it was.
 void write_report(const ReportData& data, const std::string& path);
 
 } // namespace kiln::tune

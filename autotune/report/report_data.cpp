@@ -1,4 +1,4 @@
-// What a report shows of a tuning run on a device.
+// Collects what a report shows of a tuning run on a device.
 #include <kiln/autotune/records/key.h>
 #include <kiln/autotune/report/explain.h>
 #include <kiln/autotune/report/report_data.h>
@@ -65,11 +65,11 @@ void add_machine(Lines& lines, const Machine& m) {
   rate("bf16 products", m.bf16, "flop");
   rate("elementwise", m.elementwise, "flop");
   rate("copy from memory", m.memory, "B");
-  rate("copy from the last cache", m.last_cache, "B");
+  rate("copy from the last-level cache", m.last_cache, "B");
   lines.emplace_back("empty launch", cli::time_text(m.launch));
 }
 
-// Of random combinations of knob values, which rule was the first to refuse each.
+// Tries random combinations of knob values and counts for each rule how many it was the first to reject.
 void add_removed(ReportData& data, const BoundSpace& space) {
   constexpr int most = 2000;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);

@@ -1,4 +1,4 @@
-// Rank correlation, medians and the like.
+// Implements the statistics of a report over its trials.
 #include <kiln/autotune/report/statistics.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 int sign(double x) { return (x > 0) - (x < 0); }
 
-// The indices of the `count` least values; equal ones in order.
+// Returns the indices of the `count` smallest values, in increasing order; of equal values the first are
+// taken.
 std::vector<std::size_t> least(std::span<const double> values, std::size_t count) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -24,7 +25,7 @@ std::vector<std::size_t> least(std::span<const double> values, std::size_t count
   return order;
 }
 
-// Of groups of numbers: how much of the variance lies between the groups.
+// Returns the part of the variance of all numbers that lies between the groups.
 double share_between(const std::vector<std::vector<double>>& groups) {
   double sum = 0, count = 0;
   for (const auto& group : groups)

@@ -1,4 +1,4 @@
-// UTF-8, and the escapes of HTML and CSV.
+// Implements the cleaning of UTF-8 and the escapes of HTML, CSV and JSON.
 #include <kiln/autotune/report/text.h>
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD", ellipsis = "\xE2\x80\xA6";
 
-// How many bytes the character at the front has; 0 if it is none, by the table of well-formed sequences in
-// the Unicode standard (3.9, table 3-7).
+// Returns the number of bytes of the character at the front, or 0 if the text does not start with a
+// well-formed one by the Unicode standard (section 3.9, table 3-7).
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};
@@ -71,7 +71,7 @@ std::string script_json(std::string json) {
   std::string safe;
   for (char c : json)
     if (c == '<')
-      safe += "\\u003c"; // '<' is in strings alone
+      safe += "\\u003c"; // '<' occurs only inside strings
     else
       safe += c;
   return safe;

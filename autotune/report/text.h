@@ -1,4 +1,4 @@
-// Texts of any bytes, made fit for a page or a table.
+// Cleans and escapes texts that may hold any bytes, for HTML, CSV and JSON in a script element.
 #pragma once
 
 #include <string>
@@ -6,10 +6,13 @@
 
 namespace kiln::tune {
 
-// Bytes that are not UTF-8 become U+FFFD; at most `most` bytes are kept, and an ellipsis says that.
+// Replaces bytes that are not UTF-8 by U+FFFD and keeps at most `most` bytes, with an ellipsis if the text
+// was cut.
 std::string clean_text(std::string_view text, std::size_t most = static_cast<std::size_t>(-1));
-std::string html_text(std::string_view text); // cleaned, for use between tags or in a quoted attribute
-std::string csv_field(std::string_view text); // cleaned, quoted where it must be
-std::string script_json(std::string json);    // so that no </script> or <!-- in it ends the element
+// Clean and escape a text, for use between tags or in a quoted attribute; for a CSV field, quoted if needed.
+std::string html_text(std::string_view text);
+std::string csv_field(std::string_view text);
+// Escapes JSON so that a </script> or <!-- in it does not end the script element.
+std::string script_json(std::string json);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// The thread that searches while the program works.
+// Implements the background thread of mode `online`, and the comparison of winners with the config in use.
 #include <kiln/autotune/run/background.h>
 
 #include <kiln/autotune/measure/live_measurer.h>
@@ -25,14 +25,14 @@ class Background {
 public:
   ~Background() { stop(); }
 
-  // Ends what runs, and waits for that.
+  // Interrupts the running search and waits for its end.
   void stop() {
     {
       std::unique_lock lock(mutex_);
       stopping_ = true;
       queue_.clear();
       changed_.notify_all();
-      // More than once, because a search may not have come to its first process yet.
+      // Interrupt repeatedly, because a search may not have started its first process yet.
       constexpr std::chrono::milliseconds between(50);
       do {
         if (comparing_) comparing_->interrupt();
@@ -49,8 +49,8 @@ public:
     queue_.push_back({std::move(task), std::move(present), std::move(options), std::move(found)});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     changed_.notify_all();
-    // Exit destroys what the task was made with, kernels that are static objects of functions, before what
-    // was there earlier: the thread has to be done by then.
+    // At exit, static objects are destroyed in reverse order of construction. The thread must have ended
+    // before the objects that the task was made from, such as kernels that are static objects of functions.
     stop_at_exit();
   }
 
@@ -62,7 +62,7 @@ public:
 private:
   struct Job {
     Task task;
-    Config present; // what the program uses
+    Config present; // the config that the program uses
     TuneOptions options;
     std::function<void(const Config&)> found;
   };
@@ -103,14 +103,14 @@ private:
     }
   }
 
-  // Whether the winner is what the program uses, or was confirmed to be faster.
+  // Returns whether the winner is the program's present config or was confirmed to be faster than that.
   bool is_better(const Tuning& tuning, const Job& job) {
     const Point& best = *tuning.search.best;
     const std::optional<Point> present = tuning.space->point(job.present);
     if (present == best) return true;
     const std::optional<Measurement> of_best = confirmed(tuning.search, best);
-    if (!of_best) return false;                                     // it was interrupted
-    if (!present || !tuning.space->contains(*present)) return true; // nothing that could be timed
+    if (!of_best) return false;                                     // the search was interrupted
+    if (!present || !tuning.space->contains(*present)) return true; // the present config cannot be timed
     if (const auto of_present = confirmed(tuning.search, *present))
       return !of_present->ok() || of_best->high < of_present->low;
     const std::vector<Measurement> both = by_turns(tuning, job, {*present, best});
@@ -123,7 +123,7 @@ private:
     return std::nullopt;
   }
 
-  // What the search did not compare. Empty if it is interrupted.
+  // Times configs that the search did not compare with each other. Returns nothing if it is interrupted.
   std::vector<Measurement> by_turns(const Tuning& tuning, const Job& job, const std::vector<Point>& points) {
     MeasureOptions options;
     options.jobs = job.options.jobs;
@@ -143,12 +143,12 @@ private:
     return enter(&measurer) ? measurer.confirm(points) : std::vector<Measurement>();
   }
 
-  std::mutex mutex_; // guards what follows
+  std::mutex mutex_; // guards the members below
   std::condition_variable changed_;
   std::deque<Job> queue_;
   std::unordered_set<cache::Key> seen_;
   bool stopping_ = false, busy_ = false;
-  LiveMeasurer* comparing_ = nullptr; // what times the winner and the program's config
+  LiveMeasurer* comparing_ = nullptr; // the measurer that compares the winner with the present config
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// Searches of the mode `online`: one at a time, in a thread of their own, with little of the machine.
+// Runs the searches of mode `online`, one at a time, in a background thread that uses few resources.
 #pragma once
 
 #include <kiln/autotune/run/task.h>
@@ -8,14 +8,14 @@
 
 namespace kiln::tune {
 
-// Queues a search of the task, which must not read its arguments' memory (live is ignored). `found` is called
-// from that thread with a config that is `present`, the one that the program uses, or was confirmed to be
-// faster than that. A task that is queued or was searched by this process is not searched again. Ends with
-// the process, whose exit interrupts what it measures, and waits for that alone. A forked child has searches
-// of its own.
+// Queues a search for the task. It must not read the memory of the task's arguments, so Task::live is
+// ignored. `present` is the config that the program uses. `found` is called on the background thread with the
+// winner, if that is `present` or was confirmed to be faster than it. A task that this process has queued or
+// searched before is ignored. At process exit the running measurement is interrupted, and exit waits only for
+// that. A forked child has its own searches.
 void search_in_background(Task task, Config present, TuneOptions options,
                           std::function<void(const Config&)> found);
-// Until nothing is queued or running; for tests and for programs that end.
+// Waits until no search is queued or running; for tests and for programs that end.
 void finish_background();
 
 } // namespace kiln::tune

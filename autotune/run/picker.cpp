@@ -1,4 +1,4 @@
-// Chooses a config without measuring.
+// Chooses a config for a launch without measuring.
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/tuner.h>
@@ -9,9 +9,10 @@ namespace kiln::tune {
 
 namespace {
 
-// The analytic model looks at so many configs of a launch that waits: about a tenth of a second.
+// The number of configs that the analytic model evaluates while a launch waits: about a tenth of a second.
 constexpr std::size_t most_looked_at = 256;
-// How much faster than the seed it must expect a config to be, to be believed unmeasured.
+// A config that was not measured is preferred to the seed only if the model predicts it to be this much
+// faster.
 constexpr double trusted_gain = 1.5;
 
 Config seed_of(const Task& task, const BoundSpace& space) {
@@ -27,14 +28,14 @@ Picked analytic(const Task& task, BoundSpace& space) {
   Prior prior(task, space, machine_of(task.device, RecordStore::standard_folder(), false));
   const std::vector<Point> best = prior.best(some_points(space, most_looked_at), 1);
   if (best.empty()) return {seed_of(task, space), "the seed"};
-  // A seed is known to work well, and the model is off by a third at times: on row kernels it prefers tiles
-  // that are too tall.
+  // A seed is known to work well, while the model is sometimes off by a third: for row kernels it prefers
+  // tiles that are too tall.
   for (const Point& seed : space.seeds())
     if (prior(seed) <= prior(best.front()) * trusted_gain) return {space.config(seed), "the seed"};
   return {space.config(best.front()), "the analytic model"};
 }
 
-// That a file was made for another machine is the usual reason why it lacks a config.
+// Explains the usual reason why wisdom files lack a config: they were made for another machine.
 std::string of_other_silicon(Database& known, const RecordKey& key) {
   for (const auto& record : known.wisdom())
     if (record->key->kernel == key.kernel && record->key->problem == key.problem &&
@@ -55,10 +56,10 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
   const BoundSpace space = task.bound_space();
   const RecordKey key = make_key(*task.canonical(), task.space, task.recorded_problem(), task.device);
   Database& known = Database::standard();
-  const auto look_up = [&](const RecordKey& asked) {
-    return mode == Mode::pinned ? known.find_wisdom(asked) : known.find_best(asked);
+  const auto look_up = [&](const RecordKey& wanted) {
+    return mode == Mode::pinned ? known.find_wisdom(wanted) : known.find_best(wanted);
   };
-  // A record of a space that has changed since names values that it may no longer have.
+  // A record may name values that the space no longer has, if the space has changed since.
   const auto picked = [&](const Lookup& found) -> std::optional<Picked> {
     const auto point = found ? point_of(task.space.knobs(), found.record->config) : std::nullopt;
     if (!point || !space.contains(*point)) return std::nullopt;
@@ -66,7 +67,7 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
   };
   const Lookup found = look_up(key);
   if (const auto answer = picked(found)) return *answer;
-  if (task.deterministic) { // the best of all configs may have the right order too
+  if (task.deterministic) { // the best config of the full search may have the seed's order of additions too
     Task any = task;
     any.deterministic = false;
     if (const auto answer =
@@ -80,7 +81,7 @@ std::optional<Picked> pick_known(const Task& task, Mode mode) {
                     "; tune it here and add it to a file (kiln records export), or choose another mode "
                     "(KILN_TUNE)");
   for (const Neighbour& neighbour : found.neighbours) {
-    // One that is close is worth more than the model's opinion.
+    // A config of a close problem is more reliable than the model.
     const auto point = point_of(task.space.knobs(), neighbour.record->config);
     if (neighbour.distance <= 1 && point && space.contains(*point))
       return Picked{space.config(*point), std::string(words_of(neighbour.source)) + ", for " +

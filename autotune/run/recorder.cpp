@@ -1,3 +1,4 @@
+// Records a run's trials, reads those of concurrent runs, and decides whether to publish the winner.
 #include <kiln/autotune/run/recorder.h>
 
 #include <kiln/autotune/measure/drift.h>
@@ -12,8 +13,8 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr const char* cold_fact = "cold"; // its arguments came from memory
-constexpr double silence = 60;            // seconds, after which a search counts as ended
+constexpr const char* cold_fact = "cold"; // the fact of a record whose arguments came from memory
+constexpr double silence = 60;            // seconds without a new record after which a search counts as ended
 
 bool is_cold(const Record& record) { return record.result.facts.contains(cold_fact); }
 
@@ -60,24 +61,24 @@ News Recorder::news(double reference_seconds) {
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   for (const Record& record : Database::standard().store().load(Filter::of(*key_), &read_).records) {
     if (record.session == own) continue;
-    heard_[record.session] = now;
+    last_heard_[record.session] = now;
     const auto point = point_of(space_.knobs(), record.config);
     const bool alike = !record.confirmed && record.measured_problem() == problem_ &&
                        (is_cold(record) == cold_ || !record.result.ok()) &&
-                       record.result.status != Status::device_lost; // that machine's own misfortune
+                       record.result.status != Status::device_lost; // concerns only the other machine
     if (!alike || !point || !space_.contains(*point)) continue;
     news.trials.push_back({*point, record.result, "shared"});
     remove_drift(news.trials.back().result, reference_seconds);
   }
-  std::erase_if(heard_, [now](const auto& other) { return now - other.second > silence; });
-  news.searches = 1 + heard_.size();
-  news.own_rank = static_cast<std::size_t>(std::distance(heard_.begin(), heard_.lower_bound(own)));
+  std::erase_if(last_heard_, [now](const auto& other) { return now - other.second > silence; });
+  news.searches = 1 + last_heard_.size();
+  news.own_rank = static_cast<std::size_t>(std::distance(last_heard_.begin(), last_heard_.lower_bound(own)));
   return news;
 }
 
-// The config in use, if a winner is not to take its place. A run that never looked at it, because it had few
-// trials, has to be faster than it was, measured alike; and one of warm caches, which flatter small tiles,
-// says nothing against what was found from memory.
+// Returns the config in use if the winner must not replace it, else "". A run that did not measure that
+// config, because it had few trials, must have found a faster one under the same cache conditions. A run with
+// warm caches, which favour small tiles, never replaces a config that was found with cold caches.
 std::string Recorder::better_known(const Record& winner, const SearchResult& result) const {
   const std::shared_ptr<const Record> known = Database::standard().store().best(*key_);
   if (!known || !known->confirmed || known->config == winner.config) return {};

@@ -1,4 +1,4 @@
-// What a run writes into the database while it goes on, and what it hears there from others.
+// Writes a run's trials into the database as they are measured, and reads the trials of concurrent runs.
 #pragma once
 
 #include <kiln/autotune/records/store.h>
@@ -14,7 +14,8 @@ namespace kiln::tune {
 struct Task;
 struct TuneOptions;
 
-// Keeps each trial of a run as soon as there is one: what ends this process loses the one that it is at.
+// Records each trial of a run as soon as it is measured. If the process is killed, only the current trial is
+// lost.
 class Recorder {
 public:
   Recorder(const Task& task, const BoundSpace& space, const TuneOptions& options);
@@ -23,16 +24,17 @@ public:
 
   void add_trials(const SearchResult& so_far);
 
-  // A search that was interrupted keeps its trials, and publishes nothing that was not confirmed.
-  // The config that launches use as before, if that stays; else empty.
+  // Records the confirmed results and publishes the winner if it was confirmed. If launches keep using a
+  // previous config that is better, returns that config; otherwise returns an empty string.
   std::string finish(const SearchResult& result);
 
-  // What others have kept of this question since it was last asked, if it was measured as here. The machine
-  // may have been faster or slower for them: what they say in terms of the reference becomes seconds of this
-  // run, where it took `reference_seconds`.
+  // Returns the trials that other processes have recorded for the same key since the last call, if they were
+  // measured under the same conditions. Those machines may have been faster or slower, so their times
+  // relative to the reference are converted to seconds of this run, in which the reference took
+  // `reference_seconds`.
   News news(double reference_seconds);
-  // What was there before is for the start alone.
-  void skip_old_news() { news(0), heard_.clear(); }
+  // Skips the records that existed before the run; these are used only to start the search.
+  void skip_old_news() { news(0), last_heard_.clear(); }
 
 private:
   std::string better_known(const Record& winner, const SearchResult& result) const;
@@ -43,8 +45,8 @@ private:
   const BoundSpace& space_;
   bool cold_, wanted_;
   std::size_t added_ = 0;
-  LoadCursor read_;                     // up to where news() has read
-  std::map<std::string, double> heard_; // when, of each other session
+  LoadCursor read_;                          // the position up to which news() has read
+  std::map<std::string, double> last_heard_; // when news() last found a record of each other session
 };
 
 } // namespace kiln::tune

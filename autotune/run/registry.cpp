@@ -1,4 +1,4 @@
-// Registered kernels, and tasks made of them.
+// Keeps the registered kernels and makes tuning tasks from them.
 #include <kiln/autotune/run/registry.h>
 
 #include <kiln/autotune/space/shape.h>
@@ -12,8 +12,8 @@ namespace kiln::tune {
 
 namespace {
 
-// Made when the first kernel registers, which may be before this file's own static objects. A plug-in's
-// kernels move none of those before.
+// Constructed when the first kernel registers, which may be before the static objects of this file. A deque,
+// so that kernels of plug-ins do not move the earlier ones.
 std::deque<TunableKernel>& registered() {
   static std::deque<TunableKernel> kernels;
   return kernels;
@@ -53,8 +53,8 @@ std::vector<std::int64_t> pointer_bytes_of(const TunableKernel& kernel, const ir
     if (!type.pointer) continue;
     if (parameter.extents.empty())
       throw UserError(std::string(kernel.name) +
-                      ": its registration does not tell how much is behind the pointer " + parameter.name +
-                      "; write " + parameter.name + "=M,N with the extents of that memory");
+                      ": its registration does not give the size of the memory behind the pointer " +
+                      parameter.name + "; write " + parameter.name + "=M,N with its extents");
     std::int64_t bytes = size_of(type.dtype);
     for (const std::int64_t extent : parameter.extents)
       if (__builtin_mul_overflow(bytes, extent, &bytes))

@@ -1,4 +1,4 @@
-// Kernels that `kiln tune` knows: registered by the folders and plug-ins that have them.
+// Registers kernels that `kiln tune` can tune by name; folders of Kiln and plug-ins register theirs.
 //
 //   static const tune::TunableRegistration registration({
 //       .name = "matmul",
@@ -12,7 +12,7 @@
 //       .parameters = "a=M,K b=K,N c=M,N",
 //   });
 //
-// A shared library with such an object is a plug-in: `kiln tune --plugin ./libmine.so mine`.
+// A shared library that contains such an object is a plug-in: `kiln tune --plugin ./libmine.so mine`.
 #pragma once
 
 #include <kiln/autotune/run/task.h>
@@ -29,23 +29,25 @@ struct TunableKernel {
   std::vector<DType> dtypes; // the first is the default
   std::shared_ptr<ir::Kernel> (*record)(DType dtype, const Problem& problem, const Config& config);
   Space (*space)(DType dtype, const Problem& problem, Device device);
-  const char* sizes;      // the problem's sizes in order, with their defaults
-  const char* parameters; // as those of cli::RegisteredKernel, with the extents behind pointers
-  Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // if it has no program_tile
+  const char* sizes;      // the names of the sizes in order, with their default values
+  const char* parameters; // as in cli::RegisteredKernel, with the extents of the memory behind pointers
+  Grid (*grid)(const Config& config, const Problem& problem) = nullptr; // for kernels without program_tile
 };
 
-// Of two with one name the later is used: a plug-in's, which is opened last, instead of Kiln's.
+// If two kernels have the same name, the later one is used: a plug-in, which is loaded last, replaces Kiln's
+// kernel.
 class TunableRegistration {
 public:
   explicit TunableRegistration(TunableKernel kernel);
 };
 
-// Sorted by name. What they and find_tunable point to stays for the life of the process.
+// Sorted by name. The returned pointers stay valid until the process ends.
 std::vector<const TunableKernel*> tunable_kernels();
 const TunableKernel* find_tunable(std::string_view name); // null if there is none
 
-// `shape` is "M=512,N=512" over the defaults, or all sizes in order, "512x512x256"; UserError for what it
-// does not have. `dtype` is a name, empty for the default.
+// `shape` is "M=512,N=512", which changes these sizes and leaves the defaults of the others, or lists all
+// sizes in order, "512x512x256". `dtype` is a name, or empty for the default. Throws UserError for a size or
+// dtype that the kernel does not have.
 Task make_task(const TunableKernel& kernel, const std::string& dtype, const std::string& shape,
                Device device);
 

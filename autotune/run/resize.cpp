@@ -1,4 +1,4 @@
-// Replaces sizes among a launch's words.
+// Replaces the sizes in a launch's argument words.
 #include <kiln/autotune/run/resize.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -21,7 +21,7 @@ public:
       throw UserError("a problem with sizes " + before.to_string() + " cannot become " + after.to_string());
   }
 
-  // What the word, which is an extent or an integer, is afterwards.
+  // Returns the new value of a word, which is an extent or an integer.
   std::uint64_t operator()(int word, std::uint64_t value) const {
     const auto own = std::find(size_words_.begin(), size_words_.end(), word);
     if (own != size_words_.end())

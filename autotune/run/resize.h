@@ -1,4 +1,4 @@
-// The arguments of a launch, for a problem of other sizes: what records of it teach is told from these.
+// Computes the arguments of a launch for other problem sizes, so that records of other problems can be used.
 #pragma once
 
 #include <kiln/autotune/space/space.h>
@@ -9,10 +9,11 @@
 
 namespace kiln::tune {
 
-// `words` of a launch of `before` (dsl/ir/arguments.h), as they would be for `after`, whose sizes are those
-// words: `size_words[i]` has the i-th one. Other extents and integers follow the size that they are equal to;
-// contiguous views stay contiguous, others keep their strides. UserError where one is equal to several sizes
-// that differ afterwards, or where the problems' sizes are not the same by name.
+// `words` are the arguments of a launch of problem `before` (dsl/ir/arguments.h); returns them as they would
+// be for problem `after`. `size_words[i]` is the index of the word that holds the i-th size. Each other
+// extent or integer changes with the size that it equals. Contiguous views stay contiguous; other views keep
+// their strides. Throws UserError if a value equals several sizes that change differently, or if the names of
+// the sizes differ.
 std::vector<std::uint64_t> resized_words(const ir::Kernel& kernel, std::vector<std::uint64_t> words,
                                          const std::vector<int>& size_words, const Problem& before,
                                          const Problem& after);

@@ -1,3 +1,4 @@
+// Converts records of the database to starting points and training data for a search.
 #include <kiln/autotune/run/siblings.h>
 
 #include <kiln/autotune/records/database.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_siblings = 2000;
 
-// Adds the records of one problem. UserError if the task cannot be made for it.
+// Adds the records of one problem. Throws UserError if the task cannot be made for that problem.
 void add_siblings(const std::vector<Record>& records, int group, const Task& task, const BoundSpace& space,
                   const Machine& machine, std::vector<Sibling>& siblings) {
   double best = INFINITY;
@@ -50,8 +51,8 @@ std::vector<Point> favourites_of(const RecordKey& key, const BoundSpace& space) 
   return points;
 }
 
-Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
-  Teachers found;
+SiblingRecords siblings_of(const Task& task, const BoundSpace& space, const Machine& machine) {
+  SiblingRecords found;
   if (!task.for_problem) return found;
   Filter filter;
   filter.kernel = task.kernel;
@@ -73,7 +74,7 @@ Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& m
     try {
       add_siblings(records, group, task, space, machine, found.siblings);
       ++group;
-    } catch (const Error&) { // its sizes do not tell all of its arguments, or are of another version
+    } catch (const Error&) { // its arguments cannot be derived from its sizes, or are from another version
     }
   }
   return found;

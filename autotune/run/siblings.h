@@ -1,4 +1,4 @@
-// What the database knows before a search: of its question, and of others like it.
+// Reads what the database knows before a search: good configs for its key, and records of similar problems.
 #pragma once
 
 #include <kiln/autotune/search/strategy.h>
@@ -12,15 +12,16 @@ struct Machine;
 struct RecordKey;
 struct Task;
 
-// What did well for this question with other tools, and for others like it.
+// Returns the config found for this key, perhaps with other tool versions, then the configs of neighbouring
+// problems.
 std::vector<Point> favourites_of(const RecordKey& key, const BoundSpace& space);
 
-// Records of other problems, as the columns that a search learns from: of each problem its newest, and of
-// all problems equally many.
-struct Teachers {
+// Records of other problems, in the columns that a search learns from. All problems contribute equally many
+// at most, and each its newest.
+struct SiblingRecords {
   std::vector<Sibling> siblings;
   int bad_records = 0;
 };
-Teachers siblings_of(const Task& task, const BoundSpace& space, const Machine& machine);
+SiblingRecords siblings_of(const Task& task, const BoundSpace& space, const Machine& machine);
 
 } // namespace kiln::tune

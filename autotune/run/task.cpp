@@ -1,4 +1,4 @@
-// The analytic model of a task.
+// Implements tuning tasks and the analytic model of a task.
 #include <kiln/autotune/run/task.h>
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace kiln::tune {
 
 namespace {
 
-// A recording that needs sizes throws without them, or says that it is for those it was made with.
+// A kernel reads sizes while it is recorded if recording throws without them or marks the result as
+// config-specific.
 bool reads_sizes(const Task& task) {
   try {
     return task.recorded({})->config_specific;
@@ -36,7 +37,7 @@ std::shared_ptr<ir::Kernel> Task::recorded(const Config& config) const {
   } catch (const std::exception& e) {
     throw thrown(e.what());
   } catch (...) {
-    throw thrown("what is no std::exception");
+    throw thrown("an object that is not a std::exception");
   }
 }
 

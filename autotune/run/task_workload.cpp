@@ -1,4 +1,4 @@
-// Describes a task's launches to the processes that measure them.
+// Builds the workload of a task from its recorded kernel and argument words.
 #include <kiln/autotune/run/task_workload.h>
 
 #include <kiln/dsl/ir/printer.h>
@@ -23,7 +23,7 @@ void check_pointers(const Task& task, const std::vector<kiln::detail::ParameterI
     if (parameters[i].kind != kiln::detail::ParameterInfo::Kind::Pointer) continue;
     if (known == 0)
       throw UserError("tuning " + task.kernel + ": parameter " + std::to_string(i) +
-                      " is a raw pointer, and nothing tells how many bytes are behind it; give "
+                      " is a raw pointer, and the size of the memory behind it is unknown; set "
                       "TunedOptions::pointer_bytes");
     --known;
   }

@@ -1,4 +1,4 @@
-// What of a task goes to the processes that measure it.
+// Converts a task to the workload that is sent to the measuring processes.
 #pragma once
 
 #include <kiln/autotune/measure/workload.h>
@@ -6,8 +6,9 @@
 
 namespace kiln::tune {
 
-// Its words give extents, strides, numbers, and where it is live what integers hold and which arguments share
-// memory. UserError for a raw pointer if nothing tells how much is behind it.
+// The task's argument words provide extents, strides and scalars and, if the task is live, the values of
+// integer data and which arguments share memory. Throws UserError for a raw pointer if the size of the memory
+// behind it is unknown.
 Workload workload_of(const Task& task);
 
 } // namespace kiln::tune

@@ -1,10 +1,10 @@
-// Tuning runs.
+// Implements a tuning run from the lookup to the published winner.
 #include <kiln/autotune/run/tuner.h>
 
 #include <kiln/autotune/measure/live_measurer.h>
 #include <kiln/autotune/records/database.h>
+#include <kiln/autotune/run/interruptible_run.h>
 #include <kiln/autotune/run/recorder.h>
-#include <kiln/autotune/run/running.h>
 #include <kiln/autotune/run/siblings.h>
 #include <kiln/autotune/run/task.h>
 #include <kiln/autotune/run/task_workload.h>
@@ -23,25 +23,27 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-constexpr double least_left = 1e-3; // seconds that a measurer has in any case, since none are no limit
+constexpr double least_left = 1e-3; // the least time that a measurer gets, since 0 means no limit
 
-// That the analytic model looks at before a search: it takes a fraction of a millisecond for each.
+// The number of points that the analytic model evaluates before a search; each takes a fraction of a
+// millisecond.
 constexpr std::size_t points_looked_at = 4096;
-// Of the budget's seconds, at most: for that, and for measuring the machine where it is busy or slow.
+// The largest shares of the budget's seconds for evaluating these points, and for measuring the machine if it
+// is busy or slow.
 constexpr double looking_share = 0.1, measuring_share = 0.25;
 
 int interruptions_before(const TuneOptions& options) {
   return options.interruptions_before.value_or(interruptions());
 }
 
-// When so many seconds are over, or somebody ends the runs.
+// Returns true after `seconds`, or once the runs are interrupted.
 Stop stop_after(double seconds, int interruptions_before) {
   return [until = now() + seconds, interruptions_before] {
     return interruptions() != interruptions_before || now() > until;
   };
 }
 
-// The seeds that are legal, as configs, best known first.
+// Returns the first legal seed; throws UserError if there is none.
 Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
   std::vector<std::string> refusals;
   for (const Point& seed : space.seeds()) {
@@ -55,14 +57,14 @@ Point known_good(BoundSpace& space, Prior& prior, const Task& task) {
     throw UserError("tuning " + task.kernel + ": no seed is legal on " + to_string(task.device) + ": " +
                     fmt::format("{}", fmt::join(refusals, "; ")));
   const std::string what = "tuning " + task.kernel + " for " + task.problem.to_string() + ": ",
-                    first = "\"" + space.refused_by(space.space().seeds().front()) + "\" refuses the first";
+                    first = "\"" + space.refused_by(space.space().seeds().front()) + "\" rejects the first";
   const auto* all = space.points(1, stop_after(1, interruptions()));
   if (all && all->empty())
     throw UserError(what +
-                    "no config keeps all rules of the space, which contradict each other or the knobs "
+                    "no config satisfies all rules of the space, which contradict each other or the knobs "
                     "(of the seeds, " +
                     first + ")");
-  throw UserError(what + "no seed keeps the rules of the space (" + first + "); give it one that does");
+  throw UserError(what + "no seed satisfies the rules of the space (" + first + "); give it one that does");
 }
 
 } // namespace
@@ -87,9 +89,9 @@ Machine machine_for(Device device, const TuneOptions& options) {
 
 Config Tuning::config() const {
   if (!search.best && search.trials.empty() && search.stopped_by == "seconds")
-    throw UserError(
-        fmt::format("tuning {}: {:.3g} s were over before the default was measured; give it more time",
-                    task->kernel, budget_seconds));
+    throw UserError(fmt::format(
+        "tuning {}: the budget of {:.3g} s ended before the default was measured; give it more time",
+        task->kernel, budget_seconds));
   if (!search.best) {
     std::map<std::string, int> kinds;
     for (const Trial& trial : search.trials)
@@ -112,17 +114,17 @@ const Measurement* Tuning::of(const Point& point) const {
   return nullptr;
 }
 
-Tuning tune(const Task& given, const TuneOptions& asked) {
+Tuning tune(const Task& given, const TuneOptions& requested) {
   const double begin = now();
-  TuneOptions options = asked;
-  options.interruptions_before = interruptions_before(asked);
+  TuneOptions options = requested;
+  options.interruptions_before = interruptions_before(requested);
   if (is_empty(given.problem))
     throw UserError("tuning " + given.kernel + " for " + given.problem.to_string() +
                     ": a size is 0, so that there is nothing to measure; give all sizes a positive number");
   if (compile_policy() == CompilePolicy::forbid)
     throw UserError("tuning " + given.kernel +
                     " compiles kernels, which the compile policy forbids; tune with " +
-                    "KILN_COMPILE_POLICY=allow, and take what is found along with `kiln records export`");
+                    "KILN_COMPILE_POLICY=allow, and ship the result with `kiln records export`");
   Tuning tuning;
   tuning.strategy = options.strategy;
   const auto own = std::make_shared<Task>(given);
@@ -139,7 +141,7 @@ Tuning tune(const Task& given, const TuneOptions& asked) {
   Recorder records(task, space, options);
   const Point fallback = known_good(space, prior, task);
   tuning.fallback = fallback;
-  // Of a space whose rules are slow, or a kernel that is slow to record, fewer.
+  // Evaluate fewer points if the rules or the recording of the kernel are slow.
   const Stop enough = stop_after(looking_share * budget_of(options).seconds, *options.interruptions_before);
   const std::vector<Point> looked_at = some_points(space, points_looked_at, enough);
   const std::vector<Point> expected = prior.best(looked_at, 8, enough);
@@ -157,9 +159,9 @@ Tuning tune(const Task& given, const TuneOptions& asked) {
     const auto columns = terms->columns_of();
     std::copy(columns.begin(), columns.end(), out.begin());
   };
-  Teachers teachers = siblings_of(task, space, *tuning.machine);
-  context.siblings = std::move(teachers.siblings);
-  tuning.bad_records = teachers.bad_records;
+  SiblingRecords siblings = siblings_of(task, space, *tuning.machine);
+  context.siblings = std::move(siblings.siblings);
+  tuning.bad_records = siblings.bad_records;
   context.favourites = favourites_of(records.key(), space);
   if (!space.points(points_looked_at)) {
     context.candidates = looked_at;
@@ -179,8 +181,8 @@ Tuning tune(const Task& given, const TuneOptions& asked) {
   tuning.budget_seconds = budget.seconds;
   measure.seconds = std::max(least_left, budget.seconds - (now() - begin));
   LiveMeasurer measurer(workload_of(task), space, space.config(fallback), measure);
-  const Running entered(measurer);
-  if (interruptions() != options.interruptions_before) measurer.interrupt(); // while there was none yet
+  const InterruptibleRun entered(measurer);
+  if (interruptions() != options.interruptions_before) measurer.interrupt(); // before it was registered
   const double starting = now();
   measurer.start();
   budget.spent = now() - begin;

@@ -1,5 +1,7 @@
-// A whole tuning run of one task: what is known is looked up, the space is searched on the device, every
-// trial is recorded, and the confirmed winner becomes the database's config.
+// Performs a tuning run of one task.
+//
+// A run looks up what is known, searches the space on the device, records every trial, and publishes the
+// confirmed winner in the database.
 #pragma once
 
 #include <kiln/autotune/mode.h>
@@ -19,29 +21,29 @@ struct Task;
 class Prior;
 
 enum class Effort : std::uint8_t { quick, full, most };
-inline constexpr Effort quick = Effort::quick, full = Effort::full; // 32 trials or 20 s; 128 or 120 s
+inline constexpr Effort quick = Effort::quick, full = Effort::full; // 32 trials or 20 s; 128 trials or 120 s
 inline constexpr Effort most = Effort::most;                        // 512 trials or 15 minutes
 
 struct TuneOptions {
   Effort effort = Effort::full;
-  int trials = 0;     // 0: as the effort says
-  double seconds = 0; // of all from beginning to end; 0: as the effort says
-  int jobs = 0;       // compiler processes; 0: by the CPUs there are
+  int trials = 0;     // 0: determined by the effort
+  double seconds = 0; // for the whole run; 0: determined by the effort
+  int jobs = 0;       // compiler processes; 0: determined by the number of CPUs
   std::string strategy = "learned";
   std::uint64_t seed = 0;
   bool cold = true;           // inputs come from memory, as after other work; else from the caches
   bool record = true;         // in the database
-  bool deterministic = false; // only configs that add up in the seed's order
+  bool deterministic = false; // only configs with the seed's order of additions
   Progress progress = {};
-  std::function<void(const std::string&)> announce = {}; // hears "measuring the default" and the like
-  // What interruptions() was when the run began, where that was before tune(): one since then ends it at
-  // once.
+  std::function<void(const std::string&)> announce = {}; // called with "measuring the default" and the like
+  // The value of interruptions() when the run began, if that was before tune(). A later interruption ends the
+  // run at once.
   std::optional<int> interruptions_before = {};
 };
 
 Budget budget_of(const TuneOptions& options);
-// The device's limits; those that nobody measured yet are assumed where measuring would take much of the
-// budget.
+// Returns the device's limits. Limits that have not been measured yet are assumed if measuring them would
+// take much of the budget.
 Machine machine_for(Device device, const TuneOptions& options);
 
 struct Tuning {
@@ -51,44 +53,44 @@ struct Tuning {
   std::shared_ptr<const Machine> machine;
   SearchResult search;
   std::string strategy;
-  std::optional<Point> fallback, analytic; // the seed, and what the model chose without measuring
-  double bound = 0; // seconds that no config beats, by the analytic model; where one did, the model was wrong
+  std::optional<Point> fallback, analytic; // the first legal seed; the model's choice without measuring
+  double bound = 0; // the model's lower bound in seconds; if a config is faster, the model is wrong
   std::size_t sibling_records = 0;
-  std::string kept;    // the better config that launches go on with; empty: they use the winner
+  std::string kept;    // a better config that launches keep using; empty: they use the winner
   int bad_records = 0; // lines of the database that could not be read
   int jobs = 0;        // compiler processes
   double worker_seconds = 0;
-  std::string checked; // what of the fallback was compared with the interpreter
+  std::string checked; // which part of the fallback's result was compared with the interpreter
 
   double budget_seconds = 0;
 
   bool found() const { return search.best.has_value(); }
-  Config config() const; // the winner's; UserError if there is none, with what went wrong
+  Config config() const; // the winner; throws UserError with the reason if there is none
   const Measurement* of(const Point& point) const; // null: not measured
 };
 
-// UserError if no seed is legal, or the first one does not run or computes what it should not. Where the time
-// is too short for it, nothing is found.
+// Throws UserError if no seed is legal, or if the first legal seed does not run or computes a wrong result.
+// If the time is too short to measure it, the result is empty.
 Tuning tune(const Task& task, const TuneOptions& options);
 
-// Without measuring: wisdom, the database, else the analytic model.
+// Chooses a config without measuring: from wisdom, the database, else the analytic model.
 struct Picked {
   Config config;
   std::string source; // "the user's wisdom", "the database", "the analytic model", "the seed", "tuned"
   bool known = false; // from wisdom or the database
-  bool stale = false; // known, but found with other tools: to be confirmed
+  bool stale = false; // known, but found with other tool versions, so to be confirmed
 };
 Picked pick(const Task& task, Mode mode);
-// The same without the analytic model and the seed: nothing where neither wisdom nor the database have a
-// config, of this problem or of one that is close. UserError in mode `pinned` where wisdom has none.
+// Like pick, but without the analytic model and the seed: returns nothing if neither wisdom nor the database
+// has a config for this problem or one close to it. Throws UserError in mode `pinned` if wisdom has none.
 std::optional<Picked> pick_known(const Task& task, Mode mode);
 
-// Ends the tuning runs of this process, which keep what they have. For signal handlers.
+// Ends the tuning runs of this process, which keep their results so far. Safe to call in signal handlers.
 void interrupt_tuning() noexcept;
-// How often that was called.
+// The number of calls of interrupt_tuning() so far.
 int interruptions() noexcept;
 
-// The run as a table, if every point was measured; else of those that were.
+// Converts the run to a table of all measured points.
 Table table_of(const Tuning& tuning);
 
 } // namespace kiln::tune

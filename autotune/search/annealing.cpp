@@ -1,6 +1,7 @@
-// Simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983) on the logarithm of time, in a few
-// chains side by side, so that their proposals make a batch. The constants are the best of a small sweep over
-// the public tables, so that the baseline is a fair one.
+// Implements simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983) on the logarithm of time.
+//
+// A few parallel chains make the proposals of a batch. The constants are the best of a small sweep over the
+// public tables, for a fair comparison.
 #include "baselines.h"
 #include "unseen.h"
 
@@ -36,7 +37,7 @@ public:
 
   void observe(std::span<const Trial> trials) override {
     for (std::size_t i = 0; i < trials.size(); ++i, ++trials_) {
-      // Those that the loop was given are in order; chains without a trial in this batch keep their state.
+      // Trials are in the order of the proposals; chains without a trial in this batch keep their state.
       const auto at = std::find(pending_.begin(), pending_.end(), trials[i].point);
       if (at == pending_.end()) continue;
       Chain& chain = chains_[static_cast<std::size_t>(at - pending_.begin())];
@@ -52,13 +53,14 @@ public:
   }
 
 private:
-  static constexpr double hot = 0.1, cooling = 0.96; // a trial
+  static constexpr double hot = 0.1, cooling = 0.96; // per trial
   struct Chain {
-    Point point; // empty: it begins
+    Point point; // empty: the chain starts
     double cost = std::numeric_limits<double>::infinity();
   };
 
-  // An unseen neighbour; where all were seen, one of a random neighbour's, and at last a fresh start.
+  // Returns an unseen neighbour; if all were seen, one of a random neighbour's neighbours; finally a fresh
+  // start.
   std::optional<Point> next(Chain& chain) {
     Point at = chain.point;
     for (int step = 0; step < 4 && !at.empty() && std::isfinite(chain.cost); ++step) {
@@ -77,7 +79,7 @@ private:
   Random random_;
   Unseen unseen_;
   std::vector<Chain> chains_;
-  std::vector<Point> pending_; // of the chains in order
+  std::vector<Point> pending_; // one per chain, in order
   std::vector<Point> seeds_;
   std::size_t next_seed_ = 0;
   int trials_ = 0;

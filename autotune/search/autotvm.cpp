@@ -1,6 +1,7 @@
-// AutoTVM's search (Chen et al., "Learning to optimize tensor programs", NeurIPS 2018) with the defaults of
-// TVM 0.13: batches of 64, boosted trees that predict throughput from the knobs, 128 chains of simulated
-// annealing over the model, 5 % of each batch at random.
+// Implements AutoTVM's search (Chen et al., "Learning to optimize tensor programs", NeurIPS 2018).
+//
+// It has the defaults of TVM 0.13: batches of 64, boosted trees that predict throughput from the knobs, 128
+// chains of simulated annealing over the model, and 5 % random points in each batch.
 #include "baselines.h"
 #include "unseen.h"
 
@@ -44,9 +45,9 @@ public:
       if (t.result.ok() && (fastest_ == 0 || t.result.seconds < fastest_)) fastest_ = t.result.seconds;
     }
     data_.labels.clear();
-    for (const double s : seconds_) // a failure has no throughput
+    for (const double s : seconds_) // a failure has zero throughput
       data_.labels.push_back(s > 0 ? static_cast<float>(fastest_ / s) : 0);
-    BoostOptions options; // XGBoost's as AutoTVM sets them; about as many trees as its early stop leaves
+    BoostOptions options; // AutoTVM's for XGBoost, with about as many trees as early stopping leaves
     options.objective = Objective::squared;
     options.depth = 3;
     options.learning_rate = 0.3;
@@ -71,7 +72,7 @@ private:
     return model_.predict(row_);
   }
 
-  // A member that differs in one knob; AutoTVM's random walk.
+  // Returns a member that differs in one knob, as in AutoTVM's random walk.
   std::optional<Point> step(const Point& from) {
     Point p = from;
     for (int tries = 0; tries < 16 && !p.empty(); ++tries) {
@@ -83,12 +84,12 @@ private:
     return std::nullopt;
   }
 
-  // The unseen points that the model likes best, of those that annealing came by.
+  // Returns the unseen points with the best predictions among those that annealing visited.
   std::vector<Scored> plan(std::size_t count) {
     auto better = [](const Scored& a, const Scored& b) {
       return a.first != b.first ? a.first > b.first : a.second < b.second;
     };
-    std::vector<Scored> best; // a heap: its worst is in front
+    std::vector<Scored> best; // a heap with the worst in front
     std::unordered_set<Point, PointHash> inside;
     bool changed = false;
     auto offer = [&](double s, const Point& p) {
@@ -132,11 +133,11 @@ private:
   Random random_;
   Unseen unseen_;
   TrainingSet data_;
-  std::vector<double> seconds_; // of each row; 0: it failed
+  std::vector<double> seconds_; // per row; 0: it failed
   double fastest_ = 0;
   BoostedTrees model_;
   bool trained_ = false;
-  std::vector<Scored> chains_; // kept from plan to plan
+  std::vector<Scored> chains_; // kept between plans
   std::vector<float> row_;
 };
 

@@ -1,4 +1,4 @@
-// The strategies that the learned one is compared with.
+// Declares the strategies with which the learned strategy is compared.
 #pragma once
 
 #include <kiln/autotune/search/strategy.h>
@@ -8,7 +8,7 @@ namespace kiln::tune {
 std::unique_ptr<Strategy> make_random(SearchContext context);
 std::unique_ptr<Strategy> make_grid(SearchContext context);
 std::unique_ptr<Strategy> make_annealing(SearchContext context);
-std::unique_ptr<Strategy> make_annealing1(SearchContext context); // one chain, one trial at a time
+std::unique_ptr<Strategy> make_annealing1(SearchContext context); // a single chain, one trial per batch
 std::unique_ptr<Strategy> make_genetic(SearchContext context);
 std::unique_ptr<Strategy> make_autotvm(SearchContext context);
 

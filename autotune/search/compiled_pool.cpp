@@ -1,4 +1,4 @@
-// How large the pool of compiled candidates is, and who of it is run.
+// Decides how many candidates are compiled, and takes those to run from them.
 #include <kiln/autotune/search/compiled_pool.h>
 
 #include <algorithm>
@@ -11,17 +11,17 @@ constexpr std::size_t compiled_per_run = 2;
 
 } // namespace
 
-// While a pool is compiled nothing runs: on a GPU, too, where the code of one batch is otherwise compiled
-// while it runs. Recorded tables have no seconds of runs, and compile at once.
+// Nothing runs while a pool is compiled. This costs time also on a GPU, which otherwise runs the first
+// candidates of a batch while the others compile. For recorded tables runs and compiling take no time.
 bool CompiledPool::is_cheap(std::size_t pool) const {
-  constexpr double most_share = .25; // of the time that runs take
+  constexpr double most_share = .25; // relative to the time of the runs
   const auto side_by_side = static_cast<double>(std::min(measurer_.compilers(), pool));
   return running_ == 0 || compiled_per_run * compiling_ <= most_share * running_ * side_by_side;
 }
 
 void CompiledPool::add_spares(std::vector<Proposal>& batch, Sharing::Seen& seen) {
   const std::size_t runs = batch.size();
-  if (runs < strategy_.batch()) return; // the last that the budget allows
+  if (runs < strategy_.batch()) return; // a last, smaller batch
   if (measurer_.compilers() == 0 || !is_cheap(compiled_per_run * runs)) return;
   for (Proposal& spare : strategy_.spares((compiled_per_run - 1) * runs))
     if (seen.insert(spare.point).second) batch.push_back(std::move(spare));
@@ -39,12 +39,12 @@ std::vector<Measurement> CompiledPool::compile(std::span<const Proposal> batch) 
 
 void CompiledPool::choose(std::vector<Proposal>& batch, std::span<const Measurement> compiled, Room room,
                           Sharing::Seen& seen) {
-  if (compiled.size() < batch.size()) { // interrupted, or the device is lost: measuring will tell
+  if (compiled.size() < batch.size()) { // interrupted, or the device is lost, which measuring will report
     batch.resize(room.runs);
     return;
   }
   const std::vector<std::size_t> chosen = strategy_.choose(batch, compiled, room.runs);
-  internal_check(chosen.size() <= room.runs, "a strategy chose more than it was asked for");
+  internal_check(chosen.size() <= room.runs, "a strategy chose more candidates than requested");
   std::vector<Proposal> measured;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (compiled[i].ok())
@@ -53,7 +53,7 @@ void CompiledPool::choose(std::vector<Proposal>& batch, std::span<const Measurem
       measured.push_back(batch[i]);
   }
   for (std::size_t i : chosen) {
-    internal_check(compiled[i].ok(), "a strategy chose what does not compile");
+    internal_check(compiled[i].ok(), "a strategy chose a candidate that does not compile");
     seen.insert(batch[i].point);
     measured.push_back(batch[i]);
   }

@@ -1,5 +1,7 @@
-// More candidates are compiled than are run where that is cheap, so that what the compiler tells of them,
-// registers that do not suffice above all, costs no run.
+// Compiles more candidates than are run, so that compiler reports can rule some out before they run.
+//
+// It does so only if compiling is cheap. The most useful fact that the compiler reports is the number of
+// register spills.
 #pragma once
 
 #include <kiln/autotune/search/search.h>
@@ -12,22 +14,22 @@ namespace kiln::tune {
 class CompiledPool {
 public:
   struct Room {
-    std::size_t runs, trials; // what does not compile is a trial, and runs not
+    std::size_t runs, trials; // candidates that do not compile count as trials but not as runs
   };
 
   CompiledPool(Strategy& strategy, Measurer& measurer) : strategy_(strategy), measurer_(measurer) {}
 
-  // Adds as many spares of the strategy to a whole batch, where compiling is cheap beside the runs so far.
+  // Adds an equal number of spares to a whole batch, if compiling is cheap compared with the runs so far.
   void add_spares(std::vector<Proposal>& batch, Sharing::Seen& seen);
   std::vector<Measurement> compile(std::span<const Proposal> batch);
-  // Leaves those that are to be measured: what the strategy chooses to run, and in front of it what did not
-  // compile, as far as there is room. The others are not seen any more.
+  // Reduces `batch` to what is to be measured: candidates that did not compile, as far as there is room, then
+  // those that the strategy chooses to run. The others are removed from `seen`.
   void choose(std::vector<Proposal>& batch, std::span<const Measurement> compiled, Room room,
               Sharing::Seen& seen);
 
-  void note(std::span<const Trial> trials); // all of the search, as they come
-  // What was compiled here and is no trial: others were chosen, or the search stopped before; and the time of
-  // all that the measurer compiled and no trial has.
+  void note(std::span<const Trial> trials); // must be called with all trials of the search
+  // Sets the numbers of points and seconds that were compiled without becoming a trial: because others were
+  // chosen, or because the search stopped.
   void report(SearchResult& result) const;
 
 private:
@@ -35,8 +37,8 @@ private:
 
   Strategy& strategy_;
   Measurer& measurer_;
-  double compiling_ = 0, running_ = 0;                   // seconds of trials
-  std::unordered_map<Point, double, PointHash> waiting_; // seconds that compiling those took that did not run
+  double compiling_ = 0, running_ = 0;                   // seconds that the trials took
+  std::unordered_map<Point, double, PointHash> waiting_; // the compile seconds of points that did not run
 };
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// What tables of one family have in common: columns by name, and each other's records.
+// Builds the common columns of a family of tables, and draws records of its other tables.
 #include <kiln/autotune/search/replay.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ FamilyColumns::FamilyColumns(const std::vector<Table>& tables, std::size_t table
   std::vector<std::size_t> family{table};
   for (std::size_t t = 0; t < tables.size(); ++t)
     if (t != table && tables[t].family == tables[table].family) others_.push_back(t), family.push_back(t);
-  // By name; words get numbers that all tables share.
+  // Columns are identified by name; words get numbers that all tables share.
   std::map<std::string, std::map<std::string, float>> columns;
   for (const std::size_t t : family) {
     for (const Knob& k : tables[t].space.knobs())
@@ -75,7 +75,7 @@ std::vector<Sibling> FamilyColumns::draw(std::size_t count, Random& random) cons
     random.shuffle(order);
     const std::size_t share = (count - records.size()) / (others_.size() - i);
     order.resize(std::min(order.size(), share));
-    // The best of those drawn is the group's, as it would be of recorded trials.
+    // Times are relative to the best of the drawn records, as for trials that were recorded.
     double best = std::numeric_limits<double>::infinity();
     for (const std::uint32_t p : order)
       if (table.results[p].ok()) best = std::min(best, table.results[p].seconds);

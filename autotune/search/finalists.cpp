@@ -1,4 +1,4 @@
-// Who is measured again, and how much time that has.
+// Chooses the finalists of a search and limits the time for confirming them.
 #include <kiln/autotune/search/finalists.h>
 
 #include <algorithm>
@@ -8,10 +8,11 @@ namespace kiln::tune {
 
 namespace {
 
-// Of the budget's seconds: what many finalists may take, and what a few may.
+// Shares of the budget's seconds: the usual limit for all finalists, and the largest for a single one.
 constexpr double usual_share = 0.3, most_share = 0.6;
 
-// Trials that were ok, fastest first; of equal ones the earlier, and those of others last.
+// Returns the successful trials, fastest first. Among equal ones, earlier trials are first and other
+// processes' last.
 std::vector<const Trial*> ranking(const SearchResult& result) {
   std::vector<const Trial*> ok;
   for (const auto* trials : {&result.trials, &result.shared})
@@ -22,8 +23,8 @@ std::vector<const Trial*> ranking(const SearchResult& result) {
   return ok;
 }
 
-// The known-good config is always among them: a winner that is not faster than it beside it is none, whatever
-// both took when the machine did something else.
+// Returns the seed, which is always a finalist. A winner must be faster than the seed when both are timed
+// together, whatever they took at other times.
 const Trial* known_good(const SearchResult& result, const std::vector<const Trial*>& ok) {
   const auto seed = std::find_if(result.trials.begin(), result.trials.end(), [](const Trial& trial) {
     return trial.source == "seed" && trial.result.ok();
@@ -42,7 +43,7 @@ std::vector<const Trial*> finalists(const std::vector<const Trial*>& ok, const T
   return chosen;
 }
 
-// How many of the fastest can be confirmed in so many seconds.
+// Returns how many of the fastest trials can be confirmed in `seconds`.
 std::size_t fitting(const std::vector<const Trial*>& ok, const Trial* seed, const Measurer& measurer,
                     int most, double seconds) {
   auto count = std::min(ok.size(), static_cast<std::size_t>(most));
@@ -73,11 +74,11 @@ void confirm(SearchResult& result, Measurer& measurer, const Budget& budget,
   };
   const std::size_t step = fitting(ok, seed, measurer, budget.confirm, left());
   if (step == 0) return;
-  // The next ones where all that looked best fail when they are run again.
+  // Continue with the next trials if all that looked best fail when they run again.
   bool found = false;
   for (std::size_t first = 0; first < ok.size() && !found; first += step) {
     const std::vector<const Trial*> chosen = finalists(ok, seed, first, step);
-    if (chosen.empty()) break; // the seed alone was left
+    if (chosen.empty()) break; // only the seed was left
     if (first > 0 && measurer.seconds_to_confirm(chosen) > left()) {
       result.best = chosen.front()->point;
       result.best_result = chosen.front()->result;
@@ -87,8 +88,8 @@ void confirm(SearchResult& result, Measurer& measurer, const Budget& budget,
     for (const Trial* trial : chosen)
       points.push_back(trial->point);
     const std::vector<Measurement> again = measurer.confirm(points);
-    internal_check(again.size() <= points.size(), "a measurer answered for another number of points");
-    if (again.size() < points.size()) return; // interrupted, or late: the trials decide
+    internal_check(again.size() <= points.size(), "a measurer returned more results than points");
+    if (again.size() < points.size()) return; // interrupted or out of time: the trials decide
     result.finalists.insert(result.finalists.end(), points.begin(), points.end());
     result.confirmed.insert(result.confirmed.end(), again.begin(), again.end());
     for (std::size_t i = 0; i < points.size(); ++i)

@@ -1,6 +1,8 @@
-// A genetic algorithm: the fastest measured so far are the parents, children take each knob from one of two
-// and mutate; children that are no members are made again. The constants are the best of a small sweep over
-// the public tables, so that the baseline is a fair one.
+// Implements a genetic algorithm.
+//
+// The fastest points so far are the parents; a child takes each knob from one of two parents and mutates.
+// Children that are not members of the space are generated again. The constants are the best of a small sweep
+// over the public tables, for a fair comparison.
 #include "baselines.h"
 #include "unseen.h"
 
@@ -42,7 +44,7 @@ public:
 
 private:
   static constexpr std::size_t first_generation = 32, parents = 8;
-  static constexpr double mutation = 0.1; // of each knob
+  static constexpr double mutation = 0.1; // probability per knob
   struct Member {
     double seconds;
     Point point;

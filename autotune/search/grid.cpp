@@ -1,5 +1,7 @@
-// Grid search, coarse to fine: members in the order of the knobs' values, halves first, then quarters, so
-// that any number of trials covers the space evenly.
+// Implements a grid search from coarse to fine.
+//
+// It visits members in the order of the knobs' values, halves first, then quarters, so that any number of
+// trials covers the space evenly.
 #include "baselines.h"
 #include "unseen.h"
 
@@ -13,7 +15,7 @@ namespace {
 class GridSearch final : public Strategy {
 public:
   explicit GridSearch(SearchContext context) : space_(context.space), unseen_(context.space) {
-    // Where a space is too large to list, a sample of it in order is the grid.
+    // If a space is too large to list, a sorted sample of it is the grid.
     if (const auto* all = space_.points(most_listed)) {
       grid_ = *all;
     } else {
@@ -26,7 +28,7 @@ public:
     }
     std::sort(grid_.begin(), grid_.end());
     grid_.erase(std::unique(grid_.begin(), grid_.end()), grid_.end());
-    // A seed starts the coarse positions elsewhere, so that runs differ.
+    // The seed shifts the coarse positions, so that runs differ.
     offset_ = grid_.empty() ? 0 : Random(context.seed).below(grid_.size());
     bits_ = std::bit_width(grid_.size());
   }

@@ -1,4 +1,4 @@
-// Reads and writes whole files through zlib.
+// Implements reading and writing of whole files with zlib.
 #include "gzip_file.h"
 
 #include <kiln/dsl/error.h>
@@ -41,7 +41,7 @@ std::string read_gzip_file(const std::string& path) {
     if (code == Z_ERRNO)
       problem = system_error();
     else if (code == Z_BUF_ERROR)
-      problem = "it is cut off";
+      problem = "it is truncated";
     else if (code < 0)
       problem = std::string("it is damaged (") + message + ")";
     break;
@@ -50,7 +50,7 @@ std::string read_gzip_file(const std::string& path) {
   if (too_large)
     throw UserError("cannot read " + path + ": it holds more than a gigabyte of text; give a smaller file");
   if (closed != Z_OK && problem.empty())
-    problem = closed == Z_BUF_ERROR ? "it is cut off" : "it could not be read to its end";
+    problem = closed == Z_BUF_ERROR ? "it is truncated" : "it could not be read to the end";
   if (!problem.empty()) throw UserError("cannot read " + path + ": " + problem + "; get the file again");
   return text;
 }

@@ -1,13 +1,15 @@
-// Whole text files, plain or gzip.
+// Reads and writes whole text files, plain or compressed with gzip.
 #pragma once
 
 #include <string>
 
 namespace kiln::tune {
 
-// UserError if it cannot be read, is damaged or cut off, or holds more than a gigabyte.
+// Throws UserError if the file cannot be read, is damaged or truncated, or holds more than a gigabyte of
+// text.
 std::string read_gzip_file(const std::string& path);
-// Gzip if the name ends in ".gz". The file appears whole or not at all; UserError if it cannot be written.
+// Compresses if the name ends in ".gz". Writes the whole file or nothing; throws UserError if it cannot be
+// written.
 void write_gzip_file(const std::string& path, const std::string& text);
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Helion's search.
+// Implements Helion's search.
 #include <kiln/autotune/search/helion.h>
 
 #include "unseen.h"
@@ -54,7 +54,7 @@ private:
   struct Copy {
     Point at;
     int patience_left;
-    std::vector<Point> measured; // its points of the last generation
+    std::vector<Point> measured; // the points that it measured in the last generation
   };
 
   const std::vector<Knob>& knobs() const { return context_.space.knobs(); }
@@ -94,7 +94,7 @@ private:
       propose_together();
     else
       propose_for_each();
-    if (queue_.empty()) { // all copies are at their ends
+    if (queue_.empty()) { // all copies have ended
       copies_.clear();
       add_random(batch_ ? batch_ : most_copies);
     }
@@ -161,7 +161,7 @@ private:
       if (std::isfinite(t)) sorted.push_back(t);
     if (sorted.empty()) return;
     std::sort(sorted.begin(), sorted.end());
-    double at = quantile * static_cast<double>(sorted.size() - 1); // interpolated, as numpy does
+    double at = quantile * static_cast<double>(sorted.size() - 1); // interpolated as in numpy
     auto low = static_cast<std::size_t>(at);
     double threshold = sorted[low] + (at - static_cast<double>(low)) *
                                          (sorted[std::min(low + 1, sorted.size() - 1)] - sorted[low]);
@@ -180,7 +180,8 @@ private:
     forest_ = Forest::train(rows_, labels, weights, {.trees = 100, .seed = 42});
   }
 
-  // Values that Helion calls the neighbours of one: all others of words and switches, of sizes those nearby.
+  // Returns the values that Helion calls neighbours: all other values for words and switches, nearby ones for
+  // sizes.
   std::vector<std::uint16_t> values_near(std::size_t knob, std::uint16_t value, int distance) const {
     std::vector<std::uint16_t> result;
     for (std::size_t v = 0; v < knobs()[knob].values.size(); ++v) {
@@ -192,7 +193,7 @@ private:
   template <class T> const T& any(const std::vector<T>& of) { return of[random_.below(of.size())]; }
 
   std::vector<Point> neighbours(const Point& from) {
-    std::vector<std::size_t> blocks; // knobs that play the part of block sizes
+    std::vector<std::size_t> blocks; // knobs that correspond to Helion's block sizes
     for (std::size_t k = 0; k < knobs().size(); ++k)
       if (knobs()[k].ordered && knobs()[k].values.size() > 2) blocks.push_back(k);
     std::vector<Point> result;
@@ -221,7 +222,7 @@ private:
     std::size_t tree = random_.below(forest_->trees());
     std::vector<float> row(knobs().size());
     encode(from, row);
-    std::vector<std::size_t> order = forest_->asked(tree, row);
+    std::vector<std::size_t> order = forest_->columns_read(tree, row);
     if (!blocks.empty()) {
       std::size_t block = any(blocks);
       if (std::find(order.begin(), order.end(), block) == order.end()) order.push_back(block);
@@ -242,7 +243,8 @@ private:
     return p;
   }
 
-  // The likeliest, each less likely by how often it shares a leaf with those before it.
+  // Selects the candidates with the highest probability, reduced by the fraction of leaves shared with those
+  // already chosen.
   std::vector<std::size_t> select(const std::vector<Point>& candidates, std::size_t count) {
     std::vector<std::size_t> chosen, left(candidates.size());
     for (std::size_t i = 0; i < left.size(); ++i)
@@ -286,7 +288,7 @@ private:
   std::size_t batch_;
   Random random_;
   Unseen unseen_;
-  std::unordered_set<Point, PointHash> generated_; // as neighbours; those not chosen get no second chance
+  std::unordered_set<Point, PointHash> generated_; // not considered again, even if not chosen
   Rows rows_;
   std::vector<double> times_;
   std::map<Point, double> known_;

@@ -1,14 +1,17 @@
-// Helion's search, to compare with: LFBO tree search as PyTorch Helion publishes it
-// (surrogate_pattern_search.py), with its defaults.
+// Implements Helion's search for comparison.
 //
-// It measures 100 random points, then moves 5 copies from the best of them: each makes many neighbours by
-// letting random trees of a forest choose, knob by knob on the way of its point, the value that the tree
-// likes best; the forest, which learned to tell the fastest tenth, and a penalty for points that fall in the
-// same leaves, choose a tenth of them to measure. A copy that gained nothing in two rounds ends.
+// Helion's search is the LFBO tree search that PyTorch Helion publishes (surrogate_pattern_search.py), with
+// its defaults.
 //
-// Where Helion would end, this begins again from the best points that are known, so that it can be compared
-// at any number of trials. With a batch it learns after so many trials: it begins with two batches instead of
-// 100 points, and each round the copies' neighbours compete for the places of one batch.
+// It measures 100 random points and starts 5 copies from the best of them. Each copy generates many
+// neighbours: a random tree of a forest chooses, for one knob after another along its path for the point, the
+// value that it predicts to be best. The forest is trained to recognise the fastest tenth. It selects a tenth
+// of the neighbours to measure, with a penalty for points that fall into the same leaves. A copy that gained
+// nothing in two rounds ends.
+//
+// Where Helion ends, this starts again from the best known points, so that it can be compared at any number
+// of trials. With `batch` it learns after that many trials: it starts with two batches instead of 100 points,
+// and in each round the neighbours of all copies compete for one batch.
 #pragma once
 
 #include <kiln/autotune/search/strategy.h>

@@ -1,4 +1,4 @@
-// The learned search: what it proposes, and what it makes of the answers.
+// Implements the proposals of the learned search and how it processes their results.
 #include <kiln/autotune/search/learned.h>
 
 #include "learned_model.h"
@@ -51,7 +51,7 @@ public:
     return std::move(batch_);
   }
 
-  // The next that the model likes; what else a batch is made of stays as measured.
+  // Returns the candidates that the model ranks next; the other sources of a batch have no spares.
   std::vector<Proposal> spares(std::size_t most) override {
     if (scores_.empty() || model_.share_of_facts() < options_.least_share_of_facts) return {};
     batch_.clear();
@@ -70,7 +70,7 @@ public:
       if (!compiled[i].ok()) continue;
       const std::size_t at = candidates_.find(proposals[i].point);
       model_.note(at, compiled[i].facts);
-      places.push_back({i, at, model_.told_by_facts(at) - options_.place_worth * static_cast<double>(i)});
+      places.push_back({i, at, model_.gain_from_facts(at) - options_.place_worth * static_cast<double>(i)});
     }
     std::stable_sort(places.begin(), places.end(),
                      [](const Place& a, const Place& b) { return a.score > b.score; });
@@ -100,7 +100,7 @@ public:
   }
 
   double chance_of_better() override {
-    constexpr std::size_t enough = 24, seldom = 8; // trials; it costs as much as a proposal
+    constexpr std::size_t enough = 24, seldom = 8; // trials; the chance costs as much as a proposal
     if (proposed_ >= candidates_.size() && candidates_.complete()) return 0;
     if (!model_.knows_times() || trials_.size() < enough) return 1;
     if (chance_at_ == 0 || trials_.size() >= chance_at_ + seldom) {
@@ -137,7 +137,7 @@ private:
     return at != none && take(at, "random");
   }
 
-  // The first batch: the best of the prior, else points far from each other.
+  // Adds the first batch: the best points of the prior, or points that are far from each other.
   void add_first(std::size_t most) {
     std::size_t want =
         std::min(most, options_.first > trials_.size() ? options_.first - trials_.size() : most);
@@ -181,8 +181,8 @@ private:
     pick(scores_, most, "model");
   }
 
-  // Those that promise the greatest gain, by what siblings say of them and by how much siblings were wrong
-  // about the trials.
+  // Adds the candidates with the largest expected gain, from the siblings' prediction corrected by their
+  // errors on the trials.
   void add_by_sibling_errors(std::size_t most) {
     const double least = best_, slowest = least + LearnedModel::range;
     std::vector<Point> points;
@@ -205,11 +205,11 @@ private:
       }
       if (chosen == none) return;
       take(chosen, "model", std::exp(error + candidates_.prior(chosen)));
-      process.add(candidates_.point(chosen), error); // as if it came out so, for the next to be another
+      process.add(candidates_.point(chosen), error); // assume this result, so that the next choice differs
     }
   }
 
-  // Those that were not tried and that siblings expect most of.
+  // Returns the untried candidates that siblings predict to be fastest.
   std::vector<std::size_t> promising(std::size_t count) const {
     std::vector<std::size_t> pool;
     for (std::size_t i = 0; i < candidates_.size(); ++i)
@@ -223,7 +223,8 @@ private:
     return pool;
   }
 
-  // The likeliest of those that one knob tells from the three best.
+  // Adds the candidates with the best scores among those that differ in one knob from one of the three best
+  // trials.
   void add_local(const std::vector<double>& scores, std::size_t most) {
     std::vector<std::size_t> around;
     for (std::size_t at : best_trials(3))
@@ -252,7 +253,7 @@ private:
     return result;
   }
 
-  // Moves of one knob, of ordered ones by one step, around the three best.
+  // Adds moves of one knob around the three best trials; ordered knobs move by one step.
   void add_descent(std::size_t most) {
     std::size_t before = batch_.size();
     for (std::size_t at : best_trials(3)) {
@@ -268,7 +269,7 @@ private:
     descended_ += batch_.size() - before;
   }
 
-  // From the best of `scores` a pool, from it those that are not like each other, until the batch has `most`.
+  // Takes the best of `scores` as a pool, and adds dissimilar candidates from it until the batch has `most`.
   void pick(const std::vector<double>& scores, std::size_t most, const char* source) {
     if (batch_.size() >= most) return;
     std::vector<std::pair<double, std::size_t>> pool;
@@ -332,10 +333,10 @@ private:
   std::size_t proposed_ = 0, descended_ = 0;
   bool started_ = false;
   std::vector<Proposal> batch_;
-  std::vector<double> scores_; // of the candidates, that the batch was proposed by; none: it was not modelled
-  std::vector<std::size_t> chosen_; // of the batch
+  std::vector<double> scores_;      // of the candidates at the last proposal; empty if no model was used
+  std::vector<std::size_t> chosen_; // candidates of the batch
   double chance_ = 1;
-  std::size_t chance_at_ = 0; // after how many trials; 0: not yet
+  std::size_t chance_at_ = 0; // number of trials at the last evaluation; 0: none yet
 };
 
 } // namespace

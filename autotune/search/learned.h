@@ -1,30 +1,32 @@
-// The learned search: a classifier of the fastest tenth chooses each batch.
+// Implements the learned search, in which a classifier of the fastest tenth of trials chooses each batch.
 //
-// After each batch, boosted trees learn which trials were in the fastest tenth, the faster the more they
-// count; failures are among the others, so that nothing has to be made up for their times. (Regression learns
-// to tell slow from slower, where most of a space is; see Song et al., "A general recipe for likelihood-free
-// Bayesian optimization", ICML 2022.) What is known before, an analytic model or the records of siblings, is
-// where the trees start from: a margin, whose weight is fitted to the trials. The points that they think best
-// are a pool, from which a batch is drawn that is not all of one kind; what the classifier cannot tell apart,
-// trees that learn the order of pairs of trials do. Where there are records of siblings, half of a batch
-// comes from a Gaussian process of how wrong they are: one trial that is faster than siblings say tells of
-// all that is like it, where a classifier that has three good trials learns little. That saves an eighth of
-// the trials of GPUs that learn from other GPUs.
+// After each batch, boosted trees learn which trials were in the fastest tenth; faster ones have larger
+// weights. Failures are simply not among the fastest, so that no times have to be invented for them.
+// (Regression would learn to distinguish slow from slower, where most of a space is; see Song et al., "A
+// general recipe for likelihood-free Bayesian optimization", ICML 2022.) Prior knowledge, from an analytic
+// model or from records of siblings, is a margin from which the trees start; its weight is fitted to the
+// trials. The candidates with the best scores form a pool, from which a diverse batch is drawn. Trees that
+// learn the order of pairs of trials distinguish candidates to which the classifier gives equal scores. If
+// there are records of siblings, half of each batch comes from a Gaussian process of the siblings' errors:
+// one trial that is faster than the siblings predict affects the predictions of all similar points, whereas a
+// classifier learns little from three good trials. This saves an eighth of the trials when a GPU learns from
+// other GPUs.
 //
-// What the compiler tells of the code, registers, spills and sizes, is known of trials and can be known of
-// others before they run. Where it tells good trials from others, spares are compiled beside a batch, and
-// trees that see it beside the knobs move all of them in the order in which they were proposed. It saves a
-// sixth of the trials of made-up tables where spills decide that the knobs do not tell. Running those with
-// the best odds, in whatever order they were proposed, explores too little and costs trials; and were the
-// pool proposed as one batch of twice the size, most runs would be those of siblings.
+// Facts that the compiler reports about the code (registers, spills, sizes) are known for trials, and can be
+// known for other candidates before they run. If they distinguish good trials from others, spares are
+// compiled next to each batch, and trees that use these facts besides the knobs reorder all of them relative
+// to the order in which they were proposed. This saves a sixth of the trials on synthetic tables in which
+// spills, which the knobs do not reveal, determine the speed. Two alternatives were worse: running the
+// candidates with the best odds regardless of the proposed order explores too little and costs trials; and if
+// the pool were proposed as one batch of twice the size, most runs would be those that siblings suggest.
 //
-// Measured on recorded tables and made-up ones, and left out: a first batch that covers the values of each
-// knob, or of more and farther points, gains nothing; without siblings, times of a Gaussian process save a
-// tenth of the trials on made-up tables and cost a tenth on recorded ones. More than half from the process
-// where there are siblings costs a third of the trials to 98 %. Where one config stands alone and the search
-// is stuck, a quarter of each batch from crossovers or mutations of the best, or from a bootstrapped
-// classifier, finds it no sooner; from a process of times it is missed a third less often, for twice the time
-// of models.
+// The following were measured on recorded and synthetic tables and left out. A first batch that covers the
+// values of each knob, or with more or more distant points, gains nothing. Without siblings, times predicted
+// by a Gaussian process save a tenth of the trials on synthetic tables and cost a tenth on recorded ones.
+// With siblings, taking more than half of a batch from the process costs a third more trials to 98 %. Where a
+// single config stands out and the search is stuck, taking a quarter of each batch from crossovers or
+// mutations of the best, or from a bootstrapped classifier, finds it no sooner; a Gaussian process of times
+// misses it a third less often, but doubles the time spent in models.
 #pragma once
 
 #include <kiln/autotune/search/strategy.h>
@@ -32,28 +34,28 @@
 namespace kiln::tune {
 
 struct LearnedOptions {
-  // A model that hears of every fourth trial needs a tenth to a fifth fewer of them than one that waits for
-  // eight; two gain little more, and leave compilers idle.
+  // A model that is updated after every fourth trial needs a tenth to a fifth fewer trials than one updated
+  // after every eighth. Updating after every second gains little more and leaves compilers idle.
   std::size_t batch = 4;
-  std::size_t first = 8; // points without a model, where nothing is known before
+  std::size_t first = 8; // points that are chosen without a model, if nothing is known before
   std::size_t most_candidates = 100'000, sampled_candidates = 16'384;
-  double quantile = .1; // of the trials, that are called good
+  double quantile = .1; // fraction of the trials that count as good
   std::size_t least_good = 3;
   int trees = 60, depth = 4;
   double learning_rate = .2, least_weight = .02, row_share = 1, column_share = 1;
   std::size_t pool = 64;
-  double diversity = .5;           // times the standard deviation of the pool's scores
-  double order = .5;               // the same of the order that pairs of trials teach
-  std::size_t sibling_pool = 1024; // candidates that the process of siblings' errors looks at
-  std::size_t sibling_trials = 96; // until so many: then the classifier knows as much
+  double diversity = .5;           // in standard deviations of the pool's scores
+  double order = .5;               // likewise, for the order learned from pairs of trials
+  std::size_t sibling_pool = 1024; // candidates that the Gaussian process evaluates
+  std::size_t sibling_trials = 96; // no process after this many: the classifier then knows as much
   double random_share = 1. / 16;
-  std::size_t local = 2;      // of each batch, from what one knob tells from the best; three gain no more
-  std::size_t stale = 8;      // trials without gain, before coordinate moves
-  double descent_share = .15; // of all trials, at most, for them
+  std::size_t local = 2;      // per batch, neighbours of the best in one knob; three gain no more
+  std::size_t stale = 8;      // trials without gain before coordinate moves begin
+  double descent_share = .15; // the largest fraction of all trials for coordinate moves
   double prior_scale = 3, prior_trust = 1;
-  // Of what the classifier gains by its splits, so that spares are compiled; above 1: never.
+  // The share of facts in the classifier's gain from which spares are compiled; above 1: never.
   double least_share_of_facts = .1;
-  double place_worth = 1; // log-odds that facts have to add for a compiled candidate to gain a place
+  double place_worth = 1; // log-odds that facts must add to move a compiled candidate up by one place
 };
 
 std::unique_ptr<Strategy> make_learned(SearchContext context);

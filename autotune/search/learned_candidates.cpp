@@ -1,4 +1,4 @@
-// Lists candidates, and asks siblings and the analytic model about them.
+// Lists candidates and computes the predictions of siblings and of the analytic model for them.
 #include "learned_candidates.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace kiln::tune {
 
 namespace {
-constexpr double slowest = 2.5; // over the best: a factor of twelve; what differs beyond does not matter
+constexpr double slowest = 2.5; // log of twelve times the best; differences beyond do not matter
 } // namespace
 
 LearnedCandidates::LearnedCandidates(const SearchContext& context, const LearnedOptions& options,

@@ -1,4 +1,4 @@
-// The points that the learned search chooses from, and what is known of each before it is measured.
+// Holds the candidates of the learned search, with what is known of each before it is measured.
 #pragma once
 
 #include <kiln/autotune/model/columns.h>
@@ -14,18 +14,18 @@ class LearnedCandidates {
 public:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-  // All points, or in large spaces a sample, to which others are added as they become interesting.
+  // Contains all points, or in large spaces a sample, to which others are added later.
   LearnedCandidates(const SearchContext& context, const LearnedOptions& options, Random& random);
 
   std::size_t size() const { return points_.size(); }
-  bool complete() const { return complete_; } // these are all points of the space
+  bool complete() const { return complete_; } // contains all points of the space
   const Point& point(std::size_t at) const { return points_[at]; }
-  const Rows& rows() const { return rows_; } // what models see of them
+  const Rows& rows() const { return rows_; } // the inputs of models
   std::size_t find(const Point& point) const;
-  std::size_t add(const Point& point); // the index; none where it is no member of the space
+  std::size_t add(const Point& point); // the index; none if it is not a member of the space
   void add_neighbours(std::size_t at);
 
-  // The logarithm of the time that siblings or else the analytic model expect, over the least.
+  // The log of the time that siblings or else the analytic model predict, relative to the smallest.
   bool has_prior() const { return has_prior_; }
   bool has_siblings() const { return sibling_model_.has_value(); }
   double prior(std::size_t at) const;
@@ -33,8 +33,8 @@ public:
   bool taken(std::size_t at) const { return taken_[at]; }
   void take(std::size_t at) { taken_[at] = true; }
   void give_back(std::size_t at) { taken_[at] = false; }
-  std::size_t draw(Random& random) const;                // one that is not taken; none if all are
-  double similarity(std::size_t a, std::size_t b) const; // 1 for equal ones, 0 for those with nothing alike
+  std::size_t draw(Random& random) const;                // a candidate that is not taken, or none
+  double similarity(std::size_t a, std::size_t b) const; // 1 if equal, 0 if no knob is similar
 
 private:
   std::size_t insert(const Point& point);
@@ -48,7 +48,7 @@ private:
   std::unordered_map<Point, std::size_t, PointHash> index_;
   std::vector<bool> taken_;
   bool complete_ = false;
-  Rows base_, rows_; // without pairs and with them
+  Rows base_, rows_; // without and with columns of pairs
   std::optional<PairColumns> pairs_, sibling_pairs_;
   bool has_prior_ = false;
   std::optional<BoostedTrees> sibling_model_;

@@ -1,4 +1,4 @@
-// Keeps facts of code and lays them out as columns.
+// Stores facts about code and converts them to columns.
 #include "learned_facts.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the compiler told of candidates, as columns behind those of their knobs.
+// Keeps facts that the compiler reported about candidates, as additional columns for models.
 #pragma once
 
 #include <kiln/autotune/model/boosted_trees.h>
@@ -12,12 +12,12 @@ class LearnedFacts {
 public:
   void note(std::size_t candidate, const std::map<std::string, double>& facts);
   bool known(std::size_t candidate) const { return facts_.contains(candidate); }
-  std::vector<std::size_t> candidates() const; // those known, in no order
+  std::vector<std::size_t> candidates() const; // those with known facts, in no particular order
 
-  // Columns are the facts that differ among those of these candidates that are known.
+  // Chooses as columns the facts that differ among the given candidates with known facts.
   void choose_columns(std::span<const std::size_t> candidates);
   std::size_t columns() const { return columns_.size(); }
-  // The row with the candidate's facts behind it, NaN where they are not known.
+  // Appends the row followed by the candidate's facts, which are NaN if unknown.
   void append(std::size_t candidate, std::span<const float> row, Rows& rows) const;
 
 private:

@@ -1,4 +1,4 @@
-// Fits the learned search's models, and asks them.
+// Fits the models of the learned search and computes their predictions.
 #include "learned_model.h"
 
 #include <algorithm>
@@ -8,8 +8,6 @@
 #include <numeric>
 
 namespace kiln::tune {
-
-namespace {} // namespace
 
 BoostOptions LearnedModel::tree_options(std::uint64_t seed) const {
   BoostOptions boost;
@@ -29,7 +27,7 @@ LearnedModel::Targets LearnedModel::targets_of(const std::vector<Tried>& trials)
       std::max(options_.least_good,
                static_cast<std::size_t>(std::ceil(options_.quantile * static_cast<double>(times.size()))));
   double threshold = times[std::min(good, times.size()) - 1];
-  // With the slow ones cut off: what differs among them does not matter.
+  // Clamp slow times, since differences among them do not matter.
   double slowest = std::min(times.back(), times.front() + range);
   Targets targets;
   for (const Tried& t : trials) {
@@ -68,7 +66,7 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
   plain_ = fit(training_, targets, seed);
   BoostOptions boost = options_of_times(seed);
   boost.objective = Objective::pairwise;
-  order_ = BoostedTrees::train(training_, boost); // the labels are times now
+  order_ = BoostedTrees::train(training_, boost); // fit() has set the labels to times
   fit_informed(trials, targets, seed);
 
   std::vector<double> scores = plain_->good.predict(rows);
@@ -77,12 +75,12 @@ std::vector<double> LearnedModel::classify(const std::vector<Tried>& trials, Ran
       scores[i] -= scale * candidates_.prior(i);
   if (informed_)
     for (std::size_t at : facts_.candidates())
-      scores[at] += told_by_facts(at);
+      scores[at] += gain_from_facts(at);
   return scores;
 }
 
-// Of trials whose facts are known alone: that others have none, because they did not compile, would else be
-// what tells most, and of no use among candidates that do.
+// Uses only trials with known facts. Otherwise the missing facts of trials that did not compile would be the
+// best predictor, which is useless among candidates that compile.
 void LearnedModel::fit_informed(const std::vector<Tried>& trials, const Targets& targets,
                                 std::uint64_t seed) {
   std::vector<std::size_t> known, at;
@@ -99,7 +97,7 @@ void LearnedModel::fit_informed(const std::vector<Tried>& trials, const Targets&
   informed_ = fit(set, targets.of(known), seed);
   double sum = 0;
   for (std::size_t candidate : at)
-    sum += told_by_facts(candidate);
+    sum += gain_from_facts(candidate);
   offset_ = sum / static_cast<double>(at.size());
 }
 
@@ -121,7 +119,7 @@ LearnedModel::Trees LearnedModel::fit(TrainingSet& set, const Targets& targets, 
   return {std::move(good), BoostedTrees::train(set, boost)};
 }
 
-double LearnedModel::ask(BoostedTrees Trees::* trees, std::size_t at) const {
+double LearnedModel::predict(BoostedTrees Trees::* trees, std::size_t at) const {
   const std::span<const float> row = candidates_.rows()[at];
   if (!informed(at)) return ((*plain_).*trees).predict(row);
   Rows with_facts;
@@ -132,9 +130,9 @@ double LearnedModel::ask(BoostedTrees Trees::* trees, std::size_t at) const {
 
 double LearnedModel::order(std::size_t at) const { return order_->predict(candidates_.rows()[at]); }
 
-double LearnedModel::told_by_facts(std::size_t at) const {
+double LearnedModel::gain_from_facts(std::size_t at) const {
   if (!informed(at)) return 0;
-  return ask(&Trees::good, at) - plain_->good.predict(candidates_.rows()[at]) - offset_;
+  return predict(&Trees::good, at) - plain_->good.predict(candidates_.rows()[at]) - offset_;
 }
 
 double LearnedModel::share_of_facts() const {
@@ -144,8 +142,9 @@ double LearnedModel::share_of_facts() const {
                          0.);
 }
 
-// Good trials count by how much faster they are than the threshold, as many in all as without that: the odds
-// are then the expected gain rather than the chance of any (Song et al.). It saves a sixth of the trials.
+// Weights good trials by how much faster they are than the threshold, with the same total weight as before.
+// The odds then measure the expected gain instead of the probability of any gain (Song et al.). This saves a
+// sixth of the trials.
 std::vector<float> LearnedModel::gains(const std::vector<Tried>& trials, double threshold) const {
   double sum = 0, count = 0;
   for (const Tried& t : trials)
@@ -158,13 +157,13 @@ std::vector<float> LearnedModel::gains(const std::vector<Tried>& trials, double 
   return weights;
 }
 
-// How much the prior says about the trials: the factor with the least logistic loss, pulled to a usual one
-// while there are few trials.
+// Returns the scale of the prior with the least logistic loss, regularised towards a usual value while there
+// are few trials.
 double LearnedModel::fit_scale(const std::vector<Tried>& trials, const std::vector<float>& good) const {
   double best_scale = 0, least = infinity;
   for (double scale : {0., .5, 1., 1.5, 2., 3., 4., 6., 8.}) {
     double start = 0, loss = 0;
-    for (int step = 0; step < 12; ++step) { // Newton's method for the constant
+    for (int step = 0; step < 12; ++step) { // Newton's method for the constant term
       double first = 0, second = 1e-3;
       loss = 0;
       for (std::size_t i = 0; i < trials.size(); ++i) {
@@ -182,10 +181,11 @@ double LearnedModel::fit_scale(const std::vector<Tried>& trials, const std::vect
   return best_scale;
 }
 
-// From the times that models expect of the best candidates, and from how wrong they are. The least of
-// thousands of guesses of one model is mostly a lucky one, so that six are averaged: that of all trials and
-// five without a fifth of them, which also say how wrong a model is about trials in the faster half that it
-// has not seen. The best are alike, so that they are not independent: they count as a few.
+// Estimates the probability from the predicted times of the best candidates and the models' errors. The
+// smallest of thousands of predictions of one model is mostly an outlier, so six models are averaged: one
+// fitted to all trials and five fitted without a fifth of them. The latter also show the error on trials in
+// the faster half that a model has not seen. The best candidates are similar and hence not independent, so
+// only a few are counted.
 double LearnedModel::chance_of_better(const std::vector<Tried>& trials, double best) const {
   constexpr std::size_t folds = 5;
   std::vector<double> times;
@@ -221,9 +221,9 @@ double LearnedModel::chance_of_better(const std::vector<Tried>& trials, double b
   double sigma = std::max(count ? std::sqrt(square / static_cast<double>(count)) : 1., 1e-3);
   for (double& seconds : expected)
     seconds /= folds + 1;
-  if (informed_) // what was compiled and not run is judged by its code
+  if (informed_) // candidates that were compiled but not run have facts
     for (std::size_t at : facts_.candidates())
-      if (!candidates_.taken(at)) expected[at] = ask(&Trees::times, at);
+      if (!candidates_.taken(at)) expected[at] = predict(&Trees::times, at);
   std::vector<double> chances;
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (!candidates_.taken(i)) {

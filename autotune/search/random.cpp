@@ -1,4 +1,4 @@
-// Random search without repetition.
+// Implements random search without repetition.
 #include "baselines.h"
 #include "unseen.h"
 

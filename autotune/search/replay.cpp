@@ -1,4 +1,4 @@
-// Runs every strategy on every table from every seed, and sums up.
+// Runs every strategy on every table with every seed, and summarises the results.
 #include <kiln/autotune/search/replay.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ Run run_once(const std::vector<Table>& tables, const Replay& replay, const Famil
   Run run;
   run.model_seconds = thread_cpu_seconds() - start;
 
-  // By what the table says, also where the search saw noise.
+  // Use the times in the table, also if the search saw noise.
   std::unordered_map<Point, double, PointHash> truth;
   if (options.noise > 0)
     for (std::size_t i = 0; i < table.points.size(); ++i)
@@ -75,7 +75,7 @@ Run run_once(const std::vector<Table>& tables, const Replay& replay, const Famil
   return run;
 }
 
-double quantile(std::vector<int> values, double q) { // between the two nearest
+double quantile(std::vector<int> values, double q) { // interpolates between the two nearest values
   std::sort(values.begin(), values.end());
   const double at = q * static_cast<double>(values.size() - 1);
   const auto low = static_cast<std::size_t>(at);
@@ -104,12 +104,12 @@ std::vector<Table> read_tables(const std::vector<std::string>& files) {
           name.ends_with(".json") || name.ends_with(".json.gz"))
         inside.push_back(name);
     if (inside.empty())
-      throw UserError("folder " + file + " holds no table; tables are files named *.json or *.json.gz");
+      throw UserError("folder " + file + " contains no table; tables are files named *.json or *.json.gz");
     std::sort(inside.begin(), inside.end());
     paths.insert(paths.end(), inside.begin(), inside.end());
   }
   if (paths.empty())
-    throw UserError("there is no table to replay; name a file or a folder, or set KILN_TUNING_SPACES");
+    throw UserError("there is no table to replay; give a file or a folder, or set KILN_TUNING_SPACES");
   std::vector<Table> tables;
   for (const std::string& path : paths)
     tables.push_back(read_table(path));
@@ -119,7 +119,7 @@ std::vector<Table> read_tables(const std::vector<std::string>& files) {
 std::vector<Replay> replay(const std::vector<Table>& tables, const ReplayOptions& options) {
   if (options.seeds < 1 || options.trials < 1)
     throw UserError("a replay of " + std::to_string(options.seeds) + " seeds and " +
-                    std::to_string(options.trials) + " trials measures nothing; both must be 1 or more");
+                    std::to_string(options.trials) + " trials measures nothing; both must be at least 1");
   const std::vector<std::string> names = options.strategies.empty() ? strategy_names() : options.strategies;
   std::vector<FamilyColumns> families;
   for (std::size_t t = 0; t < tables.size(); ++t)
@@ -200,7 +200,7 @@ double trials_to(const std::vector<Replay>& replays, const std::vector<Table>& t
 }
 
 int run_replay(const ReplayOptions& options) {
-  for (const std::string& name : options.strategies) { // before hours of work
+  for (const std::string& name : options.strategies) { // fail before hours of work
     BoundSpace space(Space{}, {}, Device::cpu());
     make_strategy(name, {space, 0, {}, {}, {}, {}, {}});
   }

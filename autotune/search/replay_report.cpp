@@ -1,4 +1,4 @@
-// What replays found, as text and as JSON.
+// Prints the results of replays as text and as JSON.
 #include <kiln/autotune/search/replay.h>
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ struct Summary {
   double p90 = 0, model_seconds = 0;
 };
 
-// Over the tables of one kind, or over one of them: geometric means, of seconds the mean.
+// Summarises the tables that belong: geometric means, but the arithmetic mean for seconds.
 std::vector<Summary> summaries(const std::vector<Table>& tables, const std::vector<Replay>& replays,
                                auto&& belongs, bool siblings) {
   std::vector<Summary> rows;
@@ -65,7 +65,7 @@ std::vector<Summary> summaries(const std::vector<Table>& tables, const std::vect
   return rows;
 }
 
-// Trials of a row over those of the learned strategy; nothing where that was not run.
+// Returns a row's trials relative to those of the learned strategy; empty if that was not run.
 std::string ratios(const Summary& row, const std::vector<Summary>& rows) {
   const auto learned =
       std::find_if(rows.begin(), rows.end(), [](const Summary& s) { return s.strategy == "learned"; });

@@ -1,4 +1,4 @@
-// What a search may spend, and what it found.
+// Defines the budget of a search and its result.
 #pragma once
 
 #include <kiln/autotune/space/trial.h>
@@ -13,34 +13,36 @@ namespace kiln::tune {
 
 struct Budget {
   int trials = 128;
-  double seconds = 120; // confirming included; 0: no limit
-  double spent = 0;     // of these, before the search begins
-  int patience = 0;     // trials without 1 % of gain; 0: no limit
-  double chance = 0.05; // stop when chance_of_better() falls below; 0: never
-  int confirm = 8;      // finalists; 0: none
+  double seconds = 120; // including the time for confirming; 0: no limit
+  double spent = 0;     // the part used before the search began
+  int patience = 0;     // trials without a gain of 1 %; 0: no limit
+  double chance = 0.05; // stops when chance_of_better() falls below this; 0: never
+  int confirm = 8;      // number of finalists; 0: none
 };
 
-// Until when what is on its way at the end of so many seconds may go on: a trial, the default, confirming.
+// Returns until when a trial, the default or confirming may continue that is running when `seconds` have
+// passed.
 inline double with_overtime(double seconds) { return 1.1 * seconds; }
 
 struct SearchResult {
-  std::vector<Trial> trials;          // in the order measured
-  std::vector<Trial> shared;          // that other processes measured meanwhile; not counted as trials
+  std::vector<Trial> trials;          // in the order of measurement
+  std::vector<Trial> shared;          // measured by other processes meanwhile; not counted as trials
   std::vector<Measurement> confirmed; // of `finalists`
-  std::vector<Point> finalists;       // best first as the trials had them
-  std::optional<Point> best;          // nothing: no trial was ok
+  std::vector<Point> finalists;       // in the order of their trials, best first
+  std::optional<Point> best;          // empty if no trial was ok
   Measurement best_result;
-  // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"; of a whole run also
-  // "one point": the space has no others
+  // "trials", "seconds", "patience", "chance", "exhausted", "interrupted", "device lost"; for a whole run
+  // also "one point", if the space has only one.
   std::string stopped_by;
-  double seconds = 0, model_seconds = 0, measure_seconds = 0; // `seconds`: with what was spent before
-  // Points that were compiled beside others and are no trials, since what the compiler told of all spoke for
-  // others, or the search stopped before; known at its end.
+  double seconds = 0, model_seconds = 0, measure_seconds = 0; // `seconds` includes the time spent before
+  // The number of points that were compiled but are not trials, because the compiler's facts favoured others
+  // or the search stopped. It is known at the end of the search.
   std::size_t compiled_only = 0;
-  // That compilers took for them, and for what was compiled ahead of a stop or cut off by it.
+  // The compilers' time for these points, and for points that were still being compiled when the search
+  // stopped.
   double compiled_only_seconds = 0;
 
-  // Whether it was measured again at the end; of others one trial is known.
+  // Returns whether the point was measured again at the end; other points have only one trial.
   bool is_confirmed(const Point& point) const {
     const auto end =
         finalists.begin() + static_cast<std::ptrdiff_t>(std::min(finalists.size(), confirmed.size()));
@@ -48,13 +50,13 @@ struct SearchResult {
   }
 };
 
-// What other searches of the same question do, on this machine or others.
+// What other searches for the same key do, on this machine or others.
 struct News {
-  std::vector<Trial> trials;              // of others, since this was last asked for
-  std::size_t searches = 1, own_rank = 0; // that go on now, this one among them, and its place
+  std::vector<Trial> trials;              // trials of others since the last call
+  std::size_t searches = 1, own_rank = 0; // running searches, including this one, and its index
 };
-using Others = std::function<News()>; // asked before each batch but the first
-// After each trial; false ends the search, which keeps what it has.
+using Others = std::function<News()>; // called before each batch except the first
+// Called after each trial. If it returns false, the search ends and keeps its results so far.
 using Progress = std::function<bool(const SearchResult& so_far)>;
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// The loop of a search: asks a strategy, measures, decides when to stop, confirms the best.
+// Implements the search loop: propose, measure, stop, and confirm the best.
 #include <kiln/autotune/search/search.h>
 
 #include <kiln/autotune/search/compiled_pool.h>
@@ -17,14 +17,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Adds the time for which it lives.
+// Adds its lifetime to `seconds`.
 struct Stopwatch {
   double& seconds;
   Clock::time_point start = Clock::now();
   ~Stopwatch() { seconds += since(start); }
 };
 
-// Trials that the rest of the time is enough for, if they take as long as those so far.
+// Returns how many trials fit into the remaining time if they take as long as those so far.
 std::size_t fitting(const SearchResult& so_far, const Budget& budget, double reserved) {
   const double spent = so_far.seconds - budget.spent;
   if (budget.seconds <= 0 || so_far.trials.empty() || spent <= 0) return SIZE_MAX;
@@ -79,7 +79,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
       result.stopped_by = "exhausted";
       break;
     }
-    if (sharing.alone()) { // others would propose the spares too
+    if (sharing.alone()) { // other searches might propose the same spares
       const CompiledPool::Room room{.runs = proposals.size(), .trials = left};
       timed(result.model_seconds, [&] { pool.add_spares(proposals, seen); });
       if (proposals.size() > room.runs) {
@@ -115,7 +115,7 @@ SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget
     const std::vector<Measurement> measured =
         timed(result.measure_seconds, [&] { return measurer.measure(points, listen); });
     const std::span<const Trial> fresh(result.trials.data() + first, result.trials.size() - first);
-    internal_check(measured.size() == fresh.size(), "a measurer did not tell of all that it measured");
+    internal_check(measured.size() == fresh.size(), "a measurer did not report all its measurements");
     pool.note(fresh);
     const bool unlikely = timed(result.model_seconds, [&] {
       strategy.observe(fresh);

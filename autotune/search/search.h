@@ -1,4 +1,4 @@
-// The loop of a search: proposals, measurements, and when to stop.
+// Declares the search loop, and the interface of what measures points.
 #pragma once
 
 #include <kiln/autotune/search/result.h>
@@ -8,31 +8,33 @@ namespace kiln::tune {
 
 class Measurer {
 public:
-  // Hears of each measurement, in order, as soon as there is one; false: that is enough.
+  // Called with each measurement, in order, as soon as it is available; returns false to end measuring.
   using Listener = std::function<bool(const Measurement&)>;
 
   virtual ~Measurer() = default;
-  // One for each point, in order. Never throws for what a point does wrong. Fewer where it was interrupted,
-  // or the listener has enough: those of the first points.
+  // Returns one measurement per point, in order. Never throws because of a point. Returns fewer, for the
+  // first points, if it is interrupted or the listener returns false.
   virtual std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener = {}) = 0;
-  // How many it compiles side by side without running them; 0: it cannot compile alone.
+  // Returns how many points it compiles in parallel without running them; 0: it cannot compile alone.
   virtual std::size_t compilers() const { return 0; }
-  // What the compiler tells of each point, in order, or how it fails; none of them is run. A point that is
-  // measured later is not compiled again. Fewer where it was interrupted, or the device is lost.
+  // Compiles points without running them, and returns the facts about each, or its failure, in order. These
+  // points are not compiled again when they are measured later. Returns fewer if it is interrupted or the
+  // device is lost.
   virtual std::vector<Measurement> compile(std::span<const Point>) { return {}; }
-  // Seconds that all compilers worked so far, whatever became of it; 0: it is not known.
+  // Returns the time that all compilers have worked so far, whether or not the results were used; 0: unknown.
   virtual double compiler_seconds() const { return 0; }
-  // The finalists again, interleaved and more exactly. None where it was interrupted, or the time was up.
+  // Measures the finalists again, interleaved and more precisely. Returns nothing if interrupted or out of
+  // time.
   virtual std::vector<Measurement> confirm(std::span<const Point> points) = 0;
-  // How long that takes, as far as their trials tell; 0: no time to speak of.
+  // Estimates the time for that from the finalists' trials; 0: negligible.
   virtual double seconds_to_confirm(std::span<const Trial* const>) const { return 0; }
-  // measure() and compile() end after so many seconds from now, whatever is on the way.
+  // measure() and compile() end after `seconds` from now, even in the middle of a trial.
   virtual void allow(double) {}
 };
 
-// With `others`, searches of one question share its points: each measures some of what its strategy proposes,
-// and learns of what the others measured, which it measures again only to confirm it. The strategy must be
-// one that uses siblings.
+// With `others`, several searches for one key share the work: each measures a part of what its strategy
+// proposes, and learns from the others' trials, which it measures again only to confirm them. The strategy
+// must use siblings.
 SearchResult search(Strategy& strategy, Measurer& measurer, const Budget& budget,
                     const Progress& progress = {}, const Others& others = {});
 

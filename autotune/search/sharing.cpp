@@ -1,4 +1,4 @@
-// Which search measures a point is a matter of its hash, so that nobody has to ask.
+// Assigns each point to a search by the point's hash, so that searches need no communication for this.
 #include <kiln/autotune/search/sharing.h>
 
 #include <algorithm>

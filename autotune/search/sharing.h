@@ -1,5 +1,6 @@
-// Several searches of one question: each takes its share of what it proposes, and hears of the others'
-// trials.
+// Shares the work of several searches for the same key.
+//
+// Each search measures a part of its proposals, and learns the others' trials.
 #pragma once
 
 #include <kiln/autotune/search/result.h>
@@ -11,22 +12,22 @@ namespace kiln::tune {
 
 class Sharing {
 public:
-  using Seen = std::unordered_set<Point, PointHash>; // points that were measured, by whomever
+  using Seen = std::unordered_set<Point, PointHash>; // points that any search has measured
 
   explicit Sharing(Others others) : others_(std::move(others)) {}
 
-  // Trials of others that are news; they are seen from now on.
+  // Returns new trials of other searches, and adds them to `seen`.
   std::vector<Trial> listen(Seen& seen);
-  // At most `most` points, none of them seen before, and seen from now on. None: the strategy is at its end,
-  // and so are the others.
+  // Proposes at most `most` points that are not in `seen`, and adds them to it. Returns none if the strategy
+  // and the other searches have no points left.
   std::vector<Proposal> propose(Strategy& strategy, std::size_t most, Seen& seen);
 
-  bool alone() const { return searches_ == 1; } // so far as was heard
+  bool alone() const { return searches_ == 1; } // as far as is known
 
 private:
   Others others_;
   std::size_t searches_ = 1, own_rank_ = 0;
-  std::vector<Proposal> left_; // to the others, which may end before they measure them
+  std::vector<Proposal> left_; // points left to the other searches, which may end before they measure them
 };
 
 } // namespace kiln::tune

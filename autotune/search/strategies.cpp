@@ -1,4 +1,4 @@
-// The strategies by name.
+// Creates strategies by name.
 #include "baselines.h"
 
 #include <kiln/autotune/search/helion.h>
@@ -9,7 +9,7 @@
 
 namespace kiln::tune {
 
-// The first: it has no opinion of code.
+// By default the first proposals that compiled are run.
 std::vector<std::size_t> Strategy::choose(std::span<const Proposal> proposals,
                                           std::span<const Measurement> compiled, std::size_t most) {
   std::vector<std::size_t> chosen;
@@ -23,7 +23,7 @@ namespace {
 struct Entry {
   const char* name;
   std::unique_ptr<Strategy> (*make)(SearchContext context);
-  bool siblings = false; // they make a difference to it
+  bool siblings = false; // uses siblings
 };
 
 constexpr Entry entries[] = {

@@ -1,4 +1,4 @@
-// Recorded tables: the FAIR Benchmark Hub's T4 files and Kiln's own, and measuring by looking up.
+// Reads and writes recorded tables, and measures points by looking them up.
 #include <kiln/autotune/search/table.h>
 
 #include "gzip_file.h"
@@ -35,10 +35,10 @@ std::string stem_of(const std::string& path) {
 
 // ---- T4: metadata and a list of results ----
 
-// One column of configurations, in whatever type its values have.
+// One column of the configurations; its values may have any type.
 struct Column {
   std::string name;
-  std::vector<json> values; // different ones, sorted
+  std::vector<json> values; // distinct, sorted
   std::uint16_t index(const json& v) const {
     return static_cast<std::uint16_t>(std::lower_bound(values.begin(), values.end(), v) - values.begin());
   }
@@ -55,7 +55,7 @@ std::int64_t whole(const json& v) {
   return v.is_number_float() ? static_cast<std::int64_t>(v.get<double>()) : v.get<std::int64_t>();
 }
 bool all_whole(const std::vector<json>& values) {
-  std::set<std::int64_t> different; // true and 1 are one
+  std::set<std::int64_t> different; // true and 1 are the same
   for (const json& v : values)
     if (!is_whole(v) || !different.insert(whole(v)).second) return false;
   return true;
@@ -88,7 +88,7 @@ Status status_of(const std::string& invalidity) {
   return Status::launch_error;
 }
 
-// Seconds of one unit of a measurement; T4 files write milliseconds, mostly without saying so.
+// Returns the seconds of one unit. T4 files use milliseconds, mostly without naming the unit.
 double unit_of(const std::string& path, const std::string& unit) {
   static constexpr std::pair<const char*, double> units[] = {
       {"", 1e-3},     {"ms", 1e-3}, {"miliseconds", 1e-3},  {"milliseconds", 1e-3}, {"s", 1},
@@ -123,7 +123,7 @@ Measurement t4_result(const std::string& path, const json& row, const std::strin
   if (!(m.seconds > 0) || !std::isfinite(m.seconds)) {
     m.status = Status::not_a_number;
     m.seconds = 0;
-    m.error = "the table has no time of it";
+    m.error = "the table has no time for it";
   }
   m.low = m.high = m.seconds;
   return m;
@@ -144,7 +144,8 @@ Table read_t4(const std::string& path, const json& file) {
         bad(path, "the configuration of result " + std::to_string(i) +
                       " has other knobs than that of result 0; each must have the same");
       if (!at->is_primitive())
-        bad(path, "knob " + columns[c].name + " of result " + std::to_string(i) + " is no number or word");
+        bad(path, "knob " + columns[c].name + " of result " + std::to_string(i) +
+                      " is neither a number nor a word");
       different[c].insert(*at);
     }
   }
@@ -154,7 +155,7 @@ Table read_t4(const std::string& path, const json& file) {
   table.family = table.name.substr(0, dash);
   if (dash != std::string::npos) table.device = table.name.substr(dash + 1);
 
-  std::vector<std::size_t> tuned; // columns; those of one value belong to the problem
+  std::vector<std::size_t> tuned; // columns; those with a single value belong to the problem
   for (std::size_t c = 0; c < columns.size(); ++c) {
     columns[c].values.assign(different[c].begin(), different[c].end());
     if (columns[c].values.size() > 1)
@@ -185,12 +186,12 @@ Table read_t4(const std::string& path, const json& file) {
 // {"kiln_table": 1, "name", "family", "device", "kind", "sizes": [["M", 512], ...],
 //  "knobs": [{"name", "values", "labels", "ordered"}, ...], "seeds": [[0, 2, 1], ...],
 //  "points": [[0, 0, 3], ...],                    indices of values
-//  "seconds": [1.25e-3, "timeout", ...],          or what went wrong
-//  "compile_seconds": [...], "facts": {"registers": [...], ...}}      null where there is none
+//  "seconds": [1.25e-3, "timeout", ...],          or the status of the failure
+//  "compile_seconds": [...], "facts": {"registers": [...], ...}}      null if there is none
 
 Table read_own(const std::string& path, const json& file) {
   if (const json& version = file.at("kiln_table"); version != 1)
-    bad(path, "its format is version " + version.dump() + " and this Kiln reads version 1; update Kiln");
+    bad(path, "its format is version " + version.dump() + ", but this Kiln reads version 1; update Kiln");
   Table table;
   table.name = file.value("name", stem_of(path));
   table.family = file.value("family", table.name);
@@ -221,13 +222,13 @@ Table read_own(const std::string& path, const json& file) {
     Point point(indices.begin(), indices.end());
     if (!fits || !seen.insert(point).second)
       bad(path, "point " + std::to_string(i) +
-                    (fits ? " is there twice" : " does not hold one index of a value for each knob"));
+                    (fits ? " occurs twice" : " does not hold one index of a value for each knob"));
     Measurement m;
     if (seconds[i].is_string()) {
       const auto status = parse_status(seconds[i].get<std::string>());
       if (!status || *status == Status::ok)
         bad(path, "the result of point " + std::to_string(i) + ", " + seconds[i].dump() +
-                      ", is no time and no known failure");
+                      ", is neither a time nor a known failure");
       m.status = *status;
       m.error = seconds[i].get<std::string>() + " when the table was recorded";
     } else {
@@ -254,13 +255,13 @@ Table read_own(const std::string& path, const json& file) {
   return table;
 }
 
-json rounded(double v) { // to six digits: tables are committed
+json rounded(double v) { // to six digits, since tables are committed
   if (v == 0 || !std::isfinite(v)) return 0;
   const double scale = std::pow(10, 5 - std::floor(std::log10(std::abs(v))));
   return std::round(v * scale) / scale;
 }
 
-// A small file of gzip may hold so many values that their objects are too large for any memory.
+// A small gzip file may expand to so many values that they do not fit into memory.
 void check_values(const std::string& path, const std::string& text) {
   constexpr std::ptrdiff_t most = 32'000'000;
   const auto separators =
@@ -277,13 +278,13 @@ public:
       index_.emplace(table.points[i], i);
     for (const Measurement& m : table.results)
       for (const auto& [fact, value] : m.facts)
-        tells_of_code_ |= is_of_code(fact);
+        has_code_facts_ |= is_of_code(fact);
   }
   std::vector<Measurement> measure(std::span<const Point> points, const Listener& listener) override {
     return look_up(points, 1, listener);
   }
   std::vector<Measurement> confirm(std::span<const Point> points) override { return look_up(points, 9, {}); }
-  std::size_t compilers() const override { return tells_of_code_ ? 1 : 0; }
+  std::size_t compilers() const override { return has_code_facts_ ? 1 : 0; }
   std::vector<Measurement> compile(std::span<const Point> points) override {
     std::vector<Measurement> results;
     for (const Point& p : points) {
@@ -337,7 +338,7 @@ private:
   double noise_;
   Random random_;
   std::unordered_map<Point, std::size_t, PointHash> index_;
-  bool tells_of_code_ = false;
+  bool has_code_facts_ = false;
 };
 
 } // namespace
@@ -362,7 +363,7 @@ Table read_table(const std::string& path) {
   Table table;
   try {
     const json file = json::parse(text);
-    if (!file.is_object()) bad(path, "it is no JSON object; give a T4 file or a table that Kiln wrote");
+    if (!file.is_object()) bad(path, "it is not a JSON object; give a T4 file or a table that Kiln wrote");
     if (file.contains("kiln_table"))
       table = read_own(path, file);
     else if (file.contains("results"))
@@ -371,7 +372,7 @@ Table read_table(const std::string& path) {
       bad(path,
           "it has neither \"results\" (T4) nor \"kiln_table\"; give a T4 file or a table that Kiln wrote");
   } catch (const json::exception& e) {
-    bad(path, "it is not as a table is written: " + json_reason(e));
+    bad(path, "it is not a valid table: " + json_reason(e));
   }
   if (!std::isfinite(table.best_seconds()))
     bad(path,
@@ -413,7 +414,7 @@ void write_table(const Table& table, const std::string& path) {
     }
   }
   file["facts"] = facts;
-  // A line for each member, so that differences between recordings can be read.
+  // Write one line per member, so that differences between recordings can be read.
   std::string text;
   for (const auto& [key, value] : file.items())
     text += (text.empty() ? "{" : ",\n ") + json(key).dump() + ": " + value.dump();

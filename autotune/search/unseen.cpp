@@ -1,4 +1,4 @@
-// Draws members without repetition: from a shuffled list where there are few, else by trying again.
+// Draws members without repetition: by sampling until an unseen one is found, or from a shuffled list.
 #include "unseen.h"
 
 #include <numeric>
@@ -19,7 +19,7 @@ std::optional<Point> Unseen::draw(Random& random) {
       if (!p) return std::nullopt;
       if (seen_.insert(*p).second) return p;
     }
-  // Most were seen, or the space is small: list them.
+  // Most points were seen, or the space is small: list them.
   const std::vector<Point>* all = space_.points();
   if (!all) return std::nullopt;
   if (!listed_) {

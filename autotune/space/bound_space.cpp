@@ -1,4 +1,4 @@
-// A space bound to a problem and a device: membership, size, drawing, neighbours.
+// Implements spaces that are bound to a problem and a device: membership, size, sampling, neighbours.
 #include "space_tree.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace kiln::tune {
 
 namespace {
 
-constexpr std::size_t quick_budget = 600'000;   // questions to rules for counting: a tenth of a second
-constexpr std::size_t long_budget = 16'000'000; // before a list is refused
-constexpr std::size_t most_asked = 1u << 16;    // of the compiler for a list
+constexpr std::size_t quick_budget = 600'000;   // rule calls for counting: a tenth of a second
+constexpr std::size_t long_budget = 16'000'000; // rule calls before listing is given up
+constexpr std::size_t most_asked = 1u << 16;    // calls of the compiler's check for a list
 
 } // namespace
 
@@ -64,10 +64,10 @@ std::string BoundSpace::what_refuses() const {
   std::string text;
   for (const auto& [count, by] : sorted) {
     const int percent = std::max(1, -count * 100 / draws);
-    text += (text.empty() ? "" : ", ") + (by == "the compiler" ? by : "\"" + by + "\"") + " refuses " +
+    text += (text.empty() ? "" : ", ") + (by == "the compiler" ? by : "\"" + by + "\"") + " rejects " +
             std::to_string(percent) + " %";
   }
-  return text.empty() ? "nothing is refused" : text + " of all combinations";
+  return text.empty() ? "no rule rejects anything" : text + " of all combinations";
 }
 
 const std::vector<Point>* BoundSpace::points(std::size_t most, const Stop& stop) {
@@ -122,7 +122,7 @@ double BoundSpace::size(bool* exact) {
   bool is_exact = space_.only_ ? space_.rules_.empty() && !legal_ : tree.counted() && !legal_;
   if (!is_exact && n <= (legal_ ? 4096 : 1 << 20) && points())
     return answer(static_cast<double>(tree.all->size()), true);
-  if (!is_exact && legal_ && n > 0) { // the share that the compiler takes, of some drawn without it
+  if (!is_exact && legal_ && n > 0) { // the fraction that the compiler accepts, among points drawn without it
     constexpr int draws = 256;
     Random random(4);
     int taken = 0;

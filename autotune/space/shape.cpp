@@ -1,4 +1,4 @@
-// Reads shapes with and without names.
+// Parses shapes that have names and shapes that list all sizes in order.
 #include <kiln/autotune/space/shape.h>
 
 #include <kiln/dsl/error.h>
@@ -12,7 +12,7 @@ namespace kiln::tune {
 
 namespace {
 
-// An empty part is one too: it says that a size was forgotten.
+// Splits at each separator. Empty parts are kept, since they show that a size was forgotten.
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts(1);
   for (const char c : text)

@@ -1,4 +1,4 @@
-// Builds spaces: knobs, rules, seeds; and what a rule sees of a point.
+// Builds spaces from knobs, rules and seeds, and implements the view of a point that a rule gets.
 #include <kiln/autotune/space/space.h>
 
 #include <algorithm>
@@ -38,13 +38,13 @@ std::optional<std::uint16_t> index_of_value(const Knob& knob, std::int64_t value
 std::uint16_t seed_value(const Knob& knob, std::int64_t value) {
   if (const auto index = index_of_value(knob, value)) return *index;
   throw UserError("tuning space: the seed's " + knob.name + " = " + std::to_string(value) +
-                  " is no value of that knob; it takes " + knob_values(knob));
+                  " is not a value of that knob; it takes " + knob_values(knob));
 }
 
 std::size_t seed_knob(const std::vector<Knob>& knobs, std::string_view name) {
   for (std::size_t k = 0; k < knobs.size(); ++k)
     if (knobs[k].name == name) return k;
-  throw UserError("tuning space: the seed names " + quoted(name) + ", which is no knob of the space (" +
+  throw UserError("tuning space: the seed names " + quoted(name) + ", which is not a knob of the space (" +
                   knob_names(knobs) + "); declare all knobs before the seeds");
 }
 
@@ -98,7 +98,7 @@ std::size_t Choice::find(std::string_view knob) const {
     ++k;
   if (k == knobs_.size())
     throw UserError("the space has no knob " + quoted(knob) + "; its knobs are " + knob_names(knobs_));
-  constexpr std::size_t most_remembered = 64; // a rule may read in a loop
+  constexpr std::size_t most_remembered = 64; // a rule may read knobs in a loop
   if (at < most_remembered) {
     order_.resize(std::max(order_.size(), at + 1));
     order_[at] = static_cast<std::uint16_t>(k);
@@ -131,9 +131,9 @@ std::string_view Choice::label(std::string_view knob) const {
 Space& Space::knob(Knob knob) {
   const std::string where = "tuning space: knob " + quoted(knob.name);
   if (knob.name.empty()) throw UserError("tuning space: a knob has no name; give it one");
-  if (only_) throw UserError(where + " comes after only(), whose points lack it; declare it before");
+  if (only_) throw UserError(where + " is declared after only(), whose points lack it; declare it before");
   for (const Knob& k : knobs_)
-    if (k.name == knob.name) throw UserError(where + " is there already; remove one of the two");
+    if (k.name == knob.name) throw UserError(where + " is declared twice; remove one of them");
   if (knobs_.size() == most_knobs)
     throw UserError(where + " is one too many; a space holds at most " + std::to_string(most_knobs));
   if (knob.values.empty()) throw UserError(where + " has no values; give it at least one");
@@ -164,16 +164,16 @@ Space& Space::pow2(KnobName name, std::int64_t least, std::int64_t most) {
   if (k.values.empty())
     throw UserError("tuning space: knob " + quoted(k.name) + " has no power of two from " +
                     std::to_string(least) + " to " + std::to_string(most) +
-                    "; give the least value first, both 1 or more");
+                    "; give the smallest value first, both at least 1");
   return knob(std::move(k));
 }
 
 Space& Space::range(KnobName name, std::int64_t least, std::int64_t most, std::int64_t step) {
   const std::string where = "tuning space: knob " + quoted(name.text);
-  if (step < 1) throw UserError(where + " has the step " + std::to_string(step) + "; give it 1 or more");
+  if (step < 1) throw UserError(where + " has the step " + std::to_string(step) + "; give it at least 1");
   if (most < least)
     throw UserError(where + " ranges from " + std::to_string(least) + " to " + std::to_string(most) +
-                    ", which is nothing; give the least value first");
+                    ", which is empty; give the smallest value first");
   const std::uint64_t last = (static_cast<std::uint64_t>(most) - static_cast<std::uint64_t>(least)) /
                              static_cast<std::uint64_t>(step);
   if (last >= UINT16_MAX)
@@ -254,7 +254,7 @@ Space& Space::keeps_order(std::initializer_list<KnobName> names) {
 
 Space& Space::only_one_order() {
   if (seeds_.empty())
-    throw UserError("tuning space: there is no seed whose order of additions others could keep; give it one");
+    throw UserError("tuning space: it has no seed that determines the order of additions; give it one");
   for (std::size_t k = 0; k < knobs_.size(); ++k) {
     if (std::find(order_keepers_.begin(), order_keepers_.end(), k) != order_keepers_.end()) continue;
     const std::int64_t value = knobs_[k].values[seeds_.front()[k]];
@@ -267,9 +267,10 @@ Space& Space::only_one_order() {
 Space& Space::only(std::vector<Point> points) {
   for (std::size_t i = 0; i < points.size(); ++i)
     if (!fits(knobs_, points[i]))
-      throw UserError("tuning space: point " + std::to_string(i) + " of only() does not fit the knobs (" +
-                      knob_names(knobs_) +
-                      "); declare all knobs before, and give each point one index of a value for each knob");
+      throw UserError(
+          "tuning space: point " + std::to_string(i) + " of only() does not fit the knobs (" +
+          knob_names(knobs_) +
+          "); declare all knobs before it, and give each point one index of a value for each knob");
   std::unordered_set<Point, PointHash> seen;
   std::erase_if(points, [&](const Point& p) { return !seen.insert(p).second; });
   only_ = std::make_shared<const std::vector<Point>>(std::move(points));
@@ -278,7 +279,7 @@ Space& Space::only(std::vector<Point> points) {
 
 Space& Space::add_rule(std::string name, Rule rule) {
   if (name.empty())
-    throw UserError("tuning space: a rule has no name; give it one, by which reports say what it removed");
+    throw UserError("tuning space: a rule has no name; give it one, which reports can refer to");
   for (const NamedRule& r : rules_)
     if (r.name == name)
       throw UserError("tuning space: there are two rules named " + quoted(name) + "; rename one of them");

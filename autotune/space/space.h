@@ -1,4 +1,4 @@
-// What a tuner may choose: knobs, the rules between them, and a config that is known to work.
+// Describes what a tuner may choose: knobs, rules between them, and seeds, which are configs known to work.
 //
 //   using Choice = tune::Choice;
 //   tune::Space space;
@@ -13,8 +13,8 @@
 //                 [](const Choice& c) { return c["atomic"] == 1; });
 //   space.seed({{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
 //
-// Knobs named like dimensions (KILN_DIM) and options (num_warps) become the kernel's config; others are the
-// caller's. A space is a value; it is bound to a problem and a device before it is searched.
+// Knobs named like the kernel's dimensions (KILN_DIM) or like options (num_warps) become its config; other
+// knobs are for the caller. A space is a value; it is bound to a problem and a device before it is searched.
 #pragma once
 
 #include <kiln/autotune/random.h>
@@ -38,12 +38,12 @@
 
 namespace kiln::tune {
 
-// What is to be computed: named sizes, and what else distinguishes problems ("f32", "nt").
+// The problem to compute: named sizes, and whatever else distinguishes problems, such as dtypes and layouts.
 struct Problem {
-  std::vector<std::pair<std::string, std::int64_t>> sizes; // in the order given
-  std::string kind;                                        // dtypes and layouts, "f32.nn"
+  std::vector<std::pair<std::string, std::int64_t>> sizes; // in the order in which they were given
+  std::string kind;                                        // dtypes and layouts, such as "f32.nn"
 
-  std::int64_t operator[](std::string_view name) const; // UserError if there is no such size
+  std::int64_t operator[](std::string_view name) const; // throws UserError if there is no such size
   std::optional<std::int64_t> find(std::string_view name) const;
   bool operator==(const Problem&) const = default;
   std::string to_string() const; // "M=512,N=512,K=512 f32.nn"
@@ -52,23 +52,23 @@ struct Problem {
 struct Knob {
   std::string name;
   std::vector<std::int64_t> values;
-  std::vector<std::string> labels; // of `oneof` with words, whose values are 0, 1, ...; else empty
-  bool ordered = true;             // its values are sizes, so that neighbours are alike
+  std::vector<std::string> labels; // of `oneof` with words, whose values are 0, 1, ...; otherwise empty
+  bool ordered = true;             // the values are sizes, so neighbouring values behave alike
 
   std::string text(std::size_t index) const; // of a value: "128", "swizzled"
 };
 
-// A member of a space: for each knob in order the index of its value.
+// A point of a space: for each knob, in order, the index of its value.
 using Point = std::vector<std::uint16_t>;
 struct PointHash {
   std::size_t operator()(const Point& p) const noexcept;
 };
 
-// The values of knobs while a rule looks at them. A rule may be asked before all knobs have a value; what it
-// then answers is used only if it read none of those that lack one.
+// The view of the knobs' values that a rule gets. A rule may be called before all knobs have a value; its
+// result is then used only if it read no knob without one.
 class Choice {
 public:
-  // UserError if the space has no knob of this name.
+  // Throws UserError if the space has no knob of this name.
   std::int64_t operator[](std::string_view knob) const;
   template <class D>
     requires std::is_base_of_v<Dimension, D>
@@ -76,11 +76,12 @@ public:
     return (*this)[std::string_view(D::dimension_name)];
   }
   std::int64_t operator[](const Option& option) const { return (*this)[std::string_view(option.name)]; }
-  std::string_view label(std::string_view knob) const; // of a knob of words
+  std::string_view label(std::string_view knob) const; // of a knob whose values are words
 
 private:
   friend class BoundSpace;
-  // Knobs in the order in which a rule read them when it was last asked: it mostly reads them so again.
+  // The knobs in the order in which the rule read them in its last call. It is usually the same again, which
+  // saves searching for names.
   using Order = std::vector<std::uint16_t>;
   Choice(const std::vector<Knob>& knobs, const Point& point, std::uint64_t known, Order& order)
       : knobs_(knobs), point_(point), known_(known), order_(order) {}
@@ -90,12 +91,12 @@ private:
   const Point& point_;
   std::uint64_t known_; // bit k: knob k has a value
   Order& order_;
-  mutable std::size_t reads_ = 0;  // so far
-  mutable std::uint64_t read_ = 0; // bit k: knob k was read, before any that has no value yet
-  mutable int wants_ = -1;         // the first that was read and has no value yet
+  mutable std::size_t reads_ = 0;  // the number of reads so far
+  mutable std::uint64_t read_ = 0; // bit k: knob k was read, before or as the first knob without a value
+  mutable int wants_ = -1;         // the first knob that was read and has no value, or -1
 };
 
-// A knob's name: a word, a dimension or an option.
+// The name of a knob, from a string, a dimension or an option.
 struct KnobName {
   std::string text;
   KnobName(const char* name) : text(name) {}
@@ -111,16 +112,16 @@ public:
   using Rule = std::function<bool(const Choice&, const Problem&, Device)>;
   static constexpr std::size_t most_knobs = 64;
 
-  // All throw UserError for an empty or reversed range, a knob that is there already, or too many.
+  // These throw UserError for an empty or reversed range, a duplicate knob, or more than most_knobs knobs.
   Space& pow2(KnobName name, std::int64_t least, std::int64_t most);
   Space& range(KnobName name, std::int64_t least, std::int64_t most, std::int64_t step = 1);
   Space& oneof(KnobName name, std::initializer_list<std::int64_t> values);
   Space& oneof(KnobName name, std::initializer_list<const char*> words);
-  Space& knob(Knob knob); // as it is
+  Space& knob(Knob knob); // adds the knob unchanged
 
-  // A rule with a name, by which reports say what it removed. It takes a Choice, and if it wants them the
-  // Problem and the Device; pure and fast, since it is asked for many points. It must bear any values of the
-  // knobs, those too that another rule refuses.
+  // Adds a rule; reports refer to it by its name. It takes a Choice and optionally the Problem and the
+  // Device. It must be pure and fast, since it is called for many points. It must accept any combination of
+  // values, including those that other rules reject.
   template <class F> Space& require(std::string name, F rule) {
     return add_rule(std::move(name), as_rule(std::move(rule)));
   }
@@ -131,26 +132,29 @@ public:
                       return !condition(c, p, d) || then(c, p, d);
                     });
   }
-  // A config that works everywhere; the first one is measured first, and used where nothing is known. A knob
-  // that it leaves out has its first value; UserError for a value that its knob lacks.
+  // Adds a config that works everywhere. The first seed is measured first, and used where nothing else is
+  // known. Knobs that a seed omits get their first value. Throws UserError for a value that its knob does not
+  // have.
   Space& seed(std::initializer_list<std::pair<const char*, std::int64_t>> values);
   Space& seed(const Config& config);
   Space& seed(Point point);
-  // With the nearest value that each knob has; what is no knob is left out.
+  // Adds a seed with the nearest value of each knob; names that are not knobs are ignored.
   Space& seed_near(const Config& config);
-  // Nothing but these points: an exhaustive table's.
+  // Restricts the space to these points, for example those of an exhaustive table.
   Space& only(std::vector<Point> points);
 
-  // Knobs that change no sum's order of additions, so that configs which differ in them alone give the same
-  // bits. Without it every knob may.
+  // Declares knobs that do not change the order of additions in any sum, so that configs which differ only in
+  // them give bitwise equal results. All other knobs are assumed to change it.
   Space& keeps_order(std::initializer_list<KnobName> names);
-  // Only configs with the first seed's values for all other knobs. UserError if there is no seed.
+  // Fixes all knobs that are not declared in keeps_order to the first seed's values. Throws UserError without
+  // a seed.
   Space& only_one_order();
 
   const std::vector<Knob>& knobs() const { return knobs_; }
   const std::vector<Point>& seeds() const { return seeds_; }
-  // Of knobs, values and the names of rules, and so of all problems the same where those are; what a rule
-  // computes is not in it, so that a rule which changes its meaning should change its name.
+  // Returns a text of the knobs, values and rule names, which identifies the space for all problems that
+  // share these. It does not reflect what a rule computes, so a rule whose meaning changes should change its
+  // name.
   std::string text() const;
 
 private:
@@ -176,17 +180,18 @@ private:
   std::vector<Knob> knobs_;
   std::vector<NamedRule> rules_;
   std::vector<Point> seeds_;
-  std::vector<std::size_t> order_keepers_; // knobs
+  std::vector<std::size_t> order_keepers_; // indices of knobs
   std::shared_ptr<const std::vector<Point>> only_;
 };
 
-// A space for one problem on one device. Nothing is enumerated until it is asked for: knobs are given values
-// one after the other, and a rule cuts a branch as soon as all that it reads is known (the tree of Rasch et
+// A space for one problem on one device. It enumerates nothing until that is needed: knobs get values one
+// after the other, and a rule cuts a branch as soon as all knobs that it reads have one (the tree of Rasch et
 // al., "Efficient auto-tuning of parallel programs with interdependent tuning parameters via auto-tuning
-// framework (ATF)", TACO 2021). Works for spaces of 10^9 points and more. Not thread-safe.
+// framework (ATF)", TACO 2021). It works for spaces of 10^9 points and more. Not thread-safe.
 class BoundSpace {
 public:
-  // `legal`, if there is one, is asked last and for whole points: the compiler's own check.
+  // `legal` is optional. It is called after all rules, with whole points, and stands for the compiler's own
+  // check.
   BoundSpace(Space space, Problem problem, Device device, std::function<bool(const Point&)> legal = {});
 
   const std::vector<Knob>& knobs() const { return space_.knobs(); }
@@ -195,31 +200,32 @@ public:
   Device device() const { return device_; }
 
   bool contains(const Point& point) const;
-  // The name of the first rule that refuses the point; empty if none does. What is no rule has names too:
-  // "not one of its values", "not in the list", "the compiler".
+  // Returns the name of the first rule that rejects the point, or "" if none does. Other reasons have names
+  // too: "not one of its values", "not in the list", "the compiler".
   std::string refused_by(const Point& point) const;
-  // Which rules leave little or nothing, as one line for messages: "\"fits\" refuses 93 % of all
-  // combinations".
+  // Describes in one line for messages which rules reject most or all of the space: "\"fits\" rejects 93 % of
+  // all combinations".
   std::string what_refuses() const;
 
-  // All members if there are at most `most`, in the order of the knobs' values or of only(); nothing if there
-  // are more, or the rules (16 million questions) or the compiler (65536) would be asked too often.
-  // Nothing too once `stop` said so while they were counted, which is not begun again.
+  // Returns all members, in the order of the knobs' values or of only(), if there are at most `most`. Returns
+  // null if there are more, or if finding out would take more than 16 million rule calls or 65536 calls of
+  // the compiler's check. Also returns null once `stop` has returned true during the counting, which does not
+  // start again.
   const std::vector<Point>* points(std::size_t most = 1u << 20, const Stop& stop = {});
-  // How many members there are: exact where points() has them or they could be counted, else an estimate.
+  // Returns the number of members: exact if points() has them or they could be counted, else an estimate.
   double size(bool* exact = nullptr);
-  // One of them, each as likely as the others (nearly so in spaces too large to count). Nothing if there is
-  // none, or none was found.
+  // Draws a member, each with the same probability (nearly so in spaces that are too large to count). Returns
+  // nothing if there is no member or none was found.
   std::optional<Point> sample(Random& random);
-  // Members that differ from `point` in one knob, in the order of the knobs.
+  // Returns the members that differ from `point` in exactly one knob, in the order of the knobs.
   std::vector<Point> neighbours(const Point& point) const;
-  // The seeds that are members.
+  // Returns the seeds that are members.
   std::vector<Point> seeds() const;
 
   std::int64_t value(const Point& point, std::size_t knob) const { return knobs()[knob].values[point[knob]]; }
   Config config(const Point& point) const; // of all knobs whose values are numbers
-  // Of a config that has all these knobs, and maybe others; knobs of words have their first. Nothing if it
-  // lacks one, or has a value that the knob does not take.
+  // Converts a config that has all of these knobs and possibly others; knobs with words get their first
+  // value. Returns nothing if the config lacks a knob or has a value that the knob does not take.
   std::optional<Point> point(const Config& config) const;
   std::string text(const Point& point) const; // "BM=64,BN=64,order=swizzled"
 

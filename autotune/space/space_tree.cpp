@@ -1,4 +1,4 @@
-// Learns what rules read, builds the graph of each component, and draws from it.
+// Learns what rules read, builds the graph of each component, and samples from it.
 #include "space_tree.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr std::uint64_t bit(std::size_t k) { return std::uint64_t{1} << k; }
 Tree::Tree(Space s, Problem p, Device d)
     : space(std::move(s)), problem(std::move(p)), device(d), knobs(space.knobs_), reads_(space.rules_.size()),
       orders_(space.rules_.size()) {
-  for (const Knob& k : knobs) { // no zero if there is another value: rules like to divide
+  for (const Knob& k : knobs) { // avoid 0 if there is another value, since rules often divide
     const auto at = std::find_if(k.values.begin(), k.values.end(), [](std::int64_t v) { return v != 0; });
     unknown_.push_back(static_cast<std::uint16_t>(at == k.values.end() ? 0 : at - k.values.begin()));
   }
@@ -32,7 +32,7 @@ Tree::Verdict Tree::ask(std::size_t rule, const Point& point, std::uint64_t know
   } catch (const std::exception& e) {
     thrown = e.what();
   } catch (...) {
-    thrown = "something that is no std::exception";
+    thrown = "an object that is not a std::exception";
   }
   if (choice.read_ & ~reads_[rule]) {
     reads_[rule] |= choice.read_;
@@ -46,10 +46,10 @@ Tree::Verdict Tree::ask(std::size_t rule, const Point& point, std::uint64_t know
     if (choice.read_ & bit(k))
       values += (values.empty() ? " for " : ", ") + knobs[k].name + " = " + knobs[k].text(point[k]);
   throw UserError("tuning space: rule \"" + space.rules_[rule].name + "\" threw" + values + ": " + thrown +
-                  "; a rule must answer for any values of the knobs");
+                  "; a rule must accept any values of the knobs");
 }
 
-// Whole points at random show most of what rules read.
+// Calls the rules on random whole points, which reveals most of what they read.
 void Tree::learn() {
   Random random(1);
   Point point(knobs.size());
@@ -57,12 +57,13 @@ void Tree::learn() {
     for (std::size_t k = 0; k < knobs.size(); ++k)
       point[k] = static_cast<std::uint16_t>(random.below(knobs[k].values.size()));
     for (std::size_t r = 0; r < reads_.size(); ++r)
-      if (ask(r, point, all_knobs) == Verdict::fails) break; // as contains() would
+      if (ask(r, point, all_knobs) == Verdict::fails) break; // contains() stops here too
   }
 }
 
-// The order that keeps the fewest combinations in mind: next is the knob after which the knobs that have
-// values and are in a rule with one that has none have the fewest.
+// Chooses the order of knobs that keeps the fewest combinations live. A knob is live once it has a value and
+// while a rule that reads it also reads a knob without one. The next knob is always the one that leaves the
+// fewest combinations of live knobs.
 std::vector<std::uint16_t> Tree::order(std::uint64_t component) const {
   std::vector<std::uint16_t> result;
   std::uint64_t done = 0;
@@ -72,12 +73,12 @@ std::vector<std::uint16_t> Tree::order(std::uint64_t component) const {
     for (std::size_t k = 0; k < knobs.size(); ++k) {
       if (!(component & ~done & bit(k))) continue;
       const std::uint64_t now = done | bit(k);
-      std::uint64_t in_mind = 0;
+      std::uint64_t live = 0;
       for (const std::uint64_t reads : reads_)
-        if (reads & component & ~now) in_mind |= reads & now;
+        if (reads & component & ~now) live |= reads & now;
       double combinations = 1;
       for (std::size_t i = 0; i < knobs.size(); ++i)
-        if (in_mind & bit(i)) combinations *= static_cast<double>(knobs[i].values.size());
+        if (live & bit(i)) combinations *= static_cast<double>(knobs[i].values.size());
       if (best < 0 || combinations < least) best = static_cast<int>(k), least = combinations;
     }
     result.push_back(static_cast<std::uint16_t>(best));
@@ -115,7 +116,7 @@ void Tree::split() {
   }
 }
 
-// The rules that are open once `knob` has its value; false if one refuses it.
+// Computes the rules that are open once `knob` has its value. Returns false if a rule rejects the value.
 bool Tree::assign(std::uint16_t knob, const std::vector<Open>& before, std::vector<Open>& after,
                   const Point& point, std::uint64_t known) {
   after.clear();
@@ -132,7 +133,8 @@ bool Tree::assign(std::uint16_t knob, const std::vector<Open>& before, std::vect
   return true;
 }
 
-// Branches with one key have the same future: the rules that are open, and the values of what these read.
+// Branches with equal keys have the same subtrees. The key holds the open rules and the values of the knobs
+// that these read.
 std::string key_of(const std::vector<Tree::Open>& open, const std::vector<std::uint64_t>& reads,
                    const Point& point, std::uint64_t known) {
   std::string text;
@@ -146,14 +148,14 @@ std::string key_of(const std::vector<Tree::Open>& open, const std::vector<std::u
   return text;
 }
 
-// One component's graph, depth first.
+// Builds one component's graph, depth first.
 struct Tree::Builder {
   Tree& tree;
   Component& c;
   std::size_t limit;
   const Stop& stop;
   Point point;
-  std::vector<std::vector<Open>> open; // at each depth
+  std::vector<std::vector<Open>> open; // the open rules at each depth
   std::vector<std::unordered_map<std::string, std::uint32_t>> known_nodes;
   bool gave_up = false;
 
@@ -173,7 +175,7 @@ struct Tree::Builder {
   }
 
   std::uint32_t node(std::size_t depth, std::uint64_t known) {
-    // A rule still open here wants a knob outside of the component: its read set just grew.
+    // A rule that is still open here reads a knob outside of the component: its read set has just grown.
     if (depth == c.knobs.size()) return 0;
     const std::string k = key(depth, known);
     if (const auto at = known_nodes[depth].find(k); at != known_nodes[depth].end()) return at->second;
@@ -211,7 +213,7 @@ void Tree::build(std::size_t budget, const Stop& stop) {
 void Tree::count(const Stop& stop) {
   do {
     grew_ = false;
-    allowed_.clear(), allowed_count_ = 0; // their keys are of what rules were known to read
+    allowed_.clear(), allowed_count_ = 0; // their keys depend on the read sets
     split();
     for (std::size_t i = 0; i < components.size() && !grew_; ++i) {
       Component& c = components[i];
@@ -244,7 +246,7 @@ long double Tree::members() const {
 
 const std::vector<std::uint16_t>& Tree::allowed(std::uint16_t knob, const std::vector<Open>& open,
                                                 Point& point, std::uint64_t known) {
-  constexpr std::size_t most = 1u << 22; // eight megabytes
+  constexpr std::size_t most = 1u << 22; // 8 MiB of values
   if (allowed_count_ > most) allowed_.clear(), allowed_count_ = 0;
   std::string key = key_of(open, reads_, point, known & ~bit(knob));
   key.append(reinterpret_cast<const char*>(&knob), sizeof knob);
@@ -259,7 +261,8 @@ const std::vector<std::uint16_t>& Tree::allowed(std::uint16_t knob, const std::v
   return allowed_.emplace(std::move(key), std::move(values)).first->second;
 }
 
-// One member, or a dead end; `weight` is the number of ways it had to choose from.
+// Draws one member, or returns false at a dead end. `weight` is the product of the numbers of values to
+// choose from.
 bool Tree::descend(const Component& c, Point& point, Random& random, long double& weight) {
   std::vector<Open> open = c.open, next;
   std::uint64_t known = 0;
@@ -281,10 +284,11 @@ bool Tree::descend(const Component& c, Point& point, Random& random, long double
     assign(k, open, next, point, known);
     std::swap(open, next);
   }
-  return open.empty(); // else a rule just showed that it reads more: refused until it is learnt
+  return open.empty(); // else a rule read a new knob: reject until the graph is rebuilt
 }
 
-// Where descents find only dead ends: backtracking, values in random order.
+// Finds a member by backtracking, with the values in random order. This serves where descents find only dead
+// ends.
 bool Tree::search(const Component& c, Point& point, Random& random) {
   constexpr std::size_t most_questions = 300'000;
   const std::size_t limit = asked_ + most_questions;
@@ -322,13 +326,13 @@ bool Tree::draw_into(const Component& c, Point& point, Random& random) {
       const long double x = static_cast<long double>(random.uniform()) * n.members;
       const Branch* b =
           std::upper_bound(first, last, x, [](long double v, const Branch& r) { return v < r.up_to; });
-      if (b == last) --b; // rounding
+      if (b == last) --b; // x was rounded up to the total
       point[k] = b->value;
       at = b->node;
     }
     return true;
   }
-  // Of some descents one, with a probability in proportion to its weight: nearly uniform.
+  // Choose one of several descents with probability proportional to its weight, which is nearly uniform.
   constexpr int descents = 12;
   long double sum = 0;
   Point other = point;
@@ -347,7 +351,7 @@ bool Tree::draw_into(const Component& c, Point& point, Random& random) {
 
 std::optional<Point> Tree::draw(Random& random) {
   for (;;) {
-    if (grew_ && !counted()) count({}); // a rule read what it never had before
+    if (grew_ && !counted()) count({}); // a rule read a knob that it had not read before
     if (refused) return std::nullopt;
     Point point = unknown_;
     bool found = true;

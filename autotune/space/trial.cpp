@@ -1,4 +1,4 @@
-// Names of statuses.
+// Parses and prints trial statuses, and lists the facts that describe compiled code.
 #include <kiln/autotune/space/trial.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What measuring one config gave.
+// Describes the result of measuring one config.
 #pragma once
 
 #include <kiln/autotune/space/space.h>
@@ -10,15 +10,15 @@ namespace kiln::tune {
 
 enum class Status : std::uint8_t {
   ok,
-  refused,       // by the compiler: not legal on this device
-  compile_error, // including a compiler that crashed
+  refused,       // by the compiler: the config is not legal on this device
+  compile_error, // includes a crash of the compiler
   compile_timeout,
-  launch_error, // the device took the code and then failed
-  crash,        // of the process that ran it
-  timeout,      // it did not end
+  launch_error, // the device accepted the code and then failed
+  crash,        // of the process that ran the code
+  timeout,      // the code did not finish in time
   out_of_memory,
-  wrong_result, // including what it wrote outside of its outputs
-  not_a_number, // where the reference has numbers
+  wrong_result, // includes writes outside of the outputs
+  not_a_number, // NaN where the reference has a number
   device_lost,
 };
 const char* name(Status status); // "wrong result"
@@ -26,29 +26,29 @@ std::optional<Status> parse_status(std::string_view name);
 
 struct Measurement {
   Status status = Status::ok;
-  std::string error; // one line, of what is not ok
+  std::string error; // one line; empty if the status is ok
 
-  double seconds = 0;       // median of one launch; of a live run: see measure/drift.h
+  double seconds = 0;       // median of one launch; in a live run see measure/drift.h
   double low = 0, high = 0; // 95 % confidence interval of that median
-  int launches = 0;         // that were timed
-  double relative = 0;      // to the drift anchor beside it; 0: there was none
-  // What the compiler tells of the code, and what happened beside: see is_of_code().
+  int launches = 0;         // number of timed launches
+  double relative = 0;      // to the drift reference timed next to it; 0: there was none
+  // Facts that the compiler reports about the code, and events during the measurement: see is_of_code().
   std::map<std::string, double> facts;
 
   double compile_seconds = 0, run_seconds = 0; // what the trial cost
   bool ok() const { return status == Status::ok; }
 };
 
-// Whether it is a fact of the compiled code, "registers" or "spill_bytes", which is known before it runs;
-// others, as "disturbed", are of its measurement.
+// Returns whether `fact` describes the compiled code ("registers", "spill_bytes"), which is known before it
+// runs. Other facts, such as "disturbed", describe the measurement.
 bool is_of_code(std::string_view fact);
 
 struct Trial {
   Point point;
   Measurement result;
   std::string source;    // why it was tried: "seed", "analytic", "model", "descent", "random", ...
-  double predicted = 0;  // seconds the model expected; 0: it had no opinion
-  double at_seconds = 0; // since the search began
+  double predicted = 0;  // seconds that the model predicted; 0: it made no prediction
+  double at_seconds = 0; // time since the search began
   int batch = 0;
 };
 

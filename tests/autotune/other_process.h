@@ -1,4 +1,4 @@
-// Tests that are about how a process ends: they run in one of their own.
+// Runs tests about how a process ends in a process of their own.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace kiln::test {
 
-// The exit code of a process; -1 if a signal ended it, or if it did not end in time and was killed.
+// Returns the exit code of a process, or -1 if a signal ended it or it was killed because it ran too long.
 inline int exit_code_of(pid_t process, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   int status = 0;
@@ -22,7 +22,7 @@ inline int exit_code_of(pid_t process, double seconds) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Runs a test case of this program, hidden by its tag, in another process.
+// Runs a test case of this program, which is hidden by its tag, in another process and returns its exit code.
 inline int exit_code_of_test(const std::string& tag, double seconds) {
   const pid_t process = fork();
   if (process == 0) {

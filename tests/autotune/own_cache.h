@@ -1,4 +1,4 @@
-// A cache folder of a test's own, so that it finds no records of other runs and leaves none.
+// Gives a test process its own cache folder, so that it finds no records of other runs and leaves none.
 #pragma once
 
 #include "temporary_folder.h"
@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <stdexcept>
 
-// The first one of a process holds for all of it: the store is opened once. What opens it, if only to look,
-// has one.
+// The first OwnCache of a process is valid for the whole process, since the store is opened only once. Every
+// test that opens the store, even only for reading, must have an OwnCache.
 class OwnCache {
 public:
   OwnCache() : path_(folder().path()) {
     if (kiln::tune::RecordStore::standard().path() != kiln::tune::RecordStore::standard_folder())
-      throw std::logic_error("a test before this one opened the store of records without a cache of its own");
+      throw std::logic_error("an earlier test opened the record store without an OwnCache");
   }
   const std::filesystem::path& path() const { return path_; }
 

@@ -1,4 +1,4 @@
-// Tables at random: a smooth function of the knobs with some structure, some noise and some failures.
+// Generates random tables: a smooth function of the knobs with some structure, noise and failures.
 #pragma once
 
 #include "autotune/space/random_space.h"
@@ -43,7 +43,7 @@ inline tune::Table random_table(tune::Random& random, std::size_t least = 1, dou
   return table;
 }
 
-// A search's context that knows nothing but the space.
+// The context of a search that knows only the space.
 inline tune::SearchContext plain_context(tune::BoundSpace& space, std::uint64_t seed) {
   return {space, seed, {}, {}, {}, {}, {}};
 }

@@ -1,4 +1,4 @@
-// A small kernel to tune, its space and its arguments.
+// Provides a small kernel to tune, its search space and its arguments.
 #pragma once
 
 #include "test_seed.h"
@@ -22,7 +22,7 @@ KILN_DIM(BN);
 
 using RowSums = Kernel<View<const float, 2>, View<float, 1>>;
 
-// A kernel of its own for each test, so that none finds another's records.
+// Creates a separate kernel for each test, so that no test finds the records of another.
 inline RowSums row_sums(const char* name) {
   return kernel(name, [](View<const float, 2> x, View<float, 1> out) {
     expects(x.rows() == out.size(), "x's rows and out's size");
@@ -39,7 +39,7 @@ inline tune::Space row_space() {
   return space;
 }
 
-// A few trials, of sizes with names.
+// Options for a few trials on problems with named sizes.
 inline tune::TunedOptions with_mode(tune::Mode mode) {
   tune::TunedOptions options;
   options.key = {{"M", 0, 0}, {"N", 0, 1}};
@@ -53,14 +53,16 @@ inline tune::TunedOptions with_mode(tune::Mode mode) {
 struct Rows {
   Tensor<float, 2> x;
   Tensor<float, 1> out;
+  std::uint64_t seed = fresh_seed();
   Rows(std::int64_t m, std::int64_t n)
       : x(Tensor<float, 2>::empty({m, n})), out(Tensor<float, 1>::empty({m})) {
-    std::mt19937_64 random(fresh_seed());
+    std::mt19937_64 random(seed);
     for (float& v : x)
       v = std::uniform_real_distribution<float>(-1, 1)(random);
     out.fill(NAN);
   }
   void check() const {
+    INFO("KILN_TEST_SEED=" << seed);
     const std::int64_t m = out.size(), n = x.size() / m;
     for (std::int64_t i = 0; i < m; ++i) {
       double sum = 0;

@@ -1,4 +1,4 @@
-// Files that users ask for are written whole or not at all.
+// Tests that write_file writes a whole file or nothing.
 #include "temporary_folder.h"
 
 #include <kiln/autotune/write_file.h>
@@ -25,7 +25,7 @@ std::string read(const fs::path& path) {
 
 } // namespace
 
-TEST_CASE("a file is replaced whole, through a link too, and nothing is left beside it") {
+TEST_CASE("write_file replaces a file, also through a link, and leaves no temporary file") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file", link = folder.path() / "link";
   write_file(file.string(), "first", "the text");
@@ -41,7 +41,7 @@ TEST_CASE("a file is replaced whole, through a link too, and nothing is left bes
   CHECK_THROWS_WITH(write_file("/dev/full", "text", "the text"), Catch::Contains("No space left on device"));
 }
 
-TEST_CASE("what does not fit leaves the file that was there") {
+TEST_CASE("write_file keeps the old file if the new text does not fit") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file";
   write_file(file.string(), "first", "the text");

@@ -94,7 +94,7 @@ TEST_CASE("a CUDA device that goes away while a tuner measures is told for all t
       // What was running when it went; where it runs is another process than where it compiles.
       if (&m == &results[0] && before_compiling && m.status == Status::crash) continue;
       CHECK(m.status == Status::device_lost);
-      CHECK_THAT(m.error, Catch::StartsWith("cuda:0 does not run the reference any more: "));
+      CHECK_THAT(m.error, Catch::StartsWith("cuda:0 no longer runs the reference: "));
     }
     CHECK(measurer.device_lost());
   }

@@ -85,21 +85,21 @@ expect 0 '"confirmed": true' tune softmax --shape M=100,N=300 --trials 4 --json 
 }
 expect 0 '^  best +' tune --plugin "$plugin" attention --shape 1x64x32 --trials 4
 # Of a user's own kernel, which only its library knows.
-expect 0 'it was confirmed for this very problem' records why --plugin "$plugin" attention --shape 1x64x32 --dtype f32
+expect 0 'it was confirmed for exactly this problem' records why --plugin "$plugin" attention --shape 1x64x32 --dtype f32
 expect 1 'attention is none of them; give --plugin with the library' records why attention --shape 1x64x32 --dtype f32
 expect 0 '^  best +' tune matmul --shape 1x1x1 --trials 3
 expect 0 '^  best +' tune softmax --shape 3x40 --trials 2 --device emulated:sm_80
 
 # The budget bounds the default's own measurement too, and says so where it is too short for that.
 expect 1 'matmul  measuring the default \{.*BM=' tune matmul --shape 2048x2048x2048 --device emulated:sm_80 --budget 1.5
-expect 1 '^  measured  nothing: the default \{BM=.*\} did not end within 1.5 s; if it is not endless, give it more with --budget' tune matmul --shape 2048x2048x2048 --device emulated:sm_80 --budget 1.5
+expect 1 '^  measured  nothing: the default \{BM=.*\} did not finish within 1.5 s; give it more time with --budget if it is not an endless loop' tune matmul --shape 2048x2048x2048 --device emulated:sm_80 --budget 1.5
 
 # What was tuned is compiled ahead, where launches find it that may not compile.
-expect 0 '^ +warm +compile what tuning found best' cache --help
+expect 0 '^ +warm +compile the best known configs' cache --help
 expect 0 'kiln cache warm --wisdom app.json' cache warm --help
 expect 0 '^  best +' tune matmul --shape 48x64x32 --trials 3
 expect 0 '^matmul M=48,N=64,K=32 f32\..* on ' records why matmul --shape 48x64x32
-expect 0 'it was confirmed for this very problem' records why matmul --shape 48x64x32 --dtype f32
+expect 0 'it was confirmed for exactly this problem' records why matmul --shape 48x64x32 --dtype f32
 config=$("$kiln" records list --json --kernel matmul | grep -o 'BM=[0-9]*,BN=[0-9]*,BK=[0-9]*' | head -1)
 launch() { KILN_COMPILE_POLICY=forbid "$kiln" bench matmul --shape 48x64x32 --config "$config" --seconds 0.01 2>&1; }
 launch | grep -q 'compile policy forbids' || { echo "check_tune: a launch finds code before the cache is warm"; failures=$((failures + 1)); }
@@ -108,15 +108,15 @@ launch | grep -q '^  time' || { echo "check_tune: a launch lacks code that is in
 expect 0 '^0 compiled, [1-9][0-9]* already there' cache warm matmul
 expect 0 '^matmul M=48,N=64,K=32 .* on cpu: \{BM=.*\} was there' cache warm matmul
 "$kiln" cache clear >cleared
-expect 0 'not compiled because the kernel.s code is not registered \(attention\): --plugin its library' cache warm
+expect 0 'not compiled because the kernel.s code is not registered \(attention\); use --plugin with its library' cache warm
 expect 0 '^attention .*: \{' cache warm --plugin "$plugin" attention
-expect 1 'no config is known of a kernel "nothing"' cache warm nothing
+expect 1 'no config is known for a kernel "nothing"' cache warm nothing
 "$kiln" records export --wisdom --kernel matmul matmul.json >exported 2>&1 || { echo "check_tune: no wisdom: $(cat exported)"; failures=$((failures + 1)); }
 "$kiln" cache clear >cleared
 KILN_CACHE_DIR=$work/shipped expect 0 '^matmul M=48,N=64,K=32 .*\}$' cache warm --wisdom matmul.json
 KILN_CACHE_DIR=$work/shipped expect 0 '^0 compiled, 0 already there' cache warm
 mkdir -m 1777 open
-KILN_CACHE_DIR=$work/open expect 1 'nothing is compiled, since it could not be kept: others can write to the folder .*/open' cache warm --wisdom matmul.json
+KILN_CACHE_DIR=$work/open expect 1 'nothing was compiled, since the code could not be kept: others can write to the folder .*/open' cache warm --wisdom matmul.json
 expect 1 '\-\-wisdom nowhere.json: ' cache warm --wisdom nowhere.json
 
 # Every config of a small problem as a table, and searches on that.
@@ -128,11 +128,11 @@ expect 0 '^  table +[0-9]+ of [0-9]+ configs: the others were not measured$' tun
 expect 0 '"of": [1-9][0-9]+$' tune matmul --shape 260x256x256 --table some.json --budget $part_seconds --json --quiet
 expect 0 'learned' tune --replay table.json.gz --strategy learned --seeds 3
 expect 1 'nowhere' tune --replay nowhere.json
-expect 1 '\-\-replay searches recorded tables, and has no use for KERNEL; leave it out' tune matmul --replay table.json.gz
+expect 1 '\-\-replay searches recorded tables and does not use KERNEL; leave it out' tune matmul --replay table.json.gz
 for option in '--report r.html' '--table t.json' '--seed 3' '--effort quick' '--budget 5' --warm; do
-  expect 1 "has no use for ${option%% *};" tune --replay table.json.gz $option
+  expect 1 "does not use ${option%% *};" tune --replay table.json.gz $option
 done
-expect 1 '\-\-seeds is of --replay' tune softmax --seeds 3
+expect 1 '\-\-seeds needs --replay' tune softmax --seeds 3
 # Small files that hold too much.
 head -c 64M /dev/zero | gzip -1 >zeros.gz
 for _ in $(seq 17); do cat zeros.gz; done >text.json.gz

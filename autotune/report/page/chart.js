@@ -1,7 +1,8 @@
-// Axes, dots and tips in SVG.
+// Draws axes, dots, crosses, legends and tooltips as SVG and HTML elements.
 
 const svg_names = new Set(['svg', 'g', 'path', 'line', 'circle', 'rect', 'text']);
-// element('p', {class: 'note'}, 'text', child, ...); texts become text nodes, so nothing in them is markup.
+// element('p', {class: 'note'}, 'text', child, ...) creates an element. Texts become text nodes, so they are
+// never parsed as markup.
 function element(name, attributes = {}, ...children) {
   const e = svg_names.has(name) ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes))
@@ -11,16 +12,17 @@ function element(name, attributes = {}, ...children) {
   return e;
 }
 
-// Categories: eight colours, told apart with any colour vision; more share a grey.
+// Returns the colour of a category: eight colours that people with any colour vision can distinguish; all
+// further categories are grey.
 const category_colour = i => (i < 8 ? 'var(--c' + i + ')' : 'var(--faint)');
-// Quantities: six colours of rising lightness, mixed between.
+// Returns the colour of a quantity: six colours of increasing lightness, interpolated.
 function ramp_colour(share) {
   const at = Math.min(1, Math.max(0, share)) * 5, i = Math.min(4, Math.floor(at));
   const part = Math.round(100 * (at - i));
   return part === 0 ? 'var(--r' + i + ')' : 'color-mix(in oklab, var(--r' + (i + 1) + ') ' + part + '%, var(--r' + i + '))';
 }
 
-// Round steps that include or surround the domain.
+// Return round numbers within the domain as axis ticks.
 function linear_ticks(low, high, count) {
   const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map(f => f * size).find(s => s >= raw * 0.999);
@@ -41,7 +43,7 @@ function log_ticks(low, high, count) {
   return ticks.length >= 3 ? ticks : linear_ticks(low, high, count);
 }
 
-// From values to pixels: numbers on a linear or logarithmic axis, or labels side by side.
+// Maps values to pixels: numbers on a linear or logarithmic axis, or labels at equal distances.
 function make_scale(values, from, to, {log = null, labels = null, pad = 0.04, ticks = 6, whole = false} = {}) {
   if (labels) {
     const step = (to - from) / Math.max(1, labels.length);
@@ -62,7 +64,7 @@ function make_scale(values, from, to, {log = null, labels = null, pad = 0.04, ti
   return {at: v => from + ((f(v) - a) / (b - a)) * (to - from), step: 0, ticks: marks, log};
 }
 
-// A frame with both axes; returns the SVG and what is needed to draw in it.
+// Draws a chart's axes into `host`. Returns the SVG element, the scales and the edges of the plot area.
 function frame(host, {height, left = 62, right = 12, top = 10, bottom = 42, x, y}) {
   const width = Math.max(200, host.clientWidth || 600);
   const svg = element('svg', {viewBox: '0 0 ' + width + ' ' + height, height, role: 'img', 'aria-label': y.title + ' by ' + x.title});
@@ -96,7 +98,7 @@ function show_tip(event, text) {
   tip.style.left = Math.max(4, x) + 'px';
   tip.style.top = Math.max(4, y) + 'px';
 }
-// Marks of trials: all charts light up the one under the pointer.
+// Highlights the marks of one trial in all charts when the pointer is over one of them.
 let lit = [];
 function light(trial) {
   lit.forEach(e => e.classList.remove('on'));
@@ -107,7 +109,7 @@ function trial_tips(svg) {
   const nearest = event => {
     const mark = event.target.closest('[data-trial]');
     if (mark) return Number(mark.dataset.trial);
-    // Within ten pixels of a mark is near enough.
+    // A mark within ten pixels of the pointer counts too.
     const box = svg.getBoundingClientRect();
     let best = null, least = 100;
     for (const m of svg.querySelectorAll('[data-trial]')) {
@@ -134,7 +136,7 @@ function legend(entries) {
   return element('div', {class: 'legend'}, entries.map(([colour, text]) =>
     element('span', {}, element('i', {style: 'background:' + colour}), text)));
 }
-// Bars with a name before and a number behind.
+// Draws a horizontal bar for each row, between its name and its value.
 function meters(rows) {
   const most = Math.max(...rows.map(r => r.value), 1e-300);
   return element('div', {class: 'meter'}, rows.flatMap(r => [

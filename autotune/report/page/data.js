@@ -1,12 +1,18 @@
-// What the report shows, and how numbers are written.
+// Reads the report's data from the page, and formats numbers, values and trials as text.
 'use strict';
 
-// {kernel, problem, device, strategy, version, stopped, trials: count, best: {seconds, low, high, launches, facts,
-// config, point, confirmed} or null, top: [as best, and trial], references: [{name, title, seconds, config, outcome}],
-// columns: [{group, name, unit, values} or {group, name, labels, values: indices, ordered}], effects: [{knob, share,
-// values: [{tried, ok, best, median}]}], predictions: [{model, column, trials, tau, recall, of}], failures: [{kind,
-// count, messages}], space: {size, exact, combinations, tried, removed}, time, why, work, machine, ...}; null is what
-// is not known.
+// The report is an object with these fields; null stands for what is not known:
+//   {kernel, problem, device, strategy, version, stopped,
+//    trials: count,
+//    best: {seconds, low, high, launches, facts, config, point, confirmed} or null,
+//    top: [the same fields as best, without point, with trial],
+//    references: [{name, title, seconds, config, outcome}],
+//    columns: [{group, name, unit, values} or {group, name, labels, values: indices, ordered}],
+//    effects: [{knob, share, values: [{tried, ok, best, median}]}],
+//    predictions: [{model, column, trials, tau, recall, of}],
+//    failures: [{kind, count, messages}],
+//    space: {size, exact, combinations, tried, removed},
+//    time, why, work, machine, ...}
 const report = JSON.parse(document.getElementById('data').textContent);
 
 const columns = new Map(report.columns.map(c => [c.group + '/' + c.name, c]));
@@ -40,7 +46,7 @@ const format_count = (x, unit = '') => scaled(x, 1000, ['', 'k', 'M', 'G', 'T', 
 const format_percent = x => (!is_number(x) ? 'not known' : x > 0 && x < 1e-3 ? '< 0.1\u00a0%' : digits(100 * x, x < 0.01 ? 2 : 3) + '\u00a0%');
 const format_whole = n => (n < 1e7 ? Math.round(n).toLocaleString('en') : n.toExponential(1).replace('e+', ' × 10^'));
 
-// A value of a column, in words.
+// Formats a value of a column as text.
 function format_value(column, value) {
   if (value === null || value === undefined) return 'not known';
   if (column.labels) return column.labels[value];

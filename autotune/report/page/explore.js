@@ -1,13 +1,13 @@
-// Any column against any other, coloured by a third.
+// Plots any column against any other, coloured by a third.
 
-// The knob that explains most of the time, and so on.
+// The effects of the knobs, the knob that explains the largest part of the variance first.
 const ranked_effects = report.effects.map((e, i) => ({...e, column: knobs[i]}))
   .sort((a, b) => (b.share ?? -1) - (a.share ?? -1));
 
-// Columns of which something is known, with the trial's number.
+// The columns that have at least one known value, and the trial's number.
 const choosable = [{group: 'trial', name: 'trial', unit: '', values: trial_indices.map(i => i + 1)},
   ...report.columns.filter(c => c.name !== 'message' && c.values.some(v => v !== null) && !(c.labels && c.labels.length === 0))];
-const group_titles = {trial: 'trial', knob: 'knobs', fact: 'the compiled code', analytic: 'analytic model'};
+const group_titles = {trial: 'trial', knob: 'knobs', fact: 'compiled code', analytic: 'analytic model'};
 
 function chooser(label, chosen, none) {
   const select = element('select', {'aria-label': label});
@@ -21,7 +21,8 @@ function chooser(label, chosen, none) {
   return {box: element('label', {}, label, select), select, column: () => choosable[select.value] ?? null};
 }
 
-// How a column gives colours: {of: trial -> colour, key: what explains them}.
+// Returns the colouring by a column: {of: function from trial to colour, key: element that explains the
+// colours}.
 function colouring(column) {
   if (!column) return {of: () => 'var(--c0)', key: null};
   const known = column.values.filter(v => v !== null);
@@ -38,7 +39,8 @@ function colouring(column) {
       element('div', {class: 'ramp', style: 'background:linear-gradient(to right,' + gradient + ')'}), format_value(column, high)))};
 }
 
-// Trials with one value of a knob would hide each other.
+// Returns an offset that spreads out the trials with one value of a knob, so that they do not hide each
+// other.
 function spread(trial, step) {
   return step * 0.6 * (((trial * 0.618034) % 1) - 0.5);
 }
@@ -47,7 +49,7 @@ function explore_section(card) {
   const time = trial_column('time');
   const [first, second] = ranked_effects.filter(e => new Set(e.column.values).size > 1).map(e => e.column);
   const has_time = time.values.some(is_number);
-  const x = chooser('across', first ?? choosable[0]), y = chooser('up', has_time ? time : trial_column('batch'));
+  const x = chooser('horizontal', first ?? choosable[0]), y = chooser('vertical', has_time ? time : trial_column('batch'));
   const colour = chooser('colour', second ?? (has_time ? trial_column('source') : trial_column('outcome')), true);
   const host = element('div'), key = element('div');
   card.append(element('div', {class: 'choices'}, x.box, y.box, colour.box), host, key);
@@ -62,7 +64,7 @@ function explore_section(card) {
       f.svg.append(dot(i, f.sx.at(cx.values[i]) + spread(i, f.sx.step), f.sy.at(cy.values[i]) + spread(i * 7, f.sy.step), shades.of(i), 4.5));
     trial_tips(f.svg);
     const missing = trial_count - shown.length;
-    key.replaceChildren(...[shades.key, missing ? element('p', {class: 'small soft'}, missing + ' trials lack one of these values.') : null].filter(Boolean));
+    key.replaceChildren(...[shades.key, missing ? element('p', {class: 'small soft'}, missing + (missing === 1 ? ' trial has' : ' trials have') + ' no value for one of these columns.') : null].filter(Boolean));
     host.dataset.points = shown.length;
   };
   for (const c of [x, y, colour]) c.select.addEventListener('change', draw);

@@ -1,14 +1,14 @@
-// What each knob does, and why the best config is the best.
+// Shows the effect of each knob, and why the best config is fast.
 
 function knob_section(card) {
   const varied = ranked_effects.filter(e => e.values.filter(v => v.ok).length > 1);
   const fixed = ranked_effects.filter(e => !varied.includes(e));
   card.append(element('p', {class: 'note'},
-    'Dots are trials, the bar is the median, the ring the best of each value. Searches try good values more often than bad ones, so medians flatter the values that combine well.'));
+    'Each dot is a trial. For each value of a knob, the bar is the median and the ring is the best trial. A search tries good values more often than bad ones, so the medians favour values that combine well with others. The percentage is the part of the variance of log(time) that the knob’s value explains by itself.'));
   const grid = element('div', {class: 'multiples'});
   card.append(grid);
   if (fixed.length)
-    card.append(element('p', {class: 'small soft'}, 'Measured with one value only: ' + fixed.map(e => {
+    card.append(element('p', {class: 'small soft'}, 'Knobs measured with only one value: ' + fixed.map(e => {
       const value = e.values.findIndex(v => v.ok);
       return e.column.name + (value < 0 ? '' : ' = ' + e.column.labels[value]);
     }).join(', ')));
@@ -23,7 +23,7 @@ function knob_section(card) {
       const f = frame(host, {height: 176, left: 50, bottom: 24, right: 4,
         x: {values: [], labels: column.labels, title: '', format: v => column.labels[v]},
         y: {values: timed.map(i => times[i]), log: true, ticks: 4, title: 'time', format: t => format_time(t, 2)}});
-      // One path for all dots: a knob has as many as there are trials.
+      // All dots are one path, since each knob has as many dots as there are trials.
       const dots = timed.map(i => 'M' + (f.sx.at(column.values[i]) + spread(i, Math.min(f.sx.step, 60))).toFixed(1) + ' ' + f.sy.at(times[i]).toFixed(1) + 'h0').join('');
       f.svg.append(element('path', {d: dots, stroke: 'var(--c0)', 'stroke-width': 4, 'stroke-linecap': 'round', opacity: 0.4}));
       effect.values.forEach((v, i) => {
@@ -46,7 +46,7 @@ function knob_section(card) {
   return () => draws.forEach(d => d());
 }
 
-// What the winner chose otherwise than the default, and what that was worth among the trials.
+// Compares the best config's values with the default's, and shows what they were worth among the trials.
 function choices_table() {
   const fallback = report.references.find(r => r.name === 'default');
   const given = fallback && fallback.config ? new Map(fallback.config.split(',').map(p => [p.slice(0, p.indexOf('=')), p.slice(p.indexOf('=') + 1)])) : new Map();
@@ -62,8 +62,8 @@ function choices_table() {
   });
   return element('div', {class: 'scroll'}, element('table', {},
     element('thead', {}, element('tr', {}, element('th', {class: 'left'}, 'knob'), element('th', {}, 'chosen'), element('th', {}, 'default'),
-      element('th', {title: 'the median time of the trials with this value, over that of the best value'}, 'its median'),
-      element('th', {title: 'the best trial with any other value, over the best with this one'}, 'best without it'))),
+      element('th', {title: 'the median time of the trials with this value, divided by the lowest median of any value'}, 'relative median'),
+      element('th', {title: 'the time of the best trial with any other value, divided by that of the best trial with this value'}, 'best other value'))),
     element('tbody', {}, rows)));
 }
 
@@ -72,9 +72,9 @@ function why_section(card) {
   const {estimates, contributions} = report.why;
   if (estimates.length) {
     const e = estimates[0];
-    card.append(element('p', {class: 'note'}, 'The analytic model expects ' + format_time(e.seconds) + ' of it' +
-      (e.limit ? ', limited by ' + e.limit : '') + (is_number(e.waste) && e.waste > 1.005 ? '; its busiest thread has ' + digits(e.waste, 3) + ' times an equal share' : '') +
-      '. Parts overlap, so they do not add up.'));
+    card.append(element('p', {class: 'note'}, 'The analytic model predicts that the best config takes ' + format_time(e.seconds) +
+      (e.limit ? ', limited by ' + e.limit : '') + (is_number(e.waste) && e.waste > 1.005 ? '; the busiest thread has ' + digits(e.waste, 3) + ' times an equal share' : '') +
+      '. The parts overlap in time, so they do not add up to the total.'));
     const rows = [];
     const most = Math.max(...estimates.flatMap(one => Object.values(one.parts)));
     for (const part of Object.keys(e.parts)) {
@@ -83,12 +83,12 @@ function why_section(card) {
         rows.push({name: i ? '' : part, value: one.parts[part], colour: category_colour(i), text: format_time(one.parts[part])});
       });
     }
-    if (rows.length) card.append(meters(rows), legend(estimates.map((one, i) => [category_colour(i), one.name + (is_number(one.seconds) ? ', ' + format_time(one.seconds) + ' expected' : '')])));
+    if (rows.length) card.append(meters(rows), legend(estimates.map((one, i) => [category_colour(i), one.name + (is_number(one.seconds) ? ', ' + format_time(one.seconds) + ' predicted' : '')])));
   }
   if (contributions.length) {
-    card.append(element('h3', {style: 'margin-top:14px'}, 'What the learned model adds'));
+    card.append(element('h3', {style: 'margin-top:14px'}, 'Effects of the values by the learned model'));
     card.append(meters(contributions.map(c => ({name: c.name, value: Math.abs(Math.log(c.factor)), colour: c.factor < 1 ? 'var(--c2)' : 'var(--c6)',
       text: '× ' + digits(c.factor, 3) + (c.factor < 1 ? ' faster' : ' slower')}))));
   }
-  card.append(element('h3', {style: 'margin-top:14px'}, 'Its choices'), choices_table());
+  card.append(element('h3', {style: 'margin-top:14px'}, 'Its values and the default’s'), choices_table());
 }

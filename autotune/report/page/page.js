@@ -1,4 +1,4 @@
-// Puts the sections on the page, and says on <html> how that went: data-state is "ready" or "failed".
+// Puts the sections on the page, and sets data-state on <html> to "ready" or "failed".
 
 const page = document.getElementById('page'), state = document.documentElement.dataset;
 state.errors = '0';
@@ -11,8 +11,8 @@ addEventListener('error', event => failed('page', event.message));
 function tile(what, value, more, kind = '') {
   return element('div', {class: 'tile'}, element('div', {class: 'what'}, what), element('div', {class: 'value ' + kind}, value), element('div', {class: 'more'}, more));
 }
-const stops = {trials: 'stopped at its number of trials', seconds: 'stopped at its time', patience: 'stopped: no more gain', chance: 'stopped: hardly anything better is left',
-  exhausted: 'everything was tried', interrupted: 'interrupted', 'one point': 'the space has one point'};
+const stops = {trials: 'stopped at the limit of trials', seconds: 'stopped at the time limit', patience: 'stopped: no recent improvement', chance: 'stopped: a faster config is unlikely',
+  exhausted: 'all configs were tried', interrupted: 'interrupted', 'one point': 'the space has only one config'};
 
 function head() {
   const {best, work, references, time} = report;
@@ -25,16 +25,16 @@ function head() {
     const sure = best.low && best.high ? '95 %: ' + format_time(best.low, 4) + ' to ' + format_time(best.high, 4) : '';
     tiles.append(tile('best', format_time(best.seconds, 4), [sure, best.confirmed ? '' : 'not confirmed'].filter(Boolean).join(', ')));
     const before = seconds_of('default'), bound = seconds_of('bound'), known = seconds_of('known best');
-    if (before) tiles.append(tile('against the default', '× ' + digits(before / best.seconds, 3), 'default: ' + format_time(before, 4), before > best.seconds * 1.02 ? 'good' : ''));
-    if (known) tiles.append(tile('of the known best', format_percent(known / best.seconds), 'known best: ' + format_time(known, 4)));
-    if (bound) tiles.append(tile('of the roofline', best.seconds < bound ? 'above it' : format_percent(bound / best.seconds), (best.seconds < bound ? 'the model’s ' : '') + 'bound: ' + format_time(bound, 4)));
-    if (work.flops && best.seconds) tiles.append(tile('arithmetic', format_count(work.flops / best.seconds, 'FLOP/s'), work.bytes ? format_count(work.bytes / best.seconds, 'B/s') + ' of memory, each byte once' : ''));
+    if (before) tiles.append(tile('speedup over the default', '× ' + digits(before / best.seconds, 3), 'default: ' + format_time(before, 4), before > best.seconds * 1.02 ? 'good' : ''));
+    if (known) tiles.append(tile('speed relative to the known best', format_percent(known / best.seconds), 'known best: ' + format_time(known, 4)));
+    if (bound) tiles.append(tile('fraction of the roofline', best.seconds < bound ? 'over 100\u00a0%' : format_percent(bound / best.seconds), (best.seconds < bound ? 'the model’s ' : '') + 'bound: ' + format_time(bound, 4)));
+    if (work.flops && best.seconds) tiles.append(tile('arithmetic', format_count(work.flops / best.seconds, 'FLOP/s'), work.bytes ? format_count(work.bytes / best.seconds, 'B/s') + ' of memory traffic, if each byte moves once' : ''));
   } else {
     tiles.append(tile('best', 'none', 'no config worked', 'bad'));
   }
   const size = report.space.size;
   tiles.append(tile('trials', String(trial_count), [trial_count - timed ? trial_count - timed + ' failed' : '',
-    report.compiled_only ? report.compiled_only + ' more compiled and not run' : '',
+    report.compiled_only ? report.compiled_only + ' more only compiled' : '',
     size ? 'of ' + (report.space.exact ? '' : 'about ') + format_whole(size) + ' configs' : ''].filter(Boolean).join(', ')));
   if (time.seconds > 0) tiles.append(tile('search', format_time(time.seconds), stops[report.stopped] ?? report.stopped));
   page.append(tiles);
@@ -45,11 +45,11 @@ function head() {
 
 const sections = [
   ['Best so far', progress_section, ''],
-  ['The top ten', top_section, ''],
-  ['Trials, any way round', explore_section, ''],
-  ['What each knob does', knob_section, ''],
-  ['Predicted and measured', prediction_section, ''],
-  ['Why this one', why_section, 'left'],
+  ['The ten fastest configs', top_section, ''],
+  ['Explore the trials', explore_section, ''],
+  ['The effect of each knob', knob_section, ''],
+  ['Predicted and measured times', prediction_section, ''],
+  ['Why the best config is fast', why_section, 'left'],
   ['Failures', failure_section, 'right'],
   ['Where the time went', time_section, 'right'],
   ['The machine and the run', machine_section, 'right'],
@@ -81,7 +81,7 @@ for (const [title, section, place] of sections) {
 }
 page.append(element('footer', {}, 'Kiln ' + report.version + ', `kiln tune`'));
 
-// Charts are drawn for the width they have.
+// Charts are drawn for the current width, and redrawn when it changes.
 function draw_all() {
   for (const [title, draw] of draws)
     try {

@@ -1,6 +1,7 @@
-// The best so far, and how well models foresaw it.
+// Draws the best time so far, and compares the models' predictions with the measured times.
 
-// Why trials were made; the seed and the analytic choice look like their lines.
+// Colours of the sources of trials; the seed and the analytic config have the colours of their reference
+// lines.
 const source_colours = (() => {
   const known = {seed: 'var(--c1)', analytic: 'var(--c5)', model: 'var(--c0)', descent: 'var(--c3)', random: 'var(--faint)'};
   const others = [2, 4, 6, 7].map(category_colour);
@@ -8,7 +9,7 @@ const source_colours = (() => {
 })();
 const source_colour = i => source_colours[trial_column('source').values[i]];
 
-// Labels at the right end of lines, moved apart where lines are close.
+// Draws labels at the right end of the lines, moved apart where lines are close together.
 function line_labels(f, lines) {
   const gap = 13;
   const placed = lines.map(l => ({...l, y: Math.min(f.base - 4, Math.max(f.top + 4, f.sy.at(l.seconds)))})).sort((a, b) => a.y - b.y);
@@ -20,7 +21,7 @@ function line_labels(f, lines) {
 
 const reference_colours = {default: 'var(--c1)', analytic: 'var(--c5)', bound: 'var(--c2)', 'known best': 'var(--c3)'};
 
-// Counts the dots it draws: the page's test looks at that.
+// Draws the trials and returns the number of marks, which the test of the page checks.
 function draw_progress(host, x_of, x_title, x_format, whole) {
   const lines = report.references.filter(r => is_number(r.seconds));
   const timed = trial_indices.filter(i => is_number(times[i]));
@@ -58,10 +59,10 @@ function draw_progress(host, x_of, x_title, x_format, whole) {
 
 function progress_section(card) {
   const at = trial_column('at').values;
-  const timed = at.some(s => s > 0); // a table's replay takes no time
+  const timed = at.some(s => s > 0); // a replay of a table takes no time
   const by_trial = element('div'), by_time = element('div');
   card.append(
-    element('p', {class: 'note'}, 'Each dot is a trial, the line the best so far; dashed are what you would get without tuning, and what nothing beats. Point at a dot for its config.'),
+    element('p', {class: 'note'}, 'Each dot is a trial, and the line is the best time so far. The dashed lines are the times without tuning, and the bound that no config beats. Point at a dot to see its config.'),
     element('div', {class: 'row'}, by_trial, timed ? by_time : null),
     legend(trial_column('source').labels.map((s, i) => [source_colours[i], s || 'unnamed'])));
   return () => {
@@ -73,12 +74,12 @@ function progress_section(card) {
 
 function prediction_section(card) {
   if (report.predictions.length === 0) {
-    card.append(element('p', {class: 'note'}, 'No model said what to expect of two trials or more.'));
+    card.append(element('p', {class: 'note'}, 'No model predicted the times of two or more trials.'));
     return null;
   }
   card.append(element('p', {class: 'note'},
-    'On the dashed line the prediction is exact; for choosing what to try only the order counts. Kendall’s tau is 1 for the same order, 0 for none. ' +
-    'Recall: how many of the fastest eight are among the eight predicted fastest.'));
+    'On the dashed line the prediction is exact. The search only uses the order of the predictions. Kendall’s tau is 1 if the predicted order is right, and 0 if it is unrelated to the measured order. ' +
+    'The recall is how many of the eight fastest trials are among the eight that were predicted to be fastest.'));
   const row = element('div', {class: 'row'});
   card.append(row);
   const draws = report.predictions.map(p => {
@@ -92,7 +93,7 @@ function prediction_section(card) {
       const predicted = known.map(i => column.values[i]), measured = known.map(i => times[i]);
       const axis = {log: true, format: t => format_time(t, 2), ticks: 5};
       const f = frame(host, {height: 310, top: 24, x: {...axis, values: predicted, title: 'predicted'}, y: {...axis, values: measured, title: 'measured'}, right: 16});
-      // Where both axes have the same time, as far as they do.
+      // The line on which both times are equal, within the range that both axes share.
       const ends = [Math.max(Math.min(...predicted), Math.min(...measured)), Math.min(Math.max(...predicted), Math.max(...measured))];
       if (ends[0] < ends[1])
         f.svg.append(element('path', {d: 'M' + f.sx.at(ends[0]) + ' ' + f.sy.at(ends[0]) + 'L' + f.sx.at(ends[1]) + ' ' + f.sy.at(ends[1]), stroke: 'var(--faint)', 'stroke-dasharray': '4 4'}));

@@ -1,8 +1,8 @@
-// Failures, time, the top ten, the machine, and all trials.
+// Shows the failures, the time split, the fastest configs, the machine, and all trials.
 
 function failure_section(card) {
   const failed = report.failures.reduce((n, f) => n + f.count, 0);
-  card.append(element('p', {class: 'note'}, failed === 0 ? 'Every trial worked.' : failed + ' of ' + trial_count + ' trials failed; each was measured in a process of its own.'));
+  card.append(element('p', {class: 'note'}, failed === 0 ? 'Every trial worked.' : failed + ' of ' + trial_count + ' trials failed; each was measured in its own process.'));
   for (const f of report.failures) {
     card.append(meters([{name: f.kind, value: f.count, colour: 'transparent', text: f.count + (f.count === 1 ? ' trial' : ' trials')}]));
     const bar = card.lastChild.querySelector('.fill');
@@ -14,8 +14,8 @@ function failure_section(card) {
   }
   const {removed, tried} = report.space;
   if (removed.length && tried) {
-    card.append(element('h3', {style: 'margin-top:14px'}, 'What rules keep out'),
-      element('p', {class: 'note'}, 'Of ' + tried + ' combinations of the knobs at random, the share that each rule was the first to refuse. These are never tried.'),
+    card.append(element('h3', {style: 'margin-top:14px'}, 'Configs rejected by the rules'),
+      element('p', {class: 'note'}, 'Of ' + tried + ' random combinations of the knobs, the share for which each rule was the first to reject them. They are never tried.'),
       meters(removed.map(r => ({name: r.rule, value: r.points / tried, colour: 'var(--c7)', text: format_percent(r.points / tried)}))));
   }
 }
@@ -23,16 +23,16 @@ function failure_section(card) {
 const part_titles = {measure: ['measuring', 'var(--c0)'], compile: ['waiting for compilers', 'var(--c4)'], model: ['models and search', 'var(--c3)'], idle: ['other', 'var(--faint)']};
 function time_section(card) {
   const {seconds, parts, compilers, jobs} = report.time;
-  if (!(seconds > 0)) return void card.append(element('p', {class: 'note'}, 'Times were not taken.'));
+  if (!(seconds > 0)) return void card.append(element('p', {class: 'note'}, 'No times were recorded.'));
   const shown = Object.entries(parts).filter(([, s]) => s > 0);
   card.append(
     element('div', {class: 'stack'}, shown.map(([name, s]) => element('div', {style: 'width:' + (100 * s) / seconds + '%;background:' + part_titles[name][1]}))),
     meters(shown.map(([name, s]) => ({name: part_titles[name][0], value: s, colour: part_titles[name][1], text: format_time(s) + ', ' + format_percent(s / seconds)}))));
-  card.append(element('p', {class: 'small soft'}, format_time(seconds) + ' in all' +
-    (compilers > 0 ? '; compilers worked ' + format_time(compilers) + (jobs > 1 ? ', ' + jobs + ' side by side' : ' beside that') : '') + '.'));
+  card.append(element('p', {class: 'small soft'}, format_time(seconds) + ' in total' +
+    (compilers > 0 ? '; compilers took ' + format_time(compilers) + (jobs > 1 ? ' in total, ' + jobs + ' at a time' : ', concurrently') : '') + '.'));
 }
 
-// A confidence interval on a scale that all rows share.
+// Draws a confidence interval on a scale that all rows share.
 function interval(row, low, high) {
   const at = s => 4 + (102 * (s - low)) / (high - low || 1);
   const svg = element('svg', {class: 'interval', viewBox: '0 0 110 14', height: 14});
@@ -45,14 +45,14 @@ function top_section(card) {
   if (report.top.length === 0) return void card.append(element('p', {class: 'note'}, 'No config worked.'));
   const known = report.top.filter(r => r.low && r.high);
   const low = Math.min(...known.map(r => Math.min(r.low, r.seconds))), high = Math.max(...known.map(r => Math.max(r.high, r.seconds)));
-  // Of the code; how measuring went is in the table of all trials.
+  // The facts of the compiled code; those of the measurement are in the table of all trials.
   const facts = [...new Set(report.top.flatMap(r => Object.keys(r.facts)))].filter(f => f !== 'disturbed' && f !== 'dropped');
   const {flops, bytes} = report.work;
   const best = report.top[0].seconds;
   const shown = knobs.filter(k => k.labels.length > 1);
   const point = row => shown.map(k => (row.trial === undefined ? null : k.values[row.trial]));
   const first = point(report.top[0]);
-  const headers = ['', ...shown.map(k => k.name), 'time', '95 % interval', '', 'to the best', ...(flops ? ['GFLOP/s'] : []), ...(bytes ? ['GB/s'] : []), ...facts.map(f => title_of({name: f})), 'launches'];
+  const headers = ['', ...shown.map(k => k.name), 'time', '95 % interval', '', 'relative to the best', ...(flops ? ['GFLOP/s'] : []), ...(bytes ? ['GB/s'] : []), ...facts.map(f => title_of({name: f})), 'launches'];
   const rows = report.top.map((row, i) => {
     const p = point(row);
     return element('tr', {class: i === 0 ? 'first' : '', 'data-row': i}, [
@@ -67,17 +67,17 @@ function top_section(card) {
       ...facts.map(f => element('td', {}, is_number(row.facts[f]) ? format_value({unit: f.endsWith('_bytes') ? 'B' : ''}, row.facts[f]) : '')),
       element('td', {class: 'soft'}, row.launches + (row.confirmed ? ' ✓' : ''))]);
   });
-  const hints = {'to the best': 'its time over the best one’s', launches: 'that were timed; ✓: measured again beside the other finalists'};
+  const hints = {'relative to the best': 'its time divided by the best config’s', launches: 'launches that were timed; ✓: measured again, in alternation with the other finalists'};
   card.append(element('div', {class: 'scroll'}, element('table', {},
     element('thead', {}, element('tr', {}, headers.map(h => element('th', {title: hints[h]}, h)))), element('tbody', {}, rows))));
   if (report.top.some(r => r.confirmed))
-    card.append(element('p', {class: 'small soft'}, '✓ measured again, interleaved with the other finalists. Values like the winner’s are grey.'));
+    card.append(element('p', {class: 'small soft'}, '✓: measured again, in alternation with the other finalists. Values equal to the best config’s are grey.'));
 }
 
 function machine_section(card) {
   const lines = [...report.machine];
   lines.push(['strategy', report.strategy], ['stopped by', report.stopped], ['records of siblings', String(report.siblings)]);
-  if (report.bad_records) lines.push(['unreadable records', report.bad_records + ' lines; `kiln records verify` names them']);
+  if (report.bad_records) lines.push(['unreadable records', report.bad_records + ' lines; `kiln records verify` lists them']);
   card.append(element('dl', {class: 'facts'}, lines.filter(([, v]) => v).flatMap(([k, v]) => [element('dt', {}, k), element('dd', {}, v)])));
 }
 
@@ -95,7 +95,7 @@ function save_csv() {
   URL.revokeObjectURL(link.href);
 }
 
-// Filled when it is opened: a thousand trials of thirty columns are slow to lay out.
+// The table is filled when it is opened, since a thousand trials with thirty columns take long to lay out.
 function trials_section(card) {
   const host = element('div', {class: 'scroll'});
   const details = element('details', {}, element('summary', {}, 'All trials'), host);

@@ -1,4 +1,4 @@
-// A GPU's rates by its attributes, against those of data sheets; what is believed of measured ones.
+// Tests a GPU's assumed rates against data sheets, and which measured rates are plausible.
 #include <kiln/autotune/analytic/assumed.h>
 #include <kiln/autotune/analytic/measured.h>
 #include <kiln/autotune/analytic/multiprocessor.h>
@@ -12,7 +12,7 @@ using namespace kiln::tune;
 
 namespace {
 
-// As drivers tell them.
+// The attributes that drivers report.
 DeviceProperties h100() {
   DeviceProperties p;
   p.sm = 90, p.multiprocessors = 132;
@@ -35,16 +35,16 @@ DeviceProperties a10() {
 
 } // namespace
 
-TEST_CASE("an architecture that is not listed is taken for the newest that is older") {
+TEST_CASE("an unlisted architecture is treated as the newest older one") {
   CHECK(multiprocessor_of(80).sm == 80);
   CHECK(multiprocessor_of(87).sm == 86);
   CHECK(multiprocessor_of(103).sm == 100);
   CHECK(multiprocessor_of(121).sm == 120);
   CHECK(multiprocessor_of(300).sm == 120);
-  CHECK(multiprocessor_of(70).sm == 75); // older than all
+  CHECK(multiprocessor_of(70).sm == 75); // older than all listed
 }
 
-TEST_CASE("every listed architecture's rates are in their order") {
+TEST_CASE("the rates of every listed architecture are ordered plausibly") {
   for (const int sm : {75, 80, 86, 89, 90, 100, 120}) {
     INFO("sm_" << sm);
     const Multiprocessor& each = multiprocessor_of(sm);
@@ -58,12 +58,12 @@ TEST_CASE("every listed architecture's rates are in their order") {
   }
 }
 
-TEST_CASE("the clocks of a GPU allow what its data sheet says") {
+TEST_CASE("the limits of a GPU match its data sheet") {
   const Machine h = gpu_limits(h100());
   CHECK(h.f32 == Approx(67e12).epsilon(0.01));
   CHECK(h.f64 == Approx(34e12).epsilon(0.02));
   CHECK(h.memory == Approx(3.35e12).epsilon(0.01));
-  CHECK(h.bf16 == Approx(989e12 * 1980 / 1830).epsilon(0.01)); // at the boost clock of its tensor cores
+  CHECK(h.bf16 == Approx(989e12 * 1980 / 1830).epsilon(0.01)); // the data sheet has it at 1830 MHz
   const Machine a = gpu_limits(a10());
   CHECK(a.f32 == Approx(31.2e12).epsilon(0.01));
   CHECK(a.bf16 == Approx(125e12).epsilon(0.01));
@@ -71,7 +71,7 @@ TEST_CASE("the clocks of a GPU allow what its data sheet says") {
   CHECK(a.memory == Approx(600e9).epsilon(0.01));
 }
 
-TEST_CASE("a GPU is assumed to reach less than its clocks allow, with room as its attributes say") {
+TEST_CASE("assumed rates of a GPU are below its limits, and its resources match its attributes") {
   for (const DeviceProperties& p : {h100(), a10()}) {
     const Machine limits = gpu_limits(p), m = assumed_gpu(p);
     CHECK_FALSE(m.measured);
@@ -87,10 +87,10 @@ TEST_CASE("a GPU is assumed to reach less than its clocks allow, with room as it
     CHECK(m.private_cache_bytes == p.multiprocessors * m.shared_bytes);
     CHECK(m.last_cache_bytes == static_cast<double>(p.l2_bytes));
   }
-  CHECK(assumed_gpu(h100()).bf16 == Approx(0.62 * gpu_limits(h100()).bf16)); // by warp-level instructions
+  CHECK(assumed_gpu(h100()).bf16 == Approx(0.62 * gpu_limits(h100()).bf16)); // with warp-level instructions
 }
 
-TEST_CASE("twice the clock is twice the rates, and no more memory") {
+TEST_CASE("twice the clock doubles all rates except that of memory") {
   DeviceProperties fast = a10();
   fast.clock_hz *= 2;
   const Machine slow = assumed_gpu(a10()), m = assumed_gpu(fast);
@@ -100,7 +100,7 @@ TEST_CASE("twice the clock is twice the rates, and no more memory") {
   CHECK(m.memory == slow.memory);
 }
 
-TEST_CASE("attributes that a driver does not tell are those of the architecture's best known board") {
+TEST_CASE("missing attributes are those of the architecture's best-known board") {
   DeviceProperties p;
   p.sm = 80, p.multiprocessors = 108;
   p.shared_bytes = 163 << 10;
@@ -112,14 +112,14 @@ TEST_CASE("attributes that a driver does not tell are those of the architecture'
   CHECK(limits.registers == 65536);
   CHECK(limits.shared_bytes == 163 << 10);
   CHECK(limits.last_cache_bytes == 40 << 20);
-  // Half of what a rate needs is as good as nothing.
+  // One of the two attributes of memory alone is not enough.
   p.memory_clock_hz = 1'215'000'000;
   CHECK(gpu_limits(p).memory == limits.memory);
   p.memory_bus_bits = 4096;
   CHECK(gpu_limits(p).memory == Approx(2 * 1.215e9 * 512));
 }
 
-TEST_CASE("a measured rate is believed between a part of what is assumed and what the clocks allow") {
+TEST_CASE("a measured rate is plausible between a fraction of the assumed rate and the limit") {
   CHECK(is_believable(100, 100, 150));
   CHECK(is_believable(30, 100, 150));
   CHECK_FALSE(is_believable(29, 100, 150));
@@ -130,7 +130,7 @@ TEST_CASE("a measured rate is believed between a part of what is assumed and wha
   CHECK_FALSE(is_believable(std::numeric_limits<double>::infinity(), 100, 150));
 }
 
-TEST_CASE("measured seconds are believed within a factor of ten") {
+TEST_CASE("measured seconds are plausible within a factor of ten") {
   CHECK(are_believable(3e-6, 3e-6));
   CHECK(are_believable(4e-7, 3e-6));
   CHECK(are_believable(2.9e-5, 3e-6));

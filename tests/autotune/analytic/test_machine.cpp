@@ -1,4 +1,4 @@
-// What is known of a machine, and where it is kept.
+// Tests measuring a machine, and storing and reading its rates.
 #include <kiln/autotune/analytic/machine.h>
 
 #include "autotune/records/records_support.h"
@@ -10,7 +10,7 @@
 using namespace kiln;
 using namespace kiln::tune;
 
-TEST_CASE("measuring a machine ends when it is told to, and is not kept") {
+TEST_CASE("measuring a machine ends on request and then stores nothing") {
   const records_test::TemporaryFolder folder;
   int left = 3;
   const Machine stopped = machine_of(Device::cpu(), folder.path(), true, [&left] { return --left <= 0; });
@@ -41,7 +41,7 @@ TEST_CASE("an emulated GPU is never measured") {
   CHECK_FALSE(kept_machine(Device::emulated("sm_80"), folder.path()));
 }
 
-TEST_CASE("every rate of a machine that is kept comes back, for that device alone") {
+TEST_CASE("every rate of a stored machine is read back, for that device only") {
   const records_test::TemporaryFolder folder;
   const Device device = Device::emulated("sm_80");
   CHECK_FALSE(kept_machine(device, folder.path()));

@@ -1,4 +1,4 @@
-// The bound of the analytic model: work that every config has to do, and no padding.
+// Tests the lower bound of the analytic model, which counts work of every config but no padding.
 #include <kiln/autotune/run/registry.h>
 
 #include <catch2/catch.hpp>
@@ -6,8 +6,7 @@
 using namespace kiln;
 using namespace kiln::tune;
 
-TEST_CASE(
-    "the bound of a config leaves out what pads its tiles, and all arithmetic where that is not known") {
+TEST_CASE("the bound of a config excludes padding of tiles, and arithmetic if the useful part is unknown") {
   const Machine machine = assumed_machine(Device::cpu());
   Terms terms;
   terms.flops = terms.useful_flops = 1e12;
@@ -22,7 +21,7 @@ TEST_CASE(
   CHECK(bytes_alone < 1e6 / machine.memory);
 }
 
-TEST_CASE("the bound of a task is the least of the configs that were looked at") {
+TEST_CASE("the bound of a task is the least bound of the evaluated configs") {
   const Task task = make_task(*find_tunable("matmul"), "f32", "100x100x100", Device::cpu());
   BoundSpace space = task.bound_space();
   Prior prior(task, space, assumed_machine(Device::cpu()));
@@ -32,7 +31,7 @@ TEST_CASE("the bound of a task is the least of the configs that were looked at")
   prior.best(points, 1);
   const double least = prior.bound();
   CHECK(least > 0);
-  CHECK(least < of_seed); // whose tiles do not divide 100
+  CHECK(least < of_seed); // the seed's tiles do not divide 100
   for (const Point& point : points)
     if (prior.terms(point)) REQUIRE(least <= prior.estimate(point).bound);
 }

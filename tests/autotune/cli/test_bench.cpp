@@ -1,4 +1,4 @@
-// What `kiln bench` measures and says.
+// Tests what `kiln bench` measures and prints.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/cli/bench.h>
@@ -46,7 +46,7 @@ const TunableKernel tunable{
 };
 const TunableRegistration registration(tunable);
 
-// The exit code and what a command printed.
+// Runs a command and returns its exit code and what it printed.
 std::pair<int, std::string> run(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words)
@@ -86,7 +86,7 @@ TEST_CASE("a bench times the config and compares it with the machine", "[bench]"
     CHECK(b.timing.seconds <= b.timing.interval.high);
     CHECK(b.timing.launches >= b.timing.samples);
     const double flops =
-        b.arithmetic.rate * b.timing.seconds; // with the padding of tiles, if that is not known
+        b.arithmetic.rate * b.timing.seconds; // with the padding of tiles, if the useful part is unknown
     CHECK(flops > 1.99 * 200 * 128 * 64);
     CHECK(flops < 2.01 * 256 * 128 * 64);
     CHECK(b.arithmetic.peak == machine.f32);
@@ -105,18 +105,18 @@ TEST_CASE("a bench runs on an emulated GPU", "[bench]") {
   CHECK(b.config.get("num_warps") == 2);
 }
 
-TEST_CASE("a config names what the kernel or its space has", "[bench]") {
+TEST_CASE("a config may name dimensions, options and knobs, and nothing else", "[bench]") {
   const Task task = make_task(tunable, "", "", Device::cpu());
   CHECK(config_for(task, "idle=1").get("idle") == 1);
   CHECK(config_for(task, "").get("BN") == 64);
   CHECK_THROWS_WITH(config_for(task, "BQ=1"),
                     "--config BQ=1: benched product has no \"BQ\"; its default config is "
                     "BK=32,BM=32,BN=64,idle=0");
-  // What is legal is found when it is compiled.
+  // Whether a config is legal is found when it is compiled.
   CHECK_THROWS_AS(bench(task, config_for(task, "BM=0"), assumed_machine(task.device)), UserError);
 }
 
-TEST_CASE("kiln bench prints text and JSON, and lists what it knows", "[bench]") {
+TEST_CASE("kiln bench prints text and JSON, and lists kernels", "[bench]") {
   auto [code, text] =
       run({"bench", "benched product", "--shape", "96x64x64", "--seconds", "0.05", "--config", "BM=16"});
   INFO(text);
@@ -136,7 +136,7 @@ TEST_CASE("kiln bench prints text and JSON, and lists what it knows", "[bench]")
   CHECK(list.find("benched product    c = a b\n") != std::string::npos);
 }
 
-TEST_CASE("kiln bench says what it does not know", "[bench]") {
+TEST_CASE("kiln bench reports unknown kernels, dtypes, shapes and devices", "[bench]") {
   CHECK(run({"bench", "benched produce"}).second ==
         "there is no tunable kernel \"benched produce\"; did you mean benched product?");
   CHECK(run({"bench", "benched product", "--dtype", "f8"}).second == "--dtype f8: benched product has f32");

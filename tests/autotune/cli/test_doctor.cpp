@@ -1,4 +1,4 @@
-// What the doctor says of machines that are not well.
+// Tests the findings of `kiln doctor` on systems with problems.
 #include <catch2/catch.hpp>
 
 #include "autotune/own_cache.h"
@@ -31,14 +31,14 @@ struct Folder : test::TemporaryFolder {
 
 Finding only(const Findings& findings) {
   REQUIRE(findings.size() == 1);
-  // What is not well says what to do.
+  // Every problem comes with a remedy.
   CHECK((findings[0].verdict == Verdict::ok) == findings[0].mend.empty());
   return findings[0];
 }
 
 } // namespace
 
-TEST_CASE("every variable that Kiln's sources read is known to the doctor", "[doctor]") {
+TEST_CASE("the doctor knows every variable that Kiln's sources read", "[doctor]") {
   const fs::path root = fs::path(KILN_TESTS_DIR).parent_path();
   const std::regex quoted("\"(KILN_[A-Z_]+)\"");
   int seen = 0;
@@ -58,14 +58,14 @@ TEST_CASE("every variable that Kiln's sources read is known to the doctor", "[do
   CHECK(seen > 20);
 }
 
-TEST_CASE("a variable with a typing error is named, with the one that was meant", "[doctor]") {
+TEST_CASE("a misspelled variable is reported with the intended one", "[doctor]") {
   const Finding finding = only(check_environment({{"HOME", "/"}, {"KILN_CACH_DIR", "/tmp"}}));
   CHECK(finding.verdict == Verdict::warning);
-  CHECK(finding.found == "KILN_CACH_DIR is set, and nothing reads it");
+  CHECK(finding.found == "KILN_CACH_DIR is set, but nothing reads it");
   CHECK(finding.mend == "did you mean KILN_CACHE_DIR?");
 }
 
-TEST_CASE("values that are not understood are named, with what is legal", "[doctor]") {
+TEST_CASE("invalid values are reported with the valid ones", "[doctor]") {
   const Finding threads = only(check_environment({{"KILN_NUM_THREADS", "many"}}));
   CHECK(threads.found == "KILN_NUM_THREADS is 'many'");
   CHECK(threads.mend == "use a number from 1 to 4096; all CPUs are used");
@@ -73,20 +73,20 @@ TEST_CASE("values that are not understood are named, with what is legal", "[doct
   CHECK(only(check_environment({{"KILN_COMPILE_POLICY", "never"}})).verdict == Verdict::warning);
   const Finding mode = only(check_environment({{"KILN_TUNE", "quickly"}}));
   CHECK(mode.verdict == Verdict::broken);
-  CHECK(mode.found.find("there is no mode \"quickly\"; there are off, analytic, ") != std::string::npos);
+  CHECK(mode.found.find("unknown mode \"quickly\"; the modes are off, analytic, ") != std::string::npos);
 }
 
-TEST_CASE("variables that are right are listed", "[doctor]") {
+TEST_CASE("valid variables are listed", "[doctor]") {
   const Finding finding = only(
       check_environment({{"KILN_CACHE_LIMIT", "500M"}, {"KILN_LOG", "info"}, {"KILN_TUNE", "analytic"}}));
   CHECK(finding.verdict == Verdict::ok);
   CHECK(finding.found == "KILN_CACHE_LIMIT, KILN_LOG, KILN_TUNE set");
-  CHECK(only(check_environment({})).found == "no variable of Kiln's is set");
+  CHECK(only(check_environment({})).found == "no variable of Kiln is set");
 }
 
 TEST_CASE("a governor other than performance is a warning", "[doctor]") {
   Folder folder;
-  CHECK(only(check_governor(folder.system())).verdict == Verdict::ok); // none told
+  CHECK(only(check_governor(folder.system())).verdict == Verdict::ok); // no governor is reported
   for (const char* cpu : {"cpu0", "cpu1"})
     folder.write(fs::path("sys/devices/system/cpu") / cpu / "cpufreq/scaling_governor", "performance\n");
   CHECK(only(check_governor(folder.system())).found == "performance on 2 CPUs");
@@ -115,19 +115,19 @@ TEST_CASE("stolen and used time is read from the system's ticks", "[doctor]") {
   const Findings noisy = check_load(time);
   REQUIRE(noisy.size() == 2);
   CHECK(noisy[0].verdict == Verdict::warning);
-  CHECK(noisy[0].found == "the hypervisor gave 20.0 % of the CPUs' time to others");
+  CHECK(noisy[0].found == "the hypervisor gave 20.0 % of the CPUs' time to other machines");
   CHECK(noisy[1].verdict == Verdict::warning);
   for (const Finding& finding : check_load({}))
     CHECK(finding.verdict == Verdict::ok);
 }
 
-TEST_CASE("a folder that is refused, cannot be written or cannot be made is broken", "[doctor]") {
+TEST_CASE("a folder that is rejected, not writable or cannot be created is broken", "[doctor]") {
   Folder folder;
   const auto check = [](const fs::path& path) { return only(check_folder("cache folder", "kernels", path)); };
   CHECK(check(folder.path()).verdict == Verdict::ok);
   CHECK(check(folder.path() / "not" / "there").verdict == Verdict::ok);
-  CHECK(check(folder.path() / "not").found.ends_with("not, which is not there yet"));
-  CHECK(fs::is_empty(folder.path())); // nothing was left, or made
+  CHECK(check(folder.path() / "not").found.ends_with("not, which does not exist yet"));
+  CHECK(fs::is_empty(folder.path())); // nothing was created or left behind
   CHECK(check("").verdict == Verdict::warning);
 
   const fs::path open = folder.path() / "open", file = folder.path() / "file";
@@ -139,14 +139,14 @@ TEST_CASE("a folder that is refused, cannot be written or cannot be made is brok
   CHECK(check(file / "below").verdict == Verdict::broken);
 }
 
-TEST_CASE("a kernel computes what it should on the CPU and on an emulated GPU", "[doctor]") {
+TEST_CASE("a kernel computes the right result on the CPU and on an emulated GPU", "[doctor]") {
   CHECK(only(check_kernel(Device::cpu())).verdict == Verdict::ok);
   CHECK(only(check_kernel(Device::emulated("sm_80", EmulatorOptions{}))).verdict == Verdict::ok);
 }
 
-TEST_CASE("a GPU without a driver is broken, no GPU is not", "[doctor]") {
+TEST_CASE("a GPU without a driver is broken, but no GPU is fine", "[doctor]") {
   if (Device::cuda_count() > 0) {
-    WARN("skipped: there is a GPU"); // this is of what the doctor says where there is none
+    WARN("skipped: there is a GPU"); // this tests a machine without a GPU
     return;
   }
   Folder folder;
@@ -157,7 +157,7 @@ TEST_CASE("a GPU without a driver is broken, no GPU is not", "[doctor]") {
   CHECK(only(check_cuda(folder.system())).verdict == Verdict::broken);
 }
 
-TEST_CASE("the doctor looks at everything and never throws", "[doctor]") {
+TEST_CASE("the doctor checks everything and never throws", "[doctor]") {
   const OwnCache cache;
   const Findings findings = check_all();
   for (const char* topic : {"environment", "cpu target", "threads", "governor", "huge pages", "cuda", "ptxas",

@@ -1,4 +1,4 @@
-// The line that a search rewrites while it runs.
+// Tests the progress line of tuning runs.
 #include <kiln/autotune/cli/progress.h>
 
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ struct Run {
 
 } // namespace
 
-TEST_CASE("a progress line that is too long for the terminal loses of its config first") {
+TEST_CASE("a progress line that is too long for the terminal is cut, first in the config") {
   const Run run;
   const std::string whole = run.text(std::string::npos);
   CHECK_THAT(whole, Contains("{BM=128,BN=128,BK=128,num_warps=128,unroll=128,stages=128}"));
@@ -52,7 +52,7 @@ TEST_CASE("a progress line that is too long for the terminal loses of its config
   }
 }
 
-TEST_CASE("what is faster than the model's bound is not a hundred percent of it") {
+TEST_CASE("a time below the model's bound is not shown as a percentage") {
   CHECK(share_of_bound(35.4e-6, 42.2e-6) == "84 % of the bound");
   CHECK(share_of_bound(42.2e-6, 42.2e-6) == "100 % of the bound");
   CHECK(share_of_bound(50e-6, 42.2e-6) == "faster than the model's bound");
@@ -61,7 +61,7 @@ TEST_CASE("what is faster than the model's bound is not a hundred percent of it"
              Contains("best 42.20 us, faster than the model's bound"));
 }
 
-TEST_CASE("a progress line never fills a terminal's line") {
+TEST_CASE("a progress line never fills a line of the terminal") {
   int terminal = -1, program = -1;
   winsize size{.ws_row = 10, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
   REQUIRE(openpty(&terminal, &program, nullptr, nullptr, &size) == 0);
@@ -71,8 +71,7 @@ TEST_CASE("a progress line never fills a terminal's line") {
   line.show(run.result, run.space, 35.4e-6);
   line.show(run.result, run.space, 35.4e-6);
   std::fclose(out);
-  // A terminal hands on what it has so far, which may be the first line alone; it ends with an
-  // error once the program's side is closed and everything is read.
+  // A read may return only the first line. It fails once the program's side is closed and everything is read.
   std::string text;
   char shown[1024];
   for (ssize_t count; (count = read(terminal, shown, sizeof shown)) > 0;)

@@ -1,4 +1,4 @@
-// What `kiln tune` refuses before it measures anything.
+// Tests errors and interruptions of `kiln tune` before it measures anything.
 #include <catch2/catch.hpp>
 
 #include "autotune/own_cache.h"
@@ -28,7 +28,7 @@ const auto doubled = kernel("doubled", [](View<const float, 1> x, View<float, 1>
   y.tile(i).store(x.tile(i).load() * 2.0f);
 });
 
-// How often this process gets Ctrl-C while rules are asked.
+// How often this process still sends itself Ctrl-C while rules are called.
 std::atomic<int> interrupts{0};
 
 const TunableKernel tunable{
@@ -62,11 +62,11 @@ void tune_huge_as_table() {
 
 } // namespace
 
-TEST_CASE("a table of more configs than can be measured is refused", "[tune command]") {
+TEST_CASE("a table of more configs than can be measured is rejected", "[tune command]") {
   const OwnCache cache;
   CHECK_THROWS_WITH(tune_huge_as_table(),
-                    "--table measures every config, and there are about 3996000000 of them; give the space "
-                    "at most 100000, or search it without --table");
+                    "--table measures every config, but there are about 3996000000 of them; reduce the space "
+                    "to at most 100000, or search it without --table");
   CHECK_FALSE(std::filesystem::exists("huge.json"));
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("Ctrl-C ends the counting of a table's configs", "[tune command]") {
   CHECK_THROWS_WITH(tune_huge_as_table(), Contains("--table: interrupted while the configs were counted"));
 }
 
-TEST_CASE("a second Ctrl-C ends the process that honours the first one", "[tune command]") {
+TEST_CASE("a second Ctrl-C ends the process", "[tune command]") {
   const OwnCache cache;
   const pid_t child = fork();
   if (child == 0) {
@@ -89,5 +89,5 @@ TEST_CASE("a second Ctrl-C ends the process that honours the first one", "[tune 
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)); // of which a shell makes 130
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)); // exit code 130 in a shell
 }

@@ -1,4 +1,4 @@
-// What the tests of measuring share: kernels, their spaces, and what a process has open.
+// Provides kernels, spaces and helpers for the tests of measuring.
 #pragma once
 
 #include <kiln/autotune/measure/live_measurer.h>
@@ -19,7 +19,7 @@
 
 namespace kiln::test {
 
-// Where `sanitized`, a sanitizer reports a crash in its own way, and ends the process without a signal
+// Sanitizers report crashes themselves and end the process without a signal, so tests check `sanitized`.
 
 KILN_DIM(BM);
 KILN_DIM(BN);
@@ -36,7 +36,8 @@ inline const auto& matmul() {
   return k;
 }
 
-// x = 2 x + 1, in place. It asks for the size of its tiles, which the CPU then keeps (jit/cpu/rewrite/widen.h).
+// x = 2 x + 1, in place. It reads the size of its tiles, which makes the CPU back end keep it
+// (jit/cpu/rewrite/widen.h).
 inline const auto& update() {
   static const auto k = kernel("measured_update", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
@@ -66,7 +67,7 @@ inline tune::Space matmul_space() {
   return space;
 }
 
-// Quick, for problems that take microseconds.
+// Options for short measurements of problems that take microseconds.
 inline tune::MeasureOptions quick_options() {
   tune::MeasureOptions o;
   o.jobs = 2;
@@ -83,8 +84,8 @@ inline int open_descriptors() {
   return count;
 }
 
-// While it lives the tuners of this process make their folders in one of the test's own, where nobody else's
-// are.
+// While this lives, the tuners of this process create their folders in a separate folder, which contains no
+// others.
 class TunersFolder {
 public:
   bool empty() const { return std::filesystem::is_empty(folder_.path()); }

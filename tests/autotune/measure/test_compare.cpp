@@ -1,4 +1,4 @@
-// What counts as a right output.
+// Tests which outputs are accepted as right.
 #include <kiln/autotune/measure/arrays.h>
 #include <kiln/autotune/measure/compare.h>
 
@@ -25,8 +25,8 @@ Bytes floats(const std::vector<float>& values) {
   return bytes;
 }
 
-std::vector<float> random_values(std::size_t n) {
-  std::mt19937_64 random(test::fresh_seed());
+std::vector<float> random_values(std::size_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> values(n);
   for (float& v : values)
@@ -42,8 +42,10 @@ Bytes poison_of(std::size_t bytes, DType t, Pattern pattern) {
 
 } // namespace
 
-TEST_CASE("outputs within the tolerance are right, and others wrong, by norm and by element") {
-  std::vector<float> values = random_values(100'000);
+TEST_CASE("outputs are right within the tolerance and wrong outside of it, by norm and by element") {
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  std::vector<float> values = random_values(100'000, seed);
   values[77'777] = 0.1f;
   const ReferenceOutput reference{DType::F32, floats(values), {}};
   CHECK(compare(reference, floats(values), {}, 1e-5).kind == Verdict::Kind::right);
@@ -52,7 +54,7 @@ TEST_CASE("outputs within the tolerance are right, and others wrong, by norm and
     close[i] *= 1 + 5e-6f;
     apart[i] *= 1 + 3e-5f;
   }
-  one[77'777] += 3; // 1 % of the norm: the norm alone would let it pass
+  one[77'777] += 3; // 1 % of the norm, which the norm alone would accept
   CHECK(compare(reference, floats(close), {}, 1e-5).kind == Verdict::Kind::right);
   const Verdict v = compare(reference, floats(apart), {}, 1e-5);
   CHECK(v.kind == Verdict::Kind::wrong);
@@ -60,18 +62,19 @@ TEST_CASE("outputs within the tolerance are right, and others wrong, by norm and
   CHECK_THAT(compare(reference, floats(one), {}, 1.1e-2).error, Catch::StartsWith("element 77777 is "));
 }
 
-TEST_CASE(
-    "one wrong element is found in outputs of coarse floats too, and neighbouring floats are not wrong") {
+TEST_CASE("one wrong element is detected in outputs of coarse floats, and neighbouring floats are accepted") {
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
   struct Coarse {
     DType dtype;
-    double tolerance; // as tolerance_of has it
+    double tolerance; // as in tolerance_of
     int mantissa;     // bits
   };
   for (const Coarse& c :
        {Coarse{DType::F16, 4e-3, 10}, Coarse{DType::BF16, 2e-2, 7}, Coarse{DType::F8E4M3, 0.1, 3}}) {
     INFO(name(c.dtype));
     const auto size = static_cast<std::size_t>(size_of(c.dtype));
-    const std::vector<float> values = random_values(100'000);
+    const std::vector<float> values = random_values(100'000, seed);
     ReferenceOutput reference{c.dtype, Bytes(values.size() * size), {}};
     for (std::size_t i = 0; i < values.size(); ++i)
       ir::store_cell(c.dtype, &reference.values[i * size], ir::cell_of_float(c.dtype, values[i]));
@@ -80,11 +83,11 @@ TEST_CASE(
       ir::store_cell(c.dtype, &rounded[i * size],
                      ir::cell_of_float(c.dtype, values[i] * (1 + std::ldexp(1.0, -c.mantissa))));
     CHECK(compare(reference, rounded, {}, c.tolerance).kind == Verdict::Kind::right);
-    std::size_t large = 0; // one that is not near zero
+    std::size_t large = 0; // an element that is not near zero
     while (!(std::abs(values[large]) > 2 && std::abs(values[large]) < 3))
       ++large;
     for (const double wrong :
-         {0.0, -1.0 * values[large], 10.0}) { // a store of zeros, a sign, another's value
+         {0.0, -1.0 * values[large], 10.0}) { // a zero, a wrong sign, the value of another element
       INFO(values[large] << " becomes " << wrong);
       Bytes one = reference.values;
       ir::store_cell(c.dtype, &one[large * size], ir::cell_of_float(c.dtype, wrong));
@@ -93,7 +96,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("NaN, infinities and what is not written are told apart") {
+TEST_CASE("NaN, infinities and elements that are not written are distinguished") {
   const Bytes poisoned = poison_of(16, DType::F32, Pattern::first);
   ReferenceOutput reference{DType::F32, floats({1, INFINITY, NAN, 0}), {false, false, false, true}};
   std::memcpy(&reference.values[12], &poisoned[12], 4);
@@ -108,7 +111,7 @@ TEST_CASE("NaN, infinities and what is not written are told apart") {
   CHECK(with(1, -INFINITY).kind == Verdict::Kind::wrong);
   CHECK(with(1, 3e38f).kind == Verdict::Kind::wrong);
   CHECK(with(2, 5).kind == Verdict::Kind::wrong);
-  CHECK(with(3, 0).error == "element 3 is written, and the reference leaves it alone");
+  CHECK(with(3, 0).error == "element 3 is written, but the reference does not write it");
   Bytes unwritten = values;
   std::memcpy(unwritten.data(), poisoned.data(), 4);
   const Verdict v = compare(reference, unwritten, poisoned, 1e-5);
@@ -119,7 +122,7 @@ TEST_CASE("NaN, infinities and what is not written are told apart") {
   CHECK(compare(reference, unwritten, poisoned, 1e-5).error == "element 2 is not written");
 }
 
-TEST_CASE("where numbers alone count, the others may differ, but must be written") {
+TEST_CASE("if only finite elements count, the others may differ but must be written") {
   const Bytes poisoned = poison_of(16, DType::F32, Pattern::first);
   const ReferenceOutput reference{DType::F32, floats({1, INFINITY, NAN, 2}), {false, false, false, false}};
   auto kind = [&](const Bytes& values) {
@@ -132,7 +135,7 @@ TEST_CASE("where numbers alone count, the others may differ, but must be written
   CHECK(kind(unwritten) == Verdict::Kind::wrong);
 }
 
-TEST_CASE("integers are compared exactly, and both poisons differ for every dtype") {
+TEST_CASE("integers are compared exactly, and both patterns differ for every dtype") {
   for (int t = 0; t < dtype_count; ++t) {
     const auto dtype = static_cast<DType>(t);
     const auto size = static_cast<std::size_t>(size_of(dtype));
@@ -148,5 +151,5 @@ TEST_CASE("integers are compared exactly, and both poisons differ for every dtyp
   ReferenceOutput reference{DType::I16, {1, 0, 2, 0, 3, 0}, {}};
   CHECK(compare(reference, reference.values, {}, 0).kind == Verdict::Kind::right);
   CHECK(compare(reference, Bytes{1, 0, 3, 0, 3, 0}, {}, 1).error ==
-        "element 1 is 3, and the reference has 2");
+        "element 1 is 3, but the reference has 2");
 }

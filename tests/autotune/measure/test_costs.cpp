@@ -1,4 +1,4 @@
-// What trials cost: by hand, `tune_tests "[trial_costs]"`.
+// Measures the cost of trials; run it with `tune_tests "[trial_costs]"`.
 #include "measured.h"
 
 #include <kiln/autotune/random.h>
@@ -9,8 +9,8 @@ using namespace kiln;
 using namespace kiln::test;
 using namespace kiln::tune;
 
-// Hidden: it prints times, which gate nothing.
-TEST_CASE("what a trial of a matmul costs", "[.][trial_costs]") {
+// This is hidden because it only prints times and checks nothing.
+TEST_CASE("measure the cost of trials of a matmul", "[.][trial_costs]") {
   Space space;
   space.pow2(BM, 16, 128).pow2(BN, 16, 128).pow2(BK, 16, 128).seed({{"BM", 64}, {"BN", 64}, {"BK", 64}});
   for (std::int64_t side : {256, 512, 1024}) {

@@ -1,41 +1,41 @@
-// Times of a machine whose speed changes.
+// Tests the correction of timings for drift of the machine's speed.
 #include <kiln/autotune/measure/drift.h>
 
 #include <catch2/catch.hpp>
 
 using namespace kiln::tune;
 
-TEST_CASE("an anchor follows the machine, and one disturbed time does not move it") {
+TEST_CASE("the drift anchor follows the machine, and one disturbed time does not change it") {
   DriftAnchor anchor;
   CHECK(anchor.empty());
-  CHECK(anchor.lately() == 0);
+  CHECK(anchor.recent() == 0);
   anchor.add(1.0);
-  CHECK(anchor.lately() == 1.0);
+  CHECK(anchor.recent() == 1.0);
   anchor.add(1.1);
-  anchor.add(9.0); // something came between
+  anchor.add(9.0); // disturbed
   CHECK(anchor.last() == 9.0);
-  CHECK(anchor.lately() == 1.1);
+  CHECK(anchor.recent() == 1.1);
   anchor.add(1.2);
-  CHECK(anchor.lately() == 1.2);
+  CHECK(anchor.recent() == 1.2);
   anchor.add(1.3);
-  CHECK(anchor.lately() == 1.3);
+  CHECK(anchor.recent() == 1.3);
 }
 
-TEST_CASE("an anchor that was mistimed does not make trials many times faster") {
+TEST_CASE("a mistimed anchor does not make trials many times faster") {
   DriftAnchor anchor;
   anchor.add(4e-6);
   for (int i = 0; i < 3; ++i)
     anchor.add(60e-6); // a thread had to be woken each time
-  CHECK(anchor.lately() == Approx(12e-6));
+  CHECK(anchor.recent() == Approx(12e-6));
   for (int i = 0; i < 3; ++i)
     anchor.add(1e-7);
-  CHECK(anchor.lately() == Approx(4e-6 / 3));
+  CHECK(anchor.recent() == Approx(4e-6 / 3));
 }
 
-TEST_CASE("without drift a trial of a slow minute takes as long as one of a fast minute") {
+TEST_CASE("after the correction trials of slow and of fast minutes have equal times") {
   Measurement early, late;
-  early.seconds = 2.0, early.low = 1.9, early.high = 2.1, early.relative = 0.5; // the reference took 4 s then
-  late.seconds = 3.0, late.low = 2.85, late.high = 3.15, late.relative = 0.5;   // and takes 6 s now
+  early.seconds = 2.0, early.low = 1.9, early.high = 2.1, early.relative = 0.5; // the reference took 4 s
+  late.seconds = 3.0, late.low = 2.85, late.high = 3.15, late.relative = 0.5;   // the reference took 6 s
   remove_drift(early, 4.0);
   remove_drift(late, 4.0);
   CHECK(late.seconds == Approx(2.0));
@@ -50,7 +50,7 @@ TEST_CASE("without drift a trial of a slow minute takes as long as one of a fast
   CHECK(alone.facts.empty());
 }
 
-TEST_CASE("what was timed by turns with a disturbed reference takes no less than its quickest sample") {
+TEST_CASE("a trial interleaved with a disturbed reference is not faster than its quickest sample") {
   Measurement best, reference;
   best.seconds = 230e-6, best.facts["quickest"] = 205e-6, best.relative = 230.0 / 420;
   reference.seconds = 420e-6, reference.facts["quickest"] = 215e-6, reference.relative = 1; // 220 us at first

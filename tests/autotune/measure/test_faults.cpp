@@ -1,4 +1,4 @@
-// What candidates do wrong costs a trial, and no more.
+// Tests that a fault of a candidate costs one trial and nothing more.
 #include "measured.h"
 
 #include <kiln/autotune/random.h>
@@ -25,7 +25,7 @@ BoundSpace small_space() {
 
 const Config fallback = Config::parse("BM=32,BN=32,BK=32");
 
-// All trials have this fault.
+// Options with which all trials have this fault.
 MeasureOptions with_fault(const std::string& kind, double probability = 1) {
   MeasureOptions o = quick_options();
   o.check_reference = false;
@@ -42,7 +42,7 @@ Measurement measure_one(const std::string& fault, MeasureOptions options) {
   return results[0];
 }
 
-// Processes whose command line has these words, by /proc.
+// Returns the processes whose command line contains `words`, according to /proc.
 std::vector<pid_t> processes_with(const std::string& words) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -67,7 +67,7 @@ template <class F> bool becomes_true(double seconds, F condition) {
 
 } // namespace
 
-TEST_CASE("each kind of fault is told by its status and one line") {
+TEST_CASE("each kind of fault is reported with its status and one line") {
   struct Expected {
     const char* fault;
     Status status;
@@ -76,8 +76,8 @@ TEST_CASE("each kind of fault is told by its status and one line") {
   const Expected expected[] = {
       {"crash", Status::crash, "killed by signal 11"},
       {"wrong", Status::wrong_result, "the reference has"},
-      {"nan", Status::not_a_number, "nan, and the reference has"},
-      {"out of memory", Status::out_of_memory, "no memory is left"},
+      {"nan", Status::not_a_number, "nan, but the reference has"},
+      {"out of memory", Status::out_of_memory, "out of memory"},
       {"compile error", Status::compile_error, "an injected compile error"},
       {"compile crash", Status::compile_error, "the compiler was killed by signal 11"},
       {"guard", Status::wrong_result, "it wrote outside of array 3 of 3"},
@@ -92,7 +92,7 @@ TEST_CASE("each kind of fault is told by its status and one line") {
   }
 }
 
-TEST_CASE("what does not end is ended at its deadline") {
+TEST_CASE("candidates that do not end are stopped at their deadline") {
   MeasureOptions options = with_fault("hang");
   options.run_limit = 0.5;
   Stopwatch watch;
@@ -104,7 +104,7 @@ TEST_CASE("what does not end is ended at its deadline") {
   CHECK(processes_with("tune-worker " + std::to_string(getpid()) + " ").empty());
 }
 
-TEST_CASE("a candidate that is timed amid noise is measured") {
+TEST_CASE("a candidate with noisy timings is measured") {
   BoundSpace space = small_space();
   LiveMeasurer noisy(matmul_workload(side, side, side), space, fallback, with_fault("noise"));
   const auto results = noisy.measure(std::vector<Point>{*space.point(fallback)});
@@ -113,7 +113,7 @@ TEST_CASE("a candidate that is timed amid noise is measured") {
   CHECK(results[0].seconds > 0);
 }
 
-TEST_CASE("a device that disappears is told at once for all that is left") {
+TEST_CASE("after the loss of a device all remaining trials fail at once") {
   BoundSpace space = small_space();
   LiveMeasurer measurer(matmul_workload(side, side, side), space, fallback, with_fault("device"));
   const std::vector<Point> points(4, *space.point(fallback));
@@ -121,7 +121,7 @@ TEST_CASE("a device that disappears is told at once for all that is left") {
   REQUIRE(results.size() == 4);
   for (const Measurement& m : results) {
     CHECK(m.status == Status::device_lost);
-    CHECK_THAT(m.error, Catch::StartsWith("cpu does not run the reference any more: "));
+    CHECK_THAT(m.error, Catch::StartsWith("cpu no longer runs the reference:  "));
   }
   CHECK(measurer.device_lost());
   Stopwatch watch;
@@ -130,9 +130,9 @@ TEST_CASE("a device that disappears is told at once for all that is left") {
   CHECK(watch.seconds() < 1);
 }
 
-TEST_CASE("with faults in a fifth of all trials the best of a space is still found, and all processes end") {
+TEST_CASE("with faults in a fifth of all trials fast configs are confirmed, and all processes end") {
   const auto seed = fresh_seed();
-  INFO("seed " << seed);
+  INFO("KILN_TEST_SEED=" << seed);
   const int descriptors = open_descriptors();
   {
     BoundSpace space = small_space();
@@ -160,10 +160,10 @@ TEST_CASE("with faults in a fifth of all trials the best of a space is still fou
       };
       return seconds(a) < seconds(b);
     });
-    finalists.resize(6); // of three, faults meet all in one run of two hundred
+    finalists.resize(6); // with three, faults hit all of them in one run of two hundred
     const auto confirmed = measurer.confirm(finalists);
     REQUIRE(confirmed.size() == 6);
-    // Whoever wins is right, and not among the slow ones.
+    // At least one is right and not slow.
     int ok = 0;
     for (const Measurement& m : confirmed)
       ok += m.ok() && m.relative < 1.5;
@@ -173,7 +173,7 @@ TEST_CASE("with faults in a fifth of all trials the best of a space is still fou
   CHECK(processes_with("tune-worker " + std::to_string(getpid()) + " ").empty());
 }
 
-TEST_CASE("an interruption ends what runs, and keeps what was measured") {
+TEST_CASE("an interruption ends the running trial and keeps the results before it") {
   const TunersFolder folder;
   {
     BoundSpace space = small_space();
@@ -196,7 +196,7 @@ TEST_CASE("an interruption ends what runs, and keeps what was measured") {
   CHECK(folder.empty());
 }
 
-TEST_CASE("when the tuner is killed, its processes and its folder go too") {
+TEST_CASE("when the tuner is killed, its processes end and its folder is removed") {
   const TunersFolder folder;
   const pid_t tuner = fork();
   REQUIRE(tuner >= 0);
@@ -210,7 +210,7 @@ TEST_CASE("when the tuner is killed, its processes and its folder go too") {
   }
   const std::string workers = "tune-worker " + std::to_string(tuner) + " ";
   CHECK(becomes_true(30, [&] { return processes_with(workers).size() >= 2; }));
-  std::this_thread::sleep_for(std::chrono::seconds(1)); // it hangs in its launch by now
+  std::this_thread::sleep_for(std::chrono::seconds(1)); // by now it hangs in its launch
   kill(tuner, SIGKILL);
   waitpid(tuner, nullptr, 0);
   CHECK(becomes_true(10, [&] { return processes_with(workers).empty(); }));

@@ -1,4 +1,4 @@
-// Whole searches amid faults: the winner is right, and one of the fast ones.
+// Tests that a search finds a right and fast winner although faults are injected into trials.
 #include "measured.h"
 
 #include <kiln/autotune/search/search.h>
@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::int64_t n = 20'000;
 
-// A sine, taken so often; or, wrongly, no sine at all, which is faster.
+// Records a kernel that computes sines `times` times. With `wrong` it computes none, which is faster.
 std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
   const auto times = config.get("times").value(), wrong = config.get("wrong").value();
   const auto sines = kernel("sines", [times, wrong](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     Tile<float, BN> t = x.tile(i).load();
-    // Never more than 5, which nobody but us knows.
+    // The value never exceeds 5, which the compiler cannot know.
     Tile most = for_range(0, times, 1, kiln::full(-9.0f, BN), [&](auto s, auto most) {
       return max(most, sin(t + cast<float>(s)) + most * 0.125f);
     });
@@ -31,9 +31,9 @@ std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
 
 } // namespace
 
-TEST_CASE("with all kinds of faults in a fifth of all trials the winner of a search is right and fast") {
+TEST_CASE("with faults of all kinds in a fifth of all trials a search finds a right and fast winner") {
   const auto seed = fresh_seed();
-  INFO("seed " << seed);
+  INFO("KILN_TEST_SEED=" << seed);
   Space space;
   space.oneof("times", {1, 12, 96}).oneof("wrong", {0, 1}).oneof(BN, {128, 256, 512, 1024});
   space.seed({{"times", 96}, {"wrong", 0}, {"BN", 256}});

@@ -1,4 +1,4 @@
-// What a launch needs to be measured, before any memory is taken.
+// Tests the check that the machine has enough memory for a launch and for checking it.
 #include "measured.h"
 
 #include <kiln/autotune/measure/checker.h>
@@ -19,12 +19,12 @@ Situation product_of(std::int64_t side) {
 
 } // namespace
 
-TEST_CASE("a launch that does not fit the machine is refused before any memory is taken") {
+TEST_CASE("a launch that does not fit into memory is rejected before anything is allocated") {
   const auto recorded = matmul().record({BM = 32, BN = 32, BK = 32});
   CHECK_THROWS_WITH(Inputs(product_of(1 << 21), *recorded), Catch::Contains("48 TiB of arrays") &&
-                                                                Catch::Contains("cpu has ") &&
-                                                                Catch::EndsWith("give it smaller sizes"));
-  // Its arrays alone would fit, and the copies that checks need would not.
+                                                                Catch::Contains("cpu has only ") &&
+                                                                Catch::EndsWith("choose smaller sizes"));
+  // The arrays would fit, but not the copies that checks need.
   const std::int64_t memory = Device::cpu().properties().memory_bytes;
   REQUIRE(memory > 0);
   const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(memory) / 12 * 0.7));

@@ -1,4 +1,4 @@
-// Kernels of tile IR launch as those of lambdas.
+// Tests that kernels of tile IR launch like kernels recorded from lambdas.
 #include <kiln/kiln.h>
 
 #include <kiln/dsl/ir/parser.h>
@@ -38,9 +38,9 @@ IrKernel from_text(const Config& config) {
 
 } // namespace
 
-TEST_CASE("a kernel's text launches on the CPU and an emulated GPU, with knobs it does not know") {
+TEST_CASE("a kernel's text launches on the CPU and an emulated GPU, also with knobs that it lacks") {
   const auto seed = test::fresh_seed();
-  INFO("seed " << seed);
+  INFO("KILN_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   const std::int64_t m = 1 + static_cast<std::int64_t>(random() % 40),
@@ -66,7 +66,7 @@ TEST_CASE("a kernel's text launches on the CPU and an emulated GPU, with knobs i
   }
 }
 
-TEST_CASE("what is wrong with a launch of a kernel's text is said without a place") {
+TEST_CASE("errors of launching a kernel's text have no source location") {
   const IrKernel text = from_text({BM = 8, BN = 16});
   std::vector<float> x(4);
   Stream stream;

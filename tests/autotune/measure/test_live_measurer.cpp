@@ -1,4 +1,4 @@
-// Measuring kernels in processes of their own, on the CPU and an emulated GPU.
+// Tests measuring kernels in separate processes, on the CPU and an emulated GPU.
 #include "measured.h"
 
 #include <csignal>
@@ -58,8 +58,8 @@ TEST_CASE("configs of a matmul are compiled, checked, timed and confirmed, and n
   CHECK(folder.empty());
 }
 
-TEST_CASE("a fallback that takes most of the time is launched once, or ended with it") {
-  constexpr std::int64_t size = thread_sanitized ? 64 : 256; // of 256 the emulator takes minutes there
+TEST_CASE("a fallback that takes most of the time is launched only once or stopped") {
+  constexpr std::int64_t size = thread_sanitized ? 64 : 256; // with 256 the emulator would take minutes
   BoundSpace space(matmul_space(), {.sizes = {{"M", size}, {"N", size}, {"K", size}}, .kind = "f32"},
                    Device::parse("emulated:sm_80"));
   const Workload workload = matmul_workload(size, size, size, Device::parse("emulated:sm_80"));
@@ -82,7 +82,7 @@ TEST_CASE("a fallback that takes most of the time is launched once, or ended wit
   };
   CHECK(within(once / 4).empty());
   const auto results = within(3 * once);
-  CHECK(results.size() <= 1); // none where the machine is busy
+  CHECK(results.size() <= 1); // none if the machine is busy
   for (const Measurement& m : results) {
     CHECK(m.launches == 1);
     CHECK(m.low == m.high);
@@ -90,7 +90,7 @@ TEST_CASE("a fallback that takes most of the time is launched once, or ended wit
   }
 }
 
-TEST_CASE("what was compiled ahead of a stop, or cut off by it, counts as compilers' time") {
+TEST_CASE("the compilers' time includes what was compiled in vain or stopped") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
                    Device::cpu());
   const Config fallback = Config::parse("BM=32,BN=32,BK=32");
@@ -111,7 +111,7 @@ TEST_CASE("what was compiled ahead of a stop, or cut off by it, counts as compil
   const double before = measurer.compiler_seconds();
   measurer.allow(2);
   CHECK(measurer.measure(points).empty());
-  CHECK(measurer.compiler_seconds() - before > 0.5); // of two compilers, once they have started
+  CHECK(measurer.compiler_seconds() - before > 0.5); // for two compilers, after they have started
 }
 
 TEST_CASE("a kernel that updates in place is measured, and its output is checked") {
@@ -136,7 +136,7 @@ TEST_CASE("a kernel that updates in place is measured, and its output is checked
   CHECK(measurer.checked() == "the whole problem");
 }
 
-TEST_CASE("a config whose result is wrong, or that cannot be recorded, costs its trial alone") {
+TEST_CASE("a config whose result is wrong or that cannot be recorded affects only its own trial") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
                    Device::cpu());
   const auto sums_less =
@@ -162,7 +162,7 @@ TEST_CASE("a config whose result is wrong, or that cannot be recorded, costs its
   CHECK(results[2].ok());
 }
 
-TEST_CASE("a fallback that is not what the interpreter computes, or does not fit, is an error") {
+TEST_CASE("a fallback whose arguments or config do not fit the kernel is an error") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 32}, {"N", 32}, {"K", 32}}, .kind = "f32"},
                    Device::cpu());
   Workload w = matmul_workload(32, 32, 32);
@@ -178,7 +178,7 @@ TEST_CASE("a fallback that is not what the interpreter computes, or does not fit
   }
 }
 
-TEST_CASE("a command that is not there, or of no use, is said to be") {
+TEST_CASE("a missing or unusable command is reported") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 32}, {"N", 32}, {"K", 32}}, .kind = "f32"},
                    Device::cpu());
   LiveMeasurer measurer(matmul_workload(32, 32, 32), space, Config::parse("BM=32,BN=32,BK=32"),
@@ -186,7 +186,7 @@ TEST_CASE("a command that is not there, or of no use, is said to be") {
   {
     const ScopedVariable command("KILN_COMMAND", "/nowhere/kiln");
     CHECK_THROWS_WITH(measurer.start(),
-                      Catch::StartsWith("KILN_COMMAND is /nowhere/kiln, which is no program"));
+                      Catch::StartsWith("KILN_COMMAND is /nowhere/kiln, which is not an executable"));
   }
   {
     const ScopedVariable command("KILN_COMMAND", "/bin/false");
@@ -196,7 +196,7 @@ TEST_CASE("a command that is not there, or of no use, is said to be") {
   CHECK(measurer.fallback().ok());
 }
 
-TEST_CASE("an emulated GPU is measured as the CPU is") {
+TEST_CASE("an emulated GPU is measured like the CPU") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 32}, {"N", 32}, {"K", 32}}, .kind = "f32"},
                    Device::emulated("sm_80"));
   LiveMeasurer measurer(matmul_workload(32, 32, 32, Device::emulated("sm_80")), space,
@@ -222,7 +222,7 @@ TEST_CASE("cold arguments are measured too") {
   CHECK(results[0].ok());
 }
 
-TEST_CASE("what is compiled alone is run later without being compiled again") {
+TEST_CASE("what compile() has compiled is run later without being compiled again") {
   const TunersFolder folder;
   {
     BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
@@ -242,7 +242,7 @@ TEST_CASE("what is compiled alone is run later without being compiled again") {
     REQUIRE(compiled.size() == points.size());
     const double compiling = measurer.totals().compile_seconds;
     CHECK(compiling > 0);
-    CHECK(measurer.compile(points).size() == points.size()); // known already
+    CHECK(measurer.compile(points).size() == points.size()); // already known
     const auto results = measurer.measure(points);
     REQUIRE(results.size() == points.size());
     CHECK(measurer.totals().compile_seconds == compiling);
@@ -264,12 +264,12 @@ TEST_CASE("what is compiled alone is run later without being compiled again") {
     CHECK(failed > 1);
     CHECK(failed < 6);
     const auto again = measurer.measure(points_of(space, {"BM=64,BN=64,BK=32"}));
-    CHECK(measurer.totals().compile_seconds > compiling); // it was not in the pool
+    CHECK(measurer.totals().compile_seconds > compiling); // it was not compiled before
   }
   CHECK(folder.empty());
 }
 
-TEST_CASE("an interruption after compiling alone leaves nothing behind") {
+TEST_CASE("an interruption after compile() leaves no files behind") {
   const TunersFolder folder;
   {
     BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},

@@ -1,4 +1,4 @@
-// What the tuner and its processes say to each other arrives as it was sent.
+// Tests the messages between the tuner and its processes, and the memory plan of a launch.
 #include <kiln/autotune/measure/memory_plan.h>
 #include <kiln/autotune/measure/message.h>
 #include <kiln/dsl/ir/parser.h>
@@ -29,7 +29,7 @@ struct Sockets {
 
 } // namespace
 
-TEST_CASE("measurements and arguments survive a message, infinities and bytes included") {
+TEST_CASE("measurements and arguments are preserved by messages, with infinities and bytes") {
   Measurement m;
   m.status = Status::wrong_result;
   m.error = "element 3 is \xC3\xA9";
@@ -66,9 +66,9 @@ TEST_CASE("measurements and arguments survive a message, infinities and bytes in
   CHECK(b.fill.least == -3);
 }
 
-TEST_CASE("messages arrive whole, however the bytes come, and garbage is no message") {
+TEST_CASE("messages are reassembled from pieces of any size, and garbage is not a message") {
   const auto seed = test::fresh_seed();
-  INFO("seed " << seed);
+  INFO("KILN_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   Sockets s;
   const tune::Message large{{"text", std::string(50'000, 'x')}}, small{{"a", 1}};
@@ -93,17 +93,17 @@ TEST_CASE("messages arrive whole, however the bytes come, and garbage is no mess
     for (char& c : bytes)
       c = static_cast<char>(random());
     if (round % 2)
-      bytes.replace(0, 4, std::string{static_cast<char>(bytes.size() - 4), 0, 0, 0}); // a right length
+      bytes.replace(0, 4, std::string{static_cast<char>(bytes.size() - 4), 0, 0, 0}); // a valid length
     garbage.add(bytes.data(), bytes.size());
-    if (garbage.next()) CHECK(round % 2 == 1); // by chance an object; no crash is what counts
+    if (garbage.next()) CHECK(round % 2 == 1); // an object by chance; it must not crash
   }
   close(s.ends[0]);
   s.ends[0] = -1;
-  CHECK(!send_message(s.ends[1], small, 1)); // nobody is there
+  CHECK(!send_message(s.ends[1], small, 1)); // the other end is closed
   CHECK(!receive_message(s.ends[1]));
 }
 
-TEST_CASE("the plan of memory tells what is read and written, and who shares") {
+TEST_CASE("a memory plan gives the blocks that are read, written and shared") {
   const auto kernel = ir::parse(
       R"(kernel @k(%x: view<const f32, 1>, %out: view<f32, 1>, %both: view<f32, 1>, %s: i32) grid [(out, 0, 8)] {
   %0 = program_tile %out {dims = [8]} : i64
@@ -125,7 +125,7 @@ TEST_CASE("the plan of memory tells what is read and written, and who shares") {
   CHECK(plan.places[3].block == -1);
   CHECK(plan.words(arguments, {0x1000, 0x2000, 0x3000}).back() == 0xFFFFFFFEu);
 
-  // x and out overlap by half, and run backwards.
+  // x and out overlap by half, and x runs backwards.
   arguments[0].address = 0x10000 + 4 * 99;
   arguments[0].strides = {-1};
   arguments[1].address = 0x10000 + 4 * 50;
@@ -139,5 +139,5 @@ TEST_CASE("the plan of memory tells what is read and written, and who shares") {
 
   arguments[2].extents = {std::int64_t{1} << 62};
   CHECK_THROWS_WITH(plan_memory(arguments, *kernel),
-                    Catch::Contains("argument 3 of the measured launch reaches past"));
+                    Catch::Contains("argument 3 of the measured launch needs offsets"));
 }

@@ -1,4 +1,4 @@
-// Kernels that do wrong of themselves: past their memory, in their inputs, without end, without writing.
+// Tests kernels that write outside of their arrays, skip elements, never end, or are invalid.
 #include "measured.h"
 
 #include <kiln/autotune/random.h>
@@ -33,7 +33,7 @@ BoundSpace space_of_tiles() {
   return {space, {.sizes = {{"N", n}}, .kind = "f32"}, Device::cpu()};
 }
 
-// Of the config {BN = 64}, whose kernel is another one; and then one that is right is measured as ever.
+// Measures the config {BN = 64}, whose kernel is `other`, and then one that must be measured as usual.
 Measurement measure_other(std::function<std::string()> other, double run_limit = 0) {
   BoundSpace space = space_of_tiles();
   MeasureOptions options = quick_options();
@@ -46,7 +46,7 @@ Measurement measure_other(std::function<std::string()> other, double run_limit =
   return results[0];
 }
 
-// The tile IR of a copy whose program writes `value` this far from where it should.
+// Returns the tile IR of a copy that also writes `count` values from element `first` of `parameter` on.
 std::string stores_at(const std::string& parameter, std::int64_t first, int count) {
   return fmt::format(R"(kernel @copies(%x: view<const f32, 1>, %out: view<f32, 1>) grid [(out, 0, BN)] {{
   %0 = program_tile %out {{dims = [BN]}} : i64
@@ -64,7 +64,7 @@ std::string stores_at(const std::string& parameter, std::int64_t first, int coun
 
 } // namespace
 
-TEST_CASE("a write next to an output is found, on either side, and one far away is a crash") {
+TEST_CASE("a write next to an output is detected, on either side, and one far away is a crash") {
   const Measurement behind = measure_other([] { return stores_at("out", n, 1); });
   INFO(name(behind.status) << ": " << behind.error);
   CHECK(behind.status == Status::wrong_result);
@@ -75,7 +75,7 @@ TEST_CASE("a write next to an output is found, on either side, and one far away 
   if (!sanitized) CHECK_THAT(far.error, Catch::Contains("signal 11"));
 }
 
-TEST_CASE("a kernel that leaves elements out is wrong, though the memory held the right ones before") {
+TEST_CASE("a kernel that skips elements is wrong, even if the memory held the right values before") {
   const auto half = kernel("half", [](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     auto kept = cast<int>(arange(BN)) < 32;
@@ -88,7 +88,7 @@ TEST_CASE("a kernel that leaves elements out is wrong, though the memory held th
   CHECK(m.error == "element 32 is not written, in array 2");
 }
 
-TEST_CASE("a kernel that runs for hours is ended") {
+TEST_CASE("a kernel that runs for hours is stopped") {
   const auto slow = kernel("slow", [](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
     auto sum =
@@ -100,15 +100,14 @@ TEST_CASE("a kernel that runs for hours is ended") {
   CHECK(watch.seconds() < 20);
 }
 
-TEST_CASE("text that is no kernel, or another one, is refused") {
+TEST_CASE("text that is not a kernel, or a kernel with other parameters, is rejected") {
   CHECK(measure_other([] { return std::string("kernel @no("); }).status == Status::refused);
   const Measurement other = measure_other([] { return ir::print(*update().record({BN = 64})); });
   CHECK(other.status == Status::refused);
   CHECK_THAT(other.error, Catch::Contains("the measured launch has 2 arguments"));
 }
 
-TEST_CASE(
-    "arguments that share memory share it when they are measured, and keep their alignment and strides") {
+TEST_CASE("arguments that share memory also share it in measurements, with the same alignment and strides") {
   std::vector<float> memory(3 * 1000 + 1);
   const auto shifts = kernel("shifts", [](View<const float, 2> x, View<float, 2> out) {
     auto [m, n] = program_tile(out, BM, BN);
@@ -123,7 +122,7 @@ TEST_CASE(
   Space space;
   space.pow2(BM, 8, 16).pow2(BN, 8, 16).seed({{"BM", 8}, {"BN", 8}});
   BoundSpace bound(space, {.sizes = {{"M", 40}, {"N", 20}}, .kind = "f32"}, Device::cpu());
-  for (std::int64_t apart : {0, 1}) { // the same elements, and those between
+  for (std::int64_t apart : {0, 1}) { // the same elements, and the elements between them
     INFO(apart << " apart");
     Workload w;
     w.ir = text_of(shifts);
@@ -137,13 +136,15 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("many processes compile side by side") {
+TEST_CASE("many processes compile in parallel") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 40}, {"N", 40}, {"K", 40}}, .kind = "f32"},
                    Device::cpu());
   MeasureOptions options = quick_options();
   options.jobs = 8;
   LiveMeasurer measurer(matmul_workload(40, 40, 40), space, Config::parse("BM=32,BN=32,BK=32"), options);
-  Random random(fresh_seed());
+  const std::uint64_t seed = fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  Random random(seed);
   std::vector<Point> points;
   for (int i = 0; i < 16; ++i)
     points.push_back(*space.sample(random));
@@ -151,5 +152,5 @@ TEST_CASE("many processes compile side by side") {
     INFO(m.error);
     CHECK(m.ok());
   }
-  CHECK(measurer.totals().processes == 10); // with the one that runs, and the one that interprets
+  CHECK(measurer.totals().processes == 10); // one more runs and one interprets
 }

@@ -1,4 +1,4 @@
-// The last look at a winner: configs that are right on what the trials have, and wrong elsewhere.
+// Tests that a winner is checked on other inputs: configs that are right in trials and wrong elsewhere.
 #include "measured.h"
 
 #include <kiln/autotune/measure/verify.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t n = 1003;
 
-// A kernel of one name whose body is `f`, so that it can stand for a config of another.
+// A kernel with body `f`. All have the same name, so that one can replace another for some config.
 template <class F> auto copies_with(F f) {
   return kernel("copies", [f](View<const float, 1> x, View<float, 1> out) {
     auto [i] = program_tile(out, BN);
@@ -25,7 +25,7 @@ const auto drops_nan = copies_with([](auto t, auto) { return where(t == t, t, 0.
 const auto rounds_tiny_up = copies_with([](auto t, auto) { return where(abs(t) < 1e-30f, 1.0f, t); });
 const auto knows_the_size = copies_with([](auto t, auto size) { return t + (size - static_cast<float>(n)); });
 
-// What confirm() tells of the config {BN = 64} alone, whose kernel is another one.
+// Returns the result of confirm() for the config {BN = 64} alone, whose kernel is `other`.
 template <class K> Measurement confirmed(const K& other) {
   Space space;
   space.pow2(BN, 32, 128).seed({{"BN", 32}});
@@ -55,7 +55,7 @@ TEST_CASE("a winner that is right everywhere is verified three times") {
   CHECK(m.facts.at("verified") == 3);
 }
 
-TEST_CASE("a winner that is wrong on inputs that no trial had is none, and says on which") {
+TEST_CASE("a winner that is wrong on inputs that no trial had is rejected with a description of the inputs") {
   struct Case {
     Measurement result;
     std::string words;
@@ -70,7 +70,7 @@ TEST_CASE("a winner that is wrong on inputs that no trial had is none, and says 
   }
 }
 
-TEST_CASE("a product's special values may spread as its tiles have them") {
+TEST_CASE("NaN and infinities may spread differently in products with other tiles") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 65}, {"N", 70}, {"K", 33}}, .kind = "f32"},
                    Device::cpu());
   LiveMeasurer measurer(matmul_workload(65, 70, 33), space, Config::parse("BM=32,BN=32,BK=32"),
@@ -84,7 +84,7 @@ TEST_CASE("a product's special values may spread as its tiles have them") {
   CHECK(results[0].facts.at("verified") == 3);
 }
 
-TEST_CASE("ragged arguments keep equal extents equal, strides and small extents as they are") {
+TEST_CASE("smaller arguments keep equal extents equal, and keep strides and small extents") {
   const auto made = ragged({tensor_argument(DType::F32, {64, 2}, true), scalar_argument(DType::I64, 64),
                             scalar_argument(DType::I64, 65), scalar_argument(DType::F32, 64),
                             tensor_argument(DType::F32, {2, 64, 9, 0, 1}, false)});

@@ -1,4 +1,4 @@
-// The folders of tuners, and what killed ones left.
+// Tests the folders of tuners and the removal of those that killed tuners left behind.
 #include "scoped_variable.h"
 #include "temporary_folder.h"
 
@@ -31,7 +31,7 @@ fs::path left_behind(const fs::path& parent, const char* name, std::chrono::minu
 
 } // namespace
 
-TEST_CASE("a tuner's folder goes with it, and the next one removes what killed tuners left") {
+TEST_CASE("a tuner removes its folder, and those that killed tuners left behind") {
   const TemporaryFolder parent;
   const ScopedVariable place("TMPDIR", parent.path().c_str());
   const fs::path old = left_behind(parent.path(), "kiln-tune-old", std::chrono::minutes(30)),

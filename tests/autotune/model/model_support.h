@@ -1,4 +1,4 @@
-// Rows and functions to learn for the tests of models.
+// Provides random rows and functions to learn for the tests of models.
 #pragma once
 
 #include <kiln/autotune/model/boosted_trees.h>
@@ -19,12 +19,12 @@ inline tune::Rows random_rows(tune::Random& random, std::size_t count, std::size
   return rows;
 }
 
-// Something with interactions and a cliff, of at least four columns between 0 and 1.
+// A function with interactions and a jump, of at least four columns between 0 and 1.
 inline float bumpy(std::span<const float> row) {
   return 2 * row[0] * row[1] + std::sin(6 * row[2]) + (row[3] > .6f && row[0] > .3f ? 1.5f : 0.f);
 }
 
-// Kendall's tau-b of two lists.
+// Returns Kendall's tau-b of two lists.
 inline double kendall(std::span<const double> a, std::span<const double> b) {
   double both = 0, in_a = 0, in_b = 0;
   for (std::size_t i = 0; i < a.size(); ++i)

@@ -1,4 +1,4 @@
-// Boosted trees: splits against trying all of them, functions they must learn, and files.
+// Tests boosted trees: their splits against trying all, functions that they must learn, and their files.
 #include <kiln/autotune/model/boosted_trees.h>
 #include <kiln/autotune/model/objective.h>
 #include <kiln/dsl/error.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
-// The least squared error, penalty included, that one split of `set` can leave, by trying all.
+// Returns the least objective, penalty included, that one split of `set` can reach, by trying all splits.
 double best_split_error(const TrainingSet& set, double l2) {
   double start = 0, weight = 0;
   for (std::size_t r = 0; r < set.rows.size(); ++r)
@@ -72,7 +72,7 @@ TrainingSet learnable(Random& random, std::size_t count, Objective objective) {
   return set;
 }
 
-// What each objective minimises, by its definition.
+// The loss of each objective by its definition.
 double loss_of(const TrainingSet& set, Objective objective, const std::vector<double>& scores) {
   double loss = 0;
   for (std::size_t a = 0; a < scores.size(); ++a) {
@@ -120,7 +120,7 @@ TEST_CASE("gradients are the slopes and curvatures of their objective", "[booste
   }
 }
 
-TEST_CASE("a boosted tree's first split is the best of all", "[boosted trees]") {
+TEST_CASE("a boosted tree's first split is the best one", "[boosted trees]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -141,7 +141,7 @@ TEST_CASE("a boosted tree's first split is the best of all", "[boosted trees]") 
   }
 }
 
-TEST_CASE("boosted trees learn values, odds and orders", "[boosted trees]") {
+TEST_CASE("boosted trees learn values, classes and orders", "[boosted trees]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -168,7 +168,7 @@ TEST_CASE("a pairwise objective compares within groups only", "[boosted trees]")
   Random random(11);
   TrainingSet set;
   set.rows = random_rows(random, 400, 3);
-  for (std::size_t r = 0; r < 400; ++r) { // the offset of a group would mislead; column 2 tells the group
+  for (std::size_t r = 0; r < 400; ++r) { // column 2 gives the group, whose offset is irrelevant
     int group = r % 2 == 0;
     set.rows.values[r * 3 + 2] = static_cast<float>(group);
     set.groups.push_back(group);
@@ -180,10 +180,10 @@ TEST_CASE("a pairwise objective compares within groups only", "[boosted trees]")
   CHECK(model.predict(std::span<const float>(high)) > model.predict(std::span<const float>(low)));
 }
 
-TEST_CASE("boosted trees begin at the margin", "[boosted trees]") {
+TEST_CASE("boosted trees start from the margin", "[boosted trees]") {
   Random random(5);
   TrainingSet set = learnable(random, 300, Objective::squared);
-  set.margins = set.labels; // all is said already
+  set.margins = set.labels; // nothing remains to be learned
   BoostedTrees nothing_left = BoostedTrees::train(set, {});
   for (double p : nothing_left.predict(set.rows))
     CHECK(std::abs(p) < 1e-6);
@@ -193,7 +193,7 @@ TEST_CASE("boosted trees begin at the margin", "[boosted trees]") {
     CHECK(p == Approx(-3));
 }
 
-TEST_CASE("training is the same each time, and differs by its seed", "[boosted trees]") {
+TEST_CASE("training is deterministic and depends on its seed", "[boosted trees]") {
   Random random(6);
   TrainingSet set = learnable(random, 200, Objective::squared);
   BoostOptions options{.row_share = .7, .column_share = .5, .seed = 1};
@@ -203,7 +203,8 @@ TEST_CASE("training is the same each time, and differs by its seed", "[boosted t
   CHECK(first != BoostedTrees::train(set, options).to_json());
 }
 
-TEST_CASE("contributions add up to the prediction, and name the columns that matter", "[boosted trees]") {
+TEST_CASE("contributions sum to the prediction, and importance finds the relevant columns",
+          "[boosted trees]") {
   Random random(7);
   TrainingSet set = learnable(random, 400, Objective::squared);
   BoostedTrees model = BoostedTrees::train(set, {});
@@ -237,7 +238,7 @@ TEST_CASE("without rows, or with equal labels, one value is predicted", "[booste
   CHECK((odds > 2 && odds < 20));
 }
 
-TEST_CASE("values without bound are sizes like others", "[boosted trees]") {
+TEST_CASE("infinite values are ordered like others", "[boosted trees]") {
   TrainingSet set;
   set.rows.columns = 1;
   constexpr float infinite = std::numeric_limits<float>::infinity();
@@ -252,7 +253,7 @@ TEST_CASE("values without bound are sizes like others", "[boosted trees]") {
   CHECK(BoostedTrees::from_json(model.to_json()).predict(set.rows) == p);
 }
 
-TEST_CASE("boosted trees read back predict the same bits", "[boosted trees]") {
+TEST_CASE("boosted trees that were read back predict bitwise equal values", "[boosted trees]") {
   Random random(8);
   for (Objective objective : {Objective::squared, Objective::logistic, Objective::pairwise}) {
     TrainingSet set = learnable(random, 200, objective);
@@ -264,7 +265,7 @@ TEST_CASE("boosted trees read back predict the same bits", "[boosted trees]") {
   }
 }
 
-TEST_CASE("what is no file of boosted trees is refused", "[boosted trees]") {
+TEST_CASE("invalid files of boosted trees are rejected", "[boosted trees]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -287,7 +288,7 @@ TEST_CASE("what is no file of boosted trees is refused", "[boosted trees]") {
       }
       if (text.empty()) text = " ";
     }
-    try { // either it is refused, or it can be used
+    try { // the text is either rejected or gives a usable model
       BoostedTrees model = BoostedTrees::from_json(text);
       ++read;
       nlohmann::json json = nlohmann::json::parse(text);
@@ -298,7 +299,7 @@ TEST_CASE("what is no file of boosted trees is refused", "[boosted trees]") {
   CHECK(read < 4000);
 }
 
-TEST_CASE("training sets that do not fit together are refused", "[boosted trees]") {
+TEST_CASE("inconsistent training sets are rejected", "[boosted trees]") {
   TrainingSet set;
   set.rows.columns = 1;
   set.rows.add()[0] = 1;

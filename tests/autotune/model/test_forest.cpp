@@ -1,4 +1,4 @@
-// Random forests.
+// Tests random forests.
 #include <kiln/autotune/model/forest.h>
 #include <kiln/dsl/error.h>
 
@@ -11,7 +11,7 @@ using namespace kiln;
 using namespace kiln::tune;
 using namespace kiln::test;
 
-TEST_CASE("a forest tells two classes apart", "[forest]") {
+TEST_CASE("a forest distinguishes two classes", "[forest]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -32,7 +32,7 @@ TEST_CASE("a forest tells two classes apart", "[forest]") {
   CHECK(right / 400 > .85);
 }
 
-TEST_CASE("rows of one leaf are asked the same, and have one probability", "[forest]") {
+TEST_CASE("rows in the same leaf read the same columns and have the same probability", "[forest]") {
   Random random(4);
   Rows rows = random_rows(random, 200, 4, 6);
   std::vector<std::uint8_t> labels;
@@ -47,12 +47,12 @@ TEST_CASE("rows of one leaf are asked the same, and have one probability", "[for
     for (std::size_t r = 1; r < rows.size(); ++r) {
       CHECK(forest.leaf(t, rows[r]) == again.leaf(t, rows[r]));
       if (forest.leaf(t, rows[r]) != forest.leaf(t, rows[r - 1])) continue;
-      CHECK(forest.asked(t, rows[r]) == forest.asked(t, rows[r - 1]));
+      CHECK(forest.columns_read(t, rows[r]) == forest.columns_read(t, rows[r - 1]));
       CHECK(forest.probability(t, rows[r]) == forest.probability(t, rows[r - 1]));
     }
 }
 
-TEST_CASE("one class, no rows and no columns make leaves", "[forest]") {
+TEST_CASE("without rows or with a single class a forest is one leaf", "[forest]") {
   Rows rows;
   rows.columns = 1;
   float row[] = {1};

@@ -1,4 +1,4 @@
-// Gaussian processes over points.
+// Tests Gaussian processes over points.
 #include <kiln/autotune/model/gaussian_process.h>
 
 #include "test_seed.h"
@@ -28,7 +28,7 @@ std::vector<Point> all_points() {
   return points;
 }
 
-double distance(const Point& a, const Point& b) { // as the process sees it
+double distance(const Point& a, const Point& b) { // the same distance as in GaussianProcess
   const int tile = std::abs(a[0] - b[0]);
   return (tile ? .3 + .7 * tile / 3 : 0) + (a[1] != b[1]) + (a[2] != b[2]);
 }
@@ -58,7 +58,7 @@ Solved solve(std::vector<std::vector<double>> matrix, std::vector<double> right)
   return {right, log_determinant};
 }
 
-// The best of the scales by its likelihood, solved without a factor.
+// The process with the most likely scales, solved without a Cholesky factor.
 struct Direct {
   double likelihood = -1e300, length = 0, sigma = 0, middle = 0;
   std::vector<Point> points;
@@ -103,7 +103,7 @@ struct Direct {
 
 } // namespace
 
-TEST_CASE("a Gaussian process is what the equations say", "[gaussian_process]") {
+TEST_CASE("a Gaussian process matches the equations", "[gaussian_process]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -125,20 +125,20 @@ TEST_CASE("a Gaussian process is what the equations say", "[gaussian_process]") 
   }
 }
 
-TEST_CASE("a Gaussian process that is told one more thinks of what is like it", "[gaussian_process]") {
+TEST_CASE("an added value changes the predictions of similar points", "[gaussian_process]") {
   const std::vector<Knob> knobs = some_knobs();
   GaussianProcess process(knobs, {{0, 0, 0}, {3, 2, 1}, {2, 1, 0}}, {.1, -.2, 0});
-  const Point told{1, 0, 1}, near{2, 0, 1}, far{3, 2, 0};
+  const Point added{1, 0, 1}, near{2, 0, 1}, far{3, 2, 0};
   const auto before = process(near), before_far = process(far);
-  process.add(told, -2);
-  CHECK(process(told).mean < -1.5);
-  CHECK(process(told).deviation < .1);
+  process.add(added, -2);
+  CHECK(process(added).mean < -1.5);
+  CHECK(process(added).deviation < .1);
   CHECK(process(near).mean < before.mean - .1);
   CHECK(process(near).deviation < before.deviation);
   CHECK(std::abs(process(far).mean - before_far.mean) < std::abs(process(near).mean - before.mean));
 }
 
-TEST_CASE("the expected improvement is the mean of what is below", "[gaussian_process]") {
+TEST_CASE("the expected improvement is the mean of the values below", "[gaussian_process]") {
   for (const double mean : {-1., 0., .4, 3.})
     for (const double deviation : {.01, .3, 2.}) {
       double sum = 0;

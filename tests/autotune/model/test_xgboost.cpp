@@ -1,4 +1,4 @@
-// Boosted trees beside XGBoost, where that is installed: the same data, settings and quality.
+// Compares boosted trees with XGBoost, if installed, on the same data with the same settings.
 #include <kiln/autotune/model/boosted_trees.h>
 
 #include "model_support.h"
@@ -27,7 +27,7 @@ DMatrixHandle matrix(const Rows& rows) {
 }
 
 std::vector<double> by_xgboost(const TrainingSet& set, const BoostOptions& options, const Rows& test) {
-  DMatrixHandle train = matrix(set.rows), asked = matrix(test);
+  DMatrixHandle train = matrix(set.rows), tested = matrix(test);
   ok(XGDMatrixSetFloatInfo(train, "label", set.labels.data(), set.labels.size()));
   if (options.objective == Objective::pairwise) {
     auto all = static_cast<unsigned>(set.rows.size());
@@ -52,11 +52,11 @@ std::vector<double> by_xgboost(const TrainingSet& set, const BoostOptions& optio
     ok(XGBoosterUpdateOneIter(booster, t, train));
   bst_ulong count = 0;
   const float* values = nullptr;
-  ok(XGBoosterPredict(booster, asked, 1, 0, 0, &count, &values));
+  ok(XGBoosterPredict(booster, tested, 1, 0, 0, &count, &values));
   std::vector<double> result(values, values + count);
   XGBoosterFree(booster);
   XGDMatrixFree(train);
-  XGDMatrixFree(asked);
+  XGDMatrixFree(tested);
   return result;
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("boosted trees order unseen rows as well as XGBoost's", "[boosted tree
 #else
 
 TEST_CASE("boosted trees order unseen rows as well as XGBoost's", "[boosted trees][xgboost]") {
-  WARN("skipped: XGBoost (libxgboost-dev) was not found when this was configured");
+  WARN("skipped: XGBoost (libxgboost-dev) was not found when the build was configured");
 }
 
 #endif

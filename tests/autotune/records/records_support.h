@@ -1,4 +1,4 @@
-// Temporary folders, random records and processes for the tests of records.
+// Provides temporary folders, random records and child processes for the tests of records.
 #pragma once
 
 #include "test_seed.h"
@@ -82,7 +82,7 @@ inline double random_seconds(std::mt19937_64& random) {
   return std::ldexp(static_cast<double>(random() >> 11), -static_cast<int>(random() % 90));
 }
 
-// Every file below the folder with this ending.
+// Returns all files below the folder whose names have this ending.
 inline std::vector<fs::path> files_of(const fs::path& folder, const std::string& ending) {
   std::vector<fs::path> found;
   if (!fs::exists(folder)) return found;

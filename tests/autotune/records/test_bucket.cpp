@@ -1,4 +1,4 @@
-// Buckets of sizes.
+// Tests the buckets of problem sizes.
 #include <catch2/catch.hpp>
 
 #include "records_support.h"
@@ -9,7 +9,7 @@
 
 using namespace records_test;
 
-TEST_CASE("hybrid buckets are fine in the middle and coarse at the ends", "[records]") {
+TEST_CASE("hybrid buckets are fine for medium sizes and coarse for others", "[records]") {
   const auto hybrid = [](std::int64_t n) { return bucket_of(n, BucketRule::hybrid); };
   CHECK(hybrid(1) == 1);
   CHECK(hybrid(3) == 4);
@@ -27,7 +27,7 @@ TEST_CASE("hybrid buckets are fine in the middle and coarse at the ends", "[reco
   CHECK(buckets.size() == 9 + 7 + 4 + 1);
 }
 
-TEST_CASE("a bucket holds its sizes, and itself", "[records]") {
+TEST_CASE("a bucket is at least each of its sizes and less than twice as large", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -45,7 +45,7 @@ TEST_CASE("a bucket holds its sizes, and itself", "[records]") {
     CHECK(bucket_of(size, BucketRule::hybrid) == size);
 }
 
-TEST_CASE("sizes have rules of their own", "[records]") {
+TEST_CASE("sizes can have separate rules", "[records]") {
   Bucketing buckets = Bucketing::hybrid();
   buckets.size("K", BucketRule::exact).size("batch", "sevens", [](std::int64_t n) {
     return (n + 6) / 7 * 7;
@@ -53,7 +53,7 @@ TEST_CASE("sizes have rules of their own", "[records]") {
   const Problem bucketed = buckets.apply({{{"M", 1000}, {"K", 1000}, {"batch", 8}}, "f32"});
   CHECK(bucketed == Problem{{{"M", 1024}, {"K", 1000}, {"batch", 14}}, "f32"});
   CHECK(buckets.text() == "K=exact,batch=sevens,*=hybrid");
-  CHECK_FALSE(Bucketing::parse(buckets.text())); // what sevens does is not in the text
+  CHECK_FALSE(Bucketing::parse(buckets.text())); // the text does not define "sevens"
   buckets.size("batch", BucketRule::pow2);
   const auto parsed = Bucketing::parse(buckets.text());
   REQUIRE(parsed);

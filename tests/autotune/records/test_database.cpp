@@ -1,4 +1,4 @@
-// Lookup order: the user's wisdom, the program's, the records on disk; and what is close.
+// Tests the lookup order (the user's wisdom, the program's, the records on disk) and neighbours.
 #include <catch2/catch.hpp>
 
 #include "records_support.h"
@@ -40,12 +40,13 @@ TEST_CASE("wisdom of the user comes first, then the program's, then the records"
   CHECK(database.find_best(key).source == Source::user);
   CHECK(database.find_best(key).record->config == "BM=3");
 
-  // Another process sees what was published, and not this one's wisdom.
+  // Another process sees what was published, but not this process's wisdom.
   RecordStore again(folder.path());
   CHECK(Database(again).find_best(key).record->config == "BM=1");
 }
 
-TEST_CASE("records of other tools are used but not trusted, and give way to ones that are", "[records]") {
+TEST_CASE("records of other tool versions are used but not trusted, and trusted ones take precedence",
+          "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   Database database(store);
@@ -60,16 +61,16 @@ TEST_CASE("records of other tools are used but not trusted, and give way to ones
         std::vector<std::string>{"llvm 21.0.0, now 22.1.8"});
   database.publish(example_record(example_key(), 1e-3, "BM=4"));
   CHECK(database.find_best(example_key()).record->config == "BM=4");
-  CHECK(database.find_wisdom(example_key()).record->config == "BM=2"); // of the files alone
+  CHECK(database.find_wisdom(example_key()).record->config == "BM=2"); // only in the files
   CHECK_FALSE(database.find_wisdom(example_key(1024)));
   CHECK(database.find_best(example_key()).trusted());
   CHECK(database.find_best(old).record->config == "BM=2");
   RecordKey silent = example_key();
   silent.tools = {};
-  CHECK(database.find_best(silent).trusted()); // unknown is no difference
+  CHECK(database.find_best(silent).trusted()); // unknown versions are not compared
 }
 
-TEST_CASE("a neighbour's winner is offered, nearest first, and silicon never matches by chance",
+TEST_CASE("winners of neighbours are listed, nearest first, and silicon never matches by chance",
           "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
@@ -98,7 +99,7 @@ TEST_CASE("a neighbour's winner is offered, nearest first, and silicon never mat
   CHECK(database.find_best(gpu).record->config == "BM=gpu");
 }
 
-TEST_CASE("what an interrupted tuning measured is found, unconfirmed", "[records]") {
+TEST_CASE("the result of an interrupted tuning run is found, unconfirmed", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   store.append(example_record(example_key(), 2e-3, "BM=2"));
@@ -111,7 +112,7 @@ TEST_CASE("what an interrupted tuning measured is found, unconfirmed", "[records
   CHECK_FALSE(found.trusted());
 }
 
-TEST_CASE("an answer of another process is seen after a refresh", "[records]") {
+TEST_CASE("a config that another process publishes is seen after a refresh", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path()), other(folder.path());
   Database database(store), theirs(other);
@@ -121,7 +122,7 @@ TEST_CASE("an answer of another process is seen after a refresh", "[records]") {
   CHECK(database.find_best(example_key()));
 }
 
-TEST_CASE("wisdom files are read however they are formatted", "[records]") {
+TEST_CASE("wisdom files are read regardless of their formatting", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path() / "store");
   const std::string text = wisdom_text({std::make_shared<Record>(example_record(example_key(512))),
@@ -146,7 +147,7 @@ TEST_CASE("wisdom files are read however they are formatted", "[records]") {
   CHECK(empty.records.empty());
 }
 
-TEST_CASE("wisdom that is none is an error that says so, and bad records in it are counted", "[records]") {
+TEST_CASE("an invalid wisdom file is an error, and invalid records in one are counted", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path() / "store");
   Database database(store);
@@ -162,22 +163,22 @@ TEST_CASE("wisdom that is none is an error that says so, and bad records in it a
   };
   const std::string none =
       "tune::add_wisdom: " + path.string() +
-      ": it is no wisdom file: that is JSON that begins with {\"kiln_wisdom\":1,\"records\":[; "
+      ": it is not a wisdom file, which is JSON that begins with {\"kiln_wisdom\":1,\"records\":[; "
       "give a file that `kiln records export --wisdom` wrote";
   CHECK(message("") == none);
   CHECK(message("[]") == none);
   CHECK_THAT(message(wisdom_text({}).substr(0, 20)),
-             Catch::Contains(": it is no JSON from line 1, column 21 on; give"));
+             Catch::Contains(": it is not valid JSON from line 1, column 21 on; give"));
   CHECK_THAT(message("{\"kiln_wisdom\":1,\n\"records\":[{}\n {}]}"),
              Catch::Contains("from line 3, column 2 on;"));
   CHECK(message("{\"kiln_wisdom\":9,\"records\":[{}]}") ==
         "tune::add_wisdom: " + path.string() +
-            ": it is of version 9, and this Kiln reads up to 1; give a file that `kiln records export "
+            ": its version is 9, but this Kiln reads versions up to 1; give a file that `kiln records export "
             "--wisdom` "
             "wrote");
   fs::remove(path);
   CHECK_THROWS_WITH(database.add_wisdom(path), Catch::Contains("No such file or directory"));
-  CHECK_THROWS_WITH(database.add_wisdom(folder.path()), Catch::Contains("it is no file"));
+  CHECK_THROWS_WITH(database.add_wisdom(folder.path()), Catch::Contains("it is not a regular file"));
 
   Record failed = example_record(example_key(64));
   failed.result.status = Status::crash;
@@ -191,7 +192,7 @@ TEST_CASE("wisdom that is none is an error that says so, and bad records in it a
   CHECK(wisdom.bad == 3);
 }
 
-TEST_CASE("any text in place of wisdom is survived", "[records]") {
+TEST_CASE("reading wisdom handles arbitrary text", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -223,7 +224,7 @@ TEST_CASE("the records of a kernel are read once for all of its problems", "[rec
     CHECK(found.record->config == "BM=" + std::to_string(i));
     CHECK_FALSE(found.trusted());
   }
-  CHECK_FALSE(database.find_best(example_key(1)).record); // nor is any other taken for it
+  CHECK_FALSE(database.find_best(example_key(1)).record); // no other record is used for it
   database.refresh();
   CHECK_FALSE(database.find_best(example_key(128)).record);
   for (const auto& file : segments)
@@ -232,7 +233,7 @@ TEST_CASE("the records of a kernel are read once for all of its problems", "[rec
   CHECK(database.find_best(example_key(128)).record);
 }
 
-TEST_CASE("a lookup remembers what it read, and it is told how fast", "[records]") {
+TEST_CASE("a lookup caches what it read, and its time is printed", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   std::vector<RecordKey> keys;
@@ -244,7 +245,7 @@ TEST_CASE("a lookup remembers what it read, and it is told how fast", "[records]
     }
   }
   Database database(store);
-  database.find_best(example_key(1)); // not the first touch of everything
+  database.find_best(example_key(1)); // warms everything up
   double cold = 0, hot = 1, hot_with_id = 1;
   for (const RecordKey& key : keys) {
     const auto start = std::chrono::steady_clock::now();
@@ -268,7 +269,7 @@ TEST_CASE("a lookup remembers what it read, and it is told how fast", "[records]
   cold /= static_cast<double>(keys.size());
   WARN("a lookup takes " << cold * 1e6 << " us cold, " << hot * 1e9 << " ns hot, " << hot_with_id * 1e9
                          << " ns hot with the key's id");
-  CHECK(hot < cold); // what was looked up once is remembered
+  CHECK(hot < cold); // repeated lookups are cached
 }
 
 TEST_CASE("threads look up and publish at once", "[records]") {

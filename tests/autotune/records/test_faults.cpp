@@ -1,4 +1,4 @@
-// What goes wrong around a record store: killed writers, full disks, folders that cannot be written or used.
+// Tests a record store with killed writers, full disks, and folders that cannot be written or used.
 #include <catch2/catch.hpp>
 
 #include "autotune/own_cache.h"
@@ -17,11 +17,11 @@ using namespace records_test;
 
 namespace {
 
-// What writers share with the test; survives their death.
+// What writers share with the test, also after their end.
 struct Shared {
-  int committed[64]; // how many records each knows to be stored
-  bool all_started;  // before, none writes: the first would have ended before the last was made
-  bool killing_over; // before, none ends
+  int committed[64]; // how many records each writer has stored
+  bool all_started;  // no writer starts before, since the first might end before the last exists
+  bool killing_over; // no writer ends before
 };
 
 Shared& shared_memory() {
@@ -34,16 +34,16 @@ std::string config_of_writer(int writer, int record) {
   return "writer=" + std::to_string(writer) + ",record=" + std::to_string(record);
 }
 
-// The user that tests of permissions run as: root may write anywhere.
-constexpr uid_t somebody = 65534;
+// The user of permission tests, since root may write anywhere.
+constexpr uid_t other_user = 65534;
 
-// Runs in a child that is not root, in a folder of its own that it may not write to.
+// Runs in a child that is not root, in its own folder with this mode.
 template <typename Body> int as_somebody(const fs::path& folder, mode_t mode, Body body) {
   return exit_code_of(start([&] {
     if (geteuid() == 0) {
-      if (chown(folder.c_str(), somebody, somebody) != 0) return 90;
+      if (chown(folder.c_str(), other_user, other_user) != 0) return 90;
       if (chmod(folder.c_str(), mode) != 0) return 91;
-      if (setgid(somebody) != 0 || setuid(somebody) != 0) return 92;
+      if (setgid(other_user) != 0 || setuid(other_user) != 0) return 92;
     } else if (chmod(folder.c_str(), mode) != 0) {
       return 93;
     }
@@ -62,7 +62,7 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
   Shared& shared = shared_memory();
   const auto wait_for = [test = getpid()](const bool& flag) {
     while (!__atomic_load_n(&flag, __ATOMIC_ACQUIRE)) {
-      if (getppid() != test) _exit(4); // it ended early
+      if (getppid() != test) _exit(4); // the test ended early
       usleep(5000);
     }
   };
@@ -119,7 +119,7 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
   };
   const std::size_t count = check_all();
   seen += reader.load({}, &cursor).records.size();
-  CHECK(seen == count); // who looked on in between missed nothing
+  CHECK(seen == count); // a concurrent reader missed nothing
   RecordStore store(folder);
   for (int m = 0; m < 4; ++m) {
     const auto best = store.best(example_key(256 << m));
@@ -127,20 +127,19 @@ TEST_CASE("64 writers, some killed at random, lose no record that was stored", "
   }
   CHECK(verify(store, Repair::yes).busy == false);
   const RewriteReport compacted = compact(store);
-  CHECK(compacted.segments_after - compacted.live ==
-        1); // who died before its first record looks alive for a while
+  CHECK(compacted.segments_after - compacted.live == 1); // an empty segment counts as live for a while
   CHECK(check_all() == count);
   CHECK(verify(store, Repair::no).damage.empty());
   munmap(&shared, sizeof(Shared));
 }
 
-TEST_CASE("where no more can be stored, one warning says so, and lines stay whole", "[records]") {
+TEST_CASE("if storing fails, there is one warning, and lines stay complete", "[records]") {
   const TemporaryFolder folder;
   const int code = exit_code_of(start([&] {
     LogCapture log;
     RecordStore store(folder.path());
     Database database(store);
-    rlimit limit = {20'000, 20'000}; // the size of a file; beyond it the system would send a signal
+    rlimit limit = {20'000, 20'000}; // file size; the system sends a signal beyond it
     setrlimit(RLIMIT_FSIZE, &limit);
     int stored = 0;
     for (int i = 0; i < 200; ++i)
@@ -152,19 +151,19 @@ TEST_CASE("where no more can be stored, one warning says so, and lines stay whol
       return 3;
     if (store.load().counts.records != static_cast<std::uint64_t>(stored)) return 4;
     if (store.load().counts.torn + store.load().counts.bad != 0) return 5;
-    // A smaller limit than a best config has.
+    // A limit that is smaller than a best config.
     limit = {100, 20'000};
     setrlimit(RLIMIT_FSIZE, &limit);
     if (database.publish(example_record(example_key()))) return 6;
-    if (!database.find_best(example_key()).trusted()) return 7;  // this process uses it all the same
-    if (!files_of(folder.path() / "best", "").empty()) return 8; // not half of it either
+    if (!database.find_best(example_key()).trusted()) return 7;  // this process uses it anyway
+    if (!files_of(folder.path() / "best", "").empty()) return 8; // no incomplete file either
     return log.lines().size() == 1 ? 0 : 9;
   }));
   CHECK(code == 0);
 }
 
-TEST_CASE("half of a line that a full disk left is cut off", "[records]") {
-  // A write that is cut short: the signal is ignored, and the system writes what fits.
+TEST_CASE("an incomplete write is reported with the number of bytes", "[records]") {
+  // With the signal ignored, the system writes as much as fits.
   const TemporaryFolder folder;
   const int code = exit_code_of(start([&] {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -182,12 +181,12 @@ TEST_CASE("half of a line that a full disk left is cut off", "[records]") {
   CHECK(code == 0);
 }
 
-TEST_CASE("a read-only folder is read, and nothing is stored, with one warning", "[records]") {
+TEST_CASE("a read-only folder is read, and storing fails with one warning", "[records]") {
   const TemporaryFolder parent;
   const fs::path folder = parent.path() / "v1";
   fs::permissions(parent.path(), fs::perms::all);
   const int code = exit_code_of(start([&] {
-    // Made by its owner, and then no more to be written to.
+    // The owner creates the folder and then makes it read-only.
     fs::create_directory(folder);
     return as_somebody(folder, 0700, [&] {
       {
@@ -219,7 +218,7 @@ TEST_CASE("a read-only folder is read, and nothing is stored, with one warning",
   CHECK(code == 0);
 }
 
-TEST_CASE("a folder that others own or can write to is refused", "[records]") {
+TEST_CASE("a folder that others own or can write to is rejected", "[records]") {
   const OwnCache cache;
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "v1";
@@ -246,13 +245,13 @@ TEST_CASE("a folder that others own or can write to is refused", "[records]") {
   fs::permissions(path, fs::perms::owner_all);
   CHECK(RecordStore(path).load().records.size() == 1);
   if (geteuid() == 0) {
-    REQUIRE(chown(path.c_str(), somebody, somebody) == 0);
+    REQUIRE(chown(path.c_str(), other_user, other_user) == 0);
     check_refused("belongs to uid");
     CHECK(merge(RecordStore::standard(), path).problem.find("belongs to uid") != std::string::npos);
   }
 }
 
-TEST_CASE("a store without a folder, or with a file in its place, stores nothing and says so", "[records]") {
+TEST_CASE("a store without a folder or with a file in its place stores nothing", "[records]") {
   const TemporaryFolder folder;
   {
     LogCapture log;
@@ -263,7 +262,7 @@ TEST_CASE("a store without a folder, or with a file in its place, stores nothing
     CHECK_FALSE(database.publish(example_record(example_key())));
     CHECK(database.find_best(example_key()).trusted());
     CHECK(compact(nowhere).segments_after == 0);
-    CHECK(log.lines().empty()); // there is no cache on purpose
+    CHECK(log.lines().empty()); // no warning, since the cache is disabled on purpose
   }
   write_bytes(folder.path() / "file", "x");
   LogCapture log;
@@ -272,13 +271,13 @@ TEST_CASE("a store without a folder, or with a file in its place, stores nothing
   CHECK(store.load().records.empty());
   CHECK(log.lines().size() == 1);
   RecordStore inner(folder.path());
-  write_bytes(folder.path() / "rec", "x"); // a file where a folder of it should be
+  write_bytes(folder.path() / "rec", "x"); // a file in place of a subfolder
   CHECK_FALSE(inner.append(example_record(example_key())));
   CHECK(inner.publish_best(example_record(example_key())));
   CHECK(log.lines().size() == 2);
 }
 
-TEST_CASE("a forked child appends to a segment of its own", "[records]") {
+TEST_CASE("a forked child appends to its own segment", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   CHECK(store.append(example_record(example_key(), 1e-3, "BM=parent")));

@@ -1,4 +1,4 @@
-// Record lines: what is written is read, and nothing else is.
+// Tests that record lines are read as they were written, and that other text is rejected.
 #include <catch2/catch.hpp>
 
 #include "records_support.h"
@@ -17,7 +17,7 @@ std::string without_newline(std::string line) {
   return line;
 }
 
-// Whatever bytes it has, they come back, or '?' where they are no UTF-8.
+// Returns random ASCII, which must be read back unchanged, unlike bytes that are not UTF-8.
 std::string random_ascii(std::mt19937_64& random, std::size_t most) {
   std::string text = random_text(random, most);
   for (char& c : text)
@@ -91,11 +91,11 @@ void check_same(const Record& a, const Record& b) {
 
 } // namespace
 
-TEST_CASE("a record comes back from its line as it was", "[records]") {
+TEST_CASE("a record is read back from its line unchanged", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  LineReader reader; // one for all: keys it knows must not mix
+  LineReader reader; // one for all, since cached keys must not mix
   std::vector<Record> records;
   for (int i = 0; i < 200; ++i) {
     records.push_back(random_record(random));
@@ -110,7 +110,7 @@ TEST_CASE("a record comes back from its line as it was", "[records]") {
     check_same(*read, records.back());
     const auto again = reader.read(line);
     REQUIRE(again);
-    CHECK(again->key == read->key); // shared, not read twice
+    CHECK(again->key == read->key); // shared, not parsed twice
     check_same(*again, records.back());
     // Wisdom has the same JSON without the checksum.
     const auto edited = LineReader().read(to_json(records.back()));
@@ -119,7 +119,7 @@ TEST_CASE("a record comes back from its line as it was", "[records]") {
   }
 }
 
-TEST_CASE("text that is no UTF-8 is stored as JSON all the same", "[records]") {
+TEST_CASE("text that is not UTF-8 is stored as valid JSON", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -131,7 +131,7 @@ TEST_CASE("text that is no UTF-8 is stored as JSON all the same", "[records]") {
     const auto read = LineReader().read(line);
     REQUIRE(read);
     CHECK(line.find_first_of("\r\n") == line.npos);
-    const auto is_valid = [&](const std::string& text) { // a copy of it is written the same
+    const auto is_valid = [&](const std::string& text) { // a copy with this text gives the same line
       Record copy = record;
       copy.result.error = text;
       return to_line(copy) == line + "\n";
@@ -174,7 +174,7 @@ TEST_CASE("a line is bad after any change to it", "[records]") {
   }
 }
 
-TEST_CASE("a line of a later version is kept apart from bad ones", "[records]") {
+TEST_CASE("a line of a later version is not a bad line", "[records]") {
   std::string future = "{\"v\":2,\"anything\":[1,2,{}]";
   const std::string sum = to_string(cache::checksum({std::span(future.data(), future.size())})).substr(24);
   future += ",\"crc\":\"" + sum + "\"}";
@@ -183,7 +183,7 @@ TEST_CASE("a line of a later version is kept apart from bad ones", "[records]") 
   CHECK(check_line(future) == LineState::bad);
 }
 
-TEST_CASE("reading survives any text, and never reads past it", "[records]") {
+TEST_CASE("reading handles any text, and never reads past its end", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -197,7 +197,7 @@ TEST_CASE("reading survives any text, and never reads past it", "[records]") {
       text[random() % text.size()] = marks[random() % (sizeof marks - 1)];
     }
     if (random() % 8 == 0) text.resize(random() % (text.size() + 1));
-    const std::vector<char> exact(text.begin(), text.end()); // sanitizers see its end
+    const std::vector<char> exact(text.begin(), text.end()); // so that sanitizers detect reads past the end
     read += reader.read(std::string_view(exact.data(), exact.size())) != nullptr;
     check_line(std::string_view(exact.data(), exact.size()));
   }
@@ -211,13 +211,13 @@ TEST_CASE("reading survives any text, and never reads past it", "[records]") {
   CHECK_FALSE(reader.read("{\"x\":" + std::string(100'000, '{')));
 }
 
-TEST_CASE("a record that fits no line is not written as half of one", "[records]") {
+TEST_CASE("a record that does not fit into a line is not written", "[records]") {
   Record record = example_record(example_key());
   record.config = "BM=" + std::string(100'000, '1');
   CHECK(to_line(record).empty());
 }
 
-TEST_CASE("configs become points of a space and numbers of a config", "[records]") {
+TEST_CASE("texts of configs convert to points and to configs", "[records]") {
   std::vector<Knob> knobs(3);
   knobs[0] = {.name = "BM", .values = {16, 32, 64}, .labels = {}, .ordered = true};
   knobs[1] = {.name = "order", .values = {0, 1}, .labels = {"rows", "swizzled"}, .ordered = false};
@@ -233,7 +233,7 @@ TEST_CASE("configs become points of a space and numbers of a config", "[records]
   CHECK_FALSE(point_of(knobs, "nonsense"));
   CHECK(config_of(text).to_string() == "BM=64,shift=-1");
 
-  // Words of any kind: recorded tables have them.
+  // Words of any form, as in recorded tables.
   knobs[1] = {
       .name = "order", .values = {0, 1, 2}, .labels = {"a", "a,shift=0", "(1,2)=b,"}, .ordered = false};
   for (std::uint16_t word = 0; word < 3; ++word)

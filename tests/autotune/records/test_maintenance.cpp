@@ -1,4 +1,4 @@
-// Compaction, pruning, verification, and stores that meet.
+// Tests compaction, pruning, verification, merging and explanations of record stores.
 #include <catch2/catch.hpp>
 
 #include "records_support.h"
@@ -15,7 +15,7 @@ using namespace records_test;
 
 namespace {
 
-// Appends in a process of its own, so that the segment is nobody's afterwards.
+// Appends in a separate process, so that no running process uses the segment afterwards.
 template <typename Body> void in_other_process(Body body) {
   REQUIRE(exit_code_of(start([&] {
             body();
@@ -42,7 +42,7 @@ std::int64_t days_ago(double days) {
 
 } // namespace
 
-TEST_CASE("compaction makes one file of many and keeps records and what later versions wrote", "[records]") {
+TEST_CASE("compaction combines files and keeps records, including those of later versions", "[records]") {
   const TemporaryFolder folder;
   for (int i = 0; i < 10; ++i)
     in_other_process([&] {
@@ -80,19 +80,17 @@ TEST_CASE("compaction makes one file of many and keeps records and what later ve
   const RewriteReport again = compact(store);
   CHECK(again.segments_after == 2);
   CHECK(again.kept == 51);
-  CHECK(files_of(folder.path(), ".jsonl") == files); // what is fine is left alone
+  CHECK(files_of(folder.path(), ".jsonl") == files); // compact files stay unchanged
 }
 
-TEST_CASE("nothing is lost when stores are compacted while others append and read", "[records]") {
-  const auto seed = fresh_seed();
-  CAPTURE(seed);
+TEST_CASE("no record is lost when stores are compacted while others append and read", "[records]") {
   const TemporaryFolder folder;
   constexpr int writers = 6, each = 60;
   std::vector<pid_t> running;
   for (int w = 0; w < writers; ++w)
     running.push_back(start([&, w] {
       for (int i = 0; i < each; ++i) {
-        RecordStore store(folder.path()); // a segment each time
+        RecordStore store(folder.path()); // a new segment each time
         if (!store.append(example_record(example_key(), 1e-3, "BM=" + std::to_string(w * each + i))))
           return 1;
       }
@@ -107,7 +105,7 @@ TEST_CASE("nothing is lost when stores are compacted while others append and rea
       }
       return 0;
     }));
-  for (int r = 0; r < 2; ++r) // what was there stays there, for readers that look on in between too
+  for (int r = 0; r < 2; ++r) // readers during compaction never miss earlier records
     running.push_back(start([&] {
       RecordStore store(folder.path());
       std::size_t before = 0;
@@ -130,7 +128,7 @@ TEST_CASE("nothing is lost when stores are compacted while others append and rea
   CHECK(configs_in(folder.path()).size() == writers * each);
 }
 
-TEST_CASE("a writer whose segment was removed begins another", "[records]") {
+TEST_CASE("a writer whose segment was removed starts another", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   CHECK(store.append(example_record(example_key(), 1e-3, "BM=1")));
@@ -142,7 +140,7 @@ TEST_CASE("a writer whose segment was removed begins another", "[records]") {
   CHECK(configs_in(folder.path()) == std::set<std::string>{"BM=3"});
 }
 
-TEST_CASE("pruning goes by age, by count and by code generation", "[records]") {
+TEST_CASE("pruning removes by age, by count and by code generation", "[records]") {
   const TemporaryFolder folder;
   RecordKey current = example_key(), stale = example_key(1024);
   current.code_generation = code_generation_version;
@@ -166,7 +164,7 @@ TEST_CASE("pruning goes by age, by count and by code generation", "[records]") {
   CHECK_FALSE(store.best(stale));
   CHECK(store.best(current));
   report = prune(store, {.older_than_days = 55, .keep_newest = {}, .stale_code_generation = false});
-  CHECK(report.removed == 3); // the fastest stays as long as there are newer ones
+  CHECK(report.removed == 3); // the fastest stays as long as newer ones do
   CHECK(configs_in(folder.path()) ==
         std::set<std::string>{"BM=0", "BM=1", "BM=2", "BM=3", "BM=4", "BM=5", "BM=8"});
   report = prune(store, {.older_than_days = {}, .keep_newest = 2, .stale_code_generation = false});
@@ -176,7 +174,7 @@ TEST_CASE("pruning goes by age, by count and by code generation", "[records]") {
   CHECK(files_of(folder.path(), ".jsonl").empty());
 }
 
-TEST_CASE("verification names what is damaged, and repairs it", "[records]") {
+TEST_CASE("verification lists damage, and repairs it", "[records]") {
   const TemporaryFolder folder;
   in_other_process([&] {
     RecordStore store(folder.path());
@@ -201,7 +199,7 @@ TEST_CASE("verification names what is damaged, and repairs it", "[records]") {
   const fs::path leftover = best.parent_path() / ".tmp-host-1-2-3";
   write_bytes(leftover, "half");
   report = verify(store, Repair::no);
-  CHECK(report.leftovers == 0); // it may be somebody's
+  CHECK(report.leftovers == 0); // another process may still use it
   fs::last_write_time(leftover, fs::last_write_time(leftover) - std::chrono::hours(2));
   report = verify(store, Repair::no);
   CHECK(report.leftovers == 1);
@@ -209,7 +207,7 @@ TEST_CASE("verification names what is damaged, and repairs it", "[records]") {
   CHECK(report.damage[0].line == 1);
   CHECK(report.damage[0].problem == "the checksum does not match");
   CHECK(report.damage[1].problem == "an empty line");
-  CHECK(report.damage[2].problem == "torn, or no record");
+  CHECK(report.damage[2].problem == "incomplete, or not a record");
   CHECK(report.damage[3].file.starts_with("best/"));
   CHECK(report.good == 3);
   CHECK(report.future == 1);
@@ -222,7 +220,7 @@ TEST_CASE("verification names what is damaged, and repairs it", "[records]") {
   CHECK(report.good == 3);
   CHECK(report.future == 1);
   CHECK(report.leftovers == 0);
-  CHECK(report.bests >= 3); // that of a damaged record is gone for good, others are found anew
+  CHECK(report.bests >= 3); // the best of the damaged record is lost, others are found anew
 }
 
 TEST_CASE("merging is idempotent and keeps the faster best", "[records]") {
@@ -245,7 +243,7 @@ TEST_CASE("merging is idempotent and keeps the faster best", "[records]") {
   other.publish_best(fast);
   other.publish_best(example_record(example_key(64), 1e-3, "BM=theirs"));
 
-  MergeReport report = merge(store, folder.path() / "theirs"); // the cache folder will do
+  MergeReport report = merge(store, folder.path() / "theirs"); // the cache folder works too
   CHECK(report.problem.empty());
   CHECK(report.added == 6);
   CHECK(report.known == 1);
@@ -267,10 +265,10 @@ TEST_CASE("merging is idempotent and keeps the faster best", "[records]") {
   CHECK(configs_in(theirs) == configs_in(ours));
 
   CHECK(merge(store, folder.path() / "nowhere").problem == "there is no such folder");
-  CHECK(merge(store, folder.path()).problem == "it holds no tuning records");
+  CHECK(merge(store, folder.path()).problem == "it contains no tuning records");
 }
 
-TEST_CASE("what is exported is imported elsewhere, once", "[records]") {
+TEST_CASE("exported records are imported elsewhere once", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path() / "a"), other(folder.path() / "b"), third(folder.path() / "c");
   for (int i = 0; i < 5; ++i) {
@@ -299,7 +297,7 @@ TEST_CASE("what is exported is imported elsewhere, once", "[records]") {
   CHECK_FALSE(import_text(third, "{\"kiln_wisdom\":").problem.empty());
 }
 
-TEST_CASE("confirmed configs that come with records are used, where none was before", "[records]") {
+TEST_CASE("confirmed configs in imported records are used if there was none before", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path() / "a"), other(folder.path() / "b"), third(folder.path() / "c");
   store.append(example_record(example_key(), 0.5e-3, "BM=lucky"));
@@ -314,19 +312,19 @@ TEST_CASE("confirmed configs that come with records are used, where none was bef
   CHECK(other.best(example_key())->config == "BM=best");
   CHECK_FALSE(other.best(example_key(64)));
   CHECK(import_text(other, lines).bests == 0);
-  // What is in use stays.
+  // A config in use stays.
   Record own = example_record(example_key(), 2e-3, "BM=own");
   own.confirmed = true;
   third.publish_best(own);
   CHECK(import_text(third, lines).bests == 0);
   CHECK(third.best(example_key())->config == "BM=own");
-  // Of another folder too, whose best was damaged.
+  // This also holds for merging a folder whose best was damaged.
   RecordStore fourth(folder.path() / "d");
   CHECK(merge(fourth, folder.path() / "a").bests == 1);
   CHECK(fourth.best(example_key())->config == "BM=best");
 }
 
-TEST_CASE("why tells which config is used and what is known", "[records]") {
+TEST_CASE("why explains which config is used and what is known", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   const Device cpu = Device::cpu();
@@ -342,31 +340,32 @@ TEST_CASE("why tells which config is used and what is known", "[records]") {
     Database database(store);
     return why(database, key).verdict;
   };
-  CHECK(verdict() == "nothing is known of this problem or its neighbours: the analytic choice is used");
+  CHECK(verdict() ==
+        "nothing is known about this problem or its neighbours: the analytic model chooses the config");
   Record far_record = example_record(far, 1e-3, "BM=far");
   far_record.confirmed = true;
   store.publish_best(far_record);
   CHECK(verdict() ==
-        "nothing is known of this problem: the analytic choice is used, and tuning starts from the "
-        "configs of 1 neighbour");
+        "nothing is known about this problem: the analytic model chooses the config, and tuning starts from "
+        "the configs of 1 neighbour");
   Record failed = example_record(key, 0, "BM=bad");
   failed.result.status = Status::crash;
   store.append(failed);
   store.append(example_record(key, 1e-3, "BM=new"));
   CHECK(verdict() ==
-        "BM=new is used, the fastest of the tuning records, but no tuning came to its end: `kiln tune` "
+        "BM=new is used, the fastest of the tuning records, but no tuning run was completed: `kiln tune` "
         "confirms it");
   Record confirmed = example_record(old, 1e-3, "BM=old");
   confirmed.confirmed = true;
   store.publish_best(confirmed);
   CHECK(verdict() ==
-        "BM=old is used, from the tuning records, until a few trials confirm it or find another: llvm "
+        "BM=old is used, from the tuning records, until a few trials confirm it or find a better one: llvm "
         "20.1.0, now " +
             std::string(llvm_version()));
   confirmed.key = std::make_shared<const RecordKey>(key);
   store.publish_best(confirmed);
   CHECK(verdict() ==
-        "BM=old is used, from the tuning records: it was confirmed for this very problem, silicon and "
+        "BM=old is used, from the tuning records: it was confirmed for exactly this problem, silicon and "
         "tools");
   Database database(store);
   const Why all = why(database, key);
@@ -376,7 +375,7 @@ TEST_CASE("why tells which config is used and what is known", "[records]") {
   CHECK(text_of(all).find("neighbour  M=4096 f32 at distance 3.0 (sizes differ): BM=far in 1 ms") !=
         std::string::npos);
 
-  // From a name alone.
+  // With only the kernel's name.
   const auto guessed = guess_key(database, "matmul", {{{"M", 512}}, ""}, cpu);
   REQUIRE(guessed);
   CHECK(guessed->id() == key.id());

@@ -1,4 +1,4 @@
-// kiln records, as it is typed.
+// Tests the command `kiln records`.
 #include <catch2/catch.hpp>
 
 #include "records_support.h"
@@ -21,14 +21,14 @@ struct Output {
   std::string text;
 };
 
-// In a child whose output is a file.
+// Runs the command in a child whose output is a file.
 Output records(std::vector<std::string> arguments) {
   const cli::Command* command = cli::find_command("records");
   REQUIRE(command);
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "output";
   arguments.insert(arguments.begin(), "records");
-  std::cout.flush(); // what the child would print again
+  std::cout.flush(); // else the child would print it again
   std::fflush(nullptr);
   const pid_t child = start([&] {
     if (!std::freopen(path.c_str(), "w", stdout) || dup2(fileno(stdout), 2) < 0) return 98;
@@ -117,10 +117,11 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   fs::permissions(open, fs::perms::all);
   CHECK(records({"merge", open, "--folder", b}).text ==
         "error: " + open +
-            ": it holds no tuning records; give what `kiln records export` wrote, or a folder of records\n");
+            ": it contains no tuning records; give a file that `kiln records export` wrote, or a folder of "
+            "records\n");
   fs::create_directory(open + "/rec");
   out = records({"merge", open, "--folder", b});
-  CHECK(has(out, "run `chmod go-w '" + open + "'`; give what `kiln records export` wrote"));
+  CHECK(has(out, "run `chmod go-w '" + open + "'`; give a file that `kiln records export` wrote"));
   CHECK_FALSE(has(out, "KILN_CACHE_DIR"));
 
   out = records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a});
@@ -135,21 +136,21 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   out = records({"why", "matmul", "--shape", "M=big", "--folder", a});
   CHECK(out.code == 1);
   CHECK(has(out, "--shape M=big: M is \"big\"; write a whole number from 0 to 2^63 - 1"));
-  // As `kiln tune` reads it: the kind is the one of what that would tune, and the records have another.
+  // As for `kiln tune`: the kind is that of the kernel's task, and the records have another.
   out = records({"why", "matmul", "--shape", "64x64x64", "--dtype", "bf16", "--folder", a});
   CHECK(has(out, "error: no record is of a kernel matmul for bf16.aligned.aligned.aligned"));
   CHECK(has(records({"why", "matmul", "--shape", "64x64", "--folder", a}), "matmul has 3 sizes: M, N, K"));
-  // By the names that the records have.
+  // With the names of the sizes in the records.
   CHECK(records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--folder", a}).text ==
         records({"why", "matmul", "--shape", "M=512,N=512", "--folder", a}).text);
   out = records({"why", "matmul", "--shape", "512", "--kind", "f32.nn", "--folder", a});
   CHECK(has(out, "--shape 512: matmul has 2 sizes: M, N; write all of them, separated by x, or NAME=SIZE"));
   out = records({"why", "mine", "--shape", "512", "--folder", a});
-  CHECK(has(out, "have a kernel mine whose sizes these could be; give --plugin with the library"));
+  CHECK(has(out, "contain a kernel mine with these sizes; give --plugin with the library"));
   out = records({"why", "mine", "--shape", "M=512", "--dtype", "f32", "--folder", a});
-  CHECK(has(out, "mine is none of them; give --plugin with the library that registers it, or --kind, as"));
+  CHECK(has(out, "mine is none of them; give --plugin with the library that registers it, or --kind, as in"));
   out = records({"why", "matmul", "--shape", "512x512", "--kind", "f32.nn", "--dtype", "f32", "--folder", a});
-  CHECK(has(out, "error: --dtype and --kind both say of which dtypes it is; leave one out"));
+  CHECK(has(out, "error: --dtype and --kind both give the dtypes; leave one out"));
   out = records({"why", "mine", "--plugin", "./nothing.so", "--shape", "512", "--folder", a});
   CHECK(out.code == 1);
   CHECK(has(out, "--plugin ./nothing.so: "));
@@ -160,7 +161,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   out = records({"verify", "--folder", a});
   CHECK(out.code == 1);
   CHECK(has(out, "rec/matmul-"));
-  CHECK(has(out, ":4: torn, or no record"));
+  CHECK(has(out, ":4: incomplete, or not a record"));
   CHECK(records({"verify", "--repair", "--folder", a}).code == 0);
   CHECK(records({"verify", "--folder", a}).code == 0);
 
@@ -172,7 +173,7 @@ TEST_CASE("kiln records lists, shows, exports, imports, merges, prunes, verifies
   CHECK(records({"prune", "--older-than", "-1", "--folder", a}).code == 2);
 }
 
-TEST_CASE("kiln records list calls confirmed what why does", "[records]") {
+TEST_CASE("kiln records list agrees with why on what is confirmed", "[records]") {
   const TemporaryFolder folder;
   const std::string a = (folder.path() / "a").string();
   const RecordKey key = make_key("matmul", {1, 2}, {3, 4}, {{{"M", 512}}, "f32.nn"}, Device::cpu());
@@ -187,32 +188,32 @@ TEST_CASE("kiln records list calls confirmed what why does", "[records]") {
   CHECK(has(records({"list", "--folder", a}), "BM=64"));
   CHECK_FALSE(has(records({"list", "--folder", a}), "not confirmed"));
   CHECK_FALSE(has(records({"show", "matmul", "--folder", a}), "not confirmed"));
-  // Of an interrupted search, published or not.
+  // The result of an interrupted search, published or not.
   REQUIRE(exit_code_of(start(
               [&] { return RecordStore(a).publish_best(example_record(key, 1e-3, "BM=32")) ? 0 : 1; })) == 0);
-  CHECK(has(records({"why", "matmul", "--shape", "M=512", "--folder", a}), "no tuning came to its end"));
+  CHECK(has(records({"why", "matmul", "--shape", "M=512", "--folder", a}), "no tuning run was completed"));
   CHECK(has(records({"list", "--folder", a}), "BM=32 (not confirmed)"));
 }
 
-TEST_CASE("kiln records says why a folder cannot be locked", "[records]") {
+TEST_CASE("kiln records reports why a folder cannot be locked", "[records]") {
   const TemporaryFolder folder;
   const std::string a = (folder.path() / "a").string();
   REQUIRE(exit_code_of(start([&] { return RecordStore(a).append(example_record(example_key())) ? 0 : 1; })) ==
           0);
   const fs::path lock = fs::path(a) / "lock", segment = files_of(a, ".jsonl").at(0);
-  fs::create_directory(lock); // whoever runs the tests may write where the mode says no
+  fs::create_directory(lock); // a mode would not stop root
   Output out = records({"prune", "--keep", "1", "--folder", a});
   CHECK(out.code == 1);
   CHECK(out.text == "nothing was done: " + lock.string() + " cannot be locked: Is a directory\n");
   write_bytes(segment, read_bytes(segment) + "torn");
   out = records({"verify", "--repair", "--folder", a});
   CHECK(out.code == 1);
-  CHECK(has(out, "damaged lines stay: " + lock.string() + " cannot be locked: Is a directory\n"));
+  CHECK(has(out, "damaged lines were not removed: " + lock.string() + " cannot be locked: Is a directory\n"));
   fs::remove(lock);
   CHECK(has(records({"prune", "--keep", "1", "--folder", a}), "kept 1 in 1 file"));
 }
 
-TEST_CASE("kiln records says what is wrong with its arguments", "[records]") {
+TEST_CASE("kiln records reports errors in its arguments", "[records]") {
   CHECK(records({}).code == 2);
   CHECK(records({"lsit"}).code == 2);
   CHECK(has(records({"lsit"}), "there is no subcommand \"lsit\"; choose list, show, export"));

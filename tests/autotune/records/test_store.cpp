@@ -1,4 +1,4 @@
-// The record store: what is appended is loaded, in spite of all that happens to the files.
+// Tests that the record store loads what was appended, whatever happens to its files.
 #include <catch2/catch.hpp>
 
 #include "left_out.h"
@@ -10,12 +10,12 @@
 
 using namespace records_test;
 
-TEST_CASE("what is appended is loaded, by any process, with a filter or without", "[records]") {
+TEST_CASE("appended records are loaded, by any process, with or without a filter", "[records]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "made" / "on" / "demand";
   RecordStore store(path);
   CHECK(store.load().records.empty());
-  CHECK_FALSE(fs::exists(path)); // reading makes no folders
+  CHECK_FALSE(fs::exists(path)); // reading creates no folders
   REQUIRE(store.append(example_record(example_key(512), 1e-3)));
   REQUIRE(store.append(example_record(example_key(1024), 2e-3)));
   Record failed = example_record(example_key(512), 0, "BM=128,BN=64");
@@ -27,7 +27,7 @@ TEST_CASE("what is appended is loaded, by any process, with a filter or without"
   RecordStore other(path);
   const Loaded all = other.load();
   CHECK(all.counts.records == 4);
-  CHECK(all.counts.segments == 2); // a process has one for each kernel and silicon
+  CHECK(all.counts.segments == 2); // one per process, kernel and silicon
   CHECK(all.counts.bad + all.counts.torn + all.counts.future + all.counts.duplicates == 0);
   const Loaded one = other.load(Filter::of(example_key(512)));
   REQUIRE(one.records.size() == 2);
@@ -44,7 +44,7 @@ TEST_CASE("what is appended is loaded, by any process, with a filter or without"
   CHECK(other.load(Filter::of(elsewhere)).records.empty());
 }
 
-TEST_CASE("a cursor gives only what came since", "[records]") {
+TEST_CASE("a cursor gives only newer records", "[records]") {
   const TemporaryFolder folder;
   RecordStore writer(folder.path()), reader(folder.path());
   LoadCursor cursor;
@@ -55,7 +55,7 @@ TEST_CASE("a cursor gives only what came since", "[records]") {
     REQUIRE(news.records.size() == 1);
     CHECK(news.records[0].result.seconds == 1e-3 * (i + 1));
   }
-  // Half of a line is not consumed: it is read once it is whole.
+  // An incomplete line is not consumed: it is read once it is complete.
   const fs::path segment = files_of(folder.path(), ".jsonl").at(0);
   const std::string before = read_bytes(segment);
   const std::string line = to_line(example_record(example_key(), 7));
@@ -66,7 +66,7 @@ TEST_CASE("a cursor gives only what came since", "[records]") {
   CHECK(reader.load({}, &cursor).records.empty());
 }
 
-TEST_CASE("damaged, torn and future lines are skipped and counted", "[records]") {
+TEST_CASE("damaged, incomplete and future lines are skipped and counted", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   for (int i = 0; i < 10; ++i)
@@ -86,7 +86,7 @@ TEST_CASE("damaged, torn and future lines are skipped and counted", "[records]")
   CHECK(loaded.counts.torn == 1);
 }
 
-TEST_CASE("any bytes in place of segments are survived", "[records]") {
+TEST_CASE("loading handles segments of arbitrary bytes", "[records]") {
   const auto seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -95,7 +95,7 @@ TEST_CASE("any bytes in place of segments are survived", "[records]") {
   REQUIRE(store.append(example_record(example_key())));
   const fs::path good = files_of(folder.path(), ".jsonl").at(0);
   const std::string bytes = read_bytes(good);
-  const fs::path beside = good.parent_path() / "other.jsonl";
+  const fs::path other = good.parent_path() / "other.jsonl";
   for (int round = 0; round < 200; ++round) {
     std::string fuzzed;
     for (std::size_t parts = random() % 20; parts > 0; --parts)
@@ -106,13 +106,13 @@ TEST_CASE("any bytes in place of segments are survived", "[records]") {
       default: fuzzed += std::string(random() % 3, '\n');
       }
     if (random() % 20 == 0) fuzzed += std::string(100'000, 'x');
-    write_bytes(beside, fuzzed);
+    write_bytes(other, fuzzed);
     const Loaded loaded = RecordStore(folder.path()).load();
     CHECK(loaded.counts.records == 1);
   }
-  // Things that are no files.
-  fs::remove(beside);
-  fs::create_directory(beside);
+  // Names of segments that are not regular files.
+  fs::remove(other);
+  fs::create_directory(other);
   REQUIRE(mkfifo((good.parent_path() / "pipe.jsonl").c_str(), 0600) == 0);
   fs::create_symlink("/dev/zero", good.parent_path() / "zero.jsonl");
   fs::create_symlink(good, good.parent_path() / "link.jsonl");
@@ -122,12 +122,12 @@ TEST_CASE("any bytes in place of segments are survived", "[records]") {
   CHECK(loaded.counts.bad == 4);
 }
 
-TEST_CASE("the best config is published whole and found under its key alone", "[records]") {
+TEST_CASE("the best config is published atomically and found only under its key", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   CHECK_FALSE(store.best(example_key()));
   CHECK(store.publish_best(example_record(example_key(), 1e-3)));
-  CHECK(store.publish_best(example_record(example_key(), 2e-3, "BM=16,BN=16"))); // the later word counts
+  CHECK(store.publish_best(example_record(example_key(), 2e-3, "BM=16,BN=16"))); // the later one counts
   CHECK(store.publish_best(example_record(example_key(1024), 3e-3)));
   RecordStore other(folder.path());
   REQUIRE(other.best(example_key()));
@@ -150,9 +150,9 @@ TEST_CASE("the best config is published whole and found under its key alone", "[
   RecordKey key = example_key();
   std::swap(key.problem.sizes[0], key.problem.sizes[1]);
   key.tools.llvm = "23";
-  CHECK(other.best(key)); // the same question, asked otherwise
+  CHECK(other.best(key)); // the same key
 
-  // A damaged file, or one under another key's name, is no answer.
+  // A damaged file, or one that has another key's name, is ignored.
   const auto files = files_of(folder.path() / "best", ".json");
   REQUIRE(files.size() == 2);
   const std::string first = read_bytes(files[0]), second = read_bytes(files[1]);
@@ -161,7 +161,7 @@ TEST_CASE("the best config is published whole and found under its key alone", "[
   CHECK(other.bests().empty());
 }
 
-TEST_CASE("the winner is confirmed if any is, and never one that was wrong", "[records]") {
+TEST_CASE("the winner is a confirmed config if there is one, and never one that was wrong", "[records]") {
   std::vector<Record> records;
   const auto add = [&](const char* config, double seconds, std::int64_t time) -> Record& {
     records.push_back(example_record(example_key(), seconds, config));
@@ -172,7 +172,7 @@ TEST_CASE("the winner is confirmed if any is, and never one that was wrong", "[r
   add("BM=32", 1e-3, 2);
   add("BM=64", 2e-3, 3);
   CHECK(winners(records).at(0)->config == "BM=32");
-  add("BM=32", 4e-3, 4); // measured again: it was luck
+  add("BM=32", 4e-3, 4); // measured again: the first time was an outlier
   CHECK(winners(records).at(0)->config == "BM=64");
   add("BM=64", 2e-3, 5).result.status = Status::wrong_result;
   add("BM=64", 1e-3, 6); // once wrong, never used
@@ -186,7 +186,7 @@ TEST_CASE("the winner is confirmed if any is, and never one that was wrong", "[r
   CHECK(winners(records).empty());
 }
 
-TEST_CASE("a hundred thousand records load whole, and it is told how fast", "[records]") {
+TEST_CASE("a hundred thousand records are loaded, and the time is printed", "[records]") {
   const TemporaryFolder folder;
   RecordStore store(folder.path());
   const auto seed = fresh_seed();
@@ -197,7 +197,8 @@ TEST_CASE("a hundred thousand records load whole, and it is told how fast", "[re
   for (int i = 0; i < 20; ++i)
     keys.push_back(example_key(256 * (i + 1)));
   for (int i = 0; i < count; ++i) {
-    Record record = example_record(keys[static_cast<std::size_t>(i) * 20 / static_cast<std::size_t>(count)], random_seconds(random));
+    Record record = example_record(keys[static_cast<std::size_t>(i) * 20 / static_cast<std::size_t>(count)],
+                                   random_seconds(random));
     record.trial = i;
     record.config = "BM=" + std::to_string(random() % 256) + ",BN=128,BK=32,order=swizzled,num_warps=8";
     record.result.facts = {
@@ -211,5 +212,5 @@ TEST_CASE("a hundred thousand records load whole, and it is told how fast", "[re
   CHECK(loaded.counts.records == static_cast<std::uint64_t>(count));
   WARN("loaded " << count << " records in " << seconds * 1e3 << " ms, "
                  << 1e3 * static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC << " of the CPU");
-  // The aim is 200 ms on a machine that does nothing else.
+  // The aim is 200 ms on an otherwise idle machine.
 }

@@ -1,5 +1,7 @@
-// A tuning run that never happened: a product's knobs with a plausible time for each config, found by a
-// search that gets better, with the failures that happen.
+// Makes up a tuning run for tests.
+//
+// It has the knobs of a matrix product with a plausible time for each config, a search that improves, and the
+// usual failures.
 #pragma once
 
 #include <kiln/autotune/random.h>
@@ -64,7 +66,7 @@ inline tune::ReportData synthetic_run(std::uint64_t seed, int trials) {
     t.source = i < 8 ? "random" : i % 16 == 0 ? "random" : i > trials * 3 / 4 ? "descent" : "model";
     if (i == 0) t.point = *data.fallback, t.source = "seed";
     if (i == 1) t.point = *data.analytic, t.source = "analytic";
-    // The later, the more of the best candidates it looks at.
+    // The later the trial, the more random configs it takes the best of.
     if (t.source == "model" || t.source == "descent")
       for (int tries = 2 + i / 6; tries > 0; --tries)
         if (Point other = any(); time(other) < time(t.point)) t.point = std::move(other);

@@ -1,5 +1,7 @@
-// The report in a real browser, where there is one: Chromium draws it, and its own account of that is read.
-// Pictures of it lie in the folder that the tests print.
+// Tests the report's page in a real browser, if Chromium is installed.
+//
+// The page records on <html> how its drawing went, and the tests read that. They print where they store the
+// screenshots.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/report/report.h>
@@ -29,7 +31,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-// Empty if there is none.
+// Returns the command of an installed browser, or an empty string.
 std::string browser() {
   for (const char* name : {"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"})
     if (!output_of(std::string("command -v ") + name).empty()) return name;
@@ -43,10 +45,11 @@ fs::path output_folder() {
 }
 
 struct Seen {
-  std::string dom, log; // after the page's scripts ran; what the browser complained about
+  std::string dom, log; // the DOM after the page's scripts ran; the errors and warnings of the console
 };
 
-// Shows the page as `name`.html, and takes its picture if it gets a width.
+// Loads the page as `name`.html; if `picture` holds options such as a window size, also takes a screenshot
+// with them.
 Seen look(const std::string& name, const std::string& page, const std::string& picture = "") {
   const fs::path folder = output_folder(), file = folder / (name + ".html"), log = folder / (name + ".log");
   std::ofstream(file, std::ios::binary) << page;
@@ -68,7 +71,7 @@ Seen look(const std::string& name, const std::string& page, const std::string& p
   return seen;
 }
 
-// The page's account of itself, as attributes of <html>.
+// Returns an attribute of <html>, by which the page reports how its drawing went.
 std::string attribute(const Seen& seen, const std::string& name) {
   const std::size_t at = seen.dom.find("data-" + name + "=\"");
   if (at == std::string::npos) return "";
@@ -89,7 +92,7 @@ void check_drawn(const Seen& seen) {
   CHECK(attribute(seen, "last-error") == "");
   CHECK(attribute(seen, "sections") == "10");
   CHECK(seen.log == "");
-  // What a number that is none, or a value that is missing, looks like.
+  // A number or a value that is missing by mistake would show up as one of these.
   const std::string body = seen.dom.substr(0, seen.dom.find("<script"));
   for (const char* sign : {"NaN", "Infinity", "undefined", "[object"})
     CHECK(body.find(sign) == std::string::npos);
@@ -103,7 +106,7 @@ std::string with_script(std::string page, const std::string& script) {
 
 TEST_CASE("a browser draws the report of a run", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
+    WARN("skipped: there is no Chromium"); // Chromium is an optional package
     return;
   }
   const ReportData run = test::synthetic_run(1, 128);
@@ -120,9 +123,9 @@ TEST_CASE("a browser draws the report of a run", "[report][browser]") {
   check_drawn(look("narrow", page, "--window-size=500,6000"));
 }
 
-TEST_CASE("in a browser, every column can be chosen and every trial tells its config", "[report][browser]") {
+TEST_CASE("in a browser, every column can be chosen and every trial shows its config", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
+    WARN("skipped: there is no Chromium"); // Chromium is an optional package
     return;
   }
   const std::string script = R"(
@@ -152,9 +155,9 @@ TEST_CASE("in a browser, every column can be chosen and every trial tells its co
   CHECK(attribute(seen, "header").starts_with("trial,time,outcome,source"));
 }
 
-TEST_CASE("a browser takes hostile texts as texts", "[report][browser]") {
+TEST_CASE("a browser shows hostile texts as plain texts", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
+    WARN("skipped: there is no Chromium"); // Chromium is an optional package
     return;
   }
   ReportData data = test::synthetic_run(2, 32);
@@ -174,9 +177,9 @@ TEST_CASE("a browser takes hostile texts as texts", "[report][browser]") {
   CHECK(seen.dom.find("<img") == std::string::npos);
 }
 
-TEST_CASE("a browser draws what hardly is a run", "[report][browser]") {
+TEST_CASE("a browser draws degenerate runs", "[report][browser]") {
   if (browser().empty()) {
-    WARN("skipped: there is no Chromium"); // an optional package, which draws the page here
+    WARN("skipped: there is no Chromium"); // Chromium is an optional package
     return;
   }
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
@@ -190,12 +193,12 @@ TEST_CASE("a browser draws what hardly is a run", "[report][browser]") {
   };
   SECTION("nothing") { check_drawn(look("nothing", report_html(ReportData{}))); }
   SECTION("one trial") { check_drawn(look("one", report_html(one(1e-9)))); }
-  SECTION("a trial of no knob") {
+  SECTION("a trial without knobs") {
     ReportData data = one(3600);
     data.knobs.clear(), data.search.best = data.search.trials[0].point = {};
     check_drawn(look("no_knob", report_html(data)));
   }
-  SECTION("times that are none") {
+  SECTION("times that are not positive numbers") {
     for (double seconds : {nan, inf, 0.0, -1.0})
       check_drawn(look("no_time", report_html(one(seconds))));
   }
@@ -209,7 +212,7 @@ TEST_CASE("a browser draws what hardly is a run", "[report][browser]") {
     CHECK(attribute(seen, "points") == "24");
     CHECK(seen.dom.find("No config worked.") != std::string::npos);
   }
-  SECTION("equal times, and numbers that are none beside them") {
+  SECTION("equal times, and other numbers that are not finite") {
     ReportData data = test::synthetic_run(4, 24);
     for (Trial& t : data.search.trials) {
       t.result.status = Status::ok, t.result.seconds = t.result.low = t.result.high = 1;
@@ -226,7 +229,7 @@ TEST_CASE("a browser draws what hardly is a run", "[report][browser]") {
     data.search.best = data.search.trials[1].point;
     check_drawn(look("misfits", report_html(data)));
   }
-  SECTION("thousands of trials") { // a whole table's
+  SECTION("thousands of trials") { // as many as a whole table has
     ReportData data = test::synthetic_run(6, 4000);
     const Seen seen = look("thousands", report_html(data));
     check_drawn(seen);

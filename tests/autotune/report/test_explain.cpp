@@ -1,4 +1,4 @@
-// Which knobs made a config fast, where the truth is known.
+// Tests which knobs are found to make a config fast, on trials whose times are known functions of the knobs.
 #include <kiln/autotune/report/explain.h>
 
 #include <catch2/catch.hpp>
@@ -11,13 +11,14 @@
 
 using namespace kiln::tune;
 
-TEST_CASE("a knob that halves the time is told with about that factor, and one without effect is not") {
+TEST_CASE("a knob that halves the time is reported with about that factor, and one without effect is not") {
   const auto seed = kiln::test::fresh_seed();
-  INFO("seed " << seed);
+  INFO("KILN_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   const std::vector<Knob> knobs{
       {"good", {1, 2}, {}, true}, {"none", {1, 2, 3, 4}, {}, true}, {"slow", {8, 16}, {}, true}};
-  // Every combination as often as any other, or the means that factors are of would differ from the halves.
+  // Each combination occurs equally often; otherwise the averages that the factors are relative to would not
+  // lie halfway between the values.
   SearchResult search;
   for (std::uint16_t i = 0; i < 208; ++i) {
     Trial trial;
@@ -30,12 +31,12 @@ TEST_CASE("a knob that halves the time is told with about that factor, and one w
   const auto factors = knob_factors(search, knobs, {1, 2, 1});
   REQUIRE(factors.size() == 2);
   CHECK(factors[0].first == "good");
-  CHECK(factors[0].second == Approx(0.5).margin(0.02)); // of the mean of both values' logarithms
+  CHECK(factors[0].second == Approx(0.5).margin(0.02)); // relative to the mean of both values' logarithms
   CHECK(factors[1].first == "slow");
   CHECK(factors[1].second == Approx(std::sqrt(1.5)).margin(0.02));
 }
 
-TEST_CASE("of few trials, and of those that failed, nothing is learned") {
+TEST_CASE("nothing is learned from few trials, or from trials that failed") {
   SearchResult search;
   const std::vector<Knob> knobs{{"BM", {1, 2}, {}, true}};
   CHECK(knob_factors(search, knobs, {0}).empty());

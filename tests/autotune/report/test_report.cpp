@@ -1,4 +1,4 @@
-// The report as a file: its size, its escapes, its numbers.
+// Tests the report as a file: its size, its escapes and its data.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/report/page_data.h>
@@ -50,19 +50,19 @@ const Json& column(const Json& data, const std::string& name) {
 
 } // namespace
 
-TEST_CASE("512 trials make a page below a megabyte that asks for nothing else", "[report]") {
+TEST_CASE("512 trials make a page below a megabyte that loads nothing else", "[report]") {
   const std::string page = report_html(test::synthetic_run(1, 512));
   CHECK(page.size() < 1'000'000);
   CHECK(page.starts_with("<!doctype html>"));
   CHECK(page.ends_with("</html>\n"));
   CHECK(page.find("{{") == std::string::npos);
-  // Names of XML's namespaces are all that looks like an address.
+  // The names of XML namespaces are the only URLs.
   CHECK(count(page, "://") == count(page, "http://www.w3.org/2000/svg"));
   for (const char* outside : {"src=", "@import", "fetch(", "XMLHttpRequest", "import("})
     CHECK(page.find(outside) == std::string::npos);
 }
 
-TEST_CASE("no text of a run ends the page's elements", "[report]") {
+TEST_CASE("no text of a run can end an element of the page", "[report]") {
   ReportData data = test::synthetic_run(2, 24);
   const std::string plain = report_html(data);
   const std::string evil = "</script></style></title><script>alert(1)</script><!--\xFF\"'{{script}}";
@@ -80,7 +80,7 @@ TEST_CASE("no text of a run ends the page's elements", "[report]") {
   CHECK(page.find('\xFF') == std::string::npos);
 }
 
-TEST_CASE("the page's data say what the run was", "[report]") {
+TEST_CASE("the page's data agree with the run", "[report]") {
   const auto seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   const ReportData run = test::synthetic_run(seed, 96);
@@ -98,7 +98,7 @@ TEST_CASE("the page's data say what the run was", "[report]") {
   CHECK(data["best"]["config"] == point_text(run.knobs, *s.best));
   REQUIRE(data["top"].size() == 10);
   CHECK(data["top"][0]["config"] == data["best"]["config"]);
-  for (std::size_t i = 2; i < 8; ++i) // confirmed ones
+  for (std::size_t i = 2; i < 8; ++i) // the confirmed ones
     CHECK(data["top"][i - 1]["seconds"] <= data["top"][i]["seconds"]);
 
   REQUIRE(data["references"].size() == 3);
@@ -113,7 +113,7 @@ TEST_CASE("the page's data say what the run was", "[report]") {
         std::count_if(s.trials.begin(), s.trials.end(), [](const Trial& t) { return !t.result.ok(); }));
 }
 
-TEST_CASE("a finalist counts as its confirmation says, and one that failed it does not lead", "[report]") {
+TEST_CASE("a finalist's confirmation counts, and a finalist that failed it does not come first", "[report]") {
   ReportData data;
   data.knobs = {test::knob("a", {1, 2, 4})};
   const auto measured = [](double seconds) {
@@ -135,7 +135,7 @@ TEST_CASE("a finalist counts as its confirmation says, and one that failed it do
   CHECK(top[1]["config"] == "a=4");
 }
 
-TEST_CASE("numbers that are none are left out of the page's data", "[report]") {
+TEST_CASE("numbers that are not finite are left out of the page's data", "[report]") {
   ReportData data = test::synthetic_run(3, 16);
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   data.search.trials[3].result.seconds = inf, data.search.trials[4].result.seconds = nan;
@@ -159,7 +159,7 @@ TEST_CASE("a best that was not confirmed is marked, on the page and in its summa
   CHECK(report_html(data).find("one trial that was not confirmed") != std::string::npos);
 }
 
-TEST_CASE("what was compiled and not run is told, and its compilers' time counts", "[report]") {
+TEST_CASE("configs that were only compiled are reported, and their compile time counts", "[report]") {
   ReportData data = test::synthetic_run(4, 40);
   const Json before = Json::parse(page_data(data));
   data.search.compiled_only = 7;
@@ -198,7 +198,7 @@ TEST_CASE("a report is written whole or not at all", "[report]") {
   write_report(data, csv.string());
   CHECK(read(html) == report_html(data));
   CHECK(read(csv) == trials_csv(data));
-  write_report(data, html.string()); // over the old one
+  write_report(data, html.string()); // this replaces the file
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2);
   const std::string nowhere = (folder.path / "no" / "tune.html").string();
   CHECK_THROWS_WITH(write_report(data, nowhere),
@@ -207,6 +207,6 @@ TEST_CASE("a report is written whole or not at all", "[report]") {
   CHECK(std::filesystem::is_character_file("/dev/null"));
   CHECK_THROWS_WITH(write_report(data, "/dev/full"), Catch::Contains("No space left on device"));
   CHECK_THROWS_WITH(write_report(data, (folder.path / "tune.pdf").string()),
-                    Catch::Contains("tune.pdf: a report is a page or a table; give its name the end .html"));
+                    Catch::Contains("tune.pdf: a report is a page or a table; its name must end in .html"));
   CHECK_FALSE(std::filesystem::exists(folder.path / "tune.pdf"));
 }

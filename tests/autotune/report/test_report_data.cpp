@@ -1,4 +1,4 @@
-// What a report takes from a tuning run: the space, the analytic model, the machine.
+// Tests what a report collects from a tuning run: the space, the analytic model and the machine.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/analytic/machine.h>
@@ -47,7 +47,7 @@ const tune::TunableKernel tunable{
 
 } // namespace
 
-TEST_CASE("a tuning's report knows its space, its rules, its model and its machine", "[report]") {
+TEST_CASE("a tuning's report contains its space, its rules, its model and its machine", "[report]") {
   const auto seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   tune::Tuning tuning;

@@ -1,4 +1,4 @@
-// Rank correlation, recall, and what a knob explains.
+// Tests the statistics of a report: rank correlation, recall, effects of knobs and counts of failures.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/report/page_data.h>
@@ -14,7 +14,7 @@
 using namespace kiln;
 using namespace kiln::tune;
 
-TEST_CASE("tau is 1 for the same order, -1 for the opposite one, whatever the values", "[report]") {
+TEST_CASE("tau is 1 for the same order, and -1 for the opposite one, for any values", "[report]") {
   const std::vector<double> a{1, 2, 3, 40}, b{0.1, 0.2, 0.9, 1}, c{9, 5, 4, -1};
   CHECK(kendall_tau(a, b) == Approx(1));
   CHECK(kendall_tau(a, c) == Approx(-1));
@@ -22,8 +22,8 @@ TEST_CASE("tau is 1 for the same order, -1 for the opposite one, whatever the va
   CHECK(std::isnan(kendall_tau(std::vector<double>{1}, std::vector<double>{1})));
 }
 
-TEST_CASE("tau takes ties out of both sides", "[report]") {
-  // Five pairs in order and one tie in a; scipy.stats.kendalltau gives 5 / sqrt(5 * 6).
+TEST_CASE("tau leaves out ties on both sides", "[report]") {
+  // Five pairs are in order, and one is a tie in a; scipy.stats.kendalltau gives 5 / sqrt(5 * 6).
   CHECK(kendall_tau(std::vector<double>{1, 1, 2, 3}, std::vector<double>{1, 2, 3, 4}) ==
         Approx(5 / std::sqrt(30.0)));
 }
@@ -49,7 +49,7 @@ TEST_CASE("tau does not depend on the order of the trials", "[report]") {
   CHECK(tau() == Approx(before));
 }
 
-TEST_CASE("recall counts the truly best among those guessed best", "[report]") {
+TEST_CASE("recall counts the fastest among those guessed to be fastest", "[report]") {
   const std::vector<double> truth{5, 1, 2, 3, 4}, guess{1, 2, 9, 3, 8};
   CHECK(top_recall(truth, guess, 1) == 0);
   CHECK(top_recall(truth, guess, 2) == 0.5);
@@ -57,7 +57,7 @@ TEST_CASE("recall counts the truly best among those guessed best", "[report]") {
   CHECK(std::isnan(top_recall({}, {}, 8)));
 }
 
-TEST_CASE("a knob that decides the time explains all of it, another nothing", "[report]") {
+TEST_CASE("a knob that determines the time explains all of it, and another explains nothing", "[report]") {
   std::vector<Trial> trials;
   for (std::uint16_t a : {0, 1, 2})
     for (std::uint16_t b : {0, 1})
@@ -82,7 +82,8 @@ TEST_CASE("a knob's effect leaves out points that lack it", "[report]") {
   CHECK(std::isnan(effect.share));
 }
 
-TEST_CASE("failures come by kind, most frequent first, with their most frequent messages", "[report]") {
+TEST_CASE("failures are grouped by kind, most frequent first, with their most frequent messages",
+          "[report]") {
   const std::vector<Trial> trials{test::trial({0}, 0, Status::timeout, "slow"),
                                   test::trial({1}, 0, Status::refused, "too large"),
                                   test::trial({2}, 0, Status::refused, "odd"),

@@ -1,4 +1,4 @@
-// Escapes: whatever a message holds, it stays text.
+// Tests that any bytes in a message stay text in HTML, CSV and JSON.
 #include <catch2/catch.hpp>
 
 #include <kiln/autotune/report/text.h>
@@ -9,8 +9,8 @@ TEST_CASE("bytes that are not UTF-8 are replaced, all others are kept", "[report
   CHECK(clean_text("a\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x94\xA5") == "a\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x94\xA5");
   const std::string bad = "\xEF\xBF\xBD";
   CHECK(clean_text("\xFFz") == bad + "z");
-  CHECK(clean_text("\xC3") == bad);                       // cut off
-  CHECK(clean_text("\xC0\xAF") == bad + bad);             // longer than needed
+  CHECK(clean_text("\xC3") == bad);                       // truncated
+  CHECK(clean_text("\xC0\xAF") == bad + bad);             // overlong encoding
   CHECK(clean_text("\xED\xA0\x80") == bad + bad + bad);   // half of a surrogate pair
   CHECK(clean_text("\xF4\x90\x80\x80").starts_with(bad)); // above U+10FFFF
 }

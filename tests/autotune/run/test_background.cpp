@@ -1,4 +1,4 @@
-// Searches in the background: how they end with their process.
+// Tests searches in the background and how they end with their process.
 #include "autotune/other_process.h"
 #include "autotune/own_cache.h"
 #include "autotune/row_sums.h"
@@ -22,7 +22,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// A command that never says anything, so that a search waits for it for a minute.
+// Installs a command that never answers, so that a search waits a minute for it.
 void use_silent_command(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "silent";
   std::ofstream(path) << "#!/bin/sh\n: >\"" << (folder / "asked").string() << "\"\nexec sleep 600\n";
@@ -36,7 +36,7 @@ void wait_until_asked(const std::filesystem::path& folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-// The sine of each element, taken so often.
+// Records a kernel that applies the sine to each element `times` times.
 std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
   const std::int64_t times = config.get("times").value_or(1);
   const auto sines = kernel("sines, compared", [times](View<const float, 1> x, View<float, 1> out) {
@@ -52,7 +52,7 @@ std::shared_ptr<ir::Kernel> record_sines(const Config& config) {
   return recorded;
 }
 
-// Whose seed takes sixty times as long as it must.
+// The seed takes about sixty times as long as necessary.
 const tune::TunableKernel compared{
     .name = "sines, compared",
     .summary = "out = x, after many sines",
@@ -67,7 +67,7 @@ const tune::TunableKernel compared{
     .parameters = "x=N out=N",
 };
 
-// What a search in the background that tries the seed alone has to offer.
+// Returns the configs that a background search of only the seed offers in place of `present`.
 std::vector<std::string> offered_instead_of(const Config& present) {
   std::vector<std::string> offered;
   tune::TuneOptions options;
@@ -84,7 +84,7 @@ std::filesystem::path given_folder() { return std::getenv("KILN_CACHE_DIR"); }
 
 } // namespace
 
-// Hidden, since its process ends while a search waits: a test below runs it in one of its own.
+// Hidden because its process ends while a search waits; a test below runs it in a separate process.
 TEST_CASE("ends while it searches", "[.][ends_while_it_searches]") {
   use_silent_command(given_folder());
   Rows rows(64, 500);
@@ -96,13 +96,13 @@ TEST_CASE("ends while it searches", "[.][ends_while_it_searches]") {
   wait_until_asked(given_folder());
 }
 
-TEST_CASE("what a search in the background finds is used only if it is faster than what is used now") {
+TEST_CASE("the result of a background search is used only if it is faster than the present config") {
   const OwnCache cache;
   CHECK(offered_instead_of({{"times", 1}, {"BN", 256}}).empty());
   CHECK(offered_instead_of({{"times", 64}, {"BN", 256}}).size() == 1);
 }
 
-TEST_CASE("a program without the command hears of it once, whatever it launches") {
+TEST_CASE("a program without the command gets one warning, whatever it launches") {
   const OwnCache cache;
   const ScopedVariable command("KILN_COMMAND", "/nowhere/kiln");
   const auto sums = tuned(row_sums("row sums, alone"), row_space(), with_mode(tune::Mode::online));
@@ -119,7 +119,7 @@ TEST_CASE("a program without the command hears of it once, whatever it launches"
   CHECK_THAT(log.lines()[0], Contains("tuning in the background: KILN_COMMAND is /nowhere/kiln"));
 }
 
-// Hidden, since its process ends while a search waits: the next test runs it in one of its own.
+// Hidden because its process ends while a search waits; the next test runs it in a separate process.
 TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
   use_silent_command(given_folder());
   Rows rows(64, 501);
@@ -137,7 +137,7 @@ TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
     return exit_code_of(child, 60) == 0;
   };
   CHECK(ends_in_a_child([] {}));
-  if (thread_sanitized) return; // it allows a forked child no threads
+  if (thread_sanitized) return; // ThreadSanitizer does not allow threads in a forked child
   CHECK(ends_in_a_child([] {
     unsetenv("KILN_COMMAND");
     Rows rows(64, 502);
@@ -151,14 +151,14 @@ TEST_CASE("forks while it searches", "[.][forks_while_it_searches]") {
   }));
 }
 
-TEST_CASE("a forked child ends, and searches, while its parent does") {
+TEST_CASE("a forked child can end or search while its parent searches") {
   const OwnCache cache;
-  // What the parent's other threads hold looks lost in a child, which has none of them.
+  // Memory of the parent's other threads looks leaked in a child, which does not have these threads.
   const ScopedVariable sanitizer("ASAN_OPTIONS", "detect_leaks=0");
   CHECK(exit_code_of_test("[forks_while_it_searches]", 150) == 0);
 }
 
-// Hidden, since its process ends while a search records: the next test runs it in one of its own.
+// Hidden because its process ends while a search records; the next test runs it in a separate process.
 TEST_CASE("ends while it records", "[.][ends_while_it_records]") {
   Rows rows(64, 503);
   Stream stream;
@@ -175,7 +175,7 @@ TEST_CASE("ends while it records", "[.][ends_while_it_records]") {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST_CASE("a process that ends does not wait for its search") {
+TEST_CASE("a process exits without waiting for its search") {
   const OwnCache cache;
   CHECK(exit_code_of_test("[ends_while_it_records]", 60) == 0);
   CHECK(exit_code_of_test("[ends_while_it_searches]", 40) == 0);

@@ -1,4 +1,4 @@
-// Ops launch with what the tuner knows.
+// Tests that ops launch with the configs that the tuner knows.
 #include "autotune/own_cache.h"
 #include "test_seed.h"
 
@@ -21,7 +21,7 @@ using namespace kiln;
 
 namespace {
 
-// As a tuning would end: this config is the best of the problem.
+// Publishes a config as the best of the problem, as a tuning run would.
 void publish_best(const char* kernel, const std::string& shape, const char* config) {
   const tune::Task task = tune::make_task(*tune::find_tunable(kernel), "f32", shape, Device::cpu());
   tune::Record record;
@@ -32,8 +32,7 @@ void publish_best(const char* kernel, const std::string& shape, const char* conf
   CHECK(tune::Database::standard().publish(record));
 }
 
-Tensor<float, 2> random_matrix(std::int64_t m, std::int64_t n) {
-  std::mt19937_64 random(test::fresh_seed());
+Tensor<float, 2> random_matrix(std::mt19937_64& random, std::int64_t m, std::int64_t n) {
   std::normal_distribution<float> normal;
   auto x = Tensor<float, 2>::empty({m, n});
   for (float& v : x)
@@ -45,8 +44,11 @@ Tensor<float, 2> random_matrix(std::int64_t m, std::int64_t n) {
 
 TEST_CASE("a product uses the tuner's config for its sizes and layouts, once there is one") {
   const OwnCache cache;
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
   Stream stream;
-  const auto a = random_matrix(96, 160), b = random_matrix(160, 64);
+  const auto a = random_matrix(random, 96, 160), b = random_matrix(random, 160, 64);
   auto c = Tensor<float, 2>::empty({96, 64});
   const TensorView<const float, 2> left = a, right = b;
   const TensorView<float, 2> out = c;
@@ -58,8 +60,8 @@ TEST_CASE("a product uses the tuner's config for its sizes and layouts, once the
   REQUIRE(known(right));
   CHECK(*known(right) == Config::parse("BM=16,BN=32,BK=32"));
 
-  const auto turned = random_matrix(64, 160);
-  CHECK_FALSE(known(TensorView<const float, 2>(turned).transpose())); // another question
+  const auto transposed = random_matrix(random, 64, 160);
+  CHECK_FALSE(known(TensorView<const float, 2>(transposed).transpose())); // another layout has another key
 
   ops::matmul(stream, a, b, c);
   stream.synchronize();
@@ -74,13 +76,13 @@ TEST_CASE("a product uses the tuner's config for its sizes and layouts, once the
   CHECK(worst < 1e-4);
 }
 
-TEST_CASE("products of many rows and columns are the same bits for all tiles of a deterministic search") {
+TEST_CASE("large products are bitwise equal for all tiles of a deterministic search") {
   const auto seed = test::fresh_seed();
-  INFO("seed " << seed);
+  INFO("KILN_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   Stream stream;
   for (int round = 0; round < 6; ++round) {
-    // A few rows more than whole tiles have: those alone would be added up in another order.
+    // m is a multiple of 32 plus up to five rows. A product of only those rows would sum in another order.
     const auto m = static_cast<std::int64_t>(64 + 32 * (random() % 8) + random() % 6),
                n = static_cast<std::int64_t>(64 + random() % 300),
                k = static_cast<std::int64_t>(1 + random() % 1500);
@@ -89,7 +91,8 @@ TEST_CASE("products of many rows and columns are the same bits for all tiles of 
     task.deterministic = true;
     tune::BoundSpace space = task.bound_space();
     CHECK(space.size() > 10);
-    const auto a = random_matrix(m, k), b = random_matrix(k, n), b_columns = random_matrix(n, k);
+    const auto a = random_matrix(random, m, k), b = random_matrix(random, k, n),
+               b_columns = random_matrix(random, n, k);
     const TensorView<const float, 2> right =
         round % 2 ? TensorView<const float, 2>(b_columns).transpose() : TensorView<const float, 2>(b);
     auto first = Tensor<float, 2>::empty({m, n}), c = Tensor<float, 2>::empty({m, n});
@@ -105,10 +108,13 @@ TEST_CASE("products of many rows and columns are the same bits for all tiles of 
   }
 }
 
-TEST_CASE("softmax takes the kernel that the tuner chose, whole rows or parts") {
+TEST_CASE("softmax uses the kernel that the tuner chose, for whole rows or for parts") {
   const OwnCache cache;
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("KILN_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
   Stream stream;
-  const auto x = random_matrix(40, 300);
+  const auto x = random_matrix(random, 40, 300);
   auto y = Tensor<float, 2>::empty({40, 300});
   const TensorView<const float, 2> in = x;
   const TensorView<float, 2> out = y;

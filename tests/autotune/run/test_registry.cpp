@@ -1,4 +1,4 @@
-// Kernels that `kiln tune` finds by name.
+// Tests the registry of kernels that `kiln tune` finds by name.
 #include <kiln/autotune/run/registry.h>
 #include <kiln/dsl/language.h>
 #include <kiln/dsl/raw.h>
@@ -34,8 +34,7 @@ tune::TunableKernel copying() {
 
 } // namespace
 
-TEST_CASE(
-    "of kernels with one name the last that registered is found, and those before stay where they are") {
+TEST_CASE("the last registered kernel of a name is found, and earlier ones keep their addresses") {
   tune::TunableKernel kernel = copying();
   kernel.name = "registered twice";
   const tune::TunableRegistration first(kernel);
@@ -57,19 +56,19 @@ TEST_CASE(
   CHECK(task.for_problem(task.problem).pointer_bytes == task.pointer_bytes);
 }
 
-TEST_CASE("a registration tells how much is behind pointers, and a config's grid") {
+TEST_CASE("a registration gives the sizes of the memory behind pointers, and the grid for a config") {
   const tune::TunableKernel kernel = copying();
   const tune::Task task = tune::make_task(kernel, "", "100", Device::cpu());
   CHECK(task.pointer_bytes == std::vector<std::int64_t>{1600, 400});
   REQUIRE(task.grid);
   CHECK(task.grid({{"BN", 32}}).x == 4);
-  // How much of its tiles lies inside is the caller's to know.
+  // The model cannot know which part of the tiles lies inside, since the kernel computes its own offsets.
   const tune::BoundSpace space = task.bound_space();
   tune::Prior prior(task, space, tune::assumed_machine(Device::cpu()));
   REQUIRE(prior.terms(space.seeds().front()));
   CHECK(prior.terms(space.seeds().front())->useful_flops == 0);
-  tune::TunableKernel untold = copying();
-  untold.parameters = "from=N,2 to n=N";
-  CHECK_THROWS_WITH(tune::make_task(untold, "", "100", Device::cpu()),
+  tune::TunableKernel sizeless = copying();
+  sizeless.parameters = "from=N,2 to n=N";
+  CHECK_THROWS_WITH(tune::make_task(sizeless, "", "100", Device::cpu()),
                     Contains("copying") && Contains("behind the pointer to;") && Contains("to=M,N"));
 }

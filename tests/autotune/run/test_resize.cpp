@@ -1,4 +1,4 @@
-// A launch's arguments for another problem.
+// Tests how a launch's arguments are converted to another problem.
 #include <kiln/autotune/run/resize.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -36,7 +36,7 @@ Words words_of(std::uint64_t m, std::uint64_t n, std::uint64_t row, std::uint64_
 
 } // namespace
 
-TEST_CASE("extents and integers follow the size that they are, and contiguous views stay so") {
+TEST_CASE("extents and integers follow the size that they equal, and contiguous views stay contiguous") {
   const auto k = recorded();
   const auto layout = ir::ArgumentLayout::of(*k);
   const std::vector<int> sizes{layout.extent_word(0, 0), layout.extent_word(0, 1)};
@@ -44,7 +44,7 @@ TEST_CASE("extents and integers follow the size that they are, and contiguous vi
         words_of(100, 7, 7, 7));
   CHECK(tune::resized_words(*k, words_of(64, 32, 40, 5), sizes, problem(64, 32), problem(100, 7)) ==
         words_of(100, 7, 40, 5));
-  // Both sizes are 64: out's extent may be either, unless both become the same.
+  // Both sizes are 64, so out's extent could be either; this is an error unless both become equal.
   CHECK(tune::resized_words(*k, words_of(64, 64, 64, 1), sizes, problem(64, 64), problem(8, 8)) ==
         words_of(8, 8, 8, 1));
   CHECK_THROWS_WITH(tune::resized_words(*k, words_of(64, 64, 64, 1), sizes, problem(64, 64), problem(8, 9)),

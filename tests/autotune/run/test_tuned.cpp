@@ -1,4 +1,4 @@
-// Kernels with configs from the tuner: modes, lookups, searches, wisdom files.
+// Tests kernels that get their configs from the tuner: modes, lookups, searches, wisdom files.
 #include "autotune/own_cache.h"
 #include "autotune/row_sums.h"
 #include "scoped_variable.h"
@@ -17,7 +17,7 @@ using namespace kiln;
 using namespace kiln::test;
 using Catch::Matchers::Contains;
 
-TEST_CASE("without a search a tuned kernel uses its seed, or what the analytic model expects") {
+TEST_CASE("without a search a tuned kernel uses its seed or the choice of the analytic model") {
   const OwnCache cache;
   const auto sums = row_sums("row sums by mode");
   Rows rows(37, 301);
@@ -42,11 +42,10 @@ TEST_CASE("without a search a tuned kernel uses its seed, or what the analytic m
                         Contains("records export"));
 }
 
-TEST_CASE(
-    "a kernel whose own code throws for a config is launched with another, and a search leaves it out") {
+TEST_CASE("a config for which the kernel's code throws is not launched, and a search rejects it") {
   const OwnCache cache;
   const auto sums = kernel("row sums, that throw", [](View<const float, 2> x, View<float, 1> out) {
-    if (value(BM) != 4 && value(BN) > 16) throw std::runtime_error("four rows alone");
+    if (value(BM) != 4 && value(BN) > 16) throw std::runtime_error("four rows only");
     if (value(BM) != 4) throw 4;
     auto [m] = program_tile(out, BM);
     auto total = for_range(BN, x.cols(), zeros<float>(BM),
@@ -73,7 +72,7 @@ TEST_CASE(
   CHECK(refused);
 }
 
-TEST_CASE("KILN_TUNE is read when a tuned kernel is first used, and a mistake in it is that call's error") {
+TEST_CASE("KILN_TUNE is read when a tuned kernel is first used, and that call reports an error in it") {
   const OwnCache cache;
   Rows rows(8, 100);
   Stream stream;
@@ -87,21 +86,22 @@ TEST_CASE("KILN_TUNE is read when a tuned kernel is first used, and a mistake in
   CHECK_THROWS_WITH(sums.pick(stream, rows.x, rows.out), Contains("the tuner's mode is pinned"));
 }
 
-TEST_CASE("the problem of a kernel without views is what its integers are") {
+TEST_CASE("the integers of a kernel without views are its problem") {
   const OwnCache cache;
   const auto twice = kernel("twice, by pointers", [](raw::Ptr<float> p, Scalar<float> by, Scalar<int> n) {
     const auto i = program_id(0) * BN + arange(BN);
     raw::store(p + i, raw::load(p + i, i < n, 0.0f) * by, i < n);
   });
   tune::TunedOptions options;
-  options.mode = tune::Mode::pinned; // names the problem
+  options.mode = tune::Mode::pinned; // so that the error names the problem
   const auto tuned_twice = tuned(twice, tune::Space().pow2(BN, 16, 64).seed({{"BN", 16}}), options);
   Stream stream;
   float x[48] = {};
   CHECK_THROWS_WITH(tuned_twice.pick(stream, x, 2.0f, 48), Contains("no config for arg2=48 f32.f32.i32 on"));
 }
 
-TEST_CASE("what a search finds is used by later processes, other buckets' sizes and wisdom files") {
+TEST_CASE(
+    "the result of a search is used by later processes, for other sizes of the bucket, and in wisdom files") {
   const OwnCache cache;
   const auto sums = row_sums("row sums, searched");
   Rows rows(300, 1000), close(290, 996);
@@ -117,8 +117,7 @@ TEST_CASE("what a search finds is used by later processes, other buckets' sizes 
     REQUIRE(std::isnan(v)); // a search does not touch the arguments
   CHECK(first.pick(stream, rows.x, rows.out).source == "tuned");
 
-  const auto second =
-      tuned(row_sums("row sums, searched"), row_space(), options); // as another process has it
+  const auto second = tuned(row_sums("row sums, searched"), row_space(), options); // as in another process
   const tune::Picked picked = second.pick(stream, close.x, close.out);
   CHECK(picked.source == "the database");
   CHECK(picked.known);
@@ -136,13 +135,13 @@ TEST_CASE("what a search finds is used by later processes, other buckets' sizes 
   CHECK(pinned.pick(stream, rows.x, rows.out).source == "the program's wisdom");
   CHECK(pinned.pick(stream, rows.x, rows.out).config == tuning.config());
 
-  // A space with another set of values is another question.
+  // A space with other values has another key.
   tune::Space other = row_space();
   other.oneof("unroll", {1, 2});
   CHECK_FALSE(tuned(sums, other, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out).known);
 }
 
-TEST_CASE("wisdom files hold what a search found and had no time to confirm") {
+TEST_CASE("wisdom files include results that a search had no time to confirm") {
   const OwnCache cache;
   const auto sums = row_sums("row sums, unconfirmed");
   Rows rows(37, 301);
@@ -161,7 +160,7 @@ TEST_CASE("wisdom files hold what a search found and had no time to confirm") {
   CHECK(pinned.pick(stream, rows.x, rows.out).source == "the program's wisdom");
 }
 
-TEST_CASE("mode pinned says where a file has a config for other silicon alone") {
+TEST_CASE("the error of mode pinned mentions a config that exists only for other silicon") {
   const OwnCache cache;
   const auto sums = row_sums("row sums, elsewhere");
   Rows rows(37, 301);
@@ -183,7 +182,7 @@ TEST_CASE("mode pinned says where a file has a config for other silicon alone") 
       Contains("pinned; there is one for other silicon, znver9:64K, and this is " + bests[0]->key->silicon));
 }
 
-TEST_CASE("threads get a config for each of more problems than a tuned kernel remembers") {
+TEST_CASE("threads get configs for more problems than a tuned kernel remembers") {
   const OwnCache cache;
   const auto sums = tuned(row_sums("row sums of many shapes"), row_space(), with_mode(tune::Mode::off));
   constexpr std::int64_t problems_each = 33'000; // it remembers 65536
@@ -207,7 +206,7 @@ TEST_CASE("threads get a config for each of more problems than a tuned kernel re
   CHECK(right == problems_each * thread_count);
 }
 
-TEST_CASE("in mode tune a launch that finds nothing searches, and the next one does not") {
+TEST_CASE("in mode tune a launch that finds nothing searches once") {
   const OwnCache cache;
   Rows rows(65, 129);
   Stream stream;
@@ -223,7 +222,7 @@ TEST_CASE("in mode tune a launch that finds nothing searches, and the next one d
 }
 
 TEST_CASE(
-    "a kernel of raw pointers is tuned, with a grid for each config, once it is told what is behind them") {
+    "a kernel of raw pointers can be tuned, with a grid per config, if the sizes of the memory are given") {
   const OwnCache cache;
   const auto copy =
       kernel("copy, by pointers", [](raw::Ptr<const float> from, raw::Ptr<float> to, Scalar<int> n) {
@@ -244,20 +243,20 @@ TEST_CASE(
   auto from = Tensor<float, 1>::empty({count}), to = Tensor<float, 1>::empty({count});
   for (int i = 0; i < count; ++i)
     from.data()[i] = static_cast<float>(i);
-  const auto untold = tuned(copy, space, options);
-  CHECK_THROWS_WITH(untold.tune(stream, few, from.data(), to.data(), count),
+  const auto sizeless = tuned(copy, space, options);
+  CHECK_THROWS_WITH(sizeless.tune(stream, few, from.data(), to.data(), count),
                     Contains("parameter 0 is a raw pointer") && Contains("TunedOptions::pointer_bytes"));
   options.pointer_bytes = [](const tune::Problem& problem) -> std::vector<std::int64_t> {
     return {4 * problem["n"], 4 * problem["n"]};
   };
-  const auto told = tuned(copy, space, options);
-  const tune::Tuning tuning = told.tune(stream, few, from.data(), to.data(), count);
+  const auto sized = tuned(copy, space, options);
+  const tune::Tuning tuning = sized.tune(stream, few, from.data(), to.data(), count);
   REQUIRE(tuning.found());
   CHECK(tuning.search.trials.size() == 4);
   for (const tune::Trial& trial : tuning.search.trials)
     CHECK(trial.result.ok());
   to.fill(NAN);
-  told.launch(stream, from.data(), to.data(), count);
+  sized.launch(stream, from.data(), to.data(), count);
   stream.synchronize();
   CHECK(std::equal(from.begin(), from.end(), to.begin()));
 }
@@ -266,7 +265,7 @@ TEST_CASE("threads that launch the same problem in mode tune wait for one search
   const OwnCache cache;
   tune::TunedOptions options = with_mode(tune::Mode::tune);
   std::atomic<int> searches{0}, together{0};
-  options.search.trials = 1; // so that progress is told once
+  options.search.trials = 1; // so that progress is called once
   options.search.progress = [&](const tune::SearchResult&) {
     ++searches;
     return true;
@@ -278,7 +277,7 @@ TEST_CASE("threads that launch the same problem in mode tune wait for one search
     threads.emplace_back([&, t] {
       Stream stream;
       Rows rows(77, 131);
-      // One of them is another handle, as another part of a program has it.
+      // One thread uses another handle, as another part of a program would.
       const auto own = t ? sums : tuned(row_sums(name), row_space(), options);
       own.launch(stream, rows.x, rows.out);
       stream.synchronize();
@@ -290,7 +289,7 @@ TEST_CASE("threads that launch the same problem in mode tune wait for one search
   CHECK(together == 4);
 }
 
-TEST_CASE("a launch whose search fails says so once, and goes on with what it would use without") {
+TEST_CASE("a launch whose search fails warns once and uses the config that it would use without a search") {
   const OwnCache cache;
   const ScopedVariable command("KILN_COMMAND", "/nowhere/kiln");
   const auto sums = tuned(row_sums("row sums, unsearched"), row_space(), with_mode(tune::Mode::tune));
@@ -305,14 +304,14 @@ TEST_CASE("a launch whose search fails says so once, and goes on with what it wo
   CHECK_FALSE(sums.pick(stream, rows.x, rows.out).known);
   REQUIRE(log.lines().size() == 1);
   CHECK_THAT(log.lines()[0],
-             Contains("KILN_COMMAND is /nowhere/kiln") && Contains("it goes on as in mode cached"));
-  // Nor is there another attempt, which would now find the command.
+             Contains("KILN_COMMAND is /nowhere/kiln") && Contains("continuing as in mode cached"));
+  // There is no second attempt, although it would now find the command.
   unsetenv("KILN_COMMAND");
   sums.launch(stream, rows.x, rows.out);
   CHECK_FALSE(sums.pick(stream, rows.x, rows.out).known);
 }
 
-TEST_CASE("in mode online launches go on while a search runs, and then use what it found") {
+TEST_CASE("in mode online launches continue during a search and then use its result") {
   const OwnCache cache;
   Rows rows(64, 2000);
   Stream stream;
@@ -324,12 +323,12 @@ TEST_CASE("in mode online launches go on while a search runs, and then use what 
   stream.synchronize();
   rows.check();
   tune::finish_background();
-  // The seed may have been the best; what counts is that the search was recorded.
+  // The seed may be the best config, so check only that the search was recorded.
   const auto again = tuned(row_sums("row sums, tuned online"), row_space(), with_mode(tune::Mode::cached));
   CHECK(again.pick(stream, rows.x, rows.out).known);
 }
 
-TEST_CASE("a config that was found with other tools is confirmed with at most eight trials") {
+TEST_CASE("a config that was found with other tool versions is confirmed with at most eight trials") {
   const OwnCache cache;
   const tune::Mode mode = GENERATE(tune::Mode::online, tune::Mode::tune);
   CAPTURE(tune::name(mode));
@@ -338,7 +337,7 @@ TEST_CASE("a config that was found with other tools is confirmed with at most ei
   Stream stream;
   tune::TunedOptions options = with_mode(tune::Mode::cached);
   options.search.trials = 1;
-  options.search.cold = false; // from memory a slow config is not much slower
+  options.search.cold = false; // with cold caches a slow config is not much slower
   tuned(row_sums(name.c_str()), row_space(), options).tune(stream, options.search, rows.x, rows.out);
   const auto found = tune::RecordStore::standard().bests(name);
   REQUIRE(found.size() == 1);
@@ -368,7 +367,7 @@ TEST_CASE("a config that was found with other tools is confirmed with at most ei
   const tune::Picked picked = sums.pick(stream, rows.x, rows.out);
   CHECK(picked.source == "tuned");
   CHECK_FALSE(picked.config == before.config); // a row at a time, in parts of 16, is slow
-  // What came from the background is compiled already.
+  // A config from a background search has been compiled already.
   std::optional<ScopedCompilePolicy> policy;
   if (mode == tune::Mode::online) policy.emplace(CompilePolicy::forbid);
   const CompileStatistics before_launch = compile_statistics();
@@ -378,7 +377,7 @@ TEST_CASE("a config that was found with other tools is confirmed with at most ei
   if (mode == tune::Mode::online) CHECK(compile_statistics().disk_hits == before_launch.disk_hits);
 }
 
-TEST_CASE("where nothing may be compiled, mode online stays with what is") {
+TEST_CASE("if compiling is forbidden, mode online keeps the compiled config") {
   const OwnCache cache;
   const auto kernel = row_sums("row sums, of a service");
   tune::Space space;
@@ -390,7 +389,7 @@ TEST_CASE("where nothing may be compiled, mode online stays with what is") {
       tuned(kernel, space, with_mode(tune::Mode::cached)).pick(stream, rows.x, rows.out);
   kernel.launch(stream, before.config, rows.x, rows.out);
   const ScopedCompilePolicy policy(CompilePolicy::forbid);
-  const LogCapture log; // which is told, unless the search found nothing better
+  const LogCapture log; // captures the warning that the policy forbids a search
   for (int i = 0; i < 2; ++i) {
     sums.launch(stream, rows.x, rows.out);
     stream.synchronize();
@@ -400,7 +399,7 @@ TEST_CASE("where nothing may be compiled, mode online stays with what is") {
   CHECK(sums.pick(stream, rows.x, rows.out).config == before.config);
 }
 
-TEST_CASE("a deterministic search stays with the seed's order of additions") {
+TEST_CASE("a deterministic search keeps the seed's order of additions") {
   const OwnCache cache;
   Rows rows(128, 700);
   Stream stream;
@@ -411,26 +410,26 @@ TEST_CASE("a deterministic search stays with the seed's order of additions") {
     CHECK(tuning.space->config(trial.point).get("BN") == 64);
 }
 
-TEST_CASE("records of one problem teach the search of another") {
+TEST_CASE("a search learns from the records of another problem") {
   const OwnCache cache;
   Rows first(40, 200), second(64, 300);
   Stream stream;
   tune::TunedOptions options = with_mode(tune::Mode::cached);
   const auto sums = tuned(row_sums("row sums, taught"), row_space(), options);
-  const auto teacher = sums.tune(stream, options.search, first.x, first.out);
-  CHECK(teacher.sibling_records == 0);
-  const auto pupil = sums.tune(stream, options.search, second.x, second.out);
-  // Trials, and the confirmed ones once more.
-  CHECK(pupil.sibling_records >= teacher.search.trials.size());
+  const auto first_tuning = sums.tune(stream, options.search, first.x, first.out);
+  CHECK(first_tuning.sibling_records == 0);
+  const auto second_tuning = sums.tune(stream, options.search, second.x, second.out);
+  // The records contain all trials, and the confirmed ones twice.
+  CHECK(second_tuning.sibling_records >= first_tuning.search.trials.size());
 }
 
-TEST_CASE("a search of few trials leaves a better known config in use, and one that measured it decides") {
+TEST_CASE("a known better config stays in use until a search has measured it") {
   const OwnCache cache;
   Rows rows(50, 240);
   Stream stream;
   tune::TunedOptions options = with_mode(tune::Mode::cached);
   const auto sums = tuned(row_sums("row sums, known"), row_space(), options);
-  options.search.trials = 1; // the seed's
+  options.search.trials = 1; // which is the seed
   const auto seed_alone = sums.tune(stream, options.search, rows.x, rows.out);
   tune::Database& known = tune::Database::standard();
   const auto bests = known.store().bests("row sums, known");
@@ -442,14 +441,14 @@ TEST_CASE("a search of few trials leaves a better known config in use, and one t
   REQUIRE(known.publish(faster));
   sums.tune(stream, options.search, rows.x, rows.out);
   CHECK(known.store().best(*faster.key)->config == "BM=1,BN=512");
-  options.search.trials = 128; // more than there are, and so patient that none is left out
+  options.search.trials = 128; // more than the space has, so that the search measures all
   options.search.seconds = 900;
   const auto all = sums.tune(stream, options.search, rows.x, rows.out);
   REQUIRE(all.search.trials.size() == 36);
   CHECK(known.store().best(*faster.key)->result.seconds > 1e-12);
 }
 
-TEST_CASE("a tuned kernel is refused at its place for a space or a key that cannot be") {
+TEST_CASE("an invalid space or key is reported with the source location of the tuned kernel") {
   const auto sums = row_sums("row sums, refused");
   tune::Space seedless;
   seedless.pow2(BM, 1, 8).pow2(BN, 16, 64);

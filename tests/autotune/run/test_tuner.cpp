@@ -1,4 +1,4 @@
-// Whole tuning runs that cannot go as usual: spaces without a way out, and interruptions.
+// Tests tuning runs that end early: without a legal seed, without time, by interruption or by a signal.
 #include "autotune/other_process.h"
 #include "autotune/own_cache.h"
 #include "autotune/row_sums.h"
@@ -27,21 +27,22 @@ std::vector<tune::Record> records_of(const char* kernel) {
 
 } // namespace
 
-TEST_CASE("a space in which no seed may be measured is an error that says why") {
+TEST_CASE("a space without a legal seed is an error that gives the reason") {
   const OwnCache cache;
   tune::Space empty = row_space();
   empty.require("nothing is small enough", [](const tune::Choice& c) { return c[BM] < 1; });
   CHECK_THROWS_WITH(tune_in("row sums, empty", empty),
-                    Contains("no config keeps all rules") && Contains("\"nothing is small enough\""));
+                    Contains("no config satisfies all rules") && Contains("\"nothing is small enough\""));
   tune::Space contradictory = row_space();
   contradictory.require("low", [](const tune::Choice& c) { return c[BM] < 4; })
       .require("high", [](const tune::Choice& c) { return c[BM] > 3; });
   CHECK_THROWS_WITH(tune_in("row sums, contradictory", contradictory),
-                    Contains("contradict each other") && Contains("\"low\" refuses the first"));
+                    Contains("contradict each other") && Contains("\"low\" rejects the first"));
   tune::Space badly_seeded = row_space();
   badly_seeded.require("many rows", [](const tune::Choice& c) { return c[BM] > 4; });
-  CHECK_THROWS_WITH(tune_in("row sums, badly seeded", badly_seeded),
-                    Contains("no seed keeps the rules of the space (\"many rows\" refuses the first); give"));
+  CHECK_THROWS_WITH(
+      tune_in("row sums, badly seeded", badly_seeded),
+      Contains("no seed satisfies the rules of the space (\"many rows\" rejects the first); give"));
   tune::Space illegal;
   illegal.pow2(BM, 1, 1 << 20).pow2(BN, 16, 1 << 20).seed({{"BM", 1 << 20}, {"BN", 1 << 20}});
   CHECK_THROWS_WITH(tune_in("row sums, illegal", illegal),
@@ -60,7 +61,7 @@ TEST_CASE("a space of one point is measured once, and is its winner") {
   CHECK(tuning.config().to_string() == "BM=4,BN=64");
 }
 
-TEST_CASE("where the first seed is illegal the next one is the known-good config") {
+TEST_CASE("if the first seed is illegal, the next one is the fallback") {
   const OwnCache cache;
   tune::Space space;
   space.pow2(BM, 1, 1 << 20).pow2(BN, 16, 1 << 20);
@@ -90,7 +91,7 @@ TEST_CASE("a run that is interrupted keeps its trials and publishes nothing") {
   CHECK(records_of("row sums, interrupted").size() == tuning.search.trials.size());
   CHECK(tune::RecordStore::standard().bests("row sums, interrupted").empty());
 
-  // What it measured is used, and not trusted.
+  // Its best trial is used, but is marked as unconfirmed.
   Rows rows(37, 301);
   Stream stream;
   const auto sums = tuned(row_sums("row sums, interrupted"), row_space(), with_mode(tune::Mode::cached));
@@ -100,7 +101,7 @@ TEST_CASE("a run that is interrupted keeps its trials and publishes nothing") {
   CHECK(picked.config == tuning.config());
 }
 
-TEST_CASE("an interruption between the beginning of a run and its search ends it") {
+TEST_CASE("an interruption between the beginning of a run and its search ends the run") {
   const OwnCache cache;
   tune::TuneOptions options;
   options.interruptions_before = tune::interruptions();
@@ -111,24 +112,24 @@ TEST_CASE("an interruption between the beginning of a run and its search ends it
   CHECK_FALSE(tuning.found());
 }
 
-TEST_CASE("a run whose seconds are over before the default is measured says so") {
+TEST_CASE("a run that has no time to measure the default reports that") {
   const OwnCache cache;
   std::vector<std::string> heard;
   tune::TuneOptions options;
-  options.seconds = 0.005; // a process takes longer to start
+  options.seconds = 0.005; // starting a process takes longer
   options.announce = [&](const std::string& what) { heard.push_back(what); };
   const tune::Tuning tuning = tune_in("row sums, no time", row_space(), options);
   CHECK(heard == std::vector<std::string>{"measuring the default {BM=4,BN=64}"});
   CHECK(tuning.search.stopped_by == "seconds");
   CHECK(tuning.search.trials.empty());
-  CHECK_THROWS_WITH(tuning.config(), Contains("0.005 s were over before the default was measured"));
+  CHECK_THROWS_WITH(tuning.config(), Contains("the budget of 0.005 s ended before the default was measured"));
   CHECK(records_of("row sums, no time").empty());
 }
 
 TEST_CASE("a run that is interrupted before its first process ends without a trial") {
   const OwnCache cache;
   tune::Space space = row_space();
-  space.require("asked while the space is counted", [](const tune::Choice& c) {
+  space.require("called while the space is counted", [](const tune::Choice& c) {
     tune::interrupt_tuning();
     return c[BM] > 0;
   });
@@ -139,23 +140,23 @@ TEST_CASE("a run that is interrupted before its first process ends without a tri
   CHECK_THROWS_WITH(tuning.config(), Contains("no config worked"));
 }
 
-TEST_CASE("a run that is interrupted while it draws from a large space draws no more") {
+TEST_CASE("a run that is interrupted while it samples a large space stops sampling") {
   const OwnCache cache;
   static std::atomic<int> asked, at_interrupt;
   asked = at_interrupt = 0;
   tune::Space space;
   space.range(BM, 1, 2000).range(BN, 1, 2000).seed({{"BM", 4}, {"BN", 64}});
   space.require("most of them", [](const tune::Choice& c) {
-    constexpr int counted = 3'000'000; // the space is, or was given up
+    constexpr int counted = 3'000'000; // by then the counting has ended or was given up
     if (++asked == counted) tune::interrupt_tuning(), at_interrupt = counted;
     return c[BM] * c[BN] < 3'000'000;
   });
   tune::TuneOptions options;
-  options.seconds = 3600; // a tenth of them may go into drawing, which a sanitizer slows down
+  options.seconds = 3600; // a tenth may be used for sampling, which sanitizers slow down
   const tune::Tuning tuning = tune_in("row sums, interrupted draws", space, options);
   CHECK(tuning.search.stopped_by == "interrupted");
   REQUIRE(at_interrupt > 0);
-  CHECK(asked - at_interrupt < 5'000'000); // of the 4096 draws' two hundred million
+  CHECK(asked - at_interrupt < 5'000'000); // 4096 samples would take two hundred million calls
 }
 
 TEST_CASE("a search of a large space learns from other problems too") {
@@ -175,7 +176,7 @@ TEST_CASE("a search of a large space learns from other problems too") {
   CHECK(second.found());
 }
 
-// Hidden, since it kills its process: the next test runs it in one of its own.
+// Hidden because it kills its process; the next test runs it in a separate process.
 TEST_CASE("is killed amid a batch", "[.][is_killed_amid_a_batch]") {
   tune::TuneOptions options;
   options.trials = 40;
@@ -186,7 +187,7 @@ TEST_CASE("is killed amid a batch", "[.][is_killed_amid_a_batch]") {
   tune_in("row sums, killed", row_space(), options);
 }
 
-TEST_CASE("a tuner that is killed leaves the records of what it measured, amid a batch too") {
+TEST_CASE("a tuner that is killed leaves the records of its trials, also in the middle of a batch") {
   const OwnCache cache;
   CHECK(exit_code_of_test("[is_killed_amid_a_batch]", 60) == -1);
   CHECK(records_of("row sums, killed").size() == 3);

@@ -1,5 +1,5 @@
-// The pool of compiled candidates in the loop of a search: who is run, what counts as a trial, and when there
-// is none.
+// Tests the pool of compiled candidates: which of them run, what counts as a trial, and when there is no
+// pool.
 #include <kiln/autotune/search/search.h>
 
 #include <catch2/catch.hpp>
@@ -14,8 +14,8 @@ using namespace kiln::tune;
 
 namespace {
 
-// Points 0, 1, 2, ... of a space of one knob; of those compiled, it runs the ones with the fewest registers
-// and proposes the others again.
+// Proposes points 0, 1, 2, ... of a space with one knob. Of the compiled ones it runs those with the fewest
+// registers, and it proposes the others again later.
 struct Thrifty : Strategy {
   bool spares_some = true;
   std::uint16_t next = 0, last = 1000;
@@ -50,11 +50,11 @@ struct Thrifty : Strategy {
   }
 };
 
-// Odd points need many registers, and those divisible by `failing` do not compile.
+// Odd points need many registers, and points divisible by `failing` do not compile.
 struct Compiler : Measurer {
   std::uint16_t failing = 0;
   double compile_seconds = 0.01, run_seconds = 1;
-  std::size_t side_by_side = 2, most_compiled = SIZE_MAX;
+  std::size_t parallel = 2, most_compiled = SIZE_MAX;
   std::vector<std::uint16_t> ran, asked; // to compile alone
   std::function<void()> on_compile = [] {};
 
@@ -79,7 +79,7 @@ struct Compiler : Measurer {
     return results;
   }
   std::vector<Measurement> confirm(std::span<const Point>) override { return {}; }
-  std::size_t compilers() const override { return side_by_side; }
+  std::size_t compilers() const override { return parallel; }
   std::vector<Measurement> compile(std::span<const Point> points) override {
     on_compile();
     std::vector<Measurement> results;
@@ -101,7 +101,7 @@ Budget trials(int n) {
 
 } // namespace
 
-TEST_CASE("of a pool that is compiled, what the strategy chooses is run, and the others are no trials") {
+TEST_CASE("only the chosen candidates of a compiled pool are run and count as trials") {
   Thrifty strategy;
   Compiler measurer;
   const SearchResult r = search(strategy, measurer, trials(16));
@@ -117,7 +117,7 @@ TEST_CASE("of a pool that is compiled, what the strategy chooses is run, and the
   CHECK(r.compiled_only_seconds == Approx(0.01 * static_cast<double>(r.compiled_only)));
 }
 
-TEST_CASE("what was compiled and not run can be proposed again, and a search ends with its space") {
+TEST_CASE("candidates that were compiled but not run can be proposed again, and a search covers its space") {
   Thrifty strategy;
   strategy.last = 30;
   Compiler measurer;
@@ -128,7 +128,7 @@ TEST_CASE("what was compiled and not run can be proposed again, and a search end
   CHECK(r.compiled_only_seconds == 0);
 }
 
-TEST_CASE("what does not compile is a trial, and never one too many") {
+TEST_CASE("a candidate that does not compile is a trial, and the number of trials stays within the budget") {
   for (const std::uint16_t failing : {1, 2, 3, 5}) {
     for (const int most : {7, 10, 40}) {
       CAPTURE(failing, most);
@@ -150,24 +150,24 @@ TEST_CASE("what does not compile is a trial, and never one too many") {
   }
 }
 
-TEST_CASE("nothing is compiled that is not run where that is dear, not possible, or of no use") {
+TEST_CASE("there is no pool if compiling is expensive, impossible alone, or useless") {
   Thrifty strategy;
   Compiler measurer;
-  SECTION("it takes long beside running") {
+  SECTION("compiling takes long compared with running") {
     measurer.compile_seconds = 0.5;
     const SearchResult r = search(strategy, measurer, trials(32));
     CHECK(strategy.pools.size() == 1); // before anything is known
     CHECK(r.trials.size() == 32);
     return;
   }
-  SECTION("many compilers make up for it") {
+  SECTION("many compilers compensate for that") {
     measurer.compile_seconds = 0.5;
-    measurer.side_by_side = 8;
+    measurer.parallel = 8;
     search(strategy, measurer, trials(32));
     CHECK(strategy.pools.size() == 8);
     return;
   }
-  SECTION("a measurer that cannot compile alone") { measurer.side_by_side = 0; }
+  SECTION("a measurer that cannot compile alone") { measurer.parallel = 0; }
   SECTION("a strategy that has no spares") { strategy.spares_some = false; }
   CHECK(search(strategy, measurer, trials(32)).trials.size() == 32);
   CHECK(measurer.asked.empty());
@@ -180,7 +180,7 @@ TEST_CASE("a batch that the budget cuts short has no pool") {
   CHECK(strategy.pools.size() == 2);
 }
 
-TEST_CASE("a search ends when its time is up while it compiles, with a trial of what was chosen") {
+TEST_CASE("a search whose time ends during compiling measures one chosen candidate") {
   Thrifty strategy;
   Compiler measurer;
   measurer.on_compile = [] { std::this_thread::sleep_for(std::chrono::milliseconds(60)); };
@@ -192,13 +192,13 @@ TEST_CASE("a search ends when its time is up while it compiles, with a trial of 
   CHECK(r.measure_seconds >= 0.06);
 }
 
-TEST_CASE("the compilers' time for what a stop keeps from running is told, whether it was chosen or failed") {
+TEST_CASE("the compilers' time for candidates that a stop keeps from running is reported") {
   Thrifty strategy;
   Compiler measurer;
-  measurer.failing = 7; // of the first eight points 0 and 7, which come first
+  measurer.failing = 7; // points 0 and 7 of the first eight, which come first
   std::size_t stop_after = 0;
-  SECTION("before what was chosen") { stop_after = 1; }
-  SECTION("amid it") { stop_after = 4; }
+  SECTION("before the chosen ones") { stop_after = 1; }
+  SECTION("among the chosen ones") { stop_after = 4; }
   SECTION("after the batch") { stop_after = 6; }
   const SearchResult r = search(strategy, measurer, trials(100), [&](const SearchResult& so_far) {
     return so_far.trials.size() < stop_after;
@@ -209,7 +209,7 @@ TEST_CASE("the compilers' time for what a stop keeps from running is told, wheth
   CHECK(r.compiled_only_seconds == Approx(0.01 * static_cast<double>(8 - stop_after)));
 }
 
-TEST_CASE("compilers' time that no trial has is told where the measurer knows it, without a pool too") {
+TEST_CASE("compilers' time outside of trials is reported, also without a pool") {
   struct Counted final : Compiler {
     double compiler_seconds() const override { return 7; }
     std::size_t compilers() const override { return 0; }
@@ -224,7 +224,7 @@ TEST_CASE("compilers' time that no trial has is told where the measurer knows it
   CHECK(r.compiled_only_seconds == Approx(7 - of_trials));
 }
 
-TEST_CASE("the time that a strategy takes to choose is not measuring") {
+TEST_CASE("the time that a strategy takes to choose does not count as measuring") {
   struct Slow final : Thrifty {
     std::vector<std::size_t> choose(std::span<const Proposal> proposals,
                                     std::span<const Measurement> compiled, std::size_t most) override {
@@ -250,11 +250,11 @@ TEST_CASE("an interruption between compiling and running ends the search") {
   CHECK(r.compiled_only == 3);
 }
 
-TEST_CASE("searches that share a question compile what they run") {
+TEST_CASE("searches that share a key have no pool") {
   Thrifty strategy;
   Compiler measurer;
   const Others others = [] { return News{.trials = {}, .searches = 2, .own_rank = 0}; };
   const SearchResult r = search(strategy, measurer, trials(32), {}, others);
   CHECK(r.trials.size() == 32);
-  CHECK(strategy.pools.size() == 1); // before it has heard of the other
+  CHECK(strategy.pools.size() == 1); // before it knows of the other
 }

@@ -1,5 +1,7 @@
-// The learned search and Helion's: on a landscape with interactions and cliffs they need far fewer trials
-// than random search, and they keep the rules of strategies.
+// Tests the learned search and Helion's.
+//
+// They need far fewer trials than random search on a landscape with interactions and jumps, and they satisfy
+// the contract of strategies.
 #include <kiln/autotune/search/helion.h>
 #include <kiln/autotune/search/learned.h>
 #include <kiln/autotune/search/learned_model.h>
@@ -31,7 +33,7 @@ Space tiles() {
   return space;
 }
 
-// Seconds: waves of tiles, spills, and stages that hide loads; infinite where shared memory does not suffice.
+// Seconds by waves of tiles, spills, and stages that hide loads; infinite if shared memory does not suffice.
 double seconds_of(const BoundSpace& space, const Point& p, double size) {
   auto v = [&](std::size_t k) { return static_cast<double>(space.value(p, k)); };
   double m = v(0), n = v(1), k = v(2), warps = v(3), stages = v(4);
@@ -111,7 +113,7 @@ TEST_CASE("a prior and siblings shorten a learned search", "[learned][statistics
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   double size = 1111;
-  const int runs = 15; // medians of 7 are the wrong way round once in a hundred times
+  const int runs = 15; // medians of 7 runs are in the wrong order once in a hundred times
   double cold = median_trials([](SearchContext c) { return make_learned(c); }, size, seed, runs);
   double prior = median_trials(
       [&](SearchContext c) {
@@ -146,7 +148,7 @@ TEST_CASE("a prior and siblings shorten a learned search", "[learned][statistics
   CHECK(prior <= 16);
 }
 
-TEST_CASE("a search proposes members, each once, the same for a seed, and ends with the space", "[learned]") {
+TEST_CASE("a search proposes every member once, reproducibly, and then ends", "[learned]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Space small;
@@ -193,14 +195,14 @@ TEST_CASE("a search proposes members, each once, the same for a seed, and ends w
   }
 }
 
-TEST_CASE("the learned model puts what it has not seen into order", "[learned][statistics]") {
+TEST_CASE("the learned model orders candidates that it has not seen", "[learned][statistics]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   BoundSpace space(tiles(), {}, Device::cpu());
   SearchContext context = context_of(space, seed);
   Random random(seed);
   const LearnedOptions options;
-  // Few of 128 trials are good, and which ones they are moves the odds' tau of one model by 0.1.
+  // Few of 128 trials are good, and which ones changes the tau of one model's odds by 0.1.
   constexpr int models = 5;
   double by_order = 0, by_odds = 0, by_time = 0;
   for (int i = 0; i < models; ++i) {
@@ -232,7 +234,7 @@ TEST_CASE("the learned model puts what it has not seen into order", "[learned][s
   CHECK(by_order > by_time - .15);
 }
 
-TEST_CASE("the learned search hears of its trials soon", "[learned]") {
+TEST_CASE("the learned search uses small batches after the first", "[learned]") {
   BoundSpace space(tiles(), {}, Device::cpu());
   SearchContext context = context_of(space, 4);
   const LearnedOptions options;
@@ -244,7 +246,7 @@ TEST_CASE("the learned search hears of its trials soon", "[learned]") {
   CHECK(options.batch < options.first);
 }
 
-TEST_CASE("the learned search goes on where every trial fails", "[learned]") {
+TEST_CASE("the learned search continues if every trial fails", "[learned]") {
   BoundSpace space(tiles(), {}, Device::cpu());
   SearchContext context = context_of(space, 3);
   auto strategy = make_learned(context);
@@ -262,9 +264,10 @@ TEST_CASE("the learned search goes on where every trial fails", "[learned]") {
   CHECK(strategy->chance_of_better() == 1);
 }
 
-TEST_CASE("the learned search knows when little is left to find", "[learned][statistics]") {
+TEST_CASE("the learned search estimates a low chance of gain when little is left to find",
+          "[learned][statistics]") {
   BoundSpace space(tiles(), {}, Device::cpu());
-  // One search's guess is a coin that was tossed a few times: what counts is what several of them tell.
+  // The estimate of one search is noisy, so average several of them.
   double early = 0, late = 0;
   constexpr int searches = 4;
   for (int seed = 1; seed <= searches; ++seed) {
@@ -277,7 +280,7 @@ TEST_CASE("the learned search knows when little is left to find", "[learned][sta
   CHECK(late < early / 2);
 }
 
-TEST_CASE("of a large space the model is asked about the candidates given, and what lies around the best",
+TEST_CASE("in a large space the prior is evaluated for the given candidates and neighbours of the best",
           "[learned]") {
   Space large;
   for (int k = 0; k < 8; ++k)

@@ -1,4 +1,4 @@
-// The learned search judges compiled candidates by what the compiler tells of them.
+// Tests that the learned search uses facts which the compiler reports about candidates.
 #include <kiln/autotune/search/learned.h>
 
 #include "autotune/random_table.h"
@@ -15,8 +15,8 @@ using namespace kiln::test;
 
 namespace {
 
-// A smooth function of three knobs; but most code spills, which the knobs do not say, and takes twice as
-// long.
+// A smooth function of three knobs. Most code also spills, which the knobs do not reveal, and then takes
+// twice as long.
 Table spilling_table(Random& random, int side = 10) {
   Table table;
   for (const char* knob : {"a", "b", "c"})
@@ -47,7 +47,7 @@ SearchResult search_of(const Table& table, std::uint64_t seed, bool by_facts, in
   return search(*strategy, *table_measurer(table), budget);
 }
 
-// To within 5 % of the best.
+// Returns the trials to within 5 % of the best.
 std::size_t trials_needed(const Table& table, const SearchResult& result) {
   for (std::size_t i = 0; i < result.trials.size(); ++i)
     if (result.trials[i].result.seconds <= table.best_seconds() / .95) return i + 1;
@@ -63,7 +63,7 @@ std::vector<Point> order_of(const SearchResult& result) {
 
 } // namespace
 
-TEST_CASE("where the code tells what the knobs do not, a pool of compiled candidates saves trials",
+TEST_CASE("a pool of compiled candidates saves trials if facts reveal more than the knobs",
           "[learned][statistics]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
@@ -78,18 +78,18 @@ TEST_CASE("where the code tells what the knobs do not, a pool of compiled candid
     with.push_back(trials_needed(table, informed));
     without.push_back(trials_needed(table, search_of(table, own, false, most)));
   }
-  const auto mean = [](const std::vector<std::size_t>& trials) { // geometric
+  const auto mean = [](const std::vector<std::size_t>& trials) { // geometric mean
     double logs = 0;
     for (std::size_t t : trials)
       logs += std::log(static_cast<double>(t));
     return std::exp(logs / static_cast<double>(trials.size()));
   };
   INFO("trials with " << mean(with) << ", without " << mean(without));
-  // A quarter fewer on average; the quotient of two such means varies by a tenth from seed to seed.
+  // A quarter fewer on average; the quotient of two such means varies by a tenth between seeds.
   CHECK(mean(with) < mean(without));
 }
 
-TEST_CASE("a search with facts is the same for a seed, and goes through a whole space", "[learned]") {
+TEST_CASE("a search with facts is reproducible and covers the whole space", "[learned]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);
@@ -101,7 +101,7 @@ TEST_CASE("a search with facts is the same for a seed, and goes through a whole 
   CHECK(order_of(search_of(table, seed, true)) == order_of(search_of(table, seed, true)));
 }
 
-TEST_CASE("facts that tell nothing of code, or the same of all, change no search", "[learned]") {
+TEST_CASE("facts that are not about code or are the same for all do not change a search", "[learned]") {
   const std::uint64_t seed = fresh_seed();
   CAPTURE(seed);
   Random random(seed);

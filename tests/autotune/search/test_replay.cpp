@@ -1,4 +1,4 @@
-// Replays on recorded tables: counted right, reproducible, and told apart by how hard a table is.
+// Tests replays on recorded tables: counts, reproducibility, and the classification of tables.
 #include <kiln/autotune/search/replay.h>
 
 #include "autotune/random_table.h"
@@ -18,8 +18,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// `good` of `count` configs are within 5 % of the best, in a row; the others take longer the farther they
-// are.
+// The first `good` of `count` configs are within 5 % of the best; the time of the others increases with their
+// index.
 Table line_table(const std::string& name, std::size_t count, std::size_t good) {
   Table table;
   table.name = name;
@@ -60,14 +60,14 @@ TEST_CASE("a replay counts trials and misses") {
   CHECK(replays[0].reached[0] == replays[0].reached[2]);
   CHECK(replays[0].share[3] > replays[0].share[0]);
 
-  options.trials = 4; // most miss, and count twice
+  options.trials = 4; // most searches miss and count twice
   const auto short_replays = replay(tables, options);
   CHECK(short_replays[0].median[1] == 8);
   CHECK(trials_to(short_replays, tables, Difficulty::listed, "random", false, 1) == Approx(8));
   CHECK(trials_to(short_replays, tables, Difficulty::easy, "random", false, 1) == 0);
 }
 
-TEST_CASE("replays depend on seeds, not on how many run at once") {
+TEST_CASE("replays depend on seeds, not on the number of parallel searches") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -87,7 +87,7 @@ TEST_CASE("replays depend on seeds, not on how many run at once") {
   }
 }
 
-TEST_CASE("tables are told apart by what random search needs, and the list comes first") {
+TEST_CASE("tables are classified by the trials of random search, and listed ones come first") {
   const std::vector<Table> tables{line_table("easy", 100, 50), line_table("needle", 2000, 1),
                                   line_table("listed", 1000, 9)};
   CHECK(difficulty(tables[0]) == Difficulty::easy);
@@ -110,7 +110,7 @@ TEST_CASE("tables are told apart by what random search needs, and the list comes
   CHECK(json["runs"][0]["reached"][1].size() == 3);
 }
 
-TEST_CASE("columns of a family are its knobs and sizes by name") {
+TEST_CASE("the columns of a family are its knobs and sizes by name") {
   auto table = [](const char* family, Space space, Problem problem, std::size_t points) {
     Table t;
     t.family = family;
@@ -158,13 +158,13 @@ TEST_CASE("columns of a family are its knobs and sizes by name") {
   CHECK(best == 0);
 }
 
-TEST_CASE("what cannot be replayed is an error") {
+TEST_CASE("invalid replays are errors") {
   ReplayOptions options = quiet({"random"});
   CHECK_THROWS_WITH(read_tables({}), Contains("there is no table to replay"));
   const test::TemporaryFolder temporary;
   const std::string folder = temporary.path().string();
   CHECK_THROWS_WITH(read_tables({folder}),
-                    Contains("holds no table; tables are files named *.json or *.json.gz"));
+                    Contains("contains no table; tables are files named *.json or *.json.gz"));
   write_table(line_table("line-b", 9, 2), folder + "/b.json.gz");
   write_table(line_table("line-a", 9, 2), folder + "/a.json");
   const auto tables = read_tables({folder});

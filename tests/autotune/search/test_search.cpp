@@ -1,4 +1,4 @@
-// The loop of a search: when it stops, what it never does twice, and whom it believes at the end.
+// Tests the search loop: when it stops, that it repeats no trial, and which finalist wins.
 #include <kiln/autotune/search/table.h>
 
 #include "autotune/random_table.h"
@@ -19,7 +19,7 @@ using namespace kiln::tune;
 
 namespace {
 
-// Points 0, 1, 2, ... of a space of one knob, each as often as `repeats` says.
+// Proposes points 0, 1, 2, ... of a space with one knob, each `repeats` times.
 struct Counting final : Strategy {
   std::uint16_t next = 0, last = 1000;
   int repeats = 1;
@@ -38,7 +38,7 @@ struct Counting final : Strategy {
   double chance_of_better() override { return chance; }
 };
 
-// Answers by a function of the index.
+// Returns a function of the index as measurement.
 struct Function : Measurer {
   std::function<Measurement(std::uint16_t)> measured, confirmed;
   explicit Function(Measurement (*f)(std::uint16_t)) : measured(f), confirmed(f) {}
@@ -78,7 +78,7 @@ Budget trials(int n) {
 
 } // namespace
 
-TEST_CASE("a search stops by trials and never goes over") {
+TEST_CASE("a search stops at the limit of trials") {
   Counting strategy;
   Function measurer([](std::uint16_t i) { return took(100 - i); });
   const SearchResult r = search(strategy, measurer, trials(10));
@@ -94,7 +94,7 @@ TEST_CASE("a search stops by trials and never goes over") {
   CHECK(search(strategy, measurer, trials(0)).trials.empty());
 }
 
-TEST_CASE("a search stops amid a batch when the time is up or it is told to, and keeps what it has") {
+TEST_CASE("a search stops within a batch when its time is up or on request, and keeps its results") {
   for (const bool by_time : {true, false}) {
     CAPTURE(by_time);
     Counting strategy; // batches of four
@@ -112,13 +112,13 @@ TEST_CASE("a search stops amid a batch when the time is up or it is told to, and
     });
     CHECK(r.stopped_by == (by_time ? "seconds" : "interrupted"));
     CHECK(r.trials.size() == 2);
-    CHECK(heard == std::vector<std::size_t>{1, 2}); // each as it came
+    CHECK(heard == std::vector<std::size_t>{1, 2}); // each as soon as it was measured
     CHECK(r.best == Point{1});
     CHECK(strategy.seen == 2);
   }
 }
 
-TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it is told to") {
+TEST_CASE("a search stops by patience, chance, exhaustion, seconds, interruption and loss of the device") {
   Function measurer([](std::uint16_t i) { return took(i < 5 ? 10.0 - i : 6 - 0.0001 * i); });
   {
     Counting strategy;
@@ -126,7 +126,7 @@ TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it 
     b.patience = 30;
     const SearchResult r = search(strategy, measurer, b);
     CHECK(r.stopped_by == "patience");
-    CHECK(r.trials.size() == 36); // the first batch that ends 30 or more after trial 5
+    CHECK(r.trials.size() == 36); // the first batch that ends at least 30 trials after trial 5
     CHECK(r.best == Point{35});   // gains below 1 % do not count, but are kept
   }
   {
@@ -162,7 +162,7 @@ TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it 
     b.confirm = 0;
     const SearchResult r = search(strategy, slow, b);
     CHECK(r.stopped_by == "seconds");
-    CHECK(r.seconds >= 0.04); // the last trial is the last that fits
+    CHECK(r.seconds >= 0.04); // there is no time for another trial
     CHECK(r.trials.size() < 40);
     CHECK(r.measure_seconds > 0.8 * r.seconds);
   }
@@ -177,7 +177,7 @@ TEST_CASE("a search stops by patience, chance, exhaustion, seconds, and when it 
   }
 }
 
-TEST_CASE("a search keeps time for confirming, and confirms as many as there is time for") {
+TEST_CASE("a search reserves time for confirming, and confirms as many as there is time for") {
   struct Costly final : Function {
     using Function::Function;
     double each = 0;
@@ -195,26 +195,26 @@ TEST_CASE("a search keeps time for confirming, and confirms as many as there is 
   Budget budget = trials(500);
   budget.seconds = 20.5;
   budget.spent = 20; // half a second is left
-  SECTION("of all finalists where they take a small part of the seconds") {
+  SECTION("all finalists, if they take a small part of the time") {
     measurer.each = 0.03;
     const SearchResult r = search(strategy, measurer, budget);
     CHECK(r.stopped_by == "seconds");
     CHECK(r.confirmed.size() == 8);
-    CHECK(r.trials.back().at_seconds < 20.4); // of 0.24 seconds that are kept
+    CHECK(r.trials.back().at_seconds < 20.4); // 0.24 seconds are reserved
     CHECK(r.seconds > 20.1);
     CHECK(measurer.allowed.front() > 0);
   }
-  SECTION("of fewer where all would take too much") {
+  SECTION("fewer, if all would take too long") {
     measurer.each = 2;
     const SearchResult r = search(strategy, measurer, budget);
     CHECK(r.stopped_by == "seconds");
     CHECK(r.trials.size() == 1); // the time is up with the first one
     CHECK(r.confirmed.size() == 1);
   }
-  SECTION("of none where the best alone would take most of the seconds") {
+  SECTION("none, if the best alone would take most of the time") {
     measurer.each = 15;
     const SearchResult r = search(strategy, measurer, budget);
-    CHECK(r.trials.size() > 20); // none of the half second is kept
+    CHECK(r.trials.size() > 20); // none of the half second is reserved
     CHECK(r.best.has_value());
     CHECK(r.confirmed.empty());
   }
@@ -246,16 +246,16 @@ TEST_CASE("a point that is proposed twice is measured once") {
   CHECK(search(stuck, measurer, b).stopped_by == "exhausted");
 }
 
-TEST_CASE("the winner is who wins when finalists are measured again") {
+TEST_CASE("the winner is the fastest finalist in the confirmation") {
   Counting strategy;
-  Function measurer([](std::uint16_t i) { return took(i == 3 ? 1 : 10 + i); }); // 3 was lucky
+  Function measurer([](std::uint16_t i) { return took(i == 3 ? 1 : 10 + i); }); // the time of 3 is an outlier
   measurer.confirmed = [](std::uint16_t i) { return took(i == 3 ? 20 : 10 + i); };
   SearchResult r = search(strategy, measurer, trials(40));
   CHECK(r.finalists[0] == Point{3});
   CHECK(r.best == Point{0});
   CHECK(r.best_result.seconds == 10);
 
-  // All that looked best fail: the next ones are asked.
+  // All that looked best fail, so the next ones are confirmed.
   Counting again;
   measurer.confirmed = [](std::uint16_t i) { return i < 9 ? failed(Status::wrong_result) : took(10 + i); };
   r = search(again, measurer, trials(40));
@@ -269,7 +269,7 @@ TEST_CASE("the winner is who wins when finalists are measured again") {
   CHECK(r.finalists.size() == 40);
 }
 
-TEST_CASE("the known-good config is measured again beside the winner, however slow it looked") {
+TEST_CASE("the seed is confirmed together with the winner, however slow it looked") {
   struct Seeded final : Strategy {
     std::uint16_t next = 0;
     const char* name() const override { return "seeded"; }
@@ -281,7 +281,7 @@ TEST_CASE("the known-good config is measured again beside the winner, however sl
     }
     void observe(std::span<const Trial>) override {}
   } strategy;
-  // The first seed was measured while others used the machine.
+  // The first seed was measured while other load slowed the machine down.
   Function measurer([](std::uint16_t i) { return took(i == 1 ? 100 : 20 + i); });
   measurer.confirmed = [](std::uint16_t i) { return took(i == 1 ? 5 : 20 + i); };
   const SearchResult r = search(strategy, measurer, trials(30));
@@ -289,7 +289,7 @@ TEST_CASE("the known-good config is measured again beside the winner, however sl
   CHECK(r.best == Point{1});
   CHECK(r.best_result.seconds == 5);
 
-  // It is asked once, also where all are.
+  // It is confirmed only once, also if all points are.
   Seeded again;
   measurer.confirmed = [](std::uint16_t) { return failed(Status::crash); };
   const SearchResult failing = search(again, measurer, trials(30));
@@ -298,7 +298,7 @@ TEST_CASE("the known-good config is measured again beside the winner, however sl
   CHECK(std::count(failing.finalists.begin(), failing.finalists.end(), Point{1}) == 1);
 }
 
-TEST_CASE("where no trial works there is no winner, and failures count as trials") {
+TEST_CASE("if no trial works there is no winner, and failures count as trials") {
   Counting strategy;
   Function measurer([](std::uint16_t) { return failed(Status::compile_error); });
   Budget b = trials(20);
@@ -313,11 +313,11 @@ TEST_CASE("where no trial works there is no winner, and failures count as trials
 
 namespace {
 
-// Searches of one table, a batch each in turn, that hear of each other's trials.
+// Runs several searches of one table, a batch each in turn, which share their trials.
 std::vector<SearchResult> search_together(const Table& table, std::size_t searches, const Budget& budget,
                                           std::uint64_t seed) {
   std::vector<SearchResult> results(searches);
-  std::vector<std::vector<Trial>> told(searches);
+  std::vector<std::vector<Trial>> published(searches);
   std::mutex mutex;
   std::barrier<> rounds(static_cast<std::ptrdiff_t>(searches));
   auto run = [&](std::size_t own) {
@@ -325,21 +325,21 @@ std::vector<SearchResult> search_together(const Table& table, std::size_t search
     const auto strategy = make_strategy("learned", test::plain_context(space, seed));
     const auto measurer = table_measurer(table);
     std::vector<std::size_t> heard(searches, 0);
-    const auto tell = [&](const SearchResult& so_far) {
+    const auto publish = [&](const SearchResult& so_far) {
       const std::lock_guard lock(mutex);
-      told[own] = so_far.trials;
+      published[own] = so_far.trials;
       return true;
     };
-    const auto hear = [&] {
+    const auto listen = [&] {
       rounds.arrive_and_wait();
       const std::lock_guard lock(mutex);
       News news{{}, searches, own};
       for (std::size_t other = 0; other < searches; ++other)
-        for (; other != own && heard[other] < told[other].size(); ++heard[other])
-          news.trials.push_back(told[other][heard[other]]);
+        for (; other != own && heard[other] < published[other].size(); ++heard[other])
+          news.trials.push_back(published[other][heard[other]]);
       return news;
     };
-    results[own] = search(*strategy, *measurer, budget, tell, hear);
+    results[own] = search(*strategy, *measurer, budget, publish, listen);
     rounds.arrive_and_drop();
   };
   std::vector<std::thread> threads;
@@ -352,7 +352,7 @@ std::vector<SearchResult> search_together(const Table& table, std::size_t search
 
 } // namespace
 
-TEST_CASE("searches of one question share its points, and all find the best") {
+TEST_CASE("searches for one key share its points, and all find the best") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -376,7 +376,7 @@ TEST_CASE("searches of one question share its points, and all find the best") {
         ++measured[trial.point];
     }
     CHECK(measured.size() == table.points.size());
-    // But for the first batch, and for what nobody told in time, each point was measured once.
+    // Each point is measured once, except in the first batch and where a trial was not published in time.
     std::size_t total = 0;
     for (const auto& [point, times] : measured)
       total += times;
@@ -384,13 +384,13 @@ TEST_CASE("searches of one question share its points, and all find the best") {
   }
 }
 
-TEST_CASE("what other searches were to measure is measured where they end early") {
+TEST_CASE("points that were left to other searches are measured if those end early") {
   Counting strategy;
   strategy.last = 100;
   Function measurer([](std::uint16_t i) { return took(200. - i); });
   std::size_t asked = 0;
   const SearchResult r = search(strategy, measurer, trials(1000), {}, [&] {
-    return News{{}, ++asked < 4 ? std::size_t{2} : std::size_t{1}, 0}; // it falls silent
+    return News{{}, ++asked < 4 ? std::size_t{2} : std::size_t{1}, 0}; // the other search ends
   });
   CHECK(r.stopped_by == "exhausted");
   CHECK(r.trials.size() == 100);

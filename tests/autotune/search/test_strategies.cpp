@@ -1,4 +1,4 @@
-// What every search strategy promises, on small tables at random.
+// Tests the guarantees of all search strategies on small random tables.
 #include <kiln/autotune/search/table.h>
 
 #include "autotune/random_table.h"
@@ -26,7 +26,7 @@ SearchResult run(const std::string& name, const Table& table, std::uint64_t seed
 
 } // namespace
 
-TEST_CASE("every strategy finds the best of a small table, and tries nothing twice") {
+TEST_CASE("every strategy finds the best of a small table and tries no point twice") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -48,7 +48,7 @@ TEST_CASE("every strategy finds the best of a small table, and tries nothing twi
     }
 }
 
-TEST_CASE("a strategy's run depends on its seed alone") {
+TEST_CASE("the run of a strategy depends only on its seed") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -81,7 +81,7 @@ TEST_CASE("every strategy measures the fallback first") {
   }
 }
 
-TEST_CASE("every strategy bears tables on which everything fails, and spaces of no or one point") {
+TEST_CASE("every strategy handles tables on which everything fails, and spaces of one or no point") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -144,12 +144,12 @@ TEST_CASE("every strategy searches a space of a billion points") {
     CHECK(r.trials.size() == 128);
     for (const Trial& t : r.trials)
       REQUIRE(space.contains(t.point));
-    // A random point has about 20; what learns from trials does better than chance.
+    // A random point takes about 20; strategies that learn from trials must do better.
     CHECK(r.best_result.seconds < 18);
   }
 }
 
-TEST_CASE("a strategy that there is not is an error that lists them") {
+TEST_CASE("an unknown strategy is an error that lists all strategies") {
   BoundSpace space(Space{}, {}, Device::cpu());
   CHECK_THROWS_WITH(make_strategy("clairvoyant", test::plain_context(space, 0)),
                     Contains("there is no search strategy \"clairvoyant\"; choose one of ") &&

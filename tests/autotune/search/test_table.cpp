@@ -1,4 +1,4 @@
-// Recorded tables: both formats, and files that are not what they should be.
+// Tests recorded tables: both formats, and invalid files.
 #include <kiln/autotune/search/table.h>
 
 #include "autotune/random_table.h"
@@ -133,39 +133,39 @@ TEST_CASE("Kiln's own tables are read back as they were written") {
         REQUIRE(again.results[i].seconds == Approx(table.results[i].seconds).epsilon(1e-5));
       }
     }
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) ==
-        2); // nothing left beside them
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2); // no temporary files
 }
 
-TEST_CASE("what is no table is refused with the reason") {
+TEST_CASE("invalid tables are rejected with a reason") {
   const Folder folder;
   auto error = [&](const std::string& text) { return error_of(folder.file("t.json", text)); };
   CHECK_THAT(error_of((folder.path() / "none.json").string()),
              Contains("none.json: No such file or directory; check the name"));
   CHECK_THAT(error_of(folder.path().string()), Contains("Is a directory"));
-  CHECK_THAT(error(""), Contains("it is not as a table is written: parse error at line 1, column 1"));
-  CHECK_THAT(error("[1, 2]"), Contains("it is no JSON object"));
+  CHECK_THAT(error(""), Contains("it is not a valid table: parse error at line 1, column 1"));
+  CHECK_THAT(error("[1, 2]"), Contains("it is not a JSON object"));
   CHECK_THAT(error("{}"), Contains("it has neither \"results\" (T4) nor \"kiln_table\""));
   CHECK_THAT(error(t4({})), Contains("\"results\" holds no configs"));
-  CHECK_THAT(error(t4({"3"})), Contains("it is not as a table is written: ") && !Contains("json.exception"));
+  CHECK_THAT(error(t4({"3"})), Contains("it is not a valid table: ") && !Contains("json.exception"));
   CHECK_THAT(error(t4({t4_row(R"("x": 1)", "2"), t4_row(R"("y": 1)", "2")})),
              Contains("the configuration of result 1 has other knobs than that of result 0"));
-  CHECK_THAT(error(t4({t4_row(R"("x": [1])", "2")})), Contains("knob x of result 0 is no number or word"));
+  CHECK_THAT(error(t4({t4_row(R"("x": [1])", "2")})),
+             Contains("knob x of result 0 is neither a number nor a word"));
   CHECK_THAT(error(t4({t4_row(R"("x": 1)", "2", "timeout")})), Contains("none of its 1 configs has a time"));
   CHECK_THAT(error(R"({"kiln_table": 9})"),
-             Contains("its format is version 9 and this Kiln reads version 1"));
+             Contains("its format is version 9, but this Kiln reads version 1"));
   const std::string own = R"({"kiln_table": 1, "knobs": [{"name": "a", "values": [1, 2]}], )";
   CHECK_THAT(error(own + R"("points": [[0]], "seconds": []})"), Contains("two lists of the same length"));
   CHECK_THAT(error(own + R"("points": [[2]], "seconds": [1]})"), Contains("point 0 does not hold one index"));
-  CHECK_THAT(error(own + R"("points": [[0], [0]], "seconds": [1, 1]})"), Contains("point 1 is there twice"));
+  CHECK_THAT(error(own + R"("points": [[0], [0]], "seconds": [1, 1]})"), Contains("point 1 occurs twice"));
   CHECK_THAT(error(own + R"("points": [[0]], "seconds": [-1]})"), Contains("it must be more than 0"));
   CHECK_THAT(error(own + R"("points": [[0]], "seconds": ["tired"]})"),
-             Contains("is no time and no known failure"));
+             Contains("is neither a time nor a known failure"));
   CHECK_THAT(error(own + R"("points": [[0]], "seconds": [1], "seeds": [[7]]})"),
              Contains("a seed does not hold"));
 }
 
-TEST_CASE("damaged tables are refused or read, and nothing worse") {
+TEST_CASE("damaged tables are either rejected or read") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -185,15 +185,15 @@ TEST_CASE("damaged tables are refused or read, and nothing worse") {
     if (random.below(2)) text.resize(random.below(text.size()));
     for (std::size_t flips = random.below(4); flips > 0 && !text.empty(); --flips)
       text[random.below(text.size())] = static_cast<char>(random.below(256));
-    refused += error_of(folder.file("damaged.json", text)) != "no error"; // anything else escapes
+    refused += error_of(folder.file("damaged.json", text)) != "no error"; // other exceptions escape
   }
   CHECK(refused > 300);
   const std::string& zipped = files[2];
   CHECK_THAT(error_of(folder.file("cut.json.gz", zipped.substr(0, zipped.size() / 2))),
-             Contains("it is cut off"));
+             Contains("it is truncated"));
 }
 
-TEST_CASE("a table that cannot be written is an error, and leaves nothing") {
+TEST_CASE("a table that cannot be written is an error and leaves no file") {
   const Folder folder;
   Random random(1);
   const Table table = test::random_table(random);
@@ -202,7 +202,7 @@ TEST_CASE("a table that cannot be written is an error, and leaves nothing") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("random search needs as many trials as the table says") {
+TEST_CASE("random search needs as many trials as random_trials() predicts") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -223,7 +223,7 @@ TEST_CASE("random search needs as many trials as the table says") {
   CHECK(sum / searches == Approx(table.random_trials(0.9)).epsilon(0.1));
 }
 
-TEST_CASE("noise of a table is seeded, and less where finalists are confirmed") {
+TEST_CASE("the noise of a table is seeded, and smaller in confirmations") {
   Random random(3);
   const Table table = test::random_table(random, 200, 0);
   auto errors = [&](std::uint64_t seed, bool confirm) {
@@ -246,10 +246,10 @@ TEST_CASE("noise of a table is seeded, and less where finalists are confirmed") 
   CHECK(sigma(errors(7, true)) < 0.06);
 }
 
-TEST_CASE("public tables are read where they are") {
+TEST_CASE("public tables can be read, if they are installed") {
   const char* folder = std::getenv("KILN_TUNING_SPACES");
   if (!folder || !*folder) {
-    WARN("skipped: KILN_TUNING_SPACES names no folder of tables");
+    WARN("skipped: KILN_TUNING_SPACES does not name a folder of tables");
     return;
   }
   int tables = 0;

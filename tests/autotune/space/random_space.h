@@ -1,4 +1,4 @@
-// Spaces at random, with the list of their members found by trying every combination.
+// Generates random spaces together with the list of their members, found by trying every combination.
 #pragma once
 
 #include <kiln/autotune/space/space.h>
@@ -13,7 +13,7 @@ struct RandomSpace {
   std::vector<tune::Point> members; // in the order of the knobs' values
 };
 
-// Up to seven knobs and six rules, some of which read a knob only where another has certain values.
+// Has up to seven knobs and six rules. Some rules read a knob only if another knob has certain values.
 inline RandomSpace random_space(tune::Random& random) {
   struct Rule {
     std::size_t kind, a, b, c;
@@ -39,7 +39,7 @@ inline RandomSpace random_space(tune::Random& random) {
     switch (r.kind) {
     case 0: return value(r.a) * value(r.b) <= 4 + r.limit;
     case 1: return (value(r.a) + value(r.b) + value(r.c)) % 3 != r.limit % 3;
-    case 2: return value(r.a) > 2 ? value(r.b) > 0 : value(r.c) < 6; // reads two of three
+    case 2: return value(r.a) > 2 ? value(r.b) > 0 : value(r.c) < 6; // reads two of the three
     case 3: return value(r.a) != r.limit % 5;
     default: return value(r.a) == value(r.b) || value(r.c) % 2 == 0;
     }

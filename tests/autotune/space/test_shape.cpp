@@ -1,4 +1,4 @@
-// Shapes as they are typed, and as they are mistyped.
+// Tests how shapes are parsed, valid and invalid ones.
 #include <kiln/autotune/space/shape.h>
 #include <kiln/dsl/error.h>
 
@@ -22,7 +22,7 @@ std::string refusal(const std::string& shape) {
 
 } // namespace
 
-TEST_CASE("a shape is sizes with names, or all of a kernel's in order") {
+TEST_CASE("a shape lists sizes with names, or all sizes of a kernel in order") {
   CHECK(named_sizes("M=512,K=7") == Sizes{{"M", 512}, {"K", 7}});
   CHECK(named_sizes("").empty());
   CHECK(sizes_in_order("4x5x0", "matmul", matmul) == Sizes{{"M", 4}, {"N", 5}, {"K", 0}});
@@ -30,7 +30,7 @@ TEST_CASE("a shape is sizes with names, or all of a kernel's in order") {
   CHECK(named_sizes(shape_of({.sizes = matmul, .kind = "f32"})) == matmul);
 }
 
-TEST_CASE("a shape with a part that is no size is refused, empty parts too") {
+TEST_CASE("a shape is rejected if a part, empty or not, is not a size") {
   const std::string number = "; write a whole number from 0 to 2^63 - 1";
   CHECK(refusal("M=1,,N=2") == "--shape M=1,,N=2: \"\" is not NAME=SIZE; write M=512,N=512,K=512");
   CHECK(refusal("M=1,") == "--shape M=1,: \"\" is not NAME=SIZE; write M=512,N=512,K=512");

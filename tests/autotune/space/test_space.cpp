@@ -1,4 +1,4 @@
-// Spaces: what belongs to them, how many there are, and that drawing is fair, against trying everything.
+// Tests membership, size and uniform sampling of spaces against trying every combination.
 #include <kiln/autotune/space/space.h>
 
 #include "random_space.h"
@@ -28,7 +28,7 @@ double seconds_of(auto&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Ten knobs and 10^9 combinations, all connected by rules.
+// A space of ten knobs and 10^9 combinations, in which rules connect all knobs.
 Space large_space() {
   Space s;
   for (int k = 0; k < 10; ++k)
@@ -52,7 +52,7 @@ TEST_CASE("a space has the members that trying every combination finds") {
     bool exact = false;
     REQUIRE(bound.size(&exact) == static_cast<double>(members.size()));
     REQUIRE(exact);
-    // What draws is the graph, before anything was listed.
+    // Sampling uses the graph, since nothing has been listed yet.
     for (int i = 0; i < 20; ++i) {
       const auto p = bound.sample(random);
       REQUIRE(p.has_value() == !members.empty());
@@ -84,7 +84,7 @@ TEST_CASE("a space has the members that trying every combination finds") {
   }
 }
 
-TEST_CASE("drawing from a space is fair") {
+TEST_CASE("sampling a space is uniform") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Random random(seed);
@@ -105,8 +105,8 @@ TEST_CASE("drawing from a space is fair") {
   }
 }
 
-TEST_CASE("drawing is nearly fair where a space cannot be counted") {
-  // One rule over all knobs that can be decided only at the end: no branch is like another.
+TEST_CASE("sampling is nearly uniform in a space that cannot be counted") {
+  // One rule reads all knobs and can be decided only at the end, so no two branches are alike.
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
   Space s;
@@ -137,10 +137,10 @@ TEST_CASE("drawing is nearly fair where a space cannot be counted") {
     CHECK(std::abs(c - 500) < 150);
 }
 
-TEST_CASE("a space of a billion points is counted and drawn from without listing it") {
+TEST_CASE("a space of a billion points is counted and sampled without listing it") {
   const std::uint64_t seed = test::fresh_seed();
   INFO("KILN_TEST_SEED=" << seed);
-  // How many there are, along the chain of rules.
+  // Compute the number of members along the chain of rules.
   std::vector<double> ways(9, 1);
   for (int k = 1; k < 10; ++k) {
     std::vector<double> next(9, 0);
@@ -165,10 +165,10 @@ TEST_CASE("a space of a billion points is counted and drawn from without listing
     for (int i = 0; i < 1000; ++i)
       REQUIRE(bound.contains(*bound.sample(random)));
   });
-  CHECK(seconds < 0.5); // of a thousand; sanitizers included
+  CHECK(seconds < 0.5); // for a thousand samples, also with sanitizers
 }
 
-TEST_CASE("knobs that no rule connects multiply") {
+TEST_CASE("the sizes of unconnected components multiply") {
   Space s;
   for (int k = 0; k < 40; ++k)
     s.range("k" + std::to_string(k), 1, 500);
@@ -179,8 +179,8 @@ TEST_CASE("knobs that no rule connects multiply") {
   CHECK(exact);
 }
 
-TEST_CASE("rules that nearly nothing obeys are counted too") {
-  // Eight queens.
+TEST_CASE("a space whose rules reject nearly everything is counted exactly") {
+  // This is the problem of the eight queens.
   Space s;
   std::vector<std::string> names;
   for (int k = 0; k < 8; ++k)
@@ -211,8 +211,8 @@ TEST_CASE("empty, contradictory and one-point spaces have clear outcomes") {
   CHECK_FALSE(none.sample(random).has_value());
   CHECK(none.points()->empty());
   CHECK(none.seeds().empty());
-  CHECK_THAT(none.what_refuses(), Catch::Matchers::Contains("\"more\" refuses 5") &&
-                                      Catch::Matchers::Contains("\"less\" refuses 4"));
+  CHECK_THAT(none.what_refuses(), Catch::Matchers::Contains("\"more\" rejects 5") &&
+                                      Catch::Matchers::Contains("\"less\" rejects 4"));
 
   Space refused;
   refused.range("a", 1, 8).require("never on this problem",
@@ -227,7 +227,7 @@ TEST_CASE("empty, contradictory and one-point spaces have clear outcomes") {
   CHECK_FALSE(listed.sample(random).has_value());
   CHECK(listed.what_refuses() == "the list of points is empty");
 
-  BoundSpace one(Space{}, {}, Device::cpu()); // no knob: nothing to choose
+  BoundSpace one(Space{}, {}, Device::cpu()); // without knobs there is exactly one point
   CHECK(one.size() == 1);
   CHECK(one.sample(random) == Point{});
   CHECK(one.neighbours({}).empty());
@@ -239,7 +239,7 @@ TEST_CASE("empty, contradictory and one-point spaces have clear outcomes") {
   CHECK(illegal.refused_by({3}) == "the compiler");
 }
 
-TEST_CASE("the compiler's check is asked last, once for each point") {
+TEST_CASE("the compiler's check is called after the rules, once for each point") {
   Space s;
   s.range("a", 0, 9).range("b", 0, 9).require("upper", [](const Choice& c) { return c["a"] < c["b"]; });
   std::map<Point, int> asked;
@@ -269,7 +269,7 @@ TEST_CASE("only() is a space of listed points") {
     points.insert({a, static_cast<std::uint16_t>(random.below(100))});
   }
   std::vector<Point> list(points.begin(), points.end());
-  list.push_back(list[0]); // twice counts once
+  list.push_back(list[0]); // a duplicate counts once
   s.only(list);
   BoundSpace bound(s, {}, Device::cpu());
   CHECK(bound.size() == 300);
@@ -287,7 +287,7 @@ TEST_CASE("only() is a space of listed points") {
   CHECK(half.points()->size() == static_cast<std::size_t>(even));
 }
 
-TEST_CASE("points become configs and configs points") {
+TEST_CASE("points convert to configs and back") {
   Space s;
   s.pow2(BM, 16, 64).oneof(num_warps, {4, 8}).oneof("order", {"rows", "swizzled"}).range("k", 3, 9, 3);
   s.seed({{"BM", 32}, {"num_warps", 8}, {"order", 1}, {"k", 6}});
@@ -304,7 +304,7 @@ TEST_CASE("points become configs and configs points") {
   CHECK(s.text() == "BM=16,32,64\nnum_warps=4,8\norder=rows,swizzled unordered\nk=3,6,9\n");
 }
 
-TEST_CASE("a rule may look at words, the problem and the device, and imply") {
+TEST_CASE("a rule may read labels, the problem and the device") {
   Space s;
   s.oneof("order", {"rows", "swizzled"}).range("k", 1, 4);
   s.implies(
@@ -321,8 +321,8 @@ TEST_CASE("a knob declared after a seed has its first value there") {
   CHECK(s.seeds() == std::vector<Point>{{2, 0}});
 }
 
-TEST_CASE("a knob that a rule reads for few points only is found out") {
-  // Neither 16 points at random nor 512 descents are likely to show that "rare" reads z.
+TEST_CASE("a knob that a rule reads for only a few points is discovered") {
+  // Neither 16 random points nor 512 descents are likely to reveal that "rare" reads z.
   Space s;
   std::vector<std::string> names;
   for (int k = 0; k < 8; ++k)
@@ -357,9 +357,9 @@ TEST_CASE("a rule may read knobs in an order that depends on their values") {
   CHECK(small.points()->size() == 2 * 2 * 6);
 }
 
-// Hidden, because it is a measurement: it prints a time, which depends on the machine, and has nothing to
-// check that the tests above do not. For whoever changes how points are drawn: tune_tests "[draw_costs]".
-TEST_CASE("what a draw costs from a space too large to count", "[.][draw_costs]") {
+// This is hidden because it is a measurement: it prints a time, which depends on the machine, and checks
+// nothing beyond the tests above. It is for changes to the sampling: tune_tests "[draw_costs]".
+TEST_CASE("measure the cost of a sample from a space too large to count", "[.][draw_costs]") {
   Space space;
   space.range("unroll", 1, 4).range("first", 1, 700).range("second", 1, 700).range("third", 1, 700);
   space.require("fits", [](const Choice& c) { return c["first"] * c["second"] + c["third"] <= 200'000; });
@@ -372,10 +372,10 @@ TEST_CASE("what a draw costs from a space too large to count", "[.][draw_costs]"
   for (int i = 0; i < draws; ++i)
     sum = 31 * sum + PointHash()(*bound.sample(random));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  fmt::print("{:.1f} us a draw, of points that sum up to {:x}\n", 1e6 * took.count() / draws, sum);
+  fmt::print("{:.1f} us per sample; the hash of the points is {:x}\n", 1e6 * took.count() / draws, sum);
 }
 
-TEST_CASE("counting a space ends when it is told to, is not begun again, and the space can be drawn from") {
+TEST_CASE("counting a space ends on request, does not start again, and leaves a space that can be sampled") {
   int asked = 0;
   Space s;
   std::vector<std::string> names;
@@ -393,7 +393,7 @@ TEST_CASE("counting a space ends when it is told to, is not begun again, and the
   const Stop stop = [&left] { return --left <= 0; };
   CHECK(bound.points(4096, stop) == nullptr);
   CHECK(left == 0);
-  CHECK(asked < 1000); // counting asks 600,000 times
+  CHECK(asked < 1000); // counting allows 600,000 calls
   const int before = asked;
   CHECK(bound.points(4096) == nullptr);
   CHECK(bound.points(1u << 20) == nullptr);
@@ -407,11 +407,11 @@ TEST_CASE("counting a space ends when it is told to, is not begun again, and the
   CHECK_FALSE(exact);
 }
 
-TEST_CASE("listing a space ends when it is told to") {
+TEST_CASE("listing a space ends on request") {
   Space s;
   s.range("a", 1, 100).range("b", 1, 100);
   BoundSpace bound(s, {}, Device::cpu(), [](const Point&) { return true; });
-  int left = 300; // more than counting asks
+  int left = 300; // more than counting uses
   CHECK(bound.points(1u << 20, [&left] { return --left <= 0; }) == nullptr);
   CHECK(left == 0);
 }

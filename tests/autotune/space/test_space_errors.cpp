@@ -1,4 +1,4 @@
-// What mistakes in a space are told.
+// Tests the error messages about spaces.
 #include <kiln/autotune/space/space.h>
 
 #include <catch2/catch.hpp>
@@ -29,20 +29,21 @@ std::string error_with(auto rule) {
 
 } // namespace
 
-TEST_CASE("mistakes in knobs are told with their fix") {
-  CHECK_THAT(error_of([] { Space().pow2("BM", 0, -4); }),
-             Equals("tuning space: knob \"BM\" has no power of two from 0 to -4; give the least value first, "
-                    "both 1 or more"));
+TEST_CASE("errors in knobs are reported with a remedy") {
+  CHECK_THAT(
+      error_of([] { Space().pow2("BM", 0, -4); }),
+      Equals("tuning space: knob \"BM\" has no power of two from 0 to -4; give the smallest value first, "
+             "both at least 1"));
   CHECK_THAT(error_of([] { Space().range("s", 3, 1); }),
-             Equals("tuning space: knob \"s\" ranges from 3 to 1, which is nothing; give the least value "
+             Equals("tuning space: knob \"s\" ranges from 3 to 1, which is empty; give the smallest value "
                     "first"));
   CHECK_THAT(error_of([] { Space().range("s", 3, 9, 0); }),
-             Equals("tuning space: knob \"s\" has the step 0; give it 1 or more"));
+             Equals("tuning space: knob \"s\" has the step 0; give it at least 1"));
   CHECK_THAT(
       error_of([] { Space().range("s", INT64_MIN, INT64_MAX); }),
       Equals("tuning space: knob \"s\" has more than 65535 values; use a larger step or powers of two"));
   CHECK_THAT(error_of([] { Space().range("s", 1, 2).oneof("s", {1, 3}); }),
-             Equals("tuning space: knob \"s\" is there already; remove one of the two"));
+             Equals("tuning space: knob \"s\" is declared twice; remove one of them"));
   CHECK_THAT(error_of([] { Space().oneof("s", {1, 2, 1}); }),
              Equals("tuning space: knob \"s\" has the value 1 twice; remove one of them"));
   CHECK_THAT(error_of([] { Space().oneof("s", {"x", "x", "y"}); }),
@@ -57,35 +58,37 @@ TEST_CASE("mistakes in knobs are told with their fix") {
              Equals("tuning space: knob \"k64\" is one too many; a space holds at most 64"));
 }
 
-TEST_CASE("mistakes in seeds and lists are told with their fix") {
+TEST_CASE("errors in seeds and lists are reported with a remedy") {
   CHECK_THAT(error_of([] { Space().range("s", 1, 2).seed({{"s", 3}}); }),
-             Equals("tuning space: the seed's s = 3 is no value of that knob; it takes 1, 2"));
+             Equals("tuning space: the seed's s = 3 is not a value of that knob; it takes 1, 2"));
   CHECK_THAT(
       error_of([] { Space().range("s", 1, 2).seed({{"t", 3}}); }),
-      Equals("tuning space: the seed names \"t\", which is no knob of the space (s); declare all knobs "
+      Equals("tuning space: the seed names \"t\", which is not a knob of the space (s); declare all knobs "
              "before the seeds"));
   CHECK_THAT(error_of([] { Space().range("s", 1, 2).seed(Config::parse("s=5")); }),
-             Equals("tuning space: the seed's s = 5 is no value of that knob; it takes 1, 2"));
+             Equals("tuning space: the seed's s = 5 is not a value of that knob; it takes 1, 2"));
   CHECK_THAT(
       error_of([] { Space().range("s", 1, 2).only({{0}, {2}}); }),
-      Equals("tuning space: point 1 of only() does not fit the knobs (s); declare all knobs before, and "
+      Equals("tuning space: point 1 of only() does not fit the knobs (s); declare all knobs before it, and "
              "give each point one index of a value for each knob"));
-  CHECK_THAT(error_of([] { Space().range("s", 1, 2).only({{0}}).range("t", 1, 2); }),
-             Equals("tuning space: knob \"t\" comes after only(), whose points lack it; declare it before"));
+  CHECK_THAT(
+      error_of([] { Space().range("s", 1, 2).only({{0}}).range("t", 1, 2); }),
+      Equals("tuning space: knob \"t\" is declared after only(), whose points lack it; declare it before"));
 }
 
-TEST_CASE("mistakes in rules are told with the rule's name") {
+TEST_CASE("errors in rules are reported with the rule's name") {
   CHECK_THAT(error_with([](const Choice& c) { return c["c"] > 1; }),
              Equals("tuning space: rule \"r\" threw: the space has no knob \"c\"; its knobs are a, b; a rule "
-                    "must answer for any values of the knobs"));
+                    "must accept any values of the knobs"));
   CHECK_THAT(error_with([](const Choice&, const Problem& p) { return p["N"] > 1; }),
              Equals("tuning space: rule \"r\" threw: the problem has no size \"N\"; its sizes are M; a rule "
-                    "must answer for any values of the knobs"));
+                    "must accept any values of the knobs"));
   CHECK_THAT(error_with([](const Choice& c) { return c["a"] < 0 || c.label("a") == "x"; }),
              Contains("knob \"a\" has numbers and no labels; read it as c[\"a\"]"));
-  CHECK_THAT(error_with([](const Choice& c) { return c["b"] != 2 ? true : throw 7; }),
-             Equals("tuning space: rule \"r\" threw for b = 2: something that is no std::exception; a rule "
-                    "must answer for any values of the knobs"));
+  CHECK_THAT(
+      error_with([](const Choice& c) { return c["b"] != 2 ? true : throw 7; }),
+      Equals("tuning space: rule \"r\" threw for b = 2: an object that is not a std::exception; a rule "
+             "must accept any values of the knobs"));
   CHECK_THAT(error_of([] {
                auto yes = [](const Choice&) { return true; };
                Space().require("r", yes).require("r", yes);

@@ -1,4 +1,4 @@
-// What LiveMeasurer is made of.
+// Declares the implementation of LiveMeasurer.
 #pragma once
 
 #include <kiln/autotune/measure/compile_queue.h>
@@ -30,29 +30,29 @@ public:
 private:
   Message setup_message(Crew::Role role) const;
 
-  // The process that runs.
+  // The process that runs candidates.
   Answer set_up_runner(double seconds);
-  bool runner_ready(); // false if the device is gone, or on interruption
+  bool runner_ready(); // false if the device is lost or the run is interrupted
   void lose(const std::string& error);
   double run_limit() const;
   void compare_with_interpreter();
-  double left() const; // seconds; infinite where they are not limited
+  double left() const; // seconds left; infinite if there is no limit
   void allow_rest();
   void announce(const std::string& what) const;
 
   PendingCandidate make_candidate(const Config& config, bool may_fail) const;
-  PendingCandidate make_trial(const Point& point); // as it was compiled, if it was
+  PendingCandidate make_trial(const Point& point); // already compiled if compile() did
   std::string draw_fault();
   void run(PendingCandidate& candidate);
   void note(const Measurement& m);
-  bool is_known(const Point& point) const; // from start(), and too slow to be measured twice
+  bool is_known(const Point& point) const; // the fallback, if it is too slow to be measured twice
 
   // confirm.cpp
   struct Finalists;
-  bool time_by_turns(Finalists& finalists);
+  bool time_interleaved(Finalists& finalists);
   void verify_fastest(Finalists& finalists);
-  enum class Stands : std::uint8_t { yes, no, interrupted };
-  Stands stands(const PendingCandidate& candidate, Measurement& result);
+  enum class Verified : std::uint8_t { yes, no, interrupted };
+  Verified verify_finalist(const PendingCandidate& candidate, Measurement& result);
 
   Workload workload_;
   BoundSpace& space_;
@@ -60,7 +60,7 @@ private:
   MeasureOptions options_;
   Clock::time_point begin_ = Clock::now();
 
-  Crew crew_; // outlives the processes
+  Crew crew_; // must outlive the processes
   std::unique_ptr<WorkerProcess> runner_;
   CompileQueue compilers_;
   bool started_ = false, lost_ = false;
@@ -69,11 +69,11 @@ private:
     Measurement result;
     std::string fault;
   };
-  std::unordered_map<Point, Compiled, PointHash> compiled_; // what was not measured yet
+  std::unordered_map<Point, Compiled, PointHash> compiled_; // compiled but not measured yet
   Message reference_message_;
   Measurement reference_;
   std::string checked_;
-  double setup_seconds_ = 0; // of the process that runs, the reference's launches included
+  double setup_seconds_ = 0; // of the runner process, the reference's launches included
   double best_relative_ = 0, best_seconds_ = 0;
   std::uint64_t trials_ = 0;
   bool device_fault_ = false;

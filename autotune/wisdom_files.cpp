@@ -1,4 +1,4 @@
-// Wisdom files by path, for applications.
+// Exports and adds the wisdom files of applications (tuned.h).
 #include <kiln/autotune/records/database.h>
 #include <kiln/autotune/records/maintenance.h>
 #include <kiln/autotune/tuned.h>
