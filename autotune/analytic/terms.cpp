@@ -209,7 +209,7 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
     for (const auto& word : kernel.words)
       words.push_back(*word);
     if (grid.empty()) grid = ir::grid_of(*lowered, words.data());
-    t.useful_flops = cost.inside_flops;
+    t.useful_flops = cost.in_bounds_flops;
   }
   if (device.is_cpu()) {
     share_products(*lowered, words, grid, device, t);

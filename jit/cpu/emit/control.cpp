@@ -146,7 +146,7 @@ void KernelEmitter::emit_for(const ir::Op& op) {
 }
 
 void KernelEmitter::emit_own_for(const ir::Op& op) {
-  if (auto product = product_loop(op, plan_, naturals_)) return emit_product_loop(*product);
+  if (auto product = product_loop(op, plan_, non_negative_)) return emit_product_loop(*product);
   flush();
   const ir::Region& region = *op.region();
   enter_carried(op, 3, region);

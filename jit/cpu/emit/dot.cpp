@@ -85,7 +85,7 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   auto offsets = load.view_offsets();
   for (std::int64_t axis : axes) {
     const ir::Value* offset = offsets[static_cast<std::size_t>(axis)];
-    if (naturals_.count(offset)) continue;
+    if (non_negative_.count(offset)) continue;
     Value* negative = b_.CreateICmpSLT(scalar(offset), b_.getInt64(0));
     before = before ? b_.CreateOr(before, negative) : negative;
   }
@@ -174,10 +174,10 @@ KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate
 // Leaves out the rows of a product, and of A, that nothing needs.
 void KernelEmitter::keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums) {
   const std::size_t rows = sums.extents.size() - 2;
-  Value* live = live_extent(product, rows, sums.extents[rows]);
-  if (live == sums.extents[rows]) return;
-  sums.extents[rows] = live;
-  a.valid[rows] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[rows], live);
+  Value* needed = needed_extent(product, rows, sums.extents[rows]);
+  if (needed == sums.extents[rows]) return;
+  sums.extents[rows] = needed;
+  a.valid[rows] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[rows], needed);
 }
 
 void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {

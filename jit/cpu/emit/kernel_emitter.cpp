@@ -16,9 +16,10 @@ using llvm::Value;
 KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const Target& target,
                              const NumberOptions& numbers, const DotTarget& dot, const EmitOptions& options)
     : module_(module), context_(module.getContext()), kernel_(kernel), target_(target), numbers_(numbers),
-      dot_target_(dot), options_(options), plan_(kernel), live_(kernel),
-      naturals_(passes::natural_numbers(kernel)), macro_(macro_product(kernel, plan_, naturals_, target)),
-      b_(module.getContext()), layout_(ir::ArgumentLayout::of(kernel)) {
+      dot_target_(dot), options_(options), plan_(kernel), needed_(kernel),
+      non_negative_(passes::non_negative_scalars(kernel)),
+      macro_(macro_product(kernel, plan_, non_negative_, target)), b_(module.getContext()),
+      layout_(ir::ArgumentLayout::of(kernel)) {
   ir::walk(kernel.body, [&](const ir::Op& op) {
     for (const ir::Value* v : op.operands)
       users_[v].push_back(&op);

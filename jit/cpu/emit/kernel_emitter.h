@@ -118,7 +118,7 @@ private:
   std::optional<ColumnLimit> known_limit(const Nest& nest, const ir::Op& op, const Indices& at) const;
   bool holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent,
-                           bool natural);
+                           bool non_negative);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
   llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
@@ -176,9 +176,9 @@ private:
   // needed_extents.cpp: rows that nothing needs
   llvm::Value* place_of_program(const ir::Value* v, int depth = 0);
   template <class Each, class Room> llvm::Value* most_room(const Each& each, Room room_of);
-  llvm::Value* live_room(const ir::Value* tile, std::size_t axis);
-  llvm::Value* live_room(const Root& root, std::size_t axis);
-  llvm::Value* live_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);
+  llvm::Value* needed_room(const ir::Value* tile, std::size_t axis);
+  llvm::Value* needed_room(const Root& root, std::size_t axis);
+  llvm::Value* needed_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);
   void bound_rows(Nest& nest);
 
   // transposed_loads.cpp: loads whose neighbours lie along the loop around the vector loop
@@ -323,7 +323,7 @@ private:
   void enter_program(const Values& coordinates);
   void emit_shared_products(const Rectangle& programs);
   void emit_shared_product(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs);
-  llvm::Value* live_rows_of_group(const ProductLoop& product, const Rectangle& programs);
+  llvm::Value* needed_rows_of_group(const ProductLoop& product, const Rectangle& programs);
   void emit_shared_chunks(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs,
                           Sums sums, llvm::Value* begin, llvm::Value* depth);
   void multiply_for_group(const ProductLoop& product, const Buffer& buffer, std::int64_t most_depth,
@@ -351,8 +351,8 @@ private:
   DotTarget dot_target_;
   EmitOptions options_;
   Plan plan_;
-  LiveExtents live_;
-  passes::NaturalNumbers naturals_; // scalars that are never negative
+  NeededExtents needed_;
+  passes::NonNegativeScalars non_negative_; // scalars that are never negative
   std::optional<MacroProduct> macro_;
   IRBuilder b_;
   ir::ArgumentLayout layout_;

@@ -34,10 +34,10 @@ Value* KernelEmitter::mask_and(Value* a, Value* b) {
   return b_.CreateAnd(a, b);
 }
 
-// Which lanes have 0 <= offset + index < extent; a scalar for a uniform index. `natural`: the offset is not
+// Which lanes have 0 <= offset + index < extent; a scalar for a uniform index. `non_negative`: the offset is not
 // negative.
 Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset, Value* extent,
-                                  bool natural) {
+                                  bool non_negative) {
   Value* position = b_.CreateAdd(offset, index.base);
   if (index.uniform())
     return b_.CreateICmpULT(position, extent); // unsigned: a negative position is too large
@@ -54,7 +54,7 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
     return widen(b_, b_.CreateTrunc(v, b_.getInt32Ty()), nest.lanes);
   };
   Value* lane = b_.CreateTrunc(lane_numbers(b_, nest.lanes), lanes_type(b_.getInt32Ty(), nest.lanes));
-  if (natural) { // a negative position has left 64 bits
+  if (non_negative) { // a negative position has left 64 bits
     Value* zero = b_.getInt64(0);
     Value* room = b_.CreateSelect(b_.CreateICmpSLT(position, zero), zero, b_.CreateSub(extent, position));
     return b_.CreateICmpSLT(lane, clamp(room));
@@ -68,7 +68,7 @@ std::optional<ColumnLimit> KernelEmitter::known_limit(const Nest& nest, const ir
                                                       const Indices& at) const {
   const auto limit = column_limit(op);
   if (!limit) return std::nullopt;
-  const Index& column = at[static_cast<std::size_t>(limit->numbers.axis)];
+  const Index& column = at[static_cast<std::size_t>(limit->columns.axis)];
   if (!column.linear || !column.direct) return std::nullopt;
   const Index* row = limit->bound.axis >= 0 ? &at[static_cast<std::size_t>(limit->bound.axis)] : nullptr;
   if (row && (!row->uniform() || !row->direct || row->depth > nest.limit_depth)) return std::nullopt;
@@ -81,13 +81,13 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
   if (nest.guarded) return false;
   const auto limit = known_limit(nest, op, at);
   if (!limit) return false;
-  auto of = [&](const passes::Numbers& numbers) {
-    Value* offset = numbers.offset ? b_.CreateSExt(scalar(numbers.offset), b_.getInt64Ty()) : b_.getInt64(0);
-    return b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(numbers.start)));
+  auto of = [&](const passes::IndexTile& tile) {
+    Value* offset = tile.offset ? b_.CreateSExt(scalar(tile.offset), b_.getInt64Ty()) : b_.getInt64(0);
+    return b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.start)));
   };
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
-  Value *first = of(limit->numbers), *bound = of(limit->bound), *most = b_.getInt64(more_than_a_tile);
+  Value *first = of(limit->columns), *bound = of(limit->bound), *most = b_.getInt64(more_than_a_tile);
   if (limit->bound.axis >= 0)
     bound = b_.CreateAdd(bound, at[static_cast<std::size_t>(limit->bound.axis)].base);
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
@@ -105,7 +105,7 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
     };
     const auto& extents = op.result()->type.shape;
     wraps = b_.CreateNot(b_.CreateAnd(
-        fits(first, extents[static_cast<std::size_t>(limit->numbers.axis)].value()), fits(bound, 1)));
+        fits(first, extents[static_cast<std::size_t>(limit->columns.axis)].value()), fits(bound, 1)));
     room = b_.CreateSelect(wraps, b_.getInt64(0), room);
   }
   limit_lanes(nest, room);
@@ -188,7 +188,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
       }
       if (!proved) {
         access.mask = mask_and(access.mask, lane_bounds(nest, index, offset, v.extents[axis],
-                                                        naturals_.count(offsets[axis]) != 0));
+                                                        non_negative_.count(offsets[axis]) != 0));
         if (!index.lanes) first = mapped(index, first, v.extents[axis]);
       }
     }

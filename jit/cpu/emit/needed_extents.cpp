@@ -48,8 +48,8 @@ template <class Each, class Room> Value* KernelEmitter::most_room(const Each& ea
 
 // How many elements of `tile` along `axis`, from its first on, the stores take that alone need them; fewer
 // than none, or more than it has, are possible. Null: all may be needed.
-Value* KernelEmitter::live_room(const ir::Value* tile, std::size_t axis) {
-  return most_room(live_.stores(tile, axis), [&](const StoredAxis& s) -> Value* {
+Value* KernelEmitter::needed_room(const ir::Value* tile, std::size_t axis) {
+  return most_room(needed_.stores(tile, axis), [&](const StoredAxis& s) -> Value* {
     const auto of_view = static_cast<std::size_t>(s.store->integers("axes")[s.axis]);
     Value* offset = place_of_program(s.store->view_offsets()[of_view]);
     return offset ? b_.CreateSub(facts(s.store->operand(0)).extents[of_view], offset) : nullptr;
@@ -57,16 +57,16 @@ Value* KernelEmitter::live_room(const ir::Value* tile, std::size_t axis) {
 }
 
 // `extent`, or as much of it as is needed.
-Value* KernelEmitter::live_extent(const ir::Value* tile, std::size_t axis, Value* extent) {
-  Value* room = live_room(tile, axis);
+Value* KernelEmitter::needed_extent(const ir::Value* tile, std::size_t axis, Value* extent) {
+  Value* room = needed_room(tile, axis);
   if (!room) return extent;
   room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, extent);
 }
 
 // Of what a nest makes along an axis of its domain that it does not reduce.
-Value* KernelEmitter::live_room(const Root& root, std::size_t axis) {
-  if (root.kind == Root::Kind::Fill) return live_room(root.value, axis);
+Value* KernelEmitter::needed_room(const Root& root, std::size_t axis) {
+  if (root.kind == Root::Kind::Fill) return needed_room(root.value, axis);
   if (!root.runs()) return nullptr;
   const bool removed =
       root.kind == Root::Kind::Reduce && static_cast<std::int64_t>(axis) > root.op->integer("axis");
@@ -75,7 +75,7 @@ Value* KernelEmitter::live_room(const Root& root, std::size_t axis) {
     const auto users = users_.find(result.get());
     if (users != users_.end() && !users->second.empty()) used.push_back(result.get());
   }
-  return most_room(used, [&](const ir::Value* result) { return live_room(result, axis - removed); });
+  return most_room(used, [&](const ir::Value* result) { return needed_room(result, axis - removed); });
 }
 
 // Ends the loops around the vector loop where nothing needs more rows of any root.
@@ -83,7 +83,7 @@ void KernelEmitter::bound_rows(Nest& nest) {
   for (const int outer : nest.outer_axes) {
     const auto axis = static_cast<std::size_t>(outer);
     if (nest.bounds[axis]) continue;
-    if (Value* most = most_room(nest.roots, [&](const Root& root) { return live_room(root, axis); }))
+    if (Value* most = most_room(nest.roots, [&](const Root& root) { return needed_room(root, axis); }))
       nest.bounds[axis] = b_.CreateBinaryIntrinsic(
           llvm::Intrinsic::smin, most, b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis])));
   }

@@ -292,7 +292,7 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
   Sums sums{buffer.pointer,
             buffer.dtype,
             strides_of(buffer),
-            {live_rows_of_group(product, programs), programs.columns},
+            {needed_rows_of_group(product, programs), programs.columns},
             false};
   Value *begin = scalar(product.loop->operand(0)), *depth = product_depth(product);
   const bool plain = product.a.load && product.b.load;
@@ -333,15 +333,15 @@ void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer
 
 // Of so many rows of a rectangle of programs, those that any of its programs needs: their stores step from
 // one to the next as their rows do.
-Value* KernelEmitter::live_rows_of_group(const ProductLoop& product, const Rectangle& programs) {
+Value* KernelEmitter::needed_rows_of_group(const ProductLoop& product, const Rectangle& programs) {
   const MacroTile& tile = macro_->tile;
   const ir::Value* sums = product.loop->result();
-  for (const StoredAxis& s : live_.stores(sums, 0)) {
+  for (const StoredAxis& s : needed_.stores(sums, 0)) {
     const std::int64_t of_view = s.store->integers("axes")[s.axis];
     const ir::Value* offset = s.store->view_offsets()[static_cast<std::size_t>(of_view)];
     if (tile.m_axis < 0 || program_offset(offset, tile.tile_m) != tile.m_axis) return programs.rows;
   }
-  return live_extent(sums, 0, programs.rows);
+  return needed_extent(sums, 0, programs.rows);
 }
 
 // Of operands that are computed, each program's tiles once: those of A for the first column of the

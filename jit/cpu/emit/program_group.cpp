@@ -68,8 +68,8 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
   const Values corner = places(done);
   Value* left = b_.CreateSub(count, done);
   for (const ir::Value* v : macro_->assumed) {
-    Value* natural = b_.CreateICmpSGE(scalar(v), number(0));
-    group_.shared = group_.shared ? b_.CreateAnd(group_.shared, natural) : natural;
+    Value* non_negative = b_.CreateICmpSGE(scalar(v), number(0));
+    group_.shared = group_.shared ? b_.CreateAnd(group_.shared, non_negative) : non_negative;
   }
   if (group_.shared) left = b_.CreateSelect(group_.shared, left, one);
   // Whether the i-th program has its tile so many rows and columns of tiles from the corner.

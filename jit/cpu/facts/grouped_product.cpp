@@ -57,9 +57,9 @@ constexpr double multiplications_beside = 3072, tiles_beside = 4 * multiplicatio
 
 class MacroFinder {
 public:
-  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals,
+  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NonNegativeScalars& non_negative,
               const Target& target)
-      : kernel_(kernel), plan_(plan), naturals_(naturals), target_(target),
+      : kernel_(kernel), plan_(plan), non_negative_(non_negative), target_(target),
         blocks_rows_(target.vector_registers < 32),
         most_in_place_columns_(target.second_cache_bytes > (1 << 20) ? most_columns_of_2_mib : most_columns) {
   }
@@ -68,7 +68,7 @@ public:
     std::optional<MacroProduct> macro;
     for (const auto& op : kernel_.body.ops) {
       if (op->is(Opcode::For)) {
-        auto product = product_loop(*op, plan_, naturals_);
+        auto product = product_loop(*op, plan_, non_negative_);
         auto found = product ? group(*product) : std::nullopt;
         if (!found) found = assumed_run(*op);
         if (product && !macro && !found) return std::nullopt;
@@ -91,16 +91,17 @@ private:
   // A run of programs, if the offsets of whose places little is known were never negative.
   std::optional<MacroProduct> assumed_run(const Op& loop) {
     const Scope inside(*loop.region());
-    passes::NaturalNumbers naturals = naturals_;
+    passes::NonNegativeScalars non_negative = non_negative_;
     std::vector<const Value*> assumed;
     for (const auto& op : loop.region()->ops) {
       if (!op->is(Opcode::ViewLoad)) continue;
       for (const Value* offset : op->view_offsets())
-        if (!inside.has(offset) && naturals.emplace(offset, std::numeric_limits<std::int64_t>::max()).second)
+        if (!inside.has(offset) &&
+            non_negative.emplace(offset, std::numeric_limits<std::int64_t>::max()).second)
           assumed.push_back(offset);
     }
     if (assumed.empty()) return std::nullopt;
-    auto product = product_loop(loop, plan_, naturals);
+    auto product = product_loop(loop, plan_, non_negative);
     auto found = product ? group(*product) : std::nullopt;
     if (!found || found->tile.run_axis < 0) return std::nullopt;
     found->assumed = std::move(assumed);
@@ -273,7 +274,7 @@ private:
     auto offsets = store->view_offsets();
     for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
       const Value* offset = offsets[axis];
-      if (!naturals_.count(offset)) return nullptr;
+      if (!non_negative_.count(offset)) return nullptr;
       const bool rows = static_cast<std::int64_t>(axis) == axes[0];
       const bool columns = static_cast<std::int64_t>(axis) == axes[1];
       const int grouped = rows ? macro.tile.m_axis : columns ? macro.tile.n_axis : -1;
@@ -400,7 +401,7 @@ private:
 
   const ir::Kernel& kernel_;
   const Plan& plan_;
-  const passes::NaturalNumbers& naturals_;
+  const passes::NonNegativeScalars& non_negative_;
   const Target& target_;
   bool blocks_rows_;
   std::int64_t most_in_place_columns_; // of an A that is read in place
@@ -409,8 +410,9 @@ private:
 } // namespace
 
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
-                                          const passes::NaturalNumbers& naturals, const Target& target) {
-  return MacroFinder(bound, plan, naturals, target).find();
+                                          const passes::NonNegativeScalars& non_negative,
+                                          const Target& target) {
+  return MacroFinder(bound, plan, non_negative, target).find();
 }
 
 MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
@@ -418,7 +420,7 @@ MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
   ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
   if (!dots) return {};
   const auto kernel = split_products(bound);
-  auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), target);
+  auto macro = macro_product(*kernel, Plan(*kernel), passes::non_negative_scalars(*kernel), target);
   return macro ? macro->tile : MacroTile();
 }
 

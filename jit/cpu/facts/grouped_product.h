@@ -69,7 +69,8 @@ struct MacroProduct {
 // rectangle of its view. Where programs that are not `apart` run, they may store the same to one place at
 // once, which must then be written once, and whole.
 std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
-                                          const passes::NaturalNumbers& naturals, const Target& target);
+                                          const passes::NonNegativeScalars& non_negative,
+                                          const Target& target);
 // As the emitter of that kernel for that target finds it.
 MacroTile macro_tile(const ir::Kernel& bound, const Target& target);
 

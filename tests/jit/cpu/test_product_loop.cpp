@@ -62,7 +62,7 @@ const ir::Op& loop_of(const ir::Kernel& kernel) {
   return *found;
 }
 std::optional<ProductLoop> product_of(const ir::Kernel& kernel) {
-  return product_loop(loop_of(kernel), Plan(kernel), passes::natural_numbers(kernel));
+  return product_loop(loop_of(kernel), Plan(kernel), passes::non_negative_scalars(kernel));
 }
 
 } // namespace
@@ -103,7 +103,7 @@ TEST_CASE("programs are grouped only where their operands differ in the plain wa
 TEST_CASE("what a group only stores, to its own place, is stored by the product") {
   auto stored = [](const Text& t) {
     auto kernel = lowered(t);
-    auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), host_target());
+    auto macro = macro_product(*kernel, Plan(*kernel), passes::non_negative_scalars(*kernel), host_target());
     REQUIRE(macro);
     if (macro->store) CHECK(macro->apart == 3);
     return macro->store != nullptr;

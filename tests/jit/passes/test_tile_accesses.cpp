@@ -189,9 +189,9 @@ kernel @steps(%p: ptr<f32>, %v: view<f32, 1>, %n: i64, %small: i32) {
   CHECK(step(at, 1) == 1);
   CHECK(step(at, 0) == 0);
   CHECK_FALSE(step(read, 0));
-  CHECK(passes::numbers_of(results[moved]) == std::nullopt);
-  CHECK(passes::numbers_of(results[columns]) == passes::Numbers{nullptr, 0, 1});
-  CHECK(passes::numbers_of(results[turned]) == passes::Numbers{nullptr, 0, 0});
+  CHECK(passes::index_tile(results[moved]) == std::nullopt);
+  CHECK(passes::index_tile(results[columns]) == passes::IndexTile{nullptr, 0, 1});
+  CHECK(passes::index_tile(results[turned]) == passes::IndexTile{nullptr, 0, 0});
 }
 
 TEST_CASE("indices and masks that are made of each other, again and again, are read in little time") {
