@@ -7,12 +7,11 @@ namespace kiln::cpu {
 
 // One per worker and launch. `arguments` is laid out as dsl/ir/arguments.h says.
 struct LaunchContext {
-  std::int64_t grid[8]; // programs along each axis, 1 beyond the grid's rank
-  std::int64_t
-      group[8];       // programs of a group along each axis; 1 but where the kernel's MacroTile allows more
-  char* scratch;      // this worker's scratch: scratch_bytes, aligned to 64
-  std::int64_t* stop; // set nonzero by a failed assert: programs not yet started do not run
-  void* launch;       // the runtime's own, for the hooks
+  std::int64_t grid[8];  // programs along each axis, 1 beyond the grid's rank
+  std::int64_t group[8]; // programs of a group along each axis; 1 but where the kernel's Grouping allows more
+  char* scratch;         // this worker's scratch: scratch_bytes, aligned to 64
+  std::int64_t* stop;    // set nonzero by a failed assert: programs not yet started do not run
+  void* launch;          // the runtime's own, for the hooks
   std::int64_t stream_bytes; // stores to a view of at least this many bytes bypass the cache
 };
 

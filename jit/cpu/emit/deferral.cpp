@@ -34,7 +34,7 @@ constexpr std::int64_t strip_vectors = 16; // between two looks: enough to hide 
 // The kernel's last operation if its store may be deferred: one row of a contiguous view, without a mask, in
 // a kernel without atomics.
 const ir::Op* KernelEmitter::deferrable_store() const {
-  if (options_.debug || macro_) return nullptr;
+  if (options_.debug || grouped_) return nullptr;
   const ir::Op* last = nullptr;
   for (const auto& op : kernel_.body.ops)
     if (!op->is(Opcode::Yield)) last = op.get();

@@ -18,7 +18,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
     : module_(module), context_(module.getContext()), kernel_(kernel), target_(target), numbers_(numbers),
       dot_target_(dot), options_(options), plan_(kernel), needed_(kernel),
       non_negative_(passes::non_negative_scalars(kernel)),
-      macro_(macro_product(kernel, plan_, non_negative_, target)), b_(module.getContext()),
+      grouped_(grouped_product(kernel, plan_, non_negative_, target)), b_(module.getContext()),
       layout_(ir::ArgumentLayout::of(kernel)) {
   ir::walk(kernel.body, [&](const ir::Op& op) {
     for (const ir::Value* v : op.operands)
@@ -70,14 +70,14 @@ void KernelEmitter::emit_entry() {
   };
   for (int axis = 0; axis < rank; ++axis) {
     grid_.push_back(of_context(offsetof(LaunchContext, grid), axis, "grid"));
-    if (macro_) group_.size.push_back(of_context(offsetof(LaunchContext, group), axis, "group"));
+    if (grouped_) group_.size.push_back(of_context(offsetof(LaunchContext, group), axis, "group"));
   }
 
   prepare_deferral();
   b_.SetInsertPoint(start);
   emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
             [&](Value* number, const Values&, llvm::Instruction*) -> Values {
-              if (macro_)
+              if (grouped_)
                 emit_group(number);
               else
                 emit_program(number, coordinates_of(number, grid_));

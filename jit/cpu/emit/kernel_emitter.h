@@ -353,7 +353,7 @@ private:
   Plan plan_;
   NeededExtents needed_;
   passes::NonNegativeScalars non_negative_; // scalars that are never negative
-  std::optional<MacroProduct> macro_;
+  std::optional<GroupedProduct> grouped_;
   IRBuilder b_;
   ir::ArgumentLayout layout_;
 

@@ -49,9 +49,9 @@ KernelEmitter::Matrix KernelEmitter::plain_matrix(const ProductOperand& operand,
 
 // The sums of a loop whose product the group computed; a program that takes no part in one computes its own.
 bool KernelEmitter::take_shared_sums(const ir::Op& loop) {
-  if (!macro_) return false;
-  for (std::size_t i = 0; i < macro_->products.size(); ++i) {
-    if (macro_->products[i].loop != &loop) continue;
+  if (!grouped_) return false;
+  for (std::size_t i = 0; i < grouped_->products.size(); ++i) {
+    if (grouped_->products[i].loop != &loop) continue;
     flush();
     const Buffer part = group_.parts[i];
     if (group_.shared) {
@@ -177,11 +177,11 @@ KernelEmitter::Matrix KernelEmitter::chunk_matrix(const ProductOperand& operand,
 
 // One product for all programs of a group, then each of them.
 void KernelEmitter::emit_group(Value* number) {
-  const MacroTile& tile = macro_->tile;
+  const Grouping& grouping = grouped_->grouping;
   const std::size_t rank = grid_.size();
   auto grouped = [&](std::size_t axis) {
     const int a = static_cast<int>(axis);
-    return a == tile.m_axis || a == tile.n_axis || a == tile.run_axis;
+    return a == grouping.m_axis || a == grouping.n_axis || a == grouping.run_axis;
   };
   Value* one = b_.getInt64(1);
   Values groups, counts;
@@ -197,14 +197,15 @@ void KernelEmitter::emit_group(Value* number) {
                                                               b_.CreateSub(grid_[axis], first[axis]))
                                    : one);
   }
-  if (tile.run_axis >= 0) return emit_run(first, counts[static_cast<std::size_t>(tile.run_axis)]);
-  const auto m_axis = static_cast<std::size_t>(tile.m_axis), n_axis = static_cast<std::size_t>(tile.n_axis);
-  Value *count_m = tile.m_axis >= 0 ? counts[m_axis] : one,
-        *count_n = tile.n_axis >= 0 ? counts[n_axis] : one;
+  if (grouping.run_axis >= 0) return emit_run(first, counts[static_cast<std::size_t>(grouping.run_axis)]);
+  const auto m_axis = static_cast<std::size_t>(grouping.m_axis),
+             n_axis = static_cast<std::size_t>(grouping.n_axis);
+  Value *count_m = grouping.m_axis >= 0 ? counts[m_axis] : one,
+        *count_n = grouping.n_axis >= 0 ? counts[n_axis] : one;
   emit_rectangle(first, count_m, count_n, [&](Value* m, Value* n) {
     Values at = first;
-    if (tile.m_axis >= 0) at[m_axis] = b_.CreateAdd(first[m_axis], m);
-    if (tile.n_axis >= 0) at[n_axis] = b_.CreateAdd(first[n_axis], n);
+    if (grouping.m_axis >= 0) at[m_axis] = b_.CreateAdd(first[m_axis], m);
+    if (grouping.n_axis >= 0) at[n_axis] = b_.CreateAdd(first[n_axis], n);
     return at;
   });
 }
@@ -212,10 +213,10 @@ void KernelEmitter::emit_group(Value* number) {
 // The product of so many programs in each direction, the first of which is at `first`, and then each of them.
 void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* count_n,
                                    llvm::function_ref<Values(Value* m, Value* n)> coordinates) {
-  const MacroTile& tile = macro_->tile;
+  const Grouping& grouping = grouped_->grouping;
   Value *one = b_.getInt64(1), *none = b_.getInt64(0);
-  Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)),
-        *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
+  Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(grouping.tile_m)),
+        *tile_n = b_.getInt64(static_cast<std::uint64_t>(grouping.tile_n));
   Value *shared_m = count_m, *shared_n = count_n;
   if (group_.shared) {
     shared_m = b_.CreateSelect(group_.shared, count_m, none);
@@ -226,7 +227,7 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
 
   group_.parts = group_.sums;
   for (Buffer& part : group_.parts)
-    part.extents = {tile.tile_m, tile.tile_n};
+    part.extents = {grouping.tile_m, grouping.tile_n};
   auto program = [&](Value* m, Value* n) {
     const Values at = coordinates(m, n);
     Value* linear = none;
@@ -256,13 +257,13 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
 // look to the CPU like what was just stored: four rows take a seventh less with 17 lines between them than
 // with one (Zen 4).
 Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
-  const MacroTile& tile = macro_->tile;
-  const std::int64_t line = 64 / size_of(dtype), between_rows = tile.tile_m <= few_rows ? 16 * line : 0;
-  const std::int64_t rows = tile.tile_m * tile.most_m;
-  const std::int64_t programs = std::min(tile.most_programs, tile.most_m * tile.most_n);
-  Buffer sums =
-      make_buffer(dtype, false, {programs * tile.tile_m * tile.tile_n + rows * (between_rows + 2 * line)});
-  sums.extents = {rows, tile.tile_n * tile.most_n};
+  const Grouping& grouping = grouped_->grouping;
+  const std::int64_t line = 64 / size_of(dtype), between_rows = grouping.tile_m <= few_rows ? 16 * line : 0;
+  const std::int64_t rows = grouping.tile_m * grouping.most_m;
+  const std::int64_t programs = std::min(grouping.most_programs, grouping.most_m * grouping.most_n);
+  Buffer sums = make_buffer(
+      dtype, false, {programs * grouping.tile_m * grouping.tile_n + rows * (between_rows + 2 * line)});
+  sums.extents = {rows, grouping.tile_n * grouping.most_n};
   sums.strides = {0, 1};
   auto number = [&](std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); };
   Value* whole_lines = b_.CreateAnd(b_.CreateAdd(columns, number(line - 1)), number(-line));
@@ -273,16 +274,16 @@ Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
 // What products depend on, for the program that has these coordinates.
 void KernelEmitter::enter_program(const Values& coordinates) {
   coordinates_ = coordinates;
-  for (const ir::Op* op : macro_->scalars)
+  for (const ir::Op* op : grouped_->scalars)
     emit_scalar(*op);
 }
 
 void KernelEmitter::emit_shared_products(const Rectangle& programs) {
-  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i)
-    group_.sums.push_back(make_sums(macro_->products[i].dot->result()->type.dtype, programs.columns));
-  for (std::size_t i = 0; i < macro_->products.size(); ++i) {
+  for (std::size_t i = group_.sums.size(); i < grouped_->products.size(); ++i)
+    group_.sums.push_back(make_sums(grouped_->products[i].dot->result()->type.dtype, programs.columns));
+  for (std::size_t i = 0; i < grouped_->products.size(); ++i) {
     enter_program(programs.first); // again: what the last product entered is another program, in a loop
-    emit_shared_product(macro_->products[i], group_.sums[i], programs);
+    emit_shared_product(grouped_->products[i], group_.sums[i], programs);
   }
 }
 
@@ -308,11 +309,11 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
 // Puts the sums where the kernel stores them, if they may be. Rounded ones are stored if the product's
 // routine does it, and if nothing beyond the operands' views is to become zero.
 void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer, Value* depth, Sums& sums) {
-  const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
+  const Matrix c = view_matrix(*grouped_->store, {0, 1}, sums.extents);
   auto there = [&](Value* of_view, Value*& otherwise) {
     otherwise = b_.CreateSelect(group_.stored, of_view, otherwise);
   };
-  if (macro_->rounds) {
+  if (grouped_->rounds) {
     const Matrix a = plain_matrix(product.a, 1, depth, c.valid[0]),
                  b = plain_matrix(product.b, 0, depth, c.valid[1]);
     const bool can = dot_stores_rounded(group_shape(product, buffer, unknown_depth), dot_target_);
@@ -334,12 +335,13 @@ void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer
 // Of so many rows of a rectangle of programs, those that any of its programs needs: their stores step from
 // one to the next as their rows do.
 Value* KernelEmitter::needed_rows_of_group(const ProductLoop& product, const Rectangle& programs) {
-  const MacroTile& tile = macro_->tile;
+  const Grouping& grouping = grouped_->grouping;
   const ir::Value* sums = product.loop->result();
   for (const StoredAxis& s : needed_.stores(sums, 0)) {
     const std::int64_t of_view = s.store->integers("axes")[s.axis];
     const ir::Value* offset = s.store->view_offsets()[static_cast<std::size_t>(of_view)];
-    if (tile.m_axis < 0 || program_offset(offset, tile.tile_m) != tile.m_axis) return programs.rows;
+    if (grouping.m_axis < 0 || program_offset(offset, grouping.tile_m) != grouping.m_axis)
+      return programs.rows;
   }
   return needed_extent(sums, 0, programs.rows);
 }
@@ -351,14 +353,15 @@ void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer&
   Value *none = b_.getInt64(0), *one = b_.getInt64(1);
   zero_missing(none, none, b_.getFalse(), sums);
   sums.accumulate = true;
-  const MacroTile& tile = macro_->tile;
-  const Gathered gathered = make_gathered(product, tile.tile_m * tile.most_m, tile.tile_n * tile.most_n);
+  const Grouping& grouping = grouped_->grouping;
+  const Gathered gathered =
+      make_gathered(product, grouping.tile_m * grouping.most_m, grouping.tile_n * grouping.most_n);
   auto gather_all = [&](const ProductOperand& operand, std::size_t k_axis, const Buffer& whole, Value* first,
                         Value* steps) {
     if (operand.load) return;
     const bool rows = k_axis == 1;
-    Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? tile.tile_m : tile.tile_n));
-    for (const int axis : {rows ? tile.n_axis : tile.m_axis, tile.run_axis})
+    Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? grouping.tile_m : grouping.tile_n));
+    for (const int axis : {rows ? grouping.n_axis : grouping.m_axis, grouping.run_axis})
       if (axis >= 0) shared_along_ |= 1U << axis;
     emit_loop(b_, none, rows ? programs.count_m : programs.count_n, one, {},
               [&](Value* i, const Values&, llvm::Instruction*) -> Values {
@@ -397,8 +400,8 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
     shape.m = most;
     multiply(shape, a, b, sums);
   };
-  const std::int64_t tile_m = macro_->tile.tile_m;
-  const bool unknown_rows = macro_->tile.run_axis >= 0 && !product.a.load;
+  const std::int64_t tile_m = grouped_->grouping.tile_m;
+  const bool unknown_rows = grouped_->grouping.run_axis >= 0 && !product.a.load;
   if (tile_m > few_rows || buffer.extents[0] == tile_m || unknown_rows) return of_rows(buffer.extents[0]);
   Value* one_tile =
       b_.CreateICmpSLE(rows_of_launch(product), b_.getInt64(static_cast<std::uint64_t>(tile_m)));
@@ -407,30 +410,30 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
 
 // Rows of A that the programs of the whole grid have; all of A's, where these are not grouped along an axis.
 Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
-  const MacroTile& tile = macro_->tile;
-  Value* of_grid = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m));
-  if (tile.m_axis >= 0) of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(tile.m_axis)], of_grid);
+  const Grouping& grouping = grouped_->grouping;
+  Value* of_grid = b_.getInt64(static_cast<std::uint64_t>(grouping.tile_m));
+  if (grouping.m_axis >= 0) of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(grouping.m_axis)], of_grid);
   if (!product.a.load) return of_grid;
   const ir::Op& load = *product.a.load;
   const auto axis = static_cast<std::size_t>(load.integers("axes")[product.a.order[0]]);
-  if (tile.m_axis < 0) return facts(load.operand(0)).extents[axis];
+  if (grouping.m_axis < 0) return facts(load.operand(0)).extents[axis];
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, of_grid, facts(load.operand(0)).extents[axis]);
 }
 
 // i1: the sums, which nothing that other programs read or store must meet half done, may be added up where
 // they are stored, or rounded there before all programs have read.
 Value* KernelEmitter::stores_sums() {
-  const ir::Op* store = macro_->store;
+  const ir::Op* store = grouped_->store;
   if (!store || options_.debug) return nullptr;
   const ir::Value* view = store->operand(0);
   Values conditions{distinct_elements(view)};
-  for (const ir::Value* read : macro_->reads)
+  for (const ir::Value* read : grouped_->reads)
     conditions.push_back(disjoint(view, read));
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
   Value* apart = b_.CreateAnd(conditions);
   for (std::size_t axis = 0; axis < grid_.size(); ++axis)
-    if (!(macro_->apart >> axis & 1))
+    if (!(grouped_->disjoint_axes >> axis & 1))
       apart = b_.CreateAnd(apart, b_.CreateICmpSLE(grid_[axis], b_.getInt64(1)));
   return apart;
 }

@@ -34,8 +34,8 @@ template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* e
 // `count` programs along the run axis, from `first` on, as rectangles from first to last: as long a column of
 // tiles as the programs make, or a row, and as many more of its length as follow beside it.
 void KernelEmitter::emit_run(const Values& first, Value* count) {
-  const MacroTile& tile = macro_->tile;
-  const auto axis = static_cast<std::size_t>(tile.run_axis);
+  const Grouping& grouping = grouped_->grouping;
+  const auto axis = static_cast<std::size_t>(grouping.run_axis);
   auto at = [&](Value* program) {
     Values coordinates = first;
     coordinates[axis] = b_.CreateAdd(first[axis], program);
@@ -45,7 +45,7 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
   auto places = [&](Value* program) {
     enter_program(at(program));
     Values values;
-    for (const auto* list : {&macro_->rows, &macro_->columns, &macro_->common})
+    for (const auto* list : {&grouped_->rows, &grouped_->columns, &grouped_->common})
       for (const ir::Value* v : *list)
         values.push_back(scalar(v));
     return values;
@@ -67,7 +67,7 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
 
   const Values corner = places(done);
   Value* left = b_.CreateSub(count, done);
-  for (const ir::Value* v : macro_->assumed) {
+  for (const ir::Value* v : grouped_->assumed) {
     Value* non_negative = b_.CreateICmpSGE(scalar(v), number(0));
     group_.shared = group_.shared ? b_.CreateAnd(group_.shared, non_negative) : non_negative;
   }
@@ -75,26 +75,27 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
   // Whether the i-th program has its tile so many rows and columns of tiles from the corner.
   auto lies = [&](Value* i, Value* row, Value* column) {
     const Values there = places(b_.CreateAdd(done, i));
-    Value *down = b_.CreateMul(row, number(tile.tile_m)), *right = b_.CreateMul(column, number(tile.tile_n));
+    Value *down = b_.CreateMul(row, number(grouping.tile_m)),
+          *right = b_.CreateMul(column, number(grouping.tile_n));
     Value* same = b_.getTrue();
     for (std::size_t k = 0; k < corner.size(); ++k) {
       Value* expected = corner[k];
-      if (k < macro_->rows.size())
+      if (k < grouped_->rows.size())
         expected = b_.CreateAdd(expected, down);
-      else if (k < macro_->rows.size() + macro_->columns.size())
+      else if (k < grouped_->rows.size() + grouped_->columns.size())
         expected = b_.CreateAdd(expected, right);
       same = b_.CreateAnd(same, b_.CreateICmpEQ(there[k], expected));
     }
     return same;
   };
   Value* none = number(0);
-  Value* column =
-      first_failing(b_, one, smaller(left, number(tile.most_m)), [&](Value* i) { return lies(i, i, none); });
+  Value* column = first_failing(b_, one, smaller(left, number(grouping.most_m)),
+                                [&](Value* i) { return lies(i, i, none); });
   Value* tall = b_.CreateICmpSGT(column, one);
-  Value* row = first_failing(b_, one, b_.CreateSelect(tall, one, smaller(left, number(tile.most_n))),
+  Value* row = first_failing(b_, one, b_.CreateSelect(tall, one, smaller(left, number(grouping.most_n))),
                              [&](Value* i) { return lies(i, none, i); });
   Value* length = b_.CreateSelect(tall, column, row);
-  Value* most = b_.CreateMul(length, b_.CreateSelect(tall, number(tile.most_n), number(tile.most_m)));
+  Value* most = b_.CreateMul(length, b_.CreateSelect(tall, number(grouping.most_n), number(grouping.most_m)));
   Value* together = first_failing(b_, length, smaller(left, most), [&](Value* i) {
     Value *line = b_.CreateUDiv(i, length), *within = b_.CreateURem(i, length);
     return lies(i, b_.CreateSelect(tall, within, line), b_.CreateSelect(tall, line, within));

@@ -88,8 +88,8 @@ int loops_after(const Text& t) {
 // How many products the programs share.
 std::size_t shared(const Text& t) {
   const auto split = split_products(*lowered(t));
-  auto macro = macro_product(*split, Plan(*split), passes::non_negative_scalars(*split), host_target());
-  return macro ? macro->products.size() : 0;
+  auto grouped = grouped_product(*split, Plan(*split), passes::non_negative_scalars(*split), host_target());
+  return grouped ? grouped->products.size() : 0;
 }
 
 } // namespace

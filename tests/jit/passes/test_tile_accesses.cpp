@@ -57,7 +57,7 @@ TEST_CASE("an indexed product is one of tiles, and grouped as such") {
   CHECK(count(*lowered, ir::Opcode::ViewGather) == 0);
   CHECK(count(*lowered, ir::Opcode::ViewScatter) == 0);
   CHECK(count(*lowered, ir::Opcode::Lt) == 0);
-  CHECK(cpu::macro_tile(*lowered, cpu::host_target()).grouped());
+  CHECK(cpu::grouping_of(*lowered, cpu::host_target()).has_groups());
 }
 
 TEST_CASE("indexed products agree with double precision on ragged sizes") {
