@@ -61,7 +61,7 @@ public:
         *cost.programs *= static_cast<double>(g);
     }
     sample_programs(0, 1);
-    cost.sampled_programs = walked_;
+    cost.sampled_programs = sampled_programs_;
     cost.flops = sums_.flops;
     cost.in_bounds_flops = sums_.in_bounds_flops;
     cost.integer_ops = sums_.integer_ops;
@@ -99,22 +99,23 @@ private:
     }
     grid_.resize(static_cast<std::size_t>(std::max<int>(rank, static_cast<int>(grid_.size()))), 1);
     coordinates_.assign(grid_.size(), std::nullopt);
-    limit_ = grid_.empty()
-                 ? 1
-                 : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(
-                                                 program_samples, 1.0 / static_cast<double>(grid_.size()))));
+    samples_per_axis_ =
+        grid_.empty()
+            ? 1
+            : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(
+                                            program_samples, 1.0 / static_cast<double>(grid_.size()))));
   }
 
   void sample_programs(std::size_t axis, double weight) {
     if (!grid_known_ || axis == grid_.size()) {
       values_.clear();
       in_bounds_.clear();
-      ++walked_;
+      ++sampled_programs_;
       Sums program = collect(kernel_.body, weight);
       sums_.add(program);
       return;
     }
-    for (const SampleIndex& s : sample_indices(grid_[axis], limit_)) {
+    for (const SampleIndex& s : sample_indices(grid_[axis], samples_per_axis_)) {
       coordinates_[axis] = static_cast<Cell>(s.index);
       sample_programs(axis + 1, weight * s.weight);
     }
@@ -443,13 +444,13 @@ private:
   const KnownArguments& arguments_;
   std::vector<std::int64_t> grid_;
   bool grid_known_ = false;
-  std::int64_t limit_ = 1; // programs looked at along one axis
+  std::int64_t samples_per_axis_ = 1; // programs looked at along one axis
   std::vector<Known> coordinates_;
   std::unordered_map<const Value*, Known> values_;
   InBoundsExtents in_bounds_;
   Sums sums_, current_{0};
   int depth_ = 0;
-  double walked_ = 0;
+  double sampled_programs_ = 0;
   std::int64_t operations_ = 0;
   std::unordered_set<const Op*> assumed_;
   std::vector<std::string> assumptions_;

@@ -52,9 +52,9 @@ std::vector<IndexTile> indices_of(const Op& op) {
 }
 
 // Extents that `expects` makes equal, each by its view and axis.
-class Extents {
+class EqualExtents {
 public:
-  explicit Extents(const Region& body) {
+  explicit EqualExtents(const Region& body) {
     for (const auto& op : body.ops) {
       if (!op->is(Opcode::Expects)) continue;
       const Op* condition = op->operand(0)->def;
@@ -92,11 +92,11 @@ private:
 };
 
 // Reads the masks of one access.
-class Masks {
+class MaskReader {
   static constexpr int deepest = 12; // conjunctions within conjunctions, each of two
 
 public:
-  Masks(const Op& access, std::vector<IndexTile> indices, const Extents& extents)
+  MaskReader(const Op& access, std::vector<IndexTile> indices, const EqualExtents& extents)
       : view_(access.operand(0)), indices_(std::move(indices)), extents_(&extents) {
     for (int t = 0; t < tile_of(access).rank(); ++t)
       axes_.push_back(t);
@@ -135,8 +135,8 @@ private:
 
   // Where the mask varies along fewer axes than the index does, it asks about the index's first element; if
   // that is not below the extent, none is.
-  bool below_extent(const Value* number, const Value* bound, const std::vector<int>& axes) const {
-    auto compared = index_tile(number);
+  bool below_extent(const Value* index_value, const Value* bound, const std::vector<int>& axes) const {
+    auto compared = index_tile(index_value);
     if (!compared || !bound->def || !bound->def->is(Opcode::Splat)) return false;
     for (std::size_t axis = 0; axis < indices_.size(); ++axis) {
       IndexTile index = indices_[axis];
@@ -149,13 +149,13 @@ private:
 
   const Value* view_;
   std::vector<IndexTile> indices_;
-  const Extents* extents_;
+  const EqualExtents* extents_;
   std::vector<int> axes_;
 };
 
 class Rewriter {
 public:
-  explicit Rewriter(const Extents& extents) : extents_(&extents) {}
+  explicit Rewriter(const EqualExtents& extents) : extents_(&extents) {}
 
   void run(Region& region) {
     std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
@@ -181,7 +181,7 @@ private:
   void drop_mask(Op& op, const std::vector<IndexTile>& indices, Builder& builder) const {
     if (!op.mask()) return;
     auto at = op.operands.end() - 1 - op.integer("has_other");
-    if (Value* rest = Masks(op, indices, *extents_).rest(*at, builder))
+    if (Value* rest = MaskReader(op, indices, *extents_).rest(*at, builder))
       *at = rest;
     else
       op.operands.erase(at), op.erase("has_mask");
@@ -274,7 +274,7 @@ private:
     return moved(Opcode::Permute, v, shape, "order", order, builder);
   }
 
-  const Extents* extents_;
+  const EqualExtents* extents_;
   ValueMap replacements_;
   std::vector<std::unique_ptr<Op>> removed_;
 };
@@ -282,7 +282,7 @@ private:
 } // namespace
 
 void tile_accesses(Kernel& kernel, const PassOptions&) {
-  const Extents extents(kernel.body);
+  const EqualExtents extents(kernel.body);
   Rewriter rewriter(extents);
   rewriter.run(kernel.body);
   rewriter.finish(kernel.body);

@@ -142,7 +142,7 @@ bool KernelEmitter::evaluates_functions(const Nest& nest) const {
   auto evaluates = [&](auto&& self, const ir::Value* v) -> bool {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || !seen.insert(v).second) return false;
-    return is_long_chain(*v->def) ||
+    return has_long_latency(*v->def) ||
            std::any_of(v->def->operands.begin(), v->def->operands.end(),
                        [&](const ir::Value* operand) { return self(self, operand); });
   };

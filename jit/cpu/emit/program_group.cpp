@@ -67,7 +67,7 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
 
   const Values corner = places(done);
   Value* left = b_.CreateSub(count, done);
-  for (const ir::Value* v : grouped_->assumed) {
+  for (const ir::Value* v : grouped_->assumed_non_negative) {
     Value* non_negative = b_.CreateICmpSGE(scalar(v), number(0));
     group_.shared = group_.shared ? b_.CreateAnd(group_.shared, non_negative) : non_negative;
   }

@@ -74,7 +74,7 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
   auto visit = [&](auto&& self, const ir::Value* v, const Axes& axes) -> void {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || axes.empty() || !seen.insert(v).second) return;
-    operations += is_long_chain(*v->def) ? function_operations : 1;
+    operations += has_long_latency(*v->def) ? function_operations : 1;
     if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
     for (const ir::Value* operand : v->def->operands)
       if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));

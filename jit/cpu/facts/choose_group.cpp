@@ -60,9 +60,9 @@ std::array<std::int64_t, 8> choose_run(const Grouping& grouping, std::span<const
 
 // 0: not known.
 double depth_of(const Grouping& grouping, const std::uint64_t* arguments) {
-  const bool told = grouping.depth_word >= 0 && arguments;
-  return static_cast<double>(told ? static_cast<std::int64_t>(arguments[grouping.depth_word])
-                                  : grouping.depth);
+  const bool known = grouping.depth_word >= 0 && arguments;
+  return static_cast<double>(known ? static_cast<std::int64_t>(arguments[grouping.depth_word])
+                                   : grouping.depth);
 }
 
 // Rows of a group of which another thread has the next results. Its stores fetch lines ahead that the other

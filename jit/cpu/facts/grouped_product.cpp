@@ -46,11 +46,11 @@ constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; 
 // For the fewest, rows of 4096 columns and more are read a fifth to a third faster than of 1024 (Zen 4):
 // beginning one takes as long as reading 300 columns. Their sums stay in the second cache.
 constexpr std::int64_t most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
-constexpr double beginning_rows = 300;
+constexpr double row_start_cost = 300;
 // Of operands that are computed, in bytes for a step of K that is gathered; those of B are read again for
 // each register tile of rows. silu takes as long as 20 columns.
 constexpr std::int64_t most_gathered_rows_bytes = 1 << 20, most_gathered_columns_bytes = 1 << 18;
-constexpr double computing = 60;
+constexpr double packing_computed = 60;
 // Of f32 in vectors while a row that another thread has a part of is stored (choose_group.cpp). Elements of
 // half the size are multiplied twice as fast, tile registers are four times as fast as vectors.
 constexpr double shared_row_cost_of_vectors = 3072, shared_row_cost_of_tiles = 4 * shared_row_cost_of_vectors;
@@ -70,9 +70,10 @@ public:
       if (op->is(Opcode::For)) {
         auto product = product_loop(*op, plan_, non_negative_);
         auto found = product ? group(*product) : std::nullopt;
-        if (!found) found = assumed_run(*op);
+        if (!found) found = run_at_assumed_offsets(*op);
         if (product && !grouped && !found) return std::nullopt;
-        if (found && (!grouped || alike(grouped->grouping, found->grouping))) add(grouped, std::move(*found));
+        if (found && (!grouped || same_programs(grouped->grouping, found->grouping)))
+          add(grouped, std::move(*found));
       }
       bool writes = op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite;
       for (const auto& region : op->regions)
@@ -82,14 +83,14 @@ public:
       if (writes) break;
     }
     if (!grouped) return std::nullopt;
-    limit(*grouped);
+    set_limits(*grouped);
     if (!grouped->grouping.has_groups()) return std::nullopt;
     return grouped;
   }
 
 private:
   // A run of programs, if the offsets of whose places little is known were never negative.
-  std::optional<GroupedProduct> assumed_run(const Op& loop) {
+  std::optional<GroupedProduct> run_at_assumed_offsets(const Op& loop) {
     const Scope inside(*loop.region());
     passes::NonNegativeScalars non_negative = non_negative_;
     std::vector<const Value*> assumed;
@@ -104,7 +105,7 @@ private:
     auto product = product_loop(loop, plan_, non_negative);
     auto found = product ? group(*product) : std::nullopt;
     if (!found || found->grouping.run_axis < 0) return std::nullopt;
-    found->assumed = std::move(assumed);
+    found->assumed_non_negative = std::move(assumed);
     return found;
   }
 
@@ -129,7 +130,7 @@ private:
         axis_of_programs(b, 1, grouped.grouping.tile_n, ops_of_b, columns, rows, common);
     if (grouped.grouping.m_axis == grouped.grouping.n_axis) {
       grouped.grouping.m_axis = grouped.grouping.n_axis = -1;
-      if (!run(grouped, rows, columns, common)) return std::nullopt;
+      if (!place_along_one_axis(grouped, rows, columns, common)) return std::nullopt;
     }
     if (depends(common, grouped.grouping.m_axis) || depends(columns, grouped.grouping.m_axis))
       grouped.grouping.m_axis = -1;
@@ -158,7 +159,8 @@ private:
 
   // Programs whose places are computed from one axis. Of an operand that is computed all that depends on it
   // has to step by whole tiles.
-  static bool run(GroupedProduct& grouped, const Slice& rows, const Slice& columns, const Slice& common) {
+  static bool place_along_one_axis(GroupedProduct& grouped, const Slice& rows, const Slice& columns,
+                                   const Slice& common) {
     const ProductOperand &a = grouped.products[0].a, &b = grouped.products[0].b;
     const unsigned axes = rows.axes() | columns.axes();
     if (!std::has_single_bit(axes)) return false;
@@ -173,7 +175,7 @@ private:
     return true;
   }
 
-  static bool alike(const Grouping& x, const Grouping& y) {
+  static bool same_programs(const Grouping& x, const Grouping& y) {
     return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.run_axis == y.run_axis && x.tile_m == y.tile_m &&
            x.tile_n == y.tile_n;
   }
@@ -183,8 +185,8 @@ private:
     if (!grouped) return (void)(grouped = std::move(other));
     grouped->products.push_back(other.products[0]);
     grouped->store = nullptr;
-    for (auto list :
-         {&GroupedProduct::rows, &GroupedProduct::columns, &GroupedProduct::common, &GroupedProduct::assumed})
+    for (auto list : {&GroupedProduct::rows, &GroupedProduct::columns, &GroupedProduct::common,
+                      &GroupedProduct::assumed_non_negative})
       ((*grouped).*list).insert(((*grouped).*list).end(), (other.*list).begin(), (other.*list).end());
     std::vector<const Op*> scalars;
     for (const auto& op : kernel_.body.ops)
@@ -201,7 +203,7 @@ private:
     return blocks_rows_ ? most_blocked_columns : most_few_columns;
   }
 
-  void limit(GroupedProduct& grouped) const {
+  void set_limits(GroupedProduct& grouped) const {
     Grouping& grouping = grouped.grouping;
     bool packs_a = false, tiles = true;
     for (const ProductLoop& product : grouped.products) {
@@ -226,14 +228,14 @@ private:
     }
     if (grouping.tile_m <= fewest_rows) {
       most_elements = std::min(most_elements, most_streamed_elements);
-      grouping.packing_a = beginning_rows;
+      grouping.packing_a = row_start_cost;
     }
     for (const ProductLoop& product : grouped.products) {
       auto gathered = [&](const ProductOperand& operand, std::int64_t bytes, std::int64_t& most,
                           double& packing) {
         if (operand.load) return;
         most = std::min(most, bytes / gathered_depth / size_of(operand.value->type.dtype));
-        packing = std::max(packing, computing);
+        packing = std::max(packing, packing_computed);
       };
       gathered(product.a, most_gathered_rows_bytes, most_m, grouping.packing_a);
       gathered(product.b, most_gathered_columns_bytes, most_n, grouping.packing_b);
@@ -382,7 +384,7 @@ private:
     }
     const Op* op = v->def;
     if (!op) return v->index == 0; // the loop's index, but not what it carries
-    if (!computes_one(*op) || op->is(Opcode::ProgramId)) return false;
+    if (!computes_one_value(*op) || op->is(Opcode::ProgramId)) return false;
     ops.push_back(op);
     return std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* x) { return add_computed(ops, x, loop, body, mine, seen); });

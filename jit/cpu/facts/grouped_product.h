@@ -53,7 +53,7 @@ struct GroupedProduct {
   // which programs of a group have in common.
   std::vector<const ir::Value*> rows, columns, common;
   // Of these, what nobody knows not to be negative. A program where it is takes no part in a group.
-  std::vector<const ir::Value*> assumed;
+  std::vector<const ir::Value*> assumed_non_negative;
 };
 
 // Conditions for each product, beyond those of the loop:

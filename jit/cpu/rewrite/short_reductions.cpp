@@ -42,7 +42,7 @@ private:
     if (!v->def || depth == 0) return false;
     const Op& op = *v->def;
     if (op.is(Opcode::Reshape) || op.is(Opcode::Splat)) return true;
-    return ir::is_elementwise(op.code) && !(is_long_chain(op) && uses_.at(v) > 1) &&
+    return ir::is_elementwise(op.code) && !(has_long_latency(op) && uses_.at(v) > 1) &&
            std::all_of(op.operands.begin(), op.operands.end(),
                        [&](const Value* operand) { return is_reshaped(operand, depth - 1); });
   }

@@ -25,7 +25,7 @@ std::int64_t more_columns(std::int64_t columns, int threads) {
   return std::max(columns, std::clamp(static_cast<std::int64_t>(share), least, most));
 }
 
-Config for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
+Config widened_for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
   Config chosen = config;
   for (const TileDimension& d : tiles.dimensions) {
     const auto size = config.get(d.name);
@@ -34,7 +34,7 @@ Config for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
   return chosen;
 }
 
-Config for_elements(const ProgramTiles& tiles, const Config& config) {
+Config widened_elementwise(const ProgramTiles& tiles, const Config& config) {
   std::int64_t elements = 1;
   for (const TileDimension& d : tiles.dimensions) {
     const auto size = config.get(d.name);
@@ -57,7 +57,7 @@ Config for_elements(const ProgramTiles& tiles, const Config& config) {
 
 // No tile is larger than such tiles should be, or goes to scratch, whose part outside of the views would be
 // computed in vain. Those of loops do; they should stay in the innermost cache.
-bool suits(const ir::Kernel& bound, bool loops) {
+bool is_suitable(const ir::Kernel& bound, bool loops) {
   constexpr std::int64_t most_kept = 4096;
   const Plan plan(bound);
   bool all = true;
@@ -72,15 +72,16 @@ bool suits(const ir::Kernel& bound, bool loops) {
 
 } // namespace
 
-Config chosen_tiles(const ir::Kernel& recorded, const passes::PassOptions& options, int threads) {
+Config widened_config(const ir::Kernel& recorded, const passes::PassOptions& options, int threads) {
   if (options.debug) return options.config;
   const ProgramTiles tiles = program_tiles(recorded);
   if (tiles.reduces && !tiles.loops) return options.config; // its programs have whole rows
   passes::PassOptions wide = options;
-  wide.config = tiles.loops ? for_loops(tiles, options.config, threads) : for_elements(tiles, options.config);
+  wide.config = tiles.loops ? widened_for_loops(tiles, options.config, threads)
+                            : widened_elementwise(tiles, options.config);
   if (wide.config == options.config) return options.config;
   try {
-    return suits(*passes::lower_generic(recorded, wide), tiles.loops) ? wide.config : options.config;
+    return is_suitable(*passes::lower_generic(recorded, wide), tiles.loops) ? wide.config : options.config;
   } catch (const UserError&) { // of tiles that are too large now, or of what the config itself is to be told
     return options.config;
   }

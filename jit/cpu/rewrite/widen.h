@@ -13,6 +13,6 @@ namespace kiln::cpu {
 // The sizes that the CPU uses in the place of `options.config` for a kernel as it was recorded, on so many
 // threads: those of narrow tiles raised, where they are free (program_tiles.h) and no tile is large or goes
 // to scratch. Not for debugging: checks tell where the failing program's tile lies.
-Config chosen_tiles(const ir::Kernel& recorded, const passes::PassOptions& options, int threads);
+Config widened_config(const ir::Kernel& recorded, const passes::PassOptions& options, int threads);
 
 } // namespace kiln::cpu
