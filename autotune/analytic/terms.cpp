@@ -2,8 +2,8 @@
 #include <kiln/autotune/analytic/terms.h>
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/facts/plan.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/gpu/legality.h>

@@ -4,9 +4,7 @@
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/object/code_generation.h>
 #include <kiln/jit/cpu/object/routines.h>
-#include <kiln/jit/cpu/rewrite/flat_reductions.h>
-#include <kiln/jit/cpu/rewrite/short_reductions.h>
-#include <kiln/jit/cpu/rewrite/split_products.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/emit/module_text.h>
 
 #include <llvm/IR/Module.h>
@@ -16,9 +14,7 @@
 namespace kiln::cpu {
 
 CompiledObject compile(const ir::Kernel& bound, const Target& target, const CompileOptions& options) {
-  const auto prepared = split_products(bound);
-  split_flat_reductions(*prepared);
-  halve_short_reductions(*prepared);
+  const auto prepared = lower_for_cpu(bound);
   const ir::Kernel& kernel = *prepared;
   CompiledObject result;
   llvm::LLVMContext context;

@@ -5,7 +5,6 @@
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/facts/program_slice.h>
 #include <kiln/jit/cpu/facts/scope.h>
-#include <kiln/jit/cpu/rewrite/split_products.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -421,15 +420,6 @@ std::optional<GroupedProduct> grouped_product(const ir::Kernel& bound, const Pla
                                               const passes::NonNegativeScalars& non_negative,
                                               const Target& target) {
   return GroupedProductFinder(bound, plan, non_negative, target).find();
-}
-
-Grouping grouping_of(const ir::Kernel& bound, const Target& target) {
-  bool dots = false;
-  ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
-  if (!dots) return {};
-  const auto kernel = split_products(bound);
-  auto grouped = grouped_product(*kernel, Plan(*kernel), passes::non_negative_scalars(*kernel), target);
-  return grouped ? grouped->grouping : Grouping();
 }
 
 } // namespace kiln::cpu

@@ -66,12 +66,10 @@ struct GroupedProduct {
 //      once.
 // The store, of the sums or of what they are rounded to, is the kernel's only effect, plain, of rows that are
 // contiguous if the view's are, and to the sums' own place in the grid: as a group they are then one
-// rectangle of its view. Where programs that are not `disjoint_axes` run, they may store the same to one place at
-// once, which must then be written once, and whole.
+// rectangle of its view. Where programs that are not `disjoint_axes` run, they may store the same to one
+// place at once, which must then be written once, and whole.
 std::optional<GroupedProduct> grouped_product(const ir::Kernel& bound, const Plan& plan,
                                               const passes::NonNegativeScalars& non_negative,
                                               const Target& target);
-// As the emitter of that kernel for that target finds it.
-Grouping grouping_of(const ir::Kernel& bound, const Target& target);
 
 } // namespace kiln::cpu

@@ -5,6 +5,7 @@
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/legality.h>
 #include <kiln/jit/cpu/object/stack_frame.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 
 #include <algorithm>
 #include <cstring>

@@ -7,9 +7,9 @@
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cpu/compiler.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/hooks.h>
 #include <kiln/jit/cpu/object/engine.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Which loops are products, and how programs are grouped.
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/parser.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <catch2/catch.hpp>

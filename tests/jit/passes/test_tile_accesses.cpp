@@ -5,7 +5,7 @@
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/index_tiles.h>
 #include <kiln/jit/passes/pass.h>
 #include <kiln/jit/passes/passes.h>

@@ -3,7 +3,7 @@
 #include "random_numbers.h"
 #include "test_seed.h"
 
-#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/kiln.h>
 
