@@ -12,7 +12,6 @@ namespace {
 using llvm::Value;
 
 constexpr std::int64_t row_bytes = 64;
-constexpr std::int64_t least_rows = 5, least_vectors = 2;
 constexpr int sums = 0, of_a = 4, of_b = 6; // the registers: 2 x 2 of C, 2 of A, 2 of B
 
 struct Tiles {
@@ -194,13 +193,6 @@ struct Tiles {
 };
 
 } // namespace
-
-bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
-  const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
-                   : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
-                                                      : false;
-  return can && m >= least_rows && vectors_of_n >= least_vectors && plan.lanes == tile_rows;
-}
 
 // Palette 1: registers have rows of 64 bytes, those of sums and of A as many as the half that they are of.
 void emit_configure_tiles(Builder& b, Value* rows) {

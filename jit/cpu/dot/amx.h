@@ -11,13 +11,7 @@
 
 namespace kiln::cpu::dot {
 
-inline constexpr int tile_rows = 16; // of a register, and groups of k; a row is 64 bytes
-inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time
-inline constexpr std::int64_t rows_asked_for = 2;           // so that 512 columns ask for all of 32 rows
-
-// Whether a plan multiplies tiles where its products have so many rows, and vectors of columns. Of fewer rows
-// reading B in place is as quick.
-bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
+inline constexpr std::int64_t rows_asked_for = 2; // so that 512 columns ask for all of 32 rows
 
 // Before products of up to 32 rows, and after the last product of a call.
 void emit_configure_tiles(Builder& b, llvm::Value* rows);

@@ -416,6 +416,15 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
 } // namespace
 } // namespace dot
 
+bool dot_stores_rounded(const DotShape& shape, const DotTarget& target) {
+  const dot::Plan plan = dot::make_plan(shape, target);
+  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs;
+}
+
+std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
+  return dot::make_plan(shape, target).scratch_bytes;
+}
+
 void emit_dot_accumulate(DotContext& context, const DotOperands& o) {
   const dot::Plan plan = dot::make_plan(context.shape, context.target);
   llvm::IRBuilder<>& b = context.builder;

@@ -39,73 +39,10 @@
 // enough.
 #pragma once
 
-#include <cstdint>
-#include <kiln/dsl/dtype.h>
+#include <kiln/jit/cpu/dot/dot_shape.h>
 #include <llvm/IR/IRBuilder.h>
 
-namespace llvm {
-class TargetMachine;
-}
-
 namespace kiln::cpu {
-
-// Heuristics: so few rows of A take longer to read B than to multiply; the fewest multiply it best in long
-// runs, as it comes from memory (dot/few_rows.h).
-inline constexpr std::int64_t few_rows = 32, fewest_rows = 4;
-
-enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512, Neon, Sve };
-
-// What the code may use. `bf16_dot` is the dot product of pairs of bf16, at twice the speed of f32; it takes
-// denormals as zero (dsl/SEMANTICS.md allows that). `vnni` is the dot product of four bytes, on AArch64 of
-// one signedness unless `i8mm`. AMX does both on tiles.
-struct DotTarget {
-  DotIsa isa = DotIsa::Generic;
-  bool x86 = false;
-  bool f16c = false;
-  bool bf16_dot = false;
-  bool vnni = false;
-  bool i8mm = false;
-  bool amx_bf16 = false, amx_int8 = false;
-  bool far_second_cache = false; // its lines come too late unless they are asked for
-  // The hardware asks early enough for rows that lie pages apart: asking too makes a product of one row
-  // take a third longer, one of 18 a seventh (Zen 3).
-  bool fetches_rows_ahead = false;
-  int sve_bytes = 0; // of a register of Sve, 32 or 64
-  std::int64_t second_cache_bytes = 1 << 20;
-
-  bool has_masks() const { return isa == DotIsa::Avx2 || isa == DotIsa::Avx512 || isa == DotIsa::Sve; }
-  int vector_bytes() const {
-    return isa == DotIsa::Sve ? sve_bytes : isa == DotIsa::Avx512 ? 64 : isa == DotIsa::Avx2 ? 32 : 16;
-  }
-};
-// `sve_bytes` is how long AArch64's SVE registers are if code is to use those, or 0.
-DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes = 0);
-
-// What is known of a matrix's strides when the code is emitted. Less known means more code.
-enum class DotStrides : std::uint8_t {
-  UnitInner, // the column stride is 1: rows are contiguous
-  UnitOuter, // the row stride is 1: columns are contiguous (a transposed matrix)
-  Any,       // found at run time; every combination works, zero and negative strides too
-};
-
-// Element types and the largest extents the routine will be called with. The extents choose the register tile
-// and bound the scratch; any size is served, in chunks, so an unknown extent may be given as a very large
-// one.
-struct DotShape {
-  DType a = DType::F32;
-  DType b = DType::F32;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  DotStrides a_strides = DotStrides::Any;
-  DotStrides b_strides = DotStrides::Any;
-  bool rounds = false; // the sums may be stored rounded to bf16 (DotOperands::rounded)
-};
-
-// The element type of C: f64 if either is f64, f32 for other floats, i32 for i8 and u8.
-// Throws InternalError for pairs that `dot_supported` refuses.
-DType dot_accumulator(DType a, DType b);
-bool dot_supported(DType a, DType b);
 
 // Whether the routine of a shape that `rounds` can store the sums rounded.
 bool dot_stores_rounded(const DotShape& shape, const DotTarget& target);
@@ -113,32 +50,6 @@ bool dot_stores_rounded(const DotShape& shape, const DotTarget& target);
 // Bytes of scratch memory that the routine writes; it needs no initialisation and holds nothing between
 // calls.
 std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target);
-
-// Strides are i64, in elements.
-struct DotMatrix {
-  llvm::Value* pointer = nullptr;
-  llvm::Value* row_stride = nullptr;
-  llvm::Value* column_stride = nullptr;
-};
-
-// m, n, k are the valid extents (i64, at most those of the shape; zero or less is none): no element beyond
-// them is read or written. `accumulate` is an i1: false overwrites C, which then may be uninitialised (k == 0
-// writes zeros). C is row-major with unit inner stride and overlaps neither A, B nor the scratch. Where
-// `rounded` is not null when the code runs, it takes the sums as bf16, rounded to nearest even, and C holds
-// nothing of use; K is then not zero, `dot_stores_rounded` true, and `rounded` overlaps nothing.
-struct DotOperands {
-  DotMatrix a;
-  DotMatrix b;
-  llvm::Value* c = nullptr;
-  llvm::Value* c_row_stride = nullptr;
-  llvm::Value* m = nullptr;
-  llvm::Value* n = nullptr;
-  llvm::Value* k = nullptr;
-  llvm::Value* accumulate = nullptr;
-  llvm::Value* scratch = nullptr;
-  llvm::Value* rounded = nullptr; // of a shape that `rounds`
-  llvm::Value* rounded_row_stride = nullptr;
-};
 
 struct DotContext {
   llvm::IRBuilder<>& builder;

@@ -282,23 +282,6 @@ llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind,
 
 } // namespace
 
-bool outer_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
-         plan.shape.b_strides != DotStrides::UnitOuter;
-}
-
-// Measured on Zen 5, whose microkernel then reads B in place, and on Zen 3, where it is packed for the
-// others.
-std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : fewest_rows; }
-
-// Tile registers take more rows sooner than sums of f32 do.
-std::int64_t most_inner_rows(const Plan& plan) { return plan.tiles ? 4 : 32; }
-
-bool inner_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
-         plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
-}
-
 llvm::Function* outer_products(Builder& b, const Plan& plan) {
   return few_rows_routine(b, plan, "outer", &FewRows::outer);
 }

@@ -14,15 +14,6 @@
 
 namespace kiln::cpu::dot {
 
-// Rows of A up to which this is quicker than packing. Beyond 8 rows of contiguous B, C's loads and stores
-// take longer than reading B; inner products never have them.
-std::int64_t most_outer_rows(const Plan& plan);
-std::int64_t most_inner_rows(const Plan& plan);
-
-// Whether the plan's products may be made that way. The outer kind wants A as accumulator elements.
-bool outer_products_possible(const Plan& plan);
-bool inner_products_possible(const Plan& plan);
-
 // void(ptr a, i64 a_row_stride, ptr b, i64 b_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k, i1
 // accumulate), all extents at least 1.
 // Outer: a holds accumulator elements, and b_stride is that of B's rows.

@@ -1,7 +1,5 @@
 // Emits the choices between places, and the calls that pack.
 #include <algorithm>
-#include <kiln/jit/cpu/dot/amx.h>
-#include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
 #include <kiln/jit/cpu/dot/pack.h>

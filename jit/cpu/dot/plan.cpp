@@ -1,68 +1,8 @@
 // Chooses the register tile and the chunk sizes for a product.
 #include <algorithm>
-#include <kiln/dsl/error.h>
-#include <kiln/jit/cpu/dot/amx.h>
-#include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/plan.h>
-#include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/Target/TargetMachine.h>
-#include <llvm/TargetParser/Triple.h>
 
-namespace kiln::cpu {
-
-namespace {
-
-bool is_small_integer(DType t) { return t == DType::I8 || t == DType::U8; }
-
-} // namespace
-
-bool dot_supported(DType a, DType b) {
-  return (is_float(a) && is_float(b)) || (is_small_integer(a) && is_small_integer(b));
-}
-
-DType dot_accumulator(DType a, DType b) {
-  internal_check(dot_supported(a, b), "dot of element types that no CPU code exists for");
-  if (is_small_integer(a)) return DType::I32;
-  return a == DType::F64 || b == DType::F64 ? DType::F64 : DType::F32;
-}
-
-DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
-  DotTarget target;
-  if (machine.getTargetTriple().isAArch64()) {
-    target.isa = sve_bytes > 16 ? DotIsa::Sve : DotIsa::Neon;
-    target.sve_bytes = sve_bytes;
-    target.vnni = machine.getMCSubtargetInfo()->checkFeatures("+dotprod");
-    target.i8mm = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
-  }
-  if (!machine.getTargetTriple().isX86()) return target;
-  const llvm::MCSubtargetInfo& subtarget = *machine.getMCSubtargetInfo();
-  target.x86 = true;
-  if (subtarget.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl,+fma"))
-    target.isa = DotIsa::Avx512;
-  else if (subtarget.checkFeatures("+avx2,+fma"))
-    target.isa = DotIsa::Avx2;
-  // On a Granite Rapids 6 to 7 % of a large f32 product; Zen 5 is at its peak without.
-  target.far_second_cache = target.isa == DotIsa::Avx512 && !machine.getTargetCPU().starts_with("znver");
-  target.fetches_rows_ahead = target.isa == DotIsa::Avx2;
-  if (subtarget.checkFeatures("+amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
-  target.f16c = subtarget.checkFeatures("+f16c");
-  target.bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
-  target.vnni = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512vnni");
-  target.amx_bf16 = target.bf16_dot && subtarget.checkFeatures("+amx-tile,+amx-bf16");
-  target.amx_int8 = target.vnni && subtarget.checkFeatures("+amx-tile,+amx-int8");
-  return target;
-}
-
-bool dot_stores_rounded(const DotShape& shape, const DotTarget& target) {
-  const dot::Plan plan = dot::make_plan(shape, target);
-  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs;
-}
-
-std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
-  return dot::make_plan(shape, target).scratch_bytes;
-}
-
-namespace dot {
+namespace kiln::cpu::dot {
 
 namespace {
 
@@ -73,6 +13,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 bool has_many_registers(DotIsa isa) { // 32
   return isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve;
 }
+
+constexpr std::int64_t least_rows = 5, least_vectors = 2; // of products that AMX multiplies
 
 struct RegisterTile {
   int max_vectors;
@@ -141,6 +83,30 @@ Blocking blocking(const Plan& plan) {
 }
 
 } // namespace
+
+bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
+  const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
+                   : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
+                                                      : false;
+  return can && m >= least_rows && vectors_of_n >= least_vectors && plan.lanes == tile_rows;
+}
+
+bool outer_products_possible(const Plan& plan) {
+  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
+         plan.shape.b_strides != DotStrides::UnitOuter;
+}
+
+// Measured on Zen 5, whose microkernel then reads B in place, and on Zen 3, where it is packed for the
+// others.
+std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : fewest_rows; }
+
+// Tile registers take more rows sooner than sums of f32 do.
+std::int64_t most_inner_rows(const Plan& plan) { return plan.tiles ? 4 : 32; }
+
+bool inner_products_possible(const Plan& plan) {
+  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
+         plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
+}
 
 Plan make_plan(const DotShape& shape, const DotTarget& target) {
   Plan plan;
@@ -218,5 +184,4 @@ std::string Plan::tile_name() const {
          (streams_b() ? ".skinny" : "");
 }
 
-} // namespace dot
-} // namespace kiln::cpu
+} // namespace kiln::cpu::dot

@@ -1,7 +1,7 @@
 // The choices behind one product: register tile, panel element, chunk sizes, and where scratch is cut.
 #pragma once
 
-#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/dot_shape.h>
 #include <string>
 
 namespace kiln::cpu::dot {
@@ -77,7 +77,25 @@ inline constexpr std::int64_t rows_unit = 48;
 // Steps in a turn of the microkernel's K loop, at most.
 inline constexpr int longest_turn = 8;
 
+// AMX (amx.h): rows of a tile register, and groups of k that one of its rows holds; a row has 64 bytes.
+inline constexpr int tile_rows = 16;
+inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time
+
 Plan make_plan(const DotShape& shape, const DotTarget& target);
+
+// Whether AMX multiplies where products have so many rows, and vectors of columns. Of fewer rows reading B in
+// place is as quick.
+bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
+
+// Skinny products (few_rows.h): rows of A up to which outer and inner products are quicker than packing.
+// Beyond 8 rows of contiguous B, C's loads and stores take longer than reading B; inner products never have
+// them.
+std::int64_t most_outer_rows(const Plan& plan);
+std::int64_t most_inner_rows(const Plan& plan);
+
+// Whether the plan's products may be made that way. The outer kind wants A as accumulator elements.
+bool outer_products_possible(const Plan& plan);
+bool inner_products_possible(const Plan& plan);
 
 std::string isa_name(const DotTarget& target);
 const char* strides_name(DotStrides strides);

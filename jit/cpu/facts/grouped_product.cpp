@@ -2,7 +2,7 @@
 #include <kiln/jit/cpu/facts/grouped_product.h>
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/dot_shape.h>
 #include <kiln/jit/cpu/facts/program_slice.h>
 #include <kiln/jit/cpu/facts/scope.h>
 #include <kiln/jit/passes/rewrite_rules.h>

@@ -1,7 +1,7 @@
 // The conditions, one by one.
 #include <kiln/jit/cpu/facts/product_loop.h>
 
-#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/dot_shape.h>
 #include <kiln/jit/cpu/facts/scope.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
