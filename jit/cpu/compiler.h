@@ -18,7 +18,7 @@ struct CompileOptions {
   // look into code: then the kernel is one module and one object.
   bool share_routines = false;
   // Columns of the narrowest row whose last store may run within the next program (emit/deferral.cpp).
-  std::int64_t deferred_columns = 1024;
+  std::int64_t deferred_columns = tuning::min_deferred_columns;
 };
 
 struct CompiledObject {

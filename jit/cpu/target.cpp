@@ -122,21 +122,14 @@ void derive(Target& target) {
   target.fma = has("fma");
   target.f16c = has("f16c");
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq");
-  if (has("amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
-  // Intel's with AVX-512, which AMD's have beside sse4a. On a Granite Rapids (third cache 19 GB/s a core,
-  // memory 18) norms and softmax of rows of 16 to 160 KiB take 20 to 25 % less where the last nest that reads
-  // a row prefetches the next; where layernorm's second of three does, no less; and where a program's tiles
-  // fill more than half of the second cache, up to 40 % more.
-  target.slow_third_cache = target.avx512 && !has("sse4a");
+  if (has("amx-tile")) target.l2_bytes = tuning::amx_l2_bytes;
+  target.slow_l3 = tuning::l3_is_slow(target.avx512, has("sse4a"));
   target.amx_bf16 = target.avx512 && has("avx512bf16") && has("amx-tile") && has("amx-bf16");
   target.amx_int8 = target.avx512 && has("avx512vnni") && has("amx-tile") && has("amx-int8");
   target.avx512_bf16 = target.avx512 && has("avx512bf16");
   target.vector_bytes = target.avx512 ? 64 : target.avx2 ? 32 : 16;
   target.vector_registers = target.avx512 ? 32 : 16;
-  // Zen 3's schedulers hold 64 floating-point operations, which is little more than one vector's exponential:
-  // 4 take 20 to 30 % off the time of softmax and silu. AVX-512 has the registers to be bound by its
-  // arithmetic with one.
-  if (target.avx2 && !target.avx512) target.registers_in_step = 4;
+  if (target.avx2 && !target.avx512) target.registers_per_step = tuning::avx2_registers_per_step;
 }
 
 // Linux gives a process AMX's tile registers only if it asks; threads to come have them too.

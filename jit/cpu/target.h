@@ -1,6 +1,8 @@
 // The CPU that code is generated for: the host found at run time, or the one that KILN_CPU names.
 #pragma once
 
+#include <kiln/jit/cpu/tuning.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -18,14 +20,12 @@ struct Target {
   std::string features;  // "+avx2,-avx512f,..."
   int vector_bytes = 16; // of one register
   int vector_registers = 16;
-  int registers_in_step = 1; // by how many a vector loop goes on that evaluates functions like exp
+  int registers_per_step = 1; // of a vector loop that evaluates functions such as exp
   int sve_bytes = 0; // AArch64: of one SVE register, where code is to use those; it runs at this length alone
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
   bool amx_bf16 = false, amx_int8 = false;
-  std::int64_t second_cache_bytes = 1 << 20; // of those with AVX-512
-  // What leaves the second cache comes back about as slowly as from memory: what is fetched for later must
-  // not crowd out what is in use, and be read soon.
-  bool slow_third_cache = false;
+  std::int64_t l2_bytes = tuning::usual_l2_bytes; // of CPUs with AVX-512
+  bool slow_l3 = false;                           // as in tuning.h
 
   bool operator==(const Target&) const = default;
   std::string key() const {

@@ -1,6 +1,7 @@
 #include <kiln/jit/cpu/dot/amx.h>
 
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -106,7 +107,7 @@ struct Tiles {
       Value* a_at = bytes_on(a, along_row);
       Value* b_at =
           bytes_on(b_panel, b.CreateMul(along_row, b.getInt64(static_cast<std::uint64_t>(plan.nr()))));
-      for (std::int64_t row = 0; row < rows_asked_for; ++row) {
+      for (std::int64_t row = 0; row < tuning::amx_prefetch_rows; ++row) {
         Value* at = bytes_on(ahead, b.CreateMul(ahead_stride, b.getInt64(static_cast<std::uint64_t>(row))));
         prefetch_line(b, bytes_on(at, along_row), Cache::Second);
       }

@@ -11,8 +11,6 @@
 
 namespace kiln::cpu::dot {
 
-inline constexpr std::int64_t rows_asked_for = 2; // so that 512 columns ask for all of 32 rows
-
 // Before products of up to 32 rows, and after the last product of a call.
 void emit_configure_tiles(Builder& b, llvm::Value* rows);
 void emit_release_tiles(Builder& b);
@@ -20,7 +18,7 @@ void emit_release_tiles(Builder& b);
 // `void tiles(a, a_row_stride, b, c, c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate,
 // ahead, ahead_row_stride)`: strides as the microkernel counts them, b in a packed sliver; m of 32 rows, as
 // configured; n of 32 columns; `steps` groups of k, a multiple of 16. `ahead` are rows of A that are soon
-// needed, of which `rows_asked_for` come into the second cache meanwhile; they may lie anywhere. Of shapes
+// needed, of which `tuning::amx_prefetch_rows` come into the second cache meanwhile; they may lie anywhere. Of shapes
 // that round, two more: `rounded, rounded_row_stride`, which take the sums in place of C unless `rounded` is
 // null.
 llvm::Function* tiles_routine(Builder& b, const Plan& plan);

@@ -5,6 +5,7 @@
 #include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
+#include <kiln/jit/cpu/tuning.h>
 
 namespace kiln::cpu {
 
@@ -13,19 +14,11 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
+static_assert(tuning::slow_l2_rows % rows_unit == 0);
 
-// Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
-constexpr int three_vector_rows = 8;
-constexpr int short_rows = 4;
-// Where bytes are packed for few rows, K of a chunk is so short that a packed sliver stays in the first
-// cache: 1 to 4 rows take a fifth to a third less (Zen 4).
-constexpr std::int64_t fewest_rows_k_chunk = 96;
-constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
-
-// Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
+// Rows of a register tile that is one vector wide.
 int narrow_rows(const Plan& plan) {
-  return static_cast<int>(std::min<std::int64_t>(8, std::max<std::int64_t>(plan.shape.m, 1)));
+  return static_cast<int>(std::clamp<std::int64_t>(plan.shape.m, 1, tuning::one_vector_tile_rows));
 }
 
 struct LoopNest {
@@ -34,7 +27,7 @@ struct LoopNest {
   llvm::Function* tiles = nullptr; // or, where the plan has none, by vectors:
   llvm::Function *micro = nullptr, *narrow = nullptr,
                  *three_vectors = nullptr;           // the whole register tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;              // of short_rows rows
+  llvm::Function* short_tile = nullptr;              // of tuning::short_tile_rows rows
   llvm::Function* packing = nullptr;                 // the whole tile, for B that is packed on the way
   llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
   const Arguments x;
@@ -56,7 +49,7 @@ struct LoopNest {
     micro = microkernel(b, plan);
     if (plan.mr == 6) {
       Plan few = plan;
-      few.mr = short_rows;
+      few.mr = tuning::short_tile_rows;
       short_tile = microkernel(b, few);
     }
     if (plan.vectors > 2 && !plan.shifts_a()) {
@@ -66,7 +59,7 @@ struct LoopNest {
       narrow = microkernel(b, column);
       if (plan.vectors == 4 && !plan.skinny) {
         column.vectors = 3;
-        column.mr = three_vector_rows;
+        column.mr = tuning::three_vector_tile_rows;
         three_vectors = microkernel(b, column);
       }
     }
@@ -111,7 +104,7 @@ struct LoopNest {
     };
     if (!inner) return by_rows();
     Value* lines = b.CreateAnd(b.CreateICmpEQ(x.b_row_stride, one), b.CreateICmpEQ(x.a_column_stride, one));
-    Value* deep = b.CreateICmpSGE(x.k, b.getInt64(least_inner_depth));
+    Value* deep = b.CreateICmpSGE(x.k, b.getInt64(tuning::min_inner_product_k));
     Value* wanted = b.CreateAnd(b.CreateAnd(lines, deep), at_most(most_inner_rows(plan)));
     emit_if_else(
         b, wanted,
@@ -161,9 +154,10 @@ struct LoopNest {
       most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
     }
     if (plan.packs_bytes_for_few_rows()) {
-      Value* few = b.CreateICmpSLE(x.m, b.getInt64(fewest_rows));
+      Value* few = b.CreateICmpSLE(x.m, b.getInt64(tuning::outer_product_rows));
       Value* by_rows = b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // columns are packed to their end
-      most = b.CreateSelect(b.CreateAnd(few, by_rows), smin(b, most, b.getInt64(fewest_rows_k_chunk)), most);
+      most = b.CreateSelect(b.CreateAnd(few, by_rows),
+                            smin(b, most, b.getInt64(tuning::skinny_bytes_k_chunk)), most);
     }
     Value* most_rows = b.getInt64(plan.m_chunk);
     if (plan.blocks_rows) {
@@ -219,7 +213,7 @@ struct LoopNest {
   // columns repay packing them: rows that lie a power of two apart would share a few sets of that cache. The
   // only chunk of K is read in place nonetheless, a tenth faster.
   void blocks_of_tiles(Chunk chunk) {
-    Value* many = b.CreateICmpSGE(x.n, b.getInt64(least_columns_for_packed_rows));
+    Value* many = b.CreateICmpSGE(x.n, b.getInt64(tuning::amx_min_packed_a_columns));
     Value* one_of_several = b.CreateICmpSLT(chunk.depth, x.k);
     chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(b.CreateAnd(many, one_of_several)));
     groups_then_rows(chunk, b.getInt64(tiles_extent));
@@ -273,7 +267,7 @@ struct LoopNest {
 
   // Some rows of A stay in a far second cache while the slivers pass.
   void multiply_by_vectors(const Block& block, Value* steps) {
-    Value* most = plan.target.far_second_cache ? b.getInt64(2 * rows_unit) : block.height;
+    Value* most = plan.target.slow_l2 ? b.getInt64(tuning::slow_l2_rows) : block.height;
     emit_for(b, b.getInt64(0), block.height, most, [&](Value* i) {
       Block some = block;
       some.i = b.CreateAdd(block.i, i);
@@ -293,7 +287,8 @@ struct LoopNest {
     Value* next = b.CreateSelect(b.CreateICmpSLT(below, x.m), operands.at_a(below, chunk.k0),
                                  operands.at_a(b.getInt64(0), b.CreateAdd(chunk.k0, chunk.depth)));
     auto ahead = [&](Value* column) {
-      Value* row = b.CreateMul(b.CreateUDiv(column, b.getInt64(tiles_extent)), b.getInt64(rows_asked_for));
+      Value* row =
+          b.CreateMul(b.CreateUDiv(column, b.getInt64(tiles_extent)), b.getInt64(tuning::amx_prefetch_rows));
       return operands.a_row_after(next, b.CreateAnd(row, b.getInt64(tiles_extent - 1)));
     };
     Value* none = llvm::ConstantPointerNull::get(b.getPtrTy());
@@ -346,7 +341,10 @@ struct LoopNest {
           const std::int64_t without_one = std::int64_t{plan.lanes} * (plan.vectors - 1);
           emit_if_else(
               b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(without_one))),
-              [&] { register_tiles(three_vectors, three_vector_rows, rows, sliver, height, steps, adds); },
+              [&] {
+                register_tiles(three_vectors, tuning::three_vector_tile_rows, rows, sliver, height, steps,
+                               adds);
+              },
               [&] { whole_tiles(rows, sliver, height, steps, adds); });
         });
   }
@@ -368,12 +366,12 @@ struct LoopNest {
     Value* rest = b.CreateSub(height, begin);
     Value* left = b.CreateURem(rest, mr);
     Value* fits = b.CreateOr(b.CreateICmpEQ(left, zero), b.CreateICmpEQ(left, b.getInt64(plan.mr - 1)));
-    Value* in_short = b.CreateSelect(b.CreateICmpULE(left, b.getInt64(2 * short_rows - plan.mr)),
+    Value* in_short = b.CreateSelect(b.CreateICmpULE(left, b.getInt64(2 * tuning::short_tile_rows - plan.mr)),
                                      b.CreateAdd(left, mr), left);
     Value* in_long = b.CreateSub(rest, b.CreateSelect(fits, zero, in_short));
     Value* end = b.CreateAdd(begin, b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, in_long, zero));
     register_tiles(micro, plan.mr, rows, sliver, begin, end, steps, adds);
-    register_tiles(short_tile, short_rows, rows, sliver, end, height, steps, adds);
+    register_tiles(short_tile, tuning::short_tile_rows, rows, sliver, end, height, steps, adds);
   }
 
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* height,

@@ -38,10 +38,11 @@ DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
     target.isa = DotIsa::Avx512;
   else if (subtarget.checkFeatures("+avx2,+fma"))
     target.isa = DotIsa::Avx2;
-  // On a Granite Rapids 6 to 7 % of a large f32 product; Zen 5 is at its peak without.
-  target.far_second_cache = target.isa == DotIsa::Avx512 && !machine.getTargetCPU().starts_with("znver");
-  target.fetches_rows_ahead = target.isa == DotIsa::Avx2;
-  if (subtarget.checkFeatures("+amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
+  const bool avx512 = target.isa == DotIsa::Avx512, amd = machine.getTargetCPU().starts_with("znver");
+  target.slow_l2 = tuning::l2_is_slow(avx512, amd);
+  target.hardware_prefetches_rows =
+      tuning::hardware_prefetches_rows(avx512 || target.isa == DotIsa::Avx2, avx512);
+  if (subtarget.checkFeatures("+amx-tile")) target.l2_bytes = tuning::amx_l2_bytes;
   target.f16c = subtarget.checkFeatures("+f16c");
   target.bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
   target.vnni = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512vnni");

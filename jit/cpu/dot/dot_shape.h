@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <kiln/dsl/dtype.h>
+#include <kiln/jit/cpu/tuning.h>
 
 namespace llvm {
 class TargetMachine;
@@ -13,10 +14,6 @@ class Value;
 } // namespace llvm
 
 namespace kiln::cpu {
-
-// Heuristics: so few rows of A take longer to read B than to multiply; the fewest multiply it best in long
-// runs, as it comes from memory (dot/few_rows.h).
-inline constexpr std::int64_t few_rows = 32, fewest_rows = 4;
 
 enum class DotIsa : std::uint8_t { Generic, Avx2, Avx512, Neon, Sve };
 
@@ -31,12 +28,10 @@ struct DotTarget {
   bool vnni = false;
   bool i8mm = false;
   bool amx_bf16 = false, amx_int8 = false;
-  bool far_second_cache = false; // its lines come too late unless they are asked for
-  // The hardware asks early enough for rows that lie pages apart: asking too makes a product of one row
-  // take a third longer, one of 18 a seventh (Zen 3).
-  bool fetches_rows_ahead = false;
-  int sve_bytes = 0; // of a register of Sve, 32 or 64
-  std::int64_t second_cache_bytes = 1 << 20;
+  bool slow_l2 = false;                  // as in tuning.h
+  bool hardware_prefetches_rows = false; // as in tuning.h
+  int sve_bytes = 0;                     // of a register of Sve, 32 or 64
+  std::int64_t l2_bytes = tuning::usual_l2_bytes;
 
   bool has_masks() const { return isa == DotIsa::Avx2 || isa == DotIsa::Avx512 || isa == DotIsa::Sve; }
   int vector_bytes() const {

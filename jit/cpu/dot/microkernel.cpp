@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -12,16 +13,12 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t sliver_rows_ahead = 8;
-// Steps in a turn of the K loop. Of 16 registers, and where another thread shares the core, steps compete for
-// what issues instructions: on Zen 3 512 cubed then takes a quarter less time with 8 than with one, a tenth
-// less than with 4; alone on a core it takes 2 to 3 % less. Where each step also asks for rows of a sliver 4
-// take 2 to 3 % less, 8 no less than that (Emerald Rapids). Sums of pairs need a register more, and are
-// spilled in longer turns than these.
-int steps_of_turn(const Plan& plan) {
-  if (plan.panel == PanelKind::I16Pairs) return plan.target.isa == DotIsa::Avx2 ? 2 : 1;
-  if (plan.target.far_second_cache) return 4;
-  return plan.blocks_rows ? longest_turn : 1;
+// Steps of K per iteration of the K loop.
+int unrolled_steps(const Plan& plan) {
+  if (plan.panel == PanelKind::I16Pairs)
+    return plan.target.isa == DotIsa::Avx2 ? tuning::avx2_pairs_unrolled_k : 1;
+  if (plan.target.slow_l2) return tuning::slow_l2_unrolled_k;
+  return plan.blocks_rows ? tuning::blocked_unrolled_k : 1;
 }
 
 // sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
@@ -262,8 +259,8 @@ struct Microkernel {
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
         prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::Second);
-      if (plan.target.far_second_cache)
-        prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, Cache::First);
+      if (plan.target.slow_l2)
+        prefetch_rows_ahead(at.b_row, b_stride, tuning::sliver_prefetch_rows, Cache::First);
       const auto b_vectors = packs ? load_source_rows(at.b_row, b_stride) : load_row(at.b_row);
       if (packs)
         store_row(b_vectors,
@@ -281,9 +278,9 @@ struct Microkernel {
     if (!plan.streams_b()) prefetch_tile(c, c_stride);
     // Rows that are packed the hardware fetches itself, and those of a block are in the second cache: asking
     // for them too costs 2 to 4 %.
-    const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.far_second_cache;
+    const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.slow_l2;
     State last;
-    const int steps = steps_of_turn(plan);
+    const int steps = unrolled_steps(plan);
     if (steps > 1) {
       Value* whole = b.CreateAnd(k, b.getInt64(~std::uint64_t(steps - 1)));
       auto turn = [&](State at) {

@@ -3,26 +3,11 @@
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
 #include <kiln/jit/cpu/dot/pack.h>
+#include <kiln/jit/cpu/tuning.h>
 
 namespace kiln::cpu::dot {
 
 using llvm::Value;
-
-namespace {
-
-// B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
-// repay packing it. Both bounds are measured.
-constexpr std::int64_t in_place_span_bytes = 1 << 19, blocked_in_place_span_bytes = 1 << 16;
-constexpr std::int64_t rows_packed_together = 32;
-// Of slivers one line wide: more rows are more streams than the hardware fetches ahead. 10 % at 64 x 4096 x
-// 4096.
-constexpr std::int64_t narrow_rows_packed_together = 8;
-// Blocks of A are packed unless their rows are near each other, or for few columns. Rows that are pages
-// apart, a little less or more than a power of two above all, would share a few sets of the second cache: 10
-// to 25 %.
-constexpr std::int64_t in_place_row_bytes = 2048, least_columns_for_packed_block = 128;
-
-} // namespace
 
 Arguments::Arguments(Builder& builder, const Plan& plan, llvm::Function* f) {
   Value** const arguments[] = {
@@ -108,10 +93,12 @@ Value* Operands::groups_of(Value* rows) {
 Value* Operands::b_in_place() {
   if (!plan_.may_read_b_in_place()) return b_.getFalse();
   Value* span = b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x_.b_row_stride, b_.getFalse());
-  const std::int64_t most = plan_.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
+  const std::int64_t most =
+      plan_.blocks_rows ? tuning::blocked_max_in_place_b_bytes : tuning::max_in_place_b_bytes;
   Value* largest = b_.CreateUDiv(b_.getInt64(most / size_of(plan_.shape.b)), x_.k);
-  Value* small = b_.CreateOr(b_.CreateICmpULE(span, largest),
-                             b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : few_rows)));
+  Value* small =
+      b_.CreateOr(b_.CreateICmpULE(span, largest),
+                  b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : tuning::skinny_rows)));
   return b_.CreateAnd(small, b_.CreateICmpEQ(x_.b_column_stride, b_.getInt64(1)));
 }
 
@@ -122,9 +109,10 @@ Value* Operands::a_in_place() {
   if (plan_.a_converts()) return b_.getFalse();
   Value* rows = b_.CreateICmpEQ(x_.a_column_stride, b_.getInt64(1));
   if (!plan_.blocks_rows) return rows;
-  Value* few = b_.CreateICmpSLT(x_.n, b_.getInt64(least_columns_for_packed_block));
+  Value* few = b_.CreateICmpSLT(x_.n, b_.getInt64(tuning::min_packed_a_columns));
   Value* stride = b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x_.a_row_stride, b_.getFalse());
-  Value* near = b_.CreateICmpULE(stride, b_.getInt64(in_place_row_bytes / size_of(plan_.shape.a)));
+  Value* near =
+      b_.CreateICmpULE(stride, b_.getInt64(tuning::max_in_place_a_row_bytes / size_of(plan_.shape.a)));
   return b_.CreateAnd(rows, b_.CreateOr(few, near));
 }
 
@@ -200,7 +188,7 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
   Value* elsewhere = b_.CreateOr(chunk.in_place_b, chunk.packs_on_the_way);
   Value* first = b_.CreateSelect(elsewhere, b_.CreateAdd(group, whole), group);
   // Contiguous columns are read to their end instead.
-  Value* rows_together = b_.getInt64(plan_.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
+  Value* rows_together = b_.getInt64(plan_.blocks_rows ? tuning::blocked_packed_rows : tuning::packed_rows);
   Value* together = b_.CreateSelect(b_.CreateICmpEQ(x_.b_row_stride, b_.getInt64(1)), depth, rows_together);
   emit_for(b_, b_.getInt64(0), depth, together, [&](Value* row) {
     Value* rows = smin(b_, together, b_.CreateSub(depth, row));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/pack.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
 namespace kiln::cpu::dot {
@@ -9,12 +10,6 @@ namespace kiln::cpu::dot {
 namespace {
 
 using llvm::Value;
-
-// So many rows of the source ahead are asked for, into the second cache (see prefetch_line), where the
-// hardware does not ask early enough by itself. Measured on Zen 4: products of 1 row of i8 take a quarter to
-// a third less time than with the first cache, those of 32 rows a tenth, those of 128 rows 3 to 6 %.
-constexpr int rows_ahead = 16, rows_ahead_of_groups = 32;
-constexpr std::uint64_t column_bytes_ahead = 512;
 
 struct Packer {
   Builder& b;
@@ -74,7 +69,8 @@ struct Packer {
 
   // Rows of a big matrix are pages apart. An address past the end is harmless.
   void prefetch_rows_ahead(Value* r, Value* c) {
-    Value* first = b.CreateAdd(source_row(r), b.getInt64(group > 1 ? rows_ahead_of_groups : rows_ahead));
+    Value* first = b.CreateAdd(source_row(r), b.getInt64(group > 1 ? tuning::pack_prefetch_grouped_rows
+                                                                   : tuning::pack_prefetch_rows));
     for (int i = 0; i < group; ++i) {
       Value* row = b.CreateAdd(first, b.getInt64(static_cast<std::uint64_t>(i)));
       prefetch_line(b, source_at(row, c), Cache::Second);
@@ -170,7 +166,7 @@ struct Packer {
   void copy_vectors(Value* r, Value* c) {
     const int step = spec.lanes * spec.vectors_together;
     const auto line = static_cast<int>(line_bytes / size_of(spec.from));
-    for (int i = 0; !spec.target.fetches_rows_ahead && i < step; i += std::max(line, spec.lanes))
+    for (int i = 0; !spec.target.hardware_prefetches_rows && i < step; i += std::max(line, spec.lanes))
       prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
     int i = 0;
     for (; interleaves() && i + group * spec.lanes <= step; i += group * spec.lanes)
@@ -185,7 +181,7 @@ struct Packer {
     emit_if_else(
         b, b.CreateICmpEQ(columns, b.getInt64(spec.lanes * spec.vectors_together)),
         [&] {
-          constexpr int together = 4;
+          constexpr int together = tuning::pack_unroll;
           Value* whole = b.CreateAnd(row_count, b.getInt64(-together));
           emit_for(b, zero(), whole, together, [&](Value* r) {
             for (int i = 0; i < together; ++i)
@@ -241,8 +237,9 @@ struct Packer {
     const auto count = static_cast<unsigned>(spec.lanes * group);
     Value* address = source_at(source_row(r), c);
     // Beyond what the hardware fetches ahead of sixteen columns at once.
-    if (!spec.target.fetches_rows_ahead)
-      prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead), Cache::Second);
+    if (!spec.target.hardware_prefetches_rows)
+      prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, tuning::pack_prefetch_column_bytes),
+                    Cache::Second);
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
@@ -307,7 +304,7 @@ std::string routine_name(const PackSpec& spec) {
   name += panels[static_cast<int>(spec.panel)];
   name += spec.order == PackOrder::RowGroups ? ".rowgroups." : ".";
   if (!spec.transposes) name += "elements.";
-  if (spec.vectors_together != 4) name += std::to_string(spec.vectors_together) + ".";
+  if (spec.vectors_together != tuning::packed_vectors) name += std::to_string(spec.vectors_together) + ".";
   if (spec.exactly) name += "exactly.";
   return name + strides_name(spec.strides) + "." + std::to_string(spec.lanes) + "." + isa_name(spec.target);
 }

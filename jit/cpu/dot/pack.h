@@ -3,6 +3,7 @@
 
 #include <kiln/jit/cpu/dot/build.h>
 #include <kiln/jit/cpu/dot/plan.h>
+#include <kiln/jit/cpu/tuning.h>
 
 namespace kiln::cpu::dot {
 
@@ -19,9 +20,9 @@ struct PackSpec {
   DotStrides strides = DotStrides::Any;
   int lanes = 0;
   DotTarget target;
-  bool transposes = true;   // contiguous columns are transposed by vectors
-  int vectors_together = 4; // of a contiguous row: as many as rows mostly have, at most
-  bool exactly = false;     // rows mostly have just so many
+  bool transposes = true;                        // contiguous columns are transposed by vectors
+  int vectors_together = tuning::packed_vectors; // of a contiguous row: as many as rows mostly have, at most
+  bool exactly = false;                          // rows mostly have just so many
 };
 
 // void(ptr packed, i64 packed_row_stride, ptr source, i64 row_stride, i64 column_stride, i64 rows, i64

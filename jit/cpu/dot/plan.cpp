@@ -14,23 +14,22 @@ bool has_many_registers(DotIsa isa) { // 32
   return isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve;
 }
 
-constexpr std::int64_t least_rows = 5, least_vectors = 2; // of products that AMX multiplies
+using tuning::RegisterTile;
 
-struct RegisterTile {
-  int max_vectors;
-  int mr;
-};
-
-// Measured on AVX-512: 6 x 4 vectors is best, 8 x 3 within 3 %, more than 28 accumulators spill. Rows beyond
-// 8 would need more address registers than there are. Few rows take more vectors, to hide the latency of the
-// fma.
+// The largest register tile for products of m rows and so many vectors of columns. Few rows take more vectors,
+// to hide the latency of the multiply-add.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
   const bool many_registers = has_many_registers(isa);
-  if (m <= 2) return {many_registers ? 8 : 4, static_cast<int>(m)};
-  if (m <= 4 && many_registers && vectors_of_n >= 6) return {6, static_cast<int>(m)};
-  if (many_registers) return vectors_of_n >= 4 ? RegisterTile{4, 6} : RegisterTile{3, 8};
-  if (isa == DotIsa::Avx2) return vectors_of_n >= 2 ? RegisterTile{2, 6} : RegisterTile{1, 8};
-  return {2, 4};
+  const int rows = static_cast<int>(m);
+  if (m <= 2) return {many_registers ? tuning::two_row_vectors_32 : tuning::two_row_vectors_16, rows};
+  if (m <= 4 && many_registers && vectors_of_n >= tuning::four_row_vectors_32)
+    return {tuning::four_row_vectors_32, rows};
+  const auto choose = [&](RegisterTile wide, RegisterTile narrow) {
+    return vectors_of_n >= wide.vectors ? wide : narrow;
+  };
+  if (many_registers) return choose(tuning::register_tile_32, tuning::narrow_register_tile_32);
+  if (isa == DotIsa::Avx2) return choose(tuning::register_tile_16, tuning::narrow_register_tile_16);
+  return tuning::sse_register_tile;
 }
 
 PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& target) {
@@ -50,36 +49,28 @@ struct Blocking {
   std::int64_t slivers; // of B, packed at a time
 };
 
-// Up to 1024 a chunk of B, 512 KiB packed, stays in a 1 MiB cache, and C is read again least often: 3 %
-// faster than 512 at 1000 cubed. Rows of A pass, packed ones as those in place do: with A transposed on Zen 4
-// 2048 cubed takes 5 % less than with so few of them, 960 x 256, that they stay in that cache too. 128
-// columns: 1 and 4 slivers are 3 % slower on 2048 x 2048. With a second cache of 2 MiB 4 are 1 to 3 % quicker
-// alone on a core, and 1 to 5 % slower where another thread shares it (Granite and Emerald Rapids).
-constexpr Blocking in_second_cache = {.k = 1024, .m = 1056, .slivers = 2};
+// A passes over slivers of B that stay in L2.
+constexpr Blocking in_l2 = {.k = tuning::l2_k_chunk, .m = tuning::l2_m_chunk, .slivers = tuning::l2_slivers};
 
-// Up to 512, so that C is read again seldom: a sliver of 32 KiB streams through the first cache, and rows of
-// A that fill a fifth of a second cache of 512 KiB stay there, the fewer the longer they are. Against 256,
-// 512 to 2048 cubed take 3 to 5 % less time, few rows 3 % more (Zen 3). Sums depend on these chunks, so that
-// nothing that differs between tiles may choose them.
+// Blocks of A's rows stay in L2, the fewer rows the longer they are, while slivers of B pass through L1. Sums
+// depend on the chunks of K, so that nothing that differs between tiles may choose them.
 Blocking of_rows(const Plan& plan) {
-  constexpr std::int64_t block_bytes = 96 << 10;
-  const std::int64_t longest = plan.skinny ? 256 : 512,
-                     k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
-  const std::int64_t rows = block_bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit;
-  return {.k = longest, .m = std::max(rows, rows_unit), .slivers = 1024 / plan.nr()};
+  const std::int64_t longest = plan.skinny ? tuning::blocked_skinny_k_chunk : tuning::blocked_k_chunk;
+  const std::int64_t k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
+  const std::int64_t rows = tuning::block_bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit;
+  return {.k = longest, .m = std::max(rows, rows_unit), .slivers = tuning::blocked_columns / plan.nr()};
 }
 
-// Tile registers multiply so fast that loading them counts. 32 rows of 1024 bytes fit the first cache while
-// 1024 columns, which fill half of a second cache of 2 MiB, pass. Where B is asked for ahead, rows half as
-// long take 9 to 17 % more, since sums leave the registers twice as often, longer ones 2 to 10 % (Emerald
-// Rapids). Where few rows read B from memory, that is read in longer rows.
+// Rows of A stay in L1 while columns of B pass that fill half of L2. Skinny products read B from memory, in
+// longer rows.
 Blocking of_tiles(const Plan& plan) {
-  const std::int64_t bytes = plan.skinny ? 512 : 1024, columns = plan.skinny ? 2048 : 1024;
+  const std::int64_t bytes = plan.skinny ? tuning::amx_skinny_k_chunk_bytes : tuning::amx_k_chunk_bytes;
+  const std::int64_t columns = plan.skinny ? tuning::amx_skinny_columns : tuning::amx_columns;
   return {.k = bytes / size_of(plan.shape.a), .m = tiles_extent, .slivers = columns / plan.nr()};
 }
 
 Blocking blocking(const Plan& plan) {
-  return plan.tiles ? of_tiles(plan) : plan.blocks_rows ? of_rows(plan) : in_second_cache;
+  return plan.tiles ? of_tiles(plan) : plan.blocks_rows ? of_rows(plan) : in_l2;
 }
 
 } // namespace
@@ -88,7 +79,8 @@ bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_
   const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
                    : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
                                                       : false;
-  return can && m >= least_rows && vectors_of_n >= least_vectors && plan.lanes == tile_rows;
+  return can && m >= tuning::min_amx_rows && vectors_of_n >= tuning::min_amx_vectors &&
+         plan.lanes == tile_rows;
 }
 
 bool outer_products_possible(const Plan& plan) {
@@ -96,12 +88,14 @@ bool outer_products_possible(const Plan& plan) {
          plan.shape.b_strides != DotStrides::UnitOuter;
 }
 
-// Measured on Zen 5, whose microkernel then reads B in place, and on Zen 3, where it is packed for the
-// others.
-std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : fewest_rows; }
+std::int64_t most_outer_rows(const Plan& plan) {
+  return plan.blocks_rows ? tuning::blocked_outer_product_rows : tuning::outer_product_rows;
+}
 
-// Tile registers take more rows sooner than sums of f32 do.
-std::int64_t most_inner_rows(const Plan& plan) { return plan.tiles ? 4 : 32; }
+// AMX multiplies few rows faster than vectors do.
+std::int64_t most_inner_rows(const Plan& plan) {
+  return plan.tiles ? tuning::amx_inner_product_rows : tuning::inner_product_rows;
+}
 
 bool inner_products_possible(const Plan& plan) {
   return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
@@ -122,23 +116,21 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   const std::int64_t k = std::max<std::int64_t>(shape.k, 1);
   std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
   plan.tiles = multiplies_tiles(plan, m, vectors_of_n);
-  plan.skinny = m <= few_rows;
+  plan.skinny = m <= tuning::skinny_rows;
   if (plan.tiles) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole registers
   RegisterTile tile = register_tile(plan.target.isa, m, vectors_of_n);
   if (plan.panel == PanelKind::I16Pairs && !target.x86)
-    tile = {2, std::min(tile.mr, 6)}; // each half takes registers
-  plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
-  plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
+    tile = {tuning::emulated_pairs_register_tile.vectors,
+            std::min(tile.rows, tuning::emulated_pairs_register_tile.rows)};
+  plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.vectors, vectors_of_n));
+  plan.mr = static_cast<int>(std::min<std::int64_t>(tile.rows, m));
   plan.blocks_rows = !has_many_registers(plan.target.isa);
 
   // Rounded so that a last group that is short has room for its zeros.
   const Blocking most = blocking(plan);
-  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? longest_turn : 4;
+  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? tuning::blocked_unrolled_k : 4;
   plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
-  // A row of B is pages from the next, and a second cache keeps little more than a hundred of such rows for
-  // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
-  // Zen 4 a tenth to a third less.
-  plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
+  plan.streamed_k_chunk = plan.target.slow_l2 ? tuning::slow_l2_streamed_k_chunk : tuning::streamed_k_chunk;
   plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;
   plan.m_chunk = round_up(std::min(m, most.m), rows_unit);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
@@ -150,13 +142,12 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   }
   plan.scratch_bytes = plan.packed_a_offset;
   if (plan.may_pack_a()) {
-    // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
-    plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
+    plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + tuning::packed_a_row_padding;
     plan.scratch_bytes += plan.most_rows_together() * plan.packed_a_row_stride * panel_element;
   }
   if (outer_products_possible(plan)) {
     plan.wide_a_offset = round_up(plan.scratch_bytes, 64);
-    plan.wide_a_row_stride = plan.k_chunk + 16;
+    plan.wide_a_row_stride = plan.k_chunk + tuning::wide_a_row_padding;
     plan.scratch_bytes = plan.wide_a_offset + std::min(m, most_outer_rows(plan)) * plan.wide_a_row_stride *
                                                   size_of(plan.accumulator);
   }

@@ -56,7 +56,7 @@ struct Plan {
   bool packs_on_the_way() const {
     const bool as_vectors = group() == 1 || (panel == PanelKind::Bf16Pairs && vectors % 2 == 0);
     return as_vectors && target.isa == DotIsa::Avx512 && shape.b_strides != DotStrides::UnitOuter &&
-           !streams_b() && !tiles && !target.far_second_cache;
+           !streams_b() && !tiles && !target.slow_l2;
   }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
@@ -74,9 +74,6 @@ private:
 
 // A multiple of every register tile's rows but 5 and 7, which come alone.
 inline constexpr std::int64_t rows_unit = 48;
-// Steps in a turn of the microkernel's K loop, at most.
-inline constexpr int longest_turn = 8;
-
 // AMX (amx.h): rows of a tile register, and groups of k that one of its rows holds; a row has 64 bytes.
 inline constexpr int tile_rows = 16;
 inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time

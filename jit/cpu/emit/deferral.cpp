@@ -14,6 +14,7 @@
 // This changes when a program's last store happens, never what it stores: nothing of that program comes after
 // it, and programs have no order among each other unless atomics give them one.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <llvm/Transforms/Utils/Cloning.h>
 
@@ -24,12 +25,6 @@ namespace kiln::cpu {
 
 using ir::Opcode;
 using llvm::Value;
-
-namespace {
-
-constexpr std::int64_t strip_vectors = 16; // between two looks: enough to hide the look, too few to wait
-
-} // namespace
 
 // The kernel's last operation if its store may be deferred: one row of a contiguous view, without a mask, in
 // a kernel without atomics.
@@ -188,7 +183,7 @@ void KernelEmitter::finish_deferral() {
                         [](const auto& a, const auto& b) { return a.instructions < b.instructions; });
   llvm::BasicBlock* latch = host.index->getIncomingBlock(1);
   Value* following = host.index->getIncomingValue(1);
-  std::int64_t strip = std::max<std::int64_t>(host.step, strip_vectors * host.lanes);
+  std::int64_t strip = std::max<std::int64_t>(host.step, tuning::deferred_strip_vectors * host.lanes);
   rest = latch->splitBasicBlock(latch->getTerminator());
   latch->getTerminator()->eraseFromParent();
   auto* now = llvm::BasicBlock::Create(context_, "strip", function_);

@@ -1,6 +1,7 @@
 // Accesses whose places are computed: gathers, scatters and pointers. Lanes that are neighbours in memory, or
 // lie a steady few elements apart, are loaded as vectors of neighbours and shuffled.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
@@ -14,10 +15,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr std::int64_t widest_step = 4; // lanes farther apart are gathered
-
 bool is_step(std::optional<std::int64_t> step) {
-  return step && *step != 0 && *step >= -widest_step && *step <= widest_step;
+  return step && *step != 0 && *step >= -tuning::max_shuffled_step && *step <= tuning::max_shuffled_step;
 }
 
 } // namespace
@@ -159,7 +158,7 @@ void KernelEmitter::store_apart(Nest& nest, const Access& access, Value* bits, l
 // Each four lanes from a pointer that is moved on: a loop keeps four distances in registers, where one for
 // each lane would be spilled.
 Values KernelEmitter::addresses_apart(Nest& nest, const Access& access, llvm::Type* element) {
-  constexpr int together = 4;
+  constexpr int together = tuning::lanes_per_pointer;
   auto distance = [&](int lanes) {
     return b_.CreateMul(access.stride, b_.getInt64(static_cast<std::uint64_t>(lanes)));
   };

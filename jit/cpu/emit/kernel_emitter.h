@@ -26,9 +26,9 @@
 namespace kiln::cpu {
 
 struct EmitOptions {
-  bool debug = false;                   // asserts and bounds checks act
-  bool line_info = false;               // DWARF lines of the user's source
-  std::int64_t deferred_columns = 1024; // as in CompileOptions
+  bool debug = false;                                           // asserts and bounds checks act
+  bool line_info = false;                                       // DWARF lines of the user's source
+  std::int64_t deferred_columns = tuning::min_deferred_columns; // as in CompileOptions
 };
 
 // A parameter view's facts as LLVM values, loaded once per call of the entry point.

@@ -5,6 +5,7 @@
 // have one value along the whole part: exp(-inf - largest), say. It is computed once, and stored or combined
 // as often as there are vectors, or until combining it changes nothing more.
 #include <kiln/jit/cpu/emit/vector_level.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <kiln/jit/emit/combine.h>
 #include <kiln/jit/passes/axes.h>
@@ -18,8 +19,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int deepest = 8;        // of masks that are looked into
-constexpr int least_vectors = 16; // of a tile's row: what the shorter ones cost beyond views is little
+constexpr int deepest = 8; // of masks that are looked into
 
 bool runs_along_lanes(const Indices& at) {
   return std::any_of(at.begin(), at.end(), [](const Index& index) { return index.linear && index.direct; });
@@ -110,7 +110,7 @@ bool KernelEmitter::VectorLevel::all_same_outside() const {
 
 // The first vector that is wholly past all views and bounds.
 Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
-  const bool worth_it = nest_.lanes > 1 && extent_ >= least_vectors * nest_.lanes;
+  const bool worth_it = nest_.lanes > 1 && extent_ >= tuning::min_out_of_bounds_vectors * nest_.lanes;
   if (!worth_it || extent_ % nest_.lanes != 0 || nest_.pasts.empty() || nest_.bounds[axis_] ||
       !nest_.rows.empty() || !all_same_outside())
     return nullptr;

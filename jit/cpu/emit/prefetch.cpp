@@ -1,5 +1,6 @@
 // Asking for what a view's loads will read: further on in their row, and in the next program's tile.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
 #include <llvm/Transforms/Utils/Local.h>
@@ -8,18 +9,6 @@ namespace kiln::cpu {
 
 using ir::Opcode;
 using llvm::Value;
-
-namespace {
-
-// Of tiles that are prefetched. On Zen 4 softmax of rows of 16 to 128 KiB takes a third less so, and of rows
-// of 4 KiB a third more. Norms of rows shorter than this take 5 to 25 % less where nothing is asked for: the
-// hardware's own prefetchers run on into the next row.
-constexpr std::int64_t least_bytes_for_second_cache = 8 << 10;
-// All nests that read a longer tile ask for the one below it. Zen 4's norms of rows of 8 KiB to 128 KiB take
-// 3 to 19 % less so than where the second alone does, of 512 KiB up to 17 % more.
-constexpr std::int64_t most_bytes_for_all_nests = 128 << 10;
-
-} // namespace
 
 // What a program reads, writes and, so far, keeps in scratch.
 std::int64_t KernelEmitter::program_bytes() const {
@@ -48,7 +37,7 @@ void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& acces
 // 0.55). Not so where short rows lie apart, whose next bytes nobody reads; nor of what has fewer axes than
 // the result, as a norm's weights, which all programs read and the cache has.
 void KernelEmitter::prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access) {
-  if (!nest.streaming || !target_.slow_third_cache) return;
+  if (!nest.streaming || !target_.slow_l3) return;
   const ir::Type& view = load.operand(0)->type;
   if (view.view_rank < nest.roots[0].op->operand(0)->type.view_rank) return;
   prefetch_lines(b_, b_.CreateGEP(b_.getInt8Ty(), access.address, bytes_ahead(load.operand(0))),
@@ -57,7 +46,7 @@ void KernelEmitter::prefetch_ahead(Nest& nest, const ir::Op& load, const Access&
 
 // 0, which asks for the line at hand again, where a row's end is too near and the next row does not follow.
 Value* KernelEmitter::bytes_ahead(const ir::Value* view) {
-  constexpr std::int64_t ahead = 4096, long_row = 8 * ahead;
+  constexpr std::int64_t ahead = tuning::streaming_prefetch_bytes;
   const auto rank = static_cast<std::size_t>(view->type.view_rank);
   if (rank == 1) return index_constant(ahead);
   ViewFacts& v = facts(view);
@@ -65,7 +54,8 @@ Value* KernelEmitter::bytes_ahead(const ir::Value* view) {
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
   Value* columns = v.extents[rank - 1];
-  Value* is_long = b_.CreateICmpSGE(columns, index_constant(long_row / size_of(view->type.dtype)));
+  Value* is_long =
+      b_.CreateICmpSGE(columns, index_constant(tuning::min_streaming_row_bytes / size_of(view->type.dtype)));
   Value* follows = b_.CreateICmpEQ(v.strides[rank - 2], columns);
   return v.ahead = b_.CreateSelect(b_.CreateOr(is_long, follows), index_constant(ahead), index_constant(0));
 }
@@ -83,8 +73,9 @@ bool KernelEmitter::asks_below(const Nest& nest, const ir::Op& load) {
   const ir::Type& tile = load.result()->type;
   const std::int64_t bytes = tile.numel() * tile.element_bytes();
   Prefetches& made = prefetches_[&load];
-  if (target_.slow_third_cache) {
-    if (nests_before == 0 || program_bytes() + bytes >= target_.second_cache_bytes / 2) return false;
+  if (target_.slow_l3) {
+    if (nests_before == 0 || program_bytes() + bytes >= target_.l2_bytes / tuning::program_share_of_l2)
+      return false;
     if (made.nest != 0 && made.nest != nests_before) {
       if (made.scope != scope_) return false;
       take_back(made);
@@ -92,13 +83,14 @@ bool KernelEmitter::asks_below(const Nest& nest, const ir::Op& load) {
     made.nest = nests_before, made.scope = scope_;
     return true;
   }
-  const bool for_all = bytes >= least_bytes_for_second_cache && bytes <= most_bytes_for_all_nests;
+  const bool for_all =
+      bytes >= tuning::min_l2_prefetched_bytes && bytes <= tuning::max_bytes_prefetched_by_all_nests;
   if (nests_before == 0) return for_all; // until the second nest is known
   if (made.nest == 0) {
     const bool functions = evaluates_functions(nest);
     made.nest = nests_before;
     made.by_all = for_all && !functions;
-    made.by_one = !made.by_all && (functions || bytes >= least_bytes_for_second_cache);
+    made.by_one = !made.by_all && (functions || bytes >= tuning::min_l2_prefetched_bytes);
     if (!made.by_all) take_back(made);
   }
   return made.by_all || (made.by_one && made.nest == nests_before);
@@ -137,12 +129,12 @@ void KernelEmitter::prefetch_below(int lanes, const ir::Op& load, const Access& 
   if (tall) row = b_.CreateAdd(row, at[0].base);
   Value* stride_bytes = b_.CreateMul(v.strides[0], index_constant(tile.element_bytes()));
   Value* large = b_.CreateICmpSGE(b_.CreateMul(v.extents[0], stride_bytes),
-                                  index_constant(2 * target_.second_cache_bytes));
+                                  index_constant(tuning::min_prefetched_view_l2s * target_.l2_bytes));
   Value* inside = b_.CreateICmpSLT(b_.CreateAdd(row, rows), v.extents[0]);
   Value* distance = b_.CreateSelect(b_.CreateAnd(large, inside), b_.CreateMul(stride_bytes, rows),
                                     index_constant(0)); // which asks for the line at hand again
   Value* below = b_.CreateGEP(b_.getInt8Ty(), access.address, distance);
-  const Cache into = tile_bytes >= least_bytes_for_second_cache ? Cache::Second : Cache::First;
+  const Cache into = tile_bytes >= tuning::min_l2_prefetched_bytes ? Cache::Second : Cache::First;
   for (llvm::Instruction* call : prefetch_lines(b_, below, lanes * tile.element_bytes(), into))
     prefetches_[&load].calls.emplace_back(call);
 }

@@ -3,6 +3,7 @@
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/facts/program_slice.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -258,7 +259,9 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
 // with one (Zen 4).
 Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
   const Grouping& grouping = grouped_->grouping;
-  const std::int64_t line = 64 / size_of(dtype), between_rows = grouping.tile_m <= few_rows ? 16 * line : 0;
+  const std::int64_t line = 64 / size_of(dtype), between_rows = grouping.tile_m <= tuning::skinny_rows
+                                                                    ? tuning::skinny_sums_gap_lines * line
+                                                                    : 0;
   const std::int64_t rows = grouping.tile_m * grouping.most_m;
   const std::int64_t programs = std::min(grouping.most_programs, grouping.most_m * grouping.most_n);
   Buffer sums = make_buffer(
@@ -402,7 +405,8 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
   };
   const std::int64_t tile_m = grouped_->grouping.tile_m;
   const bool unknown_rows = grouped_->grouping.run_axis >= 0 && !product.a.load;
-  if (tile_m > few_rows || buffer.extents[0] == tile_m || unknown_rows) return of_rows(buffer.extents[0]);
+  if (tile_m > tuning::skinny_rows || buffer.extents[0] == tile_m || unknown_rows)
+    return of_rows(buffer.extents[0]);
   Value* one_tile =
       b_.CreateICmpSLE(rows_of_launch(product), b_.getInt64(static_cast<std::uint64_t>(tile_m)));
   emit_if_else(b_, one_tile, [&] { of_rows(tile_m); }, [&] { of_rows(buffer.extents[0]); });

@@ -5,6 +5,7 @@
 // twice as long, pairs that are interleaved come from two vectors half as long. So what lies below is
 // evaluated as everywhere, a vector of neighbours at a time, and shuffled in registers.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <algorithm>
 #include <bit>
@@ -16,8 +17,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr std::int64_t most_parts = 8; // vectors that one is made of, or parts of a vector that is evaluated
-constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of those vectors
+constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of the vectors that are evaluated
 
 using Extents = std::vector<std::int64_t>;
 
@@ -61,7 +61,7 @@ std::size_t only_axis(const Extents& extents, std::size_t begin, std::size_t end
 }
 
 bool is_factor(std::int64_t n) {
-  return n > 1 && n <= most_parts && std::has_single_bit(static_cast<std::uint64_t>(n));
+  return n > 1 && n <= tuning::max_reshape_parts && std::has_single_bit(static_cast<std::uint64_t>(n));
 }
 
 // The elements of all in turn. Their number is a power of two.

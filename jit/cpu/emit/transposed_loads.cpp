@@ -4,6 +4,7 @@
 // together, which takes whole lines as vectors along that loop and transposes them in registers. The same
 // load may be needed as it lies too, as in t + trans(t): that is no load across.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 #include <kiln/jit/emit/transpose.h>
 #include <kiln/jit/passes/axes.h>
@@ -16,10 +17,6 @@ using ir::Opcode;
 using llvm::Value;
 
 namespace {
-
-constexpr int least_row_lanes = 4, most_block = 16; // of rows, each of which is code of its own
-// Operations of a block at most: compiling takes as long as there are such.
-constexpr int function_operations = 25, most_operations = 1000;
 
 // The axis of the nest that each axis of a tile is, or -1.
 using Axes = std::vector<int>;
@@ -44,13 +41,13 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 // Where there are such loads: a nest of stores and tiles that go to scratch, whose vectors are long enough.
 // Of a view of any strides it shows at run time; gives that condition, if there is one.
 Value* KernelEmitter::find_loads_across(Nest& nest) {
-  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < least_row_lanes ||
+  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
       nest.reduced_axis >= 0)
     return nullptr;
   const int row_axis = nest.outer_axes.back();
   const std::int64_t rows = nest.domain[static_cast<std::size_t>(row_axis)];
   const std::int64_t columns = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
-  const int lanes = std::min(nest.lanes, most_block);
+  const int lanes = std::min(nest.lanes, tuning::max_transposed_rows);
   if (rows < lanes || columns < lanes) return nullptr;
   Value* condition = nullptr;
   int least_bytes = line_bytes;
@@ -74,7 +71,7 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
   auto visit = [&](auto&& self, const ir::Value* v, const Axes& axes) -> void {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || axes.empty() || !seen.insert(v).second) return;
-    operations += has_long_latency(*v->def) ? function_operations : 1;
+    operations += has_long_latency(*v->def) ? tuning::transposed_function_operations : 1;
     if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
     for (const ir::Value* operand : v->def->operands)
       if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));
@@ -87,12 +84,12 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }
-  if (operations * lanes > most_operations) nest.across.clear();
+  if (operations * lanes > tuning::max_transposed_operations) nest.across.clear();
   if (nest.across.empty()) return nullptr;
   nest.block = nest.lanes = nest.native_lanes = lanes;
   while (nest.block * least_bytes < line_bytes &&
-         2 * nest.block <= std::min<std::int64_t>(rows, most_block) &&
-         2 * nest.block * operations <= most_operations)
+         2 * nest.block <= std::min<std::int64_t>(rows, tuning::max_transposed_rows) &&
+         2 * nest.block * operations <= tuning::max_transposed_operations)
     nest.block *= 2;
   return condition;
 }

@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/emit/vector_level.h>
 
 #include <kiln/jit/cpu/abi.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/combine.h>
 
 #include <utility>
@@ -10,13 +11,6 @@ namespace kiln::cpu {
 
 using ir::Opcode;
 using llvm::Value;
-
-namespace {
-
-constexpr int registers_down_columns = 4, most_down_columns = 8;
-constexpr std::size_t most_running = 2; // values of each column, so that those of a step fit in registers
-
-} // namespace
 
 Values flatten(const Accumulators& accumulators) {
   Values flat;
@@ -131,15 +125,16 @@ void KernelEmitter::VectorLevel::emit() {
 int KernelEmitter::VectorLevel::registers_of_step() {
   if (!nest_.rows.empty() || scans_) return 1;
   const bool functions = e_.evaluates_functions(nest_);
-  int registers = functions ? e_.target_.registers_in_step : 1;
-  std::size_t running = 0; // values of a step
+  int registers = functions ? e_.target_.registers_per_step : 1;
+  int running = 0; // values of a column
   for (const Root& root : nest_.roots) {
     if (!root.runs()) continue;
-    running += root.op->operands.size();
+    running += static_cast<int>(root.op->operands.size());
     if (!down_columns_ && !simple_combine(*root.op)) return 1; // without identity: one
   }
-  if (down_columns_ && running <= most_running)
-    registers = std::max(registers, running == 1 && !functions ? most_down_columns : registers_down_columns);
+  if (down_columns_ && running <= tuning::max_column_values)
+    registers = std::max(registers, running == 1 && !functions ? tuning::single_value_column_registers
+                                                               : tuning::column_registers);
   return registers;
 }
 
@@ -168,7 +163,7 @@ void KernelEmitter::VectorLevel::choose_chains() {
   nest_.unroll = 1;
   if (runs_ && !down_columns_) {
     initial_ = e_.initial_accumulators(nest_);
-    const int chains = scans_ ? 1 : 4 * nest_.native_lanes / nest_.lanes;
+    const int chains = scans_ ? 1 : tuning::reduction_accumulators * nest_.native_lanes / nest_.lanes;
     const int values = static_cast<int>(flatten(initial_).size());
     while (nest_.unroll < chains && 2 * nest_.unroll * values <= e_.target_.vector_registers &&
            extent_ >= 2 * nest_.unroll * nest_.lanes)

@@ -5,6 +5,7 @@
 #include <kiln/jit/cpu/dot/dot_shape.h>
 #include <kiln/jit/cpu/facts/program_slice.h>
 #include <kiln/jit/cpu/facts/scope.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -60,8 +61,8 @@ public:
                        const passes::NonNegativeScalars& non_negative, const Target& target)
       : kernel_(kernel), plan_(plan), non_negative_(non_negative), target_(target),
         blocks_rows_(target.vector_registers < 32),
-        most_in_place_columns_(target.second_cache_bytes > (1 << 20) ? most_columns_of_2_mib : most_columns) {
-  }
+        most_in_place_columns_(target.l2_bytes > tuning::usual_l2_bytes ? most_columns_of_2_mib
+                                                                        : most_columns) {}
 
   std::optional<GroupedProduct> find() {
     std::optional<GroupedProduct> grouped;
@@ -198,7 +199,7 @@ private:
   }
 
   std::int64_t most_columns_of_few_rows(std::int64_t rows) const {
-    if (rows <= fewest_rows) return most_streamed_columns;
+    if (rows <= tuning::outer_product_rows) return most_streamed_columns;
     return blocks_rows_ ? most_blocked_columns : most_few_columns;
   }
 
@@ -221,11 +222,11 @@ private:
       most_elements = most_m * most_n;
       grouping.packing_a = packing_a_tiles, grouping.packing_b = packing_b_tiles;
     }
-    if (grouping.tile_m <= few_rows) {
+    if (grouping.tile_m <= tuning::skinny_rows) {
       if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;
       most_n = most_columns_of_few_rows(grouping.tile_m);
     }
-    if (grouping.tile_m <= fewest_rows) {
+    if (grouping.tile_m <= tuning::outer_product_rows) {
       most_elements = std::min(most_elements, most_streamed_elements);
       grouping.packing_a = row_start_cost;
     }
@@ -300,8 +301,8 @@ private:
   bool rounds(const Value& stored, const Value& sums, const GroupedProduct& grouped) const {
     return stored.def && stored.def->is(Opcode::Cast) && stored.def->operand(0) == &sums &&
            stored.type.dtype == DType::BF16 && sums.type.dtype == DType::F32 &&
-           grouped.grouping.tile_m > few_rows && grouped.products[0].a.load && grouped.products[0].b.load &&
-           by_tile_registers(grouped.products[0]);
+           grouped.grouping.tile_m > tuning::skinny_rows && grouped.products[0].a.load &&
+           grouped.products[0].b.load && by_tile_registers(grouped.products[0]);
   }
 
   // The axes of the grid along which an offset of the store steps over its whole tile.

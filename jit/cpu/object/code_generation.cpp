@@ -1,5 +1,6 @@
 // Which passes are run over modules, and how their code is written.
 #include <kiln/jit/cpu/object/code_generation.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <kiln/jit/emit/run_passes.h>
 #include <kiln/jit/emit/write_code.h>
@@ -27,7 +28,8 @@ llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& m
                                     llvm::CodeGenFileType kind) {
   const bool x86 = machine.getTargetTriple().isX86();
   return emit::write_code(module, machine, kind,
-                          x86 ? emit::StrengthReduction::no : emit::StrengthReduction::yes);
+                          x86 && !tuning::x86_strength_reduction ? emit::StrengthReduction::no
+                                                                 : emit::StrengthReduction::yes);
 }
 
 } // namespace kiln::cpu
