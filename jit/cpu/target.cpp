@@ -133,7 +133,7 @@ void derive(Target& target) {
 }
 
 // Linux gives a process AMX's tile registers only if it asks; threads to come have them too.
-bool asks_for_tiles() {
+bool request_amx() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -164,10 +164,10 @@ Target find_host() {
 
 std::map<std::string, bool> host_features() {
   const auto found = llvm::sys::getHostCPUFeatures();
-  const bool tiles = found.lookup("amx-tile") && asks_for_tiles();
+  const bool amx = found.lookup("amx-tile") && request_amx();
   std::map<std::string, bool> features;
   for (const auto& f : found)
-    features[f.first().str()] = f.second && (tiles || !f.first().starts_with("amx-"));
+    features[f.first().str()] = f.second && (amx || !f.first().starts_with("amx-"));
   return features;
 }
 

@@ -12,8 +12,8 @@
 namespace kiln::cpu::dot {
 
 // Before products of up to 32 rows, and after the last product of a call.
-void emit_configure_tiles(Builder& b, llvm::Value* rows);
-void emit_release_tiles(Builder& b);
+void emit_configure_amx(Builder& b, llvm::Value* rows);
+void emit_release_amx(Builder& b);
 
 // `void tiles(a, a_row_stride, b, c, c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate,
 // ahead, ahead_row_stride)`: strides as the microkernel counts them, b in a packed sliver; m of 32 rows, as
@@ -21,6 +21,6 @@ void emit_release_tiles(Builder& b);
 // needed, of which `tuning::amx_prefetch_rows` come into the second cache meanwhile; they may lie anywhere. Of shapes
 // that round, two more: `rounded, rounded_row_stride`, which take the sums in place of C unless `rounded` is
 // null.
-llvm::Function* tiles_routine(Builder& b, const Plan& plan);
+llvm::Function* amx_routine(Builder& b, const Plan& plan);
 
 } // namespace kiln::cpu::dot

@@ -24,7 +24,7 @@ int narrow_rows(const Plan& plan) {
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function* tiles = nullptr; // or, where the plan has none, by vectors:
+  llvm::Function* amx = nullptr; // or, where the plan has none, by vectors:
   llvm::Function *micro = nullptr, *narrow = nullptr,
                  *three_vectors = nullptr;           // the whole register tile, one vector of it, three
   llvm::Function* short_tile = nullptr;              // of tuning::short_tile_rows rows
@@ -39,8 +39,8 @@ struct LoopNest {
         c_element(operands.element(p.accumulator)) {
     if (inner_products_possible(plan)) inner = inner_products(b, plan);
     if (outer_products_possible(plan)) outer = outer_products(b, plan);
-    if (plan.tiles)
-      tiles = tiles_routine(b, plan);
+    if (plan.amx)
+      amx = amx_routine(b, plan);
     else
       make_vector_tiles();
   }
@@ -137,7 +137,7 @@ struct LoopNest {
   // left makes a chunk of its own; for tiles all of the last chunk is packed, and filled up with zeros.
   Value* depth_of_chunk(Value* k0, Value* most) {
     Value* depth = smin(b, most, b.CreateSub(x.k, k0));
-    if (plan.group() == 1 || tiles) return depth;
+    if (plan.group() == 1 || amx) return depth;
     Value* groups = b.CreateAnd(depth, b.getInt64(~std::uint64_t(plan.group() - 1)));
     return b.CreateSelect(b.CreateICmpEQ(groups, b.getInt64(0)), depth, groups);
   }
@@ -166,26 +166,26 @@ struct LoopNest {
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, most_rows, rows_unit);
-    if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
+    if (amx) emit_configure_amx(b, b.getInt64(amx_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
       Chunk chunk{k0,         depth_of_chunk(k0, k_chunk),
                   in_place_a, in_place_b,
                   on_the_way, b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
       if (plan.group() > 1) {
-        Value* unit = b.getInt64(tiles ? plan.k_unit : plan.group());
+        Value* unit = b.getInt64(amx ? plan.k_unit : plan.group());
         Value* whole = b.CreateICmpEQ(b.CreateURem(chunk.depth, unit), b.getInt64(0));
         if (!plan.a_converts()) chunk.direct_a = b.CreateAnd(in_place_a, whole);
         chunk.packs_on_the_way = b.CreateAnd(on_the_way, whole);
       }
-      if (tiles)
-        blocks_of_tiles(chunk);
+      if (amx)
+        amx_blocks(chunk);
       else if (plan.blocks_rows)
         groups_then_rows(chunk, rows_packed);
       else
         rows_then_groups(chunk, rows_packed);
       return chunk.depth;
     });
-    if (tiles) emit_release_tiles(b);
+    if (amx) emit_release_amx(b);
   }
 
   // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
@@ -212,11 +212,11 @@ struct LoopNest {
   // Blocks of A's rows that fill two tiles stay in the first cache while the group's columns pass. Many
   // columns repay packing them: rows that lie a power of two apart would share a few sets of that cache. The
   // only chunk of K is read in place nonetheless, a tenth faster.
-  void blocks_of_tiles(Chunk chunk) {
+  void amx_blocks(Chunk chunk) {
     Value* many = b.CreateICmpSGE(x.n, b.getInt64(tuning::amx_min_packed_a_columns));
     Value* one_of_several = b.CreateICmpSLT(chunk.depth, x.k);
     chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(b.CreateAnd(many, one_of_several)));
-    groups_then_rows(chunk, b.getInt64(tiles_extent));
+    groups_then_rows(chunk, b.getInt64(amx_extent));
   }
 
   template <class Body> void for_row_blocks(const Chunk& chunk, Value* m_block, Body&& body) {
@@ -258,15 +258,15 @@ struct LoopNest {
 
   void multiply(const Block& block) {
     Value* steps = operands.steps_of(block.chunk.depth);
-    if (!tiles) return multiply_by_vectors(block, steps);
-    Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(tiles_extent));
-    emit_if(b, ragged, [&] { emit_configure_tiles(b, block.height); });
-    multiply_by_tiles(block, steps);
-    emit_if(b, ragged, [&] { emit_configure_tiles(b, b.getInt64(tiles_extent)); });
+    if (!amx) return multiply_with_vectors(block, steps);
+    Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(amx_extent));
+    emit_if(b, ragged, [&] { emit_configure_amx(b, block.height); });
+    multiply_with_amx(block, steps);
+    emit_if(b, ragged, [&] { emit_configure_amx(b, b.getInt64(amx_extent)); });
   }
 
   // Some rows of A stay in a far second cache while the slivers pass.
-  void multiply_by_vectors(const Block& block, Value* steps) {
+  void multiply_with_vectors(const Block& block, Value* steps) {
     Value* most = plan.target.slow_l2 ? b.getInt64(tuning::slow_l2_rows) : block.height;
     emit_for(b, b.getInt64(0), block.height, most, [&](Value* i) {
       Block some = block;
@@ -281,15 +281,15 @@ struct LoopNest {
 
   // Meanwhile the rows of A that come next are asked for, if rows are contiguous (else what comes is of no
   // use), a few beside each 32 columns: 5 to 8 % (Granite Rapids).
-  void multiply_by_tiles(const Block& block, Value* steps) {
+  void multiply_with_amx(const Block& block, Value* steps) {
     const Chunk& chunk = block.chunk;
     Value* below = b.CreateAdd(block.i, block.height);
     Value* next = b.CreateSelect(b.CreateICmpSLT(below, x.m), operands.at_a(below, chunk.k0),
                                  operands.at_a(b.getInt64(0), b.CreateAdd(chunk.k0, chunk.depth)));
     auto ahead = [&](Value* column) {
       Value* row =
-          b.CreateMul(b.CreateUDiv(column, b.getInt64(tiles_extent)), b.getInt64(tuning::amx_prefetch_rows));
-      return operands.a_row_after(next, b.CreateAnd(row, b.getInt64(tiles_extent - 1)));
+          b.CreateMul(b.CreateUDiv(column, b.getInt64(amx_extent)), b.getInt64(tuning::amx_prefetch_rows));
+      return operands.a_row_after(next, b.CreateAnd(row, b.getInt64(amx_extent - 1)));
     };
     Value* none = llvm::ConstantPointerNull::get(b.getPtrTy());
     Value* last = b.CreateICmpSGE(b.CreateAdd(chunk.k0, chunk.depth), x.k);
@@ -299,8 +299,8 @@ struct LoopNest {
       return b.CreateSelect(b.CreateAnd(last, b.CreateIsNotNull(x.rounded)), at, none);
     };
     for_slivers(block, [&](const Sliver& sliver) {
-      emit_for(b, b.getInt64(0), sliver.width, tiles_extent, [&](Value* j) {
-        Value* width = smin(b, b.getInt64(tiles_extent), b.CreateSub(sliver.width, j));
+      emit_for(b, b.getInt64(0), sliver.width, amx_extent, [&](Value* j) {
+        Value* width = smin(b, b.getInt64(amx_extent), b.CreateSub(sliver.width, j));
         llvm::SmallVector<Value*, 14> arguments = {
             block.rows.pointer,
             block.rows.row_stride,
@@ -314,7 +314,7 @@ struct LoopNest {
             ahead(b.CreateAdd(b.CreateSub(sliver.first, block.group), j)),
             x.a_row_stride};
         if (x.rounded) arguments.append({rounded(b.CreateAdd(sliver.first, j)), x.rounded_row_stride});
-        b.CreateCall(tiles, arguments);
+        b.CreateCall(amx, arguments);
       });
     });
   }
@@ -382,8 +382,8 @@ struct LoopNest {
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* begin,
                       Value* height, Value* steps, Value* adds) {
     emit_for(b, begin, height, mr, [&](Value* i) {
-      Value* tile_rows = smin(b, b.getInt64(mr), b.CreateSub(height, i));
-      call_tile(kernel, rows, sliver, i, tile_rows, steps, adds, llvm::PoisonValue::get(b.getPtrTy()));
+      Value* height_of_tile = smin(b, b.getInt64(mr), b.CreateSub(height, i));
+      call_tile(kernel, rows, sliver, i, height_of_tile, steps, adds, llvm::PoisonValue::get(b.getPtrTy()));
     });
   }
 
@@ -400,7 +400,7 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
   const DotShape& shape = plan.shape;
   std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
-                     plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.tiles ? ".tiles." : ".") +
+                     plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.amx ? ".tiles." : ".") +
                      std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
                      std::to_string(plan.slivers) + "." + std::to_string(narrow_rows(plan));
   if (shape.rounds) name += ".rounds";
@@ -416,7 +416,7 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
 
 bool dot_stores_rounded(const DotShape& shape, const DotTarget& target) {
   const dot::Plan plan = dot::make_plan(shape, target);
-  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs;
+  return plan.amx && plan.panel == dot::PanelKind::Bf16Pairs;
 }
 
 std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {

@@ -79,8 +79,8 @@ Value* Operands::at_c(Value* row, Value* column) {
 Value* Operands::steps_of(Value* depth) {
   if (plan_.group() == 1) return depth;
   Value* groups = groups_of(depth);
-  if (!plan_.tiles) return groups;
-  return b_.CreateAnd(b_.CreateAdd(groups, b_.getInt64(tile_rows - 1)), b_.getInt64(-tile_rows));
+  if (!plan_.amx) return groups;
+  return b_.CreateAnd(b_.CreateAdd(groups, b_.getInt64(amx_tile_rows - 1)), b_.getInt64(-amx_tile_rows));
 }
 
 // The last may lack rows.
@@ -200,7 +200,7 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
                               x_.b_column_stride, rows, width, nr});
     });
   });
-  if (plan_.tiles) zero_missing_groups(chunk, group, group_end);
+  if (plan_.amx) zero_missing_groups(chunk, group, group_end);
   if (!plan_.shifts_a()) return;
   emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
     b_.CreateCall(corrections_, {corrections_of(group, j), packed_sliver(chunk, group, j, b_.getInt64(0)),

@@ -50,11 +50,12 @@ struct Blocking {
 };
 
 // A passes over slivers of B that stay in L2.
-constexpr Blocking in_l2 = {.k = tuning::l2_k_chunk, .m = tuning::l2_m_chunk, .slivers = tuning::l2_slivers};
+constexpr Blocking l2_blocking = {
+    .k = tuning::l2_k_chunk, .m = tuning::l2_m_chunk, .slivers = tuning::l2_slivers};
 
 // Blocks of A's rows stay in L2, the fewer rows the longer they are, while slivers of B pass through L1. Sums
 // depend on the chunks of K, so that nothing that differs between tiles may choose them.
-Blocking of_rows(const Plan& plan) {
+Blocking row_blocking(const Plan& plan) {
   const std::int64_t longest = plan.skinny ? tuning::blocked_skinny_k_chunk : tuning::blocked_k_chunk;
   const std::int64_t k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
   const std::int64_t rows = tuning::block_bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit;
@@ -63,24 +64,24 @@ Blocking of_rows(const Plan& plan) {
 
 // Rows of A stay in L1 while columns of B pass that fill half of L2. Skinny products read B from memory, in
 // longer rows.
-Blocking of_tiles(const Plan& plan) {
+Blocking amx_blocking(const Plan& plan) {
   const std::int64_t bytes = plan.skinny ? tuning::amx_skinny_k_chunk_bytes : tuning::amx_k_chunk_bytes;
   const std::int64_t columns = plan.skinny ? tuning::amx_skinny_columns : tuning::amx_columns;
-  return {.k = bytes / size_of(plan.shape.a), .m = tiles_extent, .slivers = columns / plan.nr()};
+  return {.k = bytes / size_of(plan.shape.a), .m = amx_extent, .slivers = columns / plan.nr()};
 }
 
 Blocking blocking(const Plan& plan) {
-  return plan.tiles ? of_tiles(plan) : plan.blocks_rows ? of_rows(plan) : in_l2;
+  return plan.amx ? amx_blocking(plan) : plan.blocks_rows ? row_blocking(plan) : l2_blocking;
 }
 
 } // namespace
 
-bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
+bool multiplies_with_amx(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
   const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
                    : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
                                                       : false;
   return can && m >= tuning::min_amx_rows && vectors_of_n >= tuning::min_amx_vectors &&
-         plan.lanes == tile_rows;
+         plan.lanes == amx_tile_rows;
 }
 
 bool outer_products_possible(const Plan& plan) {
@@ -94,7 +95,7 @@ std::int64_t most_outer_rows(const Plan& plan) {
 
 // AMX multiplies few rows faster than vectors do.
 std::int64_t most_inner_rows(const Plan& plan) {
-  return plan.tiles ? tuning::amx_inner_product_rows : tuning::inner_product_rows;
+  return plan.amx ? tuning::amx_inner_product_rows : tuning::inner_product_rows;
 }
 
 bool inner_products_possible(const Plan& plan) {
@@ -115,9 +116,9 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   const std::int64_t m = std::max<std::int64_t>(shape.m, 1), n = std::max<std::int64_t>(shape.n, 1);
   const std::int64_t k = std::max<std::int64_t>(shape.k, 1);
   std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
-  plan.tiles = multiplies_tiles(plan, m, vectors_of_n);
+  plan.amx = multiplies_with_amx(plan, m, vectors_of_n);
   plan.skinny = m <= tuning::skinny_rows;
-  if (plan.tiles) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole registers
+  if (plan.amx) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole registers
   RegisterTile tile = register_tile(plan.target.isa, m, vectors_of_n);
   if (plan.panel == PanelKind::I16Pairs && !target.x86)
     tile = {tuning::emulated_pairs_register_tile.vectors,
@@ -128,7 +129,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
 
   // Rounded so that a last group that is short has room for its zeros.
   const Blocking most = blocking(plan);
-  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? tuning::blocked_unrolled_k : 4;
+  plan.k_unit = plan.amx ? plan.group() * amx_tile_rows : plan.blocks_rows ? tuning::blocked_unrolled_k : 4;
   plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
   plan.streamed_k_chunk = plan.target.slow_l2 ? tuning::slow_l2_streamed_k_chunk : tuning::streamed_k_chunk;
   plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;

@@ -18,7 +18,7 @@ struct Plan {
   int vectors = 0;          // vectors in a row of the register tile
   int mr = 0;               // rows of the register tile
   bool skinny = false;      // so few rows that reading B takes longer than multiplying
-  bool tiles = false;       // AMX multiplies (amx.h)
+  bool amx = false;         // AMX multiplies (amx.h)
   bool blocks_rows = false; // blocks of A's rows stay in the second cache while the slivers of B pass over
                             // them, each in the first; else slivers stay in the second, and A passes
   std::int64_t k_unit = 0;  // of chunks of K, but the last
@@ -43,7 +43,7 @@ struct Plan {
   // Whether B's rows are mostly read once, in place.
   bool streams_b() const { return skinny && !blocks_rows && may_read_b_in_place(); }
   // Bytes whose dot product is an instruction are packed even for few rows, which other types do without.
-  bool packs_bytes_for_few_rows() const { return skinny && panel == PanelKind::I8Quads && !tiles; }
+  bool packs_bytes_for_few_rows() const { return skinny && panel == PanelKind::I8Quads && !amx; }
   // Operands whose conversion happens while packing are always packed. B's groups are interleaved then too;
   // those of A are neighbours in its rows, so that A is read in place, but for a last group that is short.
   bool a_converts() const { return panel == PanelKind::I16Pairs || (group() == 1 && shape.a != accumulator); }
@@ -56,14 +56,14 @@ struct Plan {
   bool packs_on_the_way() const {
     const bool as_vectors = group() == 1 || (panel == PanelKind::Bf16Pairs && vectors % 2 == 0);
     return as_vectors && target.isa == DotIsa::Avx512 && shape.b_strides != DotStrides::UnitOuter &&
-           !streams_b() && !tiles && !target.slow_l2;
+           !streams_b() && !amx && !target.slow_l2;
   }
   bool may_read_b_in_place() const { return !b_converts() && shape.b_strides != DotStrides::UnitOuter; }
 
   // x86's byte dot product multiplies unsigned by signed. Where both are of one kind, 128 is added to or
   // taken from each element of A, and what that adds to the sums, 128 times the sums of B's columns, is made
   // good.
-  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b && target.x86 && !tiles; }
+  bool shifts_a() const { return panel == PanelKind::I8Quads && shape.a == shape.b && target.x86 && !amx; }
 
   // Name of a routine: what it is, and everything its code depends on.
   std::string tile_name() const;
@@ -75,14 +75,14 @@ private:
 // A multiple of every register tile's rows but 5 and 7, which come alone.
 inline constexpr std::int64_t rows_unit = 48;
 // AMX (amx.h): rows of a tile register, and groups of k that one of its rows holds; a row has 64 bytes.
-inline constexpr int tile_rows = 16;
-inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time
+inline constexpr int amx_tile_rows = 16;
+inline constexpr std::int64_t amx_extent = 2 * amx_tile_rows; // rows and columns of C at a time
 
 Plan make_plan(const DotShape& shape, const DotTarget& target);
 
 // Whether AMX multiplies where products have so many rows, and vectors of columns. Of fewer rows reading B in
 // place is as quick.
-bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
+bool multiplies_with_amx(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
 
 // Skinny products (few_rows.h): rows of A up to which outer and inner products are quicker than packing.
 // Beyond 8 rows of contiguous B, C's loads and stores take longer than reading B; inner products never have
