@@ -113,7 +113,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     break;
   }
   case Opcode::ViewLoad: {
-    if (Value* v = load_across(nest, op, at)) return v;
+    if (Value* v = transposed_load(nest, op, at)) return v;
     Access access = view_access(nest, op, at);
     prefetch(nest, op, access, at);
     return load_access(nest, access, op.result()->type.dtype, op.other(), at);

@@ -182,8 +182,8 @@ private:
   void bound_rows(Nest& nest);
 
   // transposed_loads.cpp: loads whose neighbours lie along the loop around the vector loop
-  llvm::Value* find_loads_across(Nest& nest);
-  llvm::Value* load_across(Nest& nest, const ir::Op& op, const Indices& at);
+  llvm::Value* find_transposed_loads(Nest& nest);
+  llvm::Value* transposed_load(Nest& nest, const ir::Op& op, const Indices& at);
 
   // out_of_bounds.cpp: elements past the ends of all views
   class SameOutside;

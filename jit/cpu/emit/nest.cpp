@@ -190,12 +190,12 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   }
   nest.bounds = store_bounds(nest);
   bound_rows(nest);
-  if (Value* across = find_loads_across(nest)) {
+  if (Value* unit_strides = find_transposed_loads(nest)) {
     nest.always = false;
     emit_if_else(
-        b_, across, [&] { emit_loops(nest); },
+        b_, unit_strides, [&] { emit_loops(nest); },
         [&] {
-          nest.across.clear();
+          nest.transposed_loads.clear();
           emit_loops(nest);
         });
   } else {
@@ -228,7 +228,7 @@ void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
                 return {};
               });
   };
-  if (!nest.across.empty() && k + 1 == nest.outer_axes.size()) {
+  if (!nest.transposed_loads.empty() && k + 1 == nest.outer_axes.size()) {
     Value* left = b_.CreateAnd(end, b_.getInt64(static_cast<std::uint64_t>(nest.block - 1)));
     Value* blocks = b_.CreateSub(end, left);
     rows(begin, blocks, nest.block);

@@ -86,11 +86,11 @@ struct Nest {
 
   // transposed_loads.cpp: loads whose neighbours lie along the last of the outer axes, and the block of rows along it
   // that the body of the vector loop computes for their sake.
-  struct Across { // the axes of its tile that are the loop's and the vector's
+  struct TransposedLoad { // the axes of its tile that are the loop's and the vector's
     std::size_t row, column;
-    bool operator==(const Across&) const = default;
+    bool operator==(const TransposedLoad&) const = default;
   };
-  std::map<const ir::Op*, Across> across;
+  std::map<const ir::Op*, TransposedLoad> transposed_loads;
   int block = 1;
   Values rows;        // of the block at hand; none: one row
   bool always = true; // no condition stands before the nest

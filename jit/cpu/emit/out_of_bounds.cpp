@@ -69,7 +69,8 @@ private:
     if (passes::maps_axes(op)) return (*this)(op.operand(0), e_.operand_indices(op, at), seen);
     switch (op.code) {
     case Opcode::Splat: return true;
-    case Opcode::ViewLoad: return seen && runs_along_lanes(at) && !nest_.across.count(&op) && other(op, at);
+    case Opcode::ViewLoad:
+      return seen && runs_along_lanes(at) && !nest_.transposed_loads.count(&op) && other(op, at);
     case Opcode::ViewGather:
     case Opcode::Load: return seen && op.mask() && e_.fails_outside(nest_, op.mask(), at) && other(op, at);
     case Opcode::Select:

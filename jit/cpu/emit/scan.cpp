@@ -14,7 +14,7 @@ namespace {
 
 // Whether evaluating `v` along the lanes may read elements that lie far apart. A nest of its own reads such
 // across (transposed_loads.cpp).
-bool may_read_across(const Plan& plan, const ir::Value* v, std::set<const ir::Value*>& seen) {
+bool may_read_transposed(const Plan& plan, const ir::Value* v, std::set<const ir::Value*>& seen) {
   if (!v->def || !v->type.is_tile() || plan.has_buffer(v) || !seen.insert(v).second) return false;
   const ir::Op& op = *v->def;
   if (op.is(Opcode::Permute)) return true;
@@ -26,7 +26,7 @@ bool may_read_across(const Plan& plan, const ir::Value* v, std::set<const ir::Va
       return true;
   }
   return std::any_of(op.operands.begin(), op.operands.end(),
-                     [&](const ir::Value* operand) { return may_read_across(plan, operand, seen); });
+                     [&](const ir::Value* operand) { return may_read_transposed(plan, operand, seen); });
 }
 
 // Every lane's prefix, by doubling: the second half of each 2, 4, 8... lanes with the last one of the first
@@ -58,7 +58,7 @@ void KernelEmitter::emit_scan(const ir::Op& op) {
   Root root{Root::Kind::Scan, nullptr, &op};
   for (const ir::Value* v : op.operands) {
     std::set<const ir::Value*> seen;
-    if (root.copies.count(v) || !may_read_across(plan_, v, seen)) continue;
+    if (root.copies.count(v) || !may_read_transposed(plan_, v, seen)) continue;
     flush();
     root.copies.emplace(v, materialize(v));
   }

@@ -40,7 +40,7 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 
 // Where there are such loads: a nest of stores and tiles that go to scratch, whose vectors are long enough.
 // Of a view of any strides it shows at run time; gives that condition, if there is one.
-Value* KernelEmitter::find_loads_across(Nest& nest) {
+Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
       nest.reduced_axis >= 0)
     return nullptr;
@@ -64,7 +64,8 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
     } else if (of_view != view.view_rank - 1) {
       return;
     }
-    nest.across.emplace(&op, Nest::Across{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
+    nest.transposed_loads.emplace(
+        &op, Nest::TransposedLoad{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
     least_bytes = std::min(least_bytes, size_of(view.dtype));
   };
   int operations = 0;
@@ -80,12 +81,12 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] = static_cast<int>(a);
   for (const Root& root : nest.roots) {
-    if (root.runs()) return nest.across.clear(), nullptr;
+    if (root.runs()) return nest.transposed_loads.clear(), nullptr;
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }
-  if (operations * lanes > tuning::max_transposed_operations) nest.across.clear();
-  if (nest.across.empty()) return nullptr;
+  if (operations * lanes > tuning::max_transposed_operations) nest.transposed_loads.clear();
+  if (nest.transposed_loads.empty()) return nullptr;
   nest.block = nest.lanes = nest.native_lanes = lanes;
   while (nest.block * least_bytes < line_bytes &&
          2 * nest.block <= std::min<std::int64_t>(rows, tuning::max_transposed_rows) &&
@@ -95,9 +96,10 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
 }
 
 // The vector at `at` of a load across, with those of the rows beside it; null for any other load.
-Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& at) {
-  auto across = nest.across.find(&op);
-  if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes || across == nest.across.end())
+Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indices& at) {
+  auto load = nest.transposed_loads.find(&op);
+  if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes ||
+      load == nest.transposed_loads.end())
     return nullptr;
   std::size_t row = at.size(), column = at.size();
   std::ptrdiff_t of_block = 0;
@@ -110,7 +112,7 @@ Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& a
       of_block = here - nest.rows.begin();
     }
   }
-  if (across->second != Nest::Across{row, column}) return nullptr;
+  if (load->second != Nest::TransposedLoad{row, column}) return nullptr;
   const auto first = static_cast<std::size_t>(of_block / nest.lanes * nest.lanes);
   const auto count = static_cast<std::size_t>(nest.lanes);
   auto at_row = [&](std::size_t i) {
