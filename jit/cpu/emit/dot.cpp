@@ -32,12 +32,13 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
   };
   Matrix m;
   Value* start = b_.getInt64(0);
-  Value* dropped_outside = b_.getFalse();
+  Value* dropped_axis_out_of_bounds = b_.getFalse();
   for (std::size_t a = 0; a < offsets.size(); ++a) {
     Value* offset = scalar(offsets[a]);
     start = b_.CreateAdd(start, b_.CreateMul(offset, stride_of(a)));
     if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) == axes.end())
-      dropped_outside = b_.CreateOr(dropped_outside, b_.CreateICmpUGE(offset, view.extents[a]));
+      dropped_axis_out_of_bounds =
+          b_.CreateOr(dropped_axis_out_of_bounds, b_.CreateICmpUGE(offset, view.extents[a]));
   }
   m.pointer = b_.CreateGEP(memory_type(context_, access.operand(0)->type.dtype), view.data, start);
   for (std::size_t t : order) {
@@ -46,7 +47,7 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
     Value* room = b_.CreateSub(view.extents[axis], scalar(offsets[axis]));
     room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, extents[t]);
     room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
-    m.valid.push_back(b_.CreateSelect(dropped_outside, b_.getInt64(0), room));
+    m.valid.push_back(b_.CreateSelect(dropped_axis_out_of_bounds, b_.getInt64(0), room));
   }
   const bool contiguous = unit && axes.back() == last;
   if (contiguous && order.back() == axes.size() - 1) m.known = DotStrides::UnitInner;

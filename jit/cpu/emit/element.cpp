@@ -85,7 +85,7 @@ Indices KernelEmitter::operand_indices(const ir::Op& op, const Indices& at) {
 
 Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) {
   locate(op);
-  if (Value* v = value_outside(nest, op, at)) return v;
+  if (Value* v = value_out_of_bounds(nest, op, at)) return v;
   switch (op.code) {
   case Opcode::Splat: return scalar(op.operand(0));
   case Opcode::Arange: {

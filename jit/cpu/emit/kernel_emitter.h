@@ -186,9 +186,9 @@ private:
   llvm::Value* transposed_load(Nest& nest, const ir::Op& op, const Indices& at);
 
   // out_of_bounds.cpp: elements past the ends of all views
-  class SameOutside;
-  bool fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
-  llvm::Value* value_outside(Nest& nest, const ir::Op& op, const Indices& at);
+  class SameOutOfBounds;
+  bool fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
+  llvm::Value* value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at);
 
   // vector_level.cpp: the loop over the vector axis
   class VectorLevel;

@@ -96,7 +96,7 @@ struct Nest {
   bool always = true; // no condition stands before the nest
 
   bool guarded = true;
-  bool outside = false;        // guarded, and all lanes are past every one of `pasts`
+  bool out_of_bounds = false;  // guarded, and all lanes are past every one of `pasts`
   bool streaming = false;      // whole vectors are stored past the cache, at aligned addresses
   llvm::Value* tail = nullptr; // guarded: lanes inside the domain; null: all
   llvm::Instruction* limit_point = nullptr;

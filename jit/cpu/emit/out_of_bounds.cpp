@@ -28,31 +28,33 @@ bool runs_along_lanes(const Indices& at) {
 } // namespace
 
 // Whether a mask holds in no lane that is past all views and bounds.
-bool KernelEmitter::fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth) {
+bool KernelEmitter::fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at,
+                                        int depth) {
   if (!mask->def || !mask->type.is_tile() || plan_.has_buffer(mask) || depth > deepest) return false;
   const ir::Op& op = *mask->def;
-  if (passes::maps_axes(op)) return fails_outside(nest, op.operand(0), operand_indices(op, at), depth + 1);
+  if (passes::maps_axes(op))
+    return fails_out_of_bounds(nest, op.operand(0), operand_indices(op, at), depth + 1);
   if (op.is(Opcode::And))
-    return fails_outside(nest, op.operand(0), at, depth + 1) ||
-           fails_outside(nest, op.operand(1), at, depth + 1);
+    return fails_out_of_bounds(nest, op.operand(0), at, depth + 1) ||
+           fails_out_of_bounds(nest, op.operand(1), at, depth + 1);
   return known_limit(nest, op, at).has_value();
 }
 
 // The value of an operation in every lane that is past all views and bounds, if that is why it is known.
-Value* KernelEmitter::value_outside(Nest& nest, const ir::Op& op, const Indices& at) {
-  if (!nest.outside) return nullptr;
+Value* KernelEmitter::value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at) {
+  if (!nest.out_of_bounds) return nullptr;
   const bool read = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather) || op.is(Opcode::Load);
-  if (!read) return fails_outside(nest, op.result(), at) ? b_.getFalse() : nullptr;
+  if (!read) return fails_out_of_bounds(nest, op.result(), at) ? b_.getFalse() : nullptr;
   const bool past = op.is(Opcode::ViewLoad) && runs_along_lanes(at);
-  if (!past && !(op.mask() && fails_outside(nest, op.mask(), at))) return nullptr;
+  if (!past && !(op.mask() && fails_out_of_bounds(nest, op.mask(), at))) return nullptr;
   if (op.other()) return operand_element(nest, op.other(), at);
   return llvm::Constant::getNullValue(compute_type(context_, op.result()->type.dtype));
 }
 
 // Whether tiles have one value in all lanes that are past all views and bounds.
-class KernelEmitter::SameOutside {
+class KernelEmitter::SameOutOfBounds {
 public:
-  SameOutside(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
+  SameOutOfBounds(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
 
   // `seen`: the fast half evaluates it too, so that the ends of its views are known.
   bool operator()(const ir::Value* v, const Indices& at, bool seen = true) {
@@ -72,13 +74,14 @@ private:
     case Opcode::ViewLoad:
       return seen && runs_along_lanes(at) && !nest_.transposed_loads.count(&op) && other(op, at);
     case Opcode::ViewGather:
-    case Opcode::Load: return seen && op.mask() && e_.fails_outside(nest_, op.mask(), at) && other(op, at);
+    case Opcode::Load:
+      return seen && op.mask() && e_.fails_out_of_bounds(nest_, op.mask(), at) && other(op, at);
     case Opcode::Select:
-      if (seen && e_.fails_outside(nest_, op.operand(0), at)) return (*this)(op.operand(2), at, false);
+      if (seen && e_.fails_out_of_bounds(nest_, op.operand(0), at)) return (*this)(op.operand(2), at, false);
       break;
     default: break;
     }
-    if (e_.fails_outside(nest_, op.result(), at)) return seen;
+    if (e_.fails_out_of_bounds(nest_, op.result(), at)) return seen;
     return ir::is_elementwise(op.code) &&
            std::all_of(op.operands.begin(), op.operands.end(),
                        [&](const ir::Value* operand) { return (*this)(operand, at, seen); });
@@ -92,17 +95,17 @@ private:
   std::map<std::pair<Nest::Key, bool>, bool> known_;
 };
 
-bool KernelEmitter::VectorLevel::all_same_outside() const {
+bool KernelEmitter::VectorLevel::all_same_out_of_bounds() const {
   Indices at = at_;
   at[axis_] = Index{b_.getInt64(0), true, nullptr, outer_ + 1};
   if (down_columns_)
     at[static_cast<std::size_t>(nest_.reduced_axis)] = Index{b_.getInt64(0), false, nullptr, outer_ + 2};
-  SameOutside same(e_, nest_);
+  SameOutOfBounds same(e_, nest_);
   return std::all_of(nest_.roots.begin(), nest_.roots.end(), [&](const Root& root) {
     if (root.kind == Root::Kind::Fill) // (down columns: of many rows, each with a value of its own)
       return !down_columns_ && !root.stored_from && same(root.value, at);
     if (root.kind == Root::Kind::Store) // of nothing
-      return root.op->mask() && e_.fails_outside(nest_, root.op->mask(), at);
+      return root.op->mask() && e_.fails_out_of_bounds(nest_, root.op->mask(), at);
     return root.kind == Root::Kind::Reduce && simple_combine(*root.op) &&
            std::all_of(root.op->operands.begin(), root.op->operands.end(),
                        [&](const ir::Value* v) { return same(v, at); });
@@ -110,10 +113,10 @@ bool KernelEmitter::VectorLevel::all_same_outside() const {
 }
 
 // The first vector that is wholly past all views and bounds.
-Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
+Value* KernelEmitter::VectorLevel::out_of_bounds_begin(Value* fast_end) {
   const bool worth_it = nest_.lanes > 1 && extent_ >= tuning::min_out_of_bounds_vectors * nest_.lanes;
   if (!worth_it || extent_ % nest_.lanes != 0 || nest_.pasts.empty() || nest_.bounds[axis_] ||
-      !nest_.rows.empty() || !all_same_outside())
+      !nest_.rows.empty() || !all_same_out_of_bounds())
     return nullptr;
   Value* begin = fast_end;
   for (Value* past : nest_.pasts)
@@ -122,14 +125,14 @@ Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
   return b_.CreateAnd(b_.CreateAdd(begin, constant(nest_.lanes - 1)), constant(-nest_.lanes));
 }
 
-Accumulators KernelEmitter::VectorLevel::outside_part(Value* begin, const Accumulators& so_far) {
-  auto* outside = llvm::BasicBlock::Create(e_.context_, "outside", e_.function_);
+Accumulators KernelEmitter::VectorLevel::out_of_bounds_part(Value* begin, const Accumulators& so_far) {
+  auto* out_of_bounds = llvm::BasicBlock::Create(e_.context_, "outside", e_.function_);
   auto* join = llvm::BasicBlock::Create(e_.context_, "join", e_.function_);
   Value* end = constant(extent_);
   llvm::BasicBlock* before = b_.GetInsertBlock();
-  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), outside, join);
-  b_.SetInsertPoint(outside);
-  nest_.guarded = nest_.outside = true;
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), out_of_bounds, join);
+  b_.SetInsertPoint(out_of_bounds);
+  nest_.guarded = nest_.out_of_bounds = true;
   nest_.tail = nullptr;
   nest_.loop_lanes = nest_.lanes;
   nest_.hoist_point = nullptr;
@@ -140,7 +143,7 @@ Accumulators KernelEmitter::VectorLevel::outside_part(Value* begin, const Accumu
     repeated_columns(begin, end);
   else
     after = flatten(repeated(begin, end, so_far));
-  nest_.outside = false;
+  nest_.out_of_bounds = false;
   nest_.memo.clear();
   llvm::BasicBlock* last = b_.GetInsertBlock();
   b_.CreateBr(join);

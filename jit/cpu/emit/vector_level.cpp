@@ -104,9 +104,9 @@ void KernelEmitter::VectorLevel::emit() {
   Accumulators total = merged_chains();
   narrow(total);
   if (whole_ < extent_ || !nest_.limits.empty()) {
-    Value* outside = outside_begin(fast_end);
-    total = guarded_half(fast_end, outside ? outside : guarded_end(), total);
-    if (outside) total = outside_part(outside, total);
+    Value* begin_out_of_bounds = out_of_bounds_begin(fast_end);
+    total = guarded_half(fast_end, begin_out_of_bounds ? begin_out_of_bounds : guarded_end(), total);
+    if (begin_out_of_bounds) total = out_of_bounds_part(begin_out_of_bounds, total);
   }
   nest_.hoist_point = nullptr;
   nest_.hoisted.clear();

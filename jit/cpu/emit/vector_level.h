@@ -42,9 +42,9 @@ private:
   llvm::Value* lanes_below_extent(llvm::Value* j); // null: all
   llvm::Value* guarded_end();
   // out_of_bounds.cpp
-  bool all_same_outside() const;
-  llvm::Value* outside_begin(llvm::Value* fast_end); // null: there is no such part
-  Accumulators outside_part(llvm::Value* begin, const Accumulators& so_far);
+  bool all_same_out_of_bounds() const;
+  llvm::Value* out_of_bounds_begin(llvm::Value* fast_end); // null: there is no such part
+  Accumulators out_of_bounds_part(llvm::Value* begin, const Accumulators& so_far);
   Accumulators repeated(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
   void repeated_columns(llvm::Value* begin, llvm::Value* end);
   llvm::Value* unchanged(const Accumulators& before, const Accumulators& after);
