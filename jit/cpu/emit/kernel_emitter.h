@@ -234,8 +234,8 @@ private:
   void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
 
   // nest_local.cpp: what only the nest that makes it reads
-  bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
-  void drop_unread_fills(std::vector<Root>& roots) const;
+  bool is_read_elsewhere(const ir::Value* v, const std::vector<Root>& roots) const;
+  void drop_nest_local_fills(std::vector<Root>& roots) const;
 
   // store.cpp
   void emit_store(const ir::Op& op);

@@ -166,11 +166,11 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     if (root.kind == Root::Kind::Scan) {
       nest.reversed = is_reversed(root);
       for (const auto& result : root.op->results)
-        if (is_read_beside(result.get(), nest.roots)) root.kept.push_back(result.get());
+        if (is_read_elsewhere(result.get(), nest.roots)) root.kept.push_back(result.get());
     }
     if (root.kind == Root::Kind::Fill && root.own) nest.being_filled.insert(root.value);
   }
-  drop_unread_fills(nest.roots);
+  drop_nest_local_fills(nest.roots);
   for (int a = static_cast<int>(domain.size()) - 1; a >= 0 && nest.vector_axis < 0; --a)
     if (domain[static_cast<std::size_t>(a)] > 1) nest.vector_axis = a;
   if (nest.vector_axis < 0 && reduced >= 0) nest.vector_axis = reduced; // one element, reduced
