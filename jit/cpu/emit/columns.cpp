@@ -15,7 +15,7 @@ Values running_of(const std::vector<Columns>& columns) {
   return all;
 }
 
-void run_on(std::vector<Columns>& columns, const Values& all) {
+void set_running(std::vector<Columns>& columns, const Values& all) {
   auto at = all.begin();
   for (Columns& c : columns) {
     const auto end = at + static_cast<std::ptrdiff_t>(flatten(c.running).size());
@@ -28,10 +28,10 @@ void run_on(std::vector<Columns>& columns, const Values& all) {
 
 // `vectors` of columns from the one at hand on.
 std::vector<Columns> KernelEmitter::VectorLevel::first_columns(int vectors) {
-  std::size_t runs = 0;
+  std::size_t carrying = 0;
   for (const Root& root : nest_.roots)
-    runs += root.runs();
-  const Accumulators none(runs);
+    carrying += root.carries_values();
+  const Accumulators none(carrying);
   std::vector<Columns> columns;
   for (int k = 0; k < vectors; ++k) {
     Columns c{at_, all_simple_ ? e_.initial_accumulators(nest_) : none};
@@ -66,11 +66,11 @@ std::vector<Columns> KernelEmitter::VectorLevel::reduced_columns(int vectors) {
   Value* end = nest_.bounds[reduced] ? nest_.bounds[reduced] : constant(nest_.domain[reduced]);
   Loop loop = emit_loop(b_, begin, end, constant(1), running_of(columns),
                         [&](Value* r, const Values& carried, llvm::Instruction* before) -> Values {
-                          run_on(columns, carried);
+                          set_running(columns, carried);
                           advance_columns(columns, r, outer_ + 2, before);
                           return running_of(columns);
                         });
-  run_on(columns, loop.results);
+  set_running(columns, loop.results);
   nest_.hoist_point = nullptr;
   nest_.hoisted = std::move(hoisted);
   nest_.memo.clear();

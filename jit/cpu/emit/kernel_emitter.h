@@ -334,7 +334,7 @@ private:
   llvm::Value* rows_of_launch(const ProductLoop& product);
 
   // program_group.cpp: groups of programs whose places are computed
-  void emit_run(const Values& first, llvm::Value* count);
+  void emit_group_at_computed_places(const Values& first, llvm::Value* count);
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,

@@ -67,7 +67,7 @@ Value* KernelEmitter::needed_extent(const ir::Value* tile, std::size_t axis, Val
 // Of what a nest makes along an axis of its domain that it does not reduce.
 Value* KernelEmitter::needed_room(const Root& root, std::size_t axis) {
   if (root.kind == Root::Kind::Fill) return needed_room(root.value, axis);
-  if (!root.runs()) return nullptr;
+  if (!root.carries_values()) return nullptr;
   const bool removed =
       root.kind == Root::Kind::Reduce && static_cast<std::int64_t>(axis) > root.op->integer("axis");
   std::vector<const ir::Value*> used;

@@ -31,7 +31,7 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity) const {
 bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& seen) const {
   if (!seen.insert({v, identity}).second) return false; // answered already
   for (const Root& root : pending_) {
-    if (root.runs())
+    if (root.carries_values())
       for (const auto& r : root.op->results)
         if (r.get() == v) return root.kind == Root::Kind::Reduce || !identity;
     if (root.kind == Root::Kind::Fill && root.own && root.value == v) return !identity;
@@ -54,11 +54,11 @@ bool only_fill_and_reduce(const std::vector<Root>& roots) {
 
 bool KernelEmitter::can_join(const Root& root) const {
   for (const Root& other : pending_)
-    if (root.runs() && other.runs() &&
+    if (root.carries_values() && other.carries_values() &&
         (root.op->integer("axis") != other.op->integer("axis") || is_reversed(root) != is_reversed(other)))
       return false;
   bool captures = false; // a scalar that is not there yet, in what it combines with
-  if (root.runs())
+  if (root.carries_values())
     ir::walk(*root.op->region(), [&](const ir::Op& inner) {
       captures |= std::any_of(inner.operands.begin(), inner.operands.end(),
                               [&](const ir::Value* v) { return touches_pending(v, true); });
@@ -72,7 +72,7 @@ bool KernelEmitter::can_join(const Root& root) const {
 
 void KernelEmitter::add_root(Root root) {
   std::vector<std::int64_t> domain =
-      root.runs() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
+      root.carries_values() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
   if (!pending_.empty() && (domain != pending_domain_ || !can_join(root))) flush();
   pending_domain_ = std::move(domain);
   pending_.push_back(std::move(root));
@@ -162,7 +162,7 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   nest.roots = std::move(roots);
   int reduced = -1;
   for (Root& root : nest.roots) {
-    if (root.runs()) reduced = static_cast<int>(root.op->integer("axis"));
+    if (root.carries_values()) reduced = static_cast<int>(root.op->integer("axis"));
     if (root.kind == Root::Kind::Scan) {
       nest.reversed = is_reversed(root);
       for (const auto& result : root.op->results)

@@ -54,7 +54,7 @@ struct Root {
   std::map<const ir::Value*, Buffer> copies = {}; // Scan: operands that were put here before
 
   // From one element to the next it carries what it has combined so far.
-  bool runs() const { return kind == Kind::Reduce || kind == Kind::Scan; }
+  bool carries_values() const { return kind == Kind::Reduce || kind == Kind::Scan; }
 };
 
 bool only_fill_and_reduce(const std::vector<Root>& roots);

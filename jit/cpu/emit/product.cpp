@@ -198,7 +198,8 @@ void KernelEmitter::emit_group(Value* number) {
                                                               b_.CreateSub(grid_[axis], first[axis]))
                                    : one);
   }
-  if (grouping.run_axis >= 0) return emit_run(first, counts[static_cast<std::size_t>(grouping.run_axis)]);
+  if (grouping.run_axis >= 0)
+    return emit_group_at_computed_places(first, counts[static_cast<std::size_t>(grouping.run_axis)]);
   const auto m_axis = static_cast<std::size_t>(grouping.m_axis),
              n_axis = static_cast<std::size_t>(grouping.n_axis);
   Value *count_m = grouping.m_axis >= 0 ? counts[m_axis] : one,

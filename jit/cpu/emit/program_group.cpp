@@ -33,7 +33,7 @@ template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* e
 
 // `count` programs along the run axis, from `first` on, as rectangles from first to last: as long a column of
 // tiles as the programs make, or a row, and as many more of its length as follow beside it.
-void KernelEmitter::emit_run(const Values& first, Value* count) {
+void KernelEmitter::emit_group_at_computed_places(const Values& first, Value* count) {
   const Grouping& grouping = grouped_->grouping;
   const auto axis = static_cast<std::size_t>(grouping.run_axis);
   auto at = [&](Value* program) {

@@ -10,7 +10,7 @@ using llvm::Value;
 Accumulators KernelEmitter::initial_accumulators(Nest& nest) {
   Accumulators result;
   for (const Root& root : nest.roots) {
-    if (!root.runs()) continue;
+    if (!root.carries_values()) continue;
     Accumulator a;
     auto simple = simple_combine(*root.op);
     for (const ir::Value* v : root.op->operands) {

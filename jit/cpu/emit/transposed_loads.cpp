@@ -81,7 +81,7 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] = static_cast<int>(a);
   for (const Root& root : nest.roots) {
-    if (root.runs()) return nest.transposed_loads.clear(), nullptr;
+    if (root.carries_values()) return nest.transposed_loads.clear(), nullptr;
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }

@@ -84,9 +84,9 @@ KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indi
       down_columns_(nest.reduced_axis >= 0), hosts_(nest.always && nest.rows.empty() && e_.deferral_.store &&
                                                     !e_.deferral_.body && e_.region_depth_ == 1) {
   for (const Root& root : nest.roots) {
-    runs_ |= root.runs();
+    carries_values_ |= root.carries_values();
     scans_ |= root.kind == Root::Kind::Scan && !down_columns_;
-    all_simple_ &= !root.runs() || simple_combine(*root.op);
+    all_simple_ &= !root.carries_values() || simple_combine(*root.op);
   }
 }
 
@@ -97,7 +97,7 @@ void KernelEmitter::VectorLevel::emit() {
   nest_.clear_limits();
   nest_.limit_depth = outer_;
   Value* fast_end = b_.getInt64(0);
-  if (Value* streams = whole_ > 0 && !runs_ ? e_.may_stream(nest_, at_) : nullptr)
+  if (Value* streams = whole_ > 0 && !carries_values_ ? e_.may_stream(nest_, at_) : nullptr)
     fast_end = fast_halves(streams);
   else if (whole_ > 0)
     fast_end = fast_half();
@@ -128,7 +128,7 @@ int KernelEmitter::VectorLevel::registers_of_step() {
   int registers = functions ? e_.target_.registers_per_step : 1;
   int running = 0; // values of a column
   for (const Root& root : nest_.roots) {
-    if (!root.runs()) continue;
+    if (!root.carries_values()) continue;
     running += static_cast<int>(root.op->operands.size());
     if (!down_columns_ && !simple_combine(*root.op)) return 1; // without identity: one
   }
@@ -161,7 +161,7 @@ void KernelEmitter::VectorLevel::choose_width() {
 // Zen 4 argmax of rows takes 0.17 ns an element with four and 0.29 with one, on its AVX2 half 0.19 and 0.33.
 void KernelEmitter::VectorLevel::choose_chains() {
   nest_.unroll = 1;
-  if (runs_ && !down_columns_) {
+  if (carries_values_ && !down_columns_) {
     initial_ = e_.initial_accumulators(nest_);
     const int chains = scans_ ? 1 : tuning::reduction_accumulators * nest_.native_lanes / nest_.lanes;
     const int values = static_cast<int>(flatten(initial_).size());

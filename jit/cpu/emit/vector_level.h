@@ -54,7 +54,7 @@ private:
     std::size_t k = 0;
     for (const Root& root : nest_.roots) {
       if (root.kind == Root::Kind::Reduce) f(root, k);
-      k += root.runs();
+      k += root.carries_values();
     }
   }
   llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
@@ -67,7 +67,7 @@ private:
   const std::size_t axis_;
   const std::int64_t extent_;
   const bool down_columns_;            // what is reduced is another axis, inside of this loop
-  bool runs_ = false;                  // some root reduces or scans, along this axis or that one
+  bool carries_values_ = false;        // some root reduces or scans, along this axis or that one
   bool scans_ = false;                 // along this axis: one vector after the other
   bool all_simple_ = true;             // what runs is sums and the like, with an identity to begin with
   int side_by_side_ = 1;               // vectors of columns that go down together
