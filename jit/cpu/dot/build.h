@@ -75,8 +75,8 @@ inline llvm::Value* lanes_below(Builder& b, llvm::Value* count, int lanes) {
 template <class Body>
 llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm::Type*> parameters,
                         Body&& body) {
-  llvm::Function* asking = b.GetInsertBlock()->getParent();
-  llvm::Module& module = *asking->getParent();
+  llvm::Function* caller = b.GetInsertBlock()->getParent();
+  llvm::Module& module = *caller->getParent();
   if (llvm::Function* made = module.getFunction(name)) return made;
   auto* type = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
   auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
@@ -84,9 +84,9 @@ llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::MustProgress);
   for (const char* inherited : {"target-cpu", "target-features", "prefer-vector-width", "frame-pointer"})
-    if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
+    if (caller->hasFnAttribute(inherited)) function->addFnAttr(caller->getFnAttribute(inherited));
   for (llvm::Attribute::AttrKind inherited : {llvm::Attribute::UWTable, llvm::Attribute::VScaleRange})
-    if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
+    if (caller->hasFnAttribute(inherited)) function->addFnAttr(caller->getFnAttribute(inherited));
   // Neither the caller's source line nor its fast-math flags belong in here.
   Builder::InsertPointGuard insert_point(b);
   Builder::FastMathFlagGuard flags(b);

@@ -215,13 +215,13 @@ struct Microkernel {
     const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
     for (int r = 0; r < plan.mr; ++r) {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
-      auto ask = [&](int column) {
+      auto prefetch = [&](int column) {
         Value* at = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(column));
         prefetch_line(b, at, Cache::First);
       };
       for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
-        ask(j);
-      if (plan.blocks_rows) ask(plan.nr() - 1);
+        prefetch(j);
+      if (plan.blocks_rows) prefetch(plan.nr() - 1);
     }
   }
 
@@ -276,9 +276,9 @@ struct Microkernel {
       return loop(from, "k.loop", [&](const State& at) { return one_step(at); }, end);
     };
     if (!plan.streams_b()) prefetch_tile(c, c_stride);
-    // Rows that are packed the hardware fetches itself, and those of a block are in the second cache: asking
+    // Rows that are packed the hardware fetches itself, and those of a block are in the second cache: caller
     // for them too costs 2 to 4 %.
-    const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.slow_l2;
+    const bool prefetches_next_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.slow_l2;
     State last;
     const int steps = unrolled_steps(plan);
     if (steps > 1) {
@@ -289,7 +289,7 @@ struct Microkernel {
         return at;
       };
       last = loop(loop(first, "k.turn", turn, whole, true), "k.loop", one_step, k, true);
-    } else if (!asks_for_rows) {
+    } else if (!prefetches_next_rows) {
       last = to_the_end(first, k);
     } else {
       // A line of each of the next tile's rows, for as many steps as use one up.

@@ -147,7 +147,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   }
   locate(op);
   Sums sums = sums_in(c, initial && !converts);
-  keep_live_rows(result, ma, sums);
+  keep_needed_rows(result, ma, sums);
   multiply(dot_shape(op), ma, mb, sums);
   if (converts) add_converted(op, c);
 }
@@ -173,7 +173,7 @@ KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate
 }
 
 // Leaves out the rows of a product, and of A, that nothing needs.
-void KernelEmitter::keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums) {
+void KernelEmitter::keep_needed_rows(const ir::Value* product, Matrix& a, Sums& sums) {
   const std::size_t rows = sums.extents.size() - 2;
   Value* needed = needed_extent(product, rows, sums.extents[rows]);
   if (needed == sums.extents[rows]) return;

@@ -134,9 +134,9 @@ private:
   };
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
-  bool asks_below(const Nest& nest, const ir::Op& load);
+  bool prefetches_tile_below(const Nest& nest, const ir::Op& load);
   void prefetch_below(int lanes, const ir::Op& load, const Access& access, const Indices& at);
-  void take_back(Prefetches& made);
+  void discard_prefetches(Prefetches& made);
   void finish_prefetches();
   std::int64_t program_bytes() const;
   llvm::Value* index_constant(std::int64_t n);
@@ -287,7 +287,7 @@ private:
   Sums sums_in(const Buffer& buffer, bool accumulate);
   DotShape dot_shape(const ir::Op& dot);
   Values constants(const std::vector<std::int64_t>& numbers);
-  void keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums);
+  void keep_needed_rows(const ir::Value* product, Matrix& a, Sums& sums);
   void multiply(DotShape shape, const Matrix& a, const Matrix& b, const Sums& sums);
   void zero_missing(llvm::Value* m, llvm::Value* n, llvm::Value* missing_batch, const Sums& sums);
 

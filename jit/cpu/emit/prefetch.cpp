@@ -28,7 +28,7 @@ void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& acces
   nest.loads.insert(&load);
   if (nest.guarded || access.step != 1 || nest.lanes == 1) return;
   if (times_read_.count(&load) == 0) prefetch_ahead(nest, load, access);
-  if (load.operand(0)->type.view_rank > 1 && asks_below(nest, load))
+  if (load.operand(0)->type.view_rank > 1 && prefetches_tile_below(nest, load))
     prefetch_below(nest.lanes, load, access, at);
 }
 
@@ -67,7 +67,7 @@ Value* KernelEmitter::bytes_ahead(const ir::Value* view) {
 // cache before it is read; see Target.
 //
 // A second nest that evaluates no functions, as a norm's, is done before memory has answered: there, all do.
-bool KernelEmitter::asks_below(const Nest& nest, const ir::Op& load) {
+bool KernelEmitter::prefetches_tile_below(const Nest& nest, const ir::Op& load) {
   const auto read = times_read_.find(&load);
   const int nests_before = read == times_read_.end() ? 0 : read->second;
   const ir::Type& tile = load.result()->type;
@@ -78,7 +78,7 @@ bool KernelEmitter::asks_below(const Nest& nest, const ir::Op& load) {
       return false;
     if (made.nest != 0 && made.nest != nests_before) {
       if (made.scope != scope_) return false;
-      take_back(made);
+      discard_prefetches(made);
     }
     made.nest = nests_before, made.scope = scope_;
     return true;
@@ -91,12 +91,12 @@ bool KernelEmitter::asks_below(const Nest& nest, const ir::Op& load) {
     made.nest = nests_before;
     made.by_all = for_all && !functions;
     made.by_one = !made.by_all && (functions || bytes >= tuning::min_l2_prefetched_bytes);
-    if (!made.by_all) take_back(made);
+    if (!made.by_all) discard_prefetches(made);
   }
   return made.by_all || (made.by_one && made.nest == nests_before);
 }
 
-void KernelEmitter::take_back(Prefetches& made) {
+void KernelEmitter::discard_prefetches(Prefetches& made) {
   unwanted_prefetches_.insert(unwanted_prefetches_.end(), made.calls.begin(), made.calls.end());
   made.calls.clear();
 }
@@ -105,7 +105,7 @@ void KernelEmitter::take_back(Prefetches& made) {
 // is emitted, with the addresses that nothing else uses.
 void KernelEmitter::finish_prefetches() {
   for (auto& [load, made] : prefetches_)
-    if (made.nest == 0) take_back(made);
+    if (made.nest == 0) discard_prefetches(made);
   for (llvm::WeakVH& handle : unwanted_prefetches_) {
     if (!handle) continue;
     auto* call = llvm::cast<llvm::CallInst>(handle);

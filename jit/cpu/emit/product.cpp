@@ -87,7 +87,7 @@ void KernelEmitter::emit_product_loop(const ProductLoop& product) {
   const std::size_t rank = sums.extents.size();
   Matrix a = plain_matrix(product.a, rank - 1, depth);
   Sums all = sums_in(sums, accumulate);
-  keep_live_rows(loop.result(), a, all);
+  keep_needed_rows(loop.result(), a, all);
   multiply(shape, a, plain_matrix(product.b, rank - 2, depth), all);
 }
 
@@ -105,7 +105,7 @@ void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Val
     locate(*product.dot);
     Sums all = sums_in(sums, true);
     Matrix a = chunk_matrix(product.a, 1, gathered.a, steps, all.extents[0]);
-    keep_live_rows(product.loop->result(), a, all);
+    keep_needed_rows(product.loop->result(), a, all);
     multiply(shape, a, chunk_matrix(product.b, 0, gathered.b, steps, all.extents[1]), all);
   });
 }
