@@ -1,3 +1,4 @@
+// Emits the AMX routine: loads of tiles, their products, and masked or rounded stores of the sums.
 #include <kiln/jit/cpu/dot/amx.h>
 
 #include <kiln/jit/cpu/dot/microkernel.h>
@@ -19,10 +20,10 @@ constexpr int first_c_tile = 0, first_a_tile = 4, first_b_tile = 6;
 struct AmxKernel {
   Builder& b;
   const Plan& plan;
-  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes, B's of a sliver
+  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes; b_stride is that of a sliver
   Value *m, *n, *steps, *accumulate;
   Value *ahead, *ahead_stride;
-  Value *rounded = nullptr, *rounded_stride = nullptr; // of a shape that rounds
+  Value *rounded = nullptr, *rounded_stride = nullptr; // only if the shape rounds
 
   AmxKernel(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
     Value** const arguments[] = {&a, &a_stride, &b_panel,    &c,     &c_stride,    &m,
@@ -49,7 +50,7 @@ struct AmxKernel {
   }
   llvm::ConstantInt* number(int tile) { return b.getInt8(static_cast<std::uint8_t>(tile)); }
   Value* add_bytes(Value* pointer, Value* bytes) { return b.CreateGEP(b.getInt8Ty(), pointer, bytes); }
-  // Tile (i, j) of C, or of what stands for it.
+  // The address of tile (i, j) of a block of C or of an operand.
   Value* tile_address(Value* pointer, Value* stride, int i, int j) {
     Value* down = b.CreateMul(stride, b.getInt64(static_cast<std::uint64_t>(i * amx_tile_rows)));
     return add_bytes(pointer, b.CreateAdd(down, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))));
@@ -91,7 +92,7 @@ struct AmxKernel {
     b.CreateRetVoid();
   }
 
-  // Rows that fill so many tiles, or fill the last one as far as it is configured.
+  // Multiplies rows that fill one or two tiles, of which the last may be configured with fewer rows.
   void multiply(int halves, Value* loads, Value* place, Value* stride) {
     auto move = [&](llvm::Intrinsic::ID id, Value* at, Value* row_stride) {
       each_sum(halves, [&](int tile, int i, int j) {
@@ -130,9 +131,10 @@ struct AmxKernel {
     move(llvm::Intrinsic::x86_tilestored64, place, stride);
   }
 
-  // Rows of B's sliver, both tiles of each. What the next step loads, asked for between the products of this
-  // one: products of 1024 and 2048 cubed take a fifth less time where another thread shares the core, and
-  // half a percent more where none does (Emerald Rapids; two steps ahead or one line of each row save less).
+  // Prefetches rows of B's sliver for the next step, both tiles of each, between the products of this step.
+  // Products of 1024 and 2048 cubed take a fifth less time where another thread shares the core, and half a
+  // percent more where none does (Emerald Rapids). Prefetching two steps ahead, or one line of each row,
+  // saves less.
   void prefetch_rows(Value* sliver, std::int64_t first, std::int64_t rows) {
     for (std::int64_t row = first; row < first + rows; ++row) {
       Value* at = add_bytes(sliver, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(row))));
@@ -144,7 +146,7 @@ struct AmxKernel {
   llvm::Type* vector_of_sums() {
     return llvm::FixedVectorType::get(accumulator_type(b, plan), static_cast<unsigned>(plan.lanes));
   }
-  // Bytes `column` of a row.
+  // The address of byte `column` of a row.
   Value* at_row(Value* pointer, Value* stride, Value* row, std::int64_t column) {
     Value* bytes = b.CreateAdd(b.CreateMul(row, stride), b.getInt64(static_cast<std::uint64_t>(column)));
     return add_bytes(pointer, bytes);
@@ -154,7 +156,8 @@ struct AmxKernel {
     return b.CreateAlignedLoad(vector_of_sums(), at, llvm::Align(64));
   }
 
-  // What `store(sum, row, vector, mask)` is to store of the first n columns, C's sums added.
+  // Calls `store(sum, row, vector, mask)` for each vector of the first n columns, after C has been added
+  // where the product accumulates.
   template <class Store> void store_columns(Value* buffer, Store&& store) {
     const llvm::Align align(4);
     Value* none = llvm::Constant::getNullValue(vector_of_sums());
@@ -172,7 +175,8 @@ struct AmxKernel {
     });
   }
 
-  // Of vectors of sums, in order. Denormal ones become zero, as tile registers make them anyway.
+  // Rounds one or two vectors of sums to bf16, in order. Denormal sums become zero, as they do in tile
+  // registers.
   Value* round(Value* sums) {
     return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {sums});
   }
@@ -200,7 +204,8 @@ struct AmxKernel {
 
 } // namespace
 
-// Palette 1: registers have rows of 64 bytes, those of sums and of A as many as the half that they are of.
+// Uses palette 1: each register has rows of 64 bytes. Registers of C and of A have as many rows as there are
+// in their half of the 32 rows.
 void emit_configure_amx(Builder& b, Value* rows) {
   auto* f = routine(b, "kiln.dot.tiles.configure", {b.getInt64Ty()}, [&](llvm::Function* f) {
     constexpr std::uint64_t bytes = 64, at_columns = 16, at_rows = 48;

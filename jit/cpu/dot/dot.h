@@ -1,28 +1,26 @@
-// Emits block matrix products into a function being built: C[m,n] (+)= A[m,k] * B[k,n].
+// Emits matrix products into a function under construction: C[m,n] (+)= A[m,k] * B[k,n].
 //
-// This is the CPU's `dot`. It knows nothing of tile IR: the caller hands over LLVM values (pointers, strides,
-// valid extents) and gets a call to a routine that lives in the same module. The routine is the measured
-// recipe for a library-speed product on one core:
+// This is the CPU's `dot`. It knows nothing of tile IR: the caller passes LLVM values (pointers, strides,
+// valid extents), and a call to a routine in the same module is emitted. On one core the routine is as fast
+// as a library's product:
 //
 //   for each chunk of K that fits the scratch
-//     for each sliver of NR columns of B              packed into scratch as [k][NR], or in place if small
-//       for each MR rows of A                         read in place by broadcast if rows are contiguous; the
-//                                                     first may pack the sliver (AVX-512 of AMD's)
+//     for each sliver of NR columns of B         packed into scratch as [k][NR], or read in place if small
+//       for each MR rows of A                    read in place if rows are contiguous; on AMD's CPUs with
+//                                                AVX-512 the first rows may pack the sliver as well
 //         microkernel: MR x NR accumulators stay in registers over the whole chunk
 //
-// With 16 registers the tile is narrow, 6 x 16 for f32, and a sliver of B fits the first cache. Then a chunk
-// of K of all slivers is packed first, and blocks of A's rows stay in the second cache while the slivers
-// pass.
+// On AVX-512 the register tile is 6 x 64 for f32 (24 accumulators, 4 vectors of B, 1 broadcast element of A).
+// With 16 registers it is narrow, 6 x 16 for f32, and a sliver of B fits L1. All slivers of a chunk of K are
+// then packed first, and blocks of A's rows stay in L2 while the slivers pass over them.
 //
-// On AVX-512 the register tile is 6 x 64 for f32 (24 accumulators, 4 vectors of B, 1 broadcast). Elements
-// that are not of the accumulator's type are converted while packing: 16- and 8-bit floats to f32; i8 and u8
-// to pairs of i16, which the multiply-add-pairs instruction sums exactly into i32. CPUs with dot products of
-// bf16 pairs or of four bytes multiply those as they are.
+// Elements whose type is not the accumulator's are converted while they are packed: 16- and 8-bit floats to
+// f32, i8 and u8 to pairs of i16, which the multiply-add-pairs instruction sums exactly into i32. CPUs with
+// dot products of bf16 pairs or of four bytes multiply those types without a conversion.
 //
-// AMX's tile registers multiply bf16 at 16 times f32's rate, bytes at 32, and loading them is what counts: of
-// 1024 columns of B a chunk of K is packed for the second cache, and passes 32 rows of A that stay in the
-// first. Where all of K is one chunk, the sums can be rounded to bf16 and stored as they leave the registers;
-// of several chunks, the last one's can.
+// AMX multiplies bf16 at 16 times the rate of f32, bytes at 32 times, and is bound by loads. A chunk of K
+// of 1024 columns of B is packed for L2, and passes over 32 rows of A that stay in L1. Sums can be rounded
+// to bf16 and stored as they leave the registers in the last chunk of K.
 //
 // Usage, with `builder` inside the caller's function:
 //
@@ -33,10 +31,10 @@
 //                                 .m = m, .n = n, .k = k, .accumulate = builder.getTrue(),
 //                                 .scratch = scratch});
 //
-// The routines are internal functions named "kiln.dot...", made once per module and found again by name, so a
-// second product of the same types costs one call instruction. They carry the caller's target attributes. The
-// IR is in its final form: no inlining, unrolling or vectorising is wanted; the cheap scalar passes are
-// enough.
+// The routines are internal functions named "kiln.dot...". Each is created once per module and found by its
+// name, so that a second product of the same types costs one call instruction. They have the target
+// attributes of the caller. Their IR is in its final form: it needs no inlining, unrolling or
+// vectorisation, only cheap scalar passes.
 #pragma once
 
 #include <kiln/jit/cpu/dot/dot_shape.h>
@@ -44,11 +42,11 @@
 
 namespace kiln::cpu {
 
-// Whether the routine of a shape that `rounds` can store the sums rounded.
+// Whether the routine for a shape with `rounds` can store rounded sums.
 bool dot_stores_rounded(const DotShape& shape, const DotTarget& target);
 
-// Bytes of scratch memory that the routine writes; it needs no initialisation and holds nothing between
-// calls.
+// The size of the scratch memory that the routine writes, in bytes. The memory needs no initialisation and
+// holds nothing between calls.
 std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target);
 
 struct DotContext {
@@ -57,7 +55,7 @@ struct DotContext {
   DotTarget target;
 };
 
-// Emits the product at the builder's insertion point.
+// Emits a call that computes the product, at the builder's insertion point.
 void emit_dot_accumulate(DotContext& context, const DotOperands& operands);
 
 } // namespace kiln::cpu

@@ -1,4 +1,4 @@
-// Derives what products may use from an LLVM target, and the accumulator from the element types.
+// Derives a product's target from LLVM's target machine, and its accumulator from the element types.
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/dot/dot_shape.h>
 #include <llvm/MC/MCSubtargetInfo.h>

@@ -1,4 +1,4 @@
-// Chooses the register tile and the chunk sizes for a product.
+// Implements the decisions about a product: which register tile, chunk sizes and kernels it uses.
 #include <algorithm>
 #include <kiln/jit/cpu/dot/plan.h>
 
@@ -10,14 +10,14 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-bool has_many_registers(DotIsa isa) { // 32
+bool has_many_registers(DotIsa isa) { // 32 registers
   return isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve;
 }
 
 using tuning::RegisterTile;
 
-// The largest register tile for products of m rows and so many vectors of columns. Few rows take more vectors,
-// to hide the latency of the multiply-add.
+// The largest register tile for products of m rows and so many vectors of columns. Few rows take more
+// vectors, to hide the latency of the multiply-add.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
   const bool many_registers = has_many_registers(isa);
   const int rows = static_cast<int>(m);
@@ -42,19 +42,20 @@ PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& targe
   return both_bf16 && target.bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
 }
 
-// At most, and K is divided equally.
+// Largest extents of the parts into which a product is divided. K is divided into equal chunks.
 struct Blocking {
-  std::int64_t k;       // of a chunk
-  std::int64_t m;       // rows of a chunk of A that is packed, or of a block
-  std::int64_t slivers; // of B, packed at a time
+  std::int64_t k;       // K of a chunk
+  std::int64_t m;       // rows of A that are packed at a time or make a block
+  std::int64_t slivers; // slivers of B that are packed at a time
 };
 
-// A passes over slivers of B that stay in L2.
+// Slivers of B stay in L2, and A passes over them.
 constexpr Blocking l2_blocking = {
     .k = tuning::l2_k_chunk, .m = tuning::l2_m_chunk, .slivers = tuning::l2_slivers};
 
-// Blocks of A's rows stay in L2, the fewer rows the longer they are, while slivers of B pass through L1. Sums
-// depend on the chunks of K, so that nothing that differs between tiles may choose them.
+// Blocks of A's rows stay in L2 while slivers of B pass through L1; the longer the rows, the fewer make a
+// block. The chunks of K decide in which order products are added, so that nothing that differs between tiles
+// may choose them.
 Blocking row_blocking(const Plan& plan) {
   const std::int64_t longest = plan.skinny ? tuning::blocked_skinny_k_chunk : tuning::blocked_k_chunk;
   const std::int64_t k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
@@ -62,8 +63,8 @@ Blocking row_blocking(const Plan& plan) {
   return {.k = longest, .m = std::max(rows, rows_unit), .slivers = tuning::blocked_columns / plan.nr()};
 }
 
-// Rows of A stay in L1 while columns of B pass that fill half of L2. Skinny products read B from memory, in
-// longer rows.
+// Rows of A stay in L1 while packed columns of B pass, which fill half of L2. Skinny products read B from
+// memory, in longer rows.
 Blocking amx_blocking(const Plan& plan) {
   const std::int64_t bytes = plan.skinny ? tuning::amx_skinny_k_chunk_bytes : tuning::amx_k_chunk_bytes;
   const std::int64_t columns = plan.skinny ? tuning::amx_skinny_columns : tuning::amx_columns;
@@ -93,7 +94,7 @@ std::int64_t most_outer_rows(const Plan& plan) {
   return plan.blocks_rows ? tuning::blocked_outer_product_rows : tuning::outer_product_rows;
 }
 
-// AMX multiplies few rows faster than vectors do.
+// With AMX fewer rows use inner products, since AMX multiplies few rows faster than vectors do.
 std::int64_t most_inner_rows(const Plan& plan) {
   return plan.amx ? tuning::amx_inner_product_rows : tuning::inner_product_rows;
 }
@@ -109,7 +110,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.target = target;
   plan.accumulator = dot_accumulator(shape.a, shape.b);
   if (plan.accumulator == DType::I32 && target.isa == DotIsa::Sve)
-    plan.target.isa = DotIsa::Neon; // as wide as sdot is
+    plan.target.isa = DotIsa::Neon; // sdot has vectors of 16 bytes
   plan.panel = panel_kind(shape.a, shape.b, plan.accumulator, target);
   plan.lanes = plan.target.vector_bytes() / size_of(plan.accumulator);
 
@@ -118,7 +119,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
   plan.amx = multiplies_with_amx(plan, m, vectors_of_n);
   plan.skinny = m <= tuning::skinny_rows;
-  if (plan.amx) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole registers
+  if (plan.amx) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole tile registers
   RegisterTile tile = register_tile(plan.target.isa, m, vectors_of_n);
   if (plan.panel == PanelKind::I16Pairs && !target.x86)
     tile = {tuning::emulated_pairs_register_tile.vectors,
@@ -127,7 +128,7 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.mr = static_cast<int>(std::min<std::int64_t>(tile.rows, m));
   plan.blocks_rows = !has_many_registers(plan.target.isa);
 
-  // Rounded so that a last group that is short has room for its zeros.
+  // Chunks are rounded up so that a short last group has room for its zeros.
   const Blocking most = blocking(plan);
   plan.k_unit = plan.amx ? plan.group() * amx_tile_rows : plan.blocks_rows ? tuning::blocked_unrolled_k : 4;
   plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
