@@ -1,4 +1,4 @@
-// Emits the loop nest around the microkernel, and the call to it.
+// Emits the loop nest around the microkernels, and the call of that routine.
 #include <algorithm>
 #include <kiln/jit/cpu/dot/amx.h>
 #include <kiln/jit/cpu/dot/dot.h>
@@ -16,7 +16,7 @@ using llvm::Value;
 
 static_assert(tuning::slow_l2_rows % rows_unit == 0);
 
-// Rows of a register tile that is one vector wide.
+// The rows of a register tile that is one vector wide.
 int narrow_rows(const Plan& plan) {
   return static_cast<int>(std::clamp<std::int64_t>(plan.shape.m, 1, tuning::one_vector_tile_rows));
 }
@@ -24,12 +24,11 @@ int narrow_rows(const Plan& plan) {
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function* amx = nullptr; // or, where the plan has none, by vectors:
-  llvm::Function *micro = nullptr, *narrow = nullptr,
-                 *three_vectors = nullptr;           // the whole register tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;              // of tuning::short_tile_rows rows
-  llvm::Function* packing = nullptr;                 // the whole tile, for B that is packed on the way
-  llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
+  llvm::Function* amx = nullptr; // null: vectors multiply, in the tiles below
+  llvm::Function *micro = nullptr, *narrow = nullptr, *three_vectors = nullptr; // whole tile; 1, 3 vectors
+  llvm::Function* short_tile = nullptr;              // tuning::short_tile_rows rows
+  llvm::Function* packing = nullptr;                 // the whole tile, and packs B meanwhile
+  llvm::Function *outer = nullptr, *inner = nullptr; // skinny products
   const Arguments x;
   Operands operands;
   llvm::Type* c_element;
@@ -63,11 +62,13 @@ struct LoopNest {
         three_vectors = microkernel(b, column);
       }
     }
-    const bool all_outer = outer && plan.shape.m <= most_outer_rows(plan); // what could be packed on the way
+    // Outer products then take every product whose B could be packed while multiplying.
+    const bool all_outer = outer && plan.shape.m <= most_outer_rows(plan);
     if (plan.packs_on_the_way() && !all_outer) packing = microkernel(b, plan, true);
   }
 
-  // The extent of equal parts of `whole`, none above `most`: a multiple of `unit`, of which `most` is one.
+  // The extent of equal parts of `whole`, each at most `most`, and a multiple of `unit`. `most` must be a
+  // multiple of `unit`.
   Value* equal_parts(Value* whole, Value* most, std::int64_t unit) {
     auto blocks = [&](Value* extent, Value* size) {
       return b.CreateUDiv(b.CreateAdd(extent, b.CreateSub(size, b.getInt64(1))), size);
@@ -90,7 +91,7 @@ struct LoopNest {
     b.CreateRetVoid();
   }
 
-  // Few rows have ways of their own, by how B lies in memory.
+  // Chooses between outer, inner and blocked products, by the rows of A and the strides of B.
   void products() {
     if (!outer && !inner) return chunks_of_k();
     Value* one = b.getInt64(1);
@@ -133,8 +134,9 @@ struct LoopNest {
     });
   }
 
-  // K of the chunk that begins at k0. Vectors read groups of A in place if they are whole, so that what is
-  // left makes a chunk of its own; for tiles all of the last chunk is packed, and filled up with zeros.
+  // K of the chunk that begins at k0. Vectors read groups of A in place if the groups are whole, so that a
+  // short last group becomes a chunk of its own. With AMX all of the last chunk is packed and padded with
+  // zeros.
   Value* depth_of_chunk(Value* k0, Value* most) {
     Value* depth = smin(b, most, b.CreateSub(x.k, k0));
     if (plan.group() == 1 || amx) return depth;
@@ -155,7 +157,8 @@ struct LoopNest {
     }
     if (plan.packs_bytes_for_few_rows()) {
       Value* few = b.CreateICmpSLE(x.m, b.getInt64(tuning::outer_product_rows));
-      Value* by_rows = b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // columns are packed to their end
+      Value* by_rows =
+          b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // contiguous columns are packed to their end
       most = b.CreateSelect(b.CreateAnd(few, by_rows),
                             smin(b, most, b.getInt64(tuning::skinny_bytes_k_chunk)), most);
     }
@@ -188,7 +191,7 @@ struct LoopNest {
     if (amx) emit_release_amx(b);
   }
 
-  // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
+  // Rows of A that are read in place are not chunked, so that each sliver of B is packed once for all rows.
   void rows_then_groups(const Chunk& chunk, Value* rows_packed) {
     Value* m_chunk = b.CreateSelect(chunk.direct_a, x.m, rows_packed);
     for_row_blocks(chunk, m_chunk, [&](Value* i0, Value* height, const Rows& rows) {
@@ -199,7 +202,7 @@ struct LoopNest {
     });
   }
 
-  // The order of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+  // Uses the loop order of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
   void groups_then_rows(const Chunk& chunk, Value* m_block) {
     for_groups([&](Value* group, Value* group_end) {
       operands.pack_slivers(chunk, group, group_end);
@@ -209,9 +212,9 @@ struct LoopNest {
     });
   }
 
-  // Blocks of A's rows that fill two tiles stay in the first cache while the group's columns pass. Many
-  // columns repay packing them: rows that lie a power of two apart would share a few sets of that cache. The
-  // only chunk of K is read in place nonetheless, a tenth faster.
+  // Blocks of 32 rows of A stay in L1 while the group's columns pass. Many columns repay packing the rows,
+  // since rows a power of two apart would share a few sets of that cache. If K is one chunk, rows are read in
+  // place nonetheless, which is a tenth faster.
   void amx_blocks(Chunk chunk) {
     Value* many = b.CreateICmpSGE(x.n, b.getInt64(tuning::amx_min_packed_a_columns));
     Value* one_of_several = b.CreateICmpSLT(chunk.depth, x.k);
@@ -232,7 +235,7 @@ struct LoopNest {
              [&](Value* group) { body(group, smin(b, x.n, b.CreateAdd(group, b.getInt64(columns)))); });
   }
 
-  // Rows of A, `height` from i on, and the columns of a group.
+  // `height` rows of A from row i on, and the columns of a group.
   struct Block {
     const Chunk& chunk;
     Value *group, *group_end, *i, *height;
@@ -242,7 +245,7 @@ struct LoopNest {
   struct Sliver {
     Panel panel;
     Value *first, *c_tile, *width, *corrections;
-    Value *unpacked, *source; // i1: it is still to be packed, from `source`
+    Value *unpacked, *source; // i1: the sliver is not packed yet; its `source`
   };
 
   template <class Body> void for_slivers(const Block& block, Body&& body) {
@@ -265,7 +268,7 @@ struct LoopNest {
     emit_if(b, ragged, [&] { emit_configure_amx(b, b.getInt64(amx_extent)); });
   }
 
-  // Some rows of A stay in a far second cache while the slivers pass.
+  // Where L2 is slow, a part of the rows of A stays in it while the slivers pass.
   void multiply_with_vectors(const Block& block, Value* steps) {
     Value* most = plan.target.slow_l2 ? b.getInt64(tuning::slow_l2_rows) : block.height;
     emit_for(b, b.getInt64(0), block.height, most, [&](Value* i) {
@@ -279,8 +282,8 @@ struct LoopNest {
     });
   }
 
-  // Meanwhile the rows of A that come next are asked for, if rows are contiguous (else what comes is of no
-  // use), a few beside each 32 columns: 5 to 8 % (Granite Rapids).
+  // Prefetches the rows of A that come next, a few per 32 columns, which saves 5 to 8 % (Granite Rapids).
+  // Where rows are not contiguous the prefetches are useless but harmless.
   void multiply_with_amx(const Block& block, Value* steps) {
     const Chunk& chunk = block.chunk;
     Value* below = b.CreateAdd(block.i, block.height);
@@ -319,7 +322,8 @@ struct LoopNest {
     });
   }
 
-  // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
+  // Multiplies one sliver. A last sliver of few columns is multiplied one vector at a time, or in tiles of
+  // three vectors, so that missing columns cost nothing.
   void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
     if (!narrow) return whole_tiles(rows, sliver, height, steps, adds);
     const std::int64_t few = std::int64_t{plan.lanes} * (plan.vectors / 2);
@@ -349,8 +353,9 @@ struct LoopNest {
         });
   }
 
-  // The first packs the sliver, if it is not. Tiles of 6 rows, and where these would lack more than one row,
-  // of 4: two take the place of one and of 1 or 2 rows that are left.
+  // Multiplies in whole register tiles, of which the first packs the sliver if that is still to be done.
+  // Tiles have 6 rows; where such tiles would lack more than one row at the end, the last ones have 4 rows:
+  // two of 4 take the place of one of 6 and of 1 or 2 rows that are left.
   void whole_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
     Value *zero = b.getInt64(0), *mr = b.getInt64(plan.mr), *begin = zero;
     if (packing) {

@@ -1,4 +1,4 @@
-// Emits both kinds.
+// Emits the outer and the inner products of skinny matrices.
 #include <kiln/jit/cpu/dot/few_rows.h>
 
 #include <kiln/jit/cpu/dot/convert.h>
@@ -14,7 +14,7 @@ using llvm::Value;
 
 bool of_one_row(const Plan& plan) { return plan.shape.m <= 1; }
 
-// Vectors of columns that an outer product takes at a time.
+// The vectors of columns that an outer product computes at a time.
 int outer_vectors(const Plan& plan) {
   return of_one_row(plan) && !plan.blocks_rows ? tuning::one_row_outer_product_vectors
                                                : tuning::outer_product_vectors;
@@ -25,7 +25,7 @@ struct InnerTile {
   int columns;
 };
 
-// The rows of A and the columns of B that an inner product takes at a time.
+// The rows of A and the columns of B that inner products combine at a time.
 InnerTile inner_tile(const Plan& plan) {
   const std::int64_t rows = std::max<std::int64_t>(plan.shape.m, 1);
   if (plan.blocks_rows)
@@ -62,7 +62,7 @@ struct FewRows {
   }
   llvm::Align align_of(DType t) { return llvm::Align(static_cast<std::uint64_t>(size_of(t))); }
 
-  // A vector of elements in memory as accumulator elements; of those under the mask, if there is one.
+  // Loads a vector and converts it to accumulator elements. If there is a mask, only its lanes are loaded.
   Value* load(DType from, Value* address, Value* mask) {
     llvm::Type* type = vector_of(memory_type(b, from));
     Value* bits = mask ? static_cast<Value*>(b.CreateMaskedLoad(type, address, align_of(from), mask,
@@ -75,8 +75,8 @@ struct FewRows {
 
   // --- Rows of B contiguous ---
 
-  // C[:, j : j + vectors] += A[:, k0 : k0 + depth] * B: `depth` rows of B stay in registers for all rows of
-  // A.
+  // C[:, j : j + vectors] += A[:, k0 : k0 + depth] * B[k0 : k0 + depth, j : j + vectors]. The rows of B stay
+  // in registers for all rows of A.
   void outer_step(Value* k0, int depth, Value* j, int vectors, Value* mask) {
     llvm::Type* element = memory_type(b, plan.shape.b);
     llvm::SmallVector<Value*, 16> of_b;
@@ -154,7 +154,8 @@ struct FewRows {
 
   // --- Columns of B contiguous ---
 
-  // The rows of A or the columns of B of a tile; what is missing repeats the last, and is not stored.
+  // Pointers to `most` rows of A or columns of B. Those past the end repeat the last one; their results are
+  // not stored.
   llvm::SmallVector<Value*, 4> lines(DType t, Value* base, Value* stride, Value* first, Value* count,
                                      std::int64_t most) {
     llvm::SmallVector<Value*, 4> pointers;
@@ -184,7 +185,7 @@ struct FewRows {
     return next;
   }
 
-  // A loop over whole vectors of k and a masked last one, with the sums in registers.
+  // Emits a loop over whole vectors of k, then a masked last step; the sums stay in registers.
   llvm::SmallVector<Value*, 16> inner_sums(llvm::ArrayRef<Value*> of_a, llvm::ArrayRef<Value*> of_b,
                                            bool prefetches) {
     Value* whole = b.CreateAnd(k, number(-plan.lanes));
