@@ -131,7 +131,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   case Opcode::Le:
   case Opcode::Gt:
   case Opcode::Ge:
-    if (holds_in_fast_half(nest, op, at)) return b_.getTrue();
+    if (holds_in_fast_part(nest, op, at)) return b_.getTrue();
     break;
   default: break;
   }

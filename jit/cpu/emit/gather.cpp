@@ -37,9 +37,9 @@ Indices KernelEmitter::first_lane(Indices at) {
   return at;
 }
 
-// Makes the fast half end before the indices of a view's axis leave it, where they grow by `step` along the
+// Makes the fast part end before the indices of a view's axis leave it, where they grow by `step` along the
 // lanes; false if that cannot be told before the loop.
-bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, std::int64_t step, int axis,
+bool KernelEmitter::ends_fast_part(Nest& nest, const ir::Value* index, std::int64_t step, int axis,
                                    const Indices& at, Value* extent) {
   Indices before = at; // the loop's first element
   before[static_cast<std::size_t>(axis)] = Index{b_.getInt64(0)};
@@ -75,7 +75,7 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
   const int axis = axis_of_lanes(at);
   for (std::size_t a = 0; a < indices.size(); ++a) {
     const auto step = axis >= 0 ? passes::step_along(indices[a], axis) : std::nullopt;
-    if (step && ends_fast_half(nest, indices[a], *step, axis, at, v.extents[a])) continue;
+    if (step && ends_fast_part(nest, indices[a], *step, axis, at, v.extents[a])) continue;
     Value *compared = operand_element(nest, indices[a], at), *extent = v.extents[a];
     match_lanes(b_, compared, extent);
     access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));

@@ -110,14 +110,14 @@ private:
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
   void limit_unless(Nest& nest, llvm::Value* inside);
   void limit_lanes(Nest& nest, llvm::Value* room);
-  void end_fast_half(Nest& nest, llvm::Value* first, llvm::Value* extent);
+  void end_fast_part(Nest& nest, llvm::Value* first, llvm::Value* extent);
   llvm::Value* mapped(const Index& index, llvm::Value* position, llvm::Value* extent);
   llvm::Value* mapped(const Nest& nest, const Access& access);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
   std::optional<ColumnLimit> known_limit(const Nest& nest, const ir::Op& op, const Indices& at) const;
-  bool holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at);
+  bool holds_in_fast_part(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent,
                            bool non_negative);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
@@ -146,7 +146,7 @@ private:
   // gather.cpp: accesses at computed indices and addresses
   static int axis_of_lanes(const Indices& at);
   static Indices first_lane(Indices at);
-  bool ends_fast_half(Nest& nest, const ir::Value* index, std::int64_t step, int axis, const Indices& at,
+  bool ends_fast_part(Nest& nest, const ir::Value* index, std::int64_t step, int axis, const Indices& at,
                       llvm::Value* extent);
   Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
   Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);

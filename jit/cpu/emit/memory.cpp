@@ -75,9 +75,9 @@ std::optional<ColumnLimit> KernelEmitter::known_limit(const Nest& nest, const ir
   return limit;
 }
 
-// Whether `op` is such a comparison and so holds in all of the fast half, which is made to end before it does
+// Whether `op` is such a comparison and so holds in all of the fast part, which is made to end before it does
 // not.
-bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
+bool KernelEmitter::holds_in_fast_part(Nest& nest, const ir::Op& op, const Indices& at) {
   if (nest.guarded) return false;
   const auto limit = known_limit(nest, op, at);
   if (!limit) return false;
@@ -165,7 +165,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
         b_.SetInsertPoint(nest.limit_point);
         Value* zero = b_.getInt64(0);
         if (index.linear && index.direct) {
-          end_fast_half(nest, offset, v.extents[axis]);
+          end_fast_part(nest, offset, v.extents[axis]);
           Value* room = b_.CreateSub(v.extents[axis], offset);
           past = past ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, room) : room;
           proved = true;
@@ -235,7 +235,7 @@ void KernelEmitter::limit_unless(Nest& nest, Value* inside) {
   nest.limits.push_back(b_.CreateSelect(inside, everything, b_.getInt64(0)));
 }
 
-// The fast half ends before a lane of a direct index reaches `room`. Where the lanes at hand are a few times
+// The fast part ends before a lane of a direct index reaches `room`. Where the lanes at hand are a few times
 // the loop's, or a part of them, so is that index. The builder stands at the limit point.
 void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
   const int more = std::countr_zero(static_cast<unsigned>(nest.lanes)) -
@@ -249,9 +249,9 @@ void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
   nest.limits.push_back(room);
 }
 
-// The fast half ends before a lane whose index is `first` plus its own reaches `extent`, or at once where
+// The fast part ends before a lane whose index is `first` plus its own reaches `extent`, or at once where
 // `first` is negative. The builder stands at the limit point.
-void KernelEmitter::end_fast_half(Nest& nest, Value* first, Value* extent) {
+void KernelEmitter::end_fast_part(Nest& nest, Value* first, Value* extent) {
   Value* zero = b_.getInt64(0);
   limit_lanes(nest, b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
 }

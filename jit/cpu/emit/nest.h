@@ -67,9 +67,9 @@ struct Accumulator {
 };
 using Accumulators = std::vector<Accumulator>;
 
-// A vector loop has up to three parts. In the fast half all lanes are inside every view that the loop
-// accesses, so that no masks are needed. The guarded half handles the rest with masks. Lanes that are past
-// all views may have a part of their own (out_of_bounds.cpp). While the body of the fast half is emitted,
+// A vector loop has up to three parts. In the fast part all lanes are inside every view that the loop
+// accesses, so that no masks are needed. The guarded part handles the rest with masks. Lanes that are past
+// all views may have a part of their own (out_of_bounds.cpp). While the body of the fast part is emitted,
 // `limits` collects how far that half may go. `pasts` collects for each view the first lane past its end, and
 // for each comparison of column indices the first lane for which it fails.
 struct Nest {
@@ -82,7 +82,7 @@ struct Nest {
   bool reversed = false; // a reverse scan: the loop along its axis begins at the end
   int lanes = 1;         // lanes of the current vector
   int loop_lanes = 1;    // lanes of the loop's vectors; a reshape evaluates vectors of other lengths
-  int native_lanes = 1;  // lanes of one register; vectors of the fast half may span several
+  int native_lanes = 1;  // lanes of one register; vectors of the fast part may span several
   int unroll = 1;
   Values bounds; // for each axis, where the loop may end; null: at the domain's extent
 

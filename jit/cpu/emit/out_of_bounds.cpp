@@ -56,7 +56,7 @@ class KernelEmitter::SameOutOfBounds {
 public:
   SameOutOfBounds(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
 
-  // `seen`: the fast half evaluates it too, so that the ends of its views are known.
+  // `seen`: the fast part evaluates it too, so that the ends of its views are known.
   bool operator()(const ir::Value* v, const Indices& at, bool seen = true) {
     if (!v->type.is_tile() || std::all_of(at.begin(), at.end(), [](const Index& i) { return i.uniform(); }))
       return true;

@@ -1,4 +1,4 @@
-// The innermost level of a nest: how wide its steps are, and its fast and its guarded half.
+// The innermost level of a nest: how wide its steps are, and its fast and its guarded part.
 #include <kiln/jit/cpu/emit/vector_level.h>
 
 #include <kiln/jit/cpu/abi.h>
@@ -68,7 +68,7 @@ Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   return root.direct ? b_.CreateAnd(may, root.direct) : may;
 }
 
-// Where the fast half ends: `whole`, or before the first step that is not wholly inside the views.
+// Where the fast part ends: `whole`, or before the first step that is not wholly inside the views.
 Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
   Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
   for (Value* limit : nest.limits)
@@ -98,14 +98,14 @@ void KernelEmitter::VectorLevel::emit() {
   nest_.limit_depth = outer_;
   Value* fast_end = b_.getInt64(0);
   if (Value* streams = whole_ > 0 && !carries_values_ ? e_.may_stream(nest_, at_) : nullptr)
-    fast_end = fast_halves(streams);
+    fast_end = fast_parts(streams);
   else if (whole_ > 0)
-    fast_end = fast_half();
+    fast_end = fast_part();
   Accumulators total = merged_chains();
   narrow(total);
   if (whole_ < extent_ || !nest_.limits.empty()) {
     Value* begin_out_of_bounds = out_of_bounds_begin(fast_end);
-    total = guarded_half(fast_end, begin_out_of_bounds ? begin_out_of_bounds : guarded_end(), total);
+    total = guarded_part(fast_end, begin_out_of_bounds ? begin_out_of_bounds : guarded_end(), total);
     if (begin_out_of_bounds) total = out_of_bounds_part(begin_out_of_bounds, total);
   }
   nest_.hoist_point = nullptr;
@@ -258,7 +258,7 @@ void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
 }
 
 // Its end is known only once its body has shown which views it touches.
-Value* KernelEmitter::VectorLevel::fast_half() {
+Value* KernelEmitter::VectorLevel::fast_part() {
   auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
   const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;
   llvm::PHINode* index = nullptr;
@@ -289,7 +289,7 @@ Value* KernelEmitter::VectorLevel::fast_half() {
   return end;
 }
 
-Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
+Value* KernelEmitter::VectorLevel::fast_parts(Value* streams) {
   Deferral& deferral = e_.deferral_;
   const bool defers = hosts_ && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
   if (defers) deferral.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
@@ -305,7 +305,7 @@ Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
     nest_.streaming = block == streaming;
     nest_.clear_limits();
     nest_.hoisted.clear();
-    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_half();
+    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_part();
     end->addIncoming(reached, b_.GetInsertBlock());
     b_.CreateBr(join);
   }
@@ -319,7 +319,7 @@ Value* KernelEmitter::VectorLevel::guarded_end() {
   return constant((extent_ + nest_.lanes - 1) / nest_.lanes * nest_.lanes);
 }
 
-Accumulators KernelEmitter::VectorLevel::guarded_half(Value* begin, Value* end, const Accumulators& so_far) {
+Accumulators KernelEmitter::VectorLevel::guarded_part(Value* begin, Value* end, const Accumulators& so_far) {
   Loop loop = emit_loop(b_, begin, end, constant(nest_.lanes), flatten(so_far),
                         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
                           Value* tail = lanes_below_extent(j);

@@ -1,5 +1,5 @@
-// Declares the emitter of the loop over a nest's vector axis, which has up to three parts. The fast half goes
-// as far as whole steps lie inside all views, and needs no masks. The guarded half handles the rest, with
+// Declares the emitter of the loop over a nest's vector axis, which has up to three parts. The fast part goes
+// as far as whole steps lie inside all views, and needs no masks. The guarded part handles the rest, with
 // masks. Where every value past the ends of all views is the same, an out-of-bounds part computes it once.
 #pragma once
 
@@ -32,13 +32,13 @@ private:
   void advance_columns(std::vector<Columns>& columns, llvm::Value* r, int depth, llvm::Instruction* before);
   std::vector<Columns> reduced_columns(int vectors);
   void block_of_rows();
-  llvm::Value* fast_half(); // returns where it ended
-  // Emits the fast half twice: with non-temporal stores for when `streams` holds, and with ordinary ones.
-  llvm::Value* fast_halves(llvm::Value* streams);
+  llvm::Value* fast_part(); // returns where it ended
+  // Emits the fast part twice: with non-temporal stores for when `streams` holds, and with ordinary ones.
+  llvm::Value* fast_parts(llvm::Value* streams);
   Accumulators chain(int k) const; // accumulators of chain k, from flat_
   Accumulators merged_chains();
   void narrow(Accumulators& total); // folds vectors of several registers to one register
-  Accumulators guarded_half(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
+  Accumulators guarded_part(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
   llvm::Value* lanes_below_extent(llvm::Value* j); // null: all lanes
   llvm::Value* guarded_end();
   // out_of_bounds.cpp
