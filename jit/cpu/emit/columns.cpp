@@ -1,4 +1,4 @@
-// Reductions and scans down columns: a vector level whose running values each belong to columns of their own.
+// Emits reductions and scans down columns, where each vector of running values belongs to its own columns.
 #include <kiln/jit/cpu/emit/vector_level.h>
 
 namespace kiln::cpu {
@@ -26,7 +26,7 @@ void set_running(std::vector<Columns>& columns, const Values& all) {
 
 } // namespace
 
-// `vectors` of columns from the one at hand on.
+// Starts `vectors` vectors of columns, from the current one on.
 std::vector<Columns> KernelEmitter::VectorLevel::first_columns(int vectors) {
   std::size_t carrying = 0;
   for (const Root& root : nest_.roots)
@@ -41,7 +41,8 @@ std::vector<Columns> KernelEmitter::VectorLevel::first_columns(int vectors) {
   return columns;
 }
 
-// Row `r` of all, within `depth` loops, before the innermost of which something may be hoisted.
+// Advances all columns by row `r`, within `depth` loops. Values may be hoisted to `before`, which is before
+// the innermost of them.
 void KernelEmitter::VectorLevel::advance_columns(std::vector<Columns>& columns, Value* r, int depth,
                                                  llvm::Instruction* before) {
   const auto reduced = static_cast<std::size_t>(nest_.reduced_axis);
@@ -55,8 +56,8 @@ void KernelEmitter::VectorLevel::advance_columns(std::vector<Columns>& columns, 
   }
 }
 
-// What `vectors` of columns have run to at the end of the reduced axis. Where some running values have no
-// identity to begin with, all begin with the first row.
+// Reduces `vectors` vectors of columns along the whole reduced axis. If some root has no identity, all roots
+// begin with the first row.
 std::vector<Columns> KernelEmitter::VectorLevel::reduced_columns(int vectors) {
   const auto reduced = static_cast<std::size_t>(nest_.reduced_axis);
   auto hoisted = std::exchange(nest_.hoisted, {});

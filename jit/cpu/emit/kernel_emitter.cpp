@@ -1,4 +1,4 @@
-// The entry point, the walk over regions, and scalars.
+// Emits the entry point, walks over the regions, and emits scalars.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/abi.h>
@@ -40,8 +40,7 @@ void KernelEmitter::emit_entry() {
   if (!target_.features.empty()) function_->addFnAttr("target-features", target_.features);
   function_->addFnAttr("prefer-vector-width", std::to_string(target_.vector_bytes * 8));
   function_->addFnAttr("min-legal-vector-width", std::to_string(target_.vector_bytes * 8));
-  if (const auto units =
-          static_cast<unsigned>(target_.sve_bytes / 16)) // vectors of that length are SVE's then
+  if (const auto units = static_cast<unsigned>(target_.sve_bytes / 16)) // vectors of that length then use SVE
     function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, units, units));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   function_->addFnAttr(llvm::Attribute::getWithUWTableKind(
@@ -59,7 +58,8 @@ void KernelEmitter::emit_entry() {
       ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_, offsetof(LaunchContext, scratch)),
       "scratch");
   load_parameters();
-  int rank = kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size()); // a launch's Grid has 3
+  int rank =
+      kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size()); // the Grid of a launch has 3 axes
   ir::walk(kernel_.body, [&](const ir::Op& op) {
     if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
       rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);
@@ -85,7 +85,8 @@ void KernelEmitter::emit_entry() {
             });
   finish_deferral();
   finish_prefetches();
-  // x86's stores past the cache are not ordered with what tells other threads that these programs are done.
+  // x86's non-temporal stores are not ordered with the store that tells other threads that these programs are
+  // done.
   if (streams_ && dot_target_.x86) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();
 }
@@ -118,7 +119,7 @@ void KernelEmitter::load_parameters() {
   }
 }
 
-// Row-major: the last axis varies fastest.
+// The coordinates of a program by its number in row-major order: the last axis varies fastest.
 Values KernelEmitter::coordinates_of(Value* number, const Values& grid) {
   Values coordinates(grid.size());
   for (std::size_t axis = grid.size(); axis-- > 0;) {
@@ -171,7 +172,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::AtomicCas: return emit_atomic(op);
   case Opcode::DeviceAssert: return emit_assert(op);
   case Opcode::DevicePrint: return emit_print(op);
-  case Opcode::Expects: return; // the host checks it at launch
+  case Opcode::Expects: return; // checked at launch
   case Opcode::Reduce: {
     Root root{Root::Kind::Reduce, nullptr, &op};
     return add_root(root);
@@ -179,7 +180,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   default: break;
   }
   if (op.result()->type.is_scalar()) return emit_scalar(op);
-  if (!plan_.has_buffer(op.result())) return; // lazy
+  if (!plan_.has_buffer(op.result())) return; // lazy: evaluated where it is used
   Root root{Root::Kind::Fill, op.result()};
   root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
@@ -206,7 +207,7 @@ void KernelEmitter::emit_scalar(const ir::Op& op) {
   case Opcode::ViewData: v = facts(op.operand(0)).data; return;
   default: break;
   }
-  // Everything else is a lazy tile of one element, evaluated now.
+  // Everything else is evaluated now, as a lazy tile of one element.
   Nest nest;
   Value* result = evaluate(nest, op, {});
   scalars_[op.result()] = result;

@@ -382,8 +382,7 @@ private:
   std::unordered_map<const ir::Op*, const ir::Value*>
       dot_target_arg_;                                // dots that accumulate in the buffer of a carried tile
   std::unordered_map<const ir::Op*, int> times_read_; // by how many finished nests of this program
-  std::unordered_map<const ir::Op*, Prefetches>
-      prefetches_; // prefetches of the tile below the one that the load reads
+  std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below the one that is loaded
   std::vector<llvm::WeakVH> unwanted_prefetches_;
   Deferral deferral_;
   int region_depth_ = 0;

@@ -1,9 +1,9 @@
-// What lies past the ends of all views: where a tile is far longer than a row, or its rows lie below a
+// Emits the elements past the ends of all views: where a tile is far longer than a row, or has rows below a
 // matrix.
 //
-// There a load gives its `other`, and a comparison of column numbers with a bound fails, so that most tiles
-// have one value along the whole part: exp(-inf - largest), say. It is computed once, and stored or combined
-// as often as there are vectors, or until combining it changes nothing more.
+// There a load gives its `other`, and a comparison of column indices with a bound fails, so that most tiles
+// have one value along the whole part, such as exp(-inf - largest). It is computed once. It is then stored
+// once per vector, or combined until combining it changes nothing more.
 #include <kiln/jit/cpu/emit/vector_level.h>
 #include <kiln/jit/cpu/tuning.h>
 
@@ -19,7 +19,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int deepest = 8; // of masks that are looked into
+constexpr int deepest = 8; // depth up to which the operands of masks are analysed
 
 bool runs_along_lanes(const Indices& at) {
   return std::any_of(at.begin(), at.end(), [](const Index& index) { return index.linear && index.direct; });
@@ -27,7 +27,7 @@ bool runs_along_lanes(const Indices& at) {
 
 } // namespace
 
-// Whether a mask holds in no lane that is past all views and bounds.
+// Whether a mask is false in every lane that is past all views and bounds.
 bool KernelEmitter::fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at,
                                         int depth) {
   if (!mask->def || !mask->type.is_tile() || plan_.has_buffer(mask) || depth > deepest) return false;
@@ -40,7 +40,7 @@ bool KernelEmitter::fails_out_of_bounds(const Nest& nest, const ir::Value* mask,
   return known_limit(nest, op, at).has_value();
 }
 
-// The value of an operation in every lane that is past all views and bounds, if that is why it is known.
+// The value of an operation in every lane that is past all views and bounds, if it is known for that reason.
 Value* KernelEmitter::value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at) {
   if (!nest.out_of_bounds) return nullptr;
   const bool read = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather) || op.is(Opcode::Load);
@@ -56,7 +56,7 @@ class KernelEmitter::SameOutOfBounds {
 public:
   SameOutOfBounds(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
 
-  // `seen`: the fast part evaluates it too, so that the ends of its views are known.
+  // `seen`: the fast part evaluates the value as well, so that the ends of its views are known.
   bool operator()(const ir::Value* v, const Indices& at, bool seen = true) {
     if (!v->type.is_tile() || std::all_of(at.begin(), at.end(), [](const Index& i) { return i.uniform(); }))
       return true;
@@ -102,9 +102,9 @@ bool KernelEmitter::VectorLevel::all_same_out_of_bounds() const {
     at[static_cast<std::size_t>(nest_.reduced_axis)] = Index{b_.getInt64(0), false, nullptr, outer_ + 2};
   SameOutOfBounds same(e_, nest_);
   return std::all_of(nest_.roots.begin(), nest_.roots.end(), [&](const Root& root) {
-    if (root.kind == Root::Kind::Fill) // (down columns: of many rows, each with a value of its own)
+    if (root.kind == Root::Kind::Fill) // down columns, each row has its own value
       return !down_columns_ && !root.stored_from && same(root.value, at);
-    if (root.kind == Root::Kind::Store) // of nothing
+    if (root.kind == Root::Kind::Store) // stores no lane
       return root.op->mask() && e_.fails_out_of_bounds(nest_, root.op->mask(), at);
     return root.kind == Root::Kind::Reduce && simple_combine(*root.op) &&
            std::all_of(root.op->operands.begin(), root.op->operands.end(),
@@ -112,7 +112,7 @@ bool KernelEmitter::VectorLevel::all_same_out_of_bounds() const {
   });
 }
 
-// The first vector that is wholly past all views and bounds.
+// The index of the first vector that lies completely past all views and bounds.
 Value* KernelEmitter::VectorLevel::out_of_bounds_begin(Value* fast_end) {
   const bool worth_it = nest_.lanes > 1 && extent_ >= tuning::min_out_of_bounds_vectors * nest_.lanes;
   if (!worth_it || extent_ % nest_.lanes != 0 || nest_.pasts.empty() || nest_.bounds[axis_] ||
@@ -158,8 +158,9 @@ Accumulators KernelEmitter::VectorLevel::out_of_bounds_part(Value* begin, const 
   return unflatten(after, so_far);
 }
 
-// Every fill with its one value, and every reduction with its own, which may soon change nothing more: zeros
-// that are added, or the greatest of what is the same.
+// Stores the one value of every fill, and combines the one value of every reduction until that changes
+// nothing more. That is soon the case where zeros are added, or where the maximum of equal values is
+// computed.
 Accumulators KernelEmitter::VectorLevel::repeated(Value* begin, Value* end, const Accumulators& so_far) {
   std::vector<std::pair<const Root*, Value*>> fills;
   for (const Root& root : nest_.roots)
@@ -199,7 +200,7 @@ void KernelEmitter::VectorLevel::repeated_columns(Value* begin, Value* end) {
             });
 }
 
-// Whether two lists of vectors have the same bits.
+// i1: two lists of vectors have the same bits.
 Value* KernelEmitter::VectorLevel::unchanged(const Accumulators& before, const Accumulators& after) {
   const Values x = flatten(before), y = flatten(after);
   Value* same = b_.getTrue();

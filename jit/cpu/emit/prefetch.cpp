@@ -1,4 +1,4 @@
-// Asking for what a view's loads will read: further on in their row, and in the next program's tile.
+// Emits prefetches of what loads will read: further on in their row, and in the next program's tile.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
@@ -10,7 +10,7 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-// What a program reads, writes and, so far, keeps in scratch.
+// The bytes that a program reads and writes, and has in scratch so far.
 std::int64_t KernelEmitter::program_bytes() const {
   std::int64_t bytes = scratch_bytes_;
   auto add = [&](const ir::Type& tile) { bytes += tile.numel() * tile.element_bytes(); };
@@ -23,7 +23,7 @@ std::int64_t KernelEmitter::program_bytes() const {
 
 Value* KernelEmitter::index_constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
 
-// Asks for memory that will be read soon, of a load that is evaluated at `at`.
+// Prefetches what a load, which is evaluated at `at`, will read soon.
 void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at) {
   nest.loads.insert(&load);
   if (nest.guarded || access.step != 1 || nest.lanes == 1) return;
@@ -32,10 +32,11 @@ void KernelEmitter::prefetch(Nest& nest, const ir::Op& load, const Access& acces
     prefetch_below(nest.lanes, load, access, at);
 }
 
-// Stores past the cache hide from a Granite Rapids' prefetchers what else a loop does: one that computes for
-// long then waits for each line (gelu of 128 MiB 1.0 ns an element; past the cache with this 0.37, through it
-// 0.55). Not so where short rows lie apart, whose next bytes nobody reads; nor of what has fewer axes than
-// the result, as a norm's weights, which all programs read and the cache has.
+// Prefetches further on in the row. Non-temporal stores hide the other accesses of a loop from a Granite
+// Rapids' prefetchers, so that a loop of long computations waits for each line (gelu of 128 MiB takes 1.0 ns
+// an element; with this prefetch 0.37, with ordinary stores 0.55). Short rows that are far apart are
+// excluded, because their next bytes are not read, and so are views of fewer axes than the result, such as a
+// norm's weights, which all programs read and the cache holds.
 void KernelEmitter::prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access) {
   if (!nest.streaming || !target_.slow_l3) return;
   const ir::Type& view = load.operand(0)->type;
@@ -44,7 +45,8 @@ void KernelEmitter::prefetch_ahead(Nest& nest, const ir::Op& load, const Access&
                  nest.lanes * size_of(view.dtype), Cache::Second);
 }
 
-// 0, which asks for the line at hand again, where a row's end is too near and the next row does not follow.
+// Returns 0, which prefetches the current line again, where the end of the row is near and the next row does
+// not follow in memory.
 Value* KernelEmitter::bytes_ahead(const ir::Value* view) {
   constexpr std::int64_t ahead = tuning::streaming_prefetch_bytes;
   const auto rank = static_cast<std::size_t>(view->type.view_rank);
@@ -60,13 +62,16 @@ Value* KernelEmitter::bytes_ahead(const ir::Value* view) {
   return v.ahead = b_.CreateSelect(b_.CreateOr(is_long, follows), index_constant(ahead), index_constant(0));
 }
 
-// The first nest that reads a tile waits for memory, the later ones find it in the cache and compute. So one
-// of those fetches what the next program will read first: the tile below this one. Rows of softmax then come
-// from memory while exponentials are computed. It is the second nest, or, where the third cache is slow, the
-// last of those that run whenever the second one does, so that what was fetched does not leave the second
-// cache before it is read; see Target.
+// Whether a nest prefetches the tile below the one that it reads.
 //
-// A second nest that evaluates no functions, as a norm's, is done before memory has answered: there, all do.
+// The first nest that reads a tile waits for memory; later nests find the tile in the cache and compute. One
+// of these therefore prefetches what the next program reads first: the tile below this one. Rows of softmax
+// then arrive from memory while exponentials are computed. By default the second nest prefetches. Where L3 is
+// slow (tuning.h) it is the last nest of those that execute whenever the second does, so that the prefetched
+// data does not leave L2 before it is read.
+//
+// A second nest that evaluates no functions, such as a norm's, ends before memory has answered; then all
+// nests prefetch.
 bool KernelEmitter::prefetches_tile_below(const Nest& nest, const ir::Op& load) {
   const auto read = times_read_.find(&load);
   const int nests_before = read == times_read_.end() ? 0 : read->second;
@@ -85,7 +90,7 @@ bool KernelEmitter::prefetches_tile_below(const Nest& nest, const ir::Op& load) 
   }
   const bool for_all =
       bytes >= tuning::min_l2_prefetched_bytes && bytes <= tuning::max_bytes_prefetched_by_all_nests;
-  if (nests_before == 0) return for_all; // until the second nest is known
+  if (nests_before == 0) return for_all; // as long as the second nest is not known
   if (made.nest == 0) {
     const bool functions = evaluates_functions(nest);
     made.nest = nests_before;
@@ -101,8 +106,8 @@ void KernelEmitter::discard_prefetches(Prefetches& made) {
   made.calls.clear();
 }
 
-// Deletes what was taken back and what first nests asked for of tiles that no other nest read; now that all
-// is emitted, with the addresses that nothing else uses.
+// Deletes the discarded prefetches, and the prefetches of first nests of tiles that no other nest reads,
+// together with addresses that nothing else uses. Must be called after everything else is emitted.
 void KernelEmitter::finish_prefetches() {
   for (auto& [load, made] : prefetches_)
     if (made.nest == 0) discard_prefetches(made);
@@ -115,14 +120,15 @@ void KernelEmitter::finish_prefetches() {
   }
 }
 
-// Other threads may be writing below the view's last row, and in the next row where a result replaces its
-// operand: they would lose their lines (2 rows of 128 KiB took two threads 22 us, 9 so). So nothing is asked
-// for outside of the view, nor of views that the caches hold.
+// Prefetches the tile below. Other threads may be writing below the last row of the view, and in the next row
+// where a result replaces its operand; prefetches would take their lines away (2 rows of 128 KiB took two
+// threads 22 us, and 9 without). Therefore nothing outside of the view is prefetched, and nothing of views
+// that fit the caches.
 void KernelEmitter::prefetch_below(int lanes, const ir::Op& load, const Access& access, const Indices& at) {
   const ir::Type& tile = load.result()->type;
   const std::int64_t tile_bytes = tile.numel() * tile.element_bytes();
   const auto& axes = load.integers("axes");
-  const bool tall = !axes.empty() && axes[0] == 0; // else of one row
+  const bool tall = !axes.empty() && axes[0] == 0; // else the tile is one row
   Value* rows = index_constant(tall ? tile.shape[0].value() : 1);
   const ViewFacts& v = facts(load.operand(0));
   Value* row = scalar(load.view_offsets()[0]);
@@ -132,7 +138,7 @@ void KernelEmitter::prefetch_below(int lanes, const ir::Op& load, const Access& 
                                   index_constant(tuning::min_prefetched_view_l2s * target_.l2_bytes));
   Value* inside = b_.CreateICmpSLT(b_.CreateAdd(row, rows), v.extents[0]);
   Value* distance = b_.CreateSelect(b_.CreateAnd(large, inside), b_.CreateMul(stride_bytes, rows),
-                                    index_constant(0)); // which asks for the line at hand again
+                                    index_constant(0)); // which prefetches the current line again
   Value* below = b_.CreateGEP(b_.getInt8Ty(), access.address, distance);
   const Cache into = tile_bytes >= tuning::min_l2_prefetched_bytes ? Cache::Second : Cache::First;
   for (llvm::Instruction* call : prefetch_lines(b_, below, lanes * tile.element_bytes(), into))

@@ -1,5 +1,5 @@
-// Programs that follow each other and fill a rectangle of tiles (grouped_product.h), found while the kernel
-// runs.
+// Emits the search for consecutive programs whose tiles fill a rectangle (facts/grouped_product.h), at run
+// time.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 namespace kiln::cpu {
@@ -8,7 +8,7 @@ using llvm::Value;
 
 namespace {
 
-// The first i from `begin` on, below `end`, for which `holds` does not; `end` at most.
+// Emits a search for the first i in [begin, end) for which `holds` is false; `end` if there is none.
 template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* end, Holds&& holds) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
   auto* header = llvm::BasicBlock::Create(b.getContext(), "while", function);
@@ -25,14 +25,15 @@ template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* e
   i->addIncoming(b.CreateNSWAdd(i, b.getInt64(1)), b.GetInsertBlock());
   b.CreateCondBr(good, header, after);
   b.SetInsertPoint(after);
-  // Left from `test`, i is what failed; from the header, the end.
+  // If the loop is left from `test`, i is the one that failed; if it is left from the header, i is `end`.
   return i;
 }
 
 } // namespace
 
-// `count` programs along the run axis, from `first` on, as rectangles from first to last: as long a column of
-// tiles as the programs make, or a row, and as many more of its length as follow beside it.
+// Emits `count` consecutive programs, from `first` on, as rectangles, one after the other. Each rectangle
+// starts with as long a column of tiles as the next programs make, or a row, followed by as many more columns
+// or rows of the same length.
 void KernelEmitter::emit_group_at_computed_places(const Values& first, Value* count) {
   const Grouping& grouping = grouped_->grouping;
   const auto axis = static_cast<std::size_t>(grouping.run_axis);
@@ -41,7 +42,7 @@ void KernelEmitter::emit_group_at_computed_places(const Values& first, Value* co
     coordinates[axis] = b_.CreateAdd(first[axis], program);
     return coordinates;
   };
-  // What a program's place is made of.
+  // The scalars that determine the position of a program's tile.
   auto places = [&](Value* program) {
     enter_program(at(program));
     Values values;
@@ -72,7 +73,7 @@ void KernelEmitter::emit_group_at_computed_places(const Values& first, Value* co
     group_.shared = group_.shared ? b_.CreateAnd(group_.shared, non_negative) : non_negative;
   }
   if (group_.shared) left = b_.CreateSelect(group_.shared, left, one);
-  // Whether the i-th program has its tile so many rows and columns of tiles from the corner.
+  // Whether the tile of the i-th program is `row` rows and `column` columns of tiles away from the corner.
   auto lies = [&](Value* i, Value* row, Value* column) {
     const Values there = places(b_.CreateAdd(done, i));
     Value *down = b_.CreateMul(row, number(grouping.tile_m)),

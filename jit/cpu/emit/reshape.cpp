@@ -1,9 +1,10 @@
-// Tiles under another shape: which element of the operand an element is.
+// Evaluates reshapes: finds the elements of the operand that make up a vector of the result.
 //
-// Axes fall into runs of as many elements in both shapes, and only within a run are numbers taken apart. A
-// vector that is no vector of neighbours there is made of such: pairs that are split are lanes of a vector
-// twice as long, pairs that are interleaved come from two vectors half as long. So what lies below is
-// evaluated as everywhere, a vector of neighbours at a time, and shuffled in registers.
+// Axes are divided into groups that have the same number of elements in both shapes, and indices are divided
+// only within a group. If a vector of the result is not contiguous in the operand, it is made of vectors that
+// are: pairs that are split are lanes of a vector twice as long, and pairs that are interleaved come from two
+// vectors half as long. The operand is thus evaluated in contiguous vectors, as everywhere, which are
+// shuffled in registers.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/tuning.h>
 
@@ -21,7 +22,7 @@ constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of the vectors that
 
 using Extents = std::vector<std::int64_t>;
 
-// The same elements in axes [from, from_end) of one shape and [to, to_end) of the other.
+// Axes [from, from_end) of one shape and [to, to_end) of the other, which have the same elements.
 struct AxisGroup {
   std::size_t from, from_end, to, to_end;
 };
@@ -49,7 +50,7 @@ std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end)
                          std::multiplies<>());
 }
 
-// The only axis of several elements among [begin, end); `end` if there are more or none.
+// The only axis in [begin, end) with more than one element; `end` if there are several or none.
 std::size_t only_axis(const Extents& extents, std::size_t begin, std::size_t end) {
   std::size_t found = end;
   for (std::size_t a = begin; a < end; ++a) {
@@ -64,7 +65,7 @@ bool is_factor(std::int64_t n) {
   return n > 1 && n <= tuning::max_reshape_parts && std::has_single_bit(static_cast<std::uint64_t>(n));
 }
 
-// The elements of all in turn. Their number is a power of two.
+// Interleaves the parts, whose number is a power of two.
 Value* interleaved(IRBuilder& b, const Values& parts) {
   if (parts.size() == 1) return parts[0];
   Values even, odd;
@@ -80,7 +81,7 @@ Value* interleaved(IRBuilder& b, const Values& parts) {
 
 } // namespace
 
-// One reshape at one place: the operand's indices, group by group of axes.
+// Evaluates one reshape at given indices: computes the operand's indices, one group of axes after the other.
 class KernelEmitter::Reshape {
 public:
   Reshape(KernelEmitter& emitter, Nest& nest, const ir::Op& op, const Indices& at)
@@ -113,9 +114,9 @@ private:
   Value* picked(const AxisGroup& group, std::size_t axis);
   Value* put_together(const AxisGroup& group, std::size_t axis);
   void take_apart(const AxisGroup& group);
-  Value* number(const AxisGroup& group, std::size_t end); // row-major, in axes up to `end`
+  Value* number(const AxisGroup& group, std::size_t end); // the row-major index within axes up to `end`
   void set_linear(const AxisGroup& group, std::size_t last, Value* number);
-  std::size_t last_axis(const AxisGroup& group) const; // of several elements, in the operand
+  std::size_t last_axis(const AxisGroup& group) const; // the last axis of the operand with several elements
   template <class F> Value* with_lanes(int lanes, F evaluate) {
     const int before = std::exchange(nest_.lanes, lanes);
     Value* v = evaluate();
@@ -130,12 +131,13 @@ private:
   const ir::Op& op_;
   const Indices& at_;
   const Extents from_, to_;
-  Indices inner_; // of the operand
-  // Of all numbers that are computed here: where they are, so that nothing made of them is computed earlier.
+  Indices inner_; // indices of the operand
+  // The depth of all indices that are computed here, so that nothing that depends on them is hoisted above
+  // them.
   const int depth_;
 };
 
-// One element, or one axis that stays one axis.
+// Handles groups of one element, and groups of one axis that remains one axis.
 bool KernelEmitter::Reshape::passes(const AxisGroup& group) {
   if (product(from_, group.from, group.from_end) == 1) return true;
   const std::size_t from = only_axis(from_, group.from, group.from_end),
@@ -159,7 +161,8 @@ std::size_t KernelEmitter::Reshape::last_axis(const AxisGroup& group) const {
   return last;
 }
 
-// Lane 0 is at `number` of the axes up to and with `last`, along which the lanes go on.
+// Sets the indices so that lane 0 is at row-major index `number` of the axes up to and including `last`, and
+// the lanes follow along `last`.
 void KernelEmitter::Reshape::set_linear(const AxisGroup& group, std::size_t last, Value* number) {
   for (std::size_t a = last + 1; a-- > group.to;) {
     inner_[a] = Index{a == group.to ? number : b_.CreateURem(number, constant(to_[a])), a == last, nullptr,
@@ -168,7 +171,7 @@ void KernelEmitter::Reshape::set_linear(const AxisGroup& group, std::size_t last
   }
 }
 
-// Lanes a few elements apart: of a vector that is as many times longer.
+// Lanes that are a few elements apart are picked from a vector that is so many times longer.
 Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) {
   const std::int64_t apart = product(from_, axis + 1, group.from_end), lanes = nest_.lanes;
   const std::size_t last = last_axis(group);
@@ -187,13 +190,13 @@ Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) 
     set_linear(group, last, b_.CreateMul(number(group, axis + 1), constant(apart)));
   else
     return nullptr;
-  // All that are split from one vector share it.
+  // All vectors that are split from one vector share its evaluation.
   Indices together = at_;
   for (std::size_t a = axis + 1; a < group.from_end; ++a)
     together[a].base = constant(0);
   const int wide = static_cast<int>(apart * lanes);
   Nest::Key key = key_of(op_.result(), together, wide);
-  key.lanes = -wide; // no tile's element: from it on, one number of lanes after the other
+  key.lanes = -wide; // negative, so that it is no key of an element
   auto known = nest_.memo.find(key);
   Value* all = known != nest_.memo.end()
                    ? known->second
@@ -206,7 +209,7 @@ Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) 
   return b_.CreateShuffleVector(all, order);
 }
 
-// Lanes from several rows in turn: of a vector of each.
+// Lanes that come from several rows in turn are interleaved from one vector of each row.
 Value* KernelEmitter::Reshape::put_together(const AxisGroup& group, std::size_t axis) {
   const std::size_t last = last_axis(group);
   const std::int64_t parts = to_[last];
@@ -234,10 +237,10 @@ Value* KernelEmitter::Reshape::put_together(const AxisGroup& group, std::size_t 
   return interleaved(b_, vectors);
 }
 
-// By division, of each lane's number unless the lanes stay neighbours.
+// Computes the indices by division, of each lane's row-major index unless the lanes remain contiguous.
 void KernelEmitter::Reshape::take_apart(const AxisGroup& group) {
   Value* lanes = nullptr;
-  bool linear = false, whole = false; // whole: vectors start at multiples of their lanes
+  bool linear = false, whole = false; // whole: vectors start at multiples of the number of lanes
   std::int64_t stride = 1;
   for (std::size_t a = group.from_end; a-- > group.from; stride *= from_[a]) {
     if (at_[a].uniform()) continue;

@@ -1,8 +1,10 @@
-// Loads *across*: their neighbours in memory lie along the loop around the vector loop, as those of a
-// transposed matrix do. One row of the nest after the other would gather each vector from as many lines of
-// memory as it has lanes, and come back to these lines for the next row. Instead a block of rows is computed
-// together, which takes whole lines as vectors along that loop and transposes them in registers. The same
-// load may be needed as it lies too, as in t + trans(t): that is no load across.
+// Emits transposed loads: loads that are contiguous along the loop around the vector loop, as those of a
+// transposed matrix.
+//
+// If the nest computed one row after the other, each vector would be gathered from as many lines of memory as
+// it has lanes, and the next row would need the same lines again. Instead, a block of rows is computed
+// together: whole lines are loaded as vectors along the outer loop and are transposed in registers. The same
+// load may also be needed in its own order, as in t + trans(t); that use is no transposed load.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
@@ -18,7 +20,7 @@ using llvm::Value;
 
 namespace {
 
-// The axis of the nest that each axis of a tile is, or -1.
+// For each axis of a tile, the axis of the nest that it is, or -1.
 using Axes = std::vector<int>;
 
 int tile_axis_at(const Axes& axes, int nest_axis) {
@@ -26,7 +28,7 @@ int tile_axis_at(const Axes& axes, int nest_axis) {
   return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
 }
 
-// Those of an operand, where the operation is evaluated at these; empty if it is not followed.
+// The axes of an operand of an operation that is evaluated at `axes`; empty if the analysis ends here.
 Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
   if (!passes::maps_axes(op)) return ir::is_elementwise(op.code) ? axes : Axes();
   Axes inner(operand->type.shape.size(), -1);
@@ -38,8 +40,9 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 
 } // namespace
 
-// Where there are such loads: a nest of stores and tiles that go to scratch, whose vectors are long enough.
-// Of a view of any strides it shows at run time; gives that condition, if there is one.
+// Finds the transposed loads of a nest that stores or fills, and whose vectors are long enough. For views of
+// any strides only the strides at run time show which loads are transposed; then returns that condition, else
+// null.
 Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
       nest.reduced_axis >= 0)
@@ -95,7 +98,8 @@ Value* KernelEmitter::find_transposed_loads(Nest& nest) {
   return condition;
 }
 
-// The vector at `at` of a load across, with those of the rows beside it; null for any other load.
+// Emits the vector at `at` of a transposed load, together with those of the other rows of its block. Returns
+// null for other loads.
 Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indices& at) {
   auto load = nest.transposed_loads.find(&op);
   if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes ||
@@ -120,8 +124,8 @@ Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indice
     there[row].base = nest.rows[first + i];
     return there;
   };
-  for (std::size_t i : {std::size_t{0}, count - 1}) // the loop ends where either is not inside
-    internal_check(!view_access(nest, op, at_row(i)).mask, "a load across needs a mask");
+  for (std::size_t i : {std::size_t{0}, count - 1}) // the fast part ends where either is not inside
+    internal_check(!view_access(nest, op, at_row(i)).mask, "a transposed load needs a mask");
 
   const DType dtype = op.result()->type.dtype;
   const ir::Value* view = op.operand(0);

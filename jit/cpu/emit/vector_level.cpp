@@ -1,4 +1,4 @@
-// The innermost level of a nest: how wide its steps are, and its fast and its guarded part.
+// Emits the vector loop of a nest: chooses the width of its steps, and emits its fast and its guarded part.
 #include <kiln/jit/cpu/emit/vector_level.h>
 
 #include <kiln/jit/cpu/abi.h>
@@ -32,9 +32,9 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
   return result;
 }
 
-// Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
-// view is large enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
-// never.
+// i1: the vectors of this row may be stored with non-temporal stores, which saves reading what is
+// overwritten. The view must be large enough (LaunchContext::stream_bytes), and whole vectors must be at
+// aligned addresses. Null if never.
 Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   if (nest.roots.size() != 1 || nest.lanes == 1 || !nest.rows.empty()) return nullptr;
   const Root& root = nest.roots[0];
@@ -68,7 +68,7 @@ Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   return root.direct ? b_.CreateAnd(may, root.direct) : may;
 }
 
-// Where the fast part ends: `whole`, or before the first step that is not wholly inside the views.
+// The end of the fast part: `whole`, or before the first step that is not completely inside the views.
 Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
   Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
   for (Value* limit : nest.limits)
@@ -116,21 +116,24 @@ void KernelEmitter::VectorLevel::emit() {
   if (!down_columns_) finish(total);
 }
 
-// A function like exp is one long chain of operations, each of which waits for the one before; several
-// registers at once keep the processor busy meanwhile, also where its schedulers hold no more than one
-// register's chain. Down columns they read whole lines of each row, which else would be gone from the cache
-// before the next step wants the rest, as where rows lie a power of two apart; and memory gives more at once:
-// on Zen 4 column sums of 1024 x 4096 floats take 0.10 ns an element with 8 registers and 0.145 with 4, while
-// sums of exponentials, which then spill, take 0.45 and 0.34.
+// How many registers one step covers.
+//
+// A function such as exp is a long chain of dependent operations. Several registers per step keep the
+// processor busy, also where its schedulers hold no more than one register's chain.
+//
+// Down columns, several registers read whole lines of each row. With one register a line could leave the
+// cache before the next step wants the rest of it, as where rows are a power of two apart, and fewer loads
+// wait for memory at once. On Zen 4 column sums of 1024 x 4096 floats take 0.10 ns an element with 8
+// registers and 0.145 with 4. Sums of exponentials spill with 8 and take 0.45 ns; with 4 they take 0.34.
 int KernelEmitter::VectorLevel::registers_of_step() {
   if (!nest_.rows.empty() || scans_) return 1;
   const bool functions = e_.evaluates_functions(nest_);
   int registers = functions ? e_.target_.registers_per_step : 1;
-  int running = 0; // values of a column
+  int running = 0; // running values of each column
   for (const Root& root : nest_.roots) {
     if (!root.carries_values()) continue;
     running += static_cast<int>(root.op->operands.size());
-    if (!down_columns_ && !simple_combine(*root.op)) return 1; // without identity: one
+    if (!down_columns_ && !simple_combine(*root.op)) return 1; // without an identity: one
   }
   if (down_columns_ && running <= tuning::max_column_values)
     registers = std::max(registers, running == 1 && !functions ? tuning::single_value_column_registers
@@ -141,13 +144,13 @@ int KernelEmitter::VectorLevel::registers_of_step() {
 void KernelEmitter::VectorLevel::choose_width() {
   const int registers = registers_of_step();
   if (down_columns_ && !all_simple_) {
-    // Comparisons of wider vectors would be packed into one mask, and taken apart for each register: on Zen 4
-    // argmin of 64 x 1024 floats down columns takes 0.17 ns an element so, and 0.26 with wide ones.
+    // Comparisons of wider vectors would be packed into one mask and unpacked for each register: on Zen 4
+    // argmin of 64 x 1024 floats down columns takes 0.17 ns an element this way, and 0.26 with wide vectors.
     while (2 * side_by_side_ <= registers && extent_ >= 2 * side_by_side_ * nest_.native_lanes)
       side_by_side_ *= 2;
     return;
   }
-  // Functions are of floats, of which a vector of bytes takes several registers already.
+  // Functions compute with floats, of which a vector of bytes already takes several registers.
   const int most_lanes = registers * e_.target_.vector_bytes / size_of(DType::F32);
   const int least_steps = down_columns_ ? 1 : 2;
   for (int lanes = registers * nest_.native_lanes; lanes > nest_.native_lanes; lanes /= 2)
@@ -157,8 +160,9 @@ void KernelEmitter::VectorLevel::choose_width() {
     }
 }
 
-// Several accumulators hide the latency of the combining operation, as many as there are registers for. On
-// Zen 4 argmax of rows takes 0.17 ns an element with four and 0.29 with one, on its AVX2 half 0.19 and 0.33.
+// Chooses how many accumulators hide the latency of the combining operation, as far as there are registers
+// for them. On Zen 4 argmax of rows takes 0.17 ns an element with four and 0.29 with one; with AVX2 0.19 and
+// 0.33.
 void KernelEmitter::VectorLevel::choose_chains() {
   nest_.unroll = 1;
   if (carries_values_ && !down_columns_) {
@@ -176,7 +180,7 @@ void KernelEmitter::VectorLevel::choose_chains() {
   whole_ = extent_ / chunk_ * chunk_;
 }
 
-// The body of one step, from any accumulators to the next.
+// Emits the body of one step, and returns the accumulators after it.
 Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulators,
                                               llvm::Instruction* preheader, bool guarded, Value* tail) {
   const bool reversed = scans_ && nest_.reversed;
@@ -202,7 +206,7 @@ Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulator
   return accumulators;
 }
 
-// Every row of the block; one after the other as code, or, with masks, in a loop.
+// Emits every row of the block: unrolled, or in a loop if there are masks.
 void KernelEmitter::VectorLevel::block_of_rows() {
   Index& row = at_[static_cast<std::size_t>(nest_.outer_axes.back())];
   const Index before = row;
@@ -234,7 +238,7 @@ Accumulators KernelEmitter::VectorLevel::merged_chains() {
   std::vector<Accumulators> chains;
   for (int k = 0; k < nest_.unroll; ++k)
     chains.push_back(chain(k));
-  for (; chains.size() > 1; chains.resize(chains.size() / 2)) // a power of two
+  for (; chains.size() > 1; chains.resize(chains.size() / 2)) // their number is a power of two
     for (std::size_t k = 0; k < chains.size() / 2; ++k) {
       const Accumulators left = chains[2 * k], right = chains[2 * k + 1];
       each_reduction(
@@ -257,7 +261,7 @@ void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
   each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
 }
 
-// Its end is known only once its body has shown which views it touches.
+// Emits the fast part. Its end is known only after its body has shown which views it accesses.
 Value* KernelEmitter::VectorLevel::fast_part() {
   auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
   const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;
