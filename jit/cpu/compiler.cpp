@@ -1,4 +1,4 @@
-// Emits, takes the routines out that are compiled by themselves, and generates code.
+// Compiles a kernel: CPU rewrites, emission, separate compilation of shared routines, code generation.
 #include <kiln/jit/cpu/compiler.h>
 
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
@@ -18,7 +18,7 @@ CompiledObject compile(const ir::Kernel& bound, const Target& target, const Comp
   const ir::Kernel& kernel = *prepared;
   CompiledObject result;
   llvm::LLVMContext context;
-  context.setDiscardValueNames(!options.keep_llvm); // nobody else reads them, and they take time
+  context.setDiscardValueNames(!options.keep_llvm); // names are only needed for the text, and take time
   llvm::Module module(kernel.name, context);
   std::unique_ptr<llvm::TargetMachine> machine = make_target_machine(target);
   module.setTargetTriple(machine->getTargetTriple());

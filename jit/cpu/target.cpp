@@ -1,4 +1,4 @@
-// Finds the host CPU and makes LLVM target machines.
+// Detects the host CPU, derives what its code may use, and creates LLVM target machines.
 #include <kiln/jit/cpu/target.h>
 
 #include <kiln/dsl/error.h>
@@ -57,20 +57,21 @@ bool has(const llvm::MCSubtargetInfo& info, std::string_view feature) {
   return info.checkFeatures("+" + std::string(feature));
 }
 
-// LLVM ends the process when asked for 64-bit code on an i386.
+// LLVM ends the process if it generates 64-bit code for an i386.
 bool runs_64_bit_code(const llvm::MCSubtargetInfo& info) {
   return !info.getTargetTriple().isX86() || has(info, "64bit");
 }
 
-// These give instructions to operating systems and to intrinsics that Kiln does not call; virtual machines
-// often hide them. The code of kernels does not depend on them.
+// Features whose instructions only operating systems use, or intrinsics that Kiln does not call. Virtual
+// machines often hide them, and the code of kernels does not depend on them.
 constexpr std::string_view never_generated[] = {
     "cldemote", "clflushopt", "clwb",     "clzero", "enqcmd",    "fsgsbase", "hreset",    "invpcid",  "kl",
     "lwp",      "movdir64b",  "movdiri",  "mwaitx", "pconfig",   "pku",      "prefetchi", "ptwrite",  "rdpid",
     "rdpru",    "rdrnd",      "rdseed",   "rtm",    "serialize", "sgx",      "shstk",     "tsxldtrk", "uintr",
     "usermsr",  "waitpkg",    "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt",  "xsaves"};
 
-// The names of LLVM's flags that decide which instructions code may hold: all that it looks for in a host.
+// The names of LLVM's features that decide which instructions code may contain: all that LLVM detects in a
+// host.
 std::vector<std::string> instruction_features() {
   std::vector<std::string> names;
   for (const auto& f : llvm::sys::getHostCPUFeatures())
@@ -88,14 +89,14 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// A CPU of this triple, with that CPU's own features.
+// A target for a CPU of this triple, with that CPU's own features.
 Target bare_target(const std::string& cpu, const std::string& triple) {
   Target target;
   target.triple = triple, target.cpu = cpu;
   return target;
 }
 
-// The names of the CPUs that `choose` likes.
+// The names of the CPUs for which `choose` returns true.
 template <class F> std::string cpu_names(const std::string& triple, F&& choose) {
   std::vector<std::string> names;
   for (const auto& cpu : subtarget(bare_target("", triple))->getAllProcessorDescriptions()) {
@@ -105,8 +106,8 @@ template <class F> std::string cpu_names(const std::string& triple, F&& choose) 
   return joined(names);
 }
 
-// The length of SVE registers is a CPU's own, and none of LLVM's features. Of other CPUs than these it is 16
-// bytes, where NEON's instructions do the same.
+// The length of SVE registers, which LLVM's features do not include. It is 16 bytes on other CPUs than these,
+// where NEON does the same.
 int sve_bytes(const std::string& cpu) { return cpu == "a64fx" ? 64 : cpu == "neoverse-v1" ? 32 : 0; }
 
 void derive(Target& target) {
@@ -132,7 +133,7 @@ void derive(Target& target) {
   if (target.avx2 && !target.avx512) target.registers_per_step = tuning::avx2_registers_per_step;
 }
 
-// Linux gives a process AMX's tile registers only if it asks; threads to come have them too.
+// Linux grants AMX's tile registers only to processes that request them; later threads have them as well.
 bool request_amx() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -146,7 +147,7 @@ Target find_host() {
   initialize_llvm();
   Target host;
   host.cpu = llvm::sys::getHostCPUName().str();
-  for (const auto& [feature, usable] : host_features()) // in order: the text is part of cache keys
+  for (const auto& [feature, usable] : host_features()) // in order, since the text is part of cache keys
     host.features += (host.features.empty() ? "" : ",") + ((usable ? "+" : "-") + feature);
   derive(host);
   const char* wanted = std::getenv("KILN_CPU");
@@ -172,7 +173,7 @@ std::map<std::string, bool> host_features() {
 }
 
 const Target& host_target() {
-  static const auto* host = new Target(find_host()); // never destroyed: static objects may compile
+  static const auto* host = new Target(find_host()); // never destroyed, since static objects may compile
   return *host;
 }
 
@@ -198,7 +199,7 @@ std::vector<std::string> missing_features(const Target& wanted, const Target& pr
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   llvm::Triple triple = triple_of(target);
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c is two roundings unless the kernel says fma
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c rounds twice unless the kernel uses fma
   options.EmitStackSizeSection = true;                // for largest_stack_frame
   std::unique_ptr<llvm::TargetMachine> machine(lookup(triple)->createTargetMachine(
       triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,

@@ -18,7 +18,7 @@ bool dot_supported(DType a, DType b) {
 }
 
 DType dot_accumulator(DType a, DType b) {
-  internal_check(dot_supported(a, b), "dot of element types that no CPU code exists for");
+  internal_check(dot_supported(a, b), "the CPU has no code for a dot of these element types");
   if (is_small_integer(a)) return DType::I32;
   return a == DType::F64 || b == DType::F64 ? DType::F64 : DType::F32;
 }

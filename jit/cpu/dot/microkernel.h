@@ -1,5 +1,4 @@
-// Declares the microkernel: it computes MR x NR elements of C, in registers, from MR rows of A and a sliver
-// of B.
+// Declares the microkernel: MR x NR elements of C, in registers, from MR rows of A and a sliver of B.
 #pragma once
 
 #include <kiln/jit/cpu/dot/build.h>

@@ -1,5 +1,6 @@
-// Emits matrix products: operands are read in place if they are plain loads from views, and from scratch
-// otherwise.
+// Emits matrix products whose operands are read in place, or from scratch.
+//
+// Plain loads from views are read in place, all other operands from scratch.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>

@@ -18,7 +18,7 @@ constexpr std::int64_t more_than_a_tile = std::int64_t{1} << 40; // lanes
 
 ViewFacts& KernelEmitter::facts(const ir::Value* view) {
   auto at = views_.find(view);
-  internal_check(at != views_.end(), "a view that is no parameter");
+  internal_check(at != views_.end(), "a view that is not a parameter of the kernel");
   return at->second;
 }
 

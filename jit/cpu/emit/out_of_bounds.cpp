@@ -1,5 +1,6 @@
-// Emits the elements past the ends of all views: where a tile is far longer than a row, or has rows below a
-// matrix.
+// Emits the elements of tiles past the ends of all views.
+//
+// Tiles have such elements where they are far longer than a row, or have rows below a matrix.
 //
 // There a load gives its `other`, and a comparison of column indices with a bound fails, so that most tiles
 // have one value along the whole part, such as exp(-inf - largest). It is computed once. It is then stored

@@ -1,5 +1,6 @@
-// Emits loops over K as one product, and products that a group of programs shares (facts/product_loop.h,
-// facts/grouped_product.h).
+// Emits loops over K as one product, and products that a group of programs shares.
+//
+// The loops and the groups are found by facts/product_loop.h and facts/grouped_product.h.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/facts/program_slice.h>

@@ -1,5 +1,6 @@
-// Emits the search for consecutive programs whose tiles fill a rectangle (facts/grouped_product.h), at run
-// time.
+// Emits the search, at run time, for consecutive programs whose tiles fill a rectangle.
+//
+// facts/grouped_product.h describes such groups.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 namespace kiln::cpu {

@@ -1,5 +1,7 @@
-// Emits scans (inclusive prefixes) as steps of the nest that also computes their operands and uses their
-// results, such as the store of a cumulative sum.
+// Emits scans (inclusive prefixes) as steps of loop nests.
+//
+// A scan shares its nest with what computes its operands and uses its results, such as the store of a
+// cumulative sum.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
 

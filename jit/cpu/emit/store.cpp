@@ -1,5 +1,7 @@
-// Emits stores and atomics. The value of a store is evaluated as it is stored, unless that could read
-// elements that are already overwritten.
+// Emits stores and atomics, and buffers values that a store could overwrite.
+//
+// The value of a store is evaluated as it is stored, unless that could read elements that are already
+// overwritten.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/atomics.h>
 

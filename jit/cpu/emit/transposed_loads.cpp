@@ -1,5 +1,6 @@
-// Emits transposed loads: loads that are contiguous along the loop around the vector loop, as those of a
-// transposed matrix.
+// Emits transposed loads, which are contiguous along the loop around the vector loop.
+//
+// Loads of a transposed matrix are such loads.
 //
 // If the nest computed one row after the other, each vector would be gathered from as many lines of memory as
 // it has lanes, and the next row would need the same lines again. Instead, a block of rows is computed

@@ -1,6 +1,8 @@
-// Declares the emitter of the loop over a nest's vector axis, which has up to three parts. The fast part goes
-// as far as whole steps lie inside all views, and needs no masks. The guarded part handles the rest, with
-// masks. Where every value past the ends of all views is the same, an out-of-bounds part computes it once.
+// Declares the emitter of the loop over a nest's vector axis.
+//
+// The loop has up to three parts. The fast part goes as far as whole steps lie inside all views, and needs no
+// masks. The guarded part handles the rest, with masks. Where every value past the ends of all views is the
+// same, an out-of-bounds part computes it once.
 #pragma once
 
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
