@@ -2,8 +2,8 @@
 #include <kiln/autotune/analytic/terms.h>
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/facts/plan.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/gpu/compiler.h>
 #include <kiln/jit/gpu/layout_plan.h>
 #include <kiln/jit/gpu/legality.h>
@@ -99,21 +99,22 @@ void share_products(const ir::Kernel& lowered, const std::vector<std::uint64_t>&
   t.shared_programs = t.programs;
   std::array<std::int64_t, 8> group;
   group.fill(1);
-  const cpu::MacroTile macro = cpu::macro_tile(lowered, cpu::host_target());
+  const cpu::Grouping grouping = cpu::grouping_of(lowered, cpu::host_target());
   const bool runs = !grid.empty() && std::all_of(grid.begin(), grid.end(), [](auto n) { return n > 0; });
-  if (macro.grouped() && runs) {
+  if (grouping.has_groups() && runs) {
     std::array<std::int64_t, 8> whole;
     whole.fill(1);
     std::copy(grid.begin(), grid.end(), whole.begin());
-    group = cpu::choose_group(macro, whole, threads, words.empty() ? nullptr : words.data());
+    group = cpu::choose_group(grouping, whole, threads, words.empty() ? nullptr : words.data());
     double groups = 1;
     for (std::size_t axis = 0; axis < grid.size(); ++axis)
       groups *= std::ceil(static_cast<double>(grid[axis]) / static_cast<double>(group[axis]));
     t.shared_programs = std::max(1.0, groups);
-    if (macro.m_axis >= 0) t.rows *= static_cast<double>(group[static_cast<std::size_t>(macro.m_axis)]);
-    if (macro.n_axis >= 0) t.columns *= static_cast<double>(group[static_cast<std::size_t>(macro.n_axis)]);
-    if (macro.run_axis >= 0) { // a square of tiles
-      const double side = std::sqrt(static_cast<double>(group[static_cast<std::size_t>(macro.run_axis)]));
+    if (grouping.m_axis >= 0) t.rows *= static_cast<double>(group[static_cast<std::size_t>(grouping.m_axis)]);
+    if (grouping.n_axis >= 0)
+      t.columns *= static_cast<double>(group[static_cast<std::size_t>(grouping.n_axis)]);
+    if (grouping.run_axis >= 0) { // a square of tiles
+      const double side = std::sqrt(static_cast<double>(group[static_cast<std::size_t>(grouping.run_axis)]));
       t.rows *= side, t.columns *= side;
     }
   }
@@ -210,7 +211,7 @@ Terms count_terms(const KernelCase& kernel, const Config& config, Device device)
     for (const auto& word : kernel.words)
       words.push_back(*word);
     if (grid.empty()) grid = ir::grid_of(*lowered, words.data());
-    t.useful_flops = cost.inside_flops;
+    t.useful_flops = cost.in_bounds_flops;
   }
   if (device.is_cpu()) {
     share_products(*lowered, words, grid, device, t);

@@ -5,6 +5,7 @@
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>
 #include <kiln/jit/cli/support/read_input.h>
+#include <kiln/jit/cpu/rewrite/passes.h>
 #include <kiln/jit/passes/pass.h>
 
 #include <CLI/CLI.hpp>
@@ -22,6 +23,14 @@ struct Options {
   std::string input = "-", passes, config, layouts;
   bool verify_only = false, locations = false, list_passes = false, split = false, verify_diagnostics = false;
 };
+
+// The generic passes and those of the code generators.
+std::vector<passes::PassInfo> available_passes() {
+  std::vector<passes::PassInfo> all = passes::generic_passes();
+  const auto& of_cpu = cpu::cpu_passes();
+  all.insert(all.end(), of_cpu.begin(), of_cpu.end());
+  return all;
+}
 
 // The parts between lines `// -----`, each behind as many empty lines as stand before it, so that line
 // numbers hold.
@@ -58,7 +67,7 @@ std::string process(const std::string& text, const std::string& file_name, const
     for (auto& kernel : ir::parse_all(text, file_name)) {
       ir::verify(*kernel, ir::Blame::Author);
       if (options.verify_only) continue;
-      passes::run_passes(*kernel, options.passes, pass_options);
+      passes::run_passes(*kernel, options.passes, pass_options, available_passes());
       out += ir::print(*kernel, {.locations = options.locations});
     }
     return {};
@@ -127,8 +136,8 @@ bool as_expected(const std::string& text, const std::string& problems, const std
 
 int run(const Options& options) {
   if (options.list_passes) {
-    for (const passes::PassInfo& pass : passes::all_passes())
-      fmt::print("{:<16}{}\n", pass.name, pass.description);
+    for (const passes::PassInfo& pass : available_passes())
+      fmt::print("{:<22}{}\n", pass.name, pass.description);
     return 0;
   }
   std::string text = cli::read_input(options.input, "name a file with tile IR, or - for the standard input"),

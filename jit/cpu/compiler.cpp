@@ -1,12 +1,10 @@
-// Emits, takes the routines out that are compiled by themselves, and generates code.
+// Compiles a kernel: CPU rewrites, emission, separate compilation of shared routines, code generation.
 #include <kiln/jit/cpu/compiler.h>
 
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/object/code_generation.h>
 #include <kiln/jit/cpu/object/routines.h>
-#include <kiln/jit/cpu/rewrite/flat_reductions.h>
-#include <kiln/jit/cpu/rewrite/short_reductions.h>
-#include <kiln/jit/cpu/rewrite/split_products.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/emit/module_text.h>
 
 #include <llvm/IR/Module.h>
@@ -16,13 +14,11 @@
 namespace kiln::cpu {
 
 CompiledObject compile(const ir::Kernel& bound, const Target& target, const CompileOptions& options) {
-  const auto prepared = split_products(bound);
-  split_flat_reductions(*prepared);
-  halve_short_reductions(*prepared);
+  const auto prepared = lower_for_cpu(bound);
   const ir::Kernel& kernel = *prepared;
   CompiledObject result;
   llvm::LLVMContext context;
-  context.setDiscardValueNames(!options.keep_llvm); // nobody else reads them, and they take time
+  context.setDiscardValueNames(!options.keep_llvm); // names are only needed for the text, and take time
   llvm::Module module(kernel.name, context);
   std::unique_ptr<llvm::TargetMachine> machine = make_target_machine(target);
   module.setTargetTriple(machine->getTargetTriple());

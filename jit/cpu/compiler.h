@@ -1,4 +1,4 @@
-// From tile IR to an object file for a CPU.
+// Declares the compiler from tile IR to an object file for a CPU.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -10,26 +10,27 @@
 namespace kiln::cpu {
 
 struct CompileOptions {
-  bool debug = false;     // asserts act
-  bool line_info = false; // DWARF lines
+  bool debug = false;     // emit asserts
+  bool line_info = false; // emit DWARF lines
   bool keep_llvm = false; // fill CompiledObject::llvm_before and llvm_after
   bool keep_assembly = false;
-  // The routines of products become objects of their own (routines.h). Not with the four options above, which
-  // look into code: then the kernel is one module and one object.
+  // Compile the routines of products to objects of their own (object/routines.h). Not allowed together with
+  // the four options above, which need the whole kernel in one module and one object.
   bool share_routines = false;
-  // Columns of the narrowest row whose last store may run within the next program (emit/deferral.cpp).
-  std::int64_t deferred_columns = 1024;
+  // Rows of at least so many columns may have their last store deferred to the next program
+  // (emit/deferral.cpp).
+  std::int64_t deferred_columns = tuning::min_deferred_columns;
 };
 
 struct CompiledObject {
-  std::vector<char> object;                      // ELF, relocatable
-  std::vector<std::vector<char>> routines;       // likewise: those it calls
+  std::vector<char> object;                      // a relocatable ELF object
+  std::vector<std::vector<char>> routines;       // the routines that it calls, likewise
   std::int64_t scratch_bytes = 0;                // per worker
-  std::string llvm_before, llvm_after, assembly; // text, if asked for
+  std::string llvm_before, llvm_after, assembly; // text, if requested
 };
 
-// `kernel` is bound and lowered (passes::lower_generic). Throws UserError for sizes that do not fit and for
-// operations the CPU lacks; thread-safe.
+// Compiles a kernel that is bound and lowered (passes::lower_generic). Throws UserError for sizes that do not
+// fit and for operations that the CPU does not support. Thread-safe.
 CompiledObject compile(const ir::Kernel& kernel, const Target& target, const CompileOptions& options = {});
 
 } // namespace kiln::cpu

@@ -1,4 +1,4 @@
-// The hooks: they turn a failed condition into a UserError and values into text.
+// Implements the hooks: makes a UserError of a failed condition, and text of values.
 #include <kiln/jit/cpu/hooks.h>
 
 #include <kiln/dsl/dtype.h>
@@ -16,7 +16,7 @@ namespace kiln::cpu {
 
 namespace {
 
-// Where the element at `index` of row-major order is, "(0, 2)"; extents below 1 count as 1.
+// The position of the element with row-major index `index`, as in "(0, 2)". Extents below 1 count as 1.
 std::string position_text(std::int64_t index, std::int64_t rank, const std::int64_t* extents) {
   std::string text;
   for (std::int64_t axis = rank - 1; axis >= 0; --axis) {
@@ -107,7 +107,7 @@ std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program
 void kiln_hook_print(const LaunchContext* context, std::int64_t program, const char* label,
                      std::int64_t dtype, std::int64_t rank, const std::int64_t* extents, const void* data,
                      std::int64_t ends_line) {
-  thread_local std::string* begun = nullptr; // lives from the first value of a line to the last
+  thread_local std::string* begun = nullptr; // exists from the first value of a line to the last
   if (!begun) begun = new std::string(program_text(context, program) + " ");
   std::string& line = *begun;
   line += label;
@@ -115,7 +115,7 @@ void kiln_hook_print(const LaunchContext* context, std::int64_t program, const c
   if (data) line += tile_text(dtype, rank, extents, data, at);
   if (!ends_line) return;
   line += "\n";
-  std::fputs(line.c_str(), stdout); // stdio locks the stream: lines stay whole
+  std::fputs(line.c_str(), stdout); // stdio locks the stream, so that lines stay whole
   std::fflush(stdout);
   delete std::exchange(begun, nullptr);
 }

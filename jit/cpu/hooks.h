@@ -1,4 +1,4 @@
-// What compiled code calls back for: failed asserts and prints.
+// Declares the functions that compiled code calls: for failed asserts and for prints.
 #pragma once
 
 #include <kiln/jit/cpu/abi.h>
@@ -9,7 +9,7 @@
 
 namespace kiln::cpu {
 
-// Shared by the workers of one launch; LaunchContext::launch points to it.
+// The state that the workers of one launch share. LaunchContext::launch points to it.
 struct LaunchState {
   const char* kernel = "";
   std::int64_t stop = 0; // LaunchContext::stop points here; set once, atomically
@@ -18,15 +18,15 @@ struct LaunchState {
 };
 
 extern "C" {
-// Reports the first zero among the bytes of a condition, a dense tile. Returns 1 if there is one: the program
-// must end. `relation` is " < " or the like where the condition compares `left` and `right`, of the same
-// extents and of a dtype as below, and null otherwise.
+// Reports the first zero among the bytes of a condition, which is a dense tile. Returns 1 if there is one;
+// the program must then end. If the condition compares `left` and `right`, `relation` is " < " or the like;
+// both are dense tiles with the extents of the condition and the given dtype. Otherwise `relation` is null.
 std::int32_t kiln_hook_assert(const LaunchContext* context, std::int64_t program,
                               const std::uint8_t* condition, std::int64_t rank, const std::int64_t* extents,
                               const char* file, std::int64_t line, const char* message, const char* relation,
                               std::int64_t dtype, const void* left, const void* right);
-// Prints one value (dtype as in DType, -1: addresses) after `label`; a whole line goes out with the last
-// value.
+// Prints one value (`dtype` as in DType, -1 for addresses) after `label`. A line is written as a whole, with
+// its last value.
 void kiln_hook_print(const LaunchContext* context, std::int64_t program, const char* label,
                      std::int64_t dtype, std::int64_t rank, const std::int64_t* extents, const void* data,
                      std::int64_t ends_line);

@@ -1,4 +1,4 @@
-// Asks the table of what is lowered.
+// Checks each operation of a kernel against the table of lowered dtypes.
 #include <kiln/jit/cpu/legality.h>
 
 #include <kiln/jit/emit/lowered_dtypes.h>

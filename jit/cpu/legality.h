@@ -1,11 +1,12 @@
-// Which operations the CPU lowers for which dtypes, asked before LLVM sees a kernel.
+// Declares the check that the CPU can lower all operations of a kernel.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
 
 namespace kiln::cpu {
 
-// UserError at the first operation that the CPU does not lower, with its line and the dtypes it would take.
+// Throws UserError for the first operation that the CPU does not lower, with its source line and the dtypes
+// that are supported. Must be called before a kernel is compiled.
 void check_legal(const ir::Kernel& lowered);
 
 } // namespace kiln::cpu

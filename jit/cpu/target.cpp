@@ -1,4 +1,4 @@
-// Finds the host CPU and makes LLVM target machines.
+// Detects the host CPU, derives what its code may use, and creates LLVM target machines.
 #include <kiln/jit/cpu/target.h>
 
 #include <kiln/dsl/error.h>
@@ -57,20 +57,21 @@ bool has(const llvm::MCSubtargetInfo& info, std::string_view feature) {
   return info.checkFeatures("+" + std::string(feature));
 }
 
-// LLVM ends the process when asked for 64-bit code on an i386.
+// LLVM ends the process if it generates 64-bit code for an i386.
 bool runs_64_bit_code(const llvm::MCSubtargetInfo& info) {
   return !info.getTargetTriple().isX86() || has(info, "64bit");
 }
 
-// These give instructions to operating systems and to intrinsics that Kiln does not call; virtual machines
-// often hide them. The code of kernels does not depend on them.
+// Features whose instructions only operating systems use, or intrinsics that Kiln does not call. Virtual
+// machines often hide them, and the code of kernels does not depend on them.
 constexpr std::string_view never_generated[] = {
     "cldemote", "clflushopt", "clwb",     "clzero", "enqcmd",    "fsgsbase", "hreset",    "invpcid",  "kl",
     "lwp",      "movdir64b",  "movdiri",  "mwaitx", "pconfig",   "pku",      "prefetchi", "ptwrite",  "rdpid",
     "rdpru",    "rdrnd",      "rdseed",   "rtm",    "serialize", "sgx",      "shstk",     "tsxldtrk", "uintr",
     "usermsr",  "waitpkg",    "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt",  "xsaves"};
 
-// The names of LLVM's flags that decide which instructions code may hold: all that it looks for in a host.
+// The names of LLVM's features that decide which instructions code may contain: all that LLVM detects in a
+// host.
 std::vector<std::string> instruction_features() {
   std::vector<std::string> names;
   for (const auto& f : llvm::sys::getHostCPUFeatures())
@@ -88,14 +89,14 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// A CPU of this triple, with that CPU's own features.
+// A target for a CPU of this triple, with that CPU's own features.
 Target bare_target(const std::string& cpu, const std::string& triple) {
   Target target;
   target.triple = triple, target.cpu = cpu;
   return target;
 }
 
-// The names of the CPUs that `choose` likes.
+// The names of the CPUs for which `choose` returns true.
 template <class F> std::string cpu_names(const std::string& triple, F&& choose) {
   std::vector<std::string> names;
   for (const auto& cpu : subtarget(bare_target("", triple))->getAllProcessorDescriptions()) {
@@ -105,8 +106,8 @@ template <class F> std::string cpu_names(const std::string& triple, F&& choose) 
   return joined(names);
 }
 
-// The length of SVE registers is a CPU's own, and none of LLVM's features. Of other CPUs than these it is 16
-// bytes, where NEON's instructions do the same.
+// The length of SVE registers, which LLVM's features do not include. It is 16 bytes on other CPUs than these,
+// where NEON does the same.
 int sve_bytes(const std::string& cpu) { return cpu == "a64fx" ? 64 : cpu == "neoverse-v1" ? 32 : 0; }
 
 void derive(Target& target) {
@@ -122,25 +123,18 @@ void derive(Target& target) {
   target.fma = has("fma");
   target.f16c = has("f16c");
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq");
-  if (has("amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
-  // Intel's with AVX-512, which AMD's have beside sse4a. On a Granite Rapids (third cache 19 GB/s a core,
-  // memory 18) norms and softmax of rows of 16 to 160 KiB take 20 to 25 % less where the last nest that reads
-  // a row prefetches the next; where layernorm's second of three does, no less; and where a program's tiles
-  // fill more than half of the second cache, up to 40 % more.
-  target.slow_third_cache = target.avx512 && !has("sse4a");
+  if (has("amx-tile")) target.l2_bytes = tuning::amx_l2_bytes;
+  target.slow_l3 = tuning::l3_is_slow(target.avx512, has("sse4a"));
   target.amx_bf16 = target.avx512 && has("avx512bf16") && has("amx-tile") && has("amx-bf16");
   target.amx_int8 = target.avx512 && has("avx512vnni") && has("amx-tile") && has("amx-int8");
   target.avx512_bf16 = target.avx512 && has("avx512bf16");
   target.vector_bytes = target.avx512 ? 64 : target.avx2 ? 32 : 16;
   target.vector_registers = target.avx512 ? 32 : 16;
-  // Zen 3's schedulers hold 64 floating-point operations, which is little more than one vector's exponential:
-  // 4 take 20 to 30 % off the time of softmax and silu. AVX-512 has the registers to be bound by its
-  // arithmetic with one.
-  if (target.avx2 && !target.avx512) target.registers_in_step = 4;
+  if (target.avx2 && !target.avx512) target.registers_per_step = tuning::avx2_registers_per_step;
 }
 
-// Linux gives a process AMX's tile registers only if it asks; threads to come have them too.
-bool asks_for_tiles() {
+// Linux grants AMX's tile registers only to processes that request them; later threads have them as well.
+bool request_amx() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -153,7 +147,7 @@ Target find_host() {
   initialize_llvm();
   Target host;
   host.cpu = llvm::sys::getHostCPUName().str();
-  for (const auto& [feature, usable] : host_features()) // in order: the text is part of cache keys
+  for (const auto& [feature, usable] : host_features()) // in order, since the text is part of cache keys
     host.features += (host.features.empty() ? "" : ",") + ((usable ? "+" : "-") + feature);
   derive(host);
   const char* wanted = std::getenv("KILN_CPU");
@@ -171,15 +165,15 @@ Target find_host() {
 
 std::map<std::string, bool> host_features() {
   const auto found = llvm::sys::getHostCPUFeatures();
-  const bool tiles = found.lookup("amx-tile") && asks_for_tiles();
+  const bool amx = found.lookup("amx-tile") && request_amx();
   std::map<std::string, bool> features;
   for (const auto& f : found)
-    features[f.first().str()] = f.second && (tiles || !f.first().starts_with("amx-"));
+    features[f.first().str()] = f.second && (amx || !f.first().starts_with("amx-"));
   return features;
 }
 
 const Target& host_target() {
-  static const auto* host = new Target(find_host()); // never destroyed: static objects may compile
+  static const auto* host = new Target(find_host()); // never destroyed, since static objects may compile
   return *host;
 }
 
@@ -205,7 +199,7 @@ std::vector<std::string> missing_features(const Target& wanted, const Target& pr
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   llvm::Triple triple = triple_of(target);
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c is two roundings unless the kernel says fma
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // a * b + c rounds twice unless the kernel uses fma
   options.EmitStackSizeSection = true;                // for largest_stack_frame
   std::unique_ptr<llvm::TargetMachine> machine(lookup(triple)->createTargetMachine(
       triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,

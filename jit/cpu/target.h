@@ -1,5 +1,7 @@
-// The CPU that code is generated for: the host found at run time, or the one that KILN_CPU names.
+// Describes the CPU for which code is generated: the host, or the CPU that KILN_CPU names.
 #pragma once
+
+#include <kiln/jit/cpu/tuning.h>
 
 #include <map>
 #include <memory>
@@ -13,19 +15,17 @@ class TargetMachine;
 namespace kiln::cpu {
 
 struct Target {
-  std::string triple;    // LLVM's, where it is not the host's: "aarch64-linux-gnu"
+  std::string triple;    // LLVM's triple if it is not the host's: "aarch64-linux-gnu"
   std::string cpu;       // LLVM's name, as in "znver5"
   std::string features;  // "+avx2,-avx512f,..."
-  int vector_bytes = 16; // of one register
+  int vector_bytes = 16; // bytes of one register
   int vector_registers = 16;
-  int registers_in_step = 1; // by how many a vector loop goes on that evaluates functions like exp
-  int sve_bytes = 0; // AArch64: of one SVE register, where code is to use those; it runs at this length alone
+  int registers_per_step = 1; // of a vector loop that evaluates functions such as exp
+  int sve_bytes = 0; // AArch64: bytes of an SVE register if code uses SVE; such code runs at this length only
   bool avx2 = false, fma = false, avx512 = false, f16c = false, avx512_bf16 = false;
   bool amx_bf16 = false, amx_int8 = false;
-  std::int64_t second_cache_bytes = 1 << 20; // of those with AVX-512
-  // What leaves the second cache comes back about as slowly as from memory: what is fetched for later must
-  // not crowd out what is in use, and be read soon.
-  bool slow_third_cache = false;
+  std::int64_t l2_bytes = tuning::usual_l2_bytes; // of CPUs with AVX-512
+  bool slow_l3 = false;                           // as in tuning.h
 
   bool operator==(const Target&) const = default;
   std::string key() const {
@@ -33,15 +33,17 @@ struct Target {
   }
 };
 
-// The host's, found once; UserError if KILN_CPU names a CPU that is unknown or has what the host lacks.
+// The host's target, which is detected once. Throws UserError if KILN_CPU names a CPU that is unknown or has
+// instructions that the host lacks.
 const Target& host_target();
-// LLVM's flags of the instructions that this CPU has and this process may use.
+// LLVM's flags for the instructions that this CPU has and that this process may use.
 std::map<std::string, bool> host_features();
-// A target by LLVM's CPU name with that CPU's own features; for looking at code, not for running it.
-// UserError if LLVM has no such CPU, or it runs no 64-bit code. Another architecture than the host's needs a
-// triple and a program with that code generator of LLVM, initialised; Kiln's library has the host's alone.
+// Returns the target of an LLVM CPU name, with that CPU's own features, for looking at code rather than
+// running it. Throws UserError if LLVM has no such CPU, or if the CPU does not run 64-bit code. Another
+// architecture than the host's needs a triple, and a program in which LLVM's code generator for it is linked
+// and initialised; Kiln's library only has the host's.
 Target named_target(const std::string& cpu, const std::string& triple = "");
-// What code for `wanted` may use that `present` lacks, in LLVM's names ("avx512fp16").
+// The features that code for `wanted` may use and that `present` lacks, by LLVM's names ("avx512fp16").
 std::vector<std::string> missing_features(const Target& wanted, const Target& present);
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);

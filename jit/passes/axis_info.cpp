@@ -15,13 +15,15 @@ namespace {
 
 using Axis = AxisInfo::Axis;
 
-constexpr int bits_of_most = 40;
-constexpr std::int64_t most = std::int64_t{1} << bits_of_most; // what divides zero
+constexpr int max_divisibility_bits = 40;
+constexpr std::int64_t max_divisibility = std::int64_t{1} << max_divisibility_bits; // what divides zero
 
 std::int64_t power_of_two_in(std::int64_t x) {
-  return std::int64_t{1} << std::min(std::countr_zero(static_cast<std::uint64_t>(x)), bits_of_most);
+  return std::int64_t{1} << std::min(std::countr_zero(static_cast<std::uint64_t>(x)), max_divisibility_bits);
 }
-std::int64_t product(std::int64_t a, std::int64_t b) { return a > most / b ? most : a * b; }
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  return a > max_divisibility / b ? max_divisibility : a * b;
+}
 
 // What divides the first of each run of `length` elements, where the value is contiguous or constant over
 // such runs: a shorter run may start inside a longer one. `unit` is how far one element goes up.
@@ -240,7 +242,7 @@ private:
   // The most that can divide a number of that width, apart from zero, after wrapping around.
   static std::int64_t width_limit(const Op& op) {
     int bits = 8 * size_of(op.result()->type.dtype);
-    return bits > 40 ? most : std::int64_t{1} << (bits - 1);
+    return bits > 40 ? max_divisibility : std::int64_t{1} << (bits - 1);
   }
   // x + y * scale, with x in units of `unit` an element.
   static void sum(const Axis& x, const Axis& y, std::int64_t unit, std::int64_t scale, Axis& r) {

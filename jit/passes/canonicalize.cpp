@@ -56,11 +56,11 @@ public:
   Value* insert(std::unique_ptr<Op> op) override {
     Value* result = op->result();
     visit(std::move(op));
-    return final(result);
+    return resolved(result);
   }
 
 private:
-  Value* final(Value* v) const {
+  Value* resolved(Value* v) const {
     for (auto at = replacements_.find(v); at != replacements_.end(); at = replacements_.find(v))
       v = at->second;
     return v;
@@ -68,34 +68,34 @@ private:
   void replace(Value* v, Value* by) { replacements_[v] = by; }
 
   void run(Region& region) {
-    Region* around = region_;
+    Region* outer = region_;
     std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
     region.ops.clear();
     region_ = &region;
     for (auto& op : old)
       visit(std::move(op));
-    region_ = around;
+    region_ = outer;
   }
 
   // Appends the simplified operation to the current region, or nothing if its results are replaced.
   void visit(std::unique_ptr<Op> op) {
     for (Value*& v : op->operands)
-      if (Value* f = final(v); f != v) {
+      if (Value* f = resolved(v); f != v) {
         v = f;
         changed_ = true;
       }
-    SourceLocation around = loc_;
+    SourceLocation outer = loc_;
     loc_ = op->loc;
-    if (is_idle(*op) || (!op->regions.empty() ? replace_structure(*op) : replace_single(*op))) {
+    if (does_nothing(*op) || (!op->regions.empty() ? replace_structure(*op) : replace_single(*op))) {
       changed_ = true;
-      graveyard_.push_back(std::move(op)); // its values are keys of the map
+      replaced_ops_.push_back(std::move(op)); // its values are keys of the map
     } else {
       Op& kept = *op;
       region_->ops.push_back(std::move(op));
       for (auto& inner : kept.regions)
         run(*inner);
     }
-    loc_ = around;
+    loc_ = outer;
   }
 
   bool replace_single(Op& op) {
@@ -169,7 +169,7 @@ private:
         continue;
       }
       for (int i = 0; i < op.num_results(); ++i)
-        replace(op.result(i), final(inner->operand(i)));
+        replace(op.result(i), resolved(inner->operand(i)));
     }
   }
 
@@ -181,8 +181,8 @@ private:
     for (const auto& region : op.regions)
       if (region->ops.size() != 1) return false;
     for (int i = 0; i < op.num_results(); ++i) { // a choice between values that exist anyway
-      Value *yes = final(op.region(0)->terminator()->operand(i)),
-            *no = final(op.region(1)->terminator()->operand(i));
+      Value *yes = resolved(op.region(0)->terminator()->operand(i)),
+            *no = resolved(op.region(1)->terminator()->operand(i));
       Type flag = yes->type.with_dtype(DType::Bool);
       replace(op.result(i),
               yes == no ? yes : make(Opcode::Select, {splat(op.operand(0), flag.shape), yes, no}, yes->type));
@@ -219,7 +219,7 @@ private:
     for (int i = 0; i < op.num_results(); ++i) {
       auto index = static_cast<std::size_t>(i);
       Value *arg = body.args[first_arg + index].get(), *initial = op.operands[first_operand + index];
-      Value* next = final(body.terminator()->operand(i));
+      Value* next = resolved(body.terminator()->operand(i));
       if (next != arg && next != initial) continue;
       for (auto& region : op.regions)
         replace(region->args[first_arg + index].get(), initial);
@@ -230,7 +230,7 @@ private:
   Region* region_ = nullptr;
   bool changed_ = false;
   ValueMap replacements_;
-  std::vector<std::unique_ptr<Op>> graveyard_;
+  std::vector<std::unique_ptr<Op>> replaced_ops_;
 };
 
 } // namespace

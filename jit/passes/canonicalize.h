@@ -36,6 +36,6 @@ ir::Value* simplify_collective(const ir::Op& op, Simplifier& make);
 ir::Value* simplify_memory(ir::Op& op, Simplifier& make, bool* changed);
 
 // Whether the operation does nothing: a store that is masked off, a check of what is true.
-bool is_idle(const ir::Op& op);
+bool does_nothing(const ir::Op& op);
 
 } // namespace kiln::passes

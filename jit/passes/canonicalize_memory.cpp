@@ -28,7 +28,7 @@ void drop(Op& op, std::string_view flag) {
 
 } // namespace
 
-bool is_idle(const Op& op) {
+bool does_nothing(const Op& op) {
   if (op.is(Opcode::Expects) || op.is(Opcode::DeviceAssert)) {
     std::optional<Cell> condition = constant_of(op.operand(0)), mask = constant_mask(op);
     return (condition && *condition) || (mask && !*mask);

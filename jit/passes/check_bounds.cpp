@@ -85,11 +85,11 @@ Value* extent_of_view(const Value* value, int axis) {
 }
 
 // index >= 0 && index < extent, for the axes up to `axis`; false if `mask` is anything else.
-bool match_inside(const Value* mask, int axis, AtomicAccess& access) {
+bool match_bounds_check(const Value* mask, int axis, AtomicAccess& access) {
   const Op* both = defined_by(mask, Opcode::And);
   if (!both) return false;
   if (axis > 0) {
-    if (!match_inside(both->operand(0), axis - 1, access)) return false;
+    if (!match_bounds_check(both->operand(0), axis - 1, access)) return false;
     both = defined_by(both->operand(1), Opcode::And);
     if (!both) return false;
   }
@@ -136,16 +136,16 @@ AtomicAccess atomic_access(const Op& op) {
   if (!view) return {};
   const int last = view->type.view_rank - 1;
   AtomicAccess access;
-  if (match_inside(op.mask(), last, access) && access.view == view) return access;
+  if (match_bounds_check(op.mask(), last, access) && access.view == view) return access;
   const Op* both = defined_by(op.mask(), Opcode::And);
   access = {};
-  if (!both || !match_inside(both->operand(0), last, access) || access.view != view) return {};
+  if (!both || !match_bounds_check(both->operand(0), last, access) || access.view != view) return {};
   access.mask = both->operand(1);
   return access;
 }
 
-void assert_inside(Builder& build, DataDependence& data, const char* what, Value* view,
-                   std::span<Value* const> indices, Value* mask) {
+void assert_in_bounds(Builder& build, DataDependence& data, const char* what, Value* view,
+                      std::span<Value* const> indices, Value* mask) {
   const std::string name =
       view->name ? std::string(view->name) : "parameter " + std::to_string(view->index + 1);
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
@@ -176,11 +176,11 @@ void check_region(Region& region, DataDependence& data) {
     build.set_location(op->loc);
     const bool reads = op->is(Opcode::ViewGather) || op->is(Opcode::ViewLoad);
     if (is_element_access(*op) && !op->other()) {
-      assert_inside(build, data, reads ? "a read" : "a write", op->operand(0), op->view_offsets(),
-                    op->mask());
+      assert_in_bounds(build, data, reads ? "a read" : "a write", op->operand(0), op->view_offsets(),
+                       op->mask());
     } else if (op->is(Opcode::AtomicRmw) || op->is(Opcode::AtomicCas)) {
       const AtomicAccess access = atomic_access(*op);
-      if (access.view) assert_inside(build, data, "an atomic", access.view, access.indices, access.mask);
+      if (access.view) assert_in_bounds(build, data, "an atomic", access.view, access.indices, access.mask);
     }
     region.ops.push_back(std::move(op));
   }

@@ -25,7 +25,7 @@ constexpr std::int64_t operation_budget = 2'000'000;
 // What is added up; one more traffic than parameters, for accesses elsewhere.
 struct Sums {
   std::vector<Traffic> traffic;
-  double flops = 0, inside_flops = 0, integer_ops = 0, reductions = 0;
+  double flops = 0, in_bounds_flops = 0, integer_ops = 0, reductions = 0;
 
   explicit Sums(std::size_t parameters) : traffic(parameters + 1) {}
   void add(const Sums& other) {
@@ -34,7 +34,7 @@ struct Sums {
       traffic[i].written += other.traffic[i].written;
     }
     flops += other.flops;
-    inside_flops += other.inside_flops;
+    in_bounds_flops += other.in_bounds_flops;
     integer_ops += other.integer_ops;
     reductions += other.reductions;
   }
@@ -61,9 +61,9 @@ public:
         *cost.programs *= static_cast<double>(g);
     }
     sample_programs(0, 1);
-    cost.sampled_programs = walked_;
+    cost.sampled_programs = sampled_programs_;
     cost.flops = sums_.flops;
-    cost.inside_flops = sums_.inside_flops;
+    cost.in_bounds_flops = sums_.in_bounds_flops;
     cost.integer_ops = sums_.integer_ops;
     cost.reductions = sums_.reductions;
     cost.elsewhere = sums_.traffic.back();
@@ -99,22 +99,23 @@ private:
     }
     grid_.resize(static_cast<std::size_t>(std::max<int>(rank, static_cast<int>(grid_.size()))), 1);
     coordinates_.assign(grid_.size(), std::nullopt);
-    limit_ = grid_.empty()
-                 ? 1
-                 : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(
-                                                 program_samples, 1.0 / static_cast<double>(grid_.size()))));
+    samples_per_axis_ =
+        grid_.empty()
+            ? 1
+            : std::max<std::int64_t>(2, static_cast<std::int64_t>(std::pow(
+                                            program_samples, 1.0 / static_cast<double>(grid_.size()))));
   }
 
   void sample_programs(std::size_t axis, double weight) {
     if (!grid_known_ || axis == grid_.size()) {
       values_.clear();
-      inside_.clear();
-      ++walked_;
+      in_bounds_.clear();
+      ++sampled_programs_;
       Sums program = collect(kernel_.body, weight);
       sums_.add(program);
       return;
     }
-    for (const Sample& s : samples_of(grid_[axis], limit_)) {
+    for (const SampleIndex& s : sample_indices(grid_[axis], samples_per_axis_)) {
       coordinates_[axis] = static_cast<Cell>(s.index);
       sample_programs(axis + 1, weight * s.weight);
     }
@@ -204,7 +205,7 @@ private:
 
   void walk_op(const Op& op, double weight) {
     ++operations_;
-    inside_.follow(op);
+    in_bounds_.follow(op);
     switch (op.code) {
     case Opcode::For: return walk_for(op, weight);
     case Opcode::While: return walk_while(op, weight);
@@ -226,9 +227,9 @@ private:
       add_arithmetic(op, weight);
   }
 
-  void add_flops(double whole, double inside) {
+  void add_flops(double whole, double in_bounds) {
     current_.flops += whole;
-    current_.inside_flops += inside;
+    current_.in_bounds_flops += in_bounds;
   }
 
   void add_arithmetic(const Op& op, double weight) {
@@ -236,7 +237,7 @@ private:
     if (type.pointer) return;
     const double elements = weight * static_cast<double>(op.result()->type.numel());
     if (is_float(type.dtype))
-      add_flops(elements * flops_of(op.code), weight * inside_.elements(op.result()) * flops_of(op.code));
+      add_flops(elements * flops_of(op.code), weight * in_bounds_.elements(op.result()) * flops_of(op.code));
     else if (!op.result()->type.is_scalar())
       current_.integer_ops += elements;
   }
@@ -246,7 +247,7 @@ private:
     double work = 2 * weight * static_cast<double>(op.result()->type.numel()) *
                   static_cast<double>(a.shape.back().value());
     if (is_float(op.result()->type.dtype))
-      add_flops(work, weight * inside_.flops_of_dot(op));
+      add_flops(work, weight * in_bounds_.flops_of_dot(op));
     else
       current_.integer_ops += work;
   }
@@ -265,19 +266,19 @@ private:
         continue;
       if (is_float(inner->operand(inner->num_operands() - 1)->type.dtype))
         add_flops(elements * flops_of(inner->code),
-                  weight * inside_.elements(op.operand(0)) * flops_of(inner->code));
+                  weight * in_bounds_.elements(op.operand(0)) * flops_of(inner->code));
       else
         current_.integer_ops += elements;
     }
   }
 
   // Elements of a view tile that lie inside the view; of a load, the tile's extents are known then.
-  double elements_inside(const Op& op, const Type& tile) {
+  double elements_in_bounds(const Op& op, const Type& tile) {
     const Value* view = op.operand(0);
     auto offsets = op.view_offsets();
     const auto& axes = op.integers("axes");
     double elements = 1;
-    InsideExtents::Extents extents{};
+    InBoundsExtents::Extents extents{};
     for (int axis = 0; axis < view->type.view_rank; ++axis) {
       auto found = std::find(axes.begin(), axes.end(), axis);
       std::int64_t size =
@@ -295,7 +296,7 @@ private:
       if (found != axes.end())
         extents[static_cast<std::size_t>(found - axes.begin())] = static_cast<double>(size);
     }
-    if (op.num_results()) inside_.set(op.result(), extents);
+    if (op.num_results()) in_bounds_.set(op.result(), extents);
     return elements;
   }
 
@@ -323,7 +324,7 @@ private:
     if (op.is(Opcode::ViewPtrs) || op.is(Opcode::ViewMask)) return;
     const Type& tile = op.num_results() ? op.result()->type : op.stored_value()->type;
     bool tiled = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore);
-    double elements = tiled ? elements_inside(op, tile) : static_cast<double>(tile.numel());
+    double elements = tiled ? elements_in_bounds(op, tile) : static_cast<double>(tile.numel());
     double bytes = weight * elements * tile.element_bytes();
     Traffic& traffic = current_.traffic[origin(op.operand(0))];
     Effect effect = op.info().effect;
@@ -357,11 +358,11 @@ private:
   // The tiles among them, likewise.
   template <class From, class To>
   void carry_tiles(const From& from, std::size_t first, const To& to, std::size_t first_to) {
-    std::vector<InsideExtents::Extents> extents;
+    std::vector<InBoundsExtents::Extents> extents;
     for (std::size_t i = first; i < from.size(); ++i)
-      extents.push_back(inside_.of(from[i]));
+      extents.push_back(in_bounds_.of(from[i]));
     for (std::size_t i = 0; i < extents.size() && first_to + i < to.size(); ++i)
-      inside_.set(to[first_to + i].get(), extents[i]);
+      in_bounds_.set(to[first_to + i].get(), extents[i]);
   }
 
   void walk_for(const Op& op, double weight) {
@@ -384,7 +385,7 @@ private:
       std::int64_t limit = operations_ > operation_budget ? 2
                            : depth_ == 1                  ? loop_samples
                                                           : inner_loop_samples;
-      for (const Sample& s : samples_of(trips, limit)) {
+      for (const SampleIndex& s : sample_indices(trips, limit)) {
         // What iterations that were left out made of the carried values is not known.
         if (s.index != next) std::fill(carried.begin(), carried.end(), std::nullopt);
         enter(body, 1, carried);
@@ -443,13 +444,13 @@ private:
   const KnownArguments& arguments_;
   std::vector<std::int64_t> grid_;
   bool grid_known_ = false;
-  std::int64_t limit_ = 1; // programs looked at along one axis
+  std::int64_t samples_per_axis_ = 1; // programs looked at along one axis
   std::vector<Known> coordinates_;
   std::unordered_map<const Value*, Known> values_;
-  InsideExtents inside_;
+  InBoundsExtents in_bounds_;
   Sums sums_, current_{0};
   int depth_ = 0;
-  double walked_ = 0;
+  double sampled_programs_ = 0;
   std::int64_t operations_ = 0;
   std::unordered_set<const Op*> assumed_;
   std::vector<std::string> assumptions_;

@@ -10,7 +10,7 @@
 //
 //   - masks let every element through;
 //   - a loop without a known trip count runs once, a branch takes its heavier side;
-//   - tiles are computed whole, their padding included (`inside_flops` leaves it out).
+//   - tiles are computed whole, their padding included (`in_bounds_flops` leaves it out).
 //
 // Flops: one for each element of an elementwise operation on floats, 2 M N K for a dot, and for division,
 // roots and transcendental functions the weights of `flops_of`.
@@ -41,9 +41,9 @@ struct Cost {
   std::vector<Traffic> parameters; // one for each; pointers without a known parameter count in `elsewhere`
   Traffic elsewhere;
   double flops = 0;
-  double inside_flops = 0; // of what tiles hold from inside of views alone
-  double integer_ops = 0;  // of tiles; index arithmetic is not counted
-  double reductions = 0;   // values that reductions leave: each ends with steps over the lanes of a vector
+  double in_bounds_flops = 0; // of what tiles hold from inside of views alone
+  double integer_ops = 0;     // of tiles; index arithmetic is not counted
+  double reductions = 0;      // values that reductions leave: each ends with steps over the lanes of a vector
   // Of the whole grid; without a value the figures are those of one program.
   std::optional<double> programs;
   double sampled_programs = 0; // how many were looked at

@@ -11,8 +11,8 @@ using namespace ir;
 
 namespace {
 
-InsideExtents::Extents whole(const Type& type) {
-  InsideExtents::Extents extents{};
+InBoundsExtents::Extents whole(const Type& type) {
+  InBoundsExtents::Extents extents{};
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     extents[i] = static_cast<double>(type.shape[i].value());
   return extents;
@@ -20,12 +20,12 @@ InsideExtents::Extents whole(const Type& type) {
 
 } // namespace
 
-InsideExtents::Extents InsideExtents::of(const Value* tile) const {
+InBoundsExtents::Extents InBoundsExtents::of(const Value* tile) const {
   const auto at = known_.find(tile);
   return at == known_.end() ? whole(tile->type) : at->second;
 }
 
-double InsideExtents::elements(const Value* tile) const {
+double InBoundsExtents::elements(const Value* tile) const {
   if (!known_.contains(tile)) return static_cast<double>(tile->type.numel());
   const Extents extents = of(tile);
   double n = 1;
@@ -34,21 +34,21 @@ double InsideExtents::elements(const Value* tile) const {
   return n;
 }
 
-void InsideExtents::set(const Value* tile, const Extents& extents) {
+void InBoundsExtents::set(const Value* tile, const Extents& extents) {
   if (extents == whole(tile->type))
     known_.erase(tile);
   else
     known_.insert_or_assign(tile, extents);
 }
 
-void InsideExtents::follow(const Op& op) {
+void InBoundsExtents::follow(const Op& op) {
   if (known_.empty() || op.results.empty() || op.operands.empty() || !op.operand(0)->type.is_tile()) return;
   if (maps_axes(op)) return follow_axes(op);
   if (op.is(Opcode::Dot)) return follow_dot(op);
   if (is_elementwise(op.code) || op.is(Opcode::Reduce) || op.is(Opcode::Scan)) follow_elements(op);
 }
 
-void InsideExtents::follow_axes(const Op& op) {
+void InBoundsExtents::follow_axes(const Op& op) {
   const Extents from = of(op.operand(0));
   Extents to = whole(op.result()->type);
   for (std::size_t i = 0; i < op.result()->type.shape.size(); ++i)
@@ -57,7 +57,7 @@ void InsideExtents::follow_axes(const Op& op) {
   set(op.result(), to);
 }
 
-void InsideExtents::follow_dot(const Op& op) {
+void InBoundsExtents::follow_dot(const Op& op) {
   const Extents a = of(op.operand(0)), b = of(op.operand(1));
   const std::size_t n = op.result()->type.shape.size() - 1;
   Extents to = a;
@@ -67,13 +67,13 @@ void InsideExtents::follow_dot(const Op& op) {
   set(op.result(), to);
 }
 
-double InsideExtents::flops_of_dot(const Op& op) const {
+double InBoundsExtents::flops_of_dot(const Op& op) const {
   const std::size_t last = op.result()->type.shape.size() - 1;
   const double depth = std::min(of(op.operand(0))[last], of(op.operand(1))[last - 1]);
   return 2 * elements(op.result()) * depth;
 }
 
-void InsideExtents::follow_elements(const Op& op) {
+void InBoundsExtents::follow_elements(const Op& op) {
   const std::size_t rank = op.operand(0)->type.shape.size();
   Extents least = of(op.operand(0));
   for (const Value* v : op.operands) {

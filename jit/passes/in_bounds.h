@@ -9,7 +9,7 @@
 
 namespace kiln::passes {
 
-class InsideExtents {
+class InBoundsExtents {
 public:
   using Extents = std::array<double, ir::max_rank>;
 

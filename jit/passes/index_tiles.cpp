@@ -12,7 +12,7 @@ namespace kiln::passes {
 
 using ir::Opcode;
 
-Numbers number(const ir::Value* scalar) {
+IndexTile scalar_index(const ir::Value* scalar) {
   if (auto cell = constant_of(scalar)) {
     const auto n = static_cast<std::int64_t>(*cell);
     return {nullptr, scalar->type.dtype == DType::I32 ? static_cast<std::int32_t>(n) : n, -1};
@@ -39,37 +39,37 @@ std::int64_t wrapped_product(std::int64_t x, std::int64_t y) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y));
 }
 
-bool in_32_bits(const Numbers& numbers, const ir::Op& tile) {
+bool in_32_bits(const IndexTile& indices, const ir::Op& tile) {
   using Limits = std::numeric_limits<std::int32_t>;
-  const auto axis = static_cast<std::size_t>(numbers.axis);
-  const std::int64_t extent = numbers.axis >= 0 ? tile.result()->type.shape[axis].value() : 1;
-  return numbers.start >= Limits::min() && numbers.start <= Limits::max() - extent;
+  const auto axis = static_cast<std::size_t>(indices.axis);
+  const std::int64_t extent = indices.axis >= 0 ? tile.result()->type.shape[axis].value() : 1;
+  return indices.start >= Limits::min() && indices.start <= Limits::max() - extent;
 }
 
-std::optional<Numbers> find_numbers(const ir::Value* v, DType dtype, int depth) {
+std::optional<IndexTile> find_index_tile(const ir::Value* v, DType dtype, int depth) {
   const ir::Op* op = v->def;
   if (!op || depth > deepest || !v->type.is_tile() || v->type.dtype != dtype) return std::nullopt;
-  if (op->is(Opcode::Splat)) return number(op->operand(0));
-  if (is_plain_arange(*op)) return Numbers{nullptr, op->integer("start"), 0};
+  if (op->is(Opcode::Splat)) return scalar_index(op->operand(0));
+  if (is_plain_arange(*op)) return IndexTile{nullptr, op->integer("start"), 0};
   if (op->is(Opcode::Add)) {
-    auto x = find_numbers(op->operand(0), dtype, depth + 1);
-    auto y = x ? find_numbers(op->operand(1), dtype, depth + 1) : std::nullopt;
+    auto x = find_index_tile(op->operand(0), dtype, depth + 1);
+    auto y = x ? find_index_tile(op->operand(1), dtype, depth + 1) : std::nullopt;
     if (!y || (x->axis >= 0 && y->axis >= 0) || (x->offset && y->offset)) return std::nullopt;
-    return Numbers{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
-                   std::max(x->axis, y->axis)};
+    return IndexTile{x->offset ? x->offset : y->offset, wrapped_sum(x->start, y->start),
+                     std::max(x->axis, y->axis)};
   }
-  if (op->is(Opcode::Cast)) { // of numbers that wrap nowhere
-    auto numbers = find_numbers(op->operand(0), DType::I32, depth + 1);
-    return numbers && !numbers->offset && in_32_bits(*numbers, *op) ? numbers : std::nullopt;
+  if (op->is(Opcode::Cast)) { // of indices that wrap nowhere
+    auto indices = find_index_tile(op->operand(0), DType::I32, depth + 1);
+    return indices && !indices->offset && in_32_bits(*indices, *op) ? indices : std::nullopt;
   }
   if (!maps_axes(*op)) return std::nullopt;
-  auto numbers = find_numbers(op->operand(0), dtype, depth + 1);
-  if (!numbers || numbers->axis < 0) return numbers;
-  const int inside = numbers->axis;
-  numbers->axis = -1;
+  auto indices = find_index_tile(op->operand(0), dtype, depth + 1);
+  if (!indices || indices->axis < 0) return indices;
+  const int inside = indices->axis;
+  indices->axis = -1;
   for (int axis = 0; axis < v->type.rank(); ++axis)
-    if (operand_axis(*op, axis) == inside) numbers->axis = axis;
-  return numbers;
+    if (operand_axis(*op, axis) == inside) indices->axis = axis;
+  return indices;
 }
 
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) {
@@ -108,8 +108,10 @@ std::optional<std::int64_t> step_along(const ir::Value* v, int axis, int depth) 
 
 } // namespace
 
-std::optional<Numbers> numbers_of(const ir::Value* v) { return find_numbers(v, DType::I64, 0); }
-std::optional<Numbers> numbers_in_32_bits(const ir::Value* v) { return find_numbers(v, DType::I32, 0); }
+std::optional<IndexTile> index_tile(const ir::Value* v) { return find_index_tile(v, DType::I64, 0); }
+std::optional<IndexTile> index_tile_in_32_bits(const ir::Value* v) {
+  return find_index_tile(v, DType::I32, 0);
+}
 
 std::optional<std::int64_t> step_along(const ir::Value* v, int axis) { return step_along(v, axis, 0); }
 

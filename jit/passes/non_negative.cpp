@@ -26,7 +26,7 @@ std::int64_t largest(const ir::Type& type) {
 class Analysis {
 public:
   explicit Analysis(const ir::Kernel& kernel) { run(kernel.body); }
-  NaturalNumbers take() { return std::move(known_); }
+  NonNegativeScalars take() { return std::move(known_); }
 
 private:
   void run(const ir::Region& region) {
@@ -96,11 +96,11 @@ private:
     }
   }
 
-  NaturalNumbers known_;
+  NonNegativeScalars known_;
 };
 
 } // namespace
 
-NaturalNumbers natural_numbers(const ir::Kernel& bound) { return Analysis(bound).take(); }
+NonNegativeScalars non_negative_scalars(const ir::Kernel& bound) { return Analysis(bound).take(); }
 
 } // namespace kiln::passes

@@ -10,9 +10,9 @@
 namespace kiln::passes {
 
 // Signed integer scalars that are at least zero, each with a bound that it does not exceed.
-using NaturalNumbers = std::unordered_map<const ir::Value*, std::int64_t>;
+using NonNegativeScalars = std::unordered_map<const ir::Value*, std::int64_t>;
 
 // Of a kernel that is bound. A grid has at most 2^31 - 1 programs along an axis.
-NaturalNumbers natural_numbers(const ir::Kernel& bound);
+NonNegativeScalars non_negative_scalars(const ir::Kernel& bound);
 
 } // namespace kiln::passes

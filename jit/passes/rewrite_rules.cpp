@@ -17,85 +17,85 @@ const std::vector<RewriteRule>& rewrite_rules() {
       // never destroyed: static objects may compile
       // sums
       {"add(x, 0) -> x", Holds::Integers},
-      {"add(x, -0) -> x", Holds::Exact}, // x + +0 would turn -0 into +0
-      {"sub(x, 0) -> x", Holds::Exact},
+      {"add(x, -0) -> x", Holds::AllButE5M2}, // x + +0 would turn -0 into +0
+      {"sub(x, 0) -> x", Holds::AllButE5M2},
       {"sub(x, x) -> 0", Holds::Integers},
       {"sub(x, c) -> add(x, neg(c))", Holds::Integers},
-      {"add(x, neg(y)) -> sub(x, y)", Holds::Exact},
-      {"sub(x, neg(y)) -> add(x, y)", Holds::Exact},
+      {"add(x, neg(y)) -> sub(x, y)", Holds::AllButE5M2},
+      {"sub(x, neg(y)) -> add(x, y)", Holds::AllButE5M2},
       {"add(add(x, c), d) -> add(x, add(c, d))", Holds::Integers},
       {"add(add(x, s), t) -> add(x, add(s, t))", Holds::Integers},
       {"sub(add(x, s), t) -> add(x, sub(s, t))", Holds::Integers},
       {"sub(add(x, y), x) -> y", Holds::Integers},
       {"add(sub(x, y), y) -> x", Holds::Integers},
-      {"neg(neg(x)) -> x", Holds::Exact},
+      {"neg(neg(x)) -> x", Holds::AllButE5M2},
       {"neg(sub(x, y)) -> sub(y, x)", Holds::Integers},
-      {"abs(abs(x)) -> abs(x)", Holds::Always},
-      {"abs(neg(x)) -> abs(x)", Holds::Floats}, // abs of an unsigned number is that number
+      {"abs(abs(x)) -> abs(x)", Holds::AnyDType},
+      {"abs(neg(x)) -> abs(x)", Holds::FloatsButE5M2}, // abs of an unsigned number is that number
       // products
       {"mul(x, 0) -> 0", Holds::Integers},
-      {"mul(x, 1) -> x", Holds::Exact},
-      {"mul(x, -1) -> neg(x)", Holds::Exact},
+      {"mul(x, 1) -> x", Holds::AllButE5M2},
+      {"mul(x, -1) -> neg(x)", Holds::AllButE5M2},
       {"mul(mul(x, c), d) -> mul(x, mul(c, d))", Holds::Integers},
       {"div(x, 0) -> 0", Holds::Integers},
       {"div(0, x) -> 0", Holds::Integers},
-      {"div(x, 1) -> x", Holds::Exact},
+      {"div(x, 1) -> x", Holds::AllButE5M2},
       {"rem(x, 0) -> x", Holds::Integers},
       {"rem(0, x) -> 0", Holds::Integers},
       {"rem(x, 1) -> 0", Holds::Integers},
-      {"fma(x, 1, y) -> add(x, y)", Holds::Floats},
-      {"fma(x, y, -0) -> mul(x, y)", Holds::Floats},
-      {"pow(x, 1) -> x", Holds::Exact},
-      {"pow(x, 2) -> mul(x, x)", Holds::UpToF32}, // the square is exact before its one rounding
+      {"fma(x, 1, y) -> add(x, y)", Holds::FloatsButE5M2},
+      {"fma(x, y, -0) -> mul(x, y)", Holds::FloatsButE5M2},
+      {"pow(x, 1) -> x", Holds::AllButE5M2},
+      {"pow(x, 2) -> mul(x, x)", Holds::FloatsUpToF32}, // the square is exact before its one rounding
       // bits
-      {"and(x, x) -> x", Holds::Bits},
-      {"and(x, 0) -> 0", Holds::Bits},
-      {"and(x, ones) -> x", Holds::Bits},
-      {"and(and(x, y), x) -> and(x, y)", Holds::Bits},
-      {"and(and(x, c), d) -> and(x, and(c, d))", Holds::Bits},
-      {"or(x, x) -> x", Holds::Bits},
-      {"or(x, 0) -> x", Holds::Bits},
-      {"or(x, ones) -> ones", Holds::Bits},
-      {"or(or(x, y), x) -> or(x, y)", Holds::Bits},
-      {"or(or(x, c), d) -> or(x, or(c, d))", Holds::Bits},
-      {"xor(x, x) -> 0", Holds::Bits},
-      {"xor(x, 0) -> x", Holds::Bits},
-      {"xor(x, ones) -> not(x)", Holds::Bits},
-      {"xor(xor(x, c), d) -> xor(x, xor(c, d))", Holds::Bits},
-      {"not(not(x)) -> x", Holds::Bits},
+      {"and(x, x) -> x", Holds::IntegersAndBool},
+      {"and(x, 0) -> 0", Holds::IntegersAndBool},
+      {"and(x, ones) -> x", Holds::IntegersAndBool},
+      {"and(and(x, y), x) -> and(x, y)", Holds::IntegersAndBool},
+      {"and(and(x, c), d) -> and(x, and(c, d))", Holds::IntegersAndBool},
+      {"or(x, x) -> x", Holds::IntegersAndBool},
+      {"or(x, 0) -> x", Holds::IntegersAndBool},
+      {"or(x, ones) -> ones", Holds::IntegersAndBool},
+      {"or(or(x, y), x) -> or(x, y)", Holds::IntegersAndBool},
+      {"or(or(x, c), d) -> or(x, or(c, d))", Holds::IntegersAndBool},
+      {"xor(x, x) -> 0", Holds::IntegersAndBool},
+      {"xor(x, 0) -> x", Holds::IntegersAndBool},
+      {"xor(x, ones) -> not(x)", Holds::IntegersAndBool},
+      {"xor(xor(x, c), d) -> xor(x, xor(c, d))", Holds::IntegersAndBool},
+      {"not(not(x)) -> x", Holds::IntegersAndBool},
       {"shl(x, 0) -> x", Holds::Integers},
       {"shl(0, x) -> 0", Holds::Integers},
       {"shr(x, 0) -> x", Holds::Integers},
       {"shr(0, x) -> 0", Holds::Integers},
       // order
-      {"min(x, x) -> x", Holds::Exact},
-      {"max(x, x) -> x", Holds::Exact},
-      {"eq(x, x) -> true", Holds::Bits},
-      {"ne(x, x) -> false", Holds::Bits},
-      {"lt(x, x) -> false", Holds::Always},
-      {"gt(x, x) -> false", Holds::Always},
-      {"le(x, x) -> true", Holds::Bits},
-      {"ge(x, x) -> true", Holds::Bits},
-      {"not(eq(x, y)) -> ne(x, y)", Holds::Always},
-      {"not(ne(x, y)) -> eq(x, y)", Holds::Always},
-      {"not(lt(x, y)) -> ge(x, y)", Holds::Bits},
-      {"not(le(x, y)) -> gt(x, y)", Holds::Bits},
-      {"not(gt(x, y)) -> le(x, y)", Holds::Bits},
-      {"not(ge(x, y)) -> lt(x, y)", Holds::Bits},
+      {"min(x, x) -> x", Holds::AllButE5M2},
+      {"max(x, x) -> x", Holds::AllButE5M2},
+      {"eq(x, x) -> true", Holds::IntegersAndBool},
+      {"ne(x, x) -> false", Holds::IntegersAndBool},
+      {"lt(x, x) -> false", Holds::AnyDType},
+      {"gt(x, x) -> false", Holds::AnyDType},
+      {"le(x, x) -> true", Holds::IntegersAndBool},
+      {"ge(x, x) -> true", Holds::IntegersAndBool},
+      {"not(eq(x, y)) -> ne(x, y)", Holds::AnyDType},
+      {"not(ne(x, y)) -> eq(x, y)", Holds::AnyDType},
+      {"not(lt(x, y)) -> ge(x, y)", Holds::IntegersAndBool},
+      {"not(le(x, y)) -> gt(x, y)", Holds::IntegersAndBool},
+      {"not(gt(x, y)) -> le(x, y)", Holds::IntegersAndBool},
+      {"not(ge(x, y)) -> lt(x, y)", Holds::IntegersAndBool},
       {"eq(x, true) -> x", Holds::Bool},
       {"eq(x, false) -> not(x)", Holds::Bool},
       {"ne(x, false) -> x", Holds::Bool},
       {"ne(x, true) -> not(x)", Holds::Bool},
       // choices
-      {"select(true, x, y) -> x", Holds::Always},
-      {"select(false, x, y) -> y", Holds::Always},
-      {"select(a, x, x) -> x", Holds::Always},
-      {"select(not(a), x, y) -> select(a, y, x)", Holds::Always},
+      {"select(true, x, y) -> x", Holds::AnyDType},
+      {"select(false, x, y) -> y", Holds::AnyDType},
+      {"select(a, x, x) -> x", Holds::AnyDType},
+      {"select(not(a), x, y) -> select(a, y, x)", Holds::AnyDType},
       {"select(a, true, false) -> a", Holds::Bool},
       {"select(a, false, true) -> not(a)", Holds::Bool},
       // addresses
-      {"ptr_add(x, 0) -> x", Holds::Always},
-      {"ptr_add(ptr_add(x, y), z) -> ptr_add(x, add(y, z))", Holds::Always},
+      {"ptr_add(x, 0) -> x", Holds::AnyDType},
+      {"ptr_add(ptr_add(x, y), z) -> ptr_add(x, add(y, z))", Holds::AnyDType},
   };
   return rules;
 }
@@ -200,13 +200,13 @@ const std::array<std::vector<ReadRule>, op_count>& rules_by_root() {
 bool holds_for(Holds holds, const Type& type) {
   DType t = cell_dtype(type);
   switch (holds) {
-  case Holds::Always: return true;
+  case Holds::AnyDType: return true;
   case Holds::Integers: return is_integer(t) && !type.pointer;
-  case Holds::Bits: return !is_float(t) && !type.pointer;
+  case Holds::IntegersAndBool: return !is_float(t) && !type.pointer;
   case Holds::Bool: return t == DType::Bool;
-  case Holds::Floats: return is_float(t) && t != DType::F8E5M2;
-  case Holds::Exact: return t != DType::F8E5M2 && !type.pointer;
-  case Holds::UpToF32: return is_float(t) && t != DType::F64;
+  case Holds::FloatsButE5M2: return is_float(t) && t != DType::F8E5M2;
+  case Holds::AllButE5M2: return t != DType::F8E5M2 && !type.pointer;
+  case Holds::FloatsUpToF32: return is_float(t) && t != DType::F64;
   }
   return false;
 }

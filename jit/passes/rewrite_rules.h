@@ -17,13 +17,13 @@ namespace kiln::passes {
 
 // The dtypes for which a rule holds: those of what its first letter stands for.
 enum class Holds : std::uint8_t {
-  Always,
+  AnyDType,
   Integers,
-  Bits, // integers and bool
+  IntegersAndBool, // integers and bool
   Bool,
-  Floats,  // those of Exact
-  Exact,   // all but f8e5m2: operations on its infinities saturate, so that not even x * 1 is x
-  UpToF32, // floats that are computed in f32
+  FloatsButE5M2, // those of Exact
+  AllButE5M2,    // all but f8e5m2: operations on its infinities saturate, so that not even x * 1 is x
+  FloatsUpToF32, // floats that are computed in f32
 };
 
 struct RewriteRule {

@@ -5,8 +5,8 @@
 
 namespace kiln::passes {
 
-std::vector<Sample> samples_of(std::int64_t count, std::int64_t limit) {
-  std::vector<Sample> samples;
+std::vector<SampleIndex> sample_indices(std::int64_t count, std::int64_t limit) {
+  std::vector<SampleIndex> samples;
   if (count <= limit) {
     for (std::int64_t i = 0; i < count; ++i)
       samples.push_back({i, 1});

@@ -7,13 +7,13 @@
 namespace kiln::passes {
 
 // One out of [0, count), and how many it stands for.
-struct Sample {
+struct SampleIndex {
   std::int64_t index;
   double weight;
 };
 
 // All indices if there are at most `limit`; otherwise the last one, which is often ragged, and the middles
 // of equal ranges of the others.
-std::vector<Sample> samples_of(std::int64_t count, std::int64_t limit);
+std::vector<SampleIndex> sample_indices(std::int64_t count, std::int64_t limit);
 
 } // namespace kiln::passes

@@ -33,17 +33,17 @@ bool is_store(const Op& op) { return op.is(Opcode::ViewStore) || op.is(Opcode::V
 const Type& tile_of(const Op& op) { return is_store(op) ? op.stored_value()->type : op.result()->type; }
 
 // The index along each axis of the view; empty if one is not known, or `op` accesses none.
-std::vector<Numbers> indices_of(const Op& op) {
-  std::vector<Numbers> indices;
+std::vector<IndexTile> indices_of(const Op& op) {
+  std::vector<IndexTile> indices;
   if (is_by_element(op)) {
     for (const Value* index : op.view_offsets()) {
-      auto numbers = numbers_of(index);
-      if (!numbers) return {};
-      indices.push_back(*numbers);
+      auto known = index_tile(index);
+      if (!known) return {};
+      indices.push_back(*known);
     }
   } else if (op.is(Opcode::ViewLoad) || op.is(Opcode::ViewStore)) {
     for (const Value* offset : op.view_offsets())
-      indices.push_back(number(offset));
+      indices.push_back(scalar_index(offset));
     const auto& axes = op.integers("axes");
     for (std::size_t t = 0; t < axes.size(); ++t)
       indices[static_cast<std::size_t>(axes[t])].axis = static_cast<int>(t);
@@ -52,9 +52,9 @@ std::vector<Numbers> indices_of(const Op& op) {
 }
 
 // Extents that `expects` makes equal, each by its view and axis.
-class Extents {
+class EqualExtents {
 public:
-  explicit Extents(const Region& body) {
+  explicit EqualExtents(const Region& body) {
     for (const auto& op : body.ops) {
       if (!op->is(Opcode::Expects)) continue;
       const Op* condition = op->operand(0)->def;
@@ -92,11 +92,11 @@ private:
 };
 
 // Reads the masks of one access.
-class Masks {
+class MaskReader {
   static constexpr int deepest = 12; // conjunctions within conjunctions, each of two
 
 public:
-  Masks(const Op& access, std::vector<Numbers> indices, const Extents& extents)
+  MaskReader(const Op& access, std::vector<IndexTile> indices, const EqualExtents& extents)
       : view_(access.operand(0)), indices_(std::move(indices)), extents_(&extents) {
     for (int t = 0; t < tile_of(access).rank(); ++t)
       axes_.push_back(t);
@@ -135,27 +135,27 @@ private:
 
   // Where the mask varies along fewer axes than the index does, it asks about the index's first element; if
   // that is not below the extent, none is.
-  bool below_extent(const Value* number, const Value* bound, const std::vector<int>& axes) const {
-    auto numbers = numbers_of(number);
-    if (!numbers || !bound->def || !bound->def->is(Opcode::Splat)) return false;
+  bool below_extent(const Value* index_value, const Value* bound, const std::vector<int>& axes) const {
+    auto compared = index_tile(index_value);
+    if (!compared || !bound->def || !bound->def->is(Opcode::Splat)) return false;
     for (std::size_t axis = 0; axis < indices_.size(); ++axis) {
-      Numbers index = indices_[axis];
+      IndexTile index = indices_[axis];
       if (index.axis >= 0) index.axis = axes[static_cast<std::size_t>(index.axis)];
-      if (*numbers == index && extents_->is(bound->def->operand(0), view_, static_cast<std::int64_t>(axis)))
+      if (*compared == index && extents_->is(bound->def->operand(0), view_, static_cast<std::int64_t>(axis)))
         return true;
     }
     return false;
   }
 
   const Value* view_;
-  std::vector<Numbers> indices_;
-  const Extents* extents_;
+  std::vector<IndexTile> indices_;
+  const EqualExtents* extents_;
   std::vector<int> axes_;
 };
 
 class Rewriter {
 public:
-  explicit Rewriter(const Extents& extents) : extents_(&extents) {}
+  explicit Rewriter(const EqualExtents& extents) : extents_(&extents) {}
 
   void run(Region& region) {
     std::vector<std::unique_ptr<Op>> old = std::move(region.ops);
@@ -178,17 +178,17 @@ public:
   void finish(Region& body) { replace_uses(body, replacements_); }
 
 private:
-  void drop_mask(Op& op, const std::vector<Numbers>& indices, Builder& builder) const {
+  void drop_mask(Op& op, const std::vector<IndexTile>& indices, Builder& builder) const {
     if (!op.mask()) return;
     auto at = op.operands.end() - 1 - op.integer("has_other");
-    if (Value* rest = Masks(op, indices, *extents_).rest(*at, builder))
+    if (Value* rest = MaskReader(op, indices, *extents_).rest(*at, builder))
       *at = rest;
     else
       op.operands.erase(at), op.erase("has_mask");
   }
 
   // Puts the access to the tile here; false if it is none.
-  bool form_tile(const Op& op, const std::vector<Numbers>& indices, Builder& builder) {
+  bool form_tile(const Op& op, const std::vector<IndexTile>& indices, Builder& builder) {
     const Type& tile = tile_of(op);
     std::vector<std::int64_t> axes, order; // of the view, in its order; the tile's axes in that order
     std::vector<std::int64_t> unused;      // of the tile
@@ -223,7 +223,7 @@ private:
 
     std::vector<Value*> operands{op.operand(0)};
     if (store) operands.push_back(to_tile(op.stored_value()));
-    for (const Numbers& index : indices)
+    for (const IndexTile& index : indices)
       operands.push_back(offset_of(index, builder));
     if (op.mask()) operands.push_back(to_tile(op.mask()));
     if (op.other()) operands.push_back(to_tile(op.other()));
@@ -244,7 +244,7 @@ private:
     return true;
   }
 
-  static Value* offset_of(const Numbers& index, Builder& builder) {
+  static Value* offset_of(const IndexTile& index, Builder& builder) {
     Value* offset = const_cast<Value*>(index.offset);
     if (!offset) return builder.index(index.start);
     return index.start == 0 ? offset : builder.binary(Opcode::Add, offset, builder.index(index.start));
@@ -274,7 +274,7 @@ private:
     return moved(Opcode::Permute, v, shape, "order", order, builder);
   }
 
-  const Extents* extents_;
+  const EqualExtents* extents_;
   ValueMap replacements_;
   std::vector<std::unique_ptr<Op>> removed_;
 };
@@ -282,7 +282,7 @@ private:
 } // namespace
 
 void tile_accesses(Kernel& kernel, const PassOptions&) {
-  const Extents extents(kernel.body);
+  const EqualExtents extents(kernel.body);
   Rewriter rewriter(extents);
   rewriter.run(kernel.body);
   rewriter.finish(kernel.body);

@@ -115,7 +115,7 @@ Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes
   compile_options.line_info = compile_options.keep_llvm = compile_options.keep_assembly = true;
   passes::PassOptions of_cpu = pass_options;
   if (!options.debug)
-    of_cpu.config = cpu::chosen_tiles(recorded, pass_options, Device::cpu().properties().num_threads);
+    of_cpu.config = cpu::widened_config(recorded, pass_options, Device::cpu().properties().num_threads);
   if (of_cpu.config != requested.config) e.cpu_config = of_cpu.config.to_string();
   const auto wide = e.cpu_config.empty() ? nullptr : passes::lower_generic(recorded, of_cpu);
   cpu::CompiledObject object = cpu::compile(wide ? *wide : *lowered, e.target, compile_options);

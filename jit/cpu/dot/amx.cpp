@@ -1,6 +1,8 @@
+// Emits the AMX routine: loads of tiles, their products, and masked or rounded stores of the sums.
 #include <kiln/jit/cpu/dot/amx.h>
 
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -12,18 +14,18 @@ namespace {
 using llvm::Value;
 
 constexpr std::int64_t row_bytes = 64;
-constexpr std::int64_t least_rows = 5, least_vectors = 2;
-constexpr int sums = 0, of_a = 4, of_b = 6; // the registers: 2 x 2 of C, 2 of A, 2 of B
+// The eight tile registers hold 2 x 2 tiles of C, 2 of A and 2 of B.
+constexpr int first_c_tile = 0, first_a_tile = 4, first_b_tile = 6;
 
-struct Tiles {
+struct AmxKernel {
   Builder& b;
   const Plan& plan;
-  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes, B's of a sliver
+  Value *a, *a_stride, *b_panel, *b_stride, *c, *c_stride; // strides in bytes; b_stride is that of a sliver
   Value *m, *n, *steps, *accumulate;
   Value *ahead, *ahead_stride;
-  Value *rounded = nullptr, *rounded_stride = nullptr; // of a shape that rounds
+  Value *rounded = nullptr, *rounded_stride = nullptr; // only if the shape rounds
 
-  Tiles(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
+  AmxKernel(Builder& builder, const Plan& p, llvm::Function* f) : b(builder), plan(p) {
     Value** const arguments[] = {&a, &a_stride, &b_panel,    &c,     &c_stride,    &m,
                                  &n, &steps,    &accumulate, &ahead, &ahead_stride};
     unsigned index = 0;
@@ -47,19 +49,19 @@ struct Tiles {
     b.CreateIntrinsic(id, {}, {number(tile), address, stride});
   }
   llvm::ConstantInt* number(int tile) { return b.getInt8(static_cast<std::uint8_t>(tile)); }
-  Value* bytes_on(Value* pointer, Value* bytes) { return b.CreateGEP(b.getInt8Ty(), pointer, bytes); }
-  // Tile (i, j) of C, or of what stands for it.
-  Value* part(Value* pointer, Value* stride, int i, int j) {
-    Value* down = b.CreateMul(stride, b.getInt64(static_cast<std::uint64_t>(i * tile_rows)));
-    return bytes_on(pointer, b.CreateAdd(down, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))));
+  Value* add_bytes(Value* pointer, Value* bytes) { return b.CreateGEP(b.getInt8Ty(), pointer, bytes); }
+  // The address of tile (i, j) of a block of C or of an operand.
+  Value* tile_address(Value* pointer, Value* stride, int i, int j) {
+    Value* down = b.CreateMul(stride, b.getInt64(static_cast<std::uint64_t>(i * amx_tile_rows)));
+    return add_bytes(pointer, b.CreateAdd(down, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))));
   }
   template <class Each> void each_sum(int halves, Each&& each) {
     for (int i = 0; i < halves; ++i)
       for (int j = 0; j < 2; ++j)
-        each(sums + 2 * i + j, i, j);
+        each(first_c_tile + 2 * i + j, i, j);
   }
 
-  llvm::Intrinsic::ID products() const {
+  llvm::Intrinsic::ID product_intrinsic() const {
     if (plan.panel == PanelKind::Bf16Pairs) return llvm::Intrinsic::x86_tdpbf16ps;
     const bool signed_a = plan.shape.a == DType::I8, signed_b = plan.shape.b == DType::I8;
     if (signed_a) return signed_b ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbsud;
@@ -67,16 +69,16 @@ struct Tiles {
   }
 
   void build() {
-    auto* buffer = b.CreateAlloca(b.getInt8Ty(), b.getInt64(tiles_extent * 2 * row_bytes));
+    auto* buffer = b.CreateAlloca(b.getInt8Ty(), b.getInt64(amx_extent * 2 * row_bytes));
     buffer->setAlignment(llvm::Align(64));
-    Value* whole = b.CreateICmpEQ(n, b.getInt64(tiles_extent));
+    Value* whole = b.CreateICmpEQ(n, b.getInt64(amx_extent));
     Value* rounds = rounded ? b.CreateIsNotNull(rounded) : b.getFalse();
     Value* direct = b.CreateAnd(whole, b.CreateNot(rounds));
     Value* place = b.CreateSelect(direct, c, buffer);
     Value* stride = b.CreateSelect(direct, c_stride, b.getInt64(2 * row_bytes));
     Value* loads = b.CreateAnd(whole, accumulate);
     emit_if_else(
-        b, b.CreateICmpSGT(m, b.getInt64(tile_rows)), [&] { multiply(2, loads, place, stride); },
+        b, b.CreateICmpSGT(m, b.getInt64(amx_tile_rows)), [&] { multiply(2, loads, place, stride); },
         [&] { multiply(1, loads, place, stride); });
     emit_if(b, b.CreateNot(direct), [&] {
       auto store = [&] {
@@ -90,11 +92,11 @@ struct Tiles {
     b.CreateRetVoid();
   }
 
-  // Rows that fill so many tiles, or fill the last one as far as it is configured.
+  // Multiplies rows that fill one or two tiles, of which the last may be configured with fewer rows.
   void multiply(int halves, Value* loads, Value* place, Value* stride) {
     auto move = [&](llvm::Intrinsic::ID id, Value* at, Value* row_stride) {
       each_sum(halves, [&](int tile, int i, int j) {
-        tile_memory(id, tile, part(at, row_stride, i, j), row_stride);
+        tile_memory(id, tile, tile_address(at, row_stride, i, j), row_stride);
       });
     };
     emit_if_else(
@@ -104,52 +106,58 @@ struct Tiles {
         });
     Value* row_end = b.CreateMul(steps, b.getInt64(4));
     emit_for(b, b.getInt64(0), row_end, row_bytes, [&](Value* along_row) {
-      Value* a_at = bytes_on(a, along_row);
+      Value* a_at = add_bytes(a, along_row);
       Value* b_at =
-          bytes_on(b_panel, b.CreateMul(along_row, b.getInt64(static_cast<std::uint64_t>(plan.nr()))));
-      for (std::int64_t row = 0; row < rows_asked_for; ++row) {
-        Value* at = bytes_on(ahead, b.CreateMul(ahead_stride, b.getInt64(static_cast<std::uint64_t>(row))));
-        prefetch_line(b, bytes_on(at, along_row), Cache::Second);
+          add_bytes(b_panel, b.CreateMul(along_row, b.getInt64(static_cast<std::uint64_t>(plan.nr()))));
+      for (std::int64_t row = 0; row < tuning::amx_prefetch_rows; ++row) {
+        Value* at = add_bytes(ahead, b.CreateMul(ahead_stride, b.getInt64(static_cast<std::uint64_t>(row))));
+        prefetch_line(b, add_bytes(at, along_row), Cache::Second);
       }
       for (int i = 0; i < halves; ++i) {
-        tile_memory(llvm::Intrinsic::x86_tileloadd64, of_a + i, part(a_at, a_stride, i, 0), a_stride);
+        tile_memory(llvm::Intrinsic::x86_tileloadd64, first_a_tile + i, tile_address(a_at, a_stride, i, 0),
+                    a_stride);
         for (int j = 0; j < 2; ++j) {
           if (i == 0)
-            tile_memory(llvm::Intrinsic::x86_tileloadd64, of_b + j, part(b_at, b_stride, 0, j), b_stride);
-          b.CreateIntrinsic(products(), {}, {number(sums + 2 * i + j), number(of_a + i), number(of_b + j)});
-          const std::int64_t rows = tile_rows / (2 * halves);
-          prefetch_rows(b_at, tile_rows + (2 * i + j) * rows, rows);
+            tile_memory(llvm::Intrinsic::x86_tileloadd64, first_b_tile + j,
+                        tile_address(b_at, b_stride, 0, j), b_stride);
+          b.CreateIntrinsic(
+              product_intrinsic(), {},
+              {number(first_c_tile + 2 * i + j), number(first_a_tile + i), number(first_b_tile + j)});
+          const std::int64_t rows = amx_tile_rows / (2 * halves);
+          prefetch_rows(b_at, amx_tile_rows + (2 * i + j) * rows, rows);
         }
       }
     });
     move(llvm::Intrinsic::x86_tilestored64, place, stride);
   }
 
-  // Rows of B's sliver, both tiles of each. What the next step loads, asked for between the products of this
-  // one: products of 1024 and 2048 cubed take a fifth less time where another thread shares the core, and
-  // half a percent more where none does (Emerald Rapids; two steps ahead or one line of each row save less).
+  // Prefetches rows of B's sliver for the next step, both tiles of each, between the products of this step.
+  // Products of 1024 and 2048 cubed take a fifth less time where another thread shares the core, and half a
+  // percent more where none does (Emerald Rapids). Prefetching two steps ahead, or one line of each row,
+  // saves less.
   void prefetch_rows(Value* sliver, std::int64_t first, std::int64_t rows) {
     for (std::int64_t row = first; row < first + rows; ++row) {
-      Value* at = bytes_on(sliver, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(row))));
+      Value* at = add_bytes(sliver, b.CreateMul(b_stride, b.getInt64(static_cast<std::uint64_t>(row))));
       for (int j = 0; j < 2; ++j)
-        prefetch_line(b, bytes_on(at, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))), Cache::First);
+        prefetch_line(b, add_bytes(at, b.getInt64(static_cast<std::uint64_t>(j * row_bytes))), Cache::First);
     }
   }
 
   llvm::Type* vector_of_sums() {
     return llvm::FixedVectorType::get(accumulator_type(b, plan), static_cast<unsigned>(plan.lanes));
   }
-  // Bytes `column` of a row.
+  // The address of byte `column` of a row.
   Value* at_row(Value* pointer, Value* stride, Value* row, std::int64_t column) {
     Value* bytes = b.CreateAdd(b.CreateMul(row, stride), b.getInt64(static_cast<std::uint64_t>(column)));
-    return bytes_on(pointer, bytes);
+    return add_bytes(pointer, bytes);
   }
   Value* sums_of_row(Value* buffer, Value* row, int v) {
     Value* at = at_row(buffer, b.getInt64(2 * row_bytes), row, v * row_bytes);
     return b.CreateAlignedLoad(vector_of_sums(), at, llvm::Align(64));
   }
 
-  // What `store(sum, row, vector, mask)` is to store of the first n columns, C's sums added.
+  // Calls `store(sum, row, vector, mask)` for each vector of the first n columns, after C has been added
+  // where the product accumulates.
   template <class Store> void store_columns(Value* buffer, Store&& store) {
     const llvm::Align align(4);
     Value* none = llvm::Constant::getNullValue(vector_of_sums());
@@ -167,7 +175,8 @@ struct Tiles {
     });
   }
 
-  // Of vectors of sums, in order. Denormal ones become zero, as tile registers make them anyway.
+  // Rounds one or two vectors of sums to bf16, in order. Denormal sums become zero, as they do in tile
+  // registers.
   Value* round(Value* sums) {
     return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {sums});
   }
@@ -195,26 +204,21 @@ struct Tiles {
 
 } // namespace
 
-bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
-  const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
-                   : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
-                                                      : false;
-  return can && m >= least_rows && vectors_of_n >= least_vectors && plan.lanes == tile_rows;
-}
-
-// Palette 1: registers have rows of 64 bytes, those of sums and of A as many as the half that they are of.
-void emit_configure_tiles(Builder& b, Value* rows) {
+// Uses palette 1: each register has rows of 64 bytes. Registers of C and of A have as many rows as there are
+// in their half of the 32 rows.
+void emit_configure_amx(Builder& b, Value* rows) {
   auto* f = routine(b, "kiln.dot.tiles.configure", {b.getInt64Ty()}, [&](llvm::Function* f) {
     constexpr std::uint64_t bytes = 64, at_columns = 16, at_rows = 48;
     auto* config = b.CreateAlloca(b.getInt8Ty(), b.getInt64(bytes));
     config->setAlignment(llvm::Align(64));
     b.CreateMemSet(config, b.getInt8(0), bytes, llvm::Align(64));
     b.CreateStore(b.getInt8(1), config);
-    Value *all = b.getInt64(tile_rows), *second = b.CreateSub(f->getArg(0), all);
+    Value *all = b.getInt64(amx_tile_rows), *second = b.CreateSub(f->getArg(0), all);
     Value* const rows_of_half[] = {smin(b, f->getArg(0), all),
                                    b.CreateSelect(b.CreateICmpSGT(second, b.getInt64(0)), second, all)};
     for (int tile = 0; tile < 8; ++tile) {
-      Value* own = tile >= of_b ? all : rows_of_half[tile >= of_a ? tile - of_a : tile / 2];
+      Value* own =
+          tile >= first_b_tile ? all : rows_of_half[tile >= first_a_tile ? tile - first_a_tile : tile / 2];
       const auto at = static_cast<std::uint64_t>(tile);
       b.CreateStore(b.getInt16(row_bytes), b.CreateConstGEP1_64(b.getInt8Ty(), config, at_columns + 2 * at));
       b.CreateStore(b.CreateTrunc(own, b.getInt8Ty()),
@@ -226,11 +230,11 @@ void emit_configure_tiles(Builder& b, Value* rows) {
   b.CreateCall(f, {rows});
 }
 
-void emit_release_tiles(Builder& b) {
+void emit_release_amx(Builder& b) {
   b.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, llvm::ArrayRef<llvm::Type*>(), {});
 }
 
-llvm::Function* tiles_routine(Builder& b, const Plan& plan) {
+llvm::Function* amx_routine(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   const std::string name = "kiln.dot.tiles." + std::string(kiln::name(plan.shape.a)) + "." +
                            std::string(kiln::name(plan.shape.b)) + "." + std::to_string(plan.nr());
@@ -238,7 +242,7 @@ llvm::Function* tiles_routine(Builder& b, const Plan& plan) {
                                                    i64, i64, b.getInt1Ty(), ptr, i64};
   if (plan.shape.rounds) parameters.append({ptr, i64});
   return routine(b, name + (plan.shape.rounds ? ".rounds" : ""), parameters,
-                 [&](llvm::Function* f) { Tiles(b, plan, f).build(); });
+                 [&](llvm::Function* f) { AmxKernel(b, plan, f).build(); });
 }
 
 } // namespace kiln::cpu::dot

@@ -1,9 +1,11 @@
-// Products by AMX's tile registers: 32 rows and columns of C in four tiles, at 8 times the rate of vectors.
+// Declares the routine that multiplies with AMX: 32 x 32 elements of C in four tile registers.
 //
-// They read what the vectors read: rows of A, packed or in place, and B's packed slivers, whose groups of k
-// are a tile's rows already. Where K ends within a tile, both are packed and filled up with zeros; fewer rows
-// of A are tiles of fewer rows; columns past the end are zero in the sliver and not stored. See Intel's
-// Instruction Set Extensions reference, chapter 3.
+// AMX multiplies at 8 times the rate of vectors. The routine reads the same operands as the vector
+// microkernel: rows of A, packed or in place, and packed slivers of B, whose groups of k already have the
+// layout of a tile's rows. Where K ends within a tile, both operands are packed and padded with zeros. Where
+// fewer than 32 rows of A are left, the tiles are configured with fewer rows. Columns past the end are zero
+// in the sliver and are not stored. Intel's Instruction Set Extensions reference describes the instructions
+// in chapter 3.
 #pragma once
 
 #include <kiln/jit/cpu/dot/build.h>
@@ -11,24 +13,19 @@
 
 namespace kiln::cpu::dot {
 
-inline constexpr int tile_rows = 16; // of a register, and groups of k; a row is 64 bytes
-inline constexpr std::int64_t tiles_extent = 2 * tile_rows; // rows and columns of C at a time
-inline constexpr std::int64_t rows_asked_for = 2;           // so that 512 columns ask for all of 32 rows
+// Configures the tile registers for products of `rows` rows, 1 to 32. Code calls it before such products, and
+// releases the registers after the last product of a call.
+void emit_configure_amx(Builder& b, llvm::Value* rows);
+void emit_release_amx(Builder& b);
 
-// Whether a plan multiplies tiles where its products have so many rows, and vectors of columns. Of fewer rows
-// reading B in place is as quick.
-bool multiplies_tiles(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n);
-
-// Before products of up to 32 rows, and after the last product of a call.
-void emit_configure_tiles(Builder& b, llvm::Value* rows);
-void emit_release_tiles(Builder& b);
-
-// `void tiles(a, a_row_stride, b, c, c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate,
-// ahead, ahead_row_stride)`: strides as the microkernel counts them, b in a packed sliver; m of 32 rows, as
-// configured; n of 32 columns; `steps` groups of k, a multiple of 16. `ahead` are rows of A that are soon
-// needed, of which `rows_asked_for` come into the second cache meanwhile; they may lie anywhere. Of shapes
-// that round, two more: `rounded, rounded_row_stride`, which take the sums in place of C unless `rounded` is
-// null.
-llvm::Function* tiles_routine(Builder& b, const Plan& plan);
+// void(ptr a, i64 a_row_stride, ptr b, ptr c, i64 c_row_stride, i64 m, i64 n, i64 steps, i1 accumulate,
+//      ptr ahead, i64 ahead_row_stride)
+//
+// Strides count what the microkernel's strides count, and `b` points into a packed sliver. m is the number of
+// rows that the registers are configured for, n is at most 32, and `steps` is the number of groups of k, a
+// multiple of 16. `ahead` points to rows of A that are needed soon, of which the routine prefetches
+// tuning::amx_prefetch_rows into L2; they may lie at any address. Shapes that round have two more parameters,
+// `ptr rounded, i64 rounded_row_stride`: unless `rounded` is null, the sums go there and not to C.
+llvm::Function* amx_routine(Builder& b, const Plan& plan);
 
 } // namespace kiln::cpu::dot

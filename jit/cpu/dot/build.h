@@ -1,4 +1,4 @@
-// Small helpers for writing structured LLVM IR: counted loops, and internal functions found by name.
+// Emits structured LLVM IR: counted loops, lane masks, and internal functions that are found by name.
 #pragma once
 
 #include <kiln/jit/emit/lanes.h>
@@ -14,7 +14,8 @@ inline llvm::BasicBlock* new_block(Builder& b, const char* name) {
   return llvm::BasicBlock::Create(b.getContext(), name, b.GetInsertBlock()->getParent());
 }
 
-// `for (i = begin; i < end; i += step) body(i)`, signed; `begin + step` must not overflow past `end`.
+// Emits `for (i = begin; i < end; i += step) body(i)` with signed arithmetic. `begin + step` must not
+// overflow past `end`.
 template <class Body>
 void emit_for(Builder& b, llvm::Value* begin, llvm::Value* end, llvm::Value* step, Body&& body) {
   llvm::BasicBlock* before = b.GetInsertBlock();
@@ -37,7 +38,8 @@ void emit_for(Builder& b, llvm::Value* begin, llvm::Value* end, std::int64_t ste
   emit_for(b, begin, end, static_cast<llvm::Value*>(b.getInt64(step)), std::forward<Body>(body));
 }
 
-// `for (i = begin; i < end; i += body(i))`, signed; `begin` is below `end`, and steps are positive.
+// Emits `for (i = begin; i < end; i += body(i))` with signed arithmetic. `begin` must be less than `end`, and
+// each step positive.
 template <class Body> void emit_steps(Builder& b, llvm::Value* begin, llvm::Value* end, Body&& body) {
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::BasicBlock* loop = new_block(b, "steps");
@@ -59,7 +61,7 @@ inline llvm::Value* smin(Builder& b, llvm::Value* x, llvm::Value* y) {
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
 }
 
-// Lanes 0 to count-1 of a vector, as a mask.
+// The lane mask that selects lanes 0 to count - 1.
 inline llvm::Value* lanes_below(Builder& b, llvm::Value* count, int lanes) {
   llvm::SmallVector<llvm::Constant*, 16> indices;
   for (int i = 0; i < lanes; ++i)
@@ -69,14 +71,14 @@ inline llvm::Value* lanes_below(Builder& b, llvm::Value* count, int lanes) {
   return b.CreateICmpSLT(llvm::ConstantVector::get(indices), limit);
 }
 
-// The internal function of that name in the module being built: found, or declared and filled by
-// `body(function)` with the builder at its entry. It takes the target attributes of the function that asks
-// for it.
+// Returns the internal function of that name in the module under construction. If there is none, creates it
+// and has `body(function)` emit its code, with the builder at its entry. The new function inherits the target
+// attributes of the function that the builder was in.
 template <class Body>
 llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm::Type*> parameters,
                         Body&& body) {
-  llvm::Function* asking = b.GetInsertBlock()->getParent();
-  llvm::Module& module = *asking->getParent();
+  llvm::Function* caller = b.GetInsertBlock()->getParent();
+  llvm::Module& module = *caller->getParent();
   if (llvm::Function* made = module.getFunction(name)) return made;
   auto* type = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
   auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
@@ -84,10 +86,10 @@ llvm::Function* routine(Builder& b, const std::string& name, llvm::ArrayRef<llvm
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::MustProgress);
   for (const char* inherited : {"target-cpu", "target-features", "prefer-vector-width", "frame-pointer"})
-    if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
+    if (caller->hasFnAttribute(inherited)) function->addFnAttr(caller->getFnAttribute(inherited));
   for (llvm::Attribute::AttrKind inherited : {llvm::Attribute::UWTable, llvm::Attribute::VScaleRange})
-    if (asking->hasFnAttribute(inherited)) function->addFnAttr(asking->getFnAttribute(inherited));
-  // Neither the caller's source line nor its fast-math flags belong in here.
+    if (caller->hasFnAttribute(inherited)) function->addFnAttr(caller->getFnAttribute(inherited));
+  // The caller's source line and its fast-math flags do not apply to this function.
   Builder::InsertPointGuard insert_point(b);
   Builder::FastMathFlagGuard flags(b);
   b.clearFastMathFlags();

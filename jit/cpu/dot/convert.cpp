@@ -1,4 +1,4 @@
-// Widening conversions from every element type that `dot` takes.
+// Emits the widening conversions from every element type that `dot` accepts.
 #include <cmath>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cpu/dot/convert.h>
@@ -9,7 +9,7 @@ namespace {
 
 using llvm::Value;
 
-// `scalar`, or a vector of it with as many lanes as `like`.
+// Returns `scalar`, or a vector of it with as many lanes as `like` if that is a vector.
 llvm::Type* shaped(llvm::Type* scalar, Value* like) {
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType());
   return vector ? llvm::FixedVectorType::get(scalar, vector->getNumElements()) : scalar;
@@ -17,8 +17,8 @@ llvm::Type* shaped(llvm::Type* scalar, Value* like) {
 
 Value* constant(llvm::Type* type, std::uint64_t value) { return llvm::ConstantInt::get(type, value); }
 
-// A small float widened by placing its exponent and mantissa in an f32 and scaling away the difference of the
-// exponent biases; denormals come out right because the product is exact.
+// Widens a small float: puts its exponent and mantissa into those of an f32, and multiplies by the power of
+// two that corrects the exponent bias. Denormals become correct as well, because that product is exact.
 Value* rebias(Builder& b, Value* magnitude, int mantissa_bits, int bias) {
   Value* bits =
       b.CreateShl(magnitude, constant(magnitude->getType(), 23U - static_cast<unsigned>(mantissa_bits)));
@@ -43,7 +43,7 @@ Value* f16_to_f32(Builder& b, Value* bits, const DotTarget& target) {
   return b.CreateFPExt(b.CreateBitCast(bits, shaped(b.getHalfTy(), bits)), shaped(b.getFloatTy(), bits));
 }
 
-// No infinities; all ones is NaN.
+// The format has no infinities; the only NaN has all bits of the magnitude set.
 Value* f8e4m3_to_f32(Builder& b, Value* bits) {
   llvm::Type* i32 = shaped(b.getInt32Ty(), bits);
   Value* wide = b.CreateZExt(bits, i32);

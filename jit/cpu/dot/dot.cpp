@@ -1,10 +1,11 @@
-// Emits the loop nest around the microkernel, and the call to it.
+// Emits the loop nest around the microkernels, and the call of that routine.
 #include <algorithm>
 #include <kiln/jit/cpu/dot/amx.h>
 #include <kiln/jit/cpu/dot/dot.h>
 #include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
+#include <kiln/jit/cpu/tuning.h>
 
 namespace kiln::cpu {
 
@@ -13,30 +14,21 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t least_inner_depth = 64; // fewer do not repay adding up the lanes
+static_assert(tuning::slow_l2_rows % rows_unit == 0);
 
-// Of a register tile of 3 vectors 8 rows use as many registers as 6 of one of 4.
-constexpr int three_vector_rows = 8;
-constexpr int short_rows = 4;
-// Where bytes are packed for few rows, K of a chunk is so short that a packed sliver stays in the first
-// cache: 1 to 4 rows take a fifth to a third less (Zen 4).
-constexpr std::int64_t fewest_rows_k_chunk = 96;
-constexpr std::int64_t least_columns_for_packed_rows = 512; // of A, for tiles
-
-// Rows of a register tile that is one vector wide: enough sums to hide the latency of the multiply-add.
+// The rows of a register tile that is one vector wide.
 int narrow_rows(const Plan& plan) {
-  return static_cast<int>(std::min<std::int64_t>(8, std::max<std::int64_t>(plan.shape.m, 1)));
+  return static_cast<int>(std::clamp<std::int64_t>(plan.shape.m, 1, tuning::one_vector_tile_rows));
 }
 
 struct LoopNest {
   Builder& b;
   const Plan& plan;
-  llvm::Function* tiles = nullptr; // or, where the plan has none, by vectors:
-  llvm::Function *micro = nullptr, *narrow = nullptr,
-                 *three_vectors = nullptr;           // the whole register tile, one vector of it, three
-  llvm::Function* short_tile = nullptr;              // of short_rows rows
-  llvm::Function* packing = nullptr;                 // the whole tile, for B that is packed on the way
-  llvm::Function *outer = nullptr, *inner = nullptr; // for few rows
+  llvm::Function* amx = nullptr; // null: vectors multiply, in the tiles below
+  llvm::Function *micro = nullptr, *narrow = nullptr, *three_vectors = nullptr; // whole tile; 1, 3 vectors
+  llvm::Function* short_tile = nullptr;              // tuning::short_tile_rows rows
+  llvm::Function* packing = nullptr;                 // the whole tile, and packs B meanwhile
+  llvm::Function *outer = nullptr, *inner = nullptr; // skinny products
   const Arguments x;
   Operands operands;
   llvm::Type* c_element;
@@ -46,8 +38,8 @@ struct LoopNest {
         c_element(operands.element(p.accumulator)) {
     if (inner_products_possible(plan)) inner = inner_products(b, plan);
     if (outer_products_possible(plan)) outer = outer_products(b, plan);
-    if (plan.tiles)
-      tiles = tiles_routine(b, plan);
+    if (plan.amx)
+      amx = amx_routine(b, plan);
     else
       make_vector_tiles();
   }
@@ -56,7 +48,7 @@ struct LoopNest {
     micro = microkernel(b, plan);
     if (plan.mr == 6) {
       Plan few = plan;
-      few.mr = short_rows;
+      few.mr = tuning::short_tile_rows;
       short_tile = microkernel(b, few);
     }
     if (plan.vectors > 2 && !plan.shifts_a()) {
@@ -66,15 +58,17 @@ struct LoopNest {
       narrow = microkernel(b, column);
       if (plan.vectors == 4 && !plan.skinny) {
         column.vectors = 3;
-        column.mr = three_vector_rows;
+        column.mr = tuning::three_vector_tile_rows;
         three_vectors = microkernel(b, column);
       }
     }
-    const bool all_outer = outer && plan.shape.m <= most_outer_rows(plan); // what could be packed on the way
+    // Outer products then take every product whose B could be packed while multiplying.
+    const bool all_outer = outer && plan.shape.m <= most_outer_rows(plan);
     if (plan.packs_on_the_way() && !all_outer) packing = microkernel(b, plan, true);
   }
 
-  // The extent of equal parts of `whole`, none above `most`: a multiple of `unit`, of which `most` is one.
+  // The extent of equal parts of `whole`, each at most `most`, and a multiple of `unit`. `most` must be a
+  // multiple of `unit`.
   Value* equal_parts(Value* whole, Value* most, std::int64_t unit) {
     auto blocks = [&](Value* extent, Value* size) {
       return b.CreateUDiv(b.CreateAdd(extent, b.CreateSub(size, b.getInt64(1))), size);
@@ -97,7 +91,7 @@ struct LoopNest {
     b.CreateRetVoid();
   }
 
-  // Few rows have ways of their own, by how B lies in memory.
+  // Chooses between outer, inner and blocked products, by the rows of A and the strides of B.
   void products() {
     if (!outer && !inner) return chunks_of_k();
     Value* one = b.getInt64(1);
@@ -111,7 +105,7 @@ struct LoopNest {
     };
     if (!inner) return by_rows();
     Value* lines = b.CreateAnd(b.CreateICmpEQ(x.b_row_stride, one), b.CreateICmpEQ(x.a_column_stride, one));
-    Value* deep = b.CreateICmpSGE(x.k, b.getInt64(least_inner_depth));
+    Value* deep = b.CreateICmpSGE(x.k, b.getInt64(tuning::min_inner_product_k));
     Value* wanted = b.CreateAnd(b.CreateAnd(lines, deep), at_most(most_inner_rows(plan)));
     emit_if_else(
         b, wanted,
@@ -140,11 +134,12 @@ struct LoopNest {
     });
   }
 
-  // K of the chunk that begins at k0. Vectors read groups of A in place if they are whole, so that what is
-  // left makes a chunk of its own; for tiles all of the last chunk is packed, and filled up with zeros.
+  // K of the chunk that begins at k0. Vectors read groups of A in place if the groups are whole, so that a
+  // short last group becomes a chunk of its own. With AMX all of the last chunk is packed and padded with
+  // zeros.
   Value* depth_of_chunk(Value* k0, Value* most) {
     Value* depth = smin(b, most, b.CreateSub(x.k, k0));
-    if (plan.group() == 1 || tiles) return depth;
+    if (plan.group() == 1 || amx) return depth;
     Value* groups = b.CreateAnd(depth, b.getInt64(~std::uint64_t(plan.group() - 1)));
     return b.CreateSelect(b.CreateICmpEQ(groups, b.getInt64(0)), depth, groups);
   }
@@ -161,9 +156,11 @@ struct LoopNest {
       most = b.CreateSelect(again, smin(b, most, b.getInt64(plan.streamed_k_chunk)), most);
     }
     if (plan.packs_bytes_for_few_rows()) {
-      Value* few = b.CreateICmpSLE(x.m, b.getInt64(fewest_rows));
-      Value* by_rows = b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // columns are packed to their end
-      most = b.CreateSelect(b.CreateAnd(few, by_rows), smin(b, most, b.getInt64(fewest_rows_k_chunk)), most);
+      Value* few = b.CreateICmpSLE(x.m, b.getInt64(tuning::outer_product_rows));
+      Value* by_rows =
+          b.CreateICmpEQ(x.b_column_stride, b.getInt64(1)); // contiguous columns are packed to their end
+      most = b.CreateSelect(b.CreateAnd(few, by_rows),
+                            smin(b, most, b.getInt64(tuning::skinny_bytes_k_chunk)), most);
     }
     Value* most_rows = b.getInt64(plan.m_chunk);
     if (plan.blocks_rows) {
@@ -172,29 +169,29 @@ struct LoopNest {
     }
     Value* k_chunk = equal_parts(x.k, most, plan.k_unit);
     Value* rows_packed = equal_parts(x.m, most_rows, rows_unit);
-    if (tiles) emit_configure_tiles(b, b.getInt64(tiles_extent));
+    if (amx) emit_configure_amx(b, b.getInt64(amx_extent));
     emit_steps(b, b.getInt64(0), x.k, [&](Value* k0) {
       Chunk chunk{k0,         depth_of_chunk(k0, k_chunk),
                   in_place_a, in_place_b,
                   on_the_way, b.CreateOr(x.accumulate, b.CreateICmpSGT(k0, b.getInt64(0)))};
       if (plan.group() > 1) {
-        Value* unit = b.getInt64(tiles ? plan.k_unit : plan.group());
+        Value* unit = b.getInt64(amx ? plan.k_unit : plan.group());
         Value* whole = b.CreateICmpEQ(b.CreateURem(chunk.depth, unit), b.getInt64(0));
         if (!plan.a_converts()) chunk.direct_a = b.CreateAnd(in_place_a, whole);
         chunk.packs_on_the_way = b.CreateAnd(on_the_way, whole);
       }
-      if (tiles)
-        blocks_of_tiles(chunk);
+      if (amx)
+        amx_blocks(chunk);
       else if (plan.blocks_rows)
         groups_then_rows(chunk, rows_packed);
       else
         rows_then_groups(chunk, rows_packed);
       return chunk.depth;
     });
-    if (tiles) emit_release_tiles(b);
+    if (amx) emit_release_amx(b);
   }
 
-  // Rows of A that are read in place need no chunks: every sliver of B then serves all of them.
+  // Rows of A that are read in place are not chunked, so that each sliver of B is packed once for all rows.
   void rows_then_groups(const Chunk& chunk, Value* rows_packed) {
     Value* m_chunk = b.CreateSelect(chunk.direct_a, x.m, rows_packed);
     for_row_blocks(chunk, m_chunk, [&](Value* i0, Value* height, const Rows& rows) {
@@ -205,7 +202,7 @@ struct LoopNest {
     });
   }
 
-  // The order of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+  // Uses the loop order of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
   void groups_then_rows(const Chunk& chunk, Value* m_block) {
     for_groups([&](Value* group, Value* group_end) {
       operands.pack_slivers(chunk, group, group_end);
@@ -215,14 +212,14 @@ struct LoopNest {
     });
   }
 
-  // Blocks of A's rows that fill two tiles stay in the first cache while the group's columns pass. Many
-  // columns repay packing them: rows that lie a power of two apart would share a few sets of that cache. The
-  // only chunk of K is read in place nonetheless, a tenth faster.
-  void blocks_of_tiles(Chunk chunk) {
-    Value* many = b.CreateICmpSGE(x.n, b.getInt64(least_columns_for_packed_rows));
+  // Blocks of 32 rows of A stay in L1 while the group's columns pass. Many columns repay packing the rows,
+  // since rows a power of two apart would share a few sets of that cache. If K is one chunk, rows are read in
+  // place nonetheless, which is a tenth faster.
+  void amx_blocks(Chunk chunk) {
+    Value* many = b.CreateICmpSGE(x.n, b.getInt64(tuning::amx_min_packed_a_columns));
     Value* one_of_several = b.CreateICmpSLT(chunk.depth, x.k);
     chunk.direct_a = b.CreateAnd(chunk.direct_a, b.CreateNot(b.CreateAnd(many, one_of_several)));
-    groups_then_rows(chunk, b.getInt64(tiles_extent));
+    groups_then_rows(chunk, b.getInt64(amx_extent));
   }
 
   template <class Body> void for_row_blocks(const Chunk& chunk, Value* m_block, Body&& body) {
@@ -238,7 +235,7 @@ struct LoopNest {
              [&](Value* group) { body(group, smin(b, x.n, b.CreateAdd(group, b.getInt64(columns)))); });
   }
 
-  // Rows of A, `height` from i on, and the columns of a group.
+  // `height` rows of A from row i on, and the columns of a group.
   struct Block {
     const Chunk& chunk;
     Value *group, *group_end, *i, *height;
@@ -248,7 +245,7 @@ struct LoopNest {
   struct Sliver {
     Panel panel;
     Value *first, *c_tile, *width, *corrections;
-    Value *unpacked, *source; // i1: it is still to be packed, from `source`
+    Value *unpacked, *source; // i1: the sliver is not packed yet; its `source`
   };
 
   template <class Body> void for_slivers(const Block& block, Body&& body) {
@@ -264,16 +261,16 @@ struct LoopNest {
 
   void multiply(const Block& block) {
     Value* steps = operands.steps_of(block.chunk.depth);
-    if (!tiles) return multiply_by_vectors(block, steps);
-    Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(tiles_extent));
-    emit_if(b, ragged, [&] { emit_configure_tiles(b, block.height); });
-    multiply_by_tiles(block, steps);
-    emit_if(b, ragged, [&] { emit_configure_tiles(b, b.getInt64(tiles_extent)); });
+    if (!amx) return multiply_with_vectors(block, steps);
+    Value* ragged = b.CreateICmpSLT(block.height, b.getInt64(amx_extent));
+    emit_if(b, ragged, [&] { emit_configure_amx(b, block.height); });
+    multiply_with_amx(block, steps);
+    emit_if(b, ragged, [&] { emit_configure_amx(b, b.getInt64(amx_extent)); });
   }
 
-  // Some rows of A stay in a far second cache while the slivers pass.
-  void multiply_by_vectors(const Block& block, Value* steps) {
-    Value* most = plan.target.far_second_cache ? b.getInt64(2 * rows_unit) : block.height;
+  // Where L2 is slow, a part of the rows of A stays in it while the slivers pass.
+  void multiply_with_vectors(const Block& block, Value* steps) {
+    Value* most = plan.target.slow_l2 ? b.getInt64(tuning::slow_l2_rows) : block.height;
     emit_for(b, b.getInt64(0), block.height, most, [&](Value* i) {
       Block some = block;
       some.i = b.CreateAdd(block.i, i);
@@ -285,16 +282,17 @@ struct LoopNest {
     });
   }
 
-  // Meanwhile the rows of A that come next are asked for, if rows are contiguous (else what comes is of no
-  // use), a few beside each 32 columns: 5 to 8 % (Granite Rapids).
-  void multiply_by_tiles(const Block& block, Value* steps) {
+  // Prefetches the rows of A that come next, a few per 32 columns, which saves 5 to 8 % (Granite Rapids).
+  // Where rows are not contiguous the prefetches are useless but harmless.
+  void multiply_with_amx(const Block& block, Value* steps) {
     const Chunk& chunk = block.chunk;
     Value* below = b.CreateAdd(block.i, block.height);
     Value* next = b.CreateSelect(b.CreateICmpSLT(below, x.m), operands.at_a(below, chunk.k0),
                                  operands.at_a(b.getInt64(0), b.CreateAdd(chunk.k0, chunk.depth)));
     auto ahead = [&](Value* column) {
-      Value* row = b.CreateMul(b.CreateUDiv(column, b.getInt64(tiles_extent)), b.getInt64(rows_asked_for));
-      return operands.a_row_after(next, b.CreateAnd(row, b.getInt64(tiles_extent - 1)));
+      Value* row =
+          b.CreateMul(b.CreateUDiv(column, b.getInt64(amx_extent)), b.getInt64(tuning::amx_prefetch_rows));
+      return operands.a_row_after(next, b.CreateAnd(row, b.getInt64(amx_extent - 1)));
     };
     Value* none = llvm::ConstantPointerNull::get(b.getPtrTy());
     Value* last = b.CreateICmpSGE(b.CreateAdd(chunk.k0, chunk.depth), x.k);
@@ -304,8 +302,8 @@ struct LoopNest {
       return b.CreateSelect(b.CreateAnd(last, b.CreateIsNotNull(x.rounded)), at, none);
     };
     for_slivers(block, [&](const Sliver& sliver) {
-      emit_for(b, b.getInt64(0), sliver.width, tiles_extent, [&](Value* j) {
-        Value* width = smin(b, b.getInt64(tiles_extent), b.CreateSub(sliver.width, j));
+      emit_for(b, b.getInt64(0), sliver.width, amx_extent, [&](Value* j) {
+        Value* width = smin(b, b.getInt64(amx_extent), b.CreateSub(sliver.width, j));
         llvm::SmallVector<Value*, 14> arguments = {
             block.rows.pointer,
             block.rows.row_stride,
@@ -319,12 +317,13 @@ struct LoopNest {
             ahead(b.CreateAdd(b.CreateSub(sliver.first, block.group), j)),
             x.a_row_stride};
         if (x.rounded) arguments.append({rounded(b.CreateAdd(sliver.first, j)), x.rounded_row_stride});
-        b.CreateCall(tiles, arguments);
+        b.CreateCall(amx, arguments);
       });
     });
   }
 
-  // A last sliver of few columns is multiplied a vector at a time, in place of the columns that it lacks.
+  // Multiplies one sliver. A last sliver of few columns is multiplied one vector at a time, or in tiles of
+  // three vectors, so that missing columns cost nothing.
   void register_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
     if (!narrow) return whole_tiles(rows, sliver, height, steps, adds);
     const std::int64_t few = std::int64_t{plan.lanes} * (plan.vectors / 2);
@@ -346,13 +345,17 @@ struct LoopNest {
           const std::int64_t without_one = std::int64_t{plan.lanes} * (plan.vectors - 1);
           emit_if_else(
               b, b.CreateICmpSLE(sliver.width, b.getInt64(static_cast<std::uint64_t>(without_one))),
-              [&] { register_tiles(three_vectors, three_vector_rows, rows, sliver, height, steps, adds); },
+              [&] {
+                register_tiles(three_vectors, tuning::three_vector_tile_rows, rows, sliver, height, steps,
+                               adds);
+              },
               [&] { whole_tiles(rows, sliver, height, steps, adds); });
         });
   }
 
-  // The first packs the sliver, if it is not. Tiles of 6 rows, and where these would lack more than one row,
-  // of 4: two take the place of one and of 1 or 2 rows that are left.
+  // Multiplies in whole register tiles, of which the first packs the sliver if that is still to be done.
+  // Tiles have 6 rows; where such tiles would lack more than one row at the end, the last ones have 4 rows:
+  // two of 4 take the place of one of 6 and of 1 or 2 rows that are left.
   void whole_tiles(const Rows& rows, const Sliver& sliver, Value* height, Value* steps, Value* adds) {
     Value *zero = b.getInt64(0), *mr = b.getInt64(plan.mr), *begin = zero;
     if (packing) {
@@ -368,12 +371,12 @@ struct LoopNest {
     Value* rest = b.CreateSub(height, begin);
     Value* left = b.CreateURem(rest, mr);
     Value* fits = b.CreateOr(b.CreateICmpEQ(left, zero), b.CreateICmpEQ(left, b.getInt64(plan.mr - 1)));
-    Value* in_short = b.CreateSelect(b.CreateICmpULE(left, b.getInt64(2 * short_rows - plan.mr)),
+    Value* in_short = b.CreateSelect(b.CreateICmpULE(left, b.getInt64(2 * tuning::short_tile_rows - plan.mr)),
                                      b.CreateAdd(left, mr), left);
     Value* in_long = b.CreateSub(rest, b.CreateSelect(fits, zero, in_short));
     Value* end = b.CreateAdd(begin, b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, in_long, zero));
     register_tiles(micro, plan.mr, rows, sliver, begin, end, steps, adds);
-    register_tiles(short_tile, short_rows, rows, sliver, end, height, steps, adds);
+    register_tiles(short_tile, tuning::short_tile_rows, rows, sliver, end, height, steps, adds);
   }
 
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* height,
@@ -384,8 +387,8 @@ struct LoopNest {
   void register_tiles(llvm::Function* kernel, int mr, const Rows& rows, const Sliver& sliver, Value* begin,
                       Value* height, Value* steps, Value* adds) {
     emit_for(b, begin, height, mr, [&](Value* i) {
-      Value* tile_rows = smin(b, b.getInt64(mr), b.CreateSub(height, i));
-      call_tile(kernel, rows, sliver, i, tile_rows, steps, adds, llvm::PoisonValue::get(b.getPtrTy()));
+      Value* height_of_tile = smin(b, b.getInt64(mr), b.CreateSub(height, i));
+      call_tile(kernel, rows, sliver, i, height_of_tile, steps, adds, llvm::PoisonValue::get(b.getPtrTy()));
     });
   }
 
@@ -402,7 +405,7 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
   const DotShape& shape = plan.shape;
   std::string name = "kiln.dot." + std::string(kiln::name(shape.a)) + "." + std::string(kiln::name(shape.b)) +
                      "." + strides_name(shape.a_strides) + "." + strides_name(shape.b_strides) + "." +
-                     plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.tiles ? ".tiles." : ".") +
+                     plan.tile_name() + (plan.skinny ? ".few" : "") + (plan.amx ? ".tiles." : ".") +
                      std::to_string(plan.k_chunk) + "." + std::to_string(plan.m_chunk) + "." +
                      std::to_string(plan.slivers) + "." + std::to_string(narrow_rows(plan));
   if (shape.rounds) name += ".rounds";
@@ -415,6 +418,15 @@ llvm::Function* loop_nest(Builder& b, const Plan& plan) {
 
 } // namespace
 } // namespace dot
+
+bool dot_stores_rounded(const DotShape& shape, const DotTarget& target) {
+  const dot::Plan plan = dot::make_plan(shape, target);
+  return plan.amx && plan.panel == dot::PanelKind::Bf16Pairs;
+}
+
+std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
+  return dot::make_plan(shape, target).scratch_bytes;
+}
 
 void emit_dot_accumulate(DotContext& context, const DotOperands& o) {
   const dot::Plan plan = dot::make_plan(context.shape, context.target);

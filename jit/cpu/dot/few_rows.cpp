@@ -1,8 +1,9 @@
-// Emits both kinds.
+// Emits the outer and the inner products of skinny matrices.
 #include <kiln/jit/cpu/dot/few_rows.h>
 
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
 namespace kiln::cpu::dot {
@@ -11,35 +12,26 @@ namespace {
 
 using llvm::Value;
 
-constexpr int deep = 8; // k at a time
 bool of_one_row(const Plan& plan) { return plan.shape.m <= 1; }
-// Vectors of columns at a time. One row uses each of B's once, straight from memory: on Zen 4 it takes 2 to 4
-// % less of 4096 x 28672 by 4 of them than by 2. On Zen 3, with half the registers, it is the other way
-// round.
-int wide(const Plan& plan) { return of_one_row(plan) && !plan.blocks_rows ? 4 : 2; }
-// Sums that stay in the second cache, in a run of columns. Each run begins to read as many lines as k are
-// taken at a time, and memory is slow to follow: of one row, runs of 4096 columns are 20 % faster than runs
-// of 1024 (Zen 3), and runs of 28672 a tenth faster than runs of 8192, whose sums the first cache keeps.
-constexpr std::int64_t sums_of_run = 32768, shortest_run = 1024;
-// So far ahead rows of B, and its columns in memory, are asked for, into the second cache: on Zen 4 this
-// saves 15 to 25 % of the time, and 8 to 14 % of one row's.
-constexpr std::uint64_t bytes_ahead = 1024;
-// Columns that would fill more second caches than this are taken to lie in memory. In the third cache one row
-// takes 12 to 19 % longer with prefetches than with what the processor asks for by itself, and so it does
-// from memory where a line takes several of them.
-constexpr std::int64_t second_caches_nearby = 16;
+
+// The vectors of columns that an outer product computes at a time.
+int outer_vectors(const Plan& plan) {
+  return of_one_row(plan) && !plan.blocks_rows ? tuning::one_row_outer_product_vectors
+                                               : tuning::outer_product_vectors;
+}
 
 struct InnerTile {
   std::int64_t rows;
   int columns;
 };
 
-// 24 sums and 10 loads a step; of 16 registers 12 and 7: sums that do not fit cost a factor of two. One row
-// takes 6 % less of 4096 x 4096 by 8 columns at a time than by 6 (Zen 4), and up to 3 % less of larger ones.
+// The rows of A and the columns of B that inner products combine at a time.
 InnerTile inner_tile(const Plan& plan) {
   const std::int64_t rows = std::max<std::int64_t>(plan.shape.m, 1);
-  if (plan.blocks_rows) return {std::min<std::int64_t>(rows, 3), 4};
-  return {std::min<std::int64_t>(rows, 4), rows == 1 ? 8 : 6};
+  if (plan.blocks_rows)
+    return {std::min(rows, tuning::blocked_inner_product_rows), tuning::blocked_inner_product_columns};
+  return {std::min(rows, tuning::inner_product_tile_rows),
+          rows == 1 ? tuning::one_row_inner_product_columns : tuning::inner_product_tile_columns};
 }
 
 struct FewRows {
@@ -70,7 +62,7 @@ struct FewRows {
   }
   llvm::Align align_of(DType t) { return llvm::Align(static_cast<std::uint64_t>(size_of(t))); }
 
-  // A vector of elements in memory as accumulator elements; of those under the mask, if there is one.
+  // Loads a vector and converts it to accumulator elements. If there is a mask, only its lanes are loaded.
   Value* load(DType from, Value* address, Value* mask) {
     llvm::Type* type = vector_of(memory_type(b, from));
     Value* bits = mask ? static_cast<Value*>(b.CreateMaskedLoad(type, address, align_of(from), mask,
@@ -83,15 +75,15 @@ struct FewRows {
 
   // --- Rows of B contiguous ---
 
-  // C[:, j : j + vectors] += A[:, k0 : k0 + depth] * B: `depth` rows of B stay in registers for all rows of
-  // A.
+  // C[:, j : j + vectors] += A[:, k0 : k0 + depth] * B[k0 : k0 + depth, j : j + vectors]. The rows of B stay
+  // in registers for all rows of A.
   void outer_step(Value* k0, int depth, Value* j, int vectors, Value* mask) {
     llvm::Type* element = memory_type(b, plan.shape.b);
     llvm::SmallVector<Value*, 16> of_b;
     for (int p = 0; p < depth; ++p) {
       Value* row = at(element, b_pointer, b.CreateAdd(k0, number(p)), b_stride, j);
-      if (!mask && !plan.target.fetches_rows_ahead)
-        prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), row, bytes_ahead),
+      if (!mask && !plan.target.hardware_prefetches_rows)
+        prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), row, tuning::skinny_prefetch_bytes),
                        vectors * plan.lanes * size_of(plan.shape.b), Cache::Second);
       for (int v = 0; v < vectors; ++v)
         of_b.push_back(load(plan.shape.b,
@@ -132,9 +124,10 @@ struct FewRows {
   }
 
   void outer_columns(Value* k0, int depth, Value* begin, Value* end) {
-    const std::int64_t step = static_cast<std::int64_t>(plan.lanes) * wide(plan);
+    const std::int64_t step = static_cast<std::int64_t>(plan.lanes) * outer_vectors(plan);
     Value* whole = b.CreateAdd(begin, b.CreateAnd(b.CreateSub(end, begin), number(-step)));
-    emit_for(b, begin, whole, step, [&](Value* j) { outer_step(k0, depth, j, wide(plan), nullptr); });
+    emit_for(b, begin, whole, step,
+             [&](Value* j) { outer_step(k0, depth, j, outer_vectors(plan), nullptr); });
     emit_for(b, whole, end, plan.lanes,
              [&](Value* j) { outer_step(k0, depth, j, 1, lanes_below(b, b.CreateSub(end, j), plan.lanes)); });
   }
@@ -146,12 +139,14 @@ struct FewRows {
                        b.CreateMul(n, number(size_of(plan.accumulator))), c_align);
       });
     });
-    Value* whole = b.CreateAnd(k, number(-deep));
-    Value* share = b.CreateAnd(b.CreateUDiv(number(sums_of_run), m), number(-plan.lanes * wide(plan)));
-    Value* run = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, number(shortest_run), share);
+    Value* whole = b.CreateAnd(k, number(-tuning::outer_product_k));
+    Value* share = b.CreateAnd(b.CreateUDiv(number(tuning::outer_product_run), m),
+                               number(-plan.lanes * outer_vectors(plan)));
+    Value* run = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, number(tuning::min_outer_product_run), share);
     emit_for(b, number(0), n, run, [&](Value* begin) {
       Value* end = smin(b, n, b.CreateAdd(begin, run));
-      emit_for(b, number(0), whole, deep, [&](Value* k0) { outer_columns(k0, deep, begin, end); });
+      emit_for(b, number(0), whole, tuning::outer_product_k,
+               [&](Value* k0) { outer_columns(k0, tuning::outer_product_k, begin, end); });
       emit_for(b, whole, k, 1, [&](Value* k0) { outer_columns(k0, 1, begin, end); });
     });
     b.CreateRetVoid();
@@ -159,7 +154,8 @@ struct FewRows {
 
   // --- Columns of B contiguous ---
 
-  // The rows of A or the columns of B of a tile; what is missing repeats the last, and is not stored.
+  // Pointers to `most` rows of A or columns of B. Those past the end repeat the last one; their results are
+  // not stored.
   llvm::SmallVector<Value*, 4> lines(DType t, Value* base, Value* stride, Value* first, Value* count,
                                      std::int64_t most) {
     llvm::SmallVector<Value*, 4> pointers;
@@ -180,7 +176,7 @@ struct FewRows {
     for (std::size_t j = 0; j < of_b.size(); ++j) {
       Value* column = place(plan.shape.b, of_b[j]);
       if (prefetches)
-        prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), column, bytes_ahead),
+        prefetch_lines(b, b.CreateConstGEP1_64(b.getInt8Ty(), column, tuning::skinny_prefetch_bytes),
                        plan.lanes * size_of(plan.shape.b), Cache::Second);
       Value* y = load(plan.shape.b, column, mask);
       for (std::size_t i = 0; i < x.size(); ++i)
@@ -189,7 +185,7 @@ struct FewRows {
     return next;
   }
 
-  // A loop over whole vectors of k and a masked last one, with the sums in registers.
+  // Emits a loop over whole vectors of k, then a masked last step; the sums stay in registers.
   llvm::SmallVector<Value*, 16> inner_sums(llvm::ArrayRef<Value*> of_a, llvm::ArrayRef<Value*> of_b,
                                            bool prefetches) {
     Value* whole = b.CreateAnd(k, number(-plan.lanes));
@@ -231,7 +227,7 @@ struct FewRows {
   void inner() {
     if (plan.lanes * size_of(plan.shape.b) == line_bytes) {
       Value* bytes = b.CreateMul(b.CreateMul(n, k), number(size_of(plan.shape.b)));
-      Value* far = b.CreateICmpSGT(bytes, number(second_caches_nearby * plan.target.second_cache_bytes));
+      Value* far = b.CreateICmpSGT(bytes, number(tuning::min_prefetched_b_l2s * plan.target.l2_bytes));
       emit_if_else(b, far, [&] { inner_columns(true); }, [&] { inner_columns(false); });
     } else {
       inner_columns(false);
@@ -281,23 +277,6 @@ llvm::Function* few_rows_routine(Builder& b, const Plan& plan, const char* kind,
 }
 
 } // namespace
-
-bool outer_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
-         plan.shape.b_strides != DotStrides::UnitOuter;
-}
-
-// Measured on Zen 5, whose microkernel then reads B in place, and on Zen 3, where it is packed for the
-// others.
-std::int64_t most_outer_rows(const Plan& plan) { return plan.blocks_rows ? 6 : fewest_rows; }
-
-// Tile registers take more rows sooner than sums of f32 do.
-std::int64_t most_inner_rows(const Plan& plan) { return plan.tiles ? 4 : 32; }
-
-bool inner_products_possible(const Plan& plan) {
-  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
-         plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
-}
 
 llvm::Function* outer_products(Builder& b, const Plan& plan) {
   return few_rows_routine(b, plan, "outer", &FewRows::outer);

@@ -1,9 +1,9 @@
-// Products with few rows of A, which take as long as reading B takes.
+// Declares the routines for skinny products: few rows of A, which take as long as reading B takes.
 //
-// Packing B would cost more than the product. What counts is to read it once, in long runs, in the order in
+// Packing B would take longer than the product. These routines read B once, in long runs, in the order in
 // which it lies in memory:
 //
-//   rows of B contiguous:     C[r, :] += A[r, k] * B[k, :], eight k at a time, C in the first cache
+//   rows of B contiguous:     C[r, :] += A[r, k] * B[k, :], eight k at a time, with C in L1
 //   columns of B contiguous:  C[r, n] = sum over k of A[r, k] * B[k, n], a vector of k at a time
 //
 // Elements are converted as they are loaded, which costs nothing while memory is the limit.
@@ -14,19 +14,12 @@
 
 namespace kiln::cpu::dot {
 
-// Rows of A up to which this is quicker than packing. Beyond 8 rows of contiguous B, C's loads and stores
-// take longer than reading B; inner products never have them.
-std::int64_t most_outer_rows(const Plan& plan);
-std::int64_t most_inner_rows(const Plan& plan);
-
-// Whether the plan's products may be made that way. The outer kind wants A as accumulator elements.
-bool outer_products_possible(const Plan& plan);
-bool inner_products_possible(const Plan& plan);
-
-// void(ptr a, i64 a_row_stride, ptr b, i64 b_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k, i1
-// accumulate), all extents at least 1.
-// Outer: a holds accumulator elements, and b_stride is that of B's rows.
-// Inner: a holds elements as in memory, and b_stride is that of B's columns.
+// void(ptr a, i64 a_row_stride, ptr b, i64 b_stride, ptr c, i64 c_row_stride, i64 m, i64 n, i64 k,
+//      i1 accumulate)
+//
+// All extents are at least 1. For outer products `a` holds accumulator elements, and b_stride is the stride
+// of B's rows. For inner products `a` holds elements as they are in memory, and b_stride is the stride of B's
+// columns.
 llvm::Function* outer_products(Builder& b, const Plan& plan);
 llvm::Function* inner_products(Builder& b, const Plan& plan);
 

@@ -1,7 +1,8 @@
-// Emits the microkernel: a K loop whose accumulators are phis, then the store of a whole or a ragged tile.
+// Emits the microkernel: a K loop whose accumulators are phis, and the store of a whole or ragged tile.
 #include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -12,19 +13,16 @@ namespace {
 
 using llvm::Value;
 
-constexpr std::int64_t sliver_rows_ahead = 8;
-// Steps in a turn of the K loop. Of 16 registers, and where another thread shares the core, steps compete for
-// what issues instructions: on Zen 3 512 cubed then takes a quarter less time with 8 than with one, a tenth
-// less than with 4; alone on a core it takes 2 to 3 % less. Where each step also asks for rows of a sliver 4
-// take 2 to 3 % less, 8 no less than that (Emerald Rapids). Sums of pairs need a register more, and are
-// spilled in longer turns than these.
-int steps_of_turn(const Plan& plan) {
-  if (plan.panel == PanelKind::I16Pairs) return plan.target.isa == DotIsa::Avx2 ? 2 : 1;
-  if (plan.target.far_second_cache) return 4;
-  return plan.blocks_rows ? longest_turn : 1;
+// Steps of K per iteration of the K loop.
+int unrolled_steps(const Plan& plan) {
+  if (plan.panel == PanelKind::I16Pairs)
+    return plan.target.isa == DotIsa::Avx2 ? tuning::avx2_pairs_unrolled_k : 1;
+  if (plan.target.slow_l2) return tuning::slow_l2_unrolled_k;
+  return plan.blocks_rows ? tuning::blocked_unrolled_k : 1;
 }
 
-// sum + the products of four bytes of A and B each; one of them is unsigned, the other signed.
+// Adds the dot products of four bytes of A and B each to `sum`. On x86 one operand is unsigned, the other
+// signed.
 Value* byte_products(Builder& b, const Plan& plan, Value* of_a, Value* of_b, Value* sum) {
   llvm::Type* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), static_cast<unsigned>(plan.lanes) * 4);
   Value *with_sign = b.CreateBitCast(of_b, bytes), *without = b.CreateBitCast(of_a, bytes);
@@ -46,9 +44,9 @@ struct Microkernel {
   const bool packs;
   llvm::Type* c_element;
   llvm::Type* c_vector;
-  llvm::Type* ab_element; // what one step reads from A: an element, or a group as i32
-  llvm::Type* b_element;  // what B's row stride counts
-  llvm::Type* a_part;     // what A's row stride counts: a part of a group
+  llvm::Type* ab_element; // the type that one step reads from A: an element, or a group as i32
+  llvm::Type* b_element;  // the type that B's row stride counts
+  llvm::Type* a_part;     // the type that A's row stride counts: an element, or a part of a group
   llvm::Type* ab_vector;
   llvm::Align c_align;
   llvm::Align ab_align;
@@ -67,7 +65,7 @@ struct Microkernel {
   bool float_accumulator() const { return plan.accumulator != DType::I32; }
   Value* add(Value* x, Value* y) { return float_accumulator() ? b.CreateFAdd(x, y) : b.CreateAdd(x, y); }
 
-  // Sums of two products each, without the multiply-add-pairs instruction.
+  // Sums of two products each, for targets without the multiply-add-pairs instruction.
   Value* i16_pair_products(Value* x, Value* y) {
     auto low = [&](Value* v) { return b.CreateAShr(b.CreateShl(v, 16), 16); };
     auto high = [&](Value* v) { return b.CreateAShr(v, 16); };
@@ -98,7 +96,8 @@ struct Microkernel {
     return nullptr;
   }
 
-  // What a step reads of B: a row of a sliver, or a group of rows of memory, as a row of a sliver is.
+  // Loads what one step reads of B: a row of a sliver, or a group of rows in memory, which it arranges as a
+  // row of a sliver.
   llvm::SmallVector<Value*, 8> load_row(Value* row) {
     llvm::SmallVector<Value*, 8> vectors;
     for (int v = 0; v < plan.vectors; ++v)
@@ -131,7 +130,7 @@ struct Microkernel {
     for (int v = 0; v < plan.vectors; ++v)
       b.CreateAlignedStore(vectors[static_cast<std::size_t>(v)], vector_at(row, v), ab_align);
   }
-  // Rows of B that a step reads: of memory or of a sliver.
+  // The rows of B that one step reads, in memory or of a sliver.
   int rows_of_step() const { return packs ? plan.group() : 1; }
   Value* vector_at(Value* row, int v) {
     return b.CreateConstGEP1_64(ab_element, row, static_cast<std::uint64_t>(v * plan.lanes));
@@ -141,13 +140,13 @@ struct Microkernel {
     return b.CreateGEP(element, base, b.CreateMul(row, stride));
   }
 
-  // Where the K loop is.
+  // The state of the K loop.
   struct State {
     Value *step, *b_row;
     llvm::SmallVector<Value*, 32> sums;
   };
 
-  // `do state = body(state) while (state.step < end)`, or where it may have no turn at all, a while loop.
+  // Emits `do state = body(state) while (state.step < end)`, or a while loop if it may have no iteration.
   template <class Body>
   State loop(const State& from, const char* name, Body&& body, Value* end, bool may_be_empty = false) {
     llvm::BasicBlock *before = b.GetInsertBlock(), *inside = new_block(b, name),
@@ -197,7 +196,7 @@ struct Microkernel {
     return all;
   }
 
-  // The sums and one step's products.
+  // Adds the products of one step to the sums.
   llvm::SmallVector<Value*, 32> add_products(const State& at, llvm::ArrayRef<Value*> row_pointers,
                                              Value* signs, llvm::ArrayRef<Value*> b_vectors) {
     const auto vectors = static_cast<unsigned>(plan.vectors), lanes = static_cast<unsigned>(plan.lanes);
@@ -212,19 +211,19 @@ struct Microkernel {
     return sums;
   }
 
-  // Rows that are not whole lines apart end in a line of their own, which of a tile this narrow is half of
-  // them: 1000 cubed takes 7 to 10 % less (Zen 3).
+  // Prefetches the tile of C. Rows of C that are not whole lines apart end in one more line, which is half of
+  // the lines of a tile this narrow: prefetching it too takes 7 to 10 % off 1000 cubed (Zen 3).
   void prefetch_tile(Value* c, Value* c_stride) {
     const auto line = static_cast<int>(line_bytes / size_of(plan.accumulator));
     for (int r = 0; r < plan.mr; ++r) {
       Value* row = row_of(c, c_element, c_stride, b.getInt64(static_cast<std::uint64_t>(r)));
-      auto ask = [&](int column) {
+      auto prefetch = [&](int column) {
         Value* at = b.CreateConstGEP1_64(c_element, row, static_cast<std::uint64_t>(column));
         prefetch_line(b, at, Cache::First);
       };
       for (int j = 0; j < plan.nr(); j += std::max(line, plan.lanes))
-        ask(j);
-      if (plan.blocks_rows) ask(plan.nr() - 1);
+        prefetch(j);
+      if (plan.blocks_rows) prefetch(plan.nr() - 1);
     }
   }
 
@@ -239,8 +238,7 @@ struct Microkernel {
     llvm::AllocaInst* spill = b.CreateAlloca(c_vector, b.getInt64(rows * vectors));
     spill->setAlignment(llvm::Align(64));
 
-    // A short tile computes its last row again in the place of those that are missing, and does not store
-    // them.
+    // A short tile computes its last row again in place of the missing rows, and does not store those.
     llvm::SmallVector<Value*, 8> row_pointers;
     Value* last_row = b.CreateSub(m, b.getInt64(1));
     for (unsigned r = 0; r < rows; ++r)
@@ -251,8 +249,8 @@ struct Microkernel {
       start[v] =
           b.CreateAlignedLoad(c_vector, b.CreateConstGEP1_64(c_element, corrections, v * lanes), c_align);
 
-    // 0x80 in every byte, as a value that LLVM does not know: it would flip one scalar and broadcast that on
-    // the ports that multiply, in place of a broadcast that is a load.
+    // 0x80 in every byte, loaded as a value that LLVM does not know. LLVM would flip a scalar and broadcast
+    // that on the ports that multiply, in place of a broadcast that is a load.
     Value* signs = nullptr;
     if (plan.shifts_a())
       signs = b.CreateAlignedLoad(ab_vector, b.CreateConstGEP1_64(c_element, corrections, vectors * lanes),
@@ -262,8 +260,8 @@ struct Microkernel {
     auto one_step = [&](const State& at) {
       if (plan.streams_b() || packs)
         prefetch_rows_ahead(at.b_row, b_stride, plan.streamed_steps_ahead, Cache::Second);
-      if (plan.target.far_second_cache)
-        prefetch_rows_ahead(at.b_row, b_stride, sliver_rows_ahead, Cache::First);
+      if (plan.target.slow_l2)
+        prefetch_rows_ahead(at.b_row, b_stride, tuning::sliver_prefetch_rows, Cache::First);
       const auto b_vectors = packs ? load_source_rows(at.b_row, b_stride) : load_row(at.b_row);
       if (packs)
         store_row(b_vectors,
@@ -279,11 +277,10 @@ struct Microkernel {
       return loop(from, "k.loop", [&](const State& at) { return one_step(at); }, end);
     };
     if (!plan.streams_b()) prefetch_tile(c, c_stride);
-    // Rows that are packed the hardware fetches itself, and those of a block are in the second cache: asking
-    // for them too costs 2 to 4 %.
-    const bool asks_for_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.far_second_cache;
+    // The hardware prefetches packed rows, and blocked rows are in L2: prefetching them costs 2 to 4 %.
+    const bool prefetches_next_rows = !plan.streams_b() && !plan.blocks_rows && !plan.target.slow_l2;
     State last;
-    const int steps = steps_of_turn(plan);
+    const int steps = unrolled_steps(plan);
     if (steps > 1) {
       Value* whole = b.CreateAnd(k, b.getInt64(~std::uint64_t(steps - 1)));
       auto turn = [&](State at) {
@@ -292,10 +289,10 @@ struct Microkernel {
         return at;
       };
       last = loop(loop(first, "k.turn", turn, whole, true), "k.loop", one_step, k, true);
-    } else if (!asks_for_rows) {
+    } else if (!prefetches_next_rows) {
       last = to_the_end(first, k);
     } else {
-      // A line of each of the next tile's rows, for as many steps as use one up.
+      // Prefetches a line of each row of the next tile, as often as the steps consume a line.
       const std::int64_t steps =
           line_bytes / static_cast<std::int64_t>(ab_element->getScalarSizeInBits() / 8);
       Value* next_rows = row_of(a, a_part, a_stride, b.getInt64(rows));
@@ -329,9 +326,9 @@ struct Microkernel {
     b.CreateRetVoid();
   }
 
-  // B comes from memory, its rows in place pages apart, where the hardware does not prefetch; or from the
-  // second cache. The first cache waits for too few lines at a time to read memory by itself: with these in
-  // the second one, 6 to 32 rows take half as long (Zen 4).
+  // Prefetches rows of B. They come from memory, pages apart, where the hardware does not prefetch; or from
+  // L2. L1 waits for too few lines at a time to read memory by itself: with the lines in L2, 6 to 32 rows
+  // take half as long (Zen 4).
   void prefetch_rows_ahead(Value* b_row, Value* b_stride, std::int64_t rows, Cache into) {
     const auto element = static_cast<std::int64_t>(b_element->getPrimitiveSizeInBits() / 8);
     const std::int64_t step = std::max<std::int64_t>(line_bytes / element, plan.lanes);
@@ -378,7 +375,8 @@ struct Microkernel {
     });
   }
 
-  // What an overwritten element adds to: -0.0 leaves every float as it is, +0.0 would turn -0.0 into +0.0.
+  // The value to which an overwritten element is added: -0.0 leaves every float unchanged, while +0.0 would
+  // turn -0.0 into +0.0.
   llvm::Constant* minus_zero() {
     return float_accumulator() ? llvm::ConstantFP::getNegativeZero(c_vector)
                                : llvm::Constant::getNullValue(c_vector);
@@ -406,7 +404,7 @@ llvm::Type* accumulator_type(Builder& b, const Plan& plan) {
   return plan.accumulator == DType::F32 ? b.getFloatTy() : static_cast<llvm::Type*>(b.getInt32Ty());
 }
 
-// Not fmuladd, which a target machine that must not contract makes two instructions.
+// fmuladd would not do: a target machine that must not contract makes it two instructions.
 Value* fused_multiply_add(Builder& b, const Plan& plan, Value* x, Value* y, Value* sum) {
   const bool fused = plan.target.isa != DotIsa::Generic || !plan.target.x86;
   return fused ? b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sum})
@@ -421,7 +419,7 @@ llvm::Function* microkernel(Builder& b, const Plan& plan, bool packs) {
                  [&](llvm::Function* f) { Microkernel(b, plan, packs).build(f); });
 }
 
-// A signed A is multiplied as A + 128, an unsigned one as A - 128.
+// The microkernel multiplies a signed A as A + 128, an unsigned A as A - 128.
 llvm::Function* corrections_routine(Builder& b, const Plan& plan) {
   llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
   return routine(b, "kiln.dot.corrections." + plan.tile_name(), {ptr, ptr, i64}, [&](llvm::Function* f) {

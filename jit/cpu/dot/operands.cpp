@@ -1,30 +1,13 @@
-// Emits the choices between places, and the calls that pack.
+// Emits the choice between reading operands in place and packing them, and the calls that pack.
 #include <algorithm>
-#include <kiln/jit/cpu/dot/amx.h>
-#include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/microkernel.h>
 #include <kiln/jit/cpu/dot/operands.h>
 #include <kiln/jit/cpu/dot/pack.h>
+#include <kiln/jit/cpu/tuning.h>
 
 namespace kiln::cpu::dot {
 
 using llvm::Value;
-
-namespace {
-
-// B is read in place when it is small, so that its rows stay in cache, or when there are too few rows of A to
-// repay packing it. Both bounds are measured.
-constexpr std::int64_t in_place_span_bytes = 1 << 19, blocked_in_place_span_bytes = 1 << 16;
-constexpr std::int64_t rows_packed_together = 32;
-// Of slivers one line wide: more rows are more streams than the hardware fetches ahead. 10 % at 64 x 4096 x
-// 4096.
-constexpr std::int64_t narrow_rows_packed_together = 8;
-// Blocks of A are packed unless their rows are near each other, or for few columns. Rows that are pages
-// apart, a little less or more than a power of two above all, would share a few sets of the second cache: 10
-// to 25 %.
-constexpr std::int64_t in_place_row_bytes = 2048, least_columns_for_packed_block = 128;
-
-} // namespace
 
 Arguments::Arguments(Builder& builder, const Plan& plan, llvm::Function* f) {
   Value** const arguments[] = {
@@ -96,37 +79,42 @@ Value* Operands::at_c(Value* row, Value* column) {
 Value* Operands::steps_of(Value* depth) {
   if (plan_.group() == 1) return depth;
   Value* groups = groups_of(depth);
-  if (!plan_.tiles) return groups;
-  return b_.CreateAnd(b_.CreateAdd(groups, b_.getInt64(tile_rows - 1)), b_.getInt64(-tile_rows));
+  if (!plan_.amx) return groups;
+  return b_.CreateAnd(b_.CreateAdd(groups, b_.getInt64(amx_tile_rows - 1)), b_.getInt64(-amx_tile_rows));
 }
 
-// The last may lack rows.
+// The groups that contain `rows` rows; the last may be short.
 Value* Operands::groups_of(Value* rows) {
   const int group = plan_.group();
   return b_.CreateUDiv(b_.CreateAdd(rows, b_.getInt64(group - 1)), b_.getInt64(group));
 }
 
-// i1: B is read in place.
+// i1: B is read in place, because it is small enough for its rows to stay in the cache, or because there are
+// too few rows of A to repay packing it.
 Value* Operands::b_in_place() {
   if (!plan_.may_read_b_in_place()) return b_.getFalse();
   Value* span = b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x_.b_row_stride, b_.getFalse());
-  const std::int64_t most = plan_.blocks_rows ? blocked_in_place_span_bytes : in_place_span_bytes;
+  const std::int64_t most =
+      plan_.blocks_rows ? tuning::blocked_max_in_place_b_bytes : tuning::max_in_place_b_bytes;
   Value* largest = b_.CreateUDiv(b_.getInt64(most / size_of(plan_.shape.b)), x_.k);
-  Value* small = b_.CreateOr(b_.CreateICmpULE(span, largest),
-                             b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : few_rows)));
+  Value* small =
+      b_.CreateOr(b_.CreateICmpULE(span, largest),
+                  b_.CreateICmpSLE(x_.m, b_.getInt64(plan_.blocks_rows ? 0 : tuning::skinny_rows)));
   return b_.CreateAnd(small, b_.CreateICmpEQ(x_.b_column_stride, b_.getInt64(1)));
 }
 
-// i1: A is read in place, at least where its groups are whole. That is so of rows only: of columns each step
-// of K reads another line, and soon more of them than the first cache has. On Zen 4 packed columns cost 6
-// rows 7 % more time, and take a fifth off 1000 cubed and a third off 2500 cubed.
+// i1: A is read in place, at least where its groups are whole. Only contiguous rows are: with contiguous
+// columns each step of K would read another line, and soon more lines than L1 holds. On Zen 4 packing such
+// columns costs 6 rows 7 % more time, and takes a fifth off 1000 cubed and a third off 2500 cubed. Where rows
+// are blocked, A is packed unless its rows are near each other or B has few columns.
 Value* Operands::a_in_place() {
   if (plan_.a_converts()) return b_.getFalse();
   Value* rows = b_.CreateICmpEQ(x_.a_column_stride, b_.getInt64(1));
   if (!plan_.blocks_rows) return rows;
-  Value* few = b_.CreateICmpSLT(x_.n, b_.getInt64(least_columns_for_packed_block));
+  Value* few = b_.CreateICmpSLT(x_.n, b_.getInt64(tuning::min_packed_a_columns));
   Value* stride = b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x_.a_row_stride, b_.getFalse());
-  Value* near = b_.CreateICmpULE(stride, b_.getInt64(in_place_row_bytes / size_of(plan_.shape.a)));
+  Value* near =
+      b_.CreateICmpULE(stride, b_.getInt64(tuning::max_in_place_a_row_bytes / size_of(plan_.shape.a)));
   return b_.CreateAnd(rows, b_.CreateOr(few, near));
 }
 
@@ -134,7 +122,7 @@ Value* Operands::row_of(const Rows& rows, Value* i) {
   return b_.CreateGEP(panel_part(), rows.pointer, b_.CreateMul(i, rows.row_stride));
 }
 
-// What one of two ways to rows of A gives.
+// Selects between two ways to obtain rows of A, which may be decided at run time.
 template <class Then, class Else> Rows Operands::either(Value* condition, Then&& one, Else&& other) {
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return known->isOne() ? one() : other();
   Rows v{}, w{};
@@ -161,7 +149,7 @@ Rows Operands::rows_of_a(const Chunk& chunk, Value* i0, Value* height) {
 
 Rows Operands::packed_rows(const Chunk& chunk, Value* first, Value* height) {
   Value *packed = in_scratch(plan_.packed_a_offset), *stride = b_.getInt64(plan_.packed_a_row_stride);
-  // What the last step lacks gets zeros.
+  // The elements that the last step lacks become zero.
   Value* padded = b_.CreateMul(steps_of(chunk.depth), b_.getInt64(plan_.group()));
   b_.CreateCall(pack_a_,
                 {packed, stride, first, x_.a_row_stride, x_.a_column_stride, height, chunk.depth, padded});
@@ -181,28 +169,29 @@ Rows Operands::wide_rows_of_a(Value* k0, Value* depth) {
   return either(in_place, [&] { return Rows{first, x_.a_row_stride}; }, packed);
 }
 
-// Where a group keeps the sliver that begins at column j, from row k of the chunk. Slivers of shorter chunks
-// than the longest would leave sets of the second cache unused if they were kept as far apart.
+// The address of row `row` of the packed sliver that begins at column j. With blocked rows, slivers of a
+// shorter chunk lie closer together: at the distance of the longest they would leave sets of L2 unused.
 Value* Operands::packed_sliver(const Chunk& chunk, Value* group, Value* j, Value* row) {
   Value* rows = b_.getInt64(plan_.k_chunk);
   if (plan_.blocks_rows) rows = b_.CreateMul(steps_of(chunk.depth), b_.getInt64(plan_.group()));
-  Value* element =
-      b_.CreateAdd(b_.CreateMul(b_.CreateSub(j, group), rows),
-                   b_.CreateMul(row, b_.getInt64(plan_.nr()))); // row of the source: groups fill their rows
+  Value* element = b_.CreateAdd(
+      b_.CreateMul(b_.CreateSub(j, group), rows),
+      b_.CreateMul(row,
+                   b_.getInt64(plan_.nr()))); // row of the source: a packed row holds a whole group of them
   return b_.CreateGEP(panel_part(), x_.scratch, element);
 }
 
-// A few rows at a time for all slivers of the group: neighbouring columns share pages, rows do not. The
-// microkernel reads NR columns whatever n is, so a ragged last sliver is packed even when the others are
-// read in place, or packed on the way.
+// A few rows are packed at a time for all slivers of the group, because neighbouring columns share pages and
+// rows do not. The microkernel reads NR columns whatever n is, so that a ragged last sliver is packed even
+// when the others are read in place or packed while multiplying.
 void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) {
   Value* depth = chunk.depth;
   Value* whole = b_.CreateMul(b_.CreateSDiv(b_.CreateSub(group_end, group), b_.getInt64(plan_.nr())),
                               b_.getInt64(plan_.nr()));
   Value* elsewhere = b_.CreateOr(chunk.in_place_b, chunk.packs_on_the_way);
   Value* first = b_.CreateSelect(elsewhere, b_.CreateAdd(group, whole), group);
-  // Contiguous columns are read to their end instead.
-  Value* rows_together = b_.getInt64(plan_.blocks_rows ? narrow_rows_packed_together : rows_packed_together);
+  // Contiguous columns are packed to their end at once.
+  Value* rows_together = b_.getInt64(plan_.blocks_rows ? tuning::blocked_packed_rows : tuning::packed_rows);
   Value* together = b_.CreateSelect(b_.CreateICmpEQ(x_.b_row_stride, b_.getInt64(1)), depth, rows_together);
   emit_for(b_, b_.getInt64(0), depth, together, [&](Value* row) {
     Value* rows = smin(b_, together, b_.CreateSub(depth, row));
@@ -214,7 +203,7 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
                               x_.b_column_stride, rows, width, nr});
     });
   });
-  if (plan_.tiles) zero_missing_groups(chunk, group, group_end);
+  if (plan_.amx) zero_missing_groups(chunk, group, group_end);
   if (!plan_.shifts_a()) return;
   emit_for(b_, group, group_end, plan_.nr(), [&](Value* j) {
     b_.CreateCall(corrections_, {corrections_of(group, j), packed_sliver(chunk, group, j, b_.getInt64(0)),
@@ -222,7 +211,7 @@ void Operands::pack_slivers(const Chunk& chunk, Value* group, Value* group_end) 
   });
 }
 
-// What a ragged K lacks of its last tiles.
+// Zeroes the groups that a ragged K lacks of its last tile.
 void Operands::zero_missing_groups(const Chunk& chunk, Value* group, Value* group_end) {
   Value *groups = groups_of(chunk.depth), *missing = b_.CreateSub(steps_of(chunk.depth), groups);
   emit_if(b_, b_.CreateICmpSGT(missing, b_.getInt64(0)), [&] {
@@ -234,7 +223,7 @@ void Operands::zero_missing_groups(const Chunk& chunk, Value* group, Value* grou
   });
 }
 
-// Where a sliver's sums begin; made when it is packed.
+// The corrections of a sliver, which are computed when it is packed.
 Value* Operands::corrections_of(Value* group, Value* j) {
   if (!plan_.shifts_a()) return llvm::PoisonValue::get(b_.getPtrTy());
   Value* all = in_scratch(plan_.corrections_offset);

@@ -1,7 +1,8 @@
-// Emits the packing routine: straight row copies, vector transposition, or one element at a time.
+// Emits the packing routine: copies of contiguous rows, transposition in vectors, or one element at a time.
 #include <algorithm>
 #include <kiln/jit/cpu/dot/convert.h>
 #include <kiln/jit/cpu/dot/pack.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 
 namespace kiln::cpu::dot {
@@ -9,12 +10,6 @@ namespace kiln::cpu::dot {
 namespace {
 
 using llvm::Value;
-
-// So many rows of the source ahead are asked for, into the second cache (see prefetch_line), where the
-// hardware does not ask early enough by itself. Measured on Zen 4: products of 1 row of i8 take a quarter to
-// a third less time than with the first cache, those of 32 rows a tenth, those of 128 rows 3 to 6 %.
-constexpr int rows_ahead = 16, rows_ahead_of_groups = 32;
-constexpr std::uint64_t column_bytes_ahead = 512;
 
 struct Packer {
   Builder& b;
@@ -52,10 +47,11 @@ struct Packer {
     return b.CreateAnd(count, b.getInt64(~std::uint64_t(spec.lanes - 1)));
   }
 
-  // Row r of the packed block begins at this row of the source.
+  // The row of the source at which row r of the packed block begins.
   Value* source_row(Value* r) { return group > 1 ? b.CreateMul(r, b.getInt64(group)) : r; }
 
-  // Of a group, the first row is the lowest part of each element.
+  // Loads and converts one packed element or vector. The first row of a group is the lowest part of each
+  // element.
   template <class Load> Value* packed_value(Value* r, Value* c, Load&& load) {
     Value* first = source_row(r);
     Value* value = convert(load(source_at(first, c)));
@@ -72,22 +68,23 @@ struct Packer {
     return value;
   }
 
-  // Rows of a big matrix are pages apart. An address past the end is harmless.
+  // Rows of a large matrix are pages apart. A prefetch of an address past the end is harmless.
   void prefetch_rows_ahead(Value* r, Value* c) {
-    Value* first = b.CreateAdd(source_row(r), b.getInt64(group > 1 ? rows_ahead_of_groups : rows_ahead));
+    Value* first = b.CreateAdd(source_row(r), b.getInt64(group > 1 ? tuning::pack_prefetch_grouped_rows
+                                                                   : tuning::pack_prefetch_rows));
     for (int i = 0; i < group; ++i) {
       Value* row = b.CreateAdd(first, b.getInt64(static_cast<std::uint64_t>(i)));
       prefetch_line(b, source_at(row, c), Cache::Second);
     }
   }
 
-  // Whether AVX-512's shuffles interleave rows of elements that need no conversion: of bf16 pairs or of
-  // bytes.
+  // Whether AVX-512's shuffles interleave the rows of a group, whose elements need no conversion: pairs of
+  // bf16, or bytes.
   bool interleaves() const {
     const bool as_they_are = spec.panel == PanelKind::Bf16Pairs || spec.panel == PanelKind::I8Quads;
     return as_they_are && spec.order == PackOrder::RowGroups && spec.target.isa == DotIsa::Avx512;
   }
-  // As many vectors as rows are in a group, from column c on.
+  // Interleaves one vector of each row of a group, from column c on.
   void copy_interleaved(Value* r, Value* c) {
     const auto count = static_cast<unsigned>(group * spec.lanes);
     llvm::SmallVector<Value*, 4> vectors;
@@ -128,8 +125,8 @@ struct Packer {
     });
   }
 
-  // Comes before the columns beside it, of which it may cover some: a sliver of one column is nearly all
-  // padding, which has to cost whole vectors.
+  // Zeroes the padding before the columns are written, because whole vectors of zeros may cover some of them:
+  // a sliver of one column is nearly all padding, which has to cost whole vectors only.
   void zero_padding(Value* row_count) {
     emit_if(b, b.CreateICmpSLT(columns, padded), [&] {
       auto zeros = [&](Value* r, Value* c, llvm::Type* type) {
@@ -144,7 +141,7 @@ struct Packer {
     });
   }
 
-  // Rows that do not fill a group: what is missing is zero.
+  // Packs the last rows where they do not fill a group; the missing ones become zero.
   void last_rows(Value* whole_rows) {
     Value* left = b.CreateAnd(rows, b.getInt64(group - 1));
     emit_if(b, b.CreateICmpSGT(left, zero()), [&] {
@@ -161,16 +158,16 @@ struct Packer {
     });
   }
 
-  // Vector loads of narrow elements under a mask need AVX-512; f32 and f64 need AVX2.
+  // Masked vector loads need AVX-512 for narrow elements, AVX2 for f32 and f64.
   bool has_masked_loads() const {
     return spec.target.isa == DotIsa::Avx512 || (spec.target.isa == DotIsa::Avx2 && size_of(spec.from) >= 4);
   }
 
-  // Vectors from column c on, and their successors in later rows.
+  // Copies vectors of row r from column c on, and prefetches those of later rows.
   void copy_vectors(Value* r, Value* c) {
     const int step = spec.lanes * spec.vectors_together;
     const auto line = static_cast<int>(line_bytes / size_of(spec.from));
-    for (int i = 0; !spec.target.fetches_rows_ahead && i < step; i += std::max(line, spec.lanes))
+    for (int i = 0; !spec.target.hardware_prefetches_rows && i < step; i += std::max(line, spec.lanes))
       prefetch_rows_ahead(r, b.CreateAdd(c, b.getInt64(i)));
     int i = 0;
     for (; interleaves() && i + group * spec.lanes <= step; i += group * spec.lanes)
@@ -179,13 +176,13 @@ struct Packer {
       copy_vector(r, b.CreateAdd(c, b.getInt64(static_cast<std::uint64_t>(i))));
   }
 
-  // Rows of the source are contiguous.
+  // Copies contiguous rows.
   void copy_rows(Value* row_count) {
     if (!spec.exactly) return copy_any_rows(row_count);
     emit_if_else(
         b, b.CreateICmpEQ(columns, b.getInt64(spec.lanes * spec.vectors_together)),
         [&] {
-          constexpr int together = 4;
+          constexpr int together = tuning::pack_unroll;
           Value* whole = b.CreateAnd(row_count, b.getInt64(-together));
           emit_for(b, zero(), whole, together, [&](Value* r) {
             for (int i = 0; i < together; ++i)
@@ -236,19 +233,20 @@ struct Packer {
     }
   }
 
-  // `lanes` packed values down column c, from a source whose columns are contiguous.
+  // Loads `lanes` packed values of column c, starting at row r, where columns of the source are contiguous.
   Value* load_column(Value* r, Value* c) {
     const auto count = static_cast<unsigned>(spec.lanes * group);
     Value* address = source_at(source_row(r), c);
-    // Beyond what the hardware fetches ahead of sixteen columns at once.
-    if (!spec.target.fetches_rows_ahead)
-      prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, column_bytes_ahead), Cache::Second);
+    // The hardware does not prefetch sixteen columns at once this far.
+    if (!spec.target.hardware_prefetches_rows)
+      prefetch_line(b, b.CreateConstGEP1_64(b.getInt8Ty(), address, tuning::pack_prefetch_column_bytes),
+                    Cache::Second);
     Value* v = convert(b.CreateAlignedLoad(llvm::FixedVectorType::get(from, count), address, from_align));
     return group > 1 ? b.CreateBitCast(v, vector_of(to)) : v;
   }
 
-  // Blocks of as many rows and columns as lanes. The last overlap the ones before, and copy what they share
-  // again.
+  // Transposes blocks of as many rows and columns as there are lanes. The last blocks overlap the ones before
+  // them and copy the shared elements again.
   void copy_transposed(Value* row_count) {
     Value* lanes = b.getInt64(spec.lanes);
     auto for_blocks = [&](Value* extent, auto&& body) {
@@ -268,7 +266,7 @@ struct Packer {
     });
   }
 
-  // Rows of the source are not contiguous: columns that are get transposed, if there is a block of them.
+  // Copies rows that are not contiguous. Contiguous columns are transposed if they make at least one block.
   void copy_columns(Value* row_count) {
     auto by_elements = [&] { copy_elements(zero(), row_count, zero(), columns); };
     if (!spec.transposes) return by_elements();
@@ -307,7 +305,7 @@ std::string routine_name(const PackSpec& spec) {
   name += panels[static_cast<int>(spec.panel)];
   name += spec.order == PackOrder::RowGroups ? ".rowgroups." : ".";
   if (!spec.transposes) name += "elements.";
-  if (spec.vectors_together != 4) name += std::to_string(spec.vectors_together) + ".";
+  if (spec.vectors_together != tuning::packed_vectors) name += std::to_string(spec.vectors_together) + ".";
   if (spec.exactly) name += "exactly.";
   return name + strides_name(spec.strides) + "." + std::to_string(spec.lanes) + "." + isa_name(spec.target);
 }

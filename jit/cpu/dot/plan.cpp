@@ -1,68 +1,8 @@
-// Chooses the register tile and the chunk sizes for a product.
+// Implements the decisions about a product: which register tile, chunk sizes and kernels it uses.
 #include <algorithm>
-#include <kiln/dsl/error.h>
-#include <kiln/jit/cpu/dot/amx.h>
-#include <kiln/jit/cpu/dot/few_rows.h>
 #include <kiln/jit/cpu/dot/plan.h>
-#include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/Target/TargetMachine.h>
-#include <llvm/TargetParser/Triple.h>
 
-namespace kiln::cpu {
-
-namespace {
-
-bool is_small_integer(DType t) { return t == DType::I8 || t == DType::U8; }
-
-} // namespace
-
-bool dot_supported(DType a, DType b) {
-  return (is_float(a) && is_float(b)) || (is_small_integer(a) && is_small_integer(b));
-}
-
-DType dot_accumulator(DType a, DType b) {
-  internal_check(dot_supported(a, b), "dot of element types that no CPU code exists for");
-  if (is_small_integer(a)) return DType::I32;
-  return a == DType::F64 || b == DType::F64 ? DType::F64 : DType::F32;
-}
-
-DotTarget dot_target(const llvm::TargetMachine& machine, int sve_bytes) {
-  DotTarget target;
-  if (machine.getTargetTriple().isAArch64()) {
-    target.isa = sve_bytes > 16 ? DotIsa::Sve : DotIsa::Neon;
-    target.sve_bytes = sve_bytes;
-    target.vnni = machine.getMCSubtargetInfo()->checkFeatures("+dotprod");
-    target.i8mm = machine.getMCSubtargetInfo()->checkFeatures("+i8mm");
-  }
-  if (!machine.getTargetTriple().isX86()) return target;
-  const llvm::MCSubtargetInfo& subtarget = *machine.getMCSubtargetInfo();
-  target.x86 = true;
-  if (subtarget.checkFeatures("+avx512f,+avx512bw,+avx512dq,+avx512vl,+fma"))
-    target.isa = DotIsa::Avx512;
-  else if (subtarget.checkFeatures("+avx2,+fma"))
-    target.isa = DotIsa::Avx2;
-  // On a Granite Rapids 6 to 7 % of a large f32 product; Zen 5 is at its peak without.
-  target.far_second_cache = target.isa == DotIsa::Avx512 && !machine.getTargetCPU().starts_with("znver");
-  target.fetches_rows_ahead = target.isa == DotIsa::Avx2;
-  if (subtarget.checkFeatures("+amx-tile")) target.second_cache_bytes = 2 << 20; // Sapphire Rapids and later
-  target.f16c = subtarget.checkFeatures("+f16c");
-  target.bf16_dot = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512bf16");
-  target.vnni = target.isa == DotIsa::Avx512 && subtarget.checkFeatures("+avx512vnni");
-  target.amx_bf16 = target.bf16_dot && subtarget.checkFeatures("+amx-tile,+amx-bf16");
-  target.amx_int8 = target.vnni && subtarget.checkFeatures("+amx-tile,+amx-int8");
-  return target;
-}
-
-bool dot_stores_rounded(const DotShape& shape, const DotTarget& target) {
-  const dot::Plan plan = dot::make_plan(shape, target);
-  return plan.tiles && plan.panel == dot::PanelKind::Bf16Pairs;
-}
-
-std::int64_t dot_scratch_bytes(const DotShape& shape, const DotTarget& target) {
-  return dot::make_plan(shape, target).scratch_bytes;
-}
-
-namespace dot {
+namespace kiln::cpu::dot {
 
 namespace {
 
@@ -70,25 +10,26 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-bool has_many_registers(DotIsa isa) { // 32
+bool has_many_registers(DotIsa isa) { // 32 registers
   return isa == DotIsa::Avx512 || isa == DotIsa::Neon || isa == DotIsa::Sve;
 }
 
-struct RegisterTile {
-  int max_vectors;
-  int mr;
-};
+using tuning::RegisterTile;
 
-// Measured on AVX-512: 6 x 4 vectors is best, 8 x 3 within 3 %, more than 28 accumulators spill. Rows beyond
-// 8 would need more address registers than there are. Few rows take more vectors, to hide the latency of the
-// fma.
+// The largest register tile for products of m rows and so many vectors of columns. Few rows take more
+// vectors, to hide the latency of the multiply-add.
 RegisterTile register_tile(DotIsa isa, std::int64_t m, std::int64_t vectors_of_n) {
   const bool many_registers = has_many_registers(isa);
-  if (m <= 2) return {many_registers ? 8 : 4, static_cast<int>(m)};
-  if (m <= 4 && many_registers && vectors_of_n >= 6) return {6, static_cast<int>(m)};
-  if (many_registers) return vectors_of_n >= 4 ? RegisterTile{4, 6} : RegisterTile{3, 8};
-  if (isa == DotIsa::Avx2) return vectors_of_n >= 2 ? RegisterTile{2, 6} : RegisterTile{1, 8};
-  return {2, 4};
+  const int rows = static_cast<int>(m);
+  if (m <= 2) return {many_registers ? tuning::two_row_vectors_32 : tuning::two_row_vectors_16, rows};
+  if (m <= 4 && many_registers && vectors_of_n >= tuning::four_row_vectors_32)
+    return {tuning::four_row_vectors_32, rows};
+  const auto choose = [&](RegisterTile wide, RegisterTile narrow) {
+    return vectors_of_n >= wide.vectors ? wide : narrow;
+  };
+  if (many_registers) return choose(tuning::register_tile_32, tuning::narrow_register_tile_32);
+  if (isa == DotIsa::Avx2) return choose(tuning::register_tile_16, tuning::narrow_register_tile_16);
+  return tuning::sse_register_tile;
 }
 
 PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& target) {
@@ -101,46 +42,67 @@ PanelKind panel_kind(DType a, DType b, DType accumulator, const DotTarget& targe
   return both_bf16 && target.bf16_dot ? PanelKind::Bf16Pairs : PanelKind::F32;
 }
 
-// At most, and K is divided equally.
+// Largest extents of the parts into which a product is divided. K is divided into equal chunks.
 struct Blocking {
-  std::int64_t k;       // of a chunk
-  std::int64_t m;       // rows of a chunk of A that is packed, or of a block
-  std::int64_t slivers; // of B, packed at a time
+  std::int64_t k;       // K of a chunk
+  std::int64_t m;       // rows of A that are packed at a time or make a block
+  std::int64_t slivers; // slivers of B that are packed at a time
 };
 
-// Up to 1024 a chunk of B, 512 KiB packed, stays in a 1 MiB cache, and C is read again least often: 3 %
-// faster than 512 at 1000 cubed. Rows of A pass, packed ones as those in place do: with A transposed on Zen 4
-// 2048 cubed takes 5 % less than with so few of them, 960 x 256, that they stay in that cache too. 128
-// columns: 1 and 4 slivers are 3 % slower on 2048 x 2048. With a second cache of 2 MiB 4 are 1 to 3 % quicker
-// alone on a core, and 1 to 5 % slower where another thread shares it (Granite and Emerald Rapids).
-constexpr Blocking in_second_cache = {.k = 1024, .m = 1056, .slivers = 2};
+// Slivers of B stay in L2, and A passes over them.
+constexpr Blocking l2_blocking = {
+    .k = tuning::l2_k_chunk, .m = tuning::l2_m_chunk, .slivers = tuning::l2_slivers};
 
-// Up to 512, so that C is read again seldom: a sliver of 32 KiB streams through the first cache, and rows of
-// A that fill a fifth of a second cache of 512 KiB stay there, the fewer the longer they are. Against 256,
-// 512 to 2048 cubed take 3 to 5 % less time, few rows 3 % more (Zen 3). Sums depend on these chunks, so that
-// nothing that differs between tiles may choose them.
-Blocking of_rows(const Plan& plan) {
-  constexpr std::int64_t block_bytes = 96 << 10;
-  const std::int64_t longest = plan.skinny ? 256 : 512,
-                     k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
-  const std::int64_t rows = block_bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit;
-  return {.k = longest, .m = std::max(rows, rows_unit), .slivers = 1024 / plan.nr()};
+// Blocks of A's rows stay in L2 while slivers of B pass through L1; the longer the rows, the fewer make a
+// block. The chunks of K decide in which order products are added, so that nothing that differs between tiles
+// may choose them.
+Blocking row_blocking(const Plan& plan) {
+  const std::int64_t longest = plan.skinny ? tuning::blocked_skinny_k_chunk : tuning::blocked_k_chunk;
+  const std::int64_t k = std::clamp<std::int64_t>(plan.shape.k, 1, longest);
+  const std::int64_t rows = tuning::block_bytes / (k * size_of(plan.accumulator)) / rows_unit * rows_unit;
+  return {.k = longest, .m = std::max(rows, rows_unit), .slivers = tuning::blocked_columns / plan.nr()};
 }
 
-// Tile registers multiply so fast that loading them counts. 32 rows of 1024 bytes fit the first cache while
-// 1024 columns, which fill half of a second cache of 2 MiB, pass. Where B is asked for ahead, rows half as
-// long take 9 to 17 % more, since sums leave the registers twice as often, longer ones 2 to 10 % (Emerald
-// Rapids). Where few rows read B from memory, that is read in longer rows.
-Blocking of_tiles(const Plan& plan) {
-  const std::int64_t bytes = plan.skinny ? 512 : 1024, columns = plan.skinny ? 2048 : 1024;
-  return {.k = bytes / size_of(plan.shape.a), .m = tiles_extent, .slivers = columns / plan.nr()};
+// Rows of A stay in L1 while packed columns of B pass, which fill half of L2. Skinny products read B from
+// memory, in longer rows.
+Blocking amx_blocking(const Plan& plan) {
+  const std::int64_t bytes = plan.skinny ? tuning::amx_skinny_k_chunk_bytes : tuning::amx_k_chunk_bytes;
+  const std::int64_t columns = plan.skinny ? tuning::amx_skinny_columns : tuning::amx_columns;
+  return {.k = bytes / size_of(plan.shape.a), .m = amx_extent, .slivers = columns / plan.nr()};
 }
 
 Blocking blocking(const Plan& plan) {
-  return plan.tiles ? of_tiles(plan) : plan.blocks_rows ? of_rows(plan) : in_second_cache;
+  return plan.amx ? amx_blocking(plan) : plan.blocks_rows ? row_blocking(plan) : l2_blocking;
 }
 
 } // namespace
+
+bool multiplies_with_amx(const Plan& plan, std::int64_t m, std::int64_t vectors_of_n) {
+  const bool can = plan.panel == PanelKind::Bf16Pairs ? plan.target.amx_bf16
+                   : plan.panel == PanelKind::I8Quads ? plan.target.amx_int8
+                                                      : false;
+  return can && m >= tuning::min_amx_rows && vectors_of_n >= tuning::min_amx_vectors &&
+         plan.lanes == amx_tile_rows;
+}
+
+bool outer_products_possible(const Plan& plan) {
+  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
+         plan.shape.b_strides != DotStrides::UnitOuter;
+}
+
+std::int64_t most_outer_rows(const Plan& plan) {
+  return plan.blocks_rows ? tuning::blocked_outer_product_rows : tuning::outer_product_rows;
+}
+
+// With AMX fewer rows use inner products, since AMX multiplies few rows faster than vectors do.
+std::int64_t most_inner_rows(const Plan& plan) {
+  return plan.amx ? tuning::amx_inner_product_rows : tuning::inner_product_rows;
+}
+
+bool inner_products_possible(const Plan& plan) {
+  return plan.skinny && is_float(plan.accumulator) && plan.target.has_masks() &&
+         plan.shape.b_strides != DotStrides::UnitInner && plan.shape.a_strides != DotStrides::UnitOuter;
+}
 
 Plan make_plan(const DotShape& shape, const DotTarget& target) {
   Plan plan;
@@ -148,31 +110,29 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   plan.target = target;
   plan.accumulator = dot_accumulator(shape.a, shape.b);
   if (plan.accumulator == DType::I32 && target.isa == DotIsa::Sve)
-    plan.target.isa = DotIsa::Neon; // as wide as sdot is
+    plan.target.isa = DotIsa::Neon; // sdot has vectors of 16 bytes
   plan.panel = panel_kind(shape.a, shape.b, plan.accumulator, target);
   plan.lanes = plan.target.vector_bytes() / size_of(plan.accumulator);
 
   const std::int64_t m = std::max<std::int64_t>(shape.m, 1), n = std::max<std::int64_t>(shape.n, 1);
   const std::int64_t k = std::max<std::int64_t>(shape.k, 1);
   std::int64_t vectors_of_n = (n - 1) / plan.lanes + 1;
-  plan.tiles = multiplies_tiles(plan, m, vectors_of_n);
-  plan.skinny = m <= few_rows;
-  if (plan.tiles) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole registers
+  plan.amx = multiplies_with_amx(plan, m, vectors_of_n);
+  plan.skinny = m <= tuning::skinny_rows;
+  if (plan.amx) vectors_of_n = vectors_of_n > 2 ? 4 : 2; // whole tile registers
   RegisterTile tile = register_tile(plan.target.isa, m, vectors_of_n);
   if (plan.panel == PanelKind::I16Pairs && !target.x86)
-    tile = {2, std::min(tile.mr, 6)}; // each half takes registers
-  plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.max_vectors, vectors_of_n));
-  plan.mr = static_cast<int>(std::min<std::int64_t>(tile.mr, m));
+    tile = {tuning::emulated_pairs_register_tile.vectors,
+            std::min(tile.rows, tuning::emulated_pairs_register_tile.rows)};
+  plan.vectors = static_cast<int>(std::min<std::int64_t>(tile.vectors, vectors_of_n));
+  plan.mr = static_cast<int>(std::min<std::int64_t>(tile.rows, m));
   plan.blocks_rows = !has_many_registers(plan.target.isa);
 
-  // Rounded so that a last group that is short has room for its zeros.
+  // Chunks are rounded up so that a short last group has room for its zeros.
   const Blocking most = blocking(plan);
-  plan.k_unit = plan.tiles ? plan.group() * tile_rows : plan.blocks_rows ? longest_turn : 4;
+  plan.k_unit = plan.amx ? plan.group() * amx_tile_rows : plan.blocks_rows ? tuning::blocked_unrolled_k : 4;
   plan.k_chunk = round_up(std::min(k, most.k), plan.k_unit);
-  // A row of B is pages from the next, and a second cache keeps little more than a hundred of such rows for
-  // the next tile of A's rows. On Granite Rapids 18 and 32 rows take half as long as with whole chunks, on
-  // Zen 4 a tenth to a third less.
-  plan.streamed_k_chunk = plan.target.far_second_cache ? 48 : 96;
+  plan.streamed_k_chunk = plan.target.slow_l2 ? tuning::slow_l2_streamed_k_chunk : tuning::streamed_k_chunk;
   plan.streamed_steps_ahead = plan.streamed_k_chunk / 2;
   plan.m_chunk = round_up(std::min(m, most.m), rows_unit);
   const std::int64_t panel_element = plan.group() > 1 ? 4 / plan.group() : size_of(plan.accumulator);
@@ -184,13 +144,12 @@ Plan make_plan(const DotShape& shape, const DotTarget& target) {
   }
   plan.scratch_bytes = plan.packed_a_offset;
   if (plan.may_pack_a()) {
-    // One vector more than needed keeps the rows of a chunk of 512 out of the same cache sets.
-    plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + 32;
+    plan.packed_a_row_stride = round_up(plan.k_chunk, 64) + tuning::packed_a_row_padding;
     plan.scratch_bytes += plan.most_rows_together() * plan.packed_a_row_stride * panel_element;
   }
   if (outer_products_possible(plan)) {
     plan.wide_a_offset = round_up(plan.scratch_bytes, 64);
-    plan.wide_a_row_stride = plan.k_chunk + 16;
+    plan.wide_a_row_stride = plan.k_chunk + tuning::wide_a_row_padding;
     plan.scratch_bytes = plan.wide_a_offset + std::min(m, most_outer_rows(plan)) * plan.wide_a_row_stride *
                                                   size_of(plan.accumulator);
   }
@@ -218,5 +177,4 @@ std::string Plan::tile_name() const {
          (streams_b() ? ".skinny" : "");
 }
 
-} // namespace dot
-} // namespace kiln::cpu
+} // namespace kiln::cpu::dot

@@ -1,4 +1,4 @@
-// Tiles in scratch memory: their layout, addresses, loads and stores.
+// Lays tiles out in scratch memory, and emits their addresses, loads and stores.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <bit>
@@ -29,7 +29,7 @@ int vector_axis_of(const std::vector<std::int64_t>& extents) {
 
 Buffer KernelEmitter::make_buffer(const ir::Type& type) {
   std::int64_t bytes =
-      type.numel() * type.element_bytes(); // a bound kernel's tiles have 2**28 elements at most
+      type.numel() * type.element_bytes(); // the tiles of a bound kernel have at most 2**28 elements
   if (scratch_bytes_ + bytes > most_scratch)
     throw UserError("kernel " + kernel_.name + ": a " + type.to_string() + " needs " + std::to_string(bytes) +
                     " bytes of scratch memory, which with the " + std::to_string(scratch_bytes_) +
@@ -60,13 +60,13 @@ Buffer KernelEmitter::make_buffer(DType dtype, bool pointer, std::vector<std::in
   }
   std::int64_t bytes = elements * (pointer ? 8 : size_of(dtype));
   std::int64_t at = (scratch_bytes_ + 63) / 64 * 64;
-  scratch_bytes_ = at + bytes + 64; // a guard line, so that neighbours do not share one
+  scratch_bytes_ = at + bytes + 64; // one line between buffers, so that neighbours do not share a line
   if (scratch_bytes_ > most_scratch)
     throw UserError(
         "kernel " + kernel_.name +
         ": the tiles of this config need more than 4 GiB of scratch memory on the CPU; choose smaller sizes");
   IRBuilder::InsertPointGuard guard(b_);
-  auto* scratch = llvm::cast<llvm::Instruction>(scratch_); // the call's or the program's
+  auto* scratch = llvm::cast<llvm::Instruction>(scratch_); // of the whole call, or of the current program
   b_.SetInsertPoint(scratch->getParent(), std::next(scratch->getIterator()));
   buffer.pointer =
       b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_, static_cast<std::uint64_t>(at), "buffer");
@@ -119,7 +119,8 @@ Value* KernelEmitter::buffer_address(const Buffer& buffer, const Indices& at) {
 
 namespace {
 
-// Whether lanes along `at` are neighbours in the buffer; if not, linear indices become one number per lane.
+// Whether the lanes of `at` are contiguous in the buffer. If they are not, linear indices become one number
+// per lane.
 bool neighbours(IRBuilder& b, const Buffer& buffer, Indices& at, int lanes) {
   int varying = 0;
   bool unit = true;

@@ -1,4 +1,4 @@
-// Reductions and scans down columns: a vector level whose running values each belong to columns of their own.
+// Emits reductions and scans down columns, where each vector of running values belongs to its own columns.
 #include <kiln/jit/cpu/emit/vector_level.h>
 
 namespace kiln::cpu {
@@ -15,7 +15,7 @@ Values running_of(const std::vector<Columns>& columns) {
   return all;
 }
 
-void run_on(std::vector<Columns>& columns, const Values& all) {
+void set_running(std::vector<Columns>& columns, const Values& all) {
   auto at = all.begin();
   for (Columns& c : columns) {
     const auto end = at + static_cast<std::ptrdiff_t>(flatten(c.running).size());
@@ -26,12 +26,12 @@ void run_on(std::vector<Columns>& columns, const Values& all) {
 
 } // namespace
 
-// `vectors` of columns from the one at hand on.
+// Starts `vectors` vectors of columns, from the current one on.
 std::vector<Columns> KernelEmitter::VectorLevel::first_columns(int vectors) {
-  std::size_t runs = 0;
+  std::size_t carrying = 0;
   for (const Root& root : nest_.roots)
-    runs += root.runs();
-  const Accumulators none(runs);
+    carrying += root.carries_values();
+  const Accumulators none(carrying);
   std::vector<Columns> columns;
   for (int k = 0; k < vectors; ++k) {
     Columns c{at_, all_simple_ ? e_.initial_accumulators(nest_) : none};
@@ -41,7 +41,8 @@ std::vector<Columns> KernelEmitter::VectorLevel::first_columns(int vectors) {
   return columns;
 }
 
-// Row `r` of all, within `depth` loops, before the innermost of which something may be hoisted.
+// Advances all columns by row `r`, within `depth` loops. Values may be hoisted to `before`, which is before
+// the innermost of them.
 void KernelEmitter::VectorLevel::advance_columns(std::vector<Columns>& columns, Value* r, int depth,
                                                  llvm::Instruction* before) {
   const auto reduced = static_cast<std::size_t>(nest_.reduced_axis);
@@ -55,8 +56,8 @@ void KernelEmitter::VectorLevel::advance_columns(std::vector<Columns>& columns, 
   }
 }
 
-// What `vectors` of columns have run to at the end of the reduced axis. Where some running values have no
-// identity to begin with, all begin with the first row.
+// Reduces `vectors` vectors of columns along the whole reduced axis. If some root has no identity, all roots
+// begin with the first row.
 std::vector<Columns> KernelEmitter::VectorLevel::reduced_columns(int vectors) {
   const auto reduced = static_cast<std::size_t>(nest_.reduced_axis);
   auto hoisted = std::exchange(nest_.hoisted, {});
@@ -66,11 +67,11 @@ std::vector<Columns> KernelEmitter::VectorLevel::reduced_columns(int vectors) {
   Value* end = nest_.bounds[reduced] ? nest_.bounds[reduced] : constant(nest_.domain[reduced]);
   Loop loop = emit_loop(b_, begin, end, constant(1), running_of(columns),
                         [&](Value* r, const Values& carried, llvm::Instruction* before) -> Values {
-                          run_on(columns, carried);
+                          set_running(columns, carried);
                           advance_columns(columns, r, outer_ + 2, before);
                           return running_of(columns);
                         });
-  run_on(columns, loop.results);
+  set_running(columns, loop.results);
   nest_.hoist_point = nullptr;
   nest_.hoisted = std::move(hoisted);
   nest_.memo.clear();

@@ -1,4 +1,4 @@
-// Control flow: loops and branches over program regions. Scalars are carried as phis, tiles in buffers.
+// Emits loops and branches. Scalars are carried as phis, tiles in buffers.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ void KernelEmitter::bind_scalar_args(const ir::Region& region, int first, const 
     if (region.args[i]->type.is_scalar()) scalars_[region.args[i].get()] = values[k++];
 }
 
-// Whether evaluating `v` reads the buffer of `arg`; `*moved` is set if at another element than the one
-// evaluated.
+// Whether the evaluation of `v` reads the buffer of `arg`. Sets `*moved` if it reads another element than the
+// one that is evaluated.
 bool KernelEmitter::reads_buffer_of(const ir::Value* v, const ir::Value* arg, bool* moved) const {
   std::set<std::pair<const ir::Value*, bool>> seen;
   bool reads = false;
@@ -54,12 +54,13 @@ bool KernelEmitter::reads_buffer_of(const ir::Value* v, const ir::Value* arg, bo
   return reads;
 }
 
-// Puts the yielded tiles into the carried buffers, each after everything that still reads its old content.
+// Stores the yielded tiles in the carried buffers, each after everything that reads the old content of its
+// buffer.
 void KernelEmitter::emit_tile_yields(const ir::Op& yield, const ir::Region& region, int first_arg) {
   struct Pending {
     const ir::Value* value;
     const ir::Value* arg;
-    Buffer from; // set once the new value waits in a temporary
+    Buffer from; // the temporary that holds the new value, if it waits
     bool waits = false;
   };
   std::vector<Pending> left;
@@ -92,7 +93,7 @@ void KernelEmitter::emit_tile_yields(const ir::Op& yield, const ir::Region& regi
       left.erase(free);
       continue;
     }
-    // A cycle (as in swapping two tiles): one new value waits in a temporary.
+    // There is a cycle, as in swapping two tiles: one new value waits in a temporary.
     auto cut = std::find_if(left.begin(), left.end(), [](const Pending& p) { return !p.waits; });
     Buffer temporary = make_buffer(cut->value->type);
     Root root{Root::Kind::Fill, cut->value};
@@ -103,8 +104,8 @@ void KernelEmitter::emit_tile_yields(const ir::Op& yield, const ir::Region& regi
   }
 }
 
-// A dot whose accumulator is (made from) a carried tile and whose result is that tile's next value adds in
-// place.
+// Finds dots that may add in place: the accumulator is a carried tile, or computed from it, and the result is
+// that tile's next value.
 void KernelEmitter::forward_dots(const ir::Region& region, int first_arg) {
   const ir::Op* yield = region.terminator();
   for (int i = 0; i < yield->num_operands(); ++i) {
@@ -119,7 +120,7 @@ void KernelEmitter::forward_dots(const ir::Region& region, int first_arg) {
       continue;
     bool moved = false;
     reads_buffer_of(dot->operand(2), arg, &moved);
-    // Nothing but this dot's accumulator may read the carried tile.
+    // Nothing but the accumulator of this dot may read the carried tile.
     bool only = !moved;
     std::set<const ir::Value*> seen;
     auto feeds_only = [&](auto&& self, const ir::Value* v) -> void {
@@ -146,13 +147,13 @@ void KernelEmitter::emit_for(const ir::Op& op) {
 }
 
 void KernelEmitter::emit_own_for(const ir::Op& op) {
-  if (auto product = product_loop(op, plan_, naturals_)) return emit_product_loop(*product);
+  if (auto product = product_loop(op, plan_, non_negative_)) return emit_product_loop(*product);
   flush();
   const ir::Region& region = *op.region();
   enter_carried(op, 3, region);
   forward_dots(region, 1);
   Values initial = scalar_operands(op, 3);
-  // A step that is not positive, which the language forbids, must not run forever.
+  // The language forbids steps that are not positive; such a loop must still end.
   Value *begin = scalar(op.operand(0)), *step = scalar(op.operand(2));
   Value* end = b_.CreateSelect(b_.CreateICmpSGT(step, b_.getInt64(0)), scalar(op.operand(1)), begin);
   Loop loop = emit_loop(
@@ -180,7 +181,7 @@ void KernelEmitter::emit_while(const ir::Op& op) {
   flush();
   const ir::Region &test = *op.region(0), &body = *op.region(1);
   enter_carried(op, 0, test);
-  // Both regions see the same carried tiles.
+  // Both regions use the same buffers of the carried tiles.
   for (std::size_t i = 0; i < test.args.size(); ++i)
     if (test.args[i]->type.is_tile()) buffers_[body.args[i].get()] = own_buffer(test.args[i].get());
   llvm::BasicBlock* before = b_.GetInsertBlock();

@@ -1,4 +1,4 @@
-// Asserts and prints: the values go to scratch and a hook of the runtime looks at them.
+// Emits asserts and prints: values are stored in scratch, and a hook of the runtime examines them.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/dsl/ir/semantics.h>
@@ -54,8 +54,9 @@ void KernelEmitter::emit_dense(const ir::Value* v, Value* pointer,
   loops(loops, 0, b_.getInt64(0));
 }
 
-// The comparison that a condition is, or is under a mask ("a < b | !mask"), if its sides can be had where the
-// condition is used: those of a tile that was put in a buffer may have been read before a store.
+// Finds the comparison that a condition consists of, also under a mask ("a < b | !mask"). Its operands must
+// still be available where the condition is used: those of a tile in a buffer may have been read before a
+// store.
 const ir::Op* KernelEmitter::comparison_of(const ir::Value* condition) const {
   if (!condition->def || (condition->type.is_tile() && plan_.has_buffer(condition))) return nullptr;
   const ir::Op& op = *condition->def;
@@ -99,7 +100,7 @@ void KernelEmitter::emit_assert(const ir::Op& op) {
        extents_table(condition->type), text(op.loc ? op.loc.file : ""),
        b_.getInt64(static_cast<std::uint64_t>(op.loc.line)), text(op.text("message")), relation,
        b_.getInt64(static_cast<std::uint64_t>(dtype)), sides[0], sides[1]});
-  // The program ends here; what other programs do is unaffected until they see the stop flag.
+  // The program ends here. Other programs go on until they see the stop flag.
   auto* stop = llvm::BasicBlock::Create(context_, "assert.failed", function_);
   auto* on = llvm::BasicBlock::Create(context_, "assert.held", function_);
   b_.CreateCondBr(b_.CreateICmpNE(failed, b_.getInt32(0)), stop, on);

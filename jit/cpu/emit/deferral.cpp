@@ -1,19 +1,20 @@
-// The last store of a program, carried out while the next program computes.
+// Defers the last store of a program, so that it is carried out while the next program computes.
 //
-// Stores past the cache leave a core only as fast as memory takes them, and while they do nothing else
-// happens; reading and computing then wait in turn. A row kernel that ends in such a store of a tile that
-// lies in scratch (softmax) therefore keeps it: the whole vectors of the row are written in strips between
-// the iterations of the next program's costliest loop. On two Zen 5 cores softmax of 4096 x 4096 floats went
-// from 0.78 to 0.88 of copying.
+// Non-temporal stores leave a core only as fast as memory accepts them, and the core does nothing else
+// meanwhile, so that storing alternates with reading and computing. A row kernel that ends in such a store
+// of a tile in scratch (softmax) therefore keeps the tile: the whole vectors of the row are stored in
+// strips, between iterations of the next program's most expensive loop. On two Zen 5 cores softmax of 4096
+// x 4096 floats went from 0.78 to 0.88 of the speed of copying.
 //
-// The loop that stores is built once, as the body of a function that is never called, and copied to the three
-// places that need it: into that costliest loop; before the next row is kept; and after the last program.
-// What it needs of its own program lies in stack slots, which SROA turns into registers. Its tiles stay in
-// place because programs take turns between two halves of the scratch.
+// The loop that stores is emitted once, as the body of a function that is never called, and is copied to
+// the three places that need it: into that most expensive loop; before the next row is kept; and after the
+// last program. Values of the row's own program are kept in stack slots, which SROA turns into registers.
+// The tiles of the row stay valid because programs alternate between two halves of the scratch.
 //
-// This changes when a program's last store happens, never what it stores: nothing of that program comes after
-// it, and programs have no order among each other unless atomics give them one.
+// Deferral changes when a program's last store happens, never what it stores: no operation of that program
+// comes after the store, and programs have no order among each other unless atomics order them.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <llvm/Transforms/Utils/Cloning.h>
 
@@ -25,16 +26,10 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-namespace {
-
-constexpr std::int64_t strip_vectors = 16; // between two looks: enough to hide the look, too few to wait
-
-} // namespace
-
-// The kernel's last operation if its store may be deferred: one row of a contiguous view, without a mask, in
-// a kernel without atomics.
+// Returns the kernel's last operation if it is a store that may be deferred: of one row of a contiguous view,
+// without a mask, in a kernel without atomics.
 const ir::Op* KernelEmitter::deferrable_store() const {
-  if (options_.debug || macro_) return nullptr;
+  if (options_.debug || grouped_) return nullptr;
   const ir::Op* last = nullptr;
   for (const auto& op : kernel_.body.ops)
     if (!op->is(Opcode::Yield)) last = op.get();
@@ -42,8 +37,9 @@ const ir::Op* KernelEmitter::deferrable_store() const {
   const ir::Type& view = last->operand(0)->type;
   const auto& axes = last->integers("axes");
   if (view.layout == LayoutClass::Any || axes.empty() || axes.back() != view.view_rank - 1) return nullptr;
-  // A row that is read again while it is stored would be fetched late: on a Zen 5 core layernorm of rows of
-  // 4096 floats from memory takes 0.20 ns an element with deferral and 0.16 without, rmsnorm 0.24 and 0.18.
+  // If the stored value reads a row of memory again, deferral would fetch that row late: on a Zen 5 core
+  // layernorm of rows of 4096 floats from memory takes 0.20 ns an element with deferral and 0.16 without,
+  // rmsnorm 0.24 and 0.18.
   std::vector<LazyRead> reads;
   lazy_reads(last->stored_value(), true, reads);
   for (const LazyRead& read : reads)
@@ -71,21 +67,21 @@ void KernelEmitter::prepare_deferral() {
   deferral_.half_bytes = new llvm::FreezeInst(b_.getInt64(0), "half", entry_end_->getIterator());
 }
 
-// This program's half of the scratch.
+// Selects this program's half of the scratch.
 void KernelEmitter::choose_scratch() {
   if (!deferral_.store) return;
   scratch_ = b_.CreateGEP(b_.getInt8Ty(), whole_scratch_,
                           b_.CreateLoad(b_.getInt64Ty(), deferral_.half, "half"), "scratch");
 }
 
-// Builds the loop that stores, and keeps this program's row for it: columns [0, end) of a store nest whose
-// body `step` emits for one vector. Returns `end`; `b_` stays in its block.
+// Emits the loop that stores, and keeps this program's row for it: columns [0, end) of a store nest whose
+// body `step` emits for one vector. Returns `end`. `b_` stays in its block.
 Value* KernelEmitter::defer_row(Nest& nest, std::int64_t whole,
                                 llvm::function_ref<void(Value* column, llvm::Instruction* before)> step) {
   auto* i64 = b_.getInt64Ty();
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {i64}, false);
   deferral_.body = llvm::Function::Create(type, llvm::Function::InternalLinkage, "deferred_row", module_);
-  // Values that the row fixes are computed here, in its own program.
+  // Values that are fixed for the row are computed here, in its own program.
   auto* here = new llvm::FreezeInst(b_.getInt64(0), "kept", b_.GetInsertBlock());
   {
     IRBuilder::InsertPointGuard guard(b_);
@@ -106,14 +102,14 @@ Value* KernelEmitter::defer_row(Nest& nest, std::int64_t whole,
   keep_operands();
   b_.CreateStore(b_.getInt64(0), deferral_.position);
   b_.CreateStore(end, deferral_.end);
-  // The tiles stay where they are: the next program works in the other half.
+  // The tiles of the row stay where they are, since the next program uses the other half of the scratch.
   b_.CreateStore(b_.CreateSub(deferral_.half_bytes, b_.CreateLoad(i64, deferral_.half)), deferral_.half);
   here->eraseFromParent();
   return end;
 }
 
-// What the loop uses of this program's values goes through stack slots; what holds for the whole call it uses
-// as it is.
+// Passes this program's values to the loop through stack slots. Values that are valid for the whole call are
+// used directly.
 void KernelEmitter::keep_operands() {
   std::unordered_map<Value*, Value*> loaded;
   std::vector<std::pair<Value*, Value*>> kept; // a value and its slot
@@ -140,7 +136,8 @@ void KernelEmitter::keep_operands() {
     b_.CreateStore(value, slot);
 }
 
-// A copy of the loop at the builder's place: stores what is left of the kept row, up to column `limit`.
+// Copies the loop to the builder's insertion point. The copy stores the rest of the kept row, up to column
+// `limit`.
 void KernelEmitter::emit_deferred_row(Value* limit) {
   llvm::ValueToValueMapTy map;
   map[deferral_.body->getArg(0)] = limit;
@@ -162,7 +159,7 @@ void KernelEmitter::emit_deferred_row(Value* limit) {
   b_.SetInsertPoint(after);
 }
 
-// Puts the copies in place, once the whole kernel is emitted; `b_` is where the last program has ended.
+// Inserts the copies once the whole kernel is emitted. `b_` must be where the last program has ended.
 void KernelEmitter::finish_deferral() {
   if (!deferral_.store) return;
   const std::int64_t half = (scratch_bytes_ + 63) / 64 * 64;
@@ -188,7 +185,7 @@ void KernelEmitter::finish_deferral() {
                         [](const auto& a, const auto& b) { return a.instructions < b.instructions; });
   llvm::BasicBlock* latch = host.index->getIncomingBlock(1);
   Value* following = host.index->getIncomingValue(1);
-  std::int64_t strip = std::max<std::int64_t>(host.step, strip_vectors * host.lanes);
+  std::int64_t strip = std::max<std::int64_t>(host.step, tuning::deferred_strip_vectors * host.lanes);
   rest = latch->splitBasicBlock(latch->getTerminator());
   latch->getTerminator()->eraseFromParent();
   auto* now = llvm::BasicBlock::Create(context_, "strip", function_);

@@ -1,4 +1,6 @@
-// Matrix products: operands read in place where they are plain loads from views, else from scratch.
+// Emits matrix products whose operands are read in place, or from scratch.
+//
+// Plain loads from views are read in place, all other operands from scratch.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -17,9 +19,9 @@ KernelEmitter::Matrix KernelEmitter::buffer_matrix(const Buffer& buffer) {
   return m;
 }
 
-// The memory that a plain load or store of a view accesses, of which `extents` are wanted along the axes of
-// its tile: so much as lies inside the view, if no offset is negative. Axis i of the matrix is axis order[i]
-// of the tile.
+// The memory that a plain load or store of a view accesses: `extents` elements along the axes of its tile, as
+// far as they lie inside the view. No offset may be negative. Axis i of the matrix is axis order[i] of the
+// tile.
 KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std::vector<std::size_t>& order,
                                                  const Values& extents) {
   ViewFacts& view = facts(access.operand(0));
@@ -32,12 +34,13 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
   };
   Matrix m;
   Value* start = b_.getInt64(0);
-  Value* dropped_outside = b_.getFalse();
+  Value* dropped_axis_out_of_bounds = b_.getFalse();
   for (std::size_t a = 0; a < offsets.size(); ++a) {
     Value* offset = scalar(offsets[a]);
     start = b_.CreateAdd(start, b_.CreateMul(offset, stride_of(a)));
     if (std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) == axes.end())
-      dropped_outside = b_.CreateOr(dropped_outside, b_.CreateICmpUGE(offset, view.extents[a]));
+      dropped_axis_out_of_bounds =
+          b_.CreateOr(dropped_axis_out_of_bounds, b_.CreateICmpUGE(offset, view.extents[a]));
   }
   m.pointer = b_.CreateGEP(memory_type(context_, access.operand(0)->type.dtype), view.data, start);
   for (std::size_t t : order) {
@@ -46,7 +49,7 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
     Value* room = b_.CreateSub(view.extents[axis], scalar(offsets[axis]));
     room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, extents[t]);
     room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
-    m.valid.push_back(b_.CreateSelect(dropped_outside, b_.getInt64(0), room));
+    m.valid.push_back(b_.CreateSelect(dropped_axis_out_of_bounds, b_.getInt64(0), room));
   }
   const bool contiguous = unit && axes.back() == last;
   if (contiguous && order.back() == axes.size() - 1) m.known = DotStrides::UnitInner;
@@ -55,10 +58,10 @@ KernelEmitter::Matrix KernelEmitter::view_matrix(const ir::Op& access, const std
   return m;
 }
 
-// The memory behind a dot's operand. A plain load of a view is used in place, with the extents that lie
-// inside the view; anything else, and offsets before the view's start, is put into scratch first.
+// The memory of a dot's operand. A plain load of a view is used in place, with the extents that lie inside
+// the view. Any other operand, and a tile that begins before its view, is copied to scratch first.
 KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
-  // Look through transpositions of a load.
+  // Look through transpositions of the load.
   std::vector<std::size_t> order;
   for (std::size_t a = 0; a < v->type.shape.size(); ++a)
     order.push_back(a);
@@ -80,12 +83,12 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
     extents.push_back(b_.getInt64(static_cast<std::uint64_t>(extent)));
   Matrix m = view_matrix(load, order, extents);
 
-  // A tile that begins before the view has its first elements outside, which strides cannot express.
+  // A tile that begins before its view lacks its first elements, which strides cannot express.
   Value* before = nullptr;
   auto offsets = load.view_offsets();
   for (std::int64_t axis : axes) {
     const ir::Value* offset = offsets[static_cast<std::size_t>(axis)];
-    if (naturals_.count(offset)) continue;
+    if (non_negative_.count(offset)) continue;
     Value* negative = b_.CreateICmpSLT(scalar(offset), b_.getInt64(0));
     before = before ? b_.CreateOr(before, negative) : negative;
   }
@@ -105,8 +108,8 @@ KernelEmitter::Matrix KernelEmitter::operand_matrix(const ir::Value* v) {
   return m;
 }
 
-// An operand that is computed from what pending nests compute, element by element, joins them: weights of
-// attention are rounded where they are made. Gives the buffer that they then fill.
+// Joins a computed operand to the pending roots if it is computed from their results, element by element:
+// attention's weights are rounded where they are computed. Returns the buffer that the pending nest fills.
 std::optional<Buffer> KernelEmitter::join_pending(const ir::Value* operand) {
   if (pending_.empty() || !only_fill_and_reduce(pending_) || extents_of(operand->type) != pending_domain_)
     return std::nullopt;
@@ -128,8 +131,8 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   const ir::Value* result = op.result();
   bool converts = result->type.dtype != accumulator_dtype;
 
-  // Where C lives: the carried tile, the result's own buffer, or a wider temporary if the result's dtype is
-  // narrower.
+  // C is the buffer of the carried tile, the result's own buffer, or a wider temporary if the result's dtype
+  // is narrower.
   const ir::Value* carried = dot_target_arg_.count(&op) ? dot_target_arg_.at(&op) : nullptr;
   bool in_place = carried && !converts;
   Buffer c = converts ? make_buffer(accumulator_dtype, false, extents_of(result->type))
@@ -146,7 +149,7 @@ void KernelEmitter::emit_dot(const ir::Op& op) {
   }
   locate(op);
   Sums sums = sums_in(c, initial && !converts);
-  keep_live_rows(result, ma, sums);
+  keep_needed_rows(result, ma, sums);
   multiply(dot_shape(op), ma, mb, sums);
   if (converts) add_converted(op, c);
 }
@@ -171,13 +174,13 @@ KernelEmitter::Sums KernelEmitter::sums_in(const Buffer& buffer, bool accumulate
   return {buffer.pointer, buffer.dtype, strides_of(buffer), constants(buffer.extents), accumulate};
 }
 
-// Leaves out the rows of a product, and of A, that nothing needs.
-void KernelEmitter::keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums) {
+// Reduces a product, and A, to the rows that are needed.
+void KernelEmitter::keep_needed_rows(const ir::Value* product, Matrix& a, Sums& sums) {
   const std::size_t rows = sums.extents.size() - 2;
-  Value* live = live_extent(product, rows, sums.extents[rows]);
-  if (live == sums.extents[rows]) return;
-  sums.extents[rows] = live;
-  a.valid[rows] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[rows], live);
+  Value* needed = needed_extent(product, rows, sums.extents[rows]);
+  if (needed == sums.extents[rows]) return;
+  sums.extents[rows] = needed;
+  a.valid[rows] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a.valid[rows], needed);
 }
 
 void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb, const Sums& sums) {
@@ -222,8 +225,8 @@ void KernelEmitter::multiply(DotShape shape, const Matrix& ma, const Matrix& mb,
   batches(batches, 0, ma.pointer, mb.pointer, sums.pointer);
 }
 
-// Rows and columns that lie outside the operands' views are zero: those from m and n on, and all where
-// matrices of a batch are missing.
+// Zeroes the rows and columns of the result that lie outside the operands' views: those from m and n on, and
+// everything if matrices of a batch are missing.
 void KernelEmitter::zero_missing(Value* m, Value* n, Value* missing_batch, const Sums& sums) {
   const std::size_t batch = sums.extents.size() - 2;
   Value *rows = sums.extents[batch], *columns = sums.extents[batch + 1];
@@ -251,7 +254,7 @@ void KernelEmitter::zero_missing(Value* m, Value* n, Value* missing_batch, const
   });
 }
 
-// result = cast(sums) + initial, element by element.
+// Computes result = cast(sums) + initial, element by element.
 void KernelEmitter::add_converted(const ir::Op& op, const Buffer& sums) {
   const DType wide = sums.dtype, narrow = op.result()->type.dtype;
   const ir::Value* initial = op.num_operands() == 3 ? op.operand(2) : nullptr;

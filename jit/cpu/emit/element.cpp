@@ -1,4 +1,4 @@
-// Evaluates one element (or one vector of lanes) of a lazy tile at given indices.
+// Evaluates lazy tiles: one element, or one vector of lanes, at given indices.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
 #include <kiln/jit/passes/axes.h>
@@ -12,7 +12,7 @@ using ir::Opcode;
 using llvm::Value;
 
 Nest::Key key_of(const ir::Value* v, const Indices& at, int lanes) {
-  static const char linear = 0; // its address stands for "plus the lane number"
+  static const char linear = 0; // its address represents "plus the lane number"
   Nest::Key key{v, 0, {}};
   for (const Index& index : at) {
     key.at.push_back(index.base);
@@ -40,7 +40,8 @@ bool all_uniform(const Indices& at) {
 Value* KernelEmitter::element(Nest& nest, const ir::Value* v, const Indices& at) {
   if (!v->type.is_tile()) return scalar(v);
   Nest::Key key = key_of(v, at, nest.lanes);
-  // What does not vary with the innermost loop is computed before it, guarded because that place always runs.
+  // A value that does not vary with the innermost loop is computed before it, guarded, since that place
+  // always executes.
   if (nest.hoist_point && all_uniform(at) && depth_of(at) < nest.hoist_depth) {
     if (auto known = nest.hoisted.find(key); known != nest.hoisted.end()) return known->second;
     return nest.hoisted[key] = element_before(nest, nest.hoist_point, v, at);
@@ -51,7 +52,7 @@ Value* KernelEmitter::element(Nest& nest, const ir::Value* v, const Indices& at)
   return nest.memo[key] = result;
 }
 
-// The same in all lanes, computed at an earlier place that always runs.
+// Computes a value that is the same in all lanes at an earlier place that always executes.
 Value* KernelEmitter::element_before(Nest& nest, llvm::Instruction* place, const ir::Value* v,
                                      const Indices& at) {
   IRBuilder::InsertPointGuard guard(b_);
@@ -74,7 +75,7 @@ Value* KernelEmitter::index_value(const Index& index, int lanes) {
   return index.base;
 }
 
-// Where the element of a repeated or reordered tile lies in that tile.
+// The indices of an element of a broadcast or permuted tile in the operand.
 Indices KernelEmitter::operand_indices(const ir::Op& op, const Indices& at) {
   Indices inner(op.operand(0)->type.shape.size(), Index{b_.getInt64(0)});
   for (std::size_t a = 0; a < at.size(); ++a)
@@ -85,7 +86,7 @@ Indices KernelEmitter::operand_indices(const ir::Op& op, const Indices& at) {
 
 Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) {
   locate(op);
-  if (Value* v = value_outside(nest, op, at)) return v;
+  if (Value* v = value_out_of_bounds(nest, op, at)) return v;
   switch (op.code) {
   case Opcode::Splat: return scalar(op.operand(0));
   case Opcode::Arange: {
@@ -113,7 +114,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
     break;
   }
   case Opcode::ViewLoad: {
-    if (Value* v = load_across(nest, op, at)) return v;
+    if (Value* v = transposed_load(nest, op, at)) return v;
     Access access = view_access(nest, op, at);
     prefetch(nest, op, access, at);
     return load_access(nest, access, op.result()->type.dtype, op.other(), at);
@@ -131,7 +132,7 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   case Opcode::Le:
   case Opcode::Gt:
   case Opcode::Ge:
-    if (holds_in_fast_half(nest, op, at)) return b_.getTrue();
+    if (holds_in_fast_part(nest, op, at)) return b_.getTrue();
     break;
   default: break;
   }
@@ -151,7 +152,8 @@ Value* KernelEmitter::evaluate(Nest& nest, const ir::Op& op, const Indices& at) 
   return emit_elementwise(b_, numbers, op, operands);
 }
 
-// Whether only dots by instructions that take denormals for zero read it: those of f32 may be zero then too.
+// Whether the only readers are dots whose instructions treat denormals as zero. Then f32 denormals may become
+// zero as well.
 bool KernelEmitter::is_only_multiplied_as_bf16(const ir::Value* v) const {
   auto users = users_.find(v);
   if (v->type.dtype != DType::BF16 || !dot_target_.bf16_dot || users == users_.end()) return false;

@@ -1,6 +1,9 @@
-// Accesses whose places are computed: gathers, scatters and pointers. Lanes that are neighbours in memory, or
-// lie a steady few elements apart, are loaded as vectors of neighbours and shuffled.
+// Emits gathers, scatters and accesses through pointers.
+//
+// Lanes that are contiguous in memory, or a constant few elements apart, are loaded as contiguous vectors and
+// shuffled.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/index_tiles.h>
 
 #include <algorithm>
@@ -14,15 +17,13 @@ using llvm::Value;
 
 namespace {
 
-constexpr std::int64_t widest_step = 4; // lanes farther apart are gathered
-
 bool is_step(std::optional<std::int64_t> step) {
-  return step && *step != 0 && *step >= -widest_step && *step <= widest_step;
+  return step && *step != 0 && *step >= -tuning::max_shuffled_step && *step <= tuning::max_shuffled_step;
 }
 
 } // namespace
 
-// The axis of a tile along which the lanes are neighbours; -1: none, or not all of them.
+// The axis of a tile along which all lanes are consecutive; -1 if there is none.
 int KernelEmitter::axis_of_lanes(const Indices& at) {
   int found = -1;
   for (std::size_t axis = 0; axis < at.size(); ++axis) {
@@ -38,17 +39,17 @@ Indices KernelEmitter::first_lane(Indices at) {
   return at;
 }
 
-// Makes the fast half end before the indices of a view's axis leave it, where they grow by `step` along the
-// lanes; false if that cannot be told before the loop.
-bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, std::int64_t step, int axis,
+// Makes the fast part end before the indices of a view's axis leave it, where they grow by `step` from lane
+// to lane. Returns false if that place cannot be computed before the loop.
+bool KernelEmitter::ends_fast_part(Nest& nest, const ir::Value* index, std::int64_t step, int axis,
                                    const Indices& at, Value* extent) {
-  Indices before = at; // the loop's first element
+  Indices before = at; // at the first element of the loop
   before[static_cast<std::size_t>(axis)] = Index{b_.getInt64(0)};
   auto known_before = [&](const Index& i) { return i.uniform() && i.direct && i.depth <= nest.limit_depth; };
   if (nest.guarded || !at[static_cast<std::size_t>(axis)].direct ||
       !std::all_of(before.begin(), before.end(), known_before))
     return false;
-  // Once for all vectors of an unrolled body.
+  // All vectors of an unrolled body share one limit.
   if (!nest.limited.insert({key_of(index, before, 0), extent, nest.lanes, axis}).second) return true;
   Value* first = element_before(nest, nest.limit_point, index, before);
   IRBuilder::InsertPointGuard keep(b_);
@@ -59,7 +60,7 @@ bool KernelEmitter::ends_fast_half(Nest& nest, const ir::Value* index, std::int6
     limit_unless(nest, inside);
     return true;
   }
-  // Lanes up to the extent, or down to the first element.
+  // The lanes up to the extent, or down to the first element.
   Value* room = step > 0 ? b_.CreateSub(b_.CreateSub(extent, first), one) : first;
   if (step != 1 && step != -1)
     room = b_.CreateUDiv(
@@ -76,12 +77,12 @@ KernelEmitter::Access KernelEmitter::gather_access(Nest& nest, const ir::Op& op,
   const int axis = axis_of_lanes(at);
   for (std::size_t a = 0; a < indices.size(); ++a) {
     const auto step = axis >= 0 ? passes::step_along(indices[a], axis) : std::nullopt;
-    if (step && ends_fast_half(nest, indices[a], *step, axis, at, v.extents[a])) continue;
+    if (step && ends_fast_part(nest, indices[a], *step, axis, at, v.extents[a])) continue;
     Value *compared = operand_element(nest, indices[a], at), *extent = v.extents[a];
     match_lanes(b_, compared, extent);
     access.mask = mask_and(access.mask, b_.CreateICmpULT(compared, extent));
   }
-  // Lanes beyond the tile may be read: the view's bounds hold for them too.
+  // Lanes beyond the tile may be read, since the view's bounds are checked for them as well.
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(access.mask, operand_element(nest, mask, at));
   const auto step = axis >= 0 ? passes::step_in_memory(op, axis) : std::nullopt;
   access.step = is_step(step) ? chosen_step(op, *step, access.mask) : 0;
@@ -104,7 +105,7 @@ KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op
   const int axis = axis_of_lanes(at);
   const auto step = axis >= 0 ? passes::step_in_memory(op, axis) : std::nullopt;
   if (const ir::Value* mask = op.mask()) access.mask = mask_and(operand_element(nest, mask, at), nullptr);
-  // No view tells where memory ends.
+  // No view gives the end of the memory.
   Value* mask = mask_and(access.mask, nest.tail);
   access.step = is_step(step) ? chosen_step(op, *step, mask) : 0;
   access.address = operand_element(nest, op.operand(0), access.step != 0 ? first_lane(at) : at);
@@ -113,14 +114,14 @@ KernelEmitter::Access KernelEmitter::pointer_access(Nest& nest, const ir::Op& op
   return access;
 }
 
-// `step`, or 0 where each lane has to have an address of its own.
+// Returns `step`, or 0 if each lane needs its own address.
 int KernelEmitter::chosen_step(const ir::Op& op, std::int64_t step, Value* mask) {
   const bool whole = op.info().effect == ir::Effect::Read && !mask;
   return step == 1 || whole ? static_cast<int>(step) : 0;
 }
 
-// Lanes `step` elements apart: the vectors that cover them, the last of which ends where they do, so that
-// nothing beside them is read.
+// Loads lanes that are `step` elements apart: the vectors that cover them, of which the last ends where the
+// lanes end, so that nothing past them is read.
 Value* KernelEmitter::load_steps(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align) {
   const int lanes = nest.lanes, apart = std::abs(access.step);
   const int span = apart * (lanes - 1) + 1, lowest = access.step < 0 ? 1 - span : 0;
@@ -139,9 +140,9 @@ Value* KernelEmitter::load_steps(Nest& nest, const Access& access, llvm::Type* e
   return b_.CreateShuffleVector(llvm::concatenateVectors(b_, vectors), order);
 }
 
-// Lanes some distance apart, one load each: a gather of the processor's takes as long where its elements lie
-// in the first cache, and longer the farther away they are, since fewer gathers than loads wait for memory at
-// once. On Zen 4 a vector of every third float of 16 MiB takes 9 ns so, and 45 ns by a gather.
+// Loads lanes that are a run-time distance apart, one by one. The processor's gather takes as long where the
+// elements lie in L1, and longer the farther away they are, since fewer gathers than loads wait for memory at
+// once. On Zen 4 a vector of every third float of 16 MiB takes 9 ns with loads, and 45 ns with a gather.
 Value* KernelEmitter::load_apart(Nest& nest, const Access& access, llvm::Type* element, llvm::Align align) {
   Value* vector = llvm::PoisonValue::get(lanes_type(element, nest.lanes));
   const Values addresses = addresses_apart(nest, access, element);
@@ -156,10 +157,10 @@ void KernelEmitter::store_apart(Nest& nest, const Access& access, Value* bits, l
     b_.CreateAlignedStore(b_.CreateExtractElement(bits, lane), addresses[lane], align);
 }
 
-// Each four lanes from a pointer that is moved on: a loop keeps four distances in registers, where one for
-// each lane would be spilled.
+// The addresses of lanes that are a run-time distance apart: four lanes from one pointer, which then
+// advances. A loop keeps four distances in registers, where one distance for each lane would be spilled.
 Values KernelEmitter::addresses_apart(Nest& nest, const Access& access, llvm::Type* element) {
-  constexpr int together = 4;
+  constexpr int together = tuning::lanes_per_pointer;
   auto distance = [&](int lanes) {
     return b_.CreateMul(access.stride, b_.getInt64(static_cast<std::uint64_t>(lanes)));
   };

@@ -1,4 +1,4 @@
-// The entry point, the walk over regions, and scalars.
+// Emits the entry point, walks over the regions, and emits scalars.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/abi.h>
@@ -16,9 +16,10 @@ using llvm::Value;
 KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, const Target& target,
                              const NumberOptions& numbers, const DotTarget& dot, const EmitOptions& options)
     : module_(module), context_(module.getContext()), kernel_(kernel), target_(target), numbers_(numbers),
-      dot_target_(dot), options_(options), plan_(kernel), live_(kernel),
-      naturals_(passes::natural_numbers(kernel)), macro_(macro_product(kernel, plan_, naturals_, target)),
-      b_(module.getContext()), layout_(ir::ArgumentLayout::of(kernel)) {
+      dot_target_(dot), options_(options), plan_(kernel), needed_(kernel),
+      non_negative_(passes::non_negative_scalars(kernel)),
+      grouped_(grouped_product(kernel, plan_, non_negative_, target)), b_(module.getContext()),
+      layout_(ir::ArgumentLayout::of(kernel)) {
   ir::walk(kernel.body, [&](const ir::Op& op) {
     for (const ir::Value* v : op.operands)
       users_[v].push_back(&op);
@@ -39,8 +40,7 @@ void KernelEmitter::emit_entry() {
   if (!target_.features.empty()) function_->addFnAttr("target-features", target_.features);
   function_->addFnAttr("prefer-vector-width", std::to_string(target_.vector_bytes * 8));
   function_->addFnAttr("min-legal-vector-width", std::to_string(target_.vector_bytes * 8));
-  if (const auto units =
-          static_cast<unsigned>(target_.sve_bytes / 16)) // vectors of that length are SVE's then
+  if (const auto units = static_cast<unsigned>(target_.sve_bytes / 16)) // vectors of that length then use SVE
     function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, units, units));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   function_->addFnAttr(llvm::Attribute::getWithUWTableKind(
@@ -58,7 +58,8 @@ void KernelEmitter::emit_entry() {
       ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_context_, offsetof(LaunchContext, scratch)),
       "scratch");
   load_parameters();
-  int rank = kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size()); // a launch's Grid has 3
+  int rank =
+      kernel_.grid.empty() ? 3 : static_cast<int>(kernel_.grid.size()); // the Grid of a launch has 3 axes
   ir::walk(kernel_.body, [&](const ir::Op& op) {
     if (op.is(Opcode::ProgramId) || op.is(Opcode::NumPrograms))
       rank = std::max(rank, static_cast<int>(op.integer("axis")) + 1);
@@ -69,14 +70,14 @@ void KernelEmitter::emit_entry() {
   };
   for (int axis = 0; axis < rank; ++axis) {
     grid_.push_back(of_context(offsetof(LaunchContext, grid), axis, "grid"));
-    if (macro_) group_.size.push_back(of_context(offsetof(LaunchContext, group), axis, "group"));
+    if (grouped_) group_.size.push_back(of_context(offsetof(LaunchContext, group), axis, "group"));
   }
 
   prepare_deferral();
   b_.SetInsertPoint(start);
   emit_loop(b_, function_->getArg(2), function_->getArg(3), b_.getInt64(1), {},
             [&](Value* number, const Values&, llvm::Instruction*) -> Values {
-              if (macro_)
+              if (grouped_)
                 emit_group(number);
               else
                 emit_program(number, coordinates_of(number, grid_));
@@ -84,7 +85,8 @@ void KernelEmitter::emit_entry() {
             });
   finish_deferral();
   finish_prefetches();
-  // x86's stores past the cache are not ordered with what tells other threads that these programs are done.
+  // x86's non-temporal stores are not ordered with the store that tells other threads that these programs are
+  // done.
   if (streams_ && dot_target_.x86) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
   b_.CreateRetVoid();
 }
@@ -117,7 +119,7 @@ void KernelEmitter::load_parameters() {
   }
 }
 
-// Row-major: the last axis varies fastest.
+// The coordinates of a program by its number in row-major order: the last axis varies fastest.
 Values KernelEmitter::coordinates_of(Value* number, const Values& grid) {
   Values coordinates(grid.size());
   for (std::size_t axis = grid.size(); axis-- > 0;) {
@@ -170,7 +172,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   case Opcode::AtomicCas: return emit_atomic(op);
   case Opcode::DeviceAssert: return emit_assert(op);
   case Opcode::DevicePrint: return emit_print(op);
-  case Opcode::Expects: return; // the host checks it at launch
+  case Opcode::Expects: return; // checked at launch
   case Opcode::Reduce: {
     Root root{Root::Kind::Reduce, nullptr, &op};
     return add_root(root);
@@ -178,7 +180,7 @@ void KernelEmitter::emit_op(const ir::Op& op) {
   default: break;
   }
   if (op.result()->type.is_scalar()) return emit_scalar(op);
-  if (!plan_.has_buffer(op.result())) return; // lazy
+  if (!plan_.has_buffer(op.result())) return; // lazy: evaluated where it is used
   Root root{Root::Kind::Fill, op.result()};
   root.own = root.sole = true;
   root.buffer = own_buffer(op.result());
@@ -205,7 +207,7 @@ void KernelEmitter::emit_scalar(const ir::Op& op) {
   case Opcode::ViewData: v = facts(op.operand(0)).data; return;
   default: break;
   }
-  // Everything else is a lazy tile of one element, evaluated now.
+  // Everything else is evaluated now, as a lazy tile of one element.
   Nest nest;
   Value* result = evaluate(nest, op, {});
   scalars_[op.result()] = result;

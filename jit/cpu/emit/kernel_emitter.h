@@ -1,9 +1,9 @@
-// Lowers one tile IR kernel to LLVM IR for a CPU: the entry point, scalars, control flow and buffers.
+// Declares the class that lowers one tile IR kernel to LLVM IR for a CPU.
 //
-// Program order is kept by emitting operations in order; only lazy tiles (see plan.h) are evaluated later,
-// inside the loop nests of the roots that need them. Consecutive roots over one domain share a nest where
-// nothing forbids it, which turns softmax's `exp` and `sum` into one pass. Members are spread over the files
-// of this folder by topic.
+// Operations are emitted in program order; only lazy tiles (facts/plan.h) are evaluated later, inside the
+// loop nests of the roots that need them. Consecutive roots over one domain share a nest where no dependence
+// forbids it, which makes one pass of softmax's `exp` and `sum`. The member functions are defined in the
+// files of this folder, by topic.
 #pragma once
 
 #include <kiln/dsl/ir/arguments.h>
@@ -26,19 +26,20 @@
 namespace kiln::cpu {
 
 struct EmitOptions {
-  bool debug = false;                   // asserts and bounds checks act
-  bool line_info = false;               // DWARF lines of the user's source
-  std::int64_t deferred_columns = 1024; // as in CompileOptions
+  bool debug = false;                                           // emit asserts and bounds checks
+  bool line_info = false;                                       // emit DWARF lines of the user's source
+  std::int64_t deferred_columns = tuning::min_deferred_columns; // as in CompileOptions
 };
 
-// A parameter view's facts as LLVM values, loaded once per call of the entry point.
+// What is known about a view that is a parameter, as LLVM values that are loaded once per call of the entry
+// point.
 struct ViewFacts {
   llvm::Value* data = nullptr;
   Values extents, strides;
-  llvm::Value *low = nullptr,
-              *high = nullptr;    // the bytes that it spans, as integers; made when first asked for
-  llvm::Value* streams = nullptr; // whether stores to it bypass the cache; made when first asked for
-  llvm::Value* ahead = nullptr;   // how many bytes ahead a loop fetches it; made when first asked for
+  // The following are created when they are first needed.
+  llvm::Value *low = nullptr, *high = nullptr; // the bytes that it spans, as integers
+  llvm::Value* streams = nullptr;              // whether stores to it bypass the caches
+  llvm::Value* ahead = nullptr;                // how many bytes ahead a loop prefetches it
 };
 
 class KernelEmitter {
@@ -54,7 +55,7 @@ private:
   void load_parameters();
   Values coordinates_of(llvm::Value* number, const Values& grid);
   void emit_program(llvm::Value* program, Values coordinates);
-  void emit_region(const ir::Region& region); // all but the terminator
+  void emit_region(const ir::Region& region); // everything but the terminator
   void emit_op(const ir::Op& op);
   void emit_scalar(const ir::Op& op);
   llvm::Value* scalar(const ir::Value* v);
@@ -66,7 +67,7 @@ private:
 
   // control.cpp
   void emit_for(const ir::Op& op);
-  void emit_own_for(const ir::Op& op); // whatever the group has
+  void emit_own_for(const ir::Op& op); // even if a group of programs has computed its product
   void emit_while(const ir::Op& op);
   void emit_if_op(const ir::Op& op);
   void enter_carried(const ir::Op& op, int first_operand, const ir::Region& region);
@@ -79,8 +80,8 @@ private:
   // buffers.cpp
   Buffer make_buffer(const ir::Type& type);
   Buffer make_buffer(DType dtype, bool pointer, std::vector<std::int64_t> extents);
-  Buffer& own_buffer(const ir::Value* v); // made when first asked for
-  Buffer materialize(const ir::Value* v); // its own buffer, or a temporary that is filled here
+  Buffer& own_buffer(const ir::Value* v); // created on first use
+  Buffer materialize(const ir::Value* v); // its own buffer, or a temporary buffer that is filled here
   llvm::Value* stride_of(const Buffer& buffer, std::size_t axis);
   Values strides_of(const Buffer& buffer);
   llvm::Value* buffer_address(const Buffer& buffer, const Indices& at);
@@ -100,52 +101,52 @@ private:
 
   // memory.cpp: views and pointers
   struct Access {
-    llvm::Value* address = nullptr; // of lane 0, or a vector of addresses
+    llvm::Value* address = nullptr; // the address of lane 0, or a vector of addresses
     int step = 1; // elements from one lane to the next; 0: a vector of addresses, or one for all lanes
-    llvm::Value* stride = nullptr; // the same where it is no constant: `address` is of lane 0, `step` 0
-    llvm::Value* mask = nullptr;   // lanes that may be touched; null: all
+    llvm::Value* stride = nullptr; // the step if it is no constant; `address` is then lane 0's, and `step` 0
+    llvm::Value* mask = nullptr;   // the lanes that may be accessed; null: all
   };
   ViewFacts& facts(const ir::Value* view);
   Access view_access(Nest& nest, const ir::Op& op, const Indices& at, bool address_only = false);
   void limit_unless(Nest& nest, llvm::Value* inside);
   void limit_lanes(Nest& nest, llvm::Value* room);
-  void end_fast_half(Nest& nest, llvm::Value* first, llvm::Value* extent);
+  void end_fast_part(Nest& nest, llvm::Value* first, llvm::Value* extent);
   llvm::Value* mapped(const Index& index, llvm::Value* position, llvm::Value* extent);
   llvm::Value* mapped(const Nest& nest, const Access& access);
   llvm::Value* load_access(Nest& nest, const Access& access, DType t, const ir::Value* other,
                            const Indices& at);
   void store_access(Nest& nest, const Access& access, DType t, llvm::Value* value);
   std::optional<ColumnLimit> known_limit(const Nest& nest, const ir::Op& op, const Indices& at) const;
-  bool holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at);
+  bool holds_in_fast_part(Nest& nest, const ir::Op& op, const Indices& at);
   llvm::Value* lane_bounds(Nest& nest, const Index& index, llvm::Value* offset, llvm::Value* extent,
-                           bool natural);
+                           bool non_negative);
   llvm::Value* operand_element(Nest& nest, const ir::Value* v, const Indices& at);
-  llvm::Value* zeros(); // the address of some zero bytes, for loads that must not touch theirs
+  llvm::Value* zeros(); // the address of zero bytes, for masked loads that must not access their own
   llvm::Value* mask_and(llvm::Value* a, llvm::Value* b);
   llvm::Value* index_value(const Index& index, int lanes);
   bool is_only_multiplied_as_bf16(const ir::Value* v) const;
 
-  // prefetch.cpp: what loads will read next
+  // prefetch.cpp: prefetches of what loads read next
   struct Prefetches {
-    int nest = 0;  // how many nests before it read the tile; 0: of the first nest, until another reads it
-    int scope = 0; // in which it is
-    bool by_all = false, by_one = false; // nests that read it; where the third cache is fast
+    int nest = 0;  // nests that read the tile before the one that prefetches; 0: that is the first
+    int scope = 0; // the scope of that nest
+    bool by_all = false, by_one = false; // whether all nests that read it prefetch, or one; with a fast L3
     std::vector<llvm::WeakVH> calls;
   };
   void prefetch(Nest& nest, const ir::Op& load, const Access& access, const Indices& at);
   void prefetch_ahead(Nest& nest, const ir::Op& load, const Access& access);
-  bool asks_below(const Nest& nest, const ir::Op& load);
+  bool prefetches_tile_below(const Nest& nest, const ir::Op& load);
   void prefetch_below(int lanes, const ir::Op& load, const Access& access, const Indices& at);
-  void take_back(Prefetches& made);
+  void discard_prefetches(Prefetches& made);
   void finish_prefetches();
   std::int64_t program_bytes() const;
   llvm::Value* index_constant(std::int64_t n);
   llvm::Value* bytes_ahead(const ir::Value* view);
 
-  // gather.cpp: places that are computed
+  // gather.cpp: accesses at computed indices and addresses
   static int axis_of_lanes(const Indices& at);
   static Indices first_lane(Indices at);
-  bool ends_fast_half(Nest& nest, const ir::Value* index, std::int64_t step, int axis, const Indices& at,
+  bool ends_fast_part(Nest& nest, const ir::Value* index, std::int64_t step, int axis, const Indices& at,
                       llvm::Value* extent);
   Access gather_access(Nest& nest, const ir::Op& op, const Indices& at);
   Access pointer_access(Nest& nest, const ir::Op& op, const Indices& at);
@@ -159,7 +160,7 @@ private:
   bool can_join(const Root& root) const;
   void add_root(Root root);
   void flush();
-  bool evaluates_functions(const Nest& nest) const; // exp and the like
+  bool evaluates_functions(const Nest& nest) const; // functions such as exp
   void emit_nest(std::vector<Root> roots, const std::vector<std::int64_t>& domain);
   Values store_bounds(const Nest& nest);
   void emit_loops(Nest& nest);
@@ -168,27 +169,26 @@ private:
   void emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators);
   void emit_each_element(const std::vector<std::int64_t>& domain,
                          llvm::function_ref<void(Nest&, const Indices&)> body);
-  using Visited =
-      std::set<std::pair<const ir::Value*, bool>>; // walks over shared operands go once through each
+  using Visited = std::set<std::pair<const ir::Value*, bool>>; // so that walks visit shared operands once
   bool touches_pending(const ir::Value* v, bool identity) const;
   bool touches_pending(const ir::Value* v, bool identity, Visited& seen) const;
 
-  // needed_extents.cpp: rows that nothing needs
+  // needed_extents.cpp: loops that leave out rows that nothing needs
   llvm::Value* place_of_program(const ir::Value* v, int depth = 0);
   template <class Each, class Room> llvm::Value* most_room(const Each& each, Room room_of);
-  llvm::Value* live_room(const ir::Value* tile, std::size_t axis);
-  llvm::Value* live_room(const Root& root, std::size_t axis);
-  llvm::Value* live_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);
+  llvm::Value* needed_room(const ir::Value* tile, std::size_t axis);
+  llvm::Value* needed_room(const Root& root, std::size_t axis);
+  llvm::Value* needed_extent(const ir::Value* tile, std::size_t axis, llvm::Value* extent);
   void bound_rows(Nest& nest);
 
-  // transposed_loads.cpp: loads whose neighbours lie along the loop around the vector loop
-  llvm::Value* find_loads_across(Nest& nest);
-  llvm::Value* load_across(Nest& nest, const ir::Op& op, const Indices& at);
+  // transposed_loads.cpp: loads that are contiguous along the loop around the vector loop
+  llvm::Value* find_transposed_loads(Nest& nest);
+  llvm::Value* transposed_load(Nest& nest, const ir::Op& op, const Indices& at);
 
   // out_of_bounds.cpp: elements past the ends of all views
-  class SameOutside;
-  bool fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
-  llvm::Value* value_outside(Nest& nest, const ir::Op& op, const Indices& at);
+  class SameOutOfBounds;
+  bool fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at, int depth = 0);
+  llvm::Value* value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at);
 
   // vector_level.cpp: the loop over the vector axis
   class VectorLevel;
@@ -196,16 +196,15 @@ private:
   llvm::Value* may_stream(Nest& nest, const Indices& at);
   llvm::Value* vector_end(Nest& nest, std::int64_t whole, std::int64_t step);
 
-  // deferral.cpp: the last store, during the next program
+  // deferral.cpp: the last store of a program, carried out during the next program
   struct Deferral {
-    const ir::Op* store = nullptr; // the store in question, if the kernel has such
+    const ir::Op* store = nullptr; // the store that is deferred; null: none
     llvm::Function* body = nullptr;
-    llvm::Value *position = nullptr,
-                *end = nullptr;              // stack slots: the columns of the kept row still to store
-    llvm::Value* half = nullptr;             // stack slot: where this program's scratch begins
-    llvm::Instruction* half_bytes = nullptr; // stands for a constant that is known last
+    llvm::Value *position = nullptr, *end = nullptr; // stack slots: the columns that are still to be stored
+    llvm::Value* half = nullptr;                     // stack slot: where this program's scratch begins
+    llvm::Instruction* half_bytes = nullptr;         // placeholder of a constant that is known at the end
     llvm::Instruction* before_store = nullptr;
-    struct Host { // a vector loop that every program runs
+    struct Host { // a vector loop that every program executes
       llvm::PHINode* index;
       std::int64_t step, lanes;
       unsigned instructions;
@@ -233,15 +232,15 @@ private:
   void emit_scan(const ir::Op& op);
   void advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running);
 
-  // nest_local.cpp: what only the nest that makes it reads
-  bool is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const;
-  void drop_unread_fills(std::vector<Root>& roots) const;
+  // nest_local.cpp: tiles that only their own nest reads
+  bool is_read_elsewhere(const ir::Value* v, const std::vector<Root>& roots) const;
+  void drop_nest_local_fills(std::vector<Root>& roots) const;
 
   // store.cpp
   void emit_store(const ir::Op& op);
-  struct Hazard {                  // of a store whose value reads memory
-    bool aside = false;            // all of it must be read before the first element is written
-    llvm::Value* direct = nullptr; // i1: it need not; null: it never need
+  struct Hazard {                  // of a store whose value reads memory that the store may overwrite
+    bool aside = false;            // the whole value must be computed before the first element is stored
+    llvm::Value* direct = nullptr; // i1, otherwise: elements may be stored as they are computed; null: always
   };
   Hazard hazard_of(const ir::Op& store);
   bool joins_scan(const Root& store, const std::vector<std::int64_t>& domain);
@@ -270,24 +269,25 @@ private:
   struct Matrix {
     llvm::Value* pointer = nullptr;
     Values strides; // per axis
-    Values valid;   // per axis: elements that exist
+    Values valid;   // per axis: the elements that exist
     DotStrides known = DotStrides::Any;
   };
   Matrix operand_matrix(const ir::Value* v);
   Matrix buffer_matrix(const Buffer& buffer);
   Matrix view_matrix(const ir::Op& load, const std::vector<std::size_t>& order, const Values& extents);
-  struct Sums { // where the products go
+  struct Sums { // the sums of products, and where they are stored
     llvm::Value* pointer;
     DType dtype;
     Values strides; // the last is 1
-    Values extents; // of what is asked for: zero where the operands lack elements
+    Values extents; // the extents of the result; zero where the operands lack elements
     bool accumulate;
-    llvm::Value *rounded = nullptr, *rounded_row_stride = nullptr; // where they go instead, unless null
+    llvm::Value *rounded = nullptr,
+                *rounded_row_stride = nullptr; // unless null, rounded sums are stored there instead
   };
   Sums sums_in(const Buffer& buffer, bool accumulate);
   DotShape dot_shape(const ir::Op& dot);
   Values constants(const std::vector<std::int64_t>& numbers);
-  void keep_live_rows(const ir::Value* product, Matrix& a, Sums& sums);
+  void keep_needed_rows(const ir::Value* product, Matrix& a, Sums& sums);
   void multiply(DotShape shape, const Matrix& a, const Matrix& b, const Sums& sums);
   void zero_missing(llvm::Value* m, llvm::Value* n, llvm::Value* missing_batch, const Sums& sums);
 
@@ -295,9 +295,9 @@ private:
   bool take_shared_sums(const ir::Op& loop);
   void emit_product_loop(const ProductLoop& product);
   void emit_in_chunks(const ProductLoop& product, llvm::Value* begin, llvm::Value* depth, const Buffer& sums);
-  struct Gathered { // of operands that are computed
+  struct Gathered { // computed operands in scratch
     Buffer a, b;
-    std::int64_t depth = 0; // of K, at most
+    std::int64_t depth = 0; // largest extent of K
   };
   Gathered make_gathered(const ProductLoop& product, std::int64_t rows, std::int64_t columns);
   void emit_chunks(const Gathered& gathered, llvm::Value* begin, llvm::Value* depth,
@@ -314,16 +314,16 @@ private:
   void emit_rectangle(const Values& first, llvm::Value* count_m, llvm::Value* count_n,
                       llvm::function_ref<Values(llvm::Value* m, llvm::Value* n)> coordinates);
   Buffer make_sums(DType dtype, llvm::Value* columns);
-  struct Rectangle { // of programs
-    Values first;    // the coordinates of that at its corner, whose sums are the first
+  struct Rectangle { // a rectangle of programs
+    Values first;    // coordinates of the program at its corner, whose sums come first
     llvm::Value *count_m, *count_n;
-    llvm::Value *rows, *columns; // of the sums that they share
+    llvm::Value *rows, *columns; // extents of the sums that they share
     llvm::function_ref<Values(llvm::Value* m, llvm::Value* n)> coordinates;
   };
   void enter_program(const Values& coordinates);
   void emit_shared_products(const Rectangle& programs);
   void emit_shared_product(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs);
-  llvm::Value* live_rows_of_group(const ProductLoop& product, const Rectangle& programs);
+  llvm::Value* needed_rows_of_group(const ProductLoop& product, const Rectangle& programs);
   void emit_shared_chunks(const ProductLoop& product, const Buffer& buffer, const Rectangle& programs,
                           Sums sums, llvm::Value* begin, llvm::Value* depth);
   void multiply_for_group(const ProductLoop& product, const Buffer& buffer, std::int64_t most_depth,
@@ -333,8 +333,8 @@ private:
   DotShape group_shape(const ProductLoop& product, const Buffer& sums, std::int64_t most_depth);
   llvm::Value* rows_of_launch(const ProductLoop& product);
 
-  // program_group.cpp: groups of programs whose places are computed
-  void emit_run(const Values& first, llvm::Value* count);
+  // program_group.cpp: groups of programs that compute the positions of their tiles
+  void emit_group_at_computed_places(const Values& first, llvm::Value* count);
 
   // debug.cpp
   void emit_dense(const ir::Value* v, llvm::Value* pointer,
@@ -351,43 +351,43 @@ private:
   DotTarget dot_target_;
   EmitOptions options_;
   Plan plan_;
-  LiveExtents live_;
-  passes::NaturalNumbers naturals_; // scalars that are never negative
-  std::optional<MacroProduct> macro_;
+  NeededExtents needed_;
+  passes::NonNegativeScalars non_negative_; // scalars that are never negative
+  std::optional<GroupedProduct> grouped_;
   IRBuilder b_;
   ir::ArgumentLayout layout_;
 
   llvm::Function* function_ = nullptr;
-  llvm::Instruction* entry_end_ = nullptr; // values that hold for the whole call are inserted before it
+  llvm::Instruction* entry_end_ = nullptr; // values that are valid for the whole call are inserted before it
   llvm::Value* launch_context_ = nullptr;
-  llvm::Value* nowhere_ = nullptr;                            // an address for what touches no lane
-  llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's; this program's
+  llvm::Value* nowhere_ = nullptr; // the address of accesses whose lanes are all masked off
+  llvm::Value *whole_scratch_ = nullptr, *scratch_ = nullptr; // the worker's scratch, and this program's
   llvm::Value* program_ = nullptr;
   Values coordinates_, grid_;
-  struct Group {                   // of programs that share a product
-    Values size;                   // along each axis of the grid, at most
-    std::vector<Buffer> sums;      // of all of them, for each product
-    std::vector<Buffer> parts;     // of this program
-    llvm::Value* stored = nullptr; // i1: the sums go to the view that they are stored to
-    llvm::Value* shared = nullptr; // i1: the programs at hand have such sums; null: all have
+  struct Group {                   // a group of programs that share products
+    Values size;                   // largest number of programs along each axis of the grid
+    std::vector<Buffer> sums;      // of the whole group, one for each product
+    std::vector<Buffer> parts;     // this program's parts of them
+    llvm::Value* stored = nullptr; // i1: the sums are added up in the view to which the kernel stores them
+    llvm::Value* shared = nullptr; // i1: the current programs share their sums; null: all programs do
   } group_;
-  unsigned shared_along_ = 0; // axes of the grid: a group's programs along them share the tile at hand
+  unsigned shared_along_ = 0; // axes of the grid along which the programs of a group share the current tile
   std::int64_t scratch_bytes_ = 0;
-  bool streams_ = false; // some store may bypass the cache
+  bool streams_ = false; // some store may bypass the caches
 
   std::unordered_map<const ir::Value*, llvm::Value*> scalars_;
   std::unordered_map<const ir::Value*, ViewFacts> views_;
   std::unordered_map<const ir::Value*, Buffer> buffers_;
   std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;
   std::unordered_map<const ir::Op*, const ir::Value*>
-      dot_target_arg_;                                       // dots that accumulate into a carried buffer
-  std::unordered_map<const ir::Op*, int> times_read_;        // by finished nests of this program
-  std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below what the load reads
+      dot_target_arg_;                                // dots that accumulate in the buffer of a carried tile
+  std::unordered_map<const ir::Op*, int> times_read_; // by how many finished nests of this program
+  std::unordered_map<const ir::Op*, Prefetches> prefetches_; // of the tile below the one that is loaded
   std::vector<llvm::WeakVH> unwanted_prefetches_;
   Deferral deferral_;
   int region_depth_ = 0;
-  int scope_ = 0;  // the code at hand: a region, or what is done instead of the usual; 0: the function
-  int scopes_ = 0; // so far
+  int scope_ = 0;  // the current scope: a region, or an alternative of a store; 0: the function
+  int scopes_ = 0; // number of scopes so far
   std::vector<Root> pending_;
   std::vector<std::int64_t> pending_domain_;
 

@@ -1,4 +1,4 @@
-// Reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
+// Emits reads and writes through views and pointers: addresses, bounds and masks of one vector of lanes.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/cpu/facts/column_limit.h>
 #include <kiln/jit/passes/index_tiles.h>
@@ -18,12 +18,12 @@ constexpr std::int64_t more_than_a_tile = std::int64_t{1} << 40; // lanes
 
 ViewFacts& KernelEmitter::facts(const ir::Value* view) {
   auto at = views_.find(view);
-  internal_check(at != views_.end(), "a view that is no parameter");
+  internal_check(at != views_.end(), "a view that is not a parameter of the kernel");
   return at->second;
 }
 
 Value* KernelEmitter::mask_and(Value* a, Value* b) {
-  auto everywhere = [](Value* v) { // not worth a mask
+  auto everywhere = [](Value* v) { // true in all lanes, which needs no mask
     auto* known = llvm::dyn_cast_or_null<llvm::ConstantInt>(v);
     return known && known->isOne();
   };
@@ -34,19 +34,19 @@ Value* KernelEmitter::mask_and(Value* a, Value* b) {
   return b_.CreateAnd(a, b);
 }
 
-// Which lanes have 0 <= offset + index < extent; a scalar for a uniform index. `natural`: the offset is not
-// negative.
+// The mask of lanes with 0 <= offset + index < extent; a scalar for a uniform index. `non_negative`: the
+// offset is known not to be negative.
 Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset, Value* extent,
-                                  bool natural) {
+                                  bool non_negative) {
   Value* position = b_.CreateAdd(offset, index.base);
   if (index.uniform())
-    return b_.CreateICmpULT(position, extent); // unsigned: a negative position is too large
+    return b_.CreateICmpULT(position, extent); // unsigned, so that a negative position is too large
   if (index.lanes) {
     Value* positions = b_.CreateAdd(widen(b_, position, nest.lanes), index.lanes);
     return b_.CreateICmpULT(positions, widen(b_, extent, nest.lanes));
   }
-  // Lanes are neighbours: compare 32-bit lane numbers with two clamped scalars, which is cheaper than 64-bit
-  // vectors.
+  // The lanes are consecutive: compare 32-bit lane numbers with two clamped scalars, which is cheaper than
+  // 64-bit vectors.
   auto clamp = [&](Value* v) {
     v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, b_.getInt64(0));
     v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v,
@@ -54,7 +54,7 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
     return widen(b_, b_.CreateTrunc(v, b_.getInt32Ty()), nest.lanes);
   };
   Value* lane = b_.CreateTrunc(lane_numbers(b_, nest.lanes), lanes_type(b_.getInt32Ty(), nest.lanes));
-  if (natural) { // a negative position has left 64 bits
+  if (non_negative) { // a negative position has overflowed 64 bits
     Value* zero = b_.getInt64(0);
     Value* room = b_.CreateSelect(b_.CreateICmpSLT(position, zero), zero, b_.CreateSub(extent, position));
     return b_.CreateICmpSLT(lane, clamp(room));
@@ -63,41 +63,41 @@ Value* KernelEmitter::lane_bounds(Nest& nest, const Index& index, Value* offset,
                       b_.CreateICmpSLT(lane, clamp(b_.CreateSub(extent, position))));
 }
 
-// `op`, if it compares column numbers along the vector axis with a bound that is known before the loop.
+// Returns the limit if `op` compares column indices along the vector axis with a bound that is known before
+// the loop.
 std::optional<ColumnLimit> KernelEmitter::known_limit(const Nest& nest, const ir::Op& op,
                                                       const Indices& at) const {
   const auto limit = column_limit(op);
   if (!limit) return std::nullopt;
-  const Index& column = at[static_cast<std::size_t>(limit->numbers.axis)];
+  const Index& column = at[static_cast<std::size_t>(limit->columns.axis)];
   if (!column.linear || !column.direct) return std::nullopt;
   const Index* row = limit->bound.axis >= 0 ? &at[static_cast<std::size_t>(limit->bound.axis)] : nullptr;
   if (row && (!row->uniform() || !row->direct || row->depth > nest.limit_depth)) return std::nullopt;
   return limit;
 }
 
-// Whether `op` is such a comparison and so holds in all of the fast half, which is made to end before it does
-// not.
-bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indices& at) {
+// Whether `op` is such a comparison. If so, the fast part is made to end before it fails, so that it holds in
+// all of that part.
+bool KernelEmitter::holds_in_fast_part(Nest& nest, const ir::Op& op, const Indices& at) {
   if (nest.guarded) return false;
   const auto limit = known_limit(nest, op, at);
   if (!limit) return false;
-  auto of = [&](const passes::Numbers& numbers) {
-    Value* offset = numbers.offset ? b_.CreateSExt(scalar(numbers.offset), b_.getInt64Ty()) : b_.getInt64(0);
-    return b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(numbers.start)));
+  auto of = [&](const passes::IndexTile& tile) {
+    Value* offset = tile.offset ? b_.CreateSExt(scalar(tile.offset), b_.getInt64Ty()) : b_.getInt64(0);
+    return b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.start)));
   };
   IRBuilder::InsertPointGuard keep(b_);
   b_.SetInsertPoint(nest.limit_point);
-  Value *first = of(limit->numbers), *bound = of(limit->bound), *most = b_.getInt64(more_than_a_tile);
+  Value *first = of(limit->columns), *bound = of(limit->bound), *most = b_.getInt64(more_than_a_tile);
   if (limit->bound.axis >= 0)
     bound = b_.CreateAdd(bound, at[static_cast<std::size_t>(limit->bound.axis)].base);
   Value* room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, bound, first);
   if (limit->inclusive) room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, room, b_.getInt64(1));
-  // Columns below the bound wrap nowhere, since they lie between `first` and the bound; but those past it
-  // may.
+  // Columns below the bound do not wrap, since they lie between `first` and the bound; columns past it may.
   Value* wraps =
       b_.CreateICmpSGT(first, b_.getInt64(static_cast<std::uint64_t>(INT64_MAX - more_than_a_tile)));
   if (limit->in_32_bits) {
-    auto fits = [&](Value* from, std::int64_t count) { // numbers that hold in 32 bits
+    auto fits = [&](Value* from, std::int64_t count) { // these indices fit in 32 bits
       Value* last = b_.getInt64(static_cast<std::uint64_t>(std::int64_t{INT32_MAX} + 1 - count));
       return b_.CreateAnd(
           b_.CreateICmpSGE(from, b_.getInt64(static_cast<std::uint64_t>(std::int64_t{INT32_MIN}))),
@@ -105,7 +105,7 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
     };
     const auto& extents = op.result()->type.shape;
     wraps = b_.CreateNot(b_.CreateAnd(
-        fits(first, extents[static_cast<std::size_t>(limit->numbers.axis)].value()), fits(bound, 1)));
+        fits(first, extents[static_cast<std::size_t>(limit->columns.axis)].value()), fits(bound, 1)));
     room = b_.CreateSelect(wraps, b_.getInt64(0), room);
   }
   limit_lanes(nest, room);
@@ -113,15 +113,16 @@ bool KernelEmitter::holds_in_fast_half(Nest& nest, const ir::Op& op, const Indic
   return true;
 }
 
-// Lane 0's position in an axis, or 0 where that lies outside. A processor asks for help from its microcode
-// where all lanes of a masked load or store are off and their page is not mapped, as behind a tensor that
-// ends with an allocation: rows of a tile past the end took up to 140 times as long on Zen 4.
+// Lane 0's position along an axis, or 0 where it is out of bounds. A processor takes a microcode assist for a
+// masked load or store whose lanes are all off and whose page is not mapped, as after a tensor that ends at
+// the end of an allocation: rows of a tile past the end took up to 140 times as long on Zen 4.
 Value* KernelEmitter::mapped(const Index& index, Value* position, Value* extent) {
   Value* inside = index.uniform() ? b_.CreateICmpULT(position, extent) : b_.CreateICmpSLT(position, extent);
   return b_.CreateSelect(inside, position, b_.getInt64(0));
 }
 
-// The same for an address that may be anywhere: some of the stack where no lane is touched.
+// The same for an address that may lie anywhere: replaces it by an address in the stack if no lane is
+// accessed.
 Value* KernelEmitter::mapped(const Nest& nest, const Access& access) {
   if (access.step == 0 || !access.mask || nest.lanes == 1) return access.address;
   if (!nowhere_) {
@@ -149,23 +150,24 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   bool guarded = nest.guarded || op.is(Opcode::ViewMask);
   Value* position = b_.getInt64(0);
   Value *lane_part = nullptr, *lane_stride = nullptr;
-  Value *past = nullptr, *rows_inside = nullptr; // the first lane past this view; null: none, all
+  Value *past = nullptr,
+        *rows_inside = nullptr; // first lane past this view; which rows are inside; null: no limit
   int last = type.view_rank - 1;
   for (int a = 0; a <= last; ++a) {
     auto axis = static_cast<std::size_t>(a);
     Value* offset = scalar(offsets[axis]);
     Index index =
         tile_axis[axis] >= 0 ? at[static_cast<std::size_t>(tile_axis[axis])] : Index{b_.getInt64(0)};
-    Value* first = b_.CreateAdd(offset, index.base); // lane 0's
+    Value* first = b_.CreateAdd(offset, index.base); // of lane 0
     if (!address_only) {
       bool proved = false;
       if (!guarded) {
-        // The fast loop goes as far as every lane is inside; the test runs once, before the loop.
+        // The fast loop goes as far as all lanes are inside. The test is executed once, before the loop.
         IRBuilder::InsertPointGuard keep(b_);
         b_.SetInsertPoint(nest.limit_point);
         Value* zero = b_.getInt64(0);
         if (index.linear && index.direct) {
-          end_fast_half(nest, offset, v.extents[axis]);
+          end_fast_part(nest, offset, v.extents[axis]);
           Value* room = b_.CreateSub(v.extents[axis], offset);
           past = past ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, room) : room;
           proved = true;
@@ -174,12 +176,12 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
           limit_unless(nest, inside);
           rows_inside = mask_and(rows_inside, inside);
           proved = true;
-        } else if (tile_axis[axis] >= 0) { // all of the tile lies inside, or no vector is fast
+        } else if (tile_axis[axis] >= 0) { // the whole tile lies inside, or no vector is in the fast part
           std::int64_t most =
               op.is(Opcode::ViewStore)
                   ? extents_of(op.stored_value()->type)[static_cast<std::size_t>(tile_axis[axis])]
                   : extents_of(op.result()->type)[static_cast<std::size_t>(tile_axis[axis])];
-          // No sum that could leave 64 bits.
+          // The comparison has no sum that could overflow 64 bits.
           Value* last = b_.CreateSub(v.extents[axis], b_.getInt64(static_cast<std::uint64_t>(most)));
           Value* inside = b_.CreateAnd(b_.CreateICmpSGE(offset, zero), b_.CreateICmpSLE(offset, last));
           limit_unless(nest, inside);
@@ -188,7 +190,7 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
       }
       if (!proved) {
         access.mask = mask_and(access.mask, lane_bounds(nest, index, offset, v.extents[axis],
-                                                        naturals_.count(offsets[axis]) != 0));
+                                                        non_negative_.count(offsets[axis]) != 0));
         if (!index.lanes) first = mapped(index, first, v.extents[axis]);
       }
     }
@@ -210,14 +212,15 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   if (!address_only && !op.is(Opcode::ViewMask))
     if (const ir::Value* mask = op.mask())
       access.mask = mask_and(access.mask, operand_element(nest, mask, at));
-  // All lanes are accessed: a nest that is not guarded has no tail.
+  // All lanes are accessed, since a nest that is not guarded has no tail.
   if (lane_stride && !nest.guarded && !access.mask && !address_only) {
     access.stride = lane_stride;
     access.address = b_.CreateGEP(element, v.data, position);
     return access;
   }
-  // A linear last axis that came before a second varying axis was counted as contiguous; one axis varies at
-  // most in nests over the tile itself, and reshaped indices are never linear together with others.
+  // A linear last axis that came before a second varying axis was counted as contiguous. That is no problem:
+  // nests over the tile itself have at most one varying axis, and reshaped indices are never linear together
+  // with others.
   access.address = b_.CreateGEP(
       element, v.data, lane_part ? b_.CreateAdd(widen(b_, position, nest.lanes), lane_part) : position);
   if (address_only && access.step == 1 && nest.lanes > 1) {
@@ -229,14 +232,15 @@ KernelEmitter::Access KernelEmitter::view_access(Nest& nest, const ir::Op& op, c
   return access;
 }
 
-// No vector is fast unless `inside` holds. The builder stands at the limit point.
+// Makes the fast part empty unless `inside` holds. The builder must be at the limit point.
 void KernelEmitter::limit_unless(Nest& nest, Value* inside) {
   Value* everything = b_.getInt64(static_cast<std::uint64_t>(INT64_MAX));
   nest.limits.push_back(b_.CreateSelect(inside, everything, b_.getInt64(0)));
 }
 
-// The fast half ends before a lane of a direct index reaches `room`. Where the lanes at hand are a few times
-// the loop's, or a part of them, so is that index. The builder stands at the limit point.
+// Makes the fast part end before a lane of a direct index reaches `room`. If the current vector has more or
+// fewer lanes than the loop's, the index is scaled by the same factor. The builder must be at the limit
+// point.
 void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
   const int more = std::countr_zero(static_cast<unsigned>(nest.lanes)) -
                    std::countr_zero(static_cast<unsigned>(nest.loop_lanes));
@@ -249,14 +253,14 @@ void KernelEmitter::limit_lanes(Nest& nest, Value* room) {
   nest.limits.push_back(room);
 }
 
-// The fast half ends before a lane whose index is `first` plus its own reaches `extent`, or at once where
-// `first` is negative. The builder stands at the limit point.
-void KernelEmitter::end_fast_half(Nest& nest, Value* first, Value* extent) {
+// Makes the fast part end before a lane whose index is `first` plus its own reaches `extent`, or makes it
+// empty if `first` is negative. The builder must be at the limit point.
+void KernelEmitter::end_fast_part(Nest& nest, Value* first, Value* extent) {
   Value* zero = b_.getInt64(0);
   limit_lanes(nest, b_.CreateSelect(b_.CreateICmpSLT(first, zero), zero, b_.CreateSub(extent, first)));
 }
 
-// An operand that is a scalar or a tile of the operation's shape.
+// Evaluates an operand that is a scalar or a tile of the operation's shape.
 Value* KernelEmitter::operand_element(Nest& nest, const ir::Value* v, const Indices& at) {
   return element(nest, v, v->type.is_scalar() ? Indices{} : at);
 }
@@ -274,7 +278,7 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   Value* bits;
   if (nest.lanes == 1 || !varies) {
     if (mask && is_vector(mask)) {
-      // One address, lanes masked apart: the address may be touched if any lane wants it.
+      // All lanes have one address, which may be accessed if any lane is active.
       mask = b_.CreateOrReduce(mask_and(mask, nest.tail));
     }
     Value* address = access.address;
@@ -302,7 +306,7 @@ Value* KernelEmitter::load_access(Nest& nest, const Access& access, DType t, con
   Value* chosen = access.mask;
   if (!chosen) return v;
   if (!other) {
-    if (!is_vector(chosen) || is_vector(v)) return v; // masked lanes are zero already
+    if (!is_vector(chosen) || is_vector(v)) return v; // masked lanes are already zero
     return b_.CreateSelect(chosen, widen(b_, v, nest.lanes),
                            llvm::Constant::getNullValue(lanes_type(v->getType(), nest.lanes)));
   }

@@ -1,4 +1,4 @@
-// Where loops over the elements of tiles may end, because nothing needs those beyond (needed_extents.h).
+// Emits where loops over tiles may end, because nothing needs the elements beyond (facts/needed_extents.h).
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/passes/rewrite_rules.h>
@@ -8,9 +8,10 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-// An offset that is plain arithmetic on where the program is in the grid: it is known at any place of the
-// program, also where this is another than the one whose scalars were computed last. Null: it is not, or it
-// differs among the programs that share what is computed now.
+// Emits an offset that is plain arithmetic on the program's position in the grid, so that it can be computed
+// anywhere in the program, and also for another program than the one whose scalars were computed last.
+// Returns null if the offset is something else, or differs among the programs that share the current
+// computation.
 Value* KernelEmitter::place_of_program(const ir::Value* v, int depth) {
   constexpr int deepest = 8;
   if (auto cell = passes::constant_of(v))
@@ -35,7 +36,7 @@ Value* KernelEmitter::place_of_program(const ir::Value* v, int depth) {
                               : b_.CreateMul(x, y);
 }
 
-// The most room that any of `each` has. Null: there are none, or that of one is not known.
+// The largest room of any of `each`. Null if there are none, or if the room of one is not known.
 template <class Each, class Room> Value* KernelEmitter::most_room(const Each& each, Room room_of) {
   Value* most = nullptr;
   for (const auto& one : each) {
@@ -46,28 +47,28 @@ template <class Each, class Room> Value* KernelEmitter::most_room(const Each& ea
   return most;
 }
 
-// How many elements of `tile` along `axis`, from its first on, the stores take that alone need them; fewer
-// than none, or more than it has, are possible. Null: all may be needed.
-Value* KernelEmitter::live_room(const ir::Value* tile, std::size_t axis) {
-  return most_room(live_.stores(tile, axis), [&](const StoredAxis& s) -> Value* {
+// How many elements of `tile` along `axis`, from the first on, are stored by the stores that alone need them.
+// The number may be negative or larger than the extent. Null if all elements may be needed.
+Value* KernelEmitter::needed_room(const ir::Value* tile, std::size_t axis) {
+  return most_room(needed_.stores(tile, axis), [&](const StoredAxis& s) -> Value* {
     const auto of_view = static_cast<std::size_t>(s.store->integers("axes")[s.axis]);
     Value* offset = place_of_program(s.store->view_offsets()[of_view]);
     return offset ? b_.CreateSub(facts(s.store->operand(0)).extents[of_view], offset) : nullptr;
   });
 }
 
-// `extent`, or as much of it as is needed.
-Value* KernelEmitter::live_extent(const ir::Value* tile, std::size_t axis, Value* extent) {
-  Value* room = live_room(tile, axis);
+// `extent`, or the part of it that is needed.
+Value* KernelEmitter::needed_extent(const ir::Value* tile, std::size_t axis, Value* extent) {
+  Value* room = needed_room(tile, axis);
   if (!room) return extent;
   room = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, room, b_.getInt64(0));
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, room, extent);
 }
 
-// Of what a nest makes along an axis of its domain that it does not reduce.
-Value* KernelEmitter::live_room(const Root& root, std::size_t axis) {
-  if (root.kind == Root::Kind::Fill) return live_room(root.value, axis);
-  if (!root.runs()) return nullptr;
+// The needed room of what a root computes, along an axis of the domain that it does not reduce.
+Value* KernelEmitter::needed_room(const Root& root, std::size_t axis) {
+  if (root.kind == Root::Kind::Fill) return needed_room(root.value, axis);
+  if (!root.carries_values()) return nullptr;
   const bool removed =
       root.kind == Root::Kind::Reduce && static_cast<std::int64_t>(axis) > root.op->integer("axis");
   std::vector<const ir::Value*> used;
@@ -75,15 +76,15 @@ Value* KernelEmitter::live_room(const Root& root, std::size_t axis) {
     const auto users = users_.find(result.get());
     if (users != users_.end() && !users->second.empty()) used.push_back(result.get());
   }
-  return most_room(used, [&](const ir::Value* result) { return live_room(result, axis - removed); });
+  return most_room(used, [&](const ir::Value* result) { return needed_room(result, axis - removed); });
 }
 
-// Ends the loops around the vector loop where nothing needs more rows of any root.
+// Bounds the loops around the vector loop where no root needs more rows.
 void KernelEmitter::bound_rows(Nest& nest) {
   for (const int outer : nest.outer_axes) {
     const auto axis = static_cast<std::size_t>(outer);
     if (nest.bounds[axis]) continue;
-    if (Value* most = most_room(nest.roots, [&](const Root& root) { return live_room(root, axis); }))
+    if (Value* most = most_room(nest.roots, [&](const Root& root) { return needed_room(root, axis); }))
       nest.bounds[axis] = b_.CreateBinaryIntrinsic(
           llvm::Intrinsic::smin, most, b_.getInt64(static_cast<std::uint64_t>(nest.domain[axis])));
   }

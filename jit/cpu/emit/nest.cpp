@@ -1,4 +1,4 @@
-// Loop nests: which roots share one, and the loops over a domain down to the vector axis.
+// Emits loop nests: decides which roots share a nest, and emits the loops around the vector loop.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -9,29 +9,28 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-// --- Sharing
-// ---------------------------------------------------------------------------------------------------------
+// --- Which roots share a nest ------------------------------------------------------------------------------
 
 namespace {
 
-// Whether it begins at the far end.
+// Whether a root is a reverse scan.
 bool is_reversed(const Root& root) {
   return root.kind == Root::Kind::Scan && root.op->integer("reverse") != 0;
 }
 
 } // namespace
 
-// Whether evaluating `v` would need something a pending root has not finished: the result of a reduction, or
-// a filled buffer at another element than the one at hand.
+// Whether the evaluation of `v` needs something that a pending root has not finished: the result of a
+// reduction, or another element of a filled buffer than the current one.
 bool KernelEmitter::touches_pending(const ir::Value* v, bool identity) const {
   Visited seen;
   return !pending_.empty() && touches_pending(v, identity, seen);
 }
 
 bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& seen) const {
-  if (!seen.insert({v, identity}).second) return false; // answered already
+  if (!seen.insert({v, identity}).second) return false; // already visited
   for (const Root& root : pending_) {
-    if (root.runs())
+    if (root.carries_values())
       for (const auto& r : root.op->results)
         if (r.get() == v) return root.kind == Root::Kind::Reduce || !identity;
     if (root.kind == Root::Kind::Fill && root.own && root.value == v) return !identity;
@@ -39,7 +38,7 @@ bool KernelEmitter::touches_pending(const ir::Value* v, bool identity, Visited& 
   if (!v->def || plan_.has_buffer(v) ||
       (v->type.is_scalar() && !v->def->operands.empty() && is_root(*v->def)))
     return false;
-  if (v->type.is_scalar()) return false; // computed in place, after a flush if it needed one
+  if (v->type.is_scalar()) return false; // computed in place, after a flush if necessary
   bool keeps = identity && v->def->info().cls != ir::OpClass::Shape;
   for (const ir::Value* operand : v->def->operands)
     if (!operand->type.is_view() && touches_pending(operand, keeps, seen)) return true;
@@ -54,11 +53,11 @@ bool only_fill_and_reduce(const std::vector<Root>& roots) {
 
 bool KernelEmitter::can_join(const Root& root) const {
   for (const Root& other : pending_)
-    if (root.runs() && other.runs() &&
+    if (root.carries_values() && other.carries_values() &&
         (root.op->integer("axis") != other.op->integer("axis") || is_reversed(root) != is_reversed(other)))
       return false;
-  bool captures = false; // a scalar that is not there yet, in what it combines with
-  if (root.runs())
+  bool captures = false; // its combine region uses a scalar that is not computed yet
+  if (root.carries_values())
     ir::walk(*root.op->region(), [&](const ir::Op& inner) {
       captures |= std::any_of(inner.operands.begin(), inner.operands.end(),
                               [&](const ir::Value* v) { return touches_pending(v, true); });
@@ -72,7 +71,7 @@ bool KernelEmitter::can_join(const Root& root) const {
 
 void KernelEmitter::add_root(Root root) {
   std::vector<std::int64_t> domain =
-      root.runs() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
+      root.carries_values() ? extents_of(root.op->operand(0)->type) : root.buffer.extents;
   if (!pending_.empty() && (domain != pending_domain_ || !can_join(root))) flush();
   pending_domain_ = std::move(domain);
   pending_.push_back(std::move(root));
@@ -85,12 +84,12 @@ void KernelEmitter::flush() {
   emit_nest(std::move(roots), pending_domain_);
 }
 
-// --- Loops
-// -----------------------------------------------------------------------------------------------------------
+// --- The loops ---------------------------------------------------------------------------------------------
 
 namespace {
 
-// Lanes of the widest element that a root computes with; 8-byte integers are mostly offsets and do not count.
+// The bytes of the widest element that a root computes with. 8-byte integers are mostly offsets, and do not
+// count.
 int widest_bytes(const std::vector<Root>& roots) {
   int bytes = 1;
   auto count = [&](const ir::Type& type) {
@@ -110,9 +109,9 @@ int widest_bytes(const std::vector<Root>& roots) {
 
 } // namespace
 
-// Elements that every root would store outside of its view need not be computed: the loops of a nest that
-// only stores to views end where the last of them does, so a tile far larger than its view costs nothing.
-// Prefixes alone that only they need end there too, unless they begin past it.
+// Elements that all roots store outside of their views need not be computed: the loops of a nest that only
+// stores to views end where the last of the views ends, so that a tile far larger than its view costs
+// nothing. Scans whose results only these stores need end there as well, unless they are reversed.
 Values KernelEmitter::store_bounds(const Nest& nest) {
   Values bounds(nest.domain.size(), nullptr);
   for (const Root& root : nest.roots) {
@@ -142,7 +141,7 @@ bool KernelEmitter::evaluates_functions(const Nest& nest) const {
   auto evaluates = [&](auto&& self, const ir::Value* v) -> bool {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || !seen.insert(v).second) return false;
-    return is_long_chain(*v->def) ||
+    return has_long_latency(*v->def) ||
            std::any_of(v->def->operands.begin(), v->def->operands.end(),
                        [&](const ir::Value* operand) { return self(self, operand); });
   };
@@ -162,18 +161,18 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   nest.roots = std::move(roots);
   int reduced = -1;
   for (Root& root : nest.roots) {
-    if (root.runs()) reduced = static_cast<int>(root.op->integer("axis"));
+    if (root.carries_values()) reduced = static_cast<int>(root.op->integer("axis"));
     if (root.kind == Root::Kind::Scan) {
       nest.reversed = is_reversed(root);
       for (const auto& result : root.op->results)
-        if (is_read_beside(result.get(), nest.roots)) root.kept.push_back(result.get());
+        if (is_read_elsewhere(result.get(), nest.roots)) root.kept.push_back(result.get());
     }
     if (root.kind == Root::Kind::Fill && root.own) nest.being_filled.insert(root.value);
   }
-  drop_unread_fills(nest.roots);
+  drop_nest_local_fills(nest.roots);
   for (int a = static_cast<int>(domain.size()) - 1; a >= 0 && nest.vector_axis < 0; --a)
     if (domain[static_cast<std::size_t>(a)] > 1) nest.vector_axis = a;
-  if (nest.vector_axis < 0 && reduced >= 0) nest.vector_axis = reduced; // one element, reduced
+  if (nest.vector_axis < 0 && reduced >= 0) nest.vector_axis = reduced; // a reduction of one element
   if (reduced >= 0 && reduced != nest.vector_axis) nest.reduced_axis = reduced;
   for (int a = 0; a < static_cast<int>(domain.size()); ++a)
     if (a != nest.vector_axis && a != nest.reduced_axis && domain[static_cast<std::size_t>(a)] > 1)
@@ -182,7 +181,7 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
     auto extent = static_cast<std::uint64_t>(domain[static_cast<std::size_t>(nest.vector_axis)]);
     nest.native_lanes = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(target_.vector_bytes / widest_bytes(nest.roots)), std::bit_ceil(extent)));
-    // Of a row from the far end each vector must be whole.
+    // A reverse scan along rows needs whole vectors.
     if (nest.reversed && reduced == nest.vector_axis &&
         extent % static_cast<unsigned>(nest.native_lanes) != 0)
       nest.native_lanes = 1;
@@ -190,12 +189,12 @@ void KernelEmitter::emit_nest(std::vector<Root> roots, const std::vector<std::in
   }
   nest.bounds = store_bounds(nest);
   bound_rows(nest);
-  if (Value* across = find_loads_across(nest)) {
+  if (Value* unit_strides = find_transposed_loads(nest)) {
     nest.always = false;
     emit_if_else(
-        b_, across, [&] { emit_loops(nest); },
+        b_, unit_strides, [&] { emit_loops(nest); },
         [&] {
-          nest.across.clear();
+          nest.transposed_loads.clear();
           emit_loops(nest);
         });
   } else {
@@ -228,7 +227,7 @@ void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
                 return {};
               });
   };
-  if (!nest.across.empty() && k + 1 == nest.outer_axes.size()) {
+  if (!nest.transposed_loads.empty() && k + 1 == nest.outer_axes.size()) {
     Value* left = b_.CreateAnd(end, b_.getInt64(static_cast<std::uint64_t>(nest.block - 1)));
     Value* blocks = b_.CreateSub(end, left);
     rows(begin, blocks, nest.block);
@@ -237,7 +236,7 @@ void KernelEmitter::emit_outer(Nest& nest, std::size_t k, Indices& at) {
   rows(begin, end, 1);
 }
 
-// Where a store with a destination of its own writes.
+// The address to which a store with a destination of its own writes.
 Value* KernelEmitter::destination_address(const Root& root, const Indices& at) {
   Value* position = b_.getInt64(0);
   for (std::size_t a = 0; a < at.size(); ++a)
@@ -245,7 +244,7 @@ Value* KernelEmitter::destination_address(const Root& root, const Indices& at) {
   return b_.CreateGEP(memory_type(context_, root.op->operand(0)->type.dtype), root.destination, position);
 }
 
-// One vector (or element) of every root at `at`; what runs goes on from `accumulators`.
+// Emits one vector (or element) of every root at `at`. Roots that carry values continue from `accumulators`.
 void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accumulators) {
   std::size_t running = 0;
   for (const Root& root : nest.roots) {
@@ -277,7 +276,7 @@ void KernelEmitter::emit_roots(Nest& nest, const Indices& at, Accumulators* accu
   }
 }
 
-// One element after the other, in row-major order.
+// Emits loops that call `body` for one element after the other, in row-major order.
 void KernelEmitter::emit_each_element(const std::vector<std::int64_t>& domain,
                                       llvm::function_ref<void(Nest&, const Indices&)> body) {
   Nest nest;

@@ -1,4 +1,4 @@
-// What a nest computes for itself alone: it needs no buffer.
+// Removes buffers of tiles that only their own nest reads.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace kiln::cpu {
 
-// Whether anything but `roots`, one of which computes `v`, needs it.
-bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& roots) const {
+// Whether anything but `roots`, one of which computes `v`, reads `v`.
+bool KernelEmitter::is_read_elsewhere(const ir::Value* v, const std::vector<Root>& roots) const {
   std::set<const ir::Value*> seen;
   auto read = [&](auto&& self, const ir::Value* x) -> bool {
     const auto users = users_.find(x);
@@ -25,17 +25,17 @@ bool KernelEmitter::is_read_beside(const ir::Value* v, const std::vector<Root>& 
   return read(read, v);
 }
 
-// What only this nest reads it computes without a buffer, unless that cuts a chain. Not beside a store, which
-// may change what is read.
-void KernelEmitter::drop_unread_fills(std::vector<Root>& roots) const {
+// Removes the fills of buffers that only this nest reads, unless the buffer limits the length of a chain. A
+// nest with a store keeps them, because the store may change what is read.
+void KernelEmitter::drop_nest_local_fills(std::vector<Root>& roots) const {
   if (!only_fill_and_reduce(roots)) return;
-  auto unread = [&](const Root& root) {
+  auto nest_local = [&](const Root& root) {
     return root.kind == Root::Kind::Fill && root.own && !plan_.cuts_chain(root.value) &&
-           !is_read_beside(root.value, roots);
+           !is_read_elsewhere(root.value, roots);
   };
   std::vector<Root> kept;
   std::copy_if(roots.begin(), roots.end(), std::back_inserter(kept),
-               [&](const Root& r) { return !unread(r); });
+               [&](const Root& r) { return !nest_local(r); });
   if (!kept.empty()) roots = std::move(kept);
 }
 

@@ -1,10 +1,12 @@
-// What lies past the ends of all views: where a tile is far longer than a row, or its rows lie below a
-// matrix.
+// Emits the elements of tiles past the ends of all views.
 //
-// There a load gives its `other`, and a comparison of column numbers with a bound fails, so that most tiles
-// have one value along the whole part: exp(-inf - largest), say. It is computed once, and stored or combined
-// as often as there are vectors, or until combining it changes nothing more.
+// Tiles have such elements where they are far longer than a row, or have rows below a matrix.
+//
+// There a load gives its `other`, and a comparison of column indices with a bound fails, so that most tiles
+// have one value along the whole part, such as exp(-inf - largest). It is computed once. It is then stored
+// once per vector, or combined until combining it changes nothing more.
 #include <kiln/jit/cpu/emit/vector_level.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <kiln/jit/emit/combine.h>
 #include <kiln/jit/passes/axes.h>
@@ -18,8 +20,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int deepest = 8;        // of masks that are looked into
-constexpr int least_vectors = 16; // of a tile's row: what the shorter ones cost beyond views is little
+constexpr int deepest = 8; // depth up to which the operands of masks are analysed
 
 bool runs_along_lanes(const Indices& at) {
   return std::any_of(at.begin(), at.end(), [](const Index& index) { return index.linear && index.direct; });
@@ -27,34 +28,36 @@ bool runs_along_lanes(const Indices& at) {
 
 } // namespace
 
-// Whether a mask holds in no lane that is past all views and bounds.
-bool KernelEmitter::fails_outside(const Nest& nest, const ir::Value* mask, const Indices& at, int depth) {
+// Whether a mask is false in every lane that is past all views and bounds.
+bool KernelEmitter::fails_out_of_bounds(const Nest& nest, const ir::Value* mask, const Indices& at,
+                                        int depth) {
   if (!mask->def || !mask->type.is_tile() || plan_.has_buffer(mask) || depth > deepest) return false;
   const ir::Op& op = *mask->def;
-  if (passes::maps_axes(op)) return fails_outside(nest, op.operand(0), operand_indices(op, at), depth + 1);
+  if (passes::maps_axes(op))
+    return fails_out_of_bounds(nest, op.operand(0), operand_indices(op, at), depth + 1);
   if (op.is(Opcode::And))
-    return fails_outside(nest, op.operand(0), at, depth + 1) ||
-           fails_outside(nest, op.operand(1), at, depth + 1);
+    return fails_out_of_bounds(nest, op.operand(0), at, depth + 1) ||
+           fails_out_of_bounds(nest, op.operand(1), at, depth + 1);
   return known_limit(nest, op, at).has_value();
 }
 
-// The value of an operation in every lane that is past all views and bounds, if that is why it is known.
-Value* KernelEmitter::value_outside(Nest& nest, const ir::Op& op, const Indices& at) {
-  if (!nest.outside) return nullptr;
+// The value of an operation in every lane that is past all views and bounds, if it is known for that reason.
+Value* KernelEmitter::value_out_of_bounds(Nest& nest, const ir::Op& op, const Indices& at) {
+  if (!nest.out_of_bounds) return nullptr;
   const bool read = op.is(Opcode::ViewLoad) || op.is(Opcode::ViewGather) || op.is(Opcode::Load);
-  if (!read) return fails_outside(nest, op.result(), at) ? b_.getFalse() : nullptr;
+  if (!read) return fails_out_of_bounds(nest, op.result(), at) ? b_.getFalse() : nullptr;
   const bool past = op.is(Opcode::ViewLoad) && runs_along_lanes(at);
-  if (!past && !(op.mask() && fails_outside(nest, op.mask(), at))) return nullptr;
+  if (!past && !(op.mask() && fails_out_of_bounds(nest, op.mask(), at))) return nullptr;
   if (op.other()) return operand_element(nest, op.other(), at);
   return llvm::Constant::getNullValue(compute_type(context_, op.result()->type.dtype));
 }
 
 // Whether tiles have one value in all lanes that are past all views and bounds.
-class KernelEmitter::SameOutside {
+class KernelEmitter::SameOutOfBounds {
 public:
-  SameOutside(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
+  SameOutOfBounds(KernelEmitter& emitter, const Nest& nest) : e_(emitter), nest_(nest) {}
 
-  // `seen`: the fast half evaluates it too, so that the ends of its views are known.
+  // `seen`: the fast part evaluates the value as well, so that the ends of its views are known.
   bool operator()(const ir::Value* v, const Indices& at, bool seen = true) {
     if (!v->type.is_tile() || std::all_of(at.begin(), at.end(), [](const Index& i) { return i.uniform(); }))
       return true;
@@ -69,15 +72,17 @@ private:
     if (passes::maps_axes(op)) return (*this)(op.operand(0), e_.operand_indices(op, at), seen);
     switch (op.code) {
     case Opcode::Splat: return true;
-    case Opcode::ViewLoad: return seen && runs_along_lanes(at) && !nest_.across.count(&op) && other(op, at);
+    case Opcode::ViewLoad:
+      return seen && runs_along_lanes(at) && !nest_.transposed_loads.count(&op) && other(op, at);
     case Opcode::ViewGather:
-    case Opcode::Load: return seen && op.mask() && e_.fails_outside(nest_, op.mask(), at) && other(op, at);
+    case Opcode::Load:
+      return seen && op.mask() && e_.fails_out_of_bounds(nest_, op.mask(), at) && other(op, at);
     case Opcode::Select:
-      if (seen && e_.fails_outside(nest_, op.operand(0), at)) return (*this)(op.operand(2), at, false);
+      if (seen && e_.fails_out_of_bounds(nest_, op.operand(0), at)) return (*this)(op.operand(2), at, false);
       break;
     default: break;
     }
-    if (e_.fails_outside(nest_, op.result(), at)) return seen;
+    if (e_.fails_out_of_bounds(nest_, op.result(), at)) return seen;
     return ir::is_elementwise(op.code) &&
            std::all_of(op.operands.begin(), op.operands.end(),
                        [&](const ir::Value* operand) { return (*this)(operand, at, seen); });
@@ -91,28 +96,28 @@ private:
   std::map<std::pair<Nest::Key, bool>, bool> known_;
 };
 
-bool KernelEmitter::VectorLevel::all_same_outside() const {
+bool KernelEmitter::VectorLevel::all_same_out_of_bounds() const {
   Indices at = at_;
   at[axis_] = Index{b_.getInt64(0), true, nullptr, outer_ + 1};
   if (down_columns_)
     at[static_cast<std::size_t>(nest_.reduced_axis)] = Index{b_.getInt64(0), false, nullptr, outer_ + 2};
-  SameOutside same(e_, nest_);
+  SameOutOfBounds same(e_, nest_);
   return std::all_of(nest_.roots.begin(), nest_.roots.end(), [&](const Root& root) {
-    if (root.kind == Root::Kind::Fill) // (down columns: of many rows, each with a value of its own)
+    if (root.kind == Root::Kind::Fill) // down columns, each row has its own value
       return !down_columns_ && !root.stored_from && same(root.value, at);
-    if (root.kind == Root::Kind::Store) // of nothing
-      return root.op->mask() && e_.fails_outside(nest_, root.op->mask(), at);
+    if (root.kind == Root::Kind::Store) // stores no lane
+      return root.op->mask() && e_.fails_out_of_bounds(nest_, root.op->mask(), at);
     return root.kind == Root::Kind::Reduce && simple_combine(*root.op) &&
            std::all_of(root.op->operands.begin(), root.op->operands.end(),
                        [&](const ir::Value* v) { return same(v, at); });
   });
 }
 
-// The first vector that is wholly past all views and bounds.
-Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
-  const bool worth_it = nest_.lanes > 1 && extent_ >= least_vectors * nest_.lanes;
+// The index of the first vector that lies completely past all views and bounds.
+Value* KernelEmitter::VectorLevel::out_of_bounds_begin(Value* fast_end) {
+  const bool worth_it = nest_.lanes > 1 && extent_ >= tuning::min_out_of_bounds_vectors * nest_.lanes;
   if (!worth_it || extent_ % nest_.lanes != 0 || nest_.pasts.empty() || nest_.bounds[axis_] ||
-      !nest_.rows.empty() || !all_same_outside())
+      !nest_.rows.empty() || !all_same_out_of_bounds())
     return nullptr;
   Value* begin = fast_end;
   for (Value* past : nest_.pasts)
@@ -121,14 +126,14 @@ Value* KernelEmitter::VectorLevel::outside_begin(Value* fast_end) {
   return b_.CreateAnd(b_.CreateAdd(begin, constant(nest_.lanes - 1)), constant(-nest_.lanes));
 }
 
-Accumulators KernelEmitter::VectorLevel::outside_part(Value* begin, const Accumulators& so_far) {
-  auto* outside = llvm::BasicBlock::Create(e_.context_, "outside", e_.function_);
+Accumulators KernelEmitter::VectorLevel::out_of_bounds_part(Value* begin, const Accumulators& so_far) {
+  auto* out_of_bounds = llvm::BasicBlock::Create(e_.context_, "outside", e_.function_);
   auto* join = llvm::BasicBlock::Create(e_.context_, "join", e_.function_);
   Value* end = constant(extent_);
   llvm::BasicBlock* before = b_.GetInsertBlock();
-  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), outside, join);
-  b_.SetInsertPoint(outside);
-  nest_.guarded = nest_.outside = true;
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), out_of_bounds, join);
+  b_.SetInsertPoint(out_of_bounds);
+  nest_.guarded = nest_.out_of_bounds = true;
   nest_.tail = nullptr;
   nest_.loop_lanes = nest_.lanes;
   nest_.hoist_point = nullptr;
@@ -139,7 +144,7 @@ Accumulators KernelEmitter::VectorLevel::outside_part(Value* begin, const Accumu
     repeated_columns(begin, end);
   else
     after = flatten(repeated(begin, end, so_far));
-  nest_.outside = false;
+  nest_.out_of_bounds = false;
   nest_.memo.clear();
   llvm::BasicBlock* last = b_.GetInsertBlock();
   b_.CreateBr(join);
@@ -154,8 +159,9 @@ Accumulators KernelEmitter::VectorLevel::outside_part(Value* begin, const Accumu
   return unflatten(after, so_far);
 }
 
-// Every fill with its one value, and every reduction with its own, which may soon change nothing more: zeros
-// that are added, or the greatest of what is the same.
+// Stores the one value of every fill, and combines the one value of every reduction until that changes
+// nothing more. That is soon the case where zeros are added, or where the maximum of equal values is
+// computed.
 Accumulators KernelEmitter::VectorLevel::repeated(Value* begin, Value* end, const Accumulators& so_far) {
   std::vector<std::pair<const Root*, Value*>> fills;
   for (const Root& root : nest_.roots)
@@ -195,7 +201,7 @@ void KernelEmitter::VectorLevel::repeated_columns(Value* begin, Value* end) {
             });
 }
 
-// Whether two lists of vectors have the same bits.
+// i1: two lists of vectors have the same bits.
 Value* KernelEmitter::VectorLevel::unchanged(const Accumulators& before, const Accumulators& after) {
   const Values x = flatten(before), y = flatten(after);
   Value* same = b_.getTrue();

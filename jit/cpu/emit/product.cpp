@@ -1,8 +1,10 @@
-// Loops over K as one product, and the products that a group of programs shares (product_loop.h,
-// grouped_product.h).
+// Emits loops over K as one product, and products that a group of programs shares.
+//
+// The loops and the groups are found by facts/product_loop.h and facts/grouped_product.h.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 #include <kiln/jit/cpu/facts/program_slice.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ constexpr std::int64_t unknown_depth = std::int64_t{1} << 40;
 
 } // namespace
 
-// K of the whole loop: a last step that is begun is done, as far as the views reach.
+// K of the whole loop. A last step is executed as a whole, as far as the views reach.
 Value* KernelEmitter::product_depth(const ProductLoop& product) {
   Value *begin = scalar(product.loop->operand(0)), *end = scalar(product.loop->operand(1));
   Value* step = b_.getInt64(static_cast<std::uint64_t>(product.step));
@@ -29,7 +31,7 @@ Value* KernelEmitter::product_depth(const ProductLoop& product) {
   return b_.CreateSelect(b_.CreateICmpSGT(end, begin), b_.CreateMul(steps, step), b_.getInt64(0));
 }
 
-// The loop's scalars, where its index has this value.
+// Computes the loop's scalars for this value of its index.
 void KernelEmitter::enter_product(const ProductLoop& product, Value* index) {
   const ir::Region& body = *product.loop->region();
   scalars_[body.args[0].get()] = index;
@@ -37,8 +39,9 @@ void KernelEmitter::enter_product(const ProductLoop& product, Value* index) {
     if (op->num_results() == 1 && op->result()->type.is_scalar()) emit_scalar(*op);
 }
 
-// `depth` of a plain operand along K (axis `k_axis` of the operand), from the index that the loop has now,
-// and `other_extent` along the other axis of a matrix, or its tile's.
+// The memory of a plain operand: `depth` elements along K (axis `k_axis` of the operand) from the current
+// index of the loop, and `other_extent` elements along the other axis of a matrix (null: the extent of its
+// tile).
 KernelEmitter::Matrix KernelEmitter::plain_matrix(const ProductOperand& operand, std::size_t k_axis,
                                                   Value* depth, Value* other_extent) {
   Values extents = constants(extents_of(operand.load->result()->type));
@@ -47,11 +50,12 @@ KernelEmitter::Matrix KernelEmitter::plain_matrix(const ProductOperand& operand,
   return view_matrix(*operand.load, operand.order, extents);
 }
 
-// The sums of a loop whose product the group computed; a program that takes no part in one computes its own.
+// Uses the sums that the group computed as the result of the loop. A program that takes no part in a group
+// computes its own sums.
 bool KernelEmitter::take_shared_sums(const ir::Op& loop) {
-  if (!macro_) return false;
-  for (std::size_t i = 0; i < macro_->products.size(); ++i) {
-    if (macro_->products[i].loop != &loop) continue;
+  if (!grouped_) return false;
+  for (std::size_t i = 0; i < grouped_->products.size(); ++i) {
+    if (grouped_->products[i].loop != &loop) continue;
     flush();
     const Buffer part = group_.parts[i];
     if (group_.shared) {
@@ -86,11 +90,11 @@ void KernelEmitter::emit_product_loop(const ProductLoop& product) {
   const std::size_t rank = sums.extents.size();
   Matrix a = plain_matrix(product.a, rank - 1, depth);
   Sums all = sums_in(sums, accumulate);
-  keep_live_rows(loop.result(), a, all);
+  keep_needed_rows(loop.result(), a, all);
   multiply(shape, a, plain_matrix(product.b, rank - 2, depth), all);
 }
 
-// Of operands that are computed, some steps of K are put side by side in scratch, then multiplied at once.
+// Gathers several steps of K of computed operands in scratch, and multiplies them together.
 void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Value* depth,
                                    const Buffer& sums) {
   const Gathered gathered = make_gathered(product, sums.extents[0], sums.extents[1]);
@@ -104,13 +108,13 @@ void KernelEmitter::emit_in_chunks(const ProductLoop& product, Value* begin, Val
     locate(*product.dot);
     Sums all = sums_in(sums, true);
     Matrix a = chunk_matrix(product.a, 1, gathered.a, steps, all.extents[0]);
-    keep_live_rows(product.loop->result(), a, all);
+    keep_needed_rows(product.loop->result(), a, all);
     multiply(shape, a, chunk_matrix(product.b, 0, gathered.b, steps, all.extents[1]), all);
   });
 }
 
-// Scratch for the operands of a product that are computed: of so many rows of A, and columns of B. The last
-// tile of a row is written in whole vectors, which reach so far past it; and rows of A do not lie a power of
+// Creates scratch for the computed operands of a product: `rows` rows of A, `columns` columns of B. The last
+// tile of a row is written in whole vectors, for which the rows have space, and rows of A are not a power of
 // two apart.
 KernelEmitter::Gathered KernelEmitter::make_gathered(const ProductLoop& product, std::int64_t rows,
                                                      std::int64_t columns) {
@@ -129,7 +133,7 @@ KernelEmitter::Gathered KernelEmitter::make_gathered(const ProductLoop& product,
   return gathered;
 }
 
-// `body` for the steps of K from `begin` on, `depth` in all, as many at a time as are gathered.
+// Calls `body` for `depth` elements of K from `begin` on, as many at a time as are gathered.
 void KernelEmitter::emit_chunks(const Gathered& gathered, Value* begin, Value* depth,
                                 llvm::function_ref<void(Value* first, Value* steps)> body) {
   Value* chunk = b_.getInt64(static_cast<std::uint64_t>(gathered.depth));
@@ -140,8 +144,8 @@ void KernelEmitter::emit_chunks(const Gathered& gathered, Value* begin, Value* d
   });
 }
 
-// Computes the tiles of an operand for `steps` of K from `first` on, and puts them side by side along K (its
-// axis `k_axis`), `place` elements from the buffer's first along its other axis.
+// Computes the tiles of an operand for `steps` elements of K from `first` on, and stores them one after the
+// other along K (axis `k_axis` of the buffer), `place` elements from the beginning along the other axis.
 void KernelEmitter::gather(const ProductLoop& product, const ProductOperand& operand, std::size_t k_axis,
                            const Buffer& buffer, Value* place, Value* first, Value* steps) {
   const ir::Region& body = *product.loop->region();
@@ -166,7 +170,8 @@ void KernelEmitter::gather(const ProductLoop& product, const ProductOperand& ope
   });
 }
 
-// What an operand has of `steps` of K, in place or gathered, and `other_extent` along its other axis.
+// The part of an operand for `steps` elements of K, in place or gathered, with `other_extent` elements along
+// its other axis.
 KernelEmitter::Matrix KernelEmitter::chunk_matrix(const ProductOperand& operand, std::size_t k_axis,
                                                   const Buffer& gathered, Value* steps, Value* other_extent) {
   if (operand.load) return plain_matrix(operand, k_axis, steps, other_extent);
@@ -175,13 +180,13 @@ KernelEmitter::Matrix KernelEmitter::chunk_matrix(const ProductOperand& operand,
   return m;
 }
 
-// One product for all programs of a group, then each of them.
+// Emits a group of programs: one product for all of them, then each program.
 void KernelEmitter::emit_group(Value* number) {
-  const MacroTile& tile = macro_->tile;
+  const Grouping& grouping = grouped_->grouping;
   const std::size_t rank = grid_.size();
   auto grouped = [&](std::size_t axis) {
     const int a = static_cast<int>(axis);
-    return a == tile.m_axis || a == tile.n_axis || a == tile.run_axis;
+    return a == grouping.m_axis || a == grouping.n_axis || a == grouping.run_axis;
   };
   Value* one = b_.getInt64(1);
   Values groups, counts;
@@ -197,25 +202,28 @@ void KernelEmitter::emit_group(Value* number) {
                                                               b_.CreateSub(grid_[axis], first[axis]))
                                    : one);
   }
-  if (tile.run_axis >= 0) return emit_run(first, counts[static_cast<std::size_t>(tile.run_axis)]);
-  const auto m_axis = static_cast<std::size_t>(tile.m_axis), n_axis = static_cast<std::size_t>(tile.n_axis);
-  Value *count_m = tile.m_axis >= 0 ? counts[m_axis] : one,
-        *count_n = tile.n_axis >= 0 ? counts[n_axis] : one;
+  if (grouping.run_axis >= 0)
+    return emit_group_at_computed_places(first, counts[static_cast<std::size_t>(grouping.run_axis)]);
+  const auto m_axis = static_cast<std::size_t>(grouping.m_axis),
+             n_axis = static_cast<std::size_t>(grouping.n_axis);
+  Value *count_m = grouping.m_axis >= 0 ? counts[m_axis] : one,
+        *count_n = grouping.n_axis >= 0 ? counts[n_axis] : one;
   emit_rectangle(first, count_m, count_n, [&](Value* m, Value* n) {
     Values at = first;
-    if (tile.m_axis >= 0) at[m_axis] = b_.CreateAdd(first[m_axis], m);
-    if (tile.n_axis >= 0) at[n_axis] = b_.CreateAdd(first[n_axis], n);
+    if (grouping.m_axis >= 0) at[m_axis] = b_.CreateAdd(first[m_axis], m);
+    if (grouping.n_axis >= 0) at[n_axis] = b_.CreateAdd(first[n_axis], n);
     return at;
   });
 }
 
-// The product of so many programs in each direction, the first of which is at `first`, and then each of them.
+// Emits a rectangle of programs, the first of which is at `first`: their common product, and then each
+// program.
 void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* count_n,
                                    llvm::function_ref<Values(Value* m, Value* n)> coordinates) {
-  const MacroTile& tile = macro_->tile;
+  const Grouping& grouping = grouped_->grouping;
   Value *one = b_.getInt64(1), *none = b_.getInt64(0);
-  Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m)),
-        *tile_n = b_.getInt64(static_cast<std::uint64_t>(tile.tile_n));
+  Value *tile_m = b_.getInt64(static_cast<std::uint64_t>(grouping.tile_m)),
+        *tile_n = b_.getInt64(static_cast<std::uint64_t>(grouping.tile_n));
   Value *shared_m = count_m, *shared_n = count_n;
   if (group_.shared) {
     shared_m = b_.CreateSelect(group_.shared, count_m, none);
@@ -226,7 +234,7 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
 
   group_.parts = group_.sums;
   for (Buffer& part : group_.parts)
-    part.extents = {tile.tile_m, tile.tile_n};
+    part.extents = {grouping.tile_m, grouping.tile_n};
   auto program = [&](Value* m, Value* n) {
     const Values at = coordinates(m, n);
     Value* linear = none;
@@ -250,19 +258,21 @@ void KernelEmitter::emit_rectangle(const Values& first, Value* count_m, Value* c
   });
 }
 
-// A buffer for the sums of a group, whose rows are `columns` long. Rows a power of two apart would share the
-// sets of the cache with each other and with B's, so that they are an odd number of lines long. Where few
-// rows meet B as it comes from memory, and one is a few lines ahead of B's in a page of 4 KiB, loads of B
-// look to the CPU like what was just stored: four rows take a seventh less with 17 lines between them than
-// with one (Zen 4).
+// Creates a buffer for the sums of a group, with rows of `columns` elements. Rows a power of two apart would
+// share sets of the cache with each other and with rows of B, so that rows are an odd number of lines long.
+// Skinny groups read B from memory while they store sums; if a row of sums is a few lines ahead of a row of B
+// within a page of 4 KiB, loads of B look to the CPU like loads of what was just stored. Four rows take a
+// seventh less time with 17 lines between them than with one (Zen 4).
 Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
-  const MacroTile& tile = macro_->tile;
-  const std::int64_t line = 64 / size_of(dtype), between_rows = tile.tile_m <= few_rows ? 16 * line : 0;
-  const std::int64_t rows = tile.tile_m * tile.most_m;
-  const std::int64_t programs = std::min(tile.most_programs, tile.most_m * tile.most_n);
-  Buffer sums =
-      make_buffer(dtype, false, {programs * tile.tile_m * tile.tile_n + rows * (between_rows + 2 * line)});
-  sums.extents = {rows, tile.tile_n * tile.most_n};
+  const Grouping& grouping = grouped_->grouping;
+  const std::int64_t line = 64 / size_of(dtype), between_rows = grouping.tile_m <= tuning::skinny_rows
+                                                                    ? tuning::skinny_sums_gap_lines * line
+                                                                    : 0;
+  const std::int64_t rows = grouping.tile_m * grouping.most_m;
+  const std::int64_t programs = std::min(grouping.most_programs, grouping.most_m * grouping.most_n);
+  Buffer sums = make_buffer(
+      dtype, false, {programs * grouping.tile_m * grouping.tile_n + rows * (between_rows + 2 * line)});
+  sums.extents = {rows, grouping.tile_n * grouping.most_n};
   sums.strides = {0, 1};
   auto number = [&](std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); };
   Value* whole_lines = b_.CreateAnd(b_.CreateAdd(columns, number(line - 1)), number(-line));
@@ -270,19 +280,19 @@ Buffer KernelEmitter::make_sums(DType dtype, Value* columns) {
   return sums;
 }
 
-// What products depend on, for the program that has these coordinates.
+// Computes the scalars on which products depend, for the program at these coordinates.
 void KernelEmitter::enter_program(const Values& coordinates) {
   coordinates_ = coordinates;
-  for (const ir::Op* op : macro_->scalars)
+  for (const ir::Op* op : grouped_->scalars)
     emit_scalar(*op);
 }
 
 void KernelEmitter::emit_shared_products(const Rectangle& programs) {
-  for (std::size_t i = group_.sums.size(); i < macro_->products.size(); ++i)
-    group_.sums.push_back(make_sums(macro_->products[i].dot->result()->type.dtype, programs.columns));
-  for (std::size_t i = 0; i < macro_->products.size(); ++i) {
-    enter_program(programs.first); // again: what the last product entered is another program, in a loop
-    emit_shared_product(macro_->products[i], group_.sums[i], programs);
+  for (std::size_t i = group_.sums.size(); i < grouped_->products.size(); ++i)
+    group_.sums.push_back(make_sums(grouped_->products[i].dot->result()->type.dtype, programs.columns));
+  for (std::size_t i = 0; i < grouped_->products.size(); ++i) {
+    enter_program(programs.first); // again, since the last product entered other programs, in a loop
+    emit_shared_product(grouped_->products[i], group_.sums[i], programs);
   }
 }
 
@@ -292,7 +302,7 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
   Sums sums{buffer.pointer,
             buffer.dtype,
             strides_of(buffer),
-            {live_rows_of_group(product, programs), programs.columns},
+            {needed_rows_of_group(product, programs), programs.columns},
             false};
   Value *begin = scalar(product.loop->operand(0)), *depth = product_depth(product);
   const bool plain = product.a.load && product.b.load;
@@ -305,14 +315,15 @@ void KernelEmitter::emit_shared_product(const ProductLoop& product, const Buffer
   multiply_for_group(product, buffer, unknown_depth, a, b, sums);
 }
 
-// Puts the sums where the kernel stores them, if they may be. Rounded ones are stored if the product's
-// routine does it, and if nothing beyond the operands' views is to become zero.
+// Makes the product store its sums directly in the kernel's destination, if that is allowed. Sums that are
+// rounded are stored there only if the product's routine can round them, and if no element beyond the
+// operands' views must become zero.
 void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer, Value* depth, Sums& sums) {
-  const Matrix c = view_matrix(*macro_->store, {0, 1}, sums.extents);
+  const Matrix c = view_matrix(*grouped_->store, {0, 1}, sums.extents);
   auto there = [&](Value* of_view, Value*& otherwise) {
     otherwise = b_.CreateSelect(group_.stored, of_view, otherwise);
   };
-  if (macro_->rounds) {
+  if (grouped_->rounds) {
     const Matrix a = plain_matrix(product.a, 1, depth, c.valid[0]),
                  b = plain_matrix(product.b, 0, depth, c.valid[1]);
     const bool can = dot_stores_rounded(group_shape(product, buffer, unknown_depth), dot_target_);
@@ -331,34 +342,36 @@ void KernelEmitter::store_there(const ProductLoop& product, const Buffer& buffer
   there(c.valid[1], sums.extents[1]);
 }
 
-// Of so many rows of a rectangle of programs, those that any of its programs needs: their stores step from
-// one to the next as their rows do.
-Value* KernelEmitter::live_rows_of_group(const ProductLoop& product, const Rectangle& programs) {
-  const MacroTile& tile = macro_->tile;
+// The rows of a rectangle of programs that any of its programs needs. That is only known if the rows of their
+// stores follow each other as the rows of the programs do.
+Value* KernelEmitter::needed_rows_of_group(const ProductLoop& product, const Rectangle& programs) {
+  const Grouping& grouping = grouped_->grouping;
   const ir::Value* sums = product.loop->result();
-  for (const StoredAxis& s : live_.stores(sums, 0)) {
+  for (const StoredAxis& s : needed_.stores(sums, 0)) {
     const std::int64_t of_view = s.store->integers("axes")[s.axis];
     const ir::Value* offset = s.store->view_offsets()[static_cast<std::size_t>(of_view)];
-    if (tile.m_axis < 0 || program_offset(offset, tile.tile_m) != tile.m_axis) return programs.rows;
+    if (grouping.m_axis < 0 || program_offset(offset, grouping.tile_m) != grouping.m_axis)
+      return programs.rows;
   }
-  return live_extent(sums, 0, programs.rows);
+  return needed_extent(sums, 0, programs.rows);
 }
 
-// Of operands that are computed, each program's tiles once: those of A for the first column of the
-// rectangle's programs, those of B for the first row.
+// Computes the operands of a shared product, each program's tiles once: those of A for the first column of
+// programs, those of B for the first row.
 void KernelEmitter::emit_shared_chunks(const ProductLoop& product, const Buffer& buffer,
                                        const Rectangle& programs, Sums sums, Value* begin, Value* depth) {
   Value *none = b_.getInt64(0), *one = b_.getInt64(1);
   zero_missing(none, none, b_.getFalse(), sums);
   sums.accumulate = true;
-  const MacroTile& tile = macro_->tile;
-  const Gathered gathered = make_gathered(product, tile.tile_m * tile.most_m, tile.tile_n * tile.most_n);
+  const Grouping& grouping = grouped_->grouping;
+  const Gathered gathered =
+      make_gathered(product, grouping.tile_m * grouping.most_m, grouping.tile_n * grouping.most_n);
   auto gather_all = [&](const ProductOperand& operand, std::size_t k_axis, const Buffer& whole, Value* first,
                         Value* steps) {
     if (operand.load) return;
     const bool rows = k_axis == 1;
-    Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? tile.tile_m : tile.tile_n));
-    for (const int axis : {rows ? tile.n_axis : tile.m_axis, tile.run_axis})
+    Value* extent = b_.getInt64(static_cast<std::uint64_t>(rows ? grouping.tile_m : grouping.tile_n));
+    for (const int axis : {rows ? grouping.n_axis : grouping.m_axis, grouping.run_axis})
       if (axis >= 0) shared_along_ |= 1U << axis;
     emit_loop(b_, none, rows ? programs.count_m : programs.count_n, one, {},
               [&](Value* i, const Values&, llvm::Instruction*) -> Values {
@@ -386,9 +399,10 @@ DotShape KernelEmitter::group_shape(const ProductLoop& product, const Buffer& su
   return shape;
 }
 
-// Tiles of few rows come in launches of few rows, and in launches of many. The launch decides, not the group:
-// few rows are added up in another order, and the last rows of many must not depend on how these are tiled.
-// Nothing tells how many rows a launch has whose programs compute both their places and their rows.
+// Multiplies for a group. Tiles of few rows occur in launches of few rows and in launches of many rows. The
+// launch decides which kernel is used, not the group: skinny products add in another order, and the last rows
+// of a tall product must not depend on the tile size. If programs compute both their positions and their
+// rows, the rows of the launch are not known.
 void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer& buffer,
                                        std::int64_t most_depth, const Matrix& a, const Matrix& b,
                                        const Sums& sums) {
@@ -397,40 +411,42 @@ void KernelEmitter::multiply_for_group(const ProductLoop& product, const Buffer&
     shape.m = most;
     multiply(shape, a, b, sums);
   };
-  const std::int64_t tile_m = macro_->tile.tile_m;
-  const bool unknown_rows = macro_->tile.run_axis >= 0 && !product.a.load;
-  if (tile_m > few_rows || buffer.extents[0] == tile_m || unknown_rows) return of_rows(buffer.extents[0]);
+  const std::int64_t tile_m = grouped_->grouping.tile_m;
+  const bool unknown_rows = grouped_->grouping.run_axis >= 0 && !product.a.load;
+  if (tile_m > tuning::skinny_rows || buffer.extents[0] == tile_m || unknown_rows)
+    return of_rows(buffer.extents[0]);
   Value* one_tile =
       b_.CreateICmpSLE(rows_of_launch(product), b_.getInt64(static_cast<std::uint64_t>(tile_m)));
   emit_if_else(b_, one_tile, [&] { of_rows(tile_m); }, [&] { of_rows(buffer.extents[0]); });
 }
 
-// Rows of A that the programs of the whole grid have; all of A's, where these are not grouped along an axis.
+// The rows of A of all programs of the grid; all rows of A if programs are not grouped along an axis.
 Value* KernelEmitter::rows_of_launch(const ProductLoop& product) {
-  const MacroTile& tile = macro_->tile;
-  Value* of_grid = b_.getInt64(static_cast<std::uint64_t>(tile.tile_m));
-  if (tile.m_axis >= 0) of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(tile.m_axis)], of_grid);
+  const Grouping& grouping = grouped_->grouping;
+  Value* of_grid = b_.getInt64(static_cast<std::uint64_t>(grouping.tile_m));
+  if (grouping.m_axis >= 0) of_grid = b_.CreateMul(grid_[static_cast<std::size_t>(grouping.m_axis)], of_grid);
   if (!product.a.load) return of_grid;
   const ir::Op& load = *product.a.load;
   const auto axis = static_cast<std::size_t>(load.integers("axes")[product.a.order[0]]);
-  if (tile.m_axis < 0) return facts(load.operand(0)).extents[axis];
+  if (grouping.m_axis < 0) return facts(load.operand(0)).extents[axis];
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, of_grid, facts(load.operand(0)).extents[axis]);
 }
 
-// i1: the sums, which nothing that other programs read or store must meet half done, may be added up where
-// they are stored, or rounded there before all programs have read.
+// i1: sums may be added up, or stored rounded, in the kernel's destination. No other program may read or
+// store that memory, since it would see unfinished sums, or sums that are stored before all programs have
+// read.
 Value* KernelEmitter::stores_sums() {
-  const ir::Op* store = macro_->store;
+  const ir::Op* store = grouped_->store;
   if (!store || options_.debug) return nullptr;
   const ir::Value* view = store->operand(0);
   Values conditions{distinct_elements(view)};
-  for (const ir::Value* read : macro_->reads)
+  for (const ir::Value* read : grouped_->reads)
     conditions.push_back(disjoint(view, read));
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
   Value* apart = b_.CreateAnd(conditions);
   for (std::size_t axis = 0; axis < grid_.size(); ++axis)
-    if (!(macro_->apart >> axis & 1))
+    if (!(grouped_->disjoint_axes >> axis & 1))
       apart = b_.CreateAnd(apart, b_.CreateICmpSLE(grid_[axis], b_.getInt64(1)));
   return apart;
 }

@@ -1,5 +1,6 @@
-// Programs that follow each other and fill a rectangle of tiles (grouped_product.h), found while the kernel
-// runs.
+// Emits the search, at run time, for consecutive programs whose tiles fill a rectangle.
+//
+// facts/grouped_product.h describes such groups.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 
 namespace kiln::cpu {
@@ -8,7 +9,7 @@ using llvm::Value;
 
 namespace {
 
-// The first i from `begin` on, below `end`, for which `holds` does not; `end` at most.
+// Emits a search for the first i in [begin, end) for which `holds` is false; `end` if there is none.
 template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* end, Holds&& holds) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
   auto* header = llvm::BasicBlock::Create(b.getContext(), "while", function);
@@ -25,27 +26,28 @@ template <class Holds> Value* first_failing(IRBuilder& b, Value* begin, Value* e
   i->addIncoming(b.CreateNSWAdd(i, b.getInt64(1)), b.GetInsertBlock());
   b.CreateCondBr(good, header, after);
   b.SetInsertPoint(after);
-  // Left from `test`, i is what failed; from the header, the end.
+  // If the loop is left from `test`, i is the one that failed; if it is left from the header, i is `end`.
   return i;
 }
 
 } // namespace
 
-// `count` programs along the run axis, from `first` on, as rectangles from first to last: as long a column of
-// tiles as the programs make, or a row, and as many more of its length as follow beside it.
-void KernelEmitter::emit_run(const Values& first, Value* count) {
-  const MacroTile& tile = macro_->tile;
-  const auto axis = static_cast<std::size_t>(tile.run_axis);
+// Emits `count` consecutive programs, from `first` on, as rectangles, one after the other. Each rectangle
+// starts with as long a column of tiles as the next programs make, or a row, followed by as many more columns
+// or rows of the same length.
+void KernelEmitter::emit_group_at_computed_places(const Values& first, Value* count) {
+  const Grouping& grouping = grouped_->grouping;
+  const auto axis = static_cast<std::size_t>(grouping.run_axis);
   auto at = [&](Value* program) {
     Values coordinates = first;
     coordinates[axis] = b_.CreateAdd(first[axis], program);
     return coordinates;
   };
-  // What a program's place is made of.
+  // The scalars that determine the position of a program's tile.
   auto places = [&](Value* program) {
     enter_program(at(program));
     Values values;
-    for (const auto* list : {&macro_->rows, &macro_->columns, &macro_->common})
+    for (const auto* list : {&grouped_->rows, &grouped_->columns, &grouped_->common})
       for (const ir::Value* v : *list)
         values.push_back(scalar(v));
     return values;
@@ -67,34 +69,35 @@ void KernelEmitter::emit_run(const Values& first, Value* count) {
 
   const Values corner = places(done);
   Value* left = b_.CreateSub(count, done);
-  for (const ir::Value* v : macro_->assumed) {
-    Value* natural = b_.CreateICmpSGE(scalar(v), number(0));
-    group_.shared = group_.shared ? b_.CreateAnd(group_.shared, natural) : natural;
+  for (const ir::Value* v : grouped_->assumed_non_negative) {
+    Value* non_negative = b_.CreateICmpSGE(scalar(v), number(0));
+    group_.shared = group_.shared ? b_.CreateAnd(group_.shared, non_negative) : non_negative;
   }
   if (group_.shared) left = b_.CreateSelect(group_.shared, left, one);
-  // Whether the i-th program has its tile so many rows and columns of tiles from the corner.
+  // Whether the tile of the i-th program is `row` rows and `column` columns of tiles away from the corner.
   auto lies = [&](Value* i, Value* row, Value* column) {
     const Values there = places(b_.CreateAdd(done, i));
-    Value *down = b_.CreateMul(row, number(tile.tile_m)), *right = b_.CreateMul(column, number(tile.tile_n));
+    Value *down = b_.CreateMul(row, number(grouping.tile_m)),
+          *right = b_.CreateMul(column, number(grouping.tile_n));
     Value* same = b_.getTrue();
     for (std::size_t k = 0; k < corner.size(); ++k) {
       Value* expected = corner[k];
-      if (k < macro_->rows.size())
+      if (k < grouped_->rows.size())
         expected = b_.CreateAdd(expected, down);
-      else if (k < macro_->rows.size() + macro_->columns.size())
+      else if (k < grouped_->rows.size() + grouped_->columns.size())
         expected = b_.CreateAdd(expected, right);
       same = b_.CreateAnd(same, b_.CreateICmpEQ(there[k], expected));
     }
     return same;
   };
   Value* none = number(0);
-  Value* column =
-      first_failing(b_, one, smaller(left, number(tile.most_m)), [&](Value* i) { return lies(i, i, none); });
+  Value* column = first_failing(b_, one, smaller(left, number(grouping.most_m)),
+                                [&](Value* i) { return lies(i, i, none); });
   Value* tall = b_.CreateICmpSGT(column, one);
-  Value* row = first_failing(b_, one, b_.CreateSelect(tall, one, smaller(left, number(tile.most_n))),
+  Value* row = first_failing(b_, one, b_.CreateSelect(tall, one, smaller(left, number(grouping.most_n))),
                              [&](Value* i) { return lies(i, none, i); });
   Value* length = b_.CreateSelect(tall, column, row);
-  Value* most = b_.CreateMul(length, b_.CreateSelect(tall, number(tile.most_n), number(tile.most_m)));
+  Value* most = b_.CreateMul(length, b_.CreateSelect(tall, number(grouping.most_n), number(grouping.most_m)));
   Value* together = first_failing(b_, length, smaller(left, most), [&](Value* i) {
     Value *line = b_.CreateUDiv(i, length), *within = b_.CreateURem(i, length);
     return lies(i, b_.CreateSelect(tall, within, line), b_.CreateSelect(tall, line, within));

@@ -1,4 +1,4 @@
-// Reductions: identities, combining vectors of running values, and the last steps across lanes.
+// Emits reductions: initial values, the combination of vectors, and the last steps across lanes.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
 
@@ -10,7 +10,7 @@ using llvm::Value;
 Accumulators KernelEmitter::initial_accumulators(Nest& nest) {
   Accumulators result;
   for (const Root& root : nest.roots) {
-    if (!root.runs()) continue;
+    if (!root.carries_values()) continue;
     Accumulator a;
     auto simple = simple_combine(*root.op);
     for (const ir::Value* v : root.op->operands) {
@@ -25,7 +25,7 @@ Accumulators KernelEmitter::initial_accumulators(Nest& nest) {
   return result;
 }
 
-// `running` combined with one more vector of elements; lanes outside the domain keep what they have.
+// Combines `running` with one more vector of elements. Lanes outside the domain keep their values.
 void KernelEmitter::accumulate(Nest& nest, const Root& root, const Indices& at, Accumulator& running) {
   Values elements;
   for (const ir::Value* v : root.op->operands)
@@ -74,7 +74,7 @@ Accumulator KernelEmitter::merge(Nest&, const Root& root, const Accumulator& a, 
   return result;
 }
 
-// One vector's lower half combined with its upper half.
+// Combines the lower half of each vector with its upper half.
 Accumulator KernelEmitter::fold_half(Nest& nest, const Root& root, const Accumulator& running) {
   const int lanes = lanes_of(running.values[0]);
   llvm::SmallVector<int, 32> low, high;
@@ -91,8 +91,8 @@ Accumulator KernelEmitter::fold_half(Nest& nest, const Root& root, const Accumul
   return merge(nest, root, a, b);
 }
 
-// The greater and the smaller float are one instruction for a whole AVX-512 register and three for a part of
-// one.
+// Whether a vector is folded without shortening it. The maximum and minimum of floats are one instruction for
+// a whole AVX-512 register and three for a part of one.
 bool KernelEmitter::folds_whole_registers(const Value* values, const ir::Op& op) const {
   const auto simple = simple_combine(op);
   const DType t = op.operand(0)->type.dtype;
@@ -100,7 +100,7 @@ bool KernelEmitter::folds_whole_registers(const Value* values, const ir::Op& op)
   return lanes_of(values) == (t == DType::F64 ? 8 : 16);
 }
 
-// Folds the lanes if the vector axis was reduced, rounds narrow sums, and puts the result where it belongs.
+// Folds the lanes if the vector axis was reduced, rounds narrow sums, and stores the result.
 void KernelEmitter::finish_reduction(Nest& nest, const Root& root, Accumulator running, const Indices& at) {
   const ir::Op& op = *root.op;
   int lanes = nest.lanes;

@@ -1,10 +1,12 @@
-// Tiles under another shape: which element of the operand an element is.
+// Evaluates reshapes: finds the elements of the operand that make up a vector of the result.
 //
-// Axes fall into runs of as many elements in both shapes, and only within a run are numbers taken apart. A
-// vector that is no vector of neighbours there is made of such: pairs that are split are lanes of a vector
-// twice as long, pairs that are interleaved come from two vectors half as long. So what lies below is
-// evaluated as everywhere, a vector of neighbours at a time, and shuffled in registers.
+// Axes are divided into groups that have the same number of elements in both shapes, and indices are divided
+// only within a group. If a vector of the result is not contiguous in the operand, it is made of vectors that
+// are: pairs that are split are lanes of a vector twice as long, and pairs that are interleaved come from two
+// vectors half as long. The operand is thus evaluated in contiguous vectors, as everywhere, which are
+// shuffled in registers.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <algorithm>
 #include <bit>
@@ -16,20 +18,19 @@ using llvm::Value;
 
 namespace {
 
-constexpr std::int64_t most_parts = 8; // vectors that one is made of, or parts of a vector that is evaluated
-constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of those vectors
+constexpr std::int64_t least_lanes = 2, most_lanes = 256; // of the vectors that are evaluated
 
 using Extents = std::vector<std::int64_t>;
 
-// The same elements in axes [from, from_end) of one shape and [to, to_end) of the other.
-struct AxisRun {
+// Axes [from, from_end) of one shape and [to, to_end) of the other, which have the same elements.
+struct AxisGroup {
   std::size_t from, from_end, to, to_end;
 };
 
-std::vector<AxisRun> runs_of(const Extents& from, const Extents& to) {
-  std::vector<AxisRun> runs;
+std::vector<AxisGroup> axis_groups(const Extents& from, const Extents& to) {
+  std::vector<AxisGroup> groups;
   for (std::size_t i = 0, j = 0; i < from.size() || j < to.size();) {
-    AxisRun run{i, 0, j, 0};
+    AxisGroup group{i, 0, j, 0};
     std::int64_t in_from = i < from.size() ? from[i++] : 1, in_to = j < to.size() ? to[j++] : 1;
     while (in_from != in_to) {
       if (in_from < in_to)
@@ -37,10 +38,10 @@ std::vector<AxisRun> runs_of(const Extents& from, const Extents& to) {
       else
         in_to *= to[j++];
     }
-    run.from_end = i, run.to_end = j;
-    runs.push_back(run);
+    group.from_end = i, group.to_end = j;
+    groups.push_back(group);
   }
-  return runs;
+  return groups;
 }
 
 std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end) {
@@ -49,7 +50,7 @@ std::int64_t product(const Extents& extents, std::size_t begin, std::size_t end)
                          std::multiplies<>());
 }
 
-// The only axis of several elements among [begin, end); `end` if there are more or none.
+// The only axis in [begin, end) with more than one element; `end` if there are several or none.
 std::size_t only_axis(const Extents& extents, std::size_t begin, std::size_t end) {
   std::size_t found = end;
   for (std::size_t a = begin; a < end; ++a) {
@@ -61,10 +62,10 @@ std::size_t only_axis(const Extents& extents, std::size_t begin, std::size_t end
 }
 
 bool is_factor(std::int64_t n) {
-  return n > 1 && n <= most_parts && std::has_single_bit(static_cast<std::uint64_t>(n));
+  return n > 1 && n <= tuning::max_reshape_parts && std::has_single_bit(static_cast<std::uint64_t>(n));
 }
 
-// The elements of all in turn. Their number is a power of two.
+// Interleaves the parts, whose number is a power of two.
 Value* interleaved(IRBuilder& b, const Values& parts) {
   if (parts.size() == 1) return parts[0];
   Values even, odd;
@@ -80,7 +81,7 @@ Value* interleaved(IRBuilder& b, const Values& parts) {
 
 } // namespace
 
-// One reshape at one place: the operand's indices, run by run.
+// Evaluates one reshape at given indices: computes the operand's indices, one group of axes after the other.
 class KernelEmitter::Reshape {
 public:
   Reshape(KernelEmitter& emitter, Nest& nest, const ir::Op& op, const Indices& at)
@@ -90,15 +91,15 @@ public:
 
   Value* element() {
     const int axis = nest_.guarded || nest_.lanes == 1 ? -1 : axis_of_lanes(at_);
-    std::optional<AxisRun> of_lanes;
-    for (const AxisRun& run : runs_of(from_, to_)) {
-      if (passes(run)) continue;
-      const bool lanes = axis >= 0 && static_cast<std::size_t>(axis) >= run.from &&
-                         static_cast<std::size_t>(axis) < run.from_end;
+    std::optional<AxisGroup> of_lanes;
+    for (const AxisGroup& group : axis_groups(from_, to_)) {
+      if (passes(group)) continue;
+      const bool lanes = axis >= 0 && static_cast<std::size_t>(axis) >= group.from &&
+                         static_cast<std::size_t>(axis) < group.from_end;
       if (lanes)
-        of_lanes = run;
+        of_lanes = group;
       else
-        take_apart(run);
+        take_apart(group);
     }
     if (of_lanes) {
       if (Value* v = picked(*of_lanes, static_cast<std::size_t>(axis))) return v;
@@ -109,13 +110,13 @@ public:
   }
 
 private:
-  bool passes(const AxisRun& run);
-  Value* picked(const AxisRun& run, std::size_t axis);
-  Value* put_together(const AxisRun& run, std::size_t axis);
-  void take_apart(const AxisRun& run);
-  Value* number(const AxisRun& run, std::size_t end); // row-major, in axes up to `end`
-  void set_linear(const AxisRun& run, std::size_t last, Value* number);
-  std::size_t last_axis(const AxisRun& run) const; // of several elements, in the operand
+  bool passes(const AxisGroup& group);
+  Value* picked(const AxisGroup& group, std::size_t axis);
+  Value* put_together(const AxisGroup& group, std::size_t axis);
+  void take_apart(const AxisGroup& group);
+  Value* number(const AxisGroup& group, std::size_t end); // the row-major index within axes up to `end`
+  void set_linear(const AxisGroup& group, std::size_t last, Value* number);
+  std::size_t last_axis(const AxisGroup& group) const; // the last axis of the operand with several elements
   template <class F> Value* with_lanes(int lanes, F evaluate) {
     const int before = std::exchange(nest_.lanes, lanes);
     Value* v = evaluate();
@@ -130,69 +131,72 @@ private:
   const ir::Op& op_;
   const Indices& at_;
   const Extents from_, to_;
-  Indices inner_; // of the operand
-  // Of all numbers that are computed here: where they are, so that nothing made of them is computed earlier.
+  Indices inner_; // indices of the operand
+  // The depth of all indices that are computed here, so that nothing that depends on them is hoisted above
+  // them.
   const int depth_;
 };
 
-// One element, or one axis that stays one axis.
-bool KernelEmitter::Reshape::passes(const AxisRun& run) {
-  if (product(from_, run.from, run.from_end) == 1) return true;
-  const std::size_t from = only_axis(from_, run.from, run.from_end), to = only_axis(to_, run.to, run.to_end);
-  if (from == run.from_end || to == run.to_end) return false;
+// Handles groups of one element, and groups of one axis that remains one axis.
+bool KernelEmitter::Reshape::passes(const AxisGroup& group) {
+  if (product(from_, group.from, group.from_end) == 1) return true;
+  const std::size_t from = only_axis(from_, group.from, group.from_end),
+                    to = only_axis(to_, group.to, group.to_end);
+  if (from == group.from_end || to == group.to_end) return false;
   inner_[to] = at_[from];
   return true;
 }
 
-Value* KernelEmitter::Reshape::number(const AxisRun& run, std::size_t end) {
+Value* KernelEmitter::Reshape::number(const AxisGroup& group, std::size_t end) {
   Value* n = constant(0);
-  for (std::size_t a = run.from; a < end; ++a)
+  for (std::size_t a = group.from; a < end; ++a)
     n = b_.CreateAdd(b_.CreateMul(n, constant(from_[a])), at_[a].base);
   return n;
 }
 
-std::size_t KernelEmitter::Reshape::last_axis(const AxisRun& run) const {
-  std::size_t last = run.to_end - 1;
-  while (last > run.to && to_[last] == 1)
+std::size_t KernelEmitter::Reshape::last_axis(const AxisGroup& group) const {
+  std::size_t last = group.to_end - 1;
+  while (last > group.to && to_[last] == 1)
     --last;
   return last;
 }
 
-// Lane 0 is at `number` of the axes up to and with `last`, along which the lanes go on.
-void KernelEmitter::Reshape::set_linear(const AxisRun& run, std::size_t last, Value* number) {
-  for (std::size_t a = last + 1; a-- > run.to;) {
-    inner_[a] = Index{a == run.to ? number : b_.CreateURem(number, constant(to_[a])), a == last, nullptr,
+// Sets the indices so that lane 0 is at row-major index `number` of the axes up to and including `last`, and
+// the lanes follow along `last`.
+void KernelEmitter::Reshape::set_linear(const AxisGroup& group, std::size_t last, Value* number) {
+  for (std::size_t a = last + 1; a-- > group.to;) {
+    inner_[a] = Index{a == group.to ? number : b_.CreateURem(number, constant(to_[a])), a == last, nullptr,
                       depth_, false};
-    if (a != run.to) number = b_.CreateUDiv(number, constant(to_[a]));
+    if (a != group.to) number = b_.CreateUDiv(number, constant(to_[a]));
   }
 }
 
-// Lanes a few elements apart: of a vector that is as many times longer.
-Value* KernelEmitter::Reshape::picked(const AxisRun& run, std::size_t axis) {
-  const std::int64_t apart = product(from_, axis + 1, run.from_end), lanes = nest_.lanes;
-  const std::size_t last = last_axis(run);
+// Lanes that are a few elements apart are picked from a vector that is so many times longer.
+Value* KernelEmitter::Reshape::picked(const AxisGroup& group, std::size_t axis) {
+  const std::int64_t apart = product(from_, axis + 1, group.from_end), lanes = nest_.lanes;
+  const std::size_t last = last_axis(group);
   if (!is_factor(apart) || apart * lanes > most_lanes) return nullptr;
   std::int64_t first = 0;
-  for (std::size_t a = axis + 1; a < run.from_end; ++a) {
+  for (std::size_t a = axis + 1; a < group.from_end; ++a) {
     auto* n = llvm::dyn_cast<llvm::ConstantInt>(at_[a].base);
     if (!n) return nullptr;
     first = first * from_[a] + n->getSExtValue();
   }
-  const bool alone = product(from_, run.from, axis) == 1 && only_axis(to_, run.to, run.to_end) == last;
+  const bool alone = product(from_, group.from, axis) == 1 && only_axis(to_, group.to, group.to_end) == last;
   if (alone)
     inner_[last] =
         Index{b_.CreateNSWMul(at_[axis].base, constant(apart)), true, nullptr, depth_, at_[axis].direct};
   else if (from_[axis] % lanes == 0 && to_[last] % (apart * lanes) == 0)
-    set_linear(run, last, b_.CreateMul(number(run, axis + 1), constant(apart)));
+    set_linear(group, last, b_.CreateMul(number(group, axis + 1), constant(apart)));
   else
     return nullptr;
-  // All that are split from one vector share it.
+  // All vectors that are split from one vector share its evaluation.
   Indices together = at_;
-  for (std::size_t a = axis + 1; a < run.from_end; ++a)
+  for (std::size_t a = axis + 1; a < group.from_end; ++a)
     together[a].base = constant(0);
   const int wide = static_cast<int>(apart * lanes);
   Nest::Key key = key_of(op_.result(), together, wide);
-  key.lanes = -wide; // no tile's element: from it on, one number of lanes after the other
+  key.lanes = -wide; // negative, so that it is no key of an element
   auto known = nest_.memo.find(key);
   Value* all = known != nest_.memo.end()
                    ? known->second
@@ -205,22 +209,22 @@ Value* KernelEmitter::Reshape::picked(const AxisRun& run, std::size_t axis) {
   return b_.CreateShuffleVector(all, order);
 }
 
-// Lanes from several rows in turn: of a vector of each.
-Value* KernelEmitter::Reshape::put_together(const AxisRun& run, std::size_t axis) {
-  const std::size_t last = last_axis(run);
+// Lanes that come from several rows in turn are interleaved from one vector of each row.
+Value* KernelEmitter::Reshape::put_together(const AxisGroup& group, std::size_t axis) {
+  const std::size_t last = last_axis(group);
   const std::int64_t parts = to_[last];
-  if (product(from_, axis + 1, run.from_end) != 1 || !is_factor(parts) || nest_.lanes < least_lanes * parts)
+  if (product(from_, axis + 1, group.from_end) != 1 || !is_factor(parts) || nest_.lanes < least_lanes * parts)
     return nullptr;
   std::size_t along = last;
-  while (along > run.to && (along == last || to_[along] == 1))
+  while (along > group.to && (along == last || to_[along] == 1))
     --along;
   if (along == last) return nullptr;
   const std::int64_t lanes = nest_.lanes / parts;
-  if (product(from_, run.from, axis) == 1 && product(to_, run.to, along) == 1)
+  if (product(from_, group.from, axis) == 1 && product(to_, group.to, along) == 1)
     inner_[along] =
         Index{b_.CreateExactSDiv(at_[axis].base, constant(parts)), true, nullptr, depth_, at_[axis].direct};
   else if (from_[axis] % nest_.lanes == 0 && to_[along] % lanes == 0)
-    set_linear(run, along, b_.CreateUDiv(number(run, axis + 1), constant(parts), "", true));
+    set_linear(group, along, b_.CreateUDiv(number(group, axis + 1), constant(parts), "", true));
   else
     return nullptr;
   Values vectors;
@@ -233,12 +237,12 @@ Value* KernelEmitter::Reshape::put_together(const AxisRun& run, std::size_t axis
   return interleaved(b_, vectors);
 }
 
-// By division, of each lane's number unless the lanes stay neighbours.
-void KernelEmitter::Reshape::take_apart(const AxisRun& run) {
+// Computes the indices by division, of each lane's row-major index unless the lanes remain contiguous.
+void KernelEmitter::Reshape::take_apart(const AxisGroup& group) {
   Value* lanes = nullptr;
-  bool linear = false, whole = false; // whole: vectors start at multiples of their lanes
+  bool linear = false, whole = false; // whole: vectors start at multiples of the number of lanes
   std::int64_t stride = 1;
-  for (std::size_t a = run.from_end; a-- > run.from; stride *= from_[a]) {
+  for (std::size_t a = group.from_end; a-- > group.from; stride *= from_[a]) {
     if (at_[a].uniform()) continue;
     if (at_[a].linear && stride == 1 && !lanes) {
       linear = true;
@@ -250,16 +254,17 @@ void KernelEmitter::Reshape::take_apart(const AxisRun& run) {
     if (linear) lanes = lane_numbers(b_, nest_.lanes), linear = false;
     lanes = lanes ? b_.CreateAdd(lanes, part) : part;
   }
-  Value* base = number(run, run.from_end);
-  if (linear && whole && to_[run.to_end - 1] % nest_.lanes == 0) return set_linear(run, run.to_end - 1, base);
+  Value* base = number(group, group.from_end);
+  if (linear && whole && to_[group.to_end - 1] % nest_.lanes == 0)
+    return set_linear(group, group.to_end - 1, base);
   if (linear) lanes = lane_numbers(b_, nest_.lanes);
   Value* rest = lanes ? b_.CreateAdd(widen(b_, base, nest_.lanes), lanes) : base;
-  for (std::size_t a = run.to_end; a-- > run.to;) {
+  for (std::size_t a = group.to_end; a-- > group.to;) {
     Value* extent = llvm::ConstantInt::get(rest->getType(), static_cast<std::uint64_t>(to_[a]));
-    Value* part = a == run.to ? rest : b_.CreateURem(rest, extent);
+    Value* part = a == group.to ? rest : b_.CreateURem(rest, extent);
     inner_[a] = is_vector(part) ? Index{constant(0), false, part, depth_, false}
                                 : Index{part, false, nullptr, depth_, false};
-    if (a != run.to) rest = b_.CreateUDiv(rest, extent);
+    if (a != group.to) rest = b_.CreateUDiv(rest, extent);
   }
 }
 

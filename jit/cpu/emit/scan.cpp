@@ -1,5 +1,7 @@
-// Scans: inclusive prefixes, as steps of the nest that also computes their operands and what is made of their
-// results, such as the store of a cumulative sum.
+// Emits scans (inclusive prefixes) as steps of loop nests.
+//
+// A scan shares its nest with what computes its operands and uses its results, such as the store of a
+// cumulative sum.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/combine.h>
 
@@ -12,9 +14,9 @@ using llvm::Value;
 
 namespace {
 
-// Whether evaluating `v` along the lanes may read elements that lie far apart. A nest of its own reads such
-// across (transposed_loads.cpp).
-bool may_read_across(const Plan& plan, const ir::Value* v, std::set<const ir::Value*>& seen) {
+// Whether the evaluation of `v` may read lanes that are far apart in memory. Such operands are computed by a
+// nest of their own, which transposes their loads (transposed_loads.cpp).
+bool may_read_transposed(const Plan& plan, const ir::Value* v, std::set<const ir::Value*>& seen) {
   if (!v->def || !v->type.is_tile() || plan.has_buffer(v) || !seen.insert(v).second) return false;
   const ir::Op& op = *v->def;
   if (op.is(Opcode::Permute)) return true;
@@ -26,11 +28,12 @@ bool may_read_across(const Plan& plan, const ir::Value* v, std::set<const ir::Va
       return true;
   }
   return std::any_of(op.operands.begin(), op.operands.end(),
-                     [&](const ir::Value* operand) { return may_read_across(plan, operand, seen); });
+                     [&](const ir::Value* operand) { return may_read_transposed(plan, operand, seen); });
 }
 
-// Every lane's prefix, by doubling: the second half of each 2, 4, 8... lanes with the last one of the first
-// half (Sklansky, "Conditional-sum addition logic", 1960), whose first shuffles stay within 128 bits.
+// Computes the prefix of each lane by doubling: combines the second half of each 2, 4, 8... lanes with the
+// last lane of the first half (Sklansky, "Conditional-sum addition logic", 1960). The first shuffles stay
+// within 128 bits.
 template <class Combine>
 Values prefixes(IRBuilder& b, Values v, int lanes, bool reversed, Combine&& combine) {
   for (int half = 1; half < lanes; half *= 2) {
@@ -58,16 +61,16 @@ void KernelEmitter::emit_scan(const ir::Op& op) {
   Root root{Root::Kind::Scan, nullptr, &op};
   for (const ir::Value* v : op.operands) {
     std::set<const ir::Value*> seen;
-    if (root.copies.count(v) || !may_read_across(plan_, v, seen)) continue;
+    if (root.copies.count(v) || !may_read_transposed(plan_, v, seen)) continue;
     flush();
     root.copies.emplace(v, materialize(v));
   }
   add_root(std::move(root));
 }
 
-// One more vector of elements: the prefixes that end there, which the roots that follow find as the results'
-// elements. Along the lanes what is carried on is combined with the last lane of each vector, so that it
-// waits for one operation a vector.
+// Advances a scan by one vector: computes its prefixes, which the roots that follow use as elements of the
+// results. Along the lanes, the carried value is combined with the last lane of each vector, so that the
+// chain of dependences has one operation per vector.
 void KernelEmitter::advance_scan(Nest& nest, const Root& root, const Indices& at, Accumulator& running) {
   const ir::Op& op = *root.op;
   const int lanes = nest.lanes;

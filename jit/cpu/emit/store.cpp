@@ -1,4 +1,6 @@
-// Stores and atomics. A store's value is evaluated while it is written, unless that could read what it has
+// Emits stores and atomics, and buffers values that a store could overwrite.
+//
+// The value of a store is evaluated as it is stored, unless that could read elements that are already
 // overwritten.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
 #include <kiln/jit/emit/atomics.h>
@@ -11,8 +13,8 @@ namespace kiln::cpu {
 using ir::Opcode;
 using llvm::Value;
 
-// The loads that evaluating `v` performs; `identity` tells whether element i of the root reads element i of
-// the load.
+// Collects the loads that the evaluation of `v` executes. `identity` tells whether element i of the root
+// reads element i of the load.
 void KernelEmitter::lazy_reads(const ir::Value* v, bool identity, std::vector<LazyRead>& into) const {
   Visited seen;
   lazy_reads(v, identity, into, seen);
@@ -36,7 +38,7 @@ void KernelEmitter::lazy_reads(const ir::Op& op, bool identity, std::vector<Lazy
     if (!operand->type.is_view()) lazy_reads(operand, keeps, into, seen);
 }
 
-// Whether two views span no common byte: from their extents and strides, once per call of the entry point.
+// i1: two views span no common byte. Computed from extents and strides, once per call of the entry point.
 Value* KernelEmitter::disjoint(const ir::Value* a, const ir::Value* b) {
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
@@ -61,7 +63,7 @@ Value* KernelEmitter::disjoint(const ir::Value* a, const ir::Value* b) {
   return b_.CreateOr(b_.CreateICmpULE(x.high, y.low), b_.CreateICmpULE(y.high, x.low));
 }
 
-// Whether two views are the same elements in the same order (an operation in place).
+// i1: two views have the same elements in the same order (the operation is in place).
 Value* KernelEmitter::same_view(const ir::Value* a, const ir::Value* b) {
   if (a->type.dtype != b->type.dtype || a->type.view_rank != b->type.view_rank) return b_.getFalse();
   IRBuilder::InsertPointGuard guard(b_);
@@ -73,8 +75,8 @@ Value* KernelEmitter::same_view(const ir::Value* a, const ir::Value* b) {
   return same;
 }
 
-// Whether no two elements of a view share an address. Of any two axes, one must step over the whole other:
-// sorted by stride, each axis then steps over all before it.
+// i1: no two elements of a view share an address. Of any two axes, one must step over the whole other: sorted
+// by stride, each axis then steps over all axes before it.
 Value* KernelEmitter::distinct_elements(const ir::Value* view) {
   IRBuilder::InsertPointGuard guard(b_);
   b_.SetInsertPoint(entry_end_);
@@ -113,14 +115,14 @@ void KernelEmitter::emit_store(const ir::Op& op) {
     emit_with_pending(root, domain);
 }
 
-// Whether a store can share the nest of a pending scan, so that what it stores of the prefixes need not lie
-// in scratch first.
+// Whether a store can share the nest of a pending scan, so that the prefixes it stores need not be in scratch
+// first.
 bool KernelEmitter::joins_scan(const Root& store, const std::vector<std::int64_t>& domain) {
   const bool scans = std::any_of(pending_.begin(), pending_.end(),
                                  [](const Root& root) { return root.kind == Root::Kind::Scan; });
   if (!scans || domain != pending_domain_ || !store.op->is(Opcode::ViewStore) || !can_join(store))
     return false;
-  const ir::Value* mask = store.op->mask(); // may be put aside, before all of this
+  const ir::Value* mask = store.op->mask(); // its evaluation may have to come before the nest
   if (mask && touches_pending(mask, false)) return false;
   const Hazard hazard = hazard_of(*store.op);
   return !hazard.aside && (!hazard.direct || stores_rows(*store.op));
@@ -132,7 +134,7 @@ void KernelEmitter::emit_with_pending(const Root& root, const std::vector<std::i
   emit_nest(std::move(roots), domain);
 }
 
-// Of a store whose nest the pending roots share, if there are any.
+// The hazard of a store whose nest the pending roots share, if there are any.
 KernelEmitter::Hazard KernelEmitter::hazard_of(const ir::Op& op) {
   std::vector<LazyRead> reads;
   lazy_reads(op.stored_value(), true, reads);
@@ -166,7 +168,7 @@ KernelEmitter::Hazard KernelEmitter::hazard_of(const ir::Op& op) {
   return hazard;
 }
 
-// Masks, pointers and indices that read memory are evaluated before the first write.
+// Evaluates masks, pointers and indices that read memory before the first element is stored.
 void KernelEmitter::put_places_aside(const ir::Op& store) {
   for (const ir::Value* v : store.operands) {
     std::vector<LazyRead> reads;
@@ -186,15 +188,16 @@ void KernelEmitter::store_aside(Root root) {
   emit_nest({root}, extents_of(value->type));
 }
 
-// Whether the vectors of a store lie along contiguous rows, in its view as in scratch.
+// Whether the vectors of a store lie along contiguous rows, both in its view and in scratch.
 bool KernelEmitter::stores_rows(const ir::Op& store) const {
   const ir::Type &type = store.stored_value()->type, &view = store.operand(0)->type;
   const auto& axes = store.integers("axes");
   return view.layout != LayoutClass::Any && !axes.empty() && axes.back() == view.view_rank - 1 &&
-         !type.shape.back().is_one(); // or lanes would run along another axis
+         !type.shape.back().is_one(); // otherwise lanes would be along another axis
 }
 
-// Another view may overlap the destination: then the tile goes to scratch first and is copied from there.
+// Stores to the view if no view that is read overlaps it; otherwise stores the tile in scratch and copies it
+// from there.
 void KernelEmitter::store_unless_overlapping(Root root, Value* direct) {
   const ir::Op& op = *root.op;
   const ir::Type& type = op.stored_value()->type;
@@ -223,7 +226,8 @@ void KernelEmitter::store_unless_overlapping(Root root, Value* direct) {
   });
 }
 
-// Strided destinations are scattered through full addresses, which cannot be switched: decide with a branch.
+// Strided destinations are scattered through full addresses, which cannot be selected: emits a branch
+// instead.
 void KernelEmitter::store_by_branch(Root root, const Buffer& aside) {
   const ir::Value* value = root.op->stored_value();
   const auto domain = extents_of(value->type);
@@ -249,7 +253,8 @@ void KernelEmitter::store_by_branch(Root root, const Buffer& aside) {
   b_.SetInsertPoint(join);
 }
 
-// One element after the other: a compare-and-swap loop each, except integer adds and exchanges.
+// Emits an atomic operation, one element after the other: a compare-and-swap loop for each, except for
+// integer adds and exchanges.
 void KernelEmitter::emit_atomic(const ir::Op& op) {
   flush();
   locate(op);

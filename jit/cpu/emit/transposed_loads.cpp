@@ -1,9 +1,13 @@
-// Loads *across*: their neighbours in memory lie along the loop around the vector loop, as those of a
-// transposed matrix do. One row of the nest after the other would gather each vector from as many lines of
-// memory as it has lanes, and come back to these lines for the next row. Instead a block of rows is computed
-// together, which takes whole lines as vectors along that loop and transposes them in registers. The same
-// load may be needed as it lies too, as in t + trans(t): that is no load across.
+// Emits transposed loads, which are contiguous along the loop around the vector loop.
+//
+// Loads of a transposed matrix are such loads.
+//
+// If the nest computed one row after the other, each vector would be gathered from as many lines of memory as
+// it has lanes, and the next row would need the same lines again. Instead, a block of rows is computed
+// together: whole lines are loaded as vectors along the outer loop and are transposed in registers. The same
+// load may also be needed in its own order, as in t + trans(t); that use is no transposed load.
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/prefetch.h>
 #include <kiln/jit/emit/transpose.h>
 #include <kiln/jit/passes/axes.h>
@@ -17,11 +21,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int least_row_lanes = 4, most_block = 16; // of rows, each of which is code of its own
-// Operations of a block at most: compiling takes as long as there are such.
-constexpr int function_operations = 25, most_operations = 1000;
-
-// The axis of the nest that each axis of a tile is, or -1.
+// For each axis of a tile, the axis of the nest that it is, or -1.
 using Axes = std::vector<int>;
 
 int tile_axis_at(const Axes& axes, int nest_axis) {
@@ -29,7 +29,7 @@ int tile_axis_at(const Axes& axes, int nest_axis) {
   return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
 }
 
-// Those of an operand, where the operation is evaluated at these; empty if it is not followed.
+// The axes of an operand of an operation that is evaluated at `axes`; empty if the analysis ends here.
 Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
   if (!passes::maps_axes(op)) return ir::is_elementwise(op.code) ? axes : Axes();
   Axes inner(operand->type.shape.size(), -1);
@@ -41,16 +41,17 @@ Axes operand_axes(const ir::Op& op, const ir::Value* operand, Axes axes) {
 
 } // namespace
 
-// Where there are such loads: a nest of stores and tiles that go to scratch, whose vectors are long enough.
-// Of a view of any strides it shows at run time; gives that condition, if there is one.
-Value* KernelEmitter::find_loads_across(Nest& nest) {
-  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < least_row_lanes ||
+// Finds the transposed loads of a nest that stores or fills, and whose vectors are long enough. For views of
+// any strides only the strides at run time show which loads are transposed; then returns that condition, else
+// null.
+Value* KernelEmitter::find_transposed_loads(Nest& nest) {
+  if (nest.vector_axis < 0 || nest.outer_axes.empty() || nest.lanes < tuning::min_transposed_lanes ||
       nest.reduced_axis >= 0)
     return nullptr;
   const int row_axis = nest.outer_axes.back();
   const std::int64_t rows = nest.domain[static_cast<std::size_t>(row_axis)];
   const std::int64_t columns = nest.domain[static_cast<std::size_t>(nest.vector_axis)];
-  const int lanes = std::min(nest.lanes, most_block);
+  const int lanes = std::min(nest.lanes, tuning::max_transposed_rows);
   if (rows < lanes || columns < lanes) return nullptr;
   Value* condition = nullptr;
   int least_bytes = line_bytes;
@@ -67,14 +68,15 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
     } else if (of_view != view.view_rank - 1) {
       return;
     }
-    nest.across.emplace(&op, Nest::Across{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
+    nest.transposed_loads.emplace(
+        &op, Nest::TransposedLoad{static_cast<std::size_t>(row), static_cast<std::size_t>(column)});
     least_bytes = std::min(least_bytes, size_of(view.dtype));
   };
   int operations = 0;
   auto visit = [&](auto&& self, const ir::Value* v, const Axes& axes) -> void {
     const bool lazy = v->type.is_tile() && v->def && (!plan_.has_buffer(v) || nest.being_filled.count(v));
     if (!lazy || axes.empty() || !seen.insert(v).second) return;
-    operations += is_long_chain(*v->def) ? function_operations : 1;
+    operations += has_long_latency(*v->def) ? tuning::transposed_function_operations : 1;
     if (v->def->is(Opcode::ViewLoad)) return visit_load(*v->def, axes);
     for (const ir::Value* operand : v->def->operands)
       if (operand->type.is_tile()) self(self, operand, operand_axes(*v->def, operand, axes));
@@ -83,24 +85,26 @@ Value* KernelEmitter::find_loads_across(Nest& nest) {
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] = static_cast<int>(a);
   for (const Root& root : nest.roots) {
-    if (root.runs()) return nest.across.clear(), nullptr;
+    if (root.carries_values()) return nest.transposed_loads.clear(), nullptr;
     if (root.stored_from) continue;
     visit(visit, root.kind == Root::Kind::Fill ? root.value : root.op->stored_value(), all);
   }
-  if (operations * lanes > most_operations) nest.across.clear();
-  if (nest.across.empty()) return nullptr;
+  if (operations * lanes > tuning::max_transposed_operations) nest.transposed_loads.clear();
+  if (nest.transposed_loads.empty()) return nullptr;
   nest.block = nest.lanes = nest.native_lanes = lanes;
   while (nest.block * least_bytes < line_bytes &&
-         2 * nest.block <= std::min<std::int64_t>(rows, most_block) &&
-         2 * nest.block * operations <= most_operations)
+         2 * nest.block <= std::min<std::int64_t>(rows, tuning::max_transposed_rows) &&
+         2 * nest.block * operations <= tuning::max_transposed_operations)
     nest.block *= 2;
   return condition;
 }
 
-// The vector at `at` of a load across, with those of the rows beside it; null for any other load.
-Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& at) {
-  auto across = nest.across.find(&op);
-  if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes || across == nest.across.end())
+// Emits the vector at `at` of a transposed load, together with those of the other rows of its block. Returns
+// null for other loads.
+Value* KernelEmitter::transposed_load(Nest& nest, const ir::Op& op, const Indices& at) {
+  auto load = nest.transposed_loads.find(&op);
+  if (nest.guarded || nest.rows.empty() || nest.lanes != nest.loop_lanes ||
+      load == nest.transposed_loads.end())
     return nullptr;
   std::size_t row = at.size(), column = at.size();
   std::ptrdiff_t of_block = 0;
@@ -113,7 +117,7 @@ Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& a
       of_block = here - nest.rows.begin();
     }
   }
-  if (across->second != Nest::Across{row, column}) return nullptr;
+  if (load->second != Nest::TransposedLoad{row, column}) return nullptr;
   const auto first = static_cast<std::size_t>(of_block / nest.lanes * nest.lanes);
   const auto count = static_cast<std::size_t>(nest.lanes);
   auto at_row = [&](std::size_t i) {
@@ -121,8 +125,8 @@ Value* KernelEmitter::load_across(Nest& nest, const ir::Op& op, const Indices& a
     there[row].base = nest.rows[first + i];
     return there;
   };
-  for (std::size_t i : {std::size_t{0}, count - 1}) // the loop ends where either is not inside
-    internal_check(!view_access(nest, op, at_row(i)).mask, "a load across needs a mask");
+  for (std::size_t i : {std::size_t{0}, count - 1}) // the fast part ends where either is not inside
+    internal_check(!view_access(nest, op, at_row(i)).mask, "a transposed load needs a mask");
 
   const DType dtype = op.result()->type.dtype;
   const ir::Value* view = op.operand(0);

@@ -1,7 +1,8 @@
-// The innermost level of a nest: how wide its steps are, and its fast and its guarded half.
+// Emits the vector loop of a nest: chooses the width of its steps, and emits its fast and its guarded part.
 #include <kiln/jit/cpu/emit/vector_level.h>
 
 #include <kiln/jit/cpu/abi.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/emit/combine.h>
 
 #include <utility>
@@ -10,13 +11,6 @@ namespace kiln::cpu {
 
 using ir::Opcode;
 using llvm::Value;
-
-namespace {
-
-constexpr int registers_down_columns = 4, most_down_columns = 8;
-constexpr std::size_t most_running = 2; // values of each column, so that those of a step fit in registers
-
-} // namespace
 
 Values flatten(const Accumulators& accumulators) {
   Values flat;
@@ -38,9 +32,9 @@ Accumulators unflatten(const Values& flat, const Accumulators& like) {
   return result;
 }
 
-// Whether the vectors of this row may be stored past the cache, which saves reading what is overwritten: the
-// view is large enough (LaunchContext::stream_bytes) and whole vectors lie at aligned addresses. Null if
-// never.
+// i1: the vectors of this row may be stored with non-temporal stores, which saves reading what is
+// overwritten. The view must be large enough (LaunchContext::stream_bytes), and whole vectors must be at
+// aligned addresses. Null if never.
 Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   if (nest.roots.size() != 1 || nest.lanes == 1 || !nest.rows.empty()) return nullptr;
   const Root& root = nest.roots[0];
@@ -74,7 +68,7 @@ Value* KernelEmitter::may_stream(Nest& nest, const Indices& at) {
   return root.direct ? b_.CreateAnd(may, root.direct) : may;
 }
 
-// Where the fast half ends: `whole`, or before the first step that is not wholly inside the views.
+// The end of the fast part: `whole`, or before the first step that is not completely inside the views.
 Value* KernelEmitter::vector_end(Nest& nest, std::int64_t whole, std::int64_t step) {
   Value* end = b_.getInt64(static_cast<std::uint64_t>(whole));
   for (Value* limit : nest.limits)
@@ -90,9 +84,9 @@ KernelEmitter::VectorLevel::VectorLevel(KernelEmitter& emitter, Nest& nest, Indi
       down_columns_(nest.reduced_axis >= 0), hosts_(nest.always && nest.rows.empty() && e_.deferral_.store &&
                                                     !e_.deferral_.body && e_.region_depth_ == 1) {
   for (const Root& root : nest.roots) {
-    runs_ |= root.runs();
+    carries_values_ |= root.carries_values();
     scans_ |= root.kind == Root::Kind::Scan && !down_columns_;
-    all_simple_ &= !root.runs() || simple_combine(*root.op);
+    all_simple_ &= !root.carries_values() || simple_combine(*root.op);
   }
 }
 
@@ -103,16 +97,16 @@ void KernelEmitter::VectorLevel::emit() {
   nest_.clear_limits();
   nest_.limit_depth = outer_;
   Value* fast_end = b_.getInt64(0);
-  if (Value* streams = whole_ > 0 && !runs_ ? e_.may_stream(nest_, at_) : nullptr)
-    fast_end = fast_halves(streams);
+  if (Value* streams = whole_ > 0 && !carries_values_ ? e_.may_stream(nest_, at_) : nullptr)
+    fast_end = fast_parts(streams);
   else if (whole_ > 0)
-    fast_end = fast_half();
+    fast_end = fast_part();
   Accumulators total = merged_chains();
   narrow(total);
   if (whole_ < extent_ || !nest_.limits.empty()) {
-    Value* outside = outside_begin(fast_end);
-    total = guarded_half(fast_end, outside ? outside : guarded_end(), total);
-    if (outside) total = outside_part(outside, total);
+    Value* begin_out_of_bounds = out_of_bounds_begin(fast_end);
+    total = guarded_part(fast_end, begin_out_of_bounds ? begin_out_of_bounds : guarded_end(), total);
+    if (begin_out_of_bounds) total = out_of_bounds_part(begin_out_of_bounds, total);
   }
   nest_.hoist_point = nullptr;
   nest_.hoisted.clear();
@@ -122,37 +116,41 @@ void KernelEmitter::VectorLevel::emit() {
   if (!down_columns_) finish(total);
 }
 
-// A function like exp is one long chain of operations, each of which waits for the one before; several
-// registers at once keep the processor busy meanwhile, also where its schedulers hold no more than one
-// register's chain. Down columns they read whole lines of each row, which else would be gone from the cache
-// before the next step wants the rest, as where rows lie a power of two apart; and memory gives more at once:
-// on Zen 4 column sums of 1024 x 4096 floats take 0.10 ns an element with 8 registers and 0.145 with 4, while
-// sums of exponentials, which then spill, take 0.45 and 0.34.
+// How many registers one step covers.
+//
+// A function such as exp is a long chain of dependent operations. Several registers per step keep the
+// processor busy, also where its schedulers hold no more than one register's chain.
+//
+// Down columns, several registers read whole lines of each row. With one register a line could leave the
+// cache before the next step wants the rest of it, as where rows are a power of two apart, and fewer loads
+// wait for memory at once. On Zen 4 column sums of 1024 x 4096 floats take 0.10 ns an element with 8
+// registers and 0.145 with 4. Sums of exponentials spill with 8 and take 0.45 ns; with 4 they take 0.34.
 int KernelEmitter::VectorLevel::registers_of_step() {
   if (!nest_.rows.empty() || scans_) return 1;
   const bool functions = e_.evaluates_functions(nest_);
-  int registers = functions ? e_.target_.registers_in_step : 1;
-  std::size_t running = 0; // values of a step
+  int registers = functions ? e_.target_.registers_per_step : 1;
+  int running = 0; // running values of each column
   for (const Root& root : nest_.roots) {
-    if (!root.runs()) continue;
-    running += root.op->operands.size();
-    if (!down_columns_ && !simple_combine(*root.op)) return 1; // without identity: one
+    if (!root.carries_values()) continue;
+    running += static_cast<int>(root.op->operands.size());
+    if (!down_columns_ && !simple_combine(*root.op)) return 1; // without an identity: one
   }
-  if (down_columns_ && running <= most_running)
-    registers = std::max(registers, running == 1 && !functions ? most_down_columns : registers_down_columns);
+  if (down_columns_ && running <= tuning::max_column_values)
+    registers = std::max(registers, running == 1 && !functions ? tuning::single_value_column_registers
+                                                               : tuning::column_registers);
   return registers;
 }
 
 void KernelEmitter::VectorLevel::choose_width() {
   const int registers = registers_of_step();
   if (down_columns_ && !all_simple_) {
-    // Comparisons of wider vectors would be packed into one mask, and taken apart for each register: on Zen 4
-    // argmin of 64 x 1024 floats down columns takes 0.17 ns an element so, and 0.26 with wide ones.
+    // Comparisons of wider vectors would be packed into one mask and unpacked for each register: on Zen 4
+    // argmin of 64 x 1024 floats down columns takes 0.17 ns an element this way, and 0.26 with wide vectors.
     while (2 * side_by_side_ <= registers && extent_ >= 2 * side_by_side_ * nest_.native_lanes)
       side_by_side_ *= 2;
     return;
   }
-  // Functions are of floats, of which a vector of bytes takes several registers already.
+  // Functions compute with floats, of which a vector of bytes already takes several registers.
   const int most_lanes = registers * e_.target_.vector_bytes / size_of(DType::F32);
   const int least_steps = down_columns_ ? 1 : 2;
   for (int lanes = registers * nest_.native_lanes; lanes > nest_.native_lanes; lanes /= 2)
@@ -162,13 +160,14 @@ void KernelEmitter::VectorLevel::choose_width() {
     }
 }
 
-// Several accumulators hide the latency of the combining operation, as many as there are registers for. On
-// Zen 4 argmax of rows takes 0.17 ns an element with four and 0.29 with one, on its AVX2 half 0.19 and 0.33.
+// Chooses how many accumulators hide the latency of the combining operation, as far as there are registers
+// for them. On Zen 4 argmax of rows takes 0.17 ns an element with four and 0.29 with one; with AVX2 0.19 and
+// 0.33.
 void KernelEmitter::VectorLevel::choose_chains() {
   nest_.unroll = 1;
-  if (runs_ && !down_columns_) {
+  if (carries_values_ && !down_columns_) {
     initial_ = e_.initial_accumulators(nest_);
-    const int chains = scans_ ? 1 : 4 * nest_.native_lanes / nest_.lanes;
+    const int chains = scans_ ? 1 : tuning::reduction_accumulators * nest_.native_lanes / nest_.lanes;
     const int values = static_cast<int>(flatten(initial_).size());
     while (nest_.unroll < chains && 2 * nest_.unroll * values <= e_.target_.vector_registers &&
            extent_ >= 2 * nest_.unroll * nest_.lanes)
@@ -181,7 +180,7 @@ void KernelEmitter::VectorLevel::choose_chains() {
   whole_ = extent_ / chunk_ * chunk_;
 }
 
-// The body of one step, from any accumulators to the next.
+// Emits the body of one step, and returns the accumulators after it.
 Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulators,
                                               llvm::Instruction* preheader, bool guarded, Value* tail) {
   const bool reversed = scans_ && nest_.reversed;
@@ -207,7 +206,7 @@ Accumulators KernelEmitter::VectorLevel::step(Value* j, Accumulators accumulator
   return accumulators;
 }
 
-// Every row of the block; one after the other as code, or, with masks, in a loop.
+// Emits every row of the block: unrolled, or in a loop if there are masks.
 void KernelEmitter::VectorLevel::block_of_rows() {
   Index& row = at_[static_cast<std::size_t>(nest_.outer_axes.back())];
   const Index before = row;
@@ -239,7 +238,7 @@ Accumulators KernelEmitter::VectorLevel::merged_chains() {
   std::vector<Accumulators> chains;
   for (int k = 0; k < nest_.unroll; ++k)
     chains.push_back(chain(k));
-  for (; chains.size() > 1; chains.resize(chains.size() / 2)) // a power of two
+  for (; chains.size() > 1; chains.resize(chains.size() / 2)) // their number is a power of two
     for (std::size_t k = 0; k < chains.size() / 2; ++k) {
       const Accumulators left = chains[2 * k], right = chains[2 * k + 1];
       each_reduction(
@@ -262,8 +261,8 @@ void KernelEmitter::VectorLevel::finish(const Accumulators& total) {
   each_reduction([&](const Root& root, std::size_t r) { e_.finish_reduction(nest_, root, total[r], at_); });
 }
 
-// Its end is known only once its body has shown which views it touches.
-Value* KernelEmitter::VectorLevel::fast_half() {
+// Emits the fast part. Its end is known only after its body has shown which views it accesses.
+Value* KernelEmitter::VectorLevel::fast_part() {
   auto* open_end = new llvm::FreezeInst(b_.getInt64(0), "end", b_.GetInsertBlock());
   const unsigned before = hosts_ ? e_.function_->getInstructionCount() : 0;
   llvm::PHINode* index = nullptr;
@@ -294,7 +293,7 @@ Value* KernelEmitter::VectorLevel::fast_half() {
   return end;
 }
 
-Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
+Value* KernelEmitter::VectorLevel::fast_parts(Value* streams) {
   Deferral& deferral = e_.deferral_;
   const bool defers = hosts_ && nest_.roots[0].op == deferral.store && !deferral.hosts.empty();
   if (defers) deferral.before_store = new llvm::FreezeInst(b_.getInt64(0), "before", b_.GetInsertBlock());
@@ -310,7 +309,7 @@ Value* KernelEmitter::VectorLevel::fast_halves(Value* streams) {
     nest_.streaming = block == streaming;
     nest_.clear_limits();
     nest_.hoisted.clear();
-    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_half();
+    Value* reached = nest_.streaming && defers ? e_.defer_row(nest_, whole_, store_vector) : fast_part();
     end->addIncoming(reached, b_.GetInsertBlock());
     b_.CreateBr(join);
   }
@@ -324,7 +323,7 @@ Value* KernelEmitter::VectorLevel::guarded_end() {
   return constant((extent_ + nest_.lanes - 1) / nest_.lanes * nest_.lanes);
 }
 
-Accumulators KernelEmitter::VectorLevel::guarded_half(Value* begin, Value* end, const Accumulators& so_far) {
+Accumulators KernelEmitter::VectorLevel::guarded_part(Value* begin, Value* end, const Accumulators& so_far) {
   Loop loop = emit_loop(b_, begin, end, constant(nest_.lanes), flatten(so_far),
                         [&](Value* j, const Values& carried, llvm::Instruction* preheader) -> Values {
                           Value* tail = lanes_below_extent(j);

@@ -1,6 +1,8 @@
-// The loop over a nest's vector axis, in up to three parts. The fast half goes as far as whole steps lie
-// inside all views, without masks; the guarded half goes on, with masks; and where what lies past every
-// view's end is the same everywhere, it is computed once.
+// Declares the emitter of the loop over a nest's vector axis.
+//
+// The loop has up to three parts. The fast part goes as far as whole steps lie inside all views, and needs no
+// masks. The guarded part handles the rest, with masks. Where every value past the ends of all views is the
+// same, an out-of-bounds part computes it once.
 #pragma once
 
 #include <kiln/jit/cpu/emit/kernel_emitter.h>
@@ -10,7 +12,7 @@ namespace kiln::cpu {
 Values flatten(const Accumulators& accumulators);
 Accumulators unflatten(const Values& flat, const Accumulators& like);
 
-// One vector of columns on the way down.
+// One vector of columns, and its running values down to the current row.
 struct Columns {
   Indices at;
   Accumulators running;
@@ -32,29 +34,29 @@ private:
   void advance_columns(std::vector<Columns>& columns, llvm::Value* r, int depth, llvm::Instruction* before);
   std::vector<Columns> reduced_columns(int vectors);
   void block_of_rows();
-  llvm::Value* fast_half(); // where it ended
-  // Past the cache where `streams` holds, and through it elsewhere.
-  llvm::Value* fast_halves(llvm::Value* streams);
-  Accumulators chain(int k) const; // one of flat_'s
+  llvm::Value* fast_part(); // returns where it ended
+  // Emits the fast part twice: with non-temporal stores for when `streams` holds, and with ordinary ones.
+  llvm::Value* fast_parts(llvm::Value* streams);
+  Accumulators chain(int k) const; // accumulators of chain k, from flat_
   Accumulators merged_chains();
-  void narrow(Accumulators& total); // to vectors of one register
-  Accumulators guarded_half(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
-  llvm::Value* lanes_below_extent(llvm::Value* j); // null: all
+  void narrow(Accumulators& total); // folds vectors of several registers to one register
+  Accumulators guarded_part(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
+  llvm::Value* lanes_below_extent(llvm::Value* j); // null: all lanes
   llvm::Value* guarded_end();
   // out_of_bounds.cpp
-  bool all_same_outside() const;
-  llvm::Value* outside_begin(llvm::Value* fast_end); // null: there is no such part
-  Accumulators outside_part(llvm::Value* begin, const Accumulators& so_far);
+  bool all_same_out_of_bounds() const;
+  llvm::Value* out_of_bounds_begin(llvm::Value* fast_end); // null: there is no such part
+  Accumulators out_of_bounds_part(llvm::Value* begin, const Accumulators& so_far);
   Accumulators repeated(llvm::Value* begin, llvm::Value* end, const Accumulators& so_far);
   void repeated_columns(llvm::Value* begin, llvm::Value* end);
   llvm::Value* unchanged(const Accumulators& before, const Accumulators& after);
   void finish(const Accumulators& total);
-  // Calls f with each root that reduces, and its number among those that run.
+  // Calls f with each root that reduces, and with its index among the roots that carry values.
   template <class F> void each_reduction(F f) {
     std::size_t k = 0;
     for (const Root& root : nest_.roots) {
       if (root.kind == Root::Kind::Reduce) f(root, k);
-      k += root.runs();
+      k += root.carries_values();
     }
   }
   llvm::ConstantInt* constant(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
@@ -63,18 +65,18 @@ private:
   IRBuilder& b_;
   Nest& nest_;
   Indices& at_;
-  const int outer_; // loops around this one
+  const int outer_; // number of loops around this one
   const std::size_t axis_;
   const std::int64_t extent_;
-  const bool down_columns_;            // what is reduced is another axis, inside of this loop
-  bool runs_ = false;                  // some root reduces or scans, along this axis or that one
-  bool scans_ = false;                 // along this axis: one vector after the other
-  bool all_simple_ = true;             // what runs is sums and the like, with an identity to begin with
-  int side_by_side_ = 1;               // vectors of columns that go down together
-  bool hosts_;                         // a deferred row may be stored meanwhile
-  Accumulators initial_;               // of what is reduced along this axis
-  Values flat_;                        // the accumulators of all chains
-  std::int64_t chunk_ = 0, whole_ = 0; // elements of a step of all chains; of all such steps
+  const bool down_columns_;     // the reduced axis is another one, whose loop is inside this loop
+  bool carries_values_ = false; // some root reduces or scans
+  bool scans_ = false;          // some root scans along this axis, one vector after the other
+  bool all_simple_ = true;      // all roots that carry values combine with one operation that has an identity
+  int side_by_side_ = 1;        // vectors of columns that advance down the rows together
+  bool hosts_;                  // a deferred row may be stored between iterations of this loop
+  Accumulators initial_;        // initial accumulators of reductions along this axis
+  Values flat_;                 // the accumulators of all chains, in one list
+  std::int64_t chunk_ = 0, whole_ = 0; // elements of one step of all chains, and of all whole steps
 };
 
 } // namespace kiln::cpu

@@ -36,22 +36,22 @@ double busiest_share(double all, double of_group, double groups, int threads) {
 }
 
 // As if the programs of each group made a square of tiles.
-std::array<std::int64_t, 8> choose_run(const MacroTile& tile, std::span<const std::int64_t, 8> grid,
+std::array<std::int64_t, 8> choose_run(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
                                        int threads) {
   std::array<std::int64_t, 8> group;
   group.fill(1);
-  const auto axis = static_cast<std::size_t>(tile.run_axis);
+  const auto axis = static_cast<std::size_t>(grouping.run_axis);
   double programs = 1;
   for (std::int64_t extent : grid)
     programs *= static_cast<double>(extent);
-  const Candidates sizes(grid[axis], tile.most_programs, threads);
+  const Candidates sizes(grid[axis], grouping.most_programs, threads);
   double best = 0;
   for (std::size_t i = 0; i < sizes.count; ++i) {
     const auto size = static_cast<double>(sizes.values[i]), side = std::sqrt(size);
     const double groups =
         programs / static_cast<double>(grid[axis]) * static_cast<double>(blocks(grid[axis], sizes.values[i]));
-    const double packing = tile.packing_b / (side * static_cast<double>(tile.tile_m)) +
-                           tile.packing_a / (side * static_cast<double>(tile.tile_n));
+    const double packing = grouping.packing_b / (side * static_cast<double>(grouping.tile_m)) +
+                           grouping.packing_a / (side * static_cast<double>(grouping.tile_n));
     const double cost = busiest_share(programs, size, groups, threads) * (1 + packing);
     if (best == 0 || cost < best) best = cost, group[axis] = sizes.values[i];
   }
@@ -59,9 +59,10 @@ std::array<std::int64_t, 8> choose_run(const MacroTile& tile, std::span<const st
 }
 
 // 0: not known.
-double depth_of(const MacroTile& tile, const std::uint64_t* arguments) {
-  const bool told = tile.depth_word >= 0 && arguments;
-  return static_cast<double>(told ? static_cast<std::int64_t>(arguments[tile.depth_word]) : tile.depth);
+double depth_of(const Grouping& grouping, const std::uint64_t* arguments) {
+  const bool known = grouping.depth_word >= 0 && arguments;
+  return static_cast<double>(known ? static_cast<std::int64_t>(arguments[grouping.depth_word])
+                                   : grouping.depth);
 }
 
 // Rows of a group of which another thread has the next results. Its stores fetch lines ahead that the other
@@ -79,36 +80,38 @@ double shared_rows(double rows, double groups_m, double groups_n, int threads) {
 // its rows, and reading its rows of A over its columns. 1 + 14 / rows + 2 / columns follows what was measured
 // for tiles of 64 to 512 rows of a product of 2048 cubed on AVX-512, where A is not packed. The busiest
 // thread's groups are counted.
-std::array<std::int64_t, 8> choose_group(const MacroTile& tile, std::span<const std::int64_t, 8> grid,
+std::array<std::int64_t, 8> choose_group(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
                                          int threads, const std::uint64_t* arguments) {
   std::array<std::int64_t, 8> group;
   group.fill(1);
-  if (!tile.grouped()) return group;
-  if (tile.run_axis >= 0) return choose_run(tile, grid, threads);
-  const std::int64_t grid_m = tile.m_axis >= 0 ? grid[static_cast<std::size_t>(tile.m_axis)] : 1;
-  const std::int64_t grid_n = tile.n_axis >= 0 ? grid[static_cast<std::size_t>(tile.n_axis)] : 1;
-  const Candidates ms(grid_m, tile.most_m, threads), ns(grid_n, tile.most_n, threads);
-  const auto all_rows = static_cast<double>(grid_m * tile.tile_m);
-  const auto all_columns = static_cast<double>(grid_n * tile.tile_n);
-  const double depth = depth_of(tile, arguments);
-  const double beside = depth > 0 ? tile.beside / depth : 0; // of a row, in elements
+  if (!grouping.has_groups()) return group;
+  if (grouping.run_axis >= 0) return choose_run(grouping, grid, threads);
+  const std::int64_t grid_m = grouping.m_axis >= 0 ? grid[static_cast<std::size_t>(grouping.m_axis)] : 1;
+  const std::int64_t grid_n = grouping.n_axis >= 0 ? grid[static_cast<std::size_t>(grouping.n_axis)] : 1;
+  const Candidates ms(grid_m, grouping.most_m, threads), ns(grid_n, grouping.most_n, threads);
+  const auto all_rows = static_cast<double>(grid_m * grouping.tile_m);
+  const auto all_columns = static_cast<double>(grid_n * grouping.tile_n);
+  const double depth = depth_of(grouping, arguments);
+  const double shared_row_cost = depth > 0 ? grouping.shared_row_cost / depth : 0; // of a row, in elements
   double best = 0;
   std::int64_t best_m = 1, best_n = 1;
   for (std::size_t i = 0; i < ms.count; ++i)
     for (std::size_t j = 0; j < ns.count; ++j) {
       const std::int64_t gm = ms.values[i], gn = ns.values[j];
-      if (gm * gn > tile.most_programs) continue;
-      const double elements = static_cast<double>(gm * tile.tile_m) * static_cast<double>(gn * tile.tile_n);
+      if (gm * gn > grouping.most_programs) continue;
+      const double elements =
+          static_cast<double>(gm * grouping.tile_m) * static_cast<double>(gn * grouping.tile_n);
       const auto groups_m = static_cast<double>(blocks(grid_m, gm));
       const auto groups_n = static_cast<double>(blocks(grid_n, gn));
       const double busiest = busiest_share(all_rows * all_columns, elements, groups_m * groups_n, threads);
-      const double cost =
-          busiest * (1 + tile.packing_b * groups_m / all_rows + tile.packing_a * groups_n / all_columns) +
-          beside * shared_rows(static_cast<double>(gm * tile.tile_m), groups_m, groups_n, threads);
+      const double cost = busiest * (1 + grouping.packing_b * groups_m / all_rows +
+                                     grouping.packing_a * groups_n / all_columns) +
+                          shared_row_cost * shared_rows(static_cast<double>(gm * grouping.tile_m), groups_m,
+                                                        groups_n, threads);
       if (best == 0 || cost < best) best = cost, best_m = gm, best_n = gn;
     }
-  if (tile.m_axis >= 0) group[static_cast<std::size_t>(tile.m_axis)] = best_m;
-  if (tile.n_axis >= 0) group[static_cast<std::size_t>(tile.n_axis)] = best_n;
+  if (grouping.m_axis >= 0) group[static_cast<std::size_t>(grouping.m_axis)] = best_m;
+  if (grouping.n_axis >= 0) group[static_cast<std::size_t>(grouping.n_axis)] = best_n;
   return group;
 }
 

@@ -10,13 +10,13 @@ std::optional<ColumnLimit> column_limit(const ir::Op& op) {
   if (!less && !greater) return std::nullopt;
   const bool in_32_bits = op.operand(0)->type.dtype == DType::I32;
   auto of = [&](int k) {
-    return in_32_bits ? passes::numbers_in_32_bits(op.operand(k)) : passes::numbers_of(op.operand(k));
+    return in_32_bits ? passes::index_tile_in_32_bits(op.operand(k)) : passes::index_tile(op.operand(k));
   };
-  auto numbers = of(less ? 0 : 1);
-  if (!numbers || numbers->axis < 0) return std::nullopt;
+  auto columns = of(less ? 0 : 1);
+  if (!columns || columns->axis < 0) return std::nullopt;
   auto bound = of(less ? 1 : 0);
-  if (!bound || bound->axis == numbers->axis) return std::nullopt;
-  return ColumnLimit{*numbers, *bound, op.is(Opcode::Le) || op.is(Opcode::Ge), in_32_bits};
+  if (!bound || bound->axis == columns->axis) return std::nullopt;
+  return ColumnLimit{*columns, *bound, op.is(Opcode::Le) || op.is(Opcode::Ge), in_32_bits};
 }
 
 } // namespace kiln::cpu

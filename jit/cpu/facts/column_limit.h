@@ -8,9 +8,9 @@
 
 namespace kiln::cpu {
 
-// numbers < bound, or numbers <= bound; they grow along different axes.
+// columns < bound, or columns <= bound; they grow along different axes.
 struct ColumnLimit {
-  passes::Numbers numbers, bound; // `axis`: of the tile that is compared
+  passes::IndexTile columns, bound; // `axis`: of the tile that is compared
   bool inclusive = false;
   bool in_32_bits = false;
 };

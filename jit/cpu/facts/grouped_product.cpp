@@ -2,10 +2,10 @@
 #include <kiln/jit/cpu/facts/grouped_product.h>
 
 #include <kiln/dsl/ir/arguments.h>
-#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/dot_shape.h>
 #include <kiln/jit/cpu/facts/program_slice.h>
 #include <kiln/jit/cpu/facts/scope.h>
-#include <kiln/jit/cpu/rewrite/split_products.h>
+#include <kiln/jit/cpu/tuning.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
 #include <algorithm>
@@ -46,33 +46,34 @@ constexpr std::int64_t most_blocked_columns = 4096; // of an A that is blocked; 
 // For the fewest, rows of 4096 columns and more are read a fifth to a third faster than of 1024 (Zen 4):
 // beginning one takes as long as reading 300 columns. Their sums stay in the second cache.
 constexpr std::int64_t most_streamed_columns = 32768, most_streamed_elements = 1 << 17;
-constexpr double beginning_rows = 300;
+constexpr double row_start_cost = 300;
 // Of operands that are computed, in bytes for a step of K that is gathered; those of B are read again for
 // each register tile of rows. silu takes as long as 20 columns.
 constexpr std::int64_t most_gathered_rows_bytes = 1 << 20, most_gathered_columns_bytes = 1 << 18;
-constexpr double computing = 60;
+constexpr double packing_computed = 60;
 // Of f32 in vectors while a row that another thread has a part of is stored (choose_group.cpp). Elements of
 // half the size are multiplied twice as fast, tile registers are four times as fast as vectors.
-constexpr double multiplications_beside = 3072, tiles_beside = 4 * multiplications_beside;
+constexpr double shared_row_cost_of_vectors = 3072, shared_row_cost_of_tiles = 4 * shared_row_cost_of_vectors;
 
-class MacroFinder {
+class GroupedProductFinder {
 public:
-  MacroFinder(const ir::Kernel& kernel, const Plan& plan, const passes::NaturalNumbers& naturals,
-              const Target& target)
-      : kernel_(kernel), plan_(plan), naturals_(naturals), target_(target),
+  GroupedProductFinder(const ir::Kernel& kernel, const Plan& plan,
+                       const passes::NonNegativeScalars& non_negative, const Target& target)
+      : kernel_(kernel), plan_(plan), non_negative_(non_negative), target_(target),
         blocks_rows_(target.vector_registers < 32),
-        most_in_place_columns_(target.second_cache_bytes > (1 << 20) ? most_columns_of_2_mib : most_columns) {
-  }
+        most_in_place_columns_(target.l2_bytes > tuning::usual_l2_bytes ? most_columns_of_2_mib
+                                                                        : most_columns) {}
 
-  std::optional<MacroProduct> find() {
-    std::optional<MacroProduct> macro;
+  std::optional<GroupedProduct> find() {
+    std::optional<GroupedProduct> grouped;
     for (const auto& op : kernel_.body.ops) {
       if (op->is(Opcode::For)) {
-        auto product = product_loop(*op, plan_, naturals_);
+        auto product = product_loop(*op, plan_, non_negative_);
         auto found = product ? group(*product) : std::nullopt;
-        if (!found) found = assumed_run(*op);
-        if (product && !macro && !found) return std::nullopt;
-        if (found && (!macro || alike(macro->tile, found->tile))) add(macro, std::move(*found));
+        if (!found) found = run_at_assumed_offsets(*op);
+        if (product && !grouped && !found) return std::nullopt;
+        if (found && (!grouped || same_programs(grouped->grouping, found->grouping)))
+          add(grouped, std::move(*found));
       }
       bool writes = op->info().effect == ir::Effect::Write || op->info().effect == ir::Effect::ReadWrite;
       for (const auto& region : op->regions)
@@ -81,39 +82,40 @@ public:
         });
       if (writes) break;
     }
-    if (!macro) return std::nullopt;
-    limit(*macro);
-    if (!macro->tile.grouped()) return std::nullopt;
-    return macro;
+    if (!grouped) return std::nullopt;
+    set_limits(*grouped);
+    if (!grouped->grouping.has_groups()) return std::nullopt;
+    return grouped;
   }
 
 private:
   // A run of programs, if the offsets of whose places little is known were never negative.
-  std::optional<MacroProduct> assumed_run(const Op& loop) {
+  std::optional<GroupedProduct> run_at_assumed_offsets(const Op& loop) {
     const Scope inside(*loop.region());
-    passes::NaturalNumbers naturals = naturals_;
+    passes::NonNegativeScalars non_negative = non_negative_;
     std::vector<const Value*> assumed;
     for (const auto& op : loop.region()->ops) {
       if (!op->is(Opcode::ViewLoad)) continue;
       for (const Value* offset : op->view_offsets())
-        if (!inside.has(offset) && naturals.emplace(offset, std::numeric_limits<std::int64_t>::max()).second)
+        if (!inside.has(offset) &&
+            non_negative.emplace(offset, std::numeric_limits<std::int64_t>::max()).second)
           assumed.push_back(offset);
     }
     if (assumed.empty()) return std::nullopt;
-    auto product = product_loop(loop, plan_, naturals);
+    auto product = product_loop(loop, plan_, non_negative);
     auto found = product ? group(*product) : std::nullopt;
-    if (!found || found->tile.run_axis < 0) return std::nullopt;
-    found->assumed = std::move(assumed);
+    if (!found || found->grouping.run_axis < 0) return std::nullopt;
+    found->assumed_non_negative = std::move(assumed);
     return found;
   }
 
-  std::optional<MacroProduct> group(const ProductLoop& product) {
+  std::optional<GroupedProduct> group(const ProductLoop& product) {
     const ProductOperand &a = product.a, &b = product.b;
     if (a.value->type.shape.size() != 2 || !is_zero(product.loop->operand(3))) return std::nullopt;
-    MacroProduct macro;
-    macro.products = {product};
-    macro.tile.tile_m = product.dot->result()->type.shape[0].value();
-    macro.tile.tile_n = product.dot->result()->type.shape[1].value();
+    GroupedProduct grouped;
+    grouped.products = {product};
+    grouped.grouping.tile_m = product.dot->result()->type.shape[0].value();
+    grouped.grouping.tile_n = product.dot->result()->type.shape[1].value();
 
     const Scope body(kernel_.body), loop(*product.loop->region());
     Slice common(body), rows(body), columns(body);
@@ -122,138 +124,145 @@ private:
         !add_operand(ops_of_a, a, 0, loop, body, common, rows) ||
         !add_operand(ops_of_b, b, 1, loop, body, common, columns))
       return std::nullopt;
-    macro.tile.m_axis = axis_of_programs(a, 0, macro.tile.tile_m, ops_of_a, rows, columns, common);
-    macro.tile.n_axis = axis_of_programs(b, 1, macro.tile.tile_n, ops_of_b, columns, rows, common);
-    if (macro.tile.m_axis == macro.tile.n_axis) {
-      macro.tile.m_axis = macro.tile.n_axis = -1;
-      if (!run(macro, rows, columns, common)) return std::nullopt;
+    grouped.grouping.m_axis =
+        axis_of_programs(a, 0, grouped.grouping.tile_m, ops_of_a, rows, columns, common);
+    grouped.grouping.n_axis =
+        axis_of_programs(b, 1, grouped.grouping.tile_n, ops_of_b, columns, rows, common);
+    if (grouped.grouping.m_axis == grouped.grouping.n_axis) {
+      grouped.grouping.m_axis = grouped.grouping.n_axis = -1;
+      if (!place_along_one_axis(grouped, rows, columns, common)) return std::nullopt;
     }
-    if (depends(common, macro.tile.m_axis) || depends(columns, macro.tile.m_axis)) macro.tile.m_axis = -1;
-    if (depends(common, macro.tile.n_axis) || depends(rows, macro.tile.n_axis)) macro.tile.n_axis = -1;
-    if (macro.tile.run_axis < 0) macro.store = only_store(macro, body, common);
-    if (macro.tile.m_axis < 0 && macro.tile.n_axis < 0 && macro.tile.run_axis < 0) return std::nullopt;
+    if (depends(common, grouped.grouping.m_axis) || depends(columns, grouped.grouping.m_axis))
+      grouped.grouping.m_axis = -1;
+    if (depends(common, grouped.grouping.n_axis) || depends(rows, grouped.grouping.n_axis))
+      grouped.grouping.n_axis = -1;
+    if (grouped.grouping.run_axis < 0) grouped.store = only_store(grouped, body, common);
+    if (grouped.grouping.m_axis < 0 && grouped.grouping.n_axis < 0 && grouped.grouping.run_axis < 0)
+      return std::nullopt;
     for (const auto& op : kernel_.body.ops)
       if (common.ops().count(op.get()) || rows.ops().count(op.get()) || columns.ops().count(op.get()))
-        macro.scalars.push_back(op.get());
-    for (const auto* ops : {&ops_of_a, &ops_of_b, &macro.scalars})
+        grouped.scalars.push_back(op.get());
+    for (const auto* ops : {&ops_of_a, &ops_of_b, &grouped.scalars})
       for (const Op* op : *ops)
-        add_read(macro, *op);
-    if (macro.store) macro.apart = axes_apart(*macro.store);
-    return macro;
+        add_read(grouped, *op);
+    if (grouped.store) grouped.disjoint_axes = find_disjoint_axes(*grouped.store);
+    return grouped;
   }
 
   // What is read behind pointers could be where sums are stored.
-  static void add_read(MacroProduct& macro, const Op& op) {
+  static void add_read(GroupedProduct& grouped, const Op& op) {
     if (op.info().effect != ir::Effect::Read) return;
-    if (op.is(Opcode::Load)) macro.store = nullptr;
+    if (op.is(Opcode::Load)) grouped.store = nullptr;
     for (const Value* v : op.operands)
-      if (v->type.is_view()) macro.reads.push_back(v);
+      if (v->type.is_view()) grouped.reads.push_back(v);
   }
 
   // Programs whose places are computed from one axis. Of an operand that is computed all that depends on it
   // has to step by whole tiles.
-  static bool run(MacroProduct& macro, const Slice& rows, const Slice& columns, const Slice& common) {
-    const ProductOperand &a = macro.products[0].a, &b = macro.products[0].b;
+  static bool place_along_one_axis(GroupedProduct& grouped, const Slice& rows, const Slice& columns,
+                                   const Slice& common) {
+    const ProductOperand &a = grouped.products[0].a, &b = grouped.products[0].b;
     const unsigned axes = rows.axes() | columns.axes();
     if (!std::has_single_bit(axes)) return false;
-    macro.tile.run_axis = std::countr_zero(axes);
+    grouped.grouping.run_axis = std::countr_zero(axes);
     auto places = [&](const ProductOperand& operand, std::size_t i, const Slice& mine) {
       return operand.load ? std::vector<const Value*>{operand.load->view_offsets()[axis_of(operand, i)]}
-                          : mine.added_along(macro.tile.run_axis);
+                          : mine.added_along(grouped.grouping.run_axis);
     };
-    macro.rows = places(a, 0, rows);
-    macro.columns = places(b, 1, columns);
-    macro.common = common.added_along(macro.tile.run_axis);
+    grouped.rows = places(a, 0, rows);
+    grouped.columns = places(b, 1, columns);
+    grouped.common = common.added_along(grouped.grouping.run_axis);
     return true;
   }
 
-  static bool alike(const MacroTile& x, const MacroTile& y) {
+  static bool same_programs(const Grouping& x, const Grouping& y) {
     return x.m_axis == y.m_axis && x.n_axis == y.n_axis && x.run_axis == y.run_axis && x.tile_m == y.tile_m &&
            x.tile_n == y.tile_n;
   }
 
   // Takes the products of another into account, with sums of the same programs.
-  void add(std::optional<MacroProduct>& macro, MacroProduct other) const {
-    if (!macro) return (void)(macro = std::move(other));
-    macro->products.push_back(other.products[0]);
-    macro->store = nullptr;
-    for (auto list :
-         {&MacroProduct::rows, &MacroProduct::columns, &MacroProduct::common, &MacroProduct::assumed})
-      ((*macro).*list).insert(((*macro).*list).end(), (other.*list).begin(), (other.*list).end());
+  void add(std::optional<GroupedProduct>& grouped, GroupedProduct other) const {
+    if (!grouped) return (void)(grouped = std::move(other));
+    grouped->products.push_back(other.products[0]);
+    grouped->store = nullptr;
+    for (auto list : {&GroupedProduct::rows, &GroupedProduct::columns, &GroupedProduct::common,
+                      &GroupedProduct::assumed_non_negative})
+      ((*grouped).*list).insert(((*grouped).*list).end(), (other.*list).begin(), (other.*list).end());
     std::vector<const Op*> scalars;
     for (const auto& op : kernel_.body.ops)
-      for (const auto* of : {&macro->scalars, &other.scalars})
+      for (const auto* of : {&grouped->scalars, &other.scalars})
         if (std::find(of->begin(), of->end(), op.get()) != of->end()) {
           scalars.push_back(op.get());
           break;
         }
-    macro->scalars = std::move(scalars);
+    grouped->scalars = std::move(scalars);
   }
 
   std::int64_t most_columns_of_few_rows(std::int64_t rows) const {
-    if (rows <= fewest_rows) return most_streamed_columns;
+    if (rows <= tuning::outer_product_rows) return most_streamed_columns;
     return blocks_rows_ ? most_blocked_columns : most_few_columns;
   }
 
-  void limit(MacroProduct& macro) const {
-    MacroTile& tile = macro.tile;
+  void set_limits(GroupedProduct& grouped) const {
+    Grouping& grouping = grouped.grouping;
     bool packs_a = false, tiles = true;
-    for (const ProductLoop& product : macro.products) {
+    for (const ProductLoop& product : grouped.products) {
       packs_a |= packs(product.a);
       tiles &= by_tile_registers(product);
     }
     std::int64_t most_m = most_rows, most_n = packs_a ? most_packed_columns : most_in_place_columns_;
     std::int64_t most_elements = most_m * most_n;
-    if (packs_a || blocks_rows_) tile.packing_a = packing_a_as_b;
+    if (packs_a || blocks_rows_) grouping.packing_a = packing_a_as_b;
     if (blocks_rows_) {
-      most_n = macro.store ? most_packed_columns : most_kept_columns;
-      most_elements = macro.store ? most_m * most_n : most_kept_elements;
+      most_n = grouped.store ? most_packed_columns : most_kept_columns;
+      most_elements = grouped.store ? most_m * most_n : most_kept_elements;
     }
     if (tiles) {
       most_m = most_tiles_rows, most_n = most_tiles_columns;
       most_elements = most_m * most_n;
-      tile.packing_a = packing_a_tiles, tile.packing_b = packing_b_tiles;
+      grouping.packing_a = packing_a_tiles, grouping.packing_b = packing_b_tiles;
     }
-    if (tile.tile_m <= few_rows) {
+    if (grouping.tile_m <= tuning::skinny_rows) {
       if (!blocks_rows_ && !tiles) most_elements = most_rows * most_in_place_columns_;
-      most_n = most_columns_of_few_rows(tile.tile_m);
+      most_n = most_columns_of_few_rows(grouping.tile_m);
     }
-    if (tile.tile_m <= fewest_rows) {
+    if (grouping.tile_m <= tuning::outer_product_rows) {
       most_elements = std::min(most_elements, most_streamed_elements);
-      tile.packing_a = beginning_rows;
+      grouping.packing_a = row_start_cost;
     }
-    for (const ProductLoop& product : macro.products) {
+    for (const ProductLoop& product : grouped.products) {
       auto gathered = [&](const ProductOperand& operand, std::int64_t bytes, std::int64_t& most,
                           double& packing) {
         if (operand.load) return;
         most = std::min(most, bytes / gathered_depth / size_of(operand.value->type.dtype));
-        packing = std::max(packing, computing);
+        packing = std::max(packing, packing_computed);
       };
-      gathered(product.a, most_gathered_rows_bytes, most_m, tile.packing_a);
-      gathered(product.b, most_gathered_columns_bytes, most_n, tile.packing_b);
+      gathered(product.a, most_gathered_rows_bytes, most_m, grouping.packing_a);
+      gathered(product.b, most_gathered_columns_bytes, most_n, grouping.packing_b);
     }
-    const bool runs = tile.run_axis >= 0;
-    if (tile.m_axis >= 0 || runs) tile.most_m = std::max<std::int64_t>(1, most_m / tile.tile_m);
-    if (tile.n_axis >= 0 || runs) tile.most_n = std::max<std::int64_t>(1, most_n / tile.tile_n);
-    const ProductLoop& first = macro.products[0];
-    tile.beside = (tiles ? tiles_beside : multiplications_beside) * 4 / size_of(first.a.value->type.dtype);
-    find_depth(*first.loop, tile);
-    most_elements /= static_cast<std::int64_t>(macro.products.size()); // each has sums of its own
-    tile.most_programs = std::max<std::int64_t>(1, most_elements / (tile.tile_m * tile.tile_n));
+    const bool runs = grouping.run_axis >= 0;
+    if (grouping.m_axis >= 0 || runs) grouping.most_m = std::max<std::int64_t>(1, most_m / grouping.tile_m);
+    if (grouping.n_axis >= 0 || runs) grouping.most_n = std::max<std::int64_t>(1, most_n / grouping.tile_n);
+    const ProductLoop& first = grouped.products[0];
+    grouping.shared_row_cost = (tiles ? shared_row_cost_of_tiles : shared_row_cost_of_vectors) * 4 /
+                               size_of(first.a.value->type.dtype);
+    find_depth(*first.loop, grouping);
+    most_elements /= static_cast<std::int64_t>(grouped.products.size()); // each has sums of its own
+    grouping.most_programs = std::max<std::int64_t>(1, most_elements / (grouping.tile_m * grouping.tile_n));
   }
 
-  void find_depth(const Op& loop, MacroTile& tile) const {
+  void find_depth(const Op& loop, Grouping& grouping) const {
     if (!is_zero(loop.operand(0))) return;
     if (auto constant = passes::constant_of(loop.operand(1)))
-      tile.depth = static_cast<std::int64_t>(*constant);
-    tile.depth_word = ir::ArgumentLayout::of(kernel_).word_of(loop.operand(1)).value_or(-1);
+      grouping.depth = static_cast<std::int64_t>(*constant);
+    grouping.depth_word = ir::ArgumentLayout::of(kernel_).word_of(loop.operand(1)).value_or(-1);
   }
 
   // The store, whose offsets are added to what is `common`.
-  const Op* only_store(MacroProduct& macro, const Scope& body, Slice& common) const {
+  const Op* only_store(GroupedProduct& grouped, const Scope& body, Slice& common) const {
     const Op* store = nullptr;
     for (const auto& op : kernel_.body.ops) {
-      if (op.get() == macro.products[0].loop || op->is(Opcode::Expects)) continue;
+      if (op.get() == grouped.products[0].loop || op->is(Opcode::Expects)) continue;
       if (op->is(Opcode::ViewStore) && !store) {
         store = op.get();
       } else if (!op->regions.empty() ||
@@ -262,9 +271,9 @@ private:
       }
     }
     if (!store || store->mask()) return nullptr;
-    const Value *stored = store->stored_value(), *sums = macro.products[0].loop->result();
-    macro.rounds = stored != sums && rounds(*stored, *sums, macro);
-    if (stored != sums && !macro.rounds) return nullptr;
+    const Value *stored = store->stored_value(), *sums = grouped.products[0].loop->result();
+    grouped.rounds = stored != sums && rounds(*stored, *sums, grouped);
+    if (stored != sums && !grouped.rounds) return nullptr;
     const ir::Type& view = store->operand(0)->type;
     const auto& axes = store->integers("axes");
     if (view.dtype != stored->type.dtype || view.layout == LayoutClass::Any || axes[1] != view.view_rank - 1)
@@ -273,15 +282,15 @@ private:
     auto offsets = store->view_offsets();
     for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
       const Value* offset = offsets[axis];
-      if (!naturals_.count(offset)) return nullptr;
+      if (!non_negative_.count(offset)) return nullptr;
       const bool rows = static_cast<std::int64_t>(axis) == axes[0];
       const bool columns = static_cast<std::int64_t>(axis) == axes[1];
-      const int grouped = rows ? macro.tile.m_axis : columns ? macro.tile.n_axis : -1;
+      const int grid_axis = rows ? grouped.grouping.m_axis : columns ? grouped.grouping.n_axis : -1;
       Slice own(body);
       if (!own.add(offset) || !all.add(offset)) return nullptr;
-      const std::int64_t tile = rows ? macro.tile.tile_m : macro.tile.tile_n;
-      if (grouped >= 0 ? program_offset(offset, tile) != grouped
-                       : depends(own, macro.tile.m_axis) || depends(own, macro.tile.n_axis))
+      const std::int64_t tile = rows ? grouped.grouping.tile_m : grouped.grouping.tile_n;
+      if (grid_axis >= 0 ? program_offset(offset, tile) != grid_axis
+                         : depends(own, grouped.grouping.m_axis) || depends(own, grouped.grouping.n_axis))
         return nullptr;
     }
     common = all;
@@ -289,25 +298,25 @@ private:
   }
 
   // Whether tile registers that hold the sums can store them as `stored` (dot.h).
-  bool rounds(const Value& stored, const Value& sums, const MacroProduct& macro) const {
+  bool rounds(const Value& stored, const Value& sums, const GroupedProduct& grouped) const {
     return stored.def && stored.def->is(Opcode::Cast) && stored.def->operand(0) == &sums &&
            stored.type.dtype == DType::BF16 && sums.type.dtype == DType::F32 &&
-           macro.tile.tile_m > few_rows && macro.products[0].a.load && macro.products[0].b.load &&
-           by_tile_registers(macro.products[0]);
+           grouped.grouping.tile_m > tuning::skinny_rows && grouped.products[0].a.load &&
+           grouped.products[0].b.load && by_tile_registers(grouped.products[0]);
   }
 
   // The axes of the grid along which an offset of the store steps over its whole tile.
-  static unsigned axes_apart(const Op& store) {
+  static unsigned find_disjoint_axes(const Op& store) {
     const auto& axes = store.integers("axes");
     const auto offsets = store.view_offsets();
-    unsigned apart = 0;
+    unsigned axes_found = 0;
     for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
       std::int64_t extent = 1;
       for (std::size_t t = 0; t < axes.size(); ++t)
         if (axes[t] == static_cast<std::int64_t>(axis)) extent = store.stored_value()->type.shape[t].value();
-      if (auto grid_axis = program_offset(offsets[axis], extent)) apart |= 1U << *grid_axis;
+      if (auto grid_axis = program_offset(offsets[axis], extent)) axes_found |= 1U << *grid_axis;
     }
-    return apart;
+    return axes_found;
   }
 
   static bool depends(const Slice& slice, int axis) { return axis >= 0 && (slice.axes() >> axis & 1) != 0; }
@@ -375,7 +384,7 @@ private:
     }
     const Op* op = v->def;
     if (!op) return v->index == 0; // the loop's index, but not what it carries
-    if (!computes_one(*op) || op->is(Opcode::ProgramId)) return false;
+    if (!computes_one_value(*op) || op->is(Opcode::ProgramId)) return false;
     ops.push_back(op);
     return std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* x) { return add_computed(ops, x, loop, body, mine, seen); });
@@ -400,7 +409,7 @@ private:
 
   const ir::Kernel& kernel_;
   const Plan& plan_;
-  const passes::NaturalNumbers& naturals_;
+  const passes::NonNegativeScalars& non_negative_;
   const Target& target_;
   bool blocks_rows_;
   std::int64_t most_in_place_columns_; // of an A that is read in place
@@ -408,18 +417,10 @@ private:
 
 } // namespace
 
-std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
-                                          const passes::NaturalNumbers& naturals, const Target& target) {
-  return MacroFinder(bound, plan, naturals, target).find();
-}
-
-MacroTile macro_tile(const ir::Kernel& bound, const Target& target) {
-  bool dots = false;
-  ir::walk(bound.body, [&](const Op& op) { dots |= op.is(Opcode::Dot); });
-  if (!dots) return {};
-  const auto kernel = split_products(bound);
-  auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), target);
-  return macro ? macro->tile : MacroTile();
+std::optional<GroupedProduct> grouped_product(const ir::Kernel& bound, const Plan& plan,
+                                              const passes::NonNegativeScalars& non_negative,
+                                              const Target& target) {
+  return GroupedProductFinder(bound, plan, non_negative, target).find();
 }
 
 } // namespace kiln::cpu

@@ -22,7 +22,7 @@
 namespace kiln::cpu {
 
 // How programs may be grouped: along which axes of the grid, and how many at most. -1: not along one.
-struct MacroTile {
+struct Grouping {
   int m_axis = -1, n_axis = -1;
   int run_axis = -1;                   // or: that the places of programs are computed from
   std::int64_t tile_m = 0, tile_n = 0; // of one program
@@ -30,30 +30,30 @@ struct MacroTile {
   std::int64_t most_programs = 1;      // and of a whole group
   double packing_a = 2;                // of one element of A, in columns that are multiplied in that time
   double packing_b = 14;               // of one element of B, in rows
-  double beside = 0;                   // of a row whose next results another thread has, in multiplications
+  double shared_row_cost = 0;          // of a row whose next results another thread has, in multiplications
   std::int64_t depth = 0;              // K where it is a constant, else 0, and
   int depth_word = -1;                 // the word of a launch's arguments that holds it; -1: it is not known
-  bool grouped() const { return most_m * most_n > 1; }
+  bool has_groups() const { return most_m * most_n > 1; }
 };
 
 // Programs along each axis of the grid that one group has, for a launch of `grid` (1 beyond its rank) on so
 // many threads: as large as leaves every thread an equal share. `arguments` are the launch's, where known.
-std::array<std::int64_t, 8> choose_group(const MacroTile& tile, std::span<const std::int64_t, 8> grid,
+std::array<std::int64_t, 8> choose_group(const Grouping& grouping, std::span<const std::int64_t, 8> grid,
                                          int threads, const std::uint64_t* arguments = nullptr);
 
-struct MacroProduct {
+struct GroupedProduct {
   std::vector<ProductLoop> products;
-  MacroTile tile;
+  Grouping grouping;
   std::vector<const ir::Op*> scalars; // what the products depend on, in order
   const ir::Op* store = nullptr;      // of the sums, if the kernel does nothing else with them
   bool rounds = false;                // or of the sums rounded to bf16, which tile registers can store so
-  unsigned apart = 0; // bit x: programs that differ along axis x of the grid store to other places
+  unsigned disjoint_axes = 0; // bit x: programs that differ along axis x of the grid store to other places
   std::vector<const ir::Value*> reads; // the views that the products depend on; of a store, all memory
   // With a run axis, scalars that depend on it: rows of A and columns of B, a program's place; and others,
   // which programs of a group have in common.
   std::vector<const ir::Value*> rows, columns, common;
   // Of these, what nobody knows not to be negative. A program where it is takes no part in a group.
-  std::vector<const ir::Value*> assumed;
+  std::vector<const ir::Value*> assumed_non_negative;
 };
 
 // Conditions for each product, beyond those of the loop:
@@ -66,11 +66,10 @@ struct MacroProduct {
 //      once.
 // The store, of the sums or of what they are rounded to, is the kernel's only effect, plain, of rows that are
 // contiguous if the view's are, and to the sums' own place in the grid: as a group they are then one
-// rectangle of its view. Where programs that are not `apart` run, they may store the same to one place at
-// once, which must then be written once, and whole.
-std::optional<MacroProduct> macro_product(const ir::Kernel& bound, const Plan& plan,
-                                          const passes::NaturalNumbers& naturals, const Target& target);
-// As the emitter of that kernel for that target finds it.
-MacroTile macro_tile(const ir::Kernel& bound, const Target& target);
+// rectangle of its view. Where programs that are not `disjoint_axes` run, they may store the same to one
+// place at once, which must then be written once, and whole.
+std::optional<GroupedProduct> grouped_product(const ir::Kernel& bound, const Plan& plan,
+                                              const passes::NonNegativeScalars& non_negative,
+                                              const Target& target);
 
 } // namespace kiln::cpu

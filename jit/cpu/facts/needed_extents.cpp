@@ -17,7 +17,7 @@ constexpr std::size_t most_stores = 8; // of one tile; more are not worth compar
 
 } // namespace
 
-LiveExtents::LiveExtents(const ir::Kernel& bound) {
+NeededExtents::NeededExtents(const ir::Kernel& bound) {
   std::vector<const Op*> ops;
   ir::walk(bound.body, [&](const Op& op) {
     ops.push_back(&op);
@@ -34,17 +34,17 @@ LiveExtents::LiveExtents(const ir::Kernel& bound) {
   } while (changed_);
 }
 
-const std::vector<StoredAxis>& LiveExtents::stores(const Value* tile, std::size_t axis) const {
+const std::vector<StoredAxis>& NeededExtents::stores(const Value* tile, std::size_t axis) const {
   static const std::vector<StoredAxis> none;
   const auto at = needs_.find(tile);
   return at == needs_.end() || at->second[axis].all ? none : at->second[axis].stores;
 }
 
-void LiveExtents::add_tile(const Value* v) {
+void NeededExtents::add_tile(const Value* v) {
   if (v->type.is_tile()) needs_.try_emplace(v, v->type.shape.size());
 }
 
-void LiveExtents::need(const Value* v, std::size_t axis, const Needs& more) {
+void NeededExtents::need(const Value* v, std::size_t axis, const Needs& more) {
   Needs& needs = needs_.at(v)[axis];
   if (needs.all) return;
   for (const StoredAxis& s : more.stores) {
@@ -57,19 +57,19 @@ void LiveExtents::need(const Value* v, std::size_t axis, const Needs& more) {
   changed_ = true;
 }
 
-void LiveExtents::need_all(const Value* v) {
+void NeededExtents::need_all(const Value* v) {
   if (!v->type.is_tile()) return;
   for (std::size_t axis = 0; axis < v->type.shape.size(); ++axis)
     need(v, axis, {true, {}});
 }
 
-void LiveExtents::need_like(const Value* v, const Value* like) {
+void NeededExtents::need_like(const Value* v, const Value* like) {
   if (!v->type.is_tile()) return;
   for (std::size_t axis = 0; axis < v->type.shape.size(); ++axis)
     need(v, axis, Needs(needs_.at(like)[axis]));
 }
 
-void LiveExtents::visit(const Op& op) {
+void NeededExtents::visit(const Op& op) {
   switch (op.code) {
   case Opcode::Yield: return; // with what it ends
   case Opcode::Dot: return visit_dot(op);
@@ -94,7 +94,7 @@ void LiveExtents::visit(const Op& op) {
 }
 
 // An axis of the operand that the result has none for is of extent 1, and needed.
-void LiveExtents::visit_moved(const Op& op) {
+void NeededExtents::visit_moved(const Op& op) {
   const Value *from = op.operand(0), *to = op.result();
   std::vector<bool> moved(from->type.shape.size());
   for (std::size_t axis = 0; axis < to->type.shape.size(); ++axis) {
@@ -108,7 +108,7 @@ void LiveExtents::visit_moved(const Op& op) {
 }
 
 // All of K; the rows of a, the columns of b and the matrices of a batch that the result needs.
-void LiveExtents::visit_dot(const Op& op) {
+void NeededExtents::visit_dot(const Op& op) {
   const Value* result = op.result();
   const std::size_t rank = result->type.shape.size();
   for (int k = 0; k < 2; ++k) {
@@ -120,7 +120,7 @@ void LiveExtents::visit_dot(const Op& op) {
 }
 
 // Reductions and scans: all along their axis, along others what is needed of any result.
-void LiveExtents::visit_along(const Op& op) {
+void NeededExtents::visit_along(const Op& op) {
   const auto along = static_cast<std::size_t>(op.integer("axis"));
   for (const Value* v : op.operands) {
     need(v, along, {true, {}});
@@ -134,7 +134,7 @@ void LiveExtents::visit_along(const Op& op) {
 }
 
 // What is carried into a region, and what it yields, is needed as its arguments and as the results are.
-void LiveExtents::visit_loop(const Op& op) {
+void NeededExtents::visit_loop(const Op& op) {
   const int results = op.num_results();
   for (int i = 0; i < results; ++i) {
     const Value* result = op.result(i);

@@ -18,9 +18,9 @@ struct StoredAxis {
   bool operator==(const StoredAxis&) const = default;
 };
 
-class LiveExtents {
+class NeededExtents {
 public:
-  explicit LiveExtents(const ir::Kernel& bound);
+  explicit NeededExtents(const ir::Kernel& bound);
 
   // The axes of stores beyond whose views nothing needs elements of `tile` along `axis`; none: all may be
   // needed. What a loop or a branch carries counts as needed by whatever reads it on any way through.

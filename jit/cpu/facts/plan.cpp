@@ -82,7 +82,7 @@ bool along_rows(const Op& op) {
 
 } // namespace
 
-bool is_long_chain(const Op& op) { return own_cost(op) >= function_cost; }
+bool has_long_latency(const Op& op) { return own_cost(op) >= function_cost; }
 
 class Planner {
 public:
@@ -104,12 +104,12 @@ private:
     int begin, end, parent;
   };
   // The nest that evaluates a tile, and how its elements are numbered there: reshapes between the two make
-  // another way of it. (What is extracted of one reshape is evaluated together.)
+  // another numbering of it. (What is extracted of one reshape is evaluated together.)
   struct Evaluation {
     Place nest;
-    std::size_t way;
+    std::size_t numbering;
     bool operator<(const Evaluation& other) const {
-      return std::pair(nest.position, way) < std::pair(other.nest.position, other.way);
+      return std::pair(nest.position, numbering) < std::pair(other.nest.position, other.numbering);
     }
   };
 
@@ -175,7 +175,8 @@ private:
     for (const Op* user : users_[v]) {
       const Place place = places_.at(user);
       auto add = [&](Evaluation e) {
-        if (user->is(Opcode::Reshape)) e.way = e.way * 31 + static_cast<std::size_t>(place.position) + 1;
+        if (user->is(Opcode::Reshape))
+          e.numbering = e.numbering * 31 + static_cast<std::size_t>(place.position) + 1;
         evaluations.insert(e);
       };
       if (is_root(*user) || plan_.has_buffer(user->result()) || !user->result()->type.is_tile()) {
@@ -191,7 +192,7 @@ private:
     int cost = costs_.at(v);
     bool expensive = cost >= buffer_cost;
     bool many = evaluations.size() > 1 || repeated_by_broadcast;
-    for (const auto& [nest, way] : evaluations) {
+    for (const auto& [nest, numbering] : evaluations) {
       if (v->type.numel() > most_repeats * elements_of(nest)) return (void)plan_.buffers_.insert(v);
       many |= nest.loop != here.loop && !encloses(nest.loop, here.loop);
       if (reads && (written_between(here, nest) || is_atomic(nest))) return (void)plan_.buffers_.insert(v);

@@ -43,6 +43,6 @@ private:
 // Whether `op` starts a nest of its own rather than being evaluated inside others.
 bool is_root(const ir::Op& op);
 // Whether `op` is a function like exp, of many instructions each of which waits for the one before.
-bool is_long_chain(const ir::Op& op);
+bool has_long_latency(const ir::Op& op);
 
 } // namespace kiln::cpu

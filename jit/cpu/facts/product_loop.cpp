@@ -1,7 +1,7 @@
 // The conditions, one by one.
 #include <kiln/jit/cpu/facts/product_loop.h>
 
-#include <kiln/jit/cpu/dot/dot.h>
+#include <kiln/jit/cpu/dot/dot_shape.h>
 #include <kiln/jit/cpu/facts/scope.h>
 #include <kiln/jit/passes/rewrite_rules.h>
 
@@ -26,7 +26,7 @@ bool steps_with(const Value* v, const Value* index, const Scope& body) {
 
 // Finds the operand's plain load; where it has none, or one that cannot be followed along K, it is computed.
 void follow(ProductOperand& operand, std::size_t k_axis, const Value* index, const Scope& body,
-            const Plan& plan, const passes::NaturalNumbers& naturals) {
+            const Plan& plan, const passes::NonNegativeScalars& non_negative) {
   for (std::size_t a = 0; a < operand.value->type.shape.size(); ++a)
     operand.order.push_back(a);
   const Value* source = operand.value;
@@ -45,7 +45,7 @@ void follow(ProductOperand& operand, std::size_t k_axis, const Value* index, con
   auto offsets = load->view_offsets();
   for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
     if (axis == k ? !steps_with(offsets[axis], index, body) : body.has(offsets[axis])) return;
-    if (!naturals.count(offsets[axis])) return;
+    if (!non_negative.count(offsets[axis])) return;
   }
   operand.load = load;
 }
@@ -53,7 +53,7 @@ void follow(ProductOperand& operand, std::size_t k_axis, const Value* index, con
 } // namespace
 
 std::optional<ProductLoop> product_loop(const Op& loop, const Plan& plan,
-                                        const passes::NaturalNumbers& naturals) {
+                                        const passes::NonNegativeScalars& non_negative) {
   const Region& body = *loop.region();
   if (loop.num_results() != 1 || !loop.result()->type.is_tile() || body.args.size() != 2) return std::nullopt;
   const Value* carried = body.args[1].get();
@@ -89,8 +89,8 @@ std::optional<ProductLoop> product_loop(const Op& loop, const Plan& plan,
   product.a.value = dot->operand(0);
   product.b.value = dot->operand(1);
   const Scope scope(body);
-  follow(product.a, rank - 1, body.args[0].get(), scope, plan, naturals);
-  follow(product.b, rank - 2, body.args[0].get(), scope, plan, naturals);
+  follow(product.a, rank - 1, body.args[0].get(), scope, plan, non_negative);
+  follow(product.b, rank - 2, body.args[0].get(), scope, plan, non_negative);
   const bool computed = !product.a.load || !product.b.load;
   if (computed && rank != 2) return std::nullopt;
   return product;

@@ -41,6 +41,6 @@ struct ProductLoop {
 //      loop; the other offsets do not change; none is negative. It is not put in scratch for other reasons.
 //   4. If an operand is computed, both are matrices.
 std::optional<ProductLoop> product_loop(const ir::Op& loop, const Plan& plan,
-                                        const passes::NaturalNumbers& naturals);
+                                        const passes::NonNegativeScalars& non_negative);
 
 } // namespace kiln::cpu

@@ -26,7 +26,7 @@ std::optional<int> program_offset(const Value* v, std::int64_t tile) {
   return static_cast<int>(op->integer("axis"));
 }
 
-bool computes_one(const Op& op) {
+bool computes_one_value(const Op& op) {
   return op.num_results() == 1 && op.regions.empty() && op.info().cls != ir::OpClass::Control &&
          (op.info().effect == ir::Effect::Pure || op.info().effect == ir::Effect::Read);
 }
@@ -45,7 +45,7 @@ bool Slice::follow(const Value* v) {
   if (!body_->has(v) || !v->type.is_scalar()) return false;
   const Op* op = v->def;
   if (!op || !ops_.insert(op).second) return true;
-  if (!computes_one(*op)) return false;
+  if (!computes_one_value(*op)) return false;
   if (op->is(Opcode::ProgramId)) axes_ |= 1U << op->integer("axis");
   return std::all_of(op->operands.begin(), op->operands.end(),
                      [&](const Value* x) { return x->type.is_view() || follow(x); });

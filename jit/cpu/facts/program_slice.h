@@ -13,7 +13,7 @@ namespace kiln::cpu {
 std::optional<int> program_offset(const ir::Value* v, std::int64_t tile);
 
 // Whether `op` has one result, no regions, and no effect but that it may read memory.
-bool computes_one(const ir::Op& op);
+bool computes_one_value(const ir::Op& op);
 
 // What scalars are made of: the operations, and the axes of the grid among them.
 class Slice {

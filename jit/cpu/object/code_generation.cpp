@@ -1,5 +1,6 @@
-// Which passes are run over modules, and how their code is written.
+// Lists the passes that are run over modules, and sets the options of code generation.
 #include <kiln/jit/cpu/object/code_generation.h>
+#include <kiln/jit/cpu/tuning.h>
 
 #include <kiln/jit/emit/run_passes.h>
 #include <kiln/jit/emit/write_code.h>
@@ -19,15 +20,14 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   emit::run_passes(module, machine, pass_list);
 }
 
-// On x86 without strength reduction of loops, which takes up to a quarter of the time: addresses add a base
-// and a scaled index for nothing, and the fewer pointers are alive, the fewer are spilled. Softmax in cache
-// takes a fifth less, matmul, attention, norms, transposes and sums within 2 % of as long (Zen 4). AArch64
-// moves pointers on in its loads and stores.
+// On x86 without strength reduction of loops (tuning.h): addresses there add a base and a scaled index at no
+// cost. AArch64 advances pointers in its loads and stores.
 llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& machine,
                                     llvm::CodeGenFileType kind) {
   const bool x86 = machine.getTargetTriple().isX86();
   return emit::write_code(module, machine, kind,
-                          x86 ? emit::StrengthReduction::no : emit::StrengthReduction::yes);
+                          x86 && !tuning::x86_strength_reduction ? emit::StrengthReduction::no
+                                                                 : emit::StrengthReduction::yes);
 }
 
 } // namespace kiln::cpu

@@ -1,4 +1,4 @@
-// The part of the CPU's compiler that is LLVM's: cheap passes over a module, then its code.
+// Declares the steps of compilation that LLVM executes: cheap passes over a module, and code generation.
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
@@ -11,11 +11,11 @@ class TargetMachine;
 
 namespace kiln::cpu {
 
-// A short list of cheap passes: the emitter writes code in its final form, so the O3 pipeline would only
-// double the time (it unrolls the loops around the edges).
+// Runs a short list of cheap passes. The emitter writes code in its final form, so that the O3 pipeline would
+// only double the compile time (it unrolls the loops at the edges).
 void optimize(llvm::Module& module, llvm::TargetMachine& machine);
 
-// Assembly or an object file. Code generation changes the module: it is of no use afterwards.
+// Generates assembly or an object file. This changes the module, which must not be used afterwards.
 llvm::SmallVector<char, 0> generate(llvm::Module& module, llvm::TargetMachine& machine,
                                     llvm::CodeGenFileType kind);
 

@@ -1,4 +1,4 @@
-// One LLJIT for the process; each object gets a library of its own, so that it can be freed.
+// Loads objects with one LLJIT per process; each kernel has its own JITDylib, so that it can be freed.
 #include <kiln/jit/cpu/object/engine.h>
 
 #include <kiln/dsl/error.h>
@@ -31,9 +31,9 @@ template <class T> T take(const std::string& doing, llvm::Expected<T> value) {
   return std::move(*value);
 }
 
-// Objects with line info are announced through gdb's JIT interface. LLVM's plugin keeps a copy of every other
-// object for good, so those pass it by; and it must not hear that one failed which it never saw: it would
-// look for what it has of it, and crash.
+// Announces objects with line info through gdb's JIT interface. LLVM's plugin keeps a copy of every object
+// for good, so that objects without line info bypass it. The plugin must then not be notified if such an
+// object fails: it would look for data that it does not have, and crash.
 class DebugObjects : public llvm::orc::ELFDebugObjectPlugin {
 public:
   using ELFDebugObjectPlugin::ELFDebugObjectPlugin;
@@ -74,13 +74,13 @@ void show_to_debuggers(llvm::orc::LLJIT& jit) {
   auto plugin = std::make_shared<DebugObjects>(jit.getExecutionSession(), /*RequireDebugSections=*/true,
                                                /*AutoRegisterCode=*/true, error);
   if (error)
-    llvm::consumeError(std::move(error)); // kernels run without it
+    llvm::consumeError(std::move(error)); // kernels run without the plugin
   else
     layer->addPlugin(std::move(plugin));
 }
 
 llvm::orc::LLJIT& process_jit() {
-  // Never destroyed: kernels held by static objects may outlive any order of destruction.
+  // Never destroyed, since static objects may hold kernels until the process ends.
   static llvm::orc::LLJIT* jit = [] {
     host_target(); // initialises LLVM
     auto made = take("cannot start LLVM's JIT", llvm::orc::LLJITBuilder().create()).release();
@@ -109,7 +109,7 @@ std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> 
   auto made = jit.createJITDylib(library_name);
   if (!made) fail("cannot load kernel " + name, made.takeError());
   llvm::orc::JITDylib& library = *made;
-  library.addToLinkOrder(jit.getMainJITDylib()); // the hooks, and through it the process's symbols
+  library.addToLinkOrder(jit.getMainJITDylib()); // has the hooks, and through it the symbols of the process
   std::shared_ptr<LoadedCode> code(new LoadedCode);
   code->library_ = &library;
   for (std::span<const char> object : objects) {
@@ -130,7 +130,7 @@ std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> 
 
 LoadedCode::~LoadedCode() {
   auto& library = *static_cast<llvm::orc::JITDylib*>(library_);
-  // An error while unloading leaves the code in memory, which is harmless.
+  // If unloading fails, the code stays in memory, which is harmless.
   llvm::consumeError(library.getExecutionSession().removeJITDylib(library));
 }
 

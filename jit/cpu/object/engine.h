@@ -1,4 +1,4 @@
-// Loads object files into the process and finds their entry points.
+// Declares the loader of object files, which links them in the process and finds their entry points.
 #pragma once
 
 #include <kiln/jit/cpu/abi.h>
@@ -9,7 +9,8 @@
 
 namespace kiln::cpu {
 
-// Code in this process; freed with the last owner. Thread-safe to create and to call.
+// Code that is loaded in this process; it is freed with its last owner. Creating and calling it is
+// thread-safe.
 class LoadedCode {
 public:
   ~LoadedCode();
@@ -22,9 +23,9 @@ private:
   void* library_ = nullptr; // the JITDylib
 };
 
-// Links a kernel's objects with each other: one has the entry point, others have routines that it calls. All
-// are copied. TargetError if they cannot be linked (a damaged cache entry gets caught by its checksum
-// before).
+// Links the objects of a kernel with each other: one has the entry point, the others have routines that it
+// calls. All are copied. Throws TargetError if they cannot be linked; damaged cache entries are rejected
+// earlier, by their checksum.
 std::shared_ptr<LoadedCode> load_objects(std::span<const std::span<const char>> objects,
                                          const std::string& name);
 inline std::shared_ptr<LoadedCode> load_object(std::span<const char> object, const std::string& name) {

@@ -1,7 +1,7 @@
-// Appends to the map that perf reads: one line "ADDRESS SIZE NAME" for each function, in hexadecimal.
+// Appends functions to the map that perf reads: one line "ADDRESS SIZE NAME" for each, in hexadecimal.
 //
-// The file belongs to the process: a fresh one replaces what another process of that number left. It is
-// opened without following links, since anyone may write to /tmp.
+// Each process has its own file, which replaces a file that an earlier process of the same number left. It is
+// opened without following links, since any user may write to /tmp.
 #include <kiln/jit/cpu/object/perf_map.h>
 
 #include <kiln/jit/base/log.h>
@@ -24,13 +24,14 @@ namespace kiln::cpu {
 namespace {
 
 struct Function {
-  std::uint64_t address = 0, size = 0; // the address is within its section
+  std::uint64_t address = 0, size = 0; // the address is relative to its section
   std::string name;
   std::uint64_t section = 0;
 };
 
-// The functions of an object that are in one section with an exported one, which is the first; empty if there
-// is none. Where others lie, as those that are rarely called, is not known here.
+// The functions of an object that are in the same section as an exported one, which comes first; empty if
+// there is none. The addresses of other sections, such as that of rarely called functions, are not known
+// here.
 std::vector<Function> functions_of(std::span<const char> object) {
   auto file = llvm::object::ObjectFile::createELFObjectFile(
       llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel"));
@@ -68,7 +69,7 @@ std::vector<Function> functions_of(std::span<const char> object) {
   return functions;
 }
 
-// Opened anew in a forked child, whose number is another.
+// The map of this process. A forked child has another number, and opens its own.
 FILE* map_of_process() {
   static FILE* file = nullptr;
   static pid_t owner = 0;
@@ -84,7 +85,7 @@ FILE* map_of_process() {
   return file;
 }
 
-// perf ends a name at the line's end.
+// perf reads a name up to the end of the line, so that control characters become spaces.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';

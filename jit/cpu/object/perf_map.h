@@ -1,4 +1,6 @@
-// Tells `perf` which kernel an address belongs to: KILN_PERF=1 and /tmp/perf-PID.map.
+// Declares the writer of the map from which `perf` reads the names of kernels.
+//
+// KILN_PERF=1 enables it; the map is /tmp/perf-PID.map.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +10,9 @@
 
 namespace kiln::cpu {
 
-// Adds the functions of a loaded object, as "kiln::NAME" for the entry point and "kiln::NAME:FUNCTION" for
-// others; `address_of` tells where a symbol that the object exports went. A map that cannot be written is
-// warned about once. Thread-safe.
+// Adds the functions of a loaded object to the map, as "kiln::NAME" for the entry point and
+// "kiln::NAME:FUNCTION" for others. `address_of` returns the address of a symbol that the object exports. If
+// the map cannot be written, one warning is logged. Thread-safe.
 void add_to_perf_map(std::span<const char> object,
                      const std::function<std::uint64_t(const std::string&)>& address_of,
                      const std::string& name);

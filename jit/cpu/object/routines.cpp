@@ -1,4 +1,4 @@
-// Finds routines by their names, clones each into a module of its own, and keeps the objects.
+// Clones each routine into a module of its own, and compiles it in another thread.
 #include <kiln/jit/cpu/object/routines.h>
 
 #include <kiln/dsl/error.h>
@@ -27,7 +27,8 @@ namespace {
 using Object = std::vector<char>;
 using FutureObject = std::shared_future<Object>;
 
-// A program has a few dozen of them, of 2 to 10 KB; one that tunes may see more.
+// The number of objects that are kept. A program has a few dozen, of 2 to 10 KB each; a tuning run may have
+// more.
 constexpr std::size_t most_kept = 512;
 
 struct Kept {
@@ -36,20 +37,20 @@ struct Kept {
   std::atomic<std::int64_t> compiled = 0, reused = 0, loaded = 0;
 };
 Kept& kept() {
-  static auto* k = new Kept; // never destroyed: kernels may compile while the process exits
+  static auto* k = new Kept; // never destroyed, since kernels may be compiled while the process exits
   return *k;
 }
 
-// Without a thread to be had, whoever waits first compiles.
+// If no thread can be created, the first thread that waits compiles.
 constexpr auto by_thread = std::launch::async | std::launch::deferred;
 
-// A routine as LLVM's bitcode, which can go to another thread.
+// A routine as LLVM bitcode, which can be passed to another thread.
 struct Source {
   std::string name;
   std::string bitcode;
 };
 
-// It depends on nothing else of the module it was in, so that its text is its identity.
+// Extracts a routine. It depends on nothing else of its module, so that its bitcode identifies it.
 Source source_of(const llvm::Function& routine) {
   llvm::ValueToValueMapTy values;
   auto module = llvm::CloneModule(*routine.getParent(), values,
@@ -93,8 +94,9 @@ Object load_or_compile(const Source& source, const Target& target) {
   return object;
 }
 
-// A routine's name tells all that its code depends on beside the target (dot/plan.h). So the process knows it
-// by its name: to write its IR down takes a tenth of the time of a kernel with a product.
+// A routine's name encodes everything that its code depends on except the target (dot/plan.h), so that the
+// process finds it by its name: writing its IR would take a tenth of the time that a kernel with a product
+// takes.
 cache::Key key_of(const llvm::Function& routine, const Target& target) {
   return cache::KeyBuilder().add(routine.getName()).add(target.key()).key();
 }
@@ -107,13 +109,14 @@ std::optional<FutureObject> find(const cache::Key& key) {
   return it->second;
 }
 
-// Kernels that are compiled at the same time wait for the same object.
+// Starts the compilation of a routine. Kernels that are compiled at the same time wait for the same object.
 FutureObject start(const cache::Key& key, Source source, const Target& target) {
   std::lock_guard lock(kept().mutex);
   auto& objects = kept().objects;
   if (auto it = objects.find(key); it != objects.end()) return it->second;
   if (objects.size() >= most_kept) objects.clear();
-  // By a name: of a temporary, std::async has moved the source away already when it finds no thread.
+  // `work` must be a variable: std::async has already moved the source out of a temporary when it finds that
+  // it cannot create a thread.
   const auto work = [source = std::make_shared<const Source>(std::move(source)), target] {
     return load_or_compile(*source, target);
   };
@@ -147,7 +150,7 @@ std::vector<std::vector<char>> wait_for(const RoutineObjects& routines) {
   for (const auto& [key, object] : routines) {
     try {
       objects.push_back(object.get());
-    } catch (...) { // the next kernel tries all of them again that failed
+    } catch (...) { // so that the next kernel compiles the failed ones again
       error = std::current_exception();
       std::lock_guard lock(kept().mutex);
       kept().objects.erase(key);

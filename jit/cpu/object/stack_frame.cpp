@@ -1,4 +1,4 @@
-// Reads the sections that LLVM writes: for each function its address and, as ULEB128, the bytes of its frame.
+// Reads the sections that LLVM writes: for each function its address, and the bytes of its frame as ULEB128.
 #include <kiln/jit/cpu/object/stack_frame.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How much of the stack an object's functions take.
+// Declares a query for the stack that the functions of an object need.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace kiln::cpu {
 
-// Bytes of the largest frame of a function in the object, spilled registers among them; 0 where it does not
-// tell.
+// Returns the bytes of the largest stack frame of a function in the object, including spilled registers; 0 if
+// the object has no such data.
 std::int64_t largest_stack_frame(std::span<const char> object);
 
 } // namespace kiln::cpu

@@ -1,3 +1,4 @@
+// Rebuilds each region with the replacements in it, then replaces all uses at once.
 #include <kiln/jit/cpu/rewrite/replace_results.h>
 
 #include <kiln/jit/passes/passes.h>

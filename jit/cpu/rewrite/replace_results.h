@@ -1,4 +1,4 @@
-// Rewrites that put something else in the place of an operation's result.
+// Declares a helper of rewrites that compute the result of an operation in another way.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -7,10 +7,11 @@
 
 namespace kiln::cpu {
 
-// What is used instead of `op`'s only result, built before `op`; null where it stays.
+// Builds what replaces the only result of `op`; null if the operation stays. The builder inserts before `op`.
 using Replacement = std::function<ir::Value*(const ir::Op& op, ir::Builder& builder)>;
 
-// Asks for every operation of the kernel, the inner ones first, and removes what is not used any more.
+// Calls `replacement` for every operation of the kernel, inner operations first, replaces the results and
+// removes dead code.
 void replace_results(ir::Kernel& kernel, const Replacement& replacement);
 
 } // namespace kiln::cpu

@@ -1,5 +1,19 @@
-// Flattens the groups and what they are made of, then halves as often as their extent takes.
-#include <kiln/jit/cpu/rewrite/short_reductions.h>
+// cpu-short-reductions: turns reductions over a few neighbours into operations on the halves of a tile.
+//
+//   sum(reshape(x, [M, N, 4]), 2)     becomes, where p is x as [M, N * 4],
+//   q = even elements of p + odd elements of p;  even elements of q + odd elements of q
+//
+// A reduction along the last axis makes vectors along that axis, which would be short here. The elements of a
+// group are neighbours in memory, so that vectors may run across all groups instead; emit/reshape.cpp
+// separates even and odd elements in registers.
+//
+// The kernel is bound. A reduction is rewritten if
+//  1. it reduces one tile by one commutative operation along the last axis, whose extent is 2, 4 or 8;
+//  2. the tile is computed by elementwise operations from reshaped tiles and splats, at most `deepest` of
+//     them in a row;
+//  3. those operations that take long, such as exp, are used by this reduction alone.
+// Floats are added pair by pair; floats that are narrower than f32 are added in f32 and rounded once.
+#include <kiln/jit/cpu/rewrite/passes.h>
 
 #include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/cpu/rewrite/replace_results.h>
@@ -19,8 +33,9 @@ using ir::Value;
 namespace {
 
 constexpr std::int64_t longest = 8; // elements of a group
-constexpr int deepest = 8;          // elementwise operations between the reduction and a reshape
+constexpr int deepest = 8;          // elementwise operations between a reshape and the reduction
 
+// Replaces short reductions (as replace_results requires of its callback).
 class Halver {
 public:
   explicit Halver(const ir::Kernel& kernel) : uses_(ir::count_uses(kernel.body)) {}
@@ -38,16 +53,17 @@ private:
            std::has_single_bit(static_cast<std::uint64_t>(extent)) && is_reshaped(op.operand(0), deepest);
   }
 
+  // Rules 2 and 3.
   bool is_reshaped(const Value* v, int depth) const {
     if (!v->def || depth == 0) return false;
     const Op& op = *v->def;
     if (op.is(Opcode::Reshape) || op.is(Opcode::Splat)) return true;
-    return ir::is_elementwise(op.code) && !(is_long_chain(op) && uses_.at(v) > 1) &&
+    return ir::is_elementwise(op.code) && !(has_long_latency(op) && uses_.at(v) > 1) &&
            std::all_of(op.operands.begin(), op.operands.end(),
                        [&](const Value* operand) { return is_reshaped(operand, depth - 1); });
   }
 
-  // The same elements, the last two axes as one.
+  // The same elements with the last two axes as one.
   static Value* flat(Value* v, const Shape& shape, ir::Builder& builder, ir::ValueMap& known) {
     if (auto at = known.find(v); at != known.end()) return at->second;
     return known[v] = made_flat(v, shape, builder, known);
@@ -99,6 +115,8 @@ private:
 
 } // namespace
 
-void halve_short_reductions(ir::Kernel& kernel) { replace_results(kernel, Halver(kernel)); }
+void halve_short_reductions(ir::Kernel& kernel, const passes::PassOptions&) {
+  replace_results(kernel, Halver(kernel));
+}
 
 } // namespace kiln::cpu

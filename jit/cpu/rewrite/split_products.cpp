@@ -1,5 +1,19 @@
-// Copies the loop once for each product that may leave it; what a copy does not need is dead code.
-#include <kiln/jit/cpu/rewrite/split_products.h>
+// cpu-split-products: gives each product in a loop over K a loop of its own.
+//
+//   for k: s += dot(a[m, k], b[k, n]); g += dot(a[m, k], c[k, n]); r += sum(a[m, k])
+//
+// becomes one loop for s, one for g and one for r. The first two are then product loops
+// (facts/product_loop.h), which gains far more than reading `a` once: the routine that multiplies packs `a`
+// anyway.
+//
+// The kernel is bound. A carried value leaves its loop if
+//  1. the loop has no side effects, and carries other values too;
+//  2. the value is a sum of products: the body uses it only as the accumulator of one dot, and yields the
+//     result of that dot, which has no other use;
+//  3. both operands of the dot are plain loads, possibly permuted: without a mask or `other`, at offsets that
+//     depend on no carried value.
+// Each value that leaves gets a copy of the loop; dce then removes what a copy does not need.
+#include <kiln/jit/cpu/rewrite/passes.h>
 
 #include <kiln/jit/cpu/facts/scope.h>
 #include <kiln/jit/passes/passes.h>
@@ -19,7 +33,7 @@ bool is_carried(const Value* v, const Region& body) {
   return !v->def && v->region == &body && v->index > 0; // the first argument is the loop's index
 }
 
-// Whether scalars that say where a load begins depend on what the loop carries.
+// Whether a load's offset depends on a value that the loop carries.
 bool depends_on_carried(const Value* v, const Region& body, const Scope& inside) {
   if (is_carried(v, body)) return true;
   return inside.has(v) && v->def &&
@@ -37,6 +51,7 @@ bool is_plain_load(const Value* v, const Region& body, const Scope& inside) {
                       [&](const Value* offset) { return depends_on_carried(offset, body, inside); });
 }
 
+// Rules 2 and 3.
 bool may_leave(const Region& body, int carried, const std::unordered_map<const Value*, int>& uses,
                const Scope& inside) {
   const Value* sum = body.args[static_cast<std::size_t>(carried + 1)].get();
@@ -47,7 +62,8 @@ bool may_leave(const Region& body, int carried, const std::unordered_map<const V
          is_plain_load(dot.operand(0), body, inside) && is_plain_load(dot.operand(1), body, inside);
 }
 
-// The loops that take the place of `loop`'s products, before it. What it computed for them is not used then.
+// The copies of `loop`, one for each value that leaves it. They belong before the loop, whose own results for
+// these values have no use afterwards.
 std::vector<std::unique_ptr<Op>> loops_of_products(const Op& loop, ir::ValueMap& replaced) {
   std::vector<std::unique_ptr<Op>> loops;
   if (!loop.is(Opcode::For) || loop.num_results() < 2 || ir::has_side_effects(loop)) return loops;
@@ -83,10 +99,8 @@ bool split_region(Region& region) {
 
 } // namespace
 
-std::unique_ptr<ir::Kernel> split_products(const ir::Kernel& bound) {
-  auto kernel = bound.clone();
-  if (split_region(kernel->body)) passes::dce(*kernel, {});
-  return kernel;
+void split_products(ir::Kernel& kernel, const passes::PassOptions&) {
+  if (split_region(kernel.body)) passes::dce(kernel, {});
 }
 
 } // namespace kiln::cpu

@@ -1,8 +1,19 @@
-// Chooses sizes: how long a program's pieces of rows are.
+// cpu-widen: binds as the pass bind does, with the sizes that widened_config chooses for one thread.
+//
+//  1. The kernel is as it was recorded. Only sizes of program_tile that are free change
+//     (facts/program_tiles.h).
+//  2. In a kernel without loops and reductions, these are the sizes of axes that lie along rows of a view and
+//     are below `narrow`; where two axes lie along rows, as in a transposition, both grow up to `square`. No
+//     tile gets more than `most_elements` elements or needs scratch memory.
+//  3. In a kernel with loops, these are the sizes of axes that lie along rows of views of two or more axes,
+//     and along no other axis of a view. A tile in scratch memory has at most `most_kept` elements.
+//  4. A kernel with reductions and without loops stays: its programs have whole rows.
+//  5. A config that bind rejects stays, so that the message names the user's sizes.
 #include <kiln/jit/cpu/rewrite/widen.h>
 
 #include <kiln/jit/cpu/facts/plan.h>
 #include <kiln/jit/cpu/facts/program_tiles.h>
+#include <kiln/jit/cpu/rewrite/passes.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -12,20 +23,21 @@ namespace kiln::cpu {
 
 namespace {
 
-// A tile's elements at most. Fewer columns than `narrow` are widened, up to `most_columns`. Where two axes
-// lie along rows, as in a transposition, each should have a side of `square`. Measured on Zen 3: copies and
-// transpositions of 4096 x 4096 floats.
+// A heuristic. A tile of fewer than `narrow` columns gets up to `most_columns`, and up to `most_elements`
+// elements. Where two axes lie along rows, as in a transposition, each gets up to `square`. Measured on Zen 3
+// with copies and transpositions of 4096 x 4096 floats.
 constexpr std::int64_t most_elements = 16384, most_columns = 4096, narrow = 512, square = 64;
 
-// Down columns, a program should read long pieces of rows, as far as that leaves every thread some: the
-// extents are not known yet.
+// How many columns a program should have whose loop runs down columns: long pieces of rows, but not so many
+// that some threads have no program. The extents are not known yet, so that this is a guess from the number
+// of threads.
 std::int64_t more_columns(std::int64_t columns, int threads) {
   constexpr std::int64_t most = 512, least = 64, of_all_threads = 1024;
   const auto share = std::bit_floor(static_cast<std::uint64_t>(of_all_threads / std::max(threads, 1)));
   return std::max(columns, std::clamp(static_cast<std::int64_t>(share), least, most));
 }
 
-Config for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
+Config widened_for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
   Config chosen = config;
   for (const TileDimension& d : tiles.dimensions) {
     const auto size = config.get(d.name);
@@ -34,7 +46,7 @@ Config for_loops(const ProgramTiles& tiles, const Config& config, int threads) {
   return chosen;
 }
 
-Config for_elements(const ProgramTiles& tiles, const Config& config) {
+Config widened_elementwise(const ProgramTiles& tiles, const Config& config) {
   std::int64_t elements = 1;
   for (const TileDimension& d : tiles.dimensions) {
     const auto size = config.get(d.name);
@@ -55,9 +67,10 @@ Config for_elements(const ProgramTiles& tiles, const Config& config) {
   return wider;
 }
 
-// No tile is larger than such tiles should be, or goes to scratch, whose part outside of the views would be
-// computed in vain. Those of loops do; they should stay in the innermost cache.
-bool suits(const ir::Kernel& bound, bool loops) {
+// Whether no tile is too large, and none needs scratch memory: the elements of such a tile are also computed
+// where they lie outside of all views. In kernels with loops, tiles in scratch are allowed, but should fit
+// the L1 cache.
+bool is_suitable(const ir::Kernel& bound, bool loops) {
   constexpr std::int64_t most_kept = 4096;
   const Plan plan(bound);
   bool all = true;
@@ -72,18 +85,25 @@ bool suits(const ir::Kernel& bound, bool loops) {
 
 } // namespace
 
-Config chosen_tiles(const ir::Kernel& recorded, const passes::PassOptions& options, int threads) {
+Config widened_config(const ir::Kernel& recorded, const passes::PassOptions& options, int threads) {
   if (options.debug) return options.config;
   const ProgramTiles tiles = program_tiles(recorded);
-  if (tiles.reduces && !tiles.loops) return options.config; // its programs have whole rows
+  if (tiles.reduces && !tiles.loops) return options.config; // rule 4
   passes::PassOptions wide = options;
-  wide.config = tiles.loops ? for_loops(tiles, options.config, threads) : for_elements(tiles, options.config);
+  wide.config = tiles.loops ? widened_for_loops(tiles, options.config, threads)
+                            : widened_elementwise(tiles, options.config);
   if (wide.config == options.config) return options.config;
   try {
-    return suits(*passes::lower_generic(recorded, wide), tiles.loops) ? wide.config : options.config;
-  } catch (const UserError&) { // of tiles that are too large now, or of what the config itself is to be told
+    return is_suitable(*passes::lower_generic(recorded, wide), tiles.loops) ? wide.config : options.config;
+  } catch (const UserError&) { // tiles that are too large now, or rule 5
     return options.config;
   }
+}
+
+void bind_widened(ir::Kernel& kernel, const passes::PassOptions& options) {
+  passes::PassOptions widened = options;
+  widened.config = widened_config(kernel, options, /*threads=*/1);
+  passes::bind(kernel, widened);
 }
 
 } // namespace kiln::cpu

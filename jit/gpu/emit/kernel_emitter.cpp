@@ -15,7 +15,7 @@ KernelEmitter::KernelEmitter(llvm::Module& module, const ir::Kernel& kernel, con
     : module_(module), context_(module.getContext()), kernel_(kernel), plan_(plan), machine_(machine),
       math_(machine), numbers_(numbers), debug_(debug), b_(module.getContext()),
       arguments_(ir::ArgumentLayout::of(kernel)), facts_(passes::axis_info(kernel)),
-      naturals_(passes::natural_numbers(kernel)), uses_(ir::count_uses(kernel.body)) {
+      non_negative_(passes::non_negative_scalars(kernel)), uses_(ir::count_uses(kernel.body)) {
   numbers_.math.hardware = &math_;
   numbers_.math.inline_reduction = true; // around a call, all live values would be saved
   constexpr std::int64_t plenty = 96;    // a heuristic

@@ -118,7 +118,7 @@ private:
   llvm::Value* both(llvm::Value* a, llvm::Value* b); // nulls are true
 
   // view_memory.cpp
-  bool is_natural(const ir::Value* v) const { return naturals_.contains(v); } // never negative
+  bool is_non_negative(const ir::Value* v) const { return non_negative_.contains(v); } // never negative
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes);
   Access view_access(const ir::Op& op, const LinearLayout& layout, const std::vector<std::int64_t>& axes,
                      Registers of);
@@ -262,7 +262,7 @@ private:
   IRBuilder b_;
   ir::ArgumentLayout arguments_;
   passes::AxisInfos facts_;
-  passes::NaturalNumbers naturals_;
+  passes::NonNegativeScalars non_negative_;
 
   llvm::Function* function_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr; // values that are used anywhere are inserted before it

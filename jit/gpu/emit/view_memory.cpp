@@ -39,7 +39,7 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
     // Unsigned, so that no offset of 0 or more overflows. All views of one shape share the sum.
     Value* end = b_.CreateAdd(offset, b_.getInt64(static_cast<std::uint64_t>(tile.shape[t].value())));
     result.inside = both(result.inside, b_.CreateICmpUGE(extent, end));
-    if (!is_natural(offsets[static_cast<std::size_t>(d)]))
+    if (!is_non_negative(offsets[static_cast<std::size_t>(d)]))
       result.inside = both(result.inside, b_.CreateICmpSGE(offset, b_.getInt64(0)));
   }
   result.inside = both(result.inside, uniform);
@@ -61,7 +61,7 @@ KernelEmitter::Access KernelEmitter::view_access(const ir::Op& op, const LinearL
         };
         const auto d = static_cast<std::size_t>(view_axis[t]);
         Value* offset = scalar(offsets[d]);
-        bounds->emplace_back(is_natural(offsets[d]) ? nullptr : clamp(b_.CreateNeg(offset)),
+        bounds->emplace_back(is_non_negative(offsets[d]) ? nullptr : clamp(b_.CreateNeg(offset)),
                              clamp(b_.CreateSub(v.extents[d], offset)));
       }
     Value* wanted = uniform;

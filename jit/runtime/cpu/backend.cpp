@@ -5,6 +5,7 @@
 #include <kiln/jit/cpu/compiler.h>
 #include <kiln/jit/cpu/legality.h>
 #include <kiln/jit/cpu/object/stack_frame.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 
 #include <algorithm>
 #include <cstring>
@@ -124,7 +125,7 @@ private:
   void link(const Objects& objects, CompiledKernel& into) const {
     // Debuggers and profilers show this name: variants of a kernel differ in it.
     std::string config = c_.config.to_string();
-    into.macro = cpu::macro_tile(*c_.lowered, target_);
+    into.grouping = cpu::grouping_of(*c_.lowered, target_);
     into.code_bytes = 0;
     for (std::span<const char> object : objects)
       into.code_bytes += static_cast<std::int64_t>(object.size());

@@ -69,7 +69,7 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   const double ns = code.cost.program_ns(launch.arguments);
   auto& pool = ThreadPool::shared();
   const bool here = programs == 1 || ns * static_cast<double>(programs) < inline_ns;
-  const auto group = cpu::choose_group(code.macro, launch.context.grid, here ? 1 : pool.size(), arguments);
+  const auto group = cpu::choose_group(code.grouping, launch.context.grid, here ? 1 : pool.size(), arguments);
   std::copy(group.begin(), group.end(), launch.context.group);
   std::int64_t groups = 1;
   for (int i = 0; i < rank; ++i)

@@ -86,8 +86,8 @@ private:
   Config chosen_config() const {
     if (!request_.device.is_cpu()) return request_.config;
     ir::verify(request_.recorded);
-    return cpu::chosen_tiles(request_.recorded, {request_.config, request_.layouts, options().debug},
-                             Device::cpu().properties().num_threads);
+    return cpu::widened_config(request_.recorded, {request_.config, request_.layouts, options().debug},
+                               Device::cpu().properties().num_threads);
   }
 
   // What the host does at each launch.

@@ -37,7 +37,7 @@ struct CompiledKernel {
   std::int64_t scratch_bytes = 0; // per worker
   std::int64_t code_bytes = 0;    // of the object files
   std::int64_t stack_bytes = 0;   // the largest frames of the kernel and of a routine that it calls
-  cpu::MacroTile macro;           // how programs are grouped
+  cpu::Grouping grouping;         // how programs are grouped
   // On a CUDA device:
   std::shared_ptr<const cuda::KernelCode> cuda;
   // On an emulated device:

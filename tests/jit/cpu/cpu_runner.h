@@ -7,9 +7,9 @@
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/symbol.h>
 #include <kiln/jit/cpu/compiler.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
 #include <kiln/jit/cpu/hooks.h>
 #include <kiln/jit/cpu/object/engine.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct CpuKernel {
   std::unique_ptr<ir::Kernel> lowered;
   std::shared_ptr<cpu::LoadedCode> code;
   std::int64_t scratch_bytes = 0;
-  cpu::MacroTile macro;
+  cpu::Grouping grouping;
 
   CpuKernel(const ir::Kernel& recorded, const Config& config, std::vector<LayoutClass> layouts = {},
             cpu::CompileOptions options = {}, const cpu::Target& target = cpu::host_target()) {
@@ -36,7 +36,7 @@ struct CpuKernel {
     auto object = cpu::compile(*lowered, target, options);
     if (std::getenv("KILN_TEST_SHOW")) std::fputs(object.llvm_after.c_str(), stderr);
     scratch_bytes = object.scratch_bytes;
-    macro = cpu::macro_tile(*lowered, target);
+    grouping = cpu::grouping_of(*lowered, target);
     code = cpu::load_object(object.object, lowered->name);
   }
 
@@ -54,7 +54,7 @@ struct CpuKernel {
       g = 1;
     for (std::size_t i = 0; i < grid.size(); ++i)
       context.grid[i] = grid[i];
-    const auto group = cpu::choose_group(macro, context.grid, threads, arguments);
+    const auto group = cpu::choose_group(grouping, context.grid, threads, arguments);
     std::copy(group.begin(), group.end(), context.group);
     for (std::size_t i = 0; i < grid.size(); ++i)
       programs *= (grid[i] + group[i] - 1) / group[i];

@@ -1,7 +1,7 @@
 // Builds a module with one product in it, runs the short list of passes, and links it with LLJIT.
 #include "dot_harness.h"
+#include "amx_emulation.h"
 #include "other_cpus.h"
-#include "tile_emulation.h"
 #include <ctime>
 #include <kiln/jit/cpu/object/code_generation.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
@@ -63,7 +63,7 @@ void build(llvm::Module& module, const cpu::DotShape& shape, const cpu::DotTarge
 bool host_runs(const std::string& cpu) { return runnable_target(cpu).has_value(); }
 
 CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
-                         const std::function<void(cpu::DotTarget&)>& adjust, Tiles tiles) {
+                         const std::function<void(cpu::DotTarget&)>& adjust, Amx amx) {
   auto builder = machine_builder(cpu);
   builder.setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
   auto machine = llvm::cantFail(builder.createTargetMachine());
@@ -77,15 +77,15 @@ CompiledDot::CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
   module->setTargetTriple(machine->getTargetTriple());
   double start = milliseconds();
   build(*module, shape, target);
-  const bool emulates = tiles == Tiles::Emulated;
-  if (emulates) emulate_tiles(*module);
+  const bool emulates = amx == Amx::Emulated;
+  if (emulates) emulate_amx(*module);
   build_ms = milliseconds() - start;
   start = milliseconds();
   cpu::optimize(*module, *machine);
   optimise_ms = milliseconds() - start;
 
   jit_ = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(builder).create());
-  if (emulates) define_tile_functions(*jit_);
+  if (emulates) define_amx_functions(*jit_);
   llvm::cantFail(jit_->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
   start = milliseconds();
   run = llvm::cantFail(jit_->lookup("product")).toPtr<DotFunction>();

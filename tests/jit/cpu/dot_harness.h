@@ -19,14 +19,14 @@ using DotFunction = void (*)(const void* a, std::int64_t a_row_stride, std::int6
                              std::int64_t c_row_stride, std::int64_t m, std::int64_t n, std::int64_t k,
                              bool accumulate, void* scratch, void* rounded, std::int64_t rounded_row_stride);
 
-enum class Tiles { Hardware, Emulated }; // who executes AMX's instructions
+enum class Amx { Hardware, Emulated }; // who executes AMX's instructions
 
 class CompiledDot {
 public:
   // `cpu` is the name of a processor that the host runs (runnable_target in other_cpus.h); `adjust` may
   // change what the code is allowed to use.
   CompiledDot(const cpu::DotShape& shape, const std::string& cpu,
-              const std::function<void(cpu::DotTarget&)>& adjust = {}, Tiles tiles = Tiles::Hardware);
+              const std::function<void(cpu::DotTarget&)>& adjust = {}, Amx amx = Amx::Hardware);
   ~CompiledDot();
   CompiledDot(const CompiledDot&) = delete;
   CompiledDot& operator=(const CompiledDot&) = delete;

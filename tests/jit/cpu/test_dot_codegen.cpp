@@ -1,9 +1,9 @@
 // Products emitted for every element type, stride and instruction set, against double precision.
+#include "amx_emulation.h"
 #include "dot_harness.h"
 #include "dsl/guarded_memory.h"
 #include "left_out.h"
 #include "test_seed.h"
-#include "tile_emulation.h"
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -455,7 +455,7 @@ TEST_CASE("dot by tile registers agrees, on sizes that fill them and on others")
             target.amx_bf16 = target.bf16_dot;
             target.amx_int8 = target.vnni;
           },
-          test::Tiles::Emulated);
+          test::Amx::Emulated);
       if (!dot.target.amx_bf16 || !dot.target.amx_int8) {
         WARN("skipped: this CPU has no dot products of bf16 and of bytes, which compute what tiles leave");
         return;

@@ -38,8 +38,7 @@ TEST_CASE("tile registers store sums rounded to bf16 where that is asked for, an
   const DotShape shape{DType::BF16,           DType::BF16,           150, 200, 9000,
                        DotStrides::UnitInner, DotStrides::UnitInner, true};
   const CompiledDot dot(
-      shape, "host", [](cpu::DotTarget& target) { target.amx_bf16 = target.bf16_dot; },
-      test::Tiles::Emulated);
+      shape, "host", [](cpu::DotTarget& target) { target.amx_bf16 = target.bf16_dot; }, test::Amx::Emulated);
   if (!dot.target.amx_bf16) {
     WARN("skipped: this CPU has no dot products of bf16");
     return;

@@ -101,15 +101,15 @@ TEST_CASE("routines of dot that have one name have one code, whatever products a
   const cpu::DotTarget targets[] = {
       {.isa = cpu::DotIsa::Avx2, .x86 = true},
       {.isa = cpu::DotIsa::Avx512, .x86 = true, .bf16_dot = true, .vnni = true},
-      {.isa = cpu::DotIsa::Avx512, .x86 = true, .bf16_dot = true, .vnni = true, .far_second_cache = true},
+      {.isa = cpu::DotIsa::Avx512, .x86 = true, .bf16_dot = true, .vnni = true, .slow_l2 = true},
       {.isa = cpu::DotIsa::Avx512,
        .x86 = true,
        .bf16_dot = true,
        .vnni = true,
        .amx_bf16 = true,
        .amx_int8 = true,
-       .far_second_cache = true,
-       .second_cache_bytes = 2 << 20},
+       .slow_l2 = true,
+       .l2_bytes = 2 << 20},
       {.isa = cpu::DotIsa::Neon}};
   auto any_of = [&](const auto& list) { return list[random() % std::size(list)]; };
   auto up_to = [&](std::uint64_t most) { return static_cast<std::int64_t>(1 + random() % most); };

@@ -2,7 +2,7 @@
 #include "random_numbers.h"
 
 #include <kiln/dsl/ir/parser.h>
-#include <kiln/jit/cpu/rewrite/flat_reductions.h>
+#include <kiln/jit/cpu/rewrite/passes.h>
 #include <kiln/kiln.h>
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ std::unique_ptr<ir::Kernel> split(const std::string& from, const std::string& to
                           "  %s = reduce %f {axis = " + std::to_string(axis) + "} : " + reduced +
                           " {\n    (%a: " + dtype + ", %b: " + dtype + ")\n    %c = add %a, %b : " + dtype +
                           "\n    yield %c\n  }\n  store %y, %s\n}\n");
-  cpu::split_flat_reductions(*kernel);
+  cpu::split_flat_reductions(*kernel, {});
   return kernel;
 }
 

@@ -84,8 +84,8 @@ void check(Made made, bool epilogue, const Config& config, std::int64_t tm, std:
   CAPTURE(made, epilogue, m, n, k);
   const test::CpuKernel compiled(*recorded<TB>(made, epilogue, config), config,
                                  std::vector<LayoutClass>(4, LayoutClass::Unit));
-  CHECK(compiled.macro.m_axis == 0);
-  CHECK(compiled.macro.n_axis == 1);
+  CHECK(compiled.grouping.m_axis == 0);
+  CHECK(compiled.grouping.n_axis == 1);
   CHECK(compiled.scratch_bytes < 10 << 20); // of which 2 MiB are packed columns where registers are few
 
   auto a = test::random_matrix(m, k, random), s = test::random_matrix(1, n, random);
@@ -186,10 +186,10 @@ TEST_CASE("operands that are computed from a batch are grouped along rows and co
       });
   for (auto [tm, tn] : {std::pair{1, 64}, {64, 1}, {8, 8}}) {
     const Config config = {BM = tm, BN = tn, BK = 16};
-    const auto tile =
-        cpu::macro_tile(*passes::lower_generic(*batched.record(config), {config, {}}), cpu::host_target());
-    CHECK(tile.m_axis == 1);
-    CHECK(tile.n_axis == 2);
+    const auto grouping =
+        cpu::grouping_of(*passes::lower_generic(*batched.record(config), {config, {}}), cpu::host_target());
+    CHECK(grouping.m_axis == 1);
+    CHECK(grouping.n_axis == 2);
   }
   const auto shared = kernel("shared", [](View<const float, 3> a, A b, View<float, 3> c) {
     auto z = program_id(0);
@@ -202,9 +202,9 @@ TEST_CASE("operands that are computed from a batch are grouped along rows and co
   });
   for (int tm : {1, 8}) {
     const Config config = {BM = tm, BN = 64, BK = 16};
-    const auto tile =
-        cpu::macro_tile(*passes::lower_generic(*shared.record(config), {config, {}}), cpu::host_target());
-    CHECK(tile.m_axis == 1);
-    CHECK(tile.n_axis == 2);
+    const auto grouping =
+        cpu::grouping_of(*passes::lower_generic(*shared.record(config), {config, {}}), cpu::host_target());
+    CHECK(grouping.m_axis == 1);
+    CHECK(grouping.n_axis == 2);
   }
 }

@@ -47,7 +47,7 @@ test::CpuKernel compiled(std::int64_t tm, std::int64_t tn) {
 // On one thread, with scratch that is poisoned and guarded.
 void check(const test::CpuKernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
            std::mt19937_64& random) {
-  const std::int64_t tm = kernel.macro.tile_m, tn = kernel.macro.tile_n;
+  const std::int64_t tm = kernel.grouping.tile_m, tn = kernel.grouping.tile_n;
   CAPTURE(tm, tn, m, n, k);
   auto a = test::random_matrix(m, k, random), b = test::random_matrix(k, n, random);
   auto c = Tensor<float, 2>::empty({m, n});
@@ -81,17 +81,18 @@ TEST_CASE("groups as large as they may be fill their scratch and no more") {
   std::mt19937_64 random(seed);
   for (auto [tm, tn] : {std::pair{1, 256}, {4, 64}, {16, 64}, {64, 64}, {16, 8}}) {
     const auto kernel = compiled(tm, tn);
-    const auto& macro = kernel.macro;
-    CAPTURE(tm, tn, macro.most_m, macro.most_n, macro.most_programs);
-    CHECK(macro.grouped());
+    const auto& grouping = kernel.grouping;
+    CAPTURE(tm, tn, grouping.most_m, grouping.most_n, grouping.most_programs);
+    CHECK(grouping.has_groups());
     CHECK(kernel.scratch_bytes < 8 << 20);
     // As long as there may be, and as tall, with as many programs as that leaves for the other side.
-    const std::int64_t tall = std::min(macro.most_m, macro.most_programs),
-                       wide = std::min(macro.most_n, macro.most_programs);
-    check(kernel, std::max<std::int64_t>(1, std::min(macro.most_m, macro.most_programs / wide)) * tm,
+    const std::int64_t tall = std::min(grouping.most_m, grouping.most_programs),
+                       wide = std::min(grouping.most_n, grouping.most_programs);
+    check(kernel, std::max<std::int64_t>(1, std::min(grouping.most_m, grouping.most_programs / wide)) * tm,
           wide * tn, 3, random);
     check(kernel, tall * tm,
-          std::max<std::int64_t>(1, std::min(macro.most_n, macro.most_programs / tall)) * tn, 3, random);
+          std::max<std::int64_t>(1, std::min(grouping.most_n, grouping.most_programs / tall)) * tn, 3,
+          random);
   }
 }
 

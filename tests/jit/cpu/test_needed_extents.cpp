@@ -23,10 +23,10 @@ KILN_DIM(BK);
 // Finds operations of a kernel, and which of the stores bound them along an axis.
 struct Lowered {
   std::unique_ptr<ir::Kernel> kernel;
-  cpu::LiveExtents live;
+  cpu::NeededExtents needed;
 
   Lowered(const ir::Kernel& recorded, const Config& config)
-      : kernel(lower(recorded, config)), live(*kernel) {}
+      : kernel(lower(recorded, config)), needed(*kernel) {}
   static std::unique_ptr<ir::Kernel> lower(const ir::Kernel& recorded, const Config& config) {
     passes::PassOptions options;
     options.config = config;
@@ -39,7 +39,7 @@ struct Lowered {
       if (!op.is(code)) return;
       for (const auto& result : op.results)
         if (result->type.is_tile() && axis < result->type.shape.size())
-          counts.push_back(live.stores(result.get(), axis).size());
+          counts.push_back(needed.stores(result.get(), axis).size());
     });
     return counts;
   }

@@ -1,7 +1,7 @@
 // Which loops are products, and how programs are grouped.
 #include <kiln/dsl/ir/arguments.h>
 #include <kiln/dsl/ir/parser.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/passes.h>
 
 #include <catch2/catch.hpp>
@@ -62,7 +62,7 @@ const ir::Op& loop_of(const ir::Kernel& kernel) {
   return *found;
 }
 std::optional<ProductLoop> product_of(const ir::Kernel& kernel) {
-  return product_loop(loop_of(kernel), Plan(kernel), passes::natural_numbers(kernel));
+  return product_loop(loop_of(kernel), Plan(kernel), passes::non_negative_scalars(kernel));
 }
 
 } // namespace
@@ -74,13 +74,13 @@ TEST_CASE("a loop that only accumulates a dot is a product, and its programs for
   CHECK(product->a.load);
   CHECK(product->b.load);
   CHECK(product->step == 8);
-  const MacroTile tile = macro_tile(*kernel, host_target());
-  CHECK(tile.m_axis == 0);
-  CHECK(tile.n_axis == 1);
-  CHECK(tile.tile_m == 16);
-  CHECK(tile.tile_n == 32);
-  CHECK(tile.grouped());
-  CHECK(tile.depth_word == ir::ArgumentLayout::of(*kernel).extent_word(0, 1)); // a's columns
+  const Grouping grouping = grouping_of(*kernel, host_target());
+  CHECK(grouping.m_axis == 0);
+  CHECK(grouping.n_axis == 1);
+  CHECK(grouping.tile_m == 16);
+  CHECK(grouping.tile_n == 32);
+  CHECK(grouping.has_groups());
+  CHECK(grouping.depth_word == ir::ArgumentLayout::of(*kernel).extent_word(0, 1)); // a's columns
 }
 
 TEST_CASE("loops that do more are no products") {
@@ -92,21 +92,22 @@ TEST_CASE("loops that do more are no products") {
 TEST_CASE("programs are grouped only where their operands differ in the plain way") {
   // Sums that start elsewhere, rows that depend on both coordinates, memory that is written before.
   CHECK(product_of(*lowered({.init = "1.0"})));
-  CHECK_FALSE(macro_tile(*lowered({.init = "1.0"}), host_target()).grouped());
+  CHECK_FALSE(grouping_of(*lowered({.init = "1.0"}), host_target()).has_groups());
   const Text both{.m = "%both", .before = "  %both = add %pm, %pn : i64"};
   CHECK(product_of(*lowered(both)));
-  CHECK(macro_tile(*lowered(both), host_target()).m_axis == -1);
+  CHECK(grouping_of(*lowered(both), host_target()).m_axis == -1);
   const Text writes{.before = "  view_store %c, %start, %pm, %pn {axes = [0, 1]}"};
-  CHECK_FALSE(macro_tile(*lowered(writes), host_target()).grouped());
+  CHECK_FALSE(grouping_of(*lowered(writes), host_target()).has_groups());
 }
 
 TEST_CASE("what a group only stores, to its own place, is stored by the product") {
   auto stored = [](const Text& t) {
     auto kernel = lowered(t);
-    auto macro = macro_product(*kernel, Plan(*kernel), passes::natural_numbers(*kernel), host_target());
-    REQUIRE(macro);
-    if (macro->store) CHECK(macro->apart == 3);
-    return macro->store != nullptr;
+    auto grouped =
+        grouped_product(*kernel, Plan(*kernel), passes::non_negative_scalars(*kernel), host_target());
+    REQUIRE(grouped);
+    if (grouped->store) CHECK(grouped->disjoint_axes == 3);
+    return grouped->store != nullptr;
   };
   CHECK(stored({}));
   CHECK_FALSE(stored({.to = "f32, 2"})); // rows that may not be contiguous
@@ -133,73 +134,73 @@ TEST_CASE("tiles at offsets that may be negative are computed") {
 }
 
 TEST_CASE("groups cover the grid, stay within their limits and leave no thread without work") {
-  const MacroTile tile{
+  const Grouping grouping{
       .m_axis = 0, .n_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 2, .most_programs = 32};
   for (std::int64_t m : {1, 2, 3, 16, 17, 33, 100})
     for (std::int64_t n : {1, 2, 5, 64})
       for (int threads : {1, 2, 8}) {
         CAPTURE(m, n, threads);
         const std::int64_t grid[8] = {m, n, 1, 1, 1, 1, 1, 1};
-        const auto group = choose_group(tile, grid, threads);
+        const auto group = choose_group(grouping, grid, threads);
         CHECK(group[0] >= 1);
         CHECK(group[1] >= 1);
-        CHECK(group[0] <= tile.most_m);
-        CHECK(group[1] <= tile.most_n);
-        CHECK(group[0] * group[1] <= tile.most_programs);
+        CHECK(group[0] <= grouping.most_m);
+        CHECK(group[1] <= grouping.most_n);
+        CHECK(group[0] * group[1] <= grouping.most_programs);
         CHECK(std::all_of(group.begin() + 2, group.end(), [](std::int64_t g) { return g == 1; }));
         const std::int64_t groups = ((m + group[0] - 1) / group[0]) * ((n + group[1] - 1) / group[1]);
         CHECK(groups >= std::min<std::int64_t>(threads, m * n) / 2);
       }
   const std::int64_t even[8] = {16, 16, 1, 1, 1, 1, 1, 1};
-  const auto group = choose_group(tile, even, 2);
+  const auto group = choose_group(grouping, even, 2);
   const std::int64_t groups = (16 / group[0]) * (16 / group[1]);
   CHECK(groups % 2 == 0); // two threads get equal shares
-  CHECK(group[0] * tile.tile_m >= 512);
+  CHECK(group[0] * grouping.tile_m >= 512);
 }
 
 TEST_CASE("threads divide short products by rows, deep ones as packing B takes least") {
-  MacroTile tile{.m_axis = 0,
-                 .n_axis = 1,
-                 .tile_m = 64,
-                 .tile_n = 64,
-                 .most_m = 16,
-                 .most_n = 16,
-                 .most_programs = 256,
-                 .beside = 3072};
+  Grouping grouping{.m_axis = 0,
+                    .n_axis = 1,
+                    .tile_m = 64,
+                    .tile_n = 64,
+                    .most_m = 16,
+                    .most_n = 16,
+                    .most_programs = 256,
+                    .shared_row_cost = 3072};
   const std::int64_t grid[8] = {8, 8, 1, 1, 1, 1, 1, 1};
   const std::array<std::int64_t, 8> rows{4, 8, 1, 1, 1, 1, 1, 1}, columns{8, 4, 1, 1, 1, 1, 1, 1};
-  tile.depth = 64;
-  CHECK(choose_group(tile, grid, 2) == rows);
-  tile.depth = 65536;
-  CHECK(choose_group(tile, grid, 2) == columns);
-  tile.depth = 0; // not known
-  CHECK(choose_group(tile, grid, 2) == columns);
-  tile.depth_word = 1;
-  CHECK(choose_group(tile, grid, 2) == columns);
+  grouping.depth = 64;
+  CHECK(choose_group(grouping, grid, 2) == rows);
+  grouping.depth = 65536;
+  CHECK(choose_group(grouping, grid, 2) == columns);
+  grouping.depth = 0; // not known
+  CHECK(choose_group(grouping, grid, 2) == columns);
+  grouping.depth_word = 1;
+  CHECK(choose_group(grouping, grid, 2) == columns);
   const std::uint64_t shallow[] = {0, 64}, deep[] = {0, 65536};
-  CHECK(choose_group(tile, grid, 2, shallow) == rows);
-  CHECK(choose_group(tile, grid, 2, deep) == columns);
-  CHECK(choose_group(tile, grid, 1, shallow) == choose_group(tile, grid, 1));
+  CHECK(choose_group(grouping, grid, 2, shallow) == rows);
+  CHECK(choose_group(grouping, grid, 2, deep) == columns);
+  CHECK(choose_group(grouping, grid, 1, shallow) == choose_group(grouping, grid, 1));
   // Programs of the least columns are as far as B can be divided.
   const std::int64_t one_row[8] = {1, 8, 1, 1, 1, 1, 1, 1};
-  CHECK(choose_group(tile, one_row, 2, shallow)[1] == 4);
+  CHECK(choose_group(grouping, one_row, 2, shallow)[1] == 4);
 }
 
 TEST_CASE("long rows of B are not cut into short ones to make shares of threads alike") {
   for (std::int64_t tile_n : {64, 128, 256})
     for (std::int64_t n : {4096, 14336, 28672, 32000, 128256})
       for (int threads : {1, 2, 3, 6, 8, 16, 32}) {
-        const MacroTile tile{.m_axis = 0,
-                             .n_axis = 1,
-                             .tile_m = 1,
-                             .tile_n = tile_n,
-                             .most_m = 1024,
-                             .most_n = 32768 / tile_n,
-                             .most_programs = (1 << 17) / tile_n,
-                             .packing_a = 300};
+        const Grouping grouping{.m_axis = 0,
+                                .n_axis = 1,
+                                .tile_m = 1,
+                                .tile_n = tile_n,
+                                .most_m = 1024,
+                                .most_n = 32768 / tile_n,
+                                .most_programs = (1 << 17) / tile_n,
+                                .packing_a = 300};
         CAPTURE(tile_n, n, threads);
         const std::int64_t grid[8] = {1, (n + tile_n - 1) / tile_n, 1, 1, 1, 1, 1, 1};
-        const std::int64_t columns = choose_group(tile, grid, threads)[1] * tile_n;
+        const std::int64_t columns = choose_group(grouping, grid, threads)[1] * tile_n;
         CHECK(columns >= std::min<std::int64_t>(n / threads / 3, 2048));
         CHECK(columns * (threads - 1) < n + threads * tile_n);
       }

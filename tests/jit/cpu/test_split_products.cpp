@@ -6,7 +6,7 @@
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/verifier.h>
 #include <kiln/jit/cpu/facts/grouped_product.h>
-#include <kiln/jit/cpu/rewrite/split_products.h>
+#include <kiln/jit/cpu/rewrite/passes.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/kiln.h>
 
@@ -81,15 +81,18 @@ int loops_of(const ir::Kernel& kernel) {
                                         [](const auto& op) { return op->is(ir::Opcode::For); }));
 }
 int loops_after(const Text& t) {
-  const auto split = split_products(*lowered(t));
-  ir::verify(*split);
-  return loops_of(*split);
+  const auto kernel = lowered(t);
+  split_products(*kernel, {});
+  ir::verify(*kernel);
+  return loops_of(*kernel);
 }
 // How many products the programs share.
 std::size_t shared(const Text& t) {
-  const auto split = split_products(*lowered(t));
-  auto macro = macro_product(*split, Plan(*split), passes::natural_numbers(*split), host_target());
-  return macro ? macro->products.size() : 0;
+  const auto kernel = lowered(t);
+  split_products(*kernel, {});
+  auto grouped =
+      grouped_product(*kernel, Plan(*kernel), passes::non_negative_scalars(*kernel), host_target());
+  return grouped ? grouped->products.size() : 0;
 }
 
 } // namespace

@@ -33,7 +33,7 @@ template <class K> Names free_of(const K& kernel, const Config& config = {}) {
 }
 
 template <class K> Config chosen(const K& kernel, const Config& config, int threads = 2) {
-  return cpu::chosen_tiles(*kernel.record(config), {config, {}}, threads);
+  return cpu::widened_config(*kernel.record(config), {config, {}}, threads);
 }
 
 } // namespace
@@ -171,7 +171,7 @@ TEST_CASE("narrow tiles are widened, and wide ones stay") {
   });
   CHECK(chosen(deep, {BM = 1 << 20, BN = 32}) == Config{BM = 1 << 20, BN = 32});
   CHECK(chosen(deep, {BM = 1 << 22, BN = 32}) == Config{BM = 1 << 22, BN = 32});
-  CHECK(cpu::chosen_tiles(*copy.record({}), {{BM = 32, BN = 32}, {}, /*debug=*/true}, 2) ==
+  CHECK(cpu::widened_config(*copy.record({}), {{BM = 32, BN = 32}, {}, /*debug=*/true}, 2) ==
         Config{BM = 32, BN = 32});
 }
 

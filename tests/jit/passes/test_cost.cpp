@@ -99,7 +99,7 @@ TEST_CASE("an elementwise kernel moves each element once, its ragged end include
     // Tiles are computed whole.
     CHECK(cost.flops ==
           Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(cdiv(n, tile) * tile)));
-    CHECK(cost.inside_flops == Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(n)));
+    CHECK(cost.in_bounds_flops == Approx((1 + passes::flops_of(ir::Opcode::Exp)) * static_cast<double>(n)));
     CHECK(cost.assumptions.empty());
   }
 }
@@ -121,7 +121,7 @@ TEST_CASE("a matmul reads a and b once for each tile of c that needs them", "[co
     CHECK(cost.parameters[2].written == Approx(4.0 * static_cast<double>(m * n)));
     CHECK(cost.unique_bytes() == Approx(4.0 * static_cast<double>(m * k + k * n + m * n)));
     CHECK(cost.flops == Approx(2.0 * rows * 48 * columns * 64 * static_cast<double>(cdiv(k, 32) * 32)));
-    CHECK(cost.inside_flops == Approx(2.0 * static_cast<double>(m * n) * static_cast<double>(k)));
+    CHECK(cost.in_bounds_flops == Approx(2.0 * static_cast<double>(m * n) * static_cast<double>(k)));
   }
 }
 
@@ -259,8 +259,8 @@ kernel @scores(%x: view<const f32, 2>, %y: view<const f32, 2>, %o: view<f32, 2>)
     const auto rows = static_cast<std::int64_t>(m), others = static_cast<std::int64_t>(n);
     const Cost cost = cost_of_text(text, "BM=16,BN=32", {{{rows, 50}}, {{others, 50}}, {{rows, 64}}});
     // A product of 50 columns each, sums, quotients; a product with 50 columns; additions.
-    CHECK(cost.inside_flops == Approx(2 * m * n * 50 + m * n + 4 * m * n + 2 * m * n * 50 + m * 50));
-    CHECK(cost.inside_flops < cost.flops);
+    CHECK(cost.in_bounds_flops == Approx(2 * m * n * 50 + m * n + 4 * m * n + 2 * m * n * 50 + m * 50));
+    CHECK(cost.in_bounds_flops < cost.flops);
   }
 }
 
@@ -317,8 +317,8 @@ TEST_CASE("random kernels get a finite cost over their whole grid", "[cost]") {
     REQUIRE(
         std::isfinite(cost.read() + cost.written() + cost.unique_bytes() + cost.flops + cost.integer_ops));
     REQUIRE(cost.unique_bytes() <= cost.read() + cost.written());
-    REQUIRE(cost.inside_flops >= 0);
-    REQUIRE(cost.inside_flops <= cost.flops * (1 + 1e-9));
+    REQUIRE(cost.in_bounds_flops >= 0);
+    REQUIRE(cost.in_bounds_flops <= cost.flops * (1 + 1e-9));
     double programs = 1;
     for (std::int64_t g : ir::grid_of(*kernel, data.words()))
       programs *= static_cast<double>(g);

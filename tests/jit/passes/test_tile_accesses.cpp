@@ -5,7 +5,7 @@
 #include "test_seed.h"
 
 #include <kiln/dsl/ir/parser.h>
-#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/index_tiles.h>
 #include <kiln/jit/passes/pass.h>
 #include <kiln/jit/passes/passes.h>
@@ -57,7 +57,7 @@ TEST_CASE("an indexed product is one of tiles, and grouped as such") {
   CHECK(count(*lowered, ir::Opcode::ViewGather) == 0);
   CHECK(count(*lowered, ir::Opcode::ViewScatter) == 0);
   CHECK(count(*lowered, ir::Opcode::Lt) == 0);
-  CHECK(cpu::macro_tile(*lowered, cpu::host_target()).grouped());
+  CHECK(cpu::grouping_of(*lowered, cpu::host_target()).has_groups());
 }
 
 TEST_CASE("indexed products agree with double precision on ragged sizes") {
@@ -189,9 +189,9 @@ kernel @steps(%p: ptr<f32>, %v: view<f32, 1>, %n: i64, %small: i32) {
   CHECK(step(at, 1) == 1);
   CHECK(step(at, 0) == 0);
   CHECK_FALSE(step(read, 0));
-  CHECK(passes::numbers_of(results[moved]) == std::nullopt);
-  CHECK(passes::numbers_of(results[columns]) == passes::Numbers{nullptr, 0, 1});
-  CHECK(passes::numbers_of(results[turned]) == passes::Numbers{nullptr, 0, 0});
+  CHECK(passes::index_tile(results[moved]) == std::nullopt);
+  CHECK(passes::index_tile(results[columns]) == passes::IndexTile{nullptr, 0, 1});
+  CHECK(passes::index_tile(results[turned]) == passes::IndexTile{nullptr, 0, 0});
 }
 
 TEST_CASE("indices and masks that are made of each other, again and again, are read in little time") {

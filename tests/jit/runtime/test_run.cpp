@@ -3,7 +3,7 @@
 #include "random_numbers.h"
 #include "test_seed.h"
 
-#include <kiln/jit/cpu/facts/grouped_product.h>
+#include <kiln/jit/cpu/rewrite/lower_for_cpu.h>
 #include <kiln/jit/passes/passes.h>
 #include <kiln/kiln.h>
 
@@ -58,39 +58,40 @@ auto scattered(Index id, Index rows, Index columns) { // from both ends in turn:
   return std::pair{Index(at / columns), Index(at % columns)};
 }
 
-template <class K> cpu::MacroTile tile_of(const K& k) {
+template <class K> cpu::Grouping grouping_for(const K& k) {
   const auto kernel = passes::lower_generic(*k.record({}), {{BM = 32, BN = 32, BK = 16}, {}});
-  return cpu::macro_tile(*kernel, cpu::host_target());
+  return cpu::grouping_of(*kernel, cpu::host_target());
 }
 
 } // namespace
 
 TEST_CASE("programs whose places are computed from one axis share products along it") {
-  for (const auto& tile : {tile_of(product_by("swizzled", swizzled)), tile_of(product_by("rows", by_rows)),
-                           tile_of(product_by("computed", swizzled, at_most_one, at_most_one))}) {
-    CHECK(tile.run_axis == 0);
-    CHECK(tile.m_axis == -1);
-    CHECK(tile.n_axis == -1);
-    CHECK(tile.most_programs > 1);
+  for (const auto& grouping :
+       {grouping_for(product_by("swizzled", swizzled)), grouping_for(product_by("rows", by_rows)),
+        grouping_for(product_by("computed", swizzled, at_most_one, at_most_one))}) {
+    CHECK(grouping.run_axis == 0);
+    CHECK(grouping.m_axis == -1);
+    CHECK(grouping.n_axis == -1);
+    CHECK(grouping.most_programs > 1);
   }
   // From two axes they are not; one of which alone says the column.
-  const auto tile = tile_of(kernel("two", [](In a, In b, Out c) {
+  const auto grouping = grouping_for(kernel("two", [](In a, In b, Out c) {
     auto m = (program_id(0) + program_id(1)) % cdiv(c.rows(), dim_size(BM)) * BM;
     auto n = program_id(1) * BN;
     auto sum = for_range(BK, a.cols(), zeros<float>(BM, BN),
                          [&](auto k, auto s) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), s); });
     c.tile(m, n).store(sum);
   }));
-  CHECK(tile.run_axis == -1);
+  CHECK(grouping.run_axis == -1);
 }
 
 TEST_CASE("runs of programs cover their axis and leave no thread without work") {
-  const cpu::MacroTile tile{
+  const cpu::Grouping grouping{
       .run_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 8, .most_programs = 64};
   for (std::int64_t along : {1, 2, 7, 64, 65, 1000})
     for (int threads : {1, 2, 8, 64}) {
       const std::int64_t grid[8] = {3, along, 1, 1, 1, 1, 1, 1};
-      const auto group = cpu::choose_group(tile, grid, threads);
+      const auto group = cpu::choose_group(grouping, grid, threads);
       CAPTURE(along, threads, group[1]);
       CHECK(group[0] == 1);
       CHECK(group[1] >= 1);
@@ -148,8 +149,8 @@ TEST_CASE("programs whose tiles begin before their views, or after them, compute
                          [&](auto k, auto s) { return dot(a.tile(m, k).load(), b.tile(k, n).load(), s); });
     c.tile(m, n).store(sum + 1.0f);
   });
-  const auto tile = tile_of(shifted);
-  CHECK(tile.run_axis == 0);
+  const auto grouping = grouping_for(shifted);
+  CHECK(grouping.run_axis == 0);
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

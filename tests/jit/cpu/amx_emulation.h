@@ -13,9 +13,9 @@ class LLJIT;
 namespace kiln::test {
 
 // Calls functions in place of the module's tile instructions.
-void emulate_tiles(llvm::Module& module);
+void emulate_amx(llvm::Module& module);
 // Tells the JIT where these functions are.
-void define_tile_functions(llvm::orc::LLJIT& jit);
+void define_amx_functions(llvm::orc::LLJIT& jit);
 // How many products of tiles this thread has computed.
 std::int64_t emulated_tile_products();
 

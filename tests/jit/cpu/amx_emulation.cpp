@@ -1,4 +1,4 @@
-#include "tile_emulation.h"
+#include "amx_emulation.h"
 
 #include <cstdint>
 #include <cstring>
@@ -118,7 +118,7 @@ const std::map<unsigned, Function>& functions() {
 
 } // namespace
 
-void emulate_tiles(llvm::Module& module) {
+void emulate_amx(llvm::Module& module) {
   std::vector<llvm::IntrinsicInst*> calls;
   for (llvm::Function& f : module)
     for (llvm::Instruction& i : llvm::instructions(f))
@@ -139,7 +139,7 @@ void emulate_tiles(llvm::Module& module) {
 
 std::int64_t emulated_tile_products() { return products; }
 
-void define_tile_functions(llvm::orc::LLJIT& jit) {
+void define_amx_functions(llvm::orc::LLJIT& jit) {
   llvm::orc::SymbolMap symbols;
   for (const auto& [id, f] : functions())
     symbols[jit.mangleAndIntern(f.name)] = {llvm::orc::ExecutorAddr::fromPtr(f.address),
