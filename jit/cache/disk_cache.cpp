@@ -1,10 +1,11 @@
 // The cache of compiled kernels on disk: what happens on a hit, a miss and a failure.
 #include <kiln/jit/cache/disk_cache.h>
 
+#include <kiln/jit/base/options.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -44,15 +45,8 @@ DiskCache::DiskCache(std::filesystem::path folder, Limits limits)
 DiskCache& DiskCache::standard() {
   // Never destroyed, because kernels of static lifetime may still compile while the process ends.
   static DiskCache& cache = *[] {
-    Limits limits;
-    const char* text = std::getenv("KILN_CACHE_LIMIT");
-    const std::optional<std::uint64_t> bytes = text && *text ? parse_size(text) : limits.bytes;
-    if (bytes) limits.bytes = *bytes;
-    auto made = std::make_unique<DiskCache>(standard_folder(), limits);
-    if (!bytes)
-      made->warn(fmt::format(
-          "KILN_CACHE_LIMIT is '{}', which is no number of bytes; write 500M or 2G; the limit is 2G", text));
-    return made.release();
+    const Options options = read_environment();
+    return new DiskCache(options.cache_dir, {.bytes = options.cache_limit});
   }();
   return cache;
 }

@@ -1,10 +1,10 @@
 // Finds, creates, checks and opens the cache folder.
 #include <kiln/jit/cache/folder.h>
 
+#include <kiln/jit/base/options.h>
+
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <limits>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,11 +20,6 @@ namespace fs = std::filesystem;
 OpenFolder refused(std::string why, std::string_view joint = "; ") {
   std::string problem = fmt::format("{}{}set KILN_CACHE_DIR to a folder of your own", why, joint);
   return {nullptr, std::move(problem), std::move(why)};
-}
-
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value ? value : nullptr;
 }
 
 // mkdir -p with mode 0700. Another process may create the same folders at the same time.
@@ -53,33 +48,7 @@ std::optional<OpenFolder> refusal(const fs::path& path, const struct stat& statu
 
 } // namespace
 
-fs::path standard_folder() {
-  if (const char* folder = environment("KILN_CACHE_DIR")) return folder;
-  if (const char* cache = environment("XDG_CACHE_HOME"); cache && *cache == '/')
-    return fs::path(cache) / "kiln";
-  if (const char* home = environment("HOME")) return fs::path(home) / ".cache" / "kiln";
-  return {};
-}
-
-std::optional<std::uint64_t> parse_size(std::string_view text) {
-  unsigned shift = 0;
-  if (!text.empty()) {
-    const char suffix = text.back() & ~0x20; // upper case
-    shift = suffix == 'K' ? 10 : suffix == 'M' ? 20 : suffix == 'G' ? 30 : 0;
-    if (shift) text.remove_suffix(1);
-  }
-  if (text.empty()) return std::nullopt;
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t value = 0;
-  for (char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    const std::uint64_t digit = static_cast<std::uint64_t>(c - '0');
-    if (value > (most - digit) / 10) return std::nullopt;
-    value = value * 10 + digit;
-  }
-  if (value > most >> shift) return std::nullopt;
-  return value << shift;
-}
+fs::path standard_folder() { return read_environment().cache_dir; }
 
 Folder::~Folder() { close(descriptor_); }
 

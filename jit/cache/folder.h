@@ -1,12 +1,9 @@
 // Finds and opens the cache folder, and refuses one that another user could put code into.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace kiln::cache {
@@ -14,10 +11,6 @@ namespace kiln::cache {
 // KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; empty if none of the three is set.
 // As the XDG specification asks, a relative XDG_CACHE_HOME is ignored.
 std::filesystem::path standard_folder();
-
-// A number of bytes with an optional suffix K, M or G (powers of 1024); nothing if it is not one or
-// overflows.
-std::optional<std::uint64_t> parse_size(std::string_view text);
 
 // An open folder. All files in it are reached through the descriptor: the folder that was checked stays the
 // folder that is used, whatever happens to the path.

@@ -2,6 +2,7 @@
 #include <kiln/jit/runtime/emulated/device_state.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
 
 #include <algorithm>
@@ -261,15 +262,12 @@ namespace kiln {
 
 EmulatorOptions EmulatorOptions::from_environment() {
   EmulatorOptions options;
-  auto set = [](const char* name) {
-    const char* v = std::getenv(name);
-    return v ? std::string_view(v) : std::string_view();
-  };
-  if (auto v = set("KILN_EMULATE_CHECK"); !v.empty()) options.checks = v;
-  if (auto v = set("KILN_EMULATE_SEED"); !v.empty())
-    options.seed = emulated::parse_number(v, "KILN_EMULATE_SEED");
-  if (auto v = set("KILN_EMULATE_THREADS"); !v.empty())
-    options.threads = emulated::parse_threads(v, "KILN_EMULATE_THREADS");
+  const Options environment = read_environment();
+  if (!environment.emulate_check.empty()) options.checks = environment.emulate_check;
+  if (!environment.emulate_seed.empty())
+    options.seed = emulated::parse_number(environment.emulate_seed, "KILN_EMULATE_SEED");
+  if (!environment.emulate_threads.empty())
+    options.threads = emulated::parse_threads(environment.emulate_threads, "KILN_EMULATE_THREADS");
   return options;
 }
 
