@@ -53,7 +53,7 @@ public:
     o.cpu = value("KILN_CPU");
     o.cuda_library = value("KILN_CUDA_LIBRARY");
     if (const char* ptxas = lookup_("KILN_PTXAS", context_)) o.ptxas = ptxas;
-    o.ptxas_seconds = number("KILN_PTXAS_TIMEOUT", max_ptxas_seconds, o.ptxas_seconds, "120 holds");
+    o.ptxas_seconds = number("KILN_PTXAS_TIMEOUT", max_ptxas_seconds, o.ptxas_seconds, "120 is used");
     o.emulate_check = value("KILN_EMULATE_CHECK");
     o.emulate_seed = value("KILN_EMULATE_SEED");
     o.emulate_threads = value("KILN_EMULATE_THREADS");
@@ -175,8 +175,9 @@ std::vector<std::string> option_variables() {
 
 const Options& environment_options() {
   static std::atomic<bool> warned{false};
-  static const ParsedOptions* parsed = new ParsedOptions(parse_environment()); // static objects may use it
-  // Only now, because the log calls this function.
+  // Never destroyed, because destructors of static objects may use it.
+  static const ParsedOptions* parsed = new ParsedOptions(parse_environment());
+  // The log calls this function, so warnings must wait until `parsed` is initialised.
   if (!warned.exchange(true)) give_warnings(*parsed);
   return parsed->options;
 }

@@ -61,7 +61,7 @@ struct Options {
   std::optional<std::string> ptxas;                   // nothing: search; empty: use none
   int ptxas_seconds = 120;
 
-  // Text that the files named above parse; empty: unset.
+  // Text that other files parse; empty if unset.
   std::string emulate_check, emulate_seed, emulate_threads;
   std::string tune, wisdom, command;
 };
@@ -74,7 +74,8 @@ struct ParsedOptions {
 // Reads options from any source of variables: `lookup(name, context)` returns a value or null.
 ParsedOptions parse_options(const char* (*lookup)(const char* name, void* context), void* context);
 
-// The names of all variables that parse_options looks up. KILN_CACHE_DIR adds XDG_CACHE_HOME and HOME.
+// The names of all variables that parse_options looks up, with XDG_CACHE_HOME and HOME, which give the
+// default of KILN_CACHE_DIR.
 std::vector<std::string> option_variables();
 
 // The options in force: those of the newest ScopedOptions, or else of the environment.

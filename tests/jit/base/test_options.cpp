@@ -167,7 +167,7 @@ TEST_CASE("a value that is not understood is warned about with the legal ones", 
   CHECK(warnings[3] == "KILN_CACHE_LIMIT is 'big'; use a number of bytes, such as 500M or 2G; taken as 2G");
   CHECK(warnings[4] == "KILN_COMPILE_POLICY is 'never'; use allow, warn or forbid; taken as allow");
   CHECK(warnings[5].ends_with("use a number from 1 to 4096; all CPUs are used"));
-  CHECK(warnings[6] == "KILN_PTXAS_TIMEOUT is '0'; use a number from 1 to 86400; 120 holds");
+  CHECK(warnings[6] == "KILN_PTXAS_TIMEOUT is '0'; use a number from 1 to 86400; 120 is used");
   CHECK_FALSE(o.debug);
   CHECK(o.keep == KeepFiles{.tile = true});
   CHECK(o.log == LogLevel::Warning);
