@@ -1,4 +1,4 @@
-// Finds what devices are and what they can take.
+// Finds the properties and limits of devices, and parses and prints their names.
 #include <kiln/jit/runtime/device.h>
 
 #include <kiln/dsl/error.h>
@@ -45,7 +45,7 @@ std::string model_name() {
   return "unknown CPU";
 }
 
-// The extensions that decide how kernels are compiled, narrowest first.
+// The vector extensions that affect how kernels are compiled, narrowest first.
 constexpr const char* vector_extensions[] = {"sse4.2",     "avx",      "avx2",     "fma",        "avxvnni",
                                              "avx512f",    "avx512bw", "avx512vl", "avx512vnni", "avx512bf16",
                                              "avx512fp16", "amx-tile", "amx-bf16", "neon",       "bf16",
@@ -186,7 +186,7 @@ const DeviceProperties& Device::properties() const {
 }
 
 DeviceLimits Device::limits() const {
-  if (kind_ == DeviceKind::Cuda) // programs of all axes become blocks along x, the one axis that takes many
+  if (kind_ == DeviceKind::Cuda) // all programs become blocks along x, the only axis that takes so many
     return {.max_programs = cuda::DeviceState::get(index_).properties().max_grid[0],
             .max_scratch_bytes = properties().shared_bytes};
   if (kind_ == DeviceKind::Emulated)

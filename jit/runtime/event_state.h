@@ -61,7 +61,7 @@ public:
 private:
   mutable std::mutex mutex_;
   Occurrence* latest_ = nullptr;
-  // an old occurrence that is reused, so that recording in a loop does not allocate
+  // An old occurrence that is reused, so that recording in a loop does not allocate.
   Occurrence* spare_ = nullptr;
 };
 

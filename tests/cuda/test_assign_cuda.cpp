@@ -112,7 +112,7 @@ TEST_CASE("a temporary that there is no memory for is a user error with the size
   std::string text = error_of<UserError>(shift);
   INFO(text);
   CHECK(text.starts_with(here + ": no memory for a temporary of 358800 bytes on cuda:0, which has "));
-  CHECK(text.ends_with("; free other buffers, or let the output overlap no operand"));
+  CHECK(text.ends_with("; free other buffers, or use an output that overlaps no operand"));
   CHECK(fake().launch_count() == 0);
   fake().set("memory_bytes", 1 << 30);
   shift();

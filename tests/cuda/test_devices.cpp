@@ -58,7 +58,7 @@ TEST_CASE("a device whose properties cannot be read is asked again by the next c
   FreshFake fresh;
   fake().fail("cuDeviceGetAttribute", 3, 999);
   CHECK(error_of<TargetError>([] { cuda::DeviceState::get(6); }) ==
-        "the CUDA driver does not tell a device's properties: CUDA_ERROR_UNKNOWN (unknown error)");
+        "the CUDA driver does not report a device's properties: CUDA_ERROR_UNKNOWN (unknown error)");
   CHECK(cuda::DeviceState::get(6).properties().sm == 90);
 }
 

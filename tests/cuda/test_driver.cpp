@@ -47,7 +47,7 @@ TEST_CASE("an absent driver") {
 TEST_CASE("a library that is no driver") {
   cuda::Probe found = cuda::probe("libc.so.6");
   CHECK(found.reason ==
-        "libc.so.6 is no NVIDIA driver that tells its version; reinstall the driver" + instead);
+        "libc.so.6 is not an NVIDIA driver that reports its version; reinstall the driver" + instead);
 }
 
 TEST_CASE("a driver that is too old says what was found and what is needed") {
@@ -114,7 +114,8 @@ TEST_CASE("a driver that fails after cuInit, or has no device") {
                         "and the system's log" +
                         instead);
   fake().fail("cuDriverGetVersion", 1, 3);
-  CHECK(reason() == library + " is no NVIDIA driver that tells its version; reinstall the driver" + instead);
+  CHECK(reason() ==
+        library + " is not an NVIDIA driver that reports its version; reinstall the driver" + instead);
 }
 
 TEST_CASE("many threads that ask at once find one driver") {

@@ -423,7 +423,7 @@ TEST_CASE("warm_up compiles for a device, and a forbidden compile names it") {
   INFO(text);
   CHECK(
       text.find(": kernel scale is not compiled for the config {BN=32,num_warps=4}, layout classes (aligned) "
-                "on cuda:0, and the compile policy forbids to compile it; call warm_up before, or ship the "
+                "on cuda:0, and the compile policy forbids compiling it; call warm_up first, or ship the "
                 "cache folder") != std::string::npos);
 }
 

@@ -141,7 +141,8 @@ TEST_CASE("a launch past a limit is refused with the numbers, and launches nothi
                                                      "the kernel runs with 384 at most; use fewer warps "
                                                      "or smaller tiles");
   CHECK(refused({{1, 1, 1}, {128, 1, 1}, 227 << 10}) ==
-        start + "a block needs 232448 bytes of dynamic shared memory beside 1024 static ones, and the device "
+        start + "a block needs 232448 bytes of dynamic shared memory in addition to 1024 static ones, and "
+                "the device "
                 "has 232448 "
                 "for a block; use smaller tiles or fewer stages");
   CHECK(refused({{1, 1, 1}, {128, 1, 1}, 0, {.cluster = {32, 1, 1}}}) ==
@@ -162,7 +163,7 @@ TEST_CASE("a launch past a limit is refused with the numbers, and launches nothi
                 "on the device; use a smaller grid");
   Stream other(Device::cuda(1)), cpu;
   CHECK(error_of<UserError>([&] { launch_idle(other, f, {}); }) ==
-        start + "it is launched on a stream of cuda:1; load it there, or use its own device's");
+        start + "it is launched on a stream of cuda:1; load it there, or use a stream of its own device");
   CHECK(error_of<UserError>([&] { launch_idle(cpu, f, {}); }) ==
         "a stream of cpu is used where one of a CUDA device is needed; make it with "
         "Stream(Device::cuda(index))");
@@ -238,7 +239,7 @@ TEST_CASE("a captured graph runs when it is launched, as often as it is") {
     cuda::Graph moved = std::move(graph);
     error = error_of<UserError>([&] { graph.launch(stream); });
     line = KILN_HERE(-1);
-    CHECK(error == line + ": launch of a graph that holds nothing; capture one first");
+    CHECK(error == line + ": launch of an empty graph; capture one first");
     Stream other(Device::cuda(1));
     error = error_of<UserError>([&] { moved.launch(other); });
     line = KILN_HERE(-1);

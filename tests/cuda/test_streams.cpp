@@ -128,7 +128,7 @@ TEST_CASE("a host function that uses CUDA is told that it must not") {
       &shared);
   shared.stream.synchronize();
   CHECK(shared.own ==
-        "a stream's command synchronizes with its own stream, which would wait for ever; use an event "
+        "a stream's command synchronizes with its own stream, which would wait forever; use an event "
         "or another stream");
   CHECK(shared.cleared == "a stream's command clears its own stream's error; do so after synchronize()");
   CHECK(shared.others ==
@@ -235,16 +235,18 @@ TEST_CASE("events mark and time a CUDA stream") {
     error = error_of<UserError>([&] { end.elapsed_ms(begin); });
     line = KILN_HERE(-1);
     CHECK(error ==
-          line + ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-                 "record both on one device");
+          line +
+              ": elapsed_ms between events recorded on different devices, whose clocks are not comparable; "
+              "record both on one device");
     Stream cpu;
     end.record(cpu);
     end.synchronize();
     error = error_of<UserError>([&] { end.elapsed_ms(begin); });
     line = KILN_HERE(-1);
     CHECK(error ==
-          line + ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-                 "record both on one device");
+          line +
+              ": elapsed_ms between events recorded on different devices, whose clocks are not comparable; "
+              "record both on one device");
     begin.record(cpu);
     begin.synchronize();
     CHECK(begin.elapsed_ms(end) >= 0);

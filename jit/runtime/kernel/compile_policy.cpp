@@ -1,4 +1,4 @@
-// The process's compile policy.
+// Stores the process's compile policy.
 #include <kiln/jit/runtime/kernel/compile_policy.h>
 
 #include <kiln/jit/base/options.h>

@@ -252,11 +252,11 @@ TEST_CASE("assign names the extents that do not broadcast, and the caller's line
   std::vector<std::uint8_t> bytes(4);
   message = message_of([&] { assign(stream, TensorView(bytes), TensorView(bytes) + 300); });
   CHECK(after_line(message) ==
-        "assign: the number 300 does not fit into u8, the dtype of what it stands beside; "
-        "cast that to a wider dtype first");
+        "assign: the number 300 does not fit into u8, the dtype of the operand next to it; "
+        "cast that operand to a wider dtype first");
   message = message_of([&] { assign(stream, out, map([](auto t) { return cumsum(t, axis<0>); }, a)); });
   CHECK(after_line(message) ==
-        "assign: a function given to map uses scan, which is no computation element by "
+        "assign: a function given to map uses scan, which does not work element by "
         "element; write a kernel for it");
   stream.synchronize();
 }
