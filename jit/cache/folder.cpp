@@ -1,4 +1,4 @@
-// Finds, creates, checks and opens the cache folder.
+// Creates, checks and opens the cache folder.
 #include <kiln/jit/cache/folder.h>
 
 #include <kiln/jit/base/options.h>
@@ -23,7 +23,8 @@ OpenFolder refused(std::string why, std::string_view joint = "; ") {
   return {nullptr, std::move(problem), std::move(why)};
 }
 
-// mkdir -p with mode 0700. Another process may create the same folders at the same time.
+// Creates a folder and its parents, like mkdir -p, with mode 0700. Other processes may create them at the
+// same time.
 bool create_folders(const fs::path& path) {
   if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return true;
   if (errno != ENOENT || !path.has_relative_path()) return false;
@@ -55,7 +56,8 @@ Folder::~Folder() { close(descriptor_); }
 
 std::vector<std::string> Folder::file_names() const {
   std::vector<std::string> names;
-  // A descriptor of its own: the read position must not be shared with other threads and forked processes.
+  // Opens another descriptor, because its read position must not be shared with other threads and forked
+  // processes.
   const int fd = openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return names;
   DIR* folder = fdopendir(fd);

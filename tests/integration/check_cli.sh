@@ -37,11 +37,11 @@ expect 0 '^  threads  [1-9]' devices
 KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 0 '^cuda: not usable: no NVIDIA driver: cannot open /nowhere/libcuda.so ' devices
 export KILN_CUDA_LIBRARY=$driver
 expect 0 '^  clocks   1.98 GHz; memory 2.619 GHz, 5120 bits wide$' devices
-expect 0 '^  each     2048 threads, 65536 registers, 228 KiB shared$' devices
+expect 0 '^  each SM  2048 threads, 65536 registers, 228 KiB shared$' devices
 expect 0 '"clock_hz": 1980000000,$' devices --json
 FAKE_CUDA=clocks=-1 expect 0 '^  clocks   unknown; memory unknown, 5120 bits wide$' devices
 unset KILN_CUDA_LIBRARY
-expect 0 '^emulated:sm_90a: a GPU in software, 227 KiB shared by a block' devices
+expect 0 '^emulated:sm_90a: a GPU in software, 227 KiB shared per block' devices
 expect 0 '"vector_bytes": [1-9]' devices --json
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
