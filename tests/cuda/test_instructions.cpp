@@ -2,6 +2,7 @@
 #include "cuda_test.h"
 #include "gpu_test.h"
 #include "random_instructions.h"
+#include "test_seed.h"
 
 #include <kiln/jit/emulator/emulator.h>
 #include <kiln/jit/gpu/ptxas.h>
@@ -69,9 +70,8 @@ Words execute(const std::string& ptx, const Words& in) {
 } // namespace
 
 TEST_CASE("random instructions give the same bits on every schedule, and on a GPU", "[gpu]") {
-  std::uint64_t first = std::random_device{}();
+  const std::uint64_t first = test::fresh_seed();
   int count = has_real_gpu() ? 300 : 30;
-  if (const char* text = std::getenv("KILN_TEST_SEED")) first = std::strtoull(text, nullptr, 10);
   if (const char* text = std::getenv("KILN_TEST_COUNT")) count = std::atoi(text);
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
     CAPTURE(seed);

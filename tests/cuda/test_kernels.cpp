@@ -1,5 +1,6 @@
 // Kernels on CUDA devices: what reaches the driver is what the kernel says.
 #include "played.h"
+#include "test_seed.h"
 
 #include <allocation_count.h>
 #include <kiln/jit/runtime/cuda/graph.h>
@@ -51,7 +52,7 @@ std::uint64_t last_argument() {
 TEST_CASE("a kernel is compiled for the device, launched and computes") {
   FreshFake fresh;
   Played played;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   Device device = Device::cuda(0);
@@ -78,7 +79,7 @@ TEST_CASE("a kernel is compiled for the device, launched and computes") {
 TEST_CASE("every kind of argument reaches the driver as the kernel takes it") {
   FreshFake fresh;
   Played played;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   const auto mixed =

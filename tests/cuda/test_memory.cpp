@@ -1,5 +1,6 @@
 // Memory of CUDA devices: buffers, tensors, pinned memory, copies.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/memory.h>
 
@@ -26,7 +27,7 @@ void choose(const Way& way) {
 
 TEST_CASE("a buffer on a CUDA device holds what is copied into it") {
   FreshFake fresh;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   for (const Way& way : ways) {
     INFO(way.name);
@@ -63,7 +64,9 @@ TEST_CASE("a buffer on a CUDA device holds what is copied into it") {
 
 TEST_CASE("a copy goes between devices") {
   FreshFake fresh;
-  auto x = random_floats(1000, std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("seed " << seed);
+  auto x = random_floats(1000, seed);
   std::vector<float> y(1000);
   Buffer a(Device::cuda(0), 4000), b(Device::cuda(1), 4000);
   Stream first(Device::cuda(0)), second(Device::cuda(1));
@@ -243,7 +246,7 @@ TEST_CASE("a tensor on a CUDA device is zeroed and filled there") {
 
 TEST_CASE("a tensor goes to a device and comes back") {
   FreshFake guard;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   auto values = random_floats(6 * 7, seed);
   auto host = Tensor<float, 2>::empty({6, 7});
@@ -298,7 +301,7 @@ TEST_CASE("mistakes in copies are user errors at the caller's line") {
 }
 
 TEST_CASE("copies and fills on the CPU") {
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   for (std::size_t n : {1u, 1000u, 100000u}) {
     auto x = random_floats(n, seed);

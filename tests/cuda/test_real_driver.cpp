@@ -1,5 +1,6 @@
 // The CUDA runtime over the machine's own driver and GPU; skipped where there is none.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/launch.h>
@@ -65,7 +66,7 @@ TEST_CASE("buffers, copies, events, launches and graphs on a GPU", "[.gpu]") {
     WARN("skipped: " << cuda::available().reason);
     return;
   }
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   auto& state = cuda::DeviceState::get(0);
   Device device = Device::cuda(0);

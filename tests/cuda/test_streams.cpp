@@ -1,5 +1,6 @@
 // Streams and events of CUDA devices.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/cuda/current.h>
@@ -304,7 +305,7 @@ TEST_CASE("many threads use one CUDA stream, its events and buffers") {
   FreshFake fresh;
   Buffer::trim();
   auto before = alive();
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   {
     Stream shared(Device::cuda(0));

@@ -63,7 +63,7 @@ export KILN_CACHE_DIR=$work/cache
 expect 0 '^  greet  +says hello' --load "$plugin" --help
 expect 0 '^hello world$' --load "$plugin" greet world
 expect 2 '^usage: kiln greet NAME' --load "$plugin" greet
-expect 1 'kiln: nobody is called badly' --load "$plugin" greet badly
+expect 1 'kiln: "badly" is not a name' --load "$plugin" greet badly
 expect 0 '^saxpy +y = a x \+ y' --load "$plugin" kernels
 expect 0 '"parameters": "a=2 x=N y=N"' --load "$plugin" kernels --json
 expect 1 'there is no kernel saxpi; did you mean saxpy' --load "$plugin" explain saxpi

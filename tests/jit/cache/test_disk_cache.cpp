@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"
+#include "test_seed.h"
 
 #include <kiln/jit/base/version.h>
 
@@ -11,7 +12,7 @@
 using namespace disk_cache_test;
 
 TEST_CASE("what was stored is loaded, by this and by another cache object", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
@@ -233,7 +234,7 @@ TEST_CASE("a folder in an entry's place costs its entry and nothing else", "[cac
 }
 
 TEST_CASE("verify finds the bad entries among good ones and removes them when asked", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
@@ -290,7 +291,7 @@ TEST_CASE("clear removes entries and leaves other files alone", "[cache]") {
 }
 
 TEST_CASE("a sweep removes the least recently used entries until the cache fits", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
@@ -380,7 +381,7 @@ TEST_CASE("a payload larger than the whole limit is not stored, and a limit of 0
 }
 
 TEST_CASE("threads share one cache object", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   const TemporaryFolder folder;
   RecordingCache recording(folder.path(), {.sweep_interval = std::chrono::seconds(0)});

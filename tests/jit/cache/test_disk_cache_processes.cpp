@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"
+#include "test_seed.h"
 
 #include <algorithm>
 #include <csignal>
@@ -65,7 +66,7 @@ std::vector<fs::path> leftovers_in(const fs::path& folder) {
 } // namespace
 
 TEST_CASE("64 processes store and load the same 200 keys while some are killed", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder parent;
@@ -124,7 +125,7 @@ TEST_CASE("64 processes store and load the same 200 keys while some are killed",
 }
 
 TEST_CASE("processes that sweep at once harm neither each other nor readers and writers", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;

@@ -1,5 +1,7 @@
 // Devices, what limits their threads, and memory from the caching allocator.
+#include "test_seed.h"
 #include <catch2/catch.hpp>
+
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/options.h>
@@ -136,7 +138,7 @@ TEST_CASE("KILN_NUM_THREADS sets the budget") {
 }
 
 TEST_CASE("buffers are aligned and usable to the last byte") {
-  auto seed = std::random_device{}();
+  auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 200; ++i) {
