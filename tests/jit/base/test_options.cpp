@@ -45,7 +45,7 @@ TEST_CASE("an empty environment gives the defaults", "[options]") {
     CHECK(text->empty());
 }
 
-TEST_CASE("every switch is read", "[options]") {
+TEST_CASE("every variable is read", "[options]") {
   auto [o, warnings] = parse({{"KILN_DEBUG", "1"},
                               {"KILN_PERF", "1"},
                               {"KILN_KEEP", "tile,asm"},
@@ -87,14 +87,14 @@ TEST_CASE("every switch is read", "[options]") {
   CHECK(o.command == "/kiln");
 }
 
-TEST_CASE("an empty KILN_PTXAS is a choice, and other empty variables are unset", "[options]") {
+TEST_CASE("an empty KILN_PTXAS is a value, and other empty variables count as unset", "[options]") {
   CHECK(parse({{"KILN_PTXAS", ""}}).options.ptxas == "");
   auto [o, warnings] = parse({{"KILN_DEBUG", ""}, {"KILN_CACHE_LIMIT", ""}, {"KILN_COMPILE_POLICY", ""}});
   CHECK(warnings.empty());
   CHECK(o.cache_limit == Options().cache_limit);
 }
 
-TEST_CASE("the names of the variables are known, each once", "[options]") {
+TEST_CASE("the names of the variables are listed, each once", "[options]") {
   const std::vector<std::string> names = option_variables();
   const std::set<std::string> distinct(names.begin(), names.end());
   CHECK(distinct.size() == names.size());
@@ -151,7 +151,7 @@ TEST_CASE("the cache folder follows XDG and then HOME", "[options]") {
   CHECK(parse({{"HOME", "/h"}}).options.cache_dir == "/h/.cache/kiln");
 }
 
-TEST_CASE("a value that is not understood is warned about with the legal ones", "[options]") {
+TEST_CASE("a value that is not understood gives a warning with the legal values", "[options]") {
   auto [o, warnings] = parse({{"KILN_DEBUG", "yes"},
                               {"KILN_KEEP", "tile,,mlir"},
                               {"KILN_LOG", "loud"},
@@ -175,7 +175,7 @@ TEST_CASE("a value that is not understood is warned about with the legal ones", 
   CHECK(o.ptxas_seconds == 120);
 }
 
-TEST_CASE("the log keeps what its level admits", "[options]") {
+TEST_CASE("the log writes messages up to its level", "[options]") {
   LogCapture captured;
   ScopedOptions scope([] {
     Options o;
@@ -190,7 +190,7 @@ TEST_CASE("the log keeps what its level admits", "[options]") {
   CHECK_FALSE(log_enabled(LogLevel::Debug));
 }
 
-TEST_CASE("a once-only warning is given once", "[options]") {
+TEST_CASE("log_warning_once writes a message once", "[options]") {
   LogCapture captured;
   ScopedOptions scope(Options{});
   for (int i = 0; i < 3; ++i)

@@ -1,4 +1,4 @@
-// Keys of the kernel cache: what they tell apart and how they print.
+// Tests keys of the kernel cache: when they are equal, and how they print and parse.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("text that is not exactly a key does not parse") {
   }
 }
 
-TEST_CASE("equal parts give equal keys, and a builder goes on after its key was taken") {
+TEST_CASE("equal parts give equal keys, and more parts can be added after a key was read") {
   KeyBuilder a, b;
   a.add("matmul").add(128).add(0.5);
   b.add("matmul").add(128).add(0.5);

@@ -1,4 +1,4 @@
-// The disk cache's folder: where it is, and what happens when it is missing, unsafe, full or not usable.
+// Tests where the cache folder is, and what happens if it is missing, unsafe, full or unusable.
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"
@@ -28,7 +28,7 @@ private:
   std::optional<std::string> old_;
 };
 
-// Root may write everywhere; tests of permissions act as somebody else.
+// Root may write anywhere, so tests of permissions run as another user.
 class WithoutRoot {
 public:
   explicit WithoutRoot(const fs::path& folder) {
@@ -46,7 +46,7 @@ private:
 
 constexpr const char* off = "the kernel cache is off for this process: ";
 
-// Stores and loads more than once; a cache that does not work says so exactly once.
+// Stores and loads several times, and checks that there is exactly one warning.
 void check_off(RecordingCache& recording, const std::string& why) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     recording.cache.store({i, i}, std::string("code"), matmul);
@@ -59,7 +59,7 @@ void check_off(RecordingCache& recording, const std::string& why) {
   CHECK(recording.warnings[0] == off + why);
 }
 
-// Stores fail with one warning; what was there before is still loaded.
+// Checks that stores fail with one warning, while entries that existed before are still loaded.
 void check_stores_off(RecordingCache& recording, const Key& present, const std::string& why) {
   for (std::uint64_t i = 0; i < 3; ++i)
     recording.cache.store({99, i}, std::string(100'000, 'x'), matmul);
@@ -100,14 +100,14 @@ TEST_CASE("the standard folder comes from the environment", "[cache]") {
   }
 }
 
-TEST_CASE("a missing folder is made by the first store, private and with its parents", "[cache]") {
+TEST_CASE("the first store creates a missing folder and its parents, with private access", "[cache]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "a" / "b" / "kiln";
   const mode_t old = umask(0);
   RecordingCache recording(path);
   CHECK_FALSE(recording.cache.load({1, 1}));
   CHECK(recording.cache.list().empty());
-  CHECK_FALSE(fs::exists(folder.path() / "a")); // looking does not make folders
+  CHECK_FALSE(fs::exists(folder.path() / "a")); // loading does not create folders
   recording.cache.store({1, 1}, std::string("code"), matmul);
   umask(old);
   CHECK(recording.cache.load({1, 1}));
@@ -117,7 +117,7 @@ TEST_CASE("a missing folder is made by the first store, private and with its par
   CHECK(fs::status(entry_path(path, {1, 1})).permissions() == fs::perms(0600));
 }
 
-TEST_CASE("a folder that is removed meanwhile is made again", "[cache]") {
+TEST_CASE("a folder that is removed meanwhile is created again", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path() / "kiln");
   recording.cache.store({1, 1}, std::string("code"), matmul);
@@ -132,7 +132,7 @@ TEST_CASE("a folder that others can write is refused, also behind a symbolic lin
   const TemporaryFolder folder;
   const fs::path shared = folder.path() / "shared", link = folder.path() / "link";
   {
-    RecordingCache good(shared); // a right entry, which must not be used once the folder is open to others
+    RecordingCache good(shared); // a good entry, which must not be used when the folder is open to others
     good.cache.store({0, 0}, std::string("code"), matmul);
     REQUIRE(good.cache.load({0, 0}));
   }
@@ -162,7 +162,7 @@ TEST_CASE("a folder that others can write is refused, also behind a symbolic lin
 TEST_CASE("a folder of another user is refused", "[cache]") {
   const TemporaryFolder folder;
   if (lchown(folder.path().c_str(), 65534, 65534) != 0) {
-    RecordingCache recording("/"); // somebody else's, for all but root
+    RecordingCache recording("/"); // belongs to another user, unless this is root
     check_off(
         recording,
         "the folder / belongs to uid 0 and this process runs as uid " + std::to_string(geteuid()) +
@@ -176,7 +176,7 @@ TEST_CASE("a folder of another user is refused", "[cache]") {
                 " (mode 0700): its owner could put code into it; set KILN_CACHE_DIR to a folder of your own");
 }
 
-TEST_CASE("a file in the folder's place turns the cache off", "[cache]") {
+TEST_CASE("a file in place of the folder turns the cache off", "[cache]") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file";
   write_file(file, "not a folder");
@@ -260,7 +260,7 @@ TEST_CASE("a file size limit stops stores without a signal", "[cache]") {
 TEST_CASE("a full disk stops stores with one warning", "[cache]") {
   const TemporaryFolder folder;
   if (mount("none", folder.path().c_str(), "tmpfs", 0, "size=64k,mode=0700") != 0) {
-    WARN("no right to mount a small disk: not tested");
+    WARN("skipped: no permission to mount a small disk");
     return;
   }
   {
@@ -274,14 +274,14 @@ TEST_CASE("a full disk stops stores with one warning", "[cache]") {
   CHECK(umount(folder.path().c_str()) == 0);
 }
 
-TEST_CASE("too many open files is a miss and not the end of the cache", "[cache]") {
+TEST_CASE("a limit of open files causes a miss and does not turn the cache off", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   recording.cache.store({1, 1}, std::string("code"), matmul);
   rlimit old;
   REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
   rlimit low = old;
-  low.rlim_cur = 3; // descriptors that are open stay so
+  low.rlim_cur = 3; // open descriptors stay open
   REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
   const bool loaded = recording.cache.load({1, 1}).has_value();
   recording.cache.store({2, 2}, std::string("code"), matmul);
@@ -302,7 +302,7 @@ TEST_CASE("the standard cache reads its limit once and writes its warnings to st
   fs::permissions(folder.path() / "open", fs::perms(0777));
   const Environment kiln("KILN_CACHE_DIR", (folder.path() / "open").c_str()),
       limit("KILN_CACHE_LIMIT", "plenty");
-  const pid_t child = fork(); // the standard cache of this process stays untouched
+  const pid_t child = fork(); // so that the standard cache of this process is not used
   REQUIRE(child >= 0);
   if (child == 0) {
     if (!freopen(err.c_str(), "w", stderr)) _exit(2);
