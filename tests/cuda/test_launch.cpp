@@ -1,4 +1,4 @@
-// Launches on CUDA streams: what reaches the driver, and what is refused before it does.
+// Tests launches on CUDA streams: what reaches the driver, and which errors are found before.
 #include "cuda_test.h"
 #include "test_seed.h"
 
@@ -56,7 +56,7 @@ TEST_CASE("a launch reaches the driver with its sizes and arguments") {
   CHECK(l.arguments[0] == 42);
 }
 
-TEST_CASE("a kernel sees what was copied before it, and copies behind it see what it did") {
+TEST_CASE("a kernel sees the results of copies before it, and copies after it see its results") {
   FreshFake fresh;
   std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
@@ -85,14 +85,15 @@ TEST_CASE("clusters and cooperative launches are attributes") {
   CHECK((l.cluster[0] == 4 && l.cluster[1] == 2 && l.cluster[2] == 1));
   CHECK(l.cooperative);
   auto opted = fake().calls("cuFuncSetAttribute");
-  launch_idle(stream, f, {{16, 1, 1}, {128, 1, 1}, 0, {.cluster = {16, 1, 1}}}); // opts in to more than 8
+  // Opts in to more than 8 blocks.
+  launch_idle(stream, f, {{16, 1, 1}, {128, 1, 1}, 0, {.cluster = {16, 1, 1}}});
   launch_idle(stream, f, {{32, 1, 1}, {128, 1, 1}, 0, {.cluster = {16, 1, 1}}});
   stream.synchronize();
   CHECK(fake().last_launch().cluster[0] == 16);
   CHECK(fake().calls("cuFuncSetAttribute") == opted + 1);
 }
 
-TEST_CASE("much shared memory is opted in to once") {
+TEST_CASE("large shared memory is opted in to once") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   auto f = load(0, "idle", "shared=1024");
@@ -116,7 +117,7 @@ TEST_CASE("an empty grid launches nothing") {
   CHECK(fake().launch_count() == 0);
 }
 
-TEST_CASE("a launch past a limit is refused with the numbers, and launches nothing") {
+TEST_CASE("a launch beyond a limit is a user error with the numbers, and launches nothing") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   auto f = load(0, "idle", "regs=168 maxthreads=384 shared=1024");
@@ -173,7 +174,7 @@ TEST_CASE("a launch past a limit is refused with the numbers, and launches nothi
   CHECK(fake().calls("cuLaunchKernelEx") == 0);
 }
 
-TEST_CASE("a device without clusters or cooperative launches says so") {
+TEST_CASE("clusters or cooperative launches on a device without them are an error that says so") {
   FreshFake fresh;
   fake().set("sm", 80);
   fake().set("cooperative", 0);
@@ -191,7 +192,7 @@ TEST_CASE("a device without clusters or cooperative launches says so") {
               "launch it otherwise");
 }
 
-TEST_CASE("a launch that the driver refuses is an error of that launch alone") {
+TEST_CASE("if the driver rejects a launch, only that launch fails") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   auto f = load(0, "idle");
@@ -210,7 +211,7 @@ TEST_CASE("a launch that the driver refuses is an error of that launch alone") {
 
 // --- Graphs ------------------------------------------------------------------------------------------------
 
-TEST_CASE("a captured graph runs when it is launched, as often as it is") {
+TEST_CASE("a captured graph runs each time it is launched") {
   std::string error, line;
   FreshFake fresh;
   Buffer::trim();
@@ -281,9 +282,9 @@ TEST_CASE("while a graph is captured, nothing can be waited for") {
       line = KILN_HERE(-1);
       CHECK(error ==
             line + ": a graph is already being captured from this stream of cuda:0; end that capture first");
-      Buffer allocated(Device::cuda(0), 100); // goes on
+      Buffer allocated(Device::cuda(0), 100); // allocating still works
       launch_idle(stream, f, {});
-    } // forgotten
+    } // the capture is discarded
     stream.synchronize();
     CHECK(fake().launch_count() == 0);
     error = error_of<UserError>([&] { cuda::GraphCapture(legacy, std::source_location::current()); });
@@ -303,7 +304,7 @@ TEST_CASE("while a graph is captured, nothing can be waited for") {
   CHECK(alive() == before);
 }
 
-// --- A driver with less ------------------------------------------------------------------------------------
+// --- A driver with fewer functions -------------------------------------------------------------------------
 
 TEST_CASE("buffers and launches on a driver without pools and cuLaunchKernelEx", "[.old]") {
   CHECK_FALSE(cuda::driver().cuLaunchKernelEx);
