@@ -38,8 +38,7 @@ struct Fake {
 };
 const Fake& fake(); // the library that KILN_CUDA_LIBRARY names
 
-// Resets the fake driver for a test. At its end, checks that no guard byte is damaged and all injected
-// failures happened.
+// Resets the fake driver at the beginning and the end of a test.
 class FreshFake {
 public:
   FreshFake() { fake().reset(); }
