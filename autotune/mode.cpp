@@ -2,9 +2,9 @@
 #include <kiln/autotune/mode.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 
 namespace kiln::tune {
@@ -28,8 +28,8 @@ Mode parse_mode(std::string_view text, const std::string& where) {
 }
 
 Mode default_mode() {
-  const char* text = std::getenv("KILN_TUNE");
-  return text && *text ? parse_mode(text, "KILN_TUNE") : Mode::cached;
+  const std::string text = read_environment().tune;
+  return text.empty() ? Mode::cached : parse_mode(text, "KILN_TUNE");
 }
 
 } // namespace kiln::tune

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <numeric>
 
@@ -67,9 +66,9 @@ Findings check_cuda(const System& system) {
 Findings check_ptxas() {
   if (const std::string& version = gpu::ptxas_version(); !version.empty())
     return {{"ptxas", Verdict::ok, version + ", " + gpu::ptxas_path(), ""}};
-  const char* given = std::getenv("KILN_PTXAS");
-  if (given && *given)
-    return {{"ptxas", Verdict::broken, fmt::format("KILN_PTXAS is '{}', which does not run", given),
+  const auto& given = environment_options().ptxas;
+  if (given && !given->empty())
+    return {{"ptxas", Verdict::broken, fmt::format("KILN_PTXAS is '{}', which does not run", *given),
              "set it to the path of NVIDIA's ptxas, or unset it"}};
   if (!gpu::ptxas_path().empty())
     return {{"ptxas", Verdict::broken, gpu::ptxas_path() + " does not run", "reinstall the CUDA toolkit"}};

@@ -4,10 +4,7 @@
 #include <kiln/autotune/mode.h>
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/options.h>
-#include <kiln/jit/cache/folder.h>
 #include <kiln/jit/cli/support/dispatch.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -18,17 +15,17 @@ namespace kiln::doctor {
 
 namespace {
 
-constexpr std::array known_variables{
-    // read by jit/base/options.h
-    "KILN_DEBUG", "KILN_PERF", "KILN_KEEP", "KILN_KEEP_DIR", "KILN_LOG", "KILN_CACHE_DIR", "KILN_CACHE_LIMIT",
-    "KILN_NUM_THREADS", "KILN_COMPILE_POLICY", "KILN_CPU", "KILN_CUDA_LIBRARY", "KILN_EMULATE_CHECK",
-    "KILN_EMULATE_SEED", "KILN_EMULATE_THREADS", "KILN_PTXAS", "KILN_PTXAS_TIMEOUT",
-    // read by the tuner
-    "KILN_TUNE", "KILN_WISDOM", "KILN_COMMAND", "KILN_TUNING_SPACES",
-    // read by users of the C interface, and by build.sh
-    "KILN_LIBRARY", "KILN_PYTHON", "KILN_BUILD_DIR", "KILN_JOBS"};
-// Variables of tests, samples and benchmarks.
+// Variables that only programs outside the library read: benchmarks, users of the C interface, and build.sh.
+constexpr std::array other_variables{"KILN_TUNING_SPACES", "KILN_LIBRARY", "KILN_PYTHON", "KILN_BUILD_DIR",
+                                     "KILN_JOBS"};
+// Prefixes of the variables that tests, samples and benchmarks read.
 constexpr std::array known_families{"KILN_TEST_", "KILN_SAMPLES_", "KILN_BENCH_"};
+
+std::vector<std::string> known_variables() {
+  std::vector<std::string> names = option_variables();
+  names.insert(names.end(), other_variables.begin(), other_variables.end());
+  return names;
+}
 
 const std::string* value_of(const Variables& variables, std::string_view name) {
   for (const auto& [known, value] : variables)
@@ -50,18 +47,8 @@ void add_option_warnings(Findings& findings, const Variables& variables) {
   }
 }
 
-// Checks variables that other parts read with their own parsers.
+// Values that the tuner parses.
 void add_wrong_values(Findings& findings, const Variables& variables) {
-  const auto wrong = [&](const char* name, Verdict verdict, const char* mend) {
-    findings.push_back(
-        {"environment", verdict, fmt::format("{} is '{}'", name, *value_of(variables, name)), mend});
-  };
-  if (const auto* text = value_of(variables, "KILN_CACHE_LIMIT");
-      text && !text->empty() && !cache::parse_size(*text))
-    wrong("KILN_CACHE_LIMIT", Verdict::warning, "use a number of bytes, such as 500M or 2G; 2G is used");
-  if (const auto* text = value_of(variables, "KILN_COMPILE_POLICY");
-      text && !text->empty() && *text != "allow" && *text != "warn" && *text != "forbid")
-    wrong("KILN_COMPILE_POLICY", Verdict::warning, "use allow, warn or forbid; allow is used");
   if (const auto* text = value_of(variables, "KILN_TUNE"); text && !text->empty()) try {
       tune::parse_mode(*text, "KILN_TUNE");
     } catch (const UserError& error) {
@@ -84,7 +71,8 @@ Variables variables_of_process() {
 }
 
 bool is_known_variable(std::string_view name) {
-  return std::find(known_variables.begin(), known_variables.end(), name) != known_variables.end() ||
+  const std::vector<std::string> known = known_variables();
+  return std::find(known.begin(), known.end(), name) != known.end() ||
          std::any_of(known_families.begin(), known_families.end(),
                      [&](std::string_view family) { return name.starts_with(family); });
 }
@@ -98,8 +86,8 @@ Findings check_environment(const Variables& variables) {
       set += (set.empty() ? "" : ", ") + name + (value.empty() ? " (empty)" : "");
       continue;
     }
-    const std::string meant = cli::nearest(name, {known_variables.begin(), known_variables.end()});
-    findings.push_back({"environment", Verdict::warning, name + " is set, but nothing reads it",
+    const std::string meant = cli::nearest(name, known_variables());
+    findings.push_back({"environment", Verdict::warning, name + " is set, and nothing reads it",
                         meant.empty() ? "unset it" : "did you mean " + meant + "?"});
   }
   add_option_warnings(findings, variables);

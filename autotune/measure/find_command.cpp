@@ -2,6 +2,7 @@
 #include <kiln/autotune/measure/find_command.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -51,9 +52,9 @@ std::vector<fs::path> folders_of_path() {
 } // namespace
 
 std::string find_command() {
-  if (const char* given = std::getenv("KILN_COMMAND"); given && *given) {
+  if (const std::string given = read_environment().command; !given.empty()) {
     if (is_program(given)) return given;
-    throw UserError("KILN_COMMAND is " + std::string(given) +
+    throw UserError("KILN_COMMAND is " + given +
                     ", which is not an executable file; set it to the path of the kiln command");
   }
   const fs::path program = this_program();

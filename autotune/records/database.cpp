@@ -3,11 +3,11 @@
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/log.h>
+#include <kiln/jit/base/options.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <tuple>
@@ -81,8 +81,8 @@ Database::Database(RecordStore& store) : store_(store) {}
 Database& Database::standard() {
   static Database& database = *[] {
     auto made = std::make_unique<Database>(RecordStore::standard());
-    const char* list = std::getenv("KILN_WISDOM");
-    for (std::string_view rest = list ? list : ""; !rest.empty();) {
+    const std::string list = read_environment().wisdom;
+    for (std::string_view rest = list; !rest.empty();) {
       const std::size_t end = rest.find(':');
       const std::string path(rest.substr(0, end));
       rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);

@@ -1,4 +1,4 @@
-// Reads the affinity mask and the control group's CPU quota.
+// Reads the affinity mask and the CPU quota of the control group.
 #include <kiln/jit/base/cpu_info.h>
 
 #include <kiln/jit/base/options.h>
@@ -14,7 +14,8 @@
 namespace kiln {
 namespace {
 
-// A quota file: "max 100000" or "50000 100000" (version 2), or one number (version 1).
+// Reads a quota of cgroup version 2: "max 100000" or "50000 100000". The functions return 0 if there is no
+// limit.
 double read_v2(const std::string& path) {
   std::ifstream in(path);
   std::string quota;
@@ -30,7 +31,7 @@ double read_v1(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// The lowest limit of a group and all its parents: each of them binds.
+// The lowest limit of a group and all its parents, since each of them applies.
 template <class Read> double lowest_limit(const std::string& mount, std::string group, Read read) {
   double lowest = 0;
   for (;;) {
@@ -46,7 +47,7 @@ template <class Read> double lowest_limit(const std::string& mount, std::string 
 
 std::vector<int> affinity_cpus() {
   std::vector<int> cpus;
-  // The kernel refuses masks shorter than its own; grow until it fits.
+  // The kernel refuses masks that are shorter than its own.
   for (int size = 1024; size <= (1 << 20) && cpus.empty(); size *= 4) {
     cpu_set_t* set = CPU_ALLOC(size);
     if (!set) break;
@@ -96,9 +97,9 @@ ThreadBudget thread_budget() {
   return {std::max(1, static_cast<int>(std::ceil(limit))), true};
 }
 
-// Caches of more than 96 MiB are spread over a chip, for all of its cores. A Granite Rapids with 480 MiB (two
-// cores of it, in a virtual machine) writes 32 MiB and reads them again in 12 % less time past the caches
-// than through them, 64 MiB in 27 % less, 16 MiB in the same.
+// An L3 cache of more than 96 MiB is spread over the chip and shared by all of its cores. On a Granite Rapids
+// with 480 MiB (two of its cores, in a virtual machine), writing data past the caches and reading it again
+// takes 27 % less time than through the caches for 64 MiB, 12 % less for 32 MiB, and the same for 16 MiB.
 std::int64_t reused_bytes(std::int64_t l3_bytes) {
   constexpr std::int64_t mib = 1 << 20, largest_near = 96 * mib, of_far = 32 * mib, unknown = 64 * mib;
   if (l3_bytes <= 0) return unknown;

@@ -1,4 +1,4 @@
-// What the process may use of this machine's CPUs and memory. Not for users: see device.h.
+// Finds how much of the machine's CPUs and caches this process may use. Not for users: see device.h.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ struct ThreadBudget {
 };
 ThreadBudget thread_budget();
 
-// What one kernel wrote the next one finds in a cache, if it is smaller than this; results of this size and
-// more bypass the caches. `l3_bytes` is the third cache's size, 0 if unknown; of a large one it is less.
+// The size in bytes from which a kernel's results should bypass the caches, because the next kernel would not
+// find them there. `l3_bytes` is the size of the L3 cache, or 0 if unknown. For a large L3 the result is
+// smaller than the cache.
 std::int64_t reused_bytes(std::int64_t l3_bytes);
 
 } // namespace kiln

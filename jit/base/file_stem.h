@@ -1,4 +1,4 @@
-// How files are named after kernels, whose names may be any text.
+// Makes file names from names of kernels, which may be any text.
 #pragma once
 
 #include <cctype>
@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-// The name with '_' for what is no letter, digit, '_' or '-', and not so long that a file system refuses it.
-// Two names may have the same stem.
+// The name with '_' in place of every character except letters, digits, '_' and '-', cut so that file systems
+// accept its length. Two names may have the same stem.
 inline std::string file_stem(std::string_view name) {
   constexpr std::size_t longest = 128;
   std::string stem(name.substr(0, longest));

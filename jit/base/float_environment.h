@@ -1,4 +1,4 @@
-// The processor's modes of floating-point arithmetic while kernels are compiled and run.
+// Sets the processor's floating-point modes while kernels are compiled and run.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace kiln {
 
-// For as long as it lives, the calling thread rounds to nearest even, keeps denormals and traps nothing, as
-// kernels' results are defined (dsl/SEMANTICS.md): the program around them may have been linked with
-// -ffast-math, which takes denormals as zero, or look for its own errors by traps, which lanes beyond the end
-// of a tile would set off.
+// While it lives, the calling thread rounds to nearest even, keeps denormals and raises no traps, as the
+// definition of kernels' results requires (dsl/SEMANTICS.md). The surrounding program may use other modes:
+// with -ffast-math it flushes denormals to zero, and it may enable traps to find its own errors, which lanes
+// beyond the end of a tile would raise.
 class DefaultFloatEnvironment {
 public:
   DefaultFloatEnvironment() noexcept : before_(read()) {
@@ -27,7 +27,7 @@ private:
 #if defined(__x86_64__)
   using Word = unsigned;
   static constexpr Word defaults = 0x1f80;               // MXCSR with all exceptions masked
-  static Word modes(Word word) { return word & ~0x3fu; } // without the flags of exceptions that were
+  static Word modes(Word word) { return word & ~0x3fu; } // without the flags of past exceptions
   static Word read() { return _mm_getcsr(); }
   static void write(Word word) { _mm_setcsr(word); }
 #elif defined(__aarch64__)

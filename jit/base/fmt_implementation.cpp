@@ -1,11 +1,11 @@
-// Compiles fmt's functions once for the whole library, which links no libfmt: with FMT_HEADER_ONLY each file would compile
-// its own, a fifth of the build.
+// Compiles fmt's functions once for the whole library, which does not link libfmt. With FMT_HEADER_ONLY every
+// file would compile its own copy, which takes a fifth of the build time.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// The instantiations that fmt/format.h declares as extern, or leaves to the library.
+// The instantiations that fmt/format.h declares as extern or leaves to the library.
 template FMT_API auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
 template FMT_API auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
 template FMT_API locale_ref::locale_ref(const std::locale&);

@@ -1,4 +1,4 @@
-// The list of objects to tell about a fork.
+// Keeps the list of objects to reset after a fork.
 #include <kiln/jit/base/fork.h>
 
 #include <atomic>
@@ -12,7 +12,7 @@ std::atomic<std::uint32_t> generation{0};
 }
 
 struct ForkRegistry {
-  std::mutex mutex; // held across fork, so that the child finds the list whole
+  std::mutex mutex; // held during fork, so that the child finds the list in a consistent state
   ForkAware* first = nullptr;
 
   ForkRegistry() { pthread_atfork(before, in_parent, in_child); }

@@ -1,16 +1,17 @@
-// Survival of fork(): objects that own threads learn that they are in a child, where those are gone.
-// Not for users.
+// Lets objects that own threads reset themselves in a forked child, where those threads do not exist. Not for
+// users.
 #pragma once
 
 #include <cstdint>
 
 namespace kiln {
 
-// Counts the forks between this process and the one that loaded Kiln.
+// The number of forks between the process that loaded Kiln and this one.
 std::uint32_t fork_generation();
 
-// While registered, reset_in_child runs in the child of every fork, before fork returns there. No other
-// thread exists then, and locks may be held by threads that do not: it may only overwrite plain state.
+// While an object is registered, reset_in_child runs in the child of every fork, before fork returns there.
+// The child has no other thread, and locks may be held by threads that do not exist any more, so
+// reset_in_child may only overwrite plain data.
 class ForkAware {
 public:
   ForkAware(const ForkAware&) = delete;

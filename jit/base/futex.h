@@ -1,4 +1,4 @@
-// Waiting on a 32-bit word, and spinning before doing so. Not for users.
+// Waits for a change of a 32-bit word, with or without spinning first. Not for users.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@
 
 namespace kiln {
 
-// Sleeps while `word` holds `expected`; may also return for no reason.
+// Sleeps while `word` holds `expected`. May also return spuriously.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
-// For so long at most.
+// The same, for at most `limit`.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                        std::chrono::microseconds limit) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
@@ -36,11 +36,11 @@ inline void cpu_relax() {
 #endif
 }
 
-// True where another thread can run while this one spins.
+// Whether another thread can run while this one spins: the process may use more than one CPU.
 bool spinning_helps();
 
-// Spins until `done()` or until `limit` has passed; says whether done() held. A thread woken through a
-// futex starts 17 to 50 us later in a virtual machine, so waits shorter than that are spun through.
+// Spins until `done()` holds or `limit` has passed; returns whether `done()` held. In a virtual machine, a
+// thread that is woken through a futex starts 17 to 50 us later, so for shorter waits spinning is faster.
 template <class Done> bool spin_until(Done done, std::chrono::microseconds limit) {
   if (done()) return true;
   if (!spinning_helps()) return false;

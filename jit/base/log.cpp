@@ -1,4 +1,4 @@
-// Writes the log, and remembers which warnings were given.
+// Writes messages to stderr or to the newest LogCapture, and remembers which warnings were written.
 #include <kiln/jit/base/log.h>
 
 #include <kiln/jit/base/options.h>
@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-// Never destroyed: threads may log while the process exits.
+// Never destroyed, because threads may log while the process exits.
 struct LogState {
   std::mutex mutex;
   LogCapture* capture = nullptr;

@@ -1,7 +1,7 @@
-// The log: one line to stderr a message, filtered by KILN_LOG.
+// Writes messages to stderr, one line each, filtered by KILN_LOG.
 //
-// Every function is thread-safe; a message is written whole. A sink installed with LogCapture sees
-// the messages instead of stderr, which is how tests read them.
+// Every function is thread-safe, and lines of several threads do not mix. While a LogCapture lives, it
+// receives the messages instead of stderr, so that tests can read them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace kiln {
 
 enum class LogLevel : std::uint8_t { Off, Error, Warning, Info, Debug };
 
-// True if messages of `level` are written; ask before building an expensive message.
+// Whether messages of `level` are written. Check this before you build an expensive message.
 bool log_enabled(LogLevel level);
 void log(LogLevel level, std::string_view message);
 inline void log_error(std::string_view message) { log(LogLevel::Error, message); }
@@ -21,11 +21,11 @@ inline void log_warning(std::string_view message) { log(LogLevel::Warning, messa
 inline void log_info(std::string_view message) { log(LogLevel::Info, message); }
 inline void log_debug(std::string_view message) { log(LogLevel::Debug, message); }
 
-// Writes a warning the first time this very message is given, and never again in this process.
+// Writes a warning unless this process has written the same message before.
 void log_warning_once(std::string_view message);
 
-// While it lives, messages go into it instead of stderr; "warning: ..." a line.
-// Captures nest; the newest one receives.
+// While it lives, messages go into it instead of stderr, each as one line such as "warning: ...". If several
+// live, the newest one receives the messages.
 class LogCapture {
 public:
   LogCapture();

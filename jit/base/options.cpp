@@ -1,6 +1,9 @@
-// Reads the switches from the environment.
+// Reads and parses the environment variables of Kiln.
 #include <kiln/jit/base/options.h>
 
+#include <kiln/jit/base/parse_size.h>
+
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -44,10 +47,19 @@ public:
     if (auto dir = value("KILN_KEEP_DIR"); !dir.empty()) o.keep_dir = dir;
     o.log = log_level();
     o.cache_dir = cache_dir();
+    o.cache_limit = cache_limit(o.cache_limit);
+    o.compile_policy = compile_policy();
     o.num_threads = number("KILN_NUM_THREADS", max_num_threads, o.num_threads, "all CPUs are used");
     o.cpu = value("KILN_CPU");
     o.cuda_library = value("KILN_CUDA_LIBRARY");
-    o.ptxas_seconds = number("KILN_PTXAS_TIMEOUT", max_ptxas_seconds, o.ptxas_seconds, "120 holds");
+    if (const char* ptxas = lookup_("KILN_PTXAS", context_)) o.ptxas = ptxas;
+    o.ptxas_seconds = number("KILN_PTXAS_TIMEOUT", max_ptxas_seconds, o.ptxas_seconds, "120 is used");
+    o.emulate_check = value("KILN_EMULATE_CHECK");
+    o.emulate_seed = value("KILN_EMULATE_SEED");
+    o.emulate_threads = value("KILN_EMULATE_THREADS");
+    o.tune = value("KILN_TUNE");
+    o.wisdom = value("KILN_WISDOM");
+    o.command = value("KILN_COMMAND");
     return std::move(result_);
   }
 
@@ -94,11 +106,28 @@ private:
     return LogLevel::Warning;
   }
 
+  // A relative XDG_CACHE_HOME is ignored, as the XDG base directory specification requires.
   std::string cache_dir() {
     if (auto v = value("KILN_CACHE_DIR"); !v.empty()) return std::string(v);
     if (auto v = value("XDG_CACHE_HOME"); v.starts_with('/')) return std::string(v) + "/kiln";
-    if (auto v = value("HOME"); v.starts_with('/')) return std::string(v) + "/.cache/kiln";
+    if (auto v = value("HOME"); !v.empty()) return std::string(v) + "/.cache/kiln";
     return {};
+  }
+
+  std::uint64_t cache_limit(std::uint64_t otherwise) {
+    auto v = value("KILN_CACHE_LIMIT");
+    if (v.empty()) return otherwise;
+    if (auto bytes = parse_size(v)) return *bytes;
+    warn("KILN_CACHE_LIMIT", v, "a number of bytes, such as 500M or 2G; taken as 2G");
+    return otherwise;
+  }
+
+  std::string compile_policy() {
+    auto v = value("KILN_COMPILE_POLICY");
+    for (std::string_view policy : {"allow", "warn", "forbid"})
+      if (v == policy) return std::string(v);
+    if (!v.empty()) warn("KILN_COMPILE_POLICY", v, "allow, warn or forbid; taken as allow");
+    return "allow";
   }
 
   int number(const char* name, int most, int otherwise, const std::string& what_holds) {
@@ -116,15 +145,13 @@ private:
   ParsedOptions result_;
 };
 
-const Options& environment_options() {
-  static std::atomic<bool> warned{false};
-  static const ParsedOptions* parsed = new ParsedOptions(
-      parse_options([](const char* name, void*) -> const char* { return std::getenv(name); }, nullptr));
-  // After `parsed` exists, because the log asks for the options.
-  if (!warned.exchange(true))
-    for (const auto& warning : parsed->warnings)
-      log_warning_once(warning);
-  return parsed->options;
+ParsedOptions parse_environment() {
+  return parse_options([](const char* name, void*) -> const char* { return std::getenv(name); }, nullptr);
+}
+
+void give_warnings(const ParsedOptions& parsed) {
+  for (const auto& warning : parsed.warnings)
+    log_warning_once(warning);
 }
 
 std::atomic<const Options*> replaced{nullptr};
@@ -133,6 +160,32 @@ std::atomic<const Options*> replaced{nullptr};
 
 ParsedOptions parse_options(const char* (*lookup)(const char*, void*), void* context) {
   return Parser(lookup, context).parse();
+}
+
+std::vector<std::string> option_variables() {
+  std::vector<std::string> names;
+  parse_options(
+      [](const char* name, void* context) -> const char* {
+        static_cast<std::vector<std::string>*>(context)->push_back(name);
+        return nullptr;
+      },
+      &names);
+  return names;
+}
+
+const Options& environment_options() {
+  static std::atomic<bool> warned{false};
+  // Never destroyed, because destructors of static objects may use it.
+  static const ParsedOptions* parsed = new ParsedOptions(parse_environment());
+  // The log calls this function, so warnings must wait until `parsed` is initialised.
+  if (!warned.exchange(true)) give_warnings(*parsed);
+  return parsed->options;
+}
+
+Options read_environment() {
+  ParsedOptions parsed = parse_environment();
+  give_warnings(parsed);
+  return std::move(parsed.options);
 }
 
 const Options& options() {

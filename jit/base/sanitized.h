@@ -1,5 +1,6 @@
-// Whether this build has a sanitizer: it is slow, reports crashes in its own way, and its shadow memory takes
-// all addresses, so that none can be limited.
+// Whether this build has a sanitizer. Tests and the workers of the tuner need to know: a sanitizer is slow,
+// reports crashes in its own way, and reserves so much address space for its shadow memory that the address
+// space cannot be limited.
 #pragma once
 
 namespace kiln {

@@ -1,9 +1,10 @@
-// What is done when the program ends.
+// Registers functions that run when the program ends.
 #pragma once
 
 namespace kiln {
 
-// As std::atexit, which does nothing in the shared library: no static object of it is destroyed.
+// Registers `function` as std::atexit does. std::atexit itself has no effect in the shared library: see
+// static_objects.cpp.
 void call_at_exit(void (*function)());
 
 } // namespace kiln

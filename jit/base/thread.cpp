@@ -10,7 +10,8 @@
 namespace kiln {
 
 bool start_thread(pthread_t& handle, void* (*body)(void*), void* argument, const char* name) {
-  // A new thread inherits the mask: signals stay with the application's threads.
+  // A new thread inherits the signal mask. With all signals blocked, they are delivered to the application's
+  // threads.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -1,18 +1,19 @@
-// A thread that Kiln owns: no signals, a name, and a handle that fork can drop. Not for users.
+// Starts and configures threads that Kiln owns. Not for users.
 #pragma once
 
 #include <pthread.h>
 
 namespace kiln {
 
-// Starts `body(argument)` on a thread that takes no signals. False if the system refuses one.
+// Starts a thread that calls `body(argument)` and blocks all signals. False if the system refuses.
 bool start_thread(pthread_t& handle, void* (*body)(void* argument), void* argument, const char* name);
 
-// Binds a thread to one CPU; a refusal is harmless and ignored.
+// Binds a thread to one CPU. Kiln works without it, so a refusal is ignored.
 void pin_thread(pthread_t handle, int cpu);
 
-// The calling thread no longer takes a CPU from the thread that wakes it while another CPU, or that one a
-// little later, will do. Threads that it starts are as others are. A refusal is harmless and ignored.
+// After this call, the calling thread does not preempt the thread that wakes it: it runs on another CPU, or
+// on this one as soon as the scheduler switches (SCHED_BATCH). Threads that it starts have the normal policy.
+// A refusal is ignored.
 void yield_to_wakers();
 
 } // namespace kiln

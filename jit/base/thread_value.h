@@ -1,11 +1,11 @@
-// One value for each thread, even while the program ends: destructors of static objects may launch kernels
-// after the thread_local objects of the main thread are gone.
+// Thread-local values that stay usable while the program ends: destructors of static objects may launch
+// kernels after the thread_local objects of the main thread have been destroyed.
 #pragma once
 
 namespace kiln {
 
-// The calling thread's T, the same for the same Tag. Destroyed with the thread; one that is asked for after
-// that is never destroyed.
+// Returns the calling thread's T for this Tag. It is destroyed when the thread ends; a value that is first
+// used after that is never destroyed.
 template <class T, class Tag> T& thread_value() {
   thread_local constinit T* value = nullptr;
   struct Owner {

@@ -1,10 +1,12 @@
-// Which Kiln this is; part of every key of the kernel cache.
+// The versions of Kiln and of the LLVM that is linked into it, which are part of all keys of the kernel
+// cache.
 #pragma once
 
 namespace kiln {
 const char* version();      // "0.1.0"
-const char* llvm_version(); // "22.1.8", of the LLVM inside
-// Counts changes of generated code; raise it when they change meaning or speed, so that tuned configs are
-// confirmed anew. (Compiled kernels are told apart by the digest of the sources too: cache/source_digest.h.)
+const char* llvm_version(); // "22.1.8"
+// Counts changes of the generated code. Increase it when generated code changes in meaning or speed, so that
+// tuned configs are confirmed again. (Keys of compiled kernels also contain a digest of the sources:
+// cache/source_digest.h.)
 inline constexpr int code_generation_version = 66;
 } // namespace kiln

@@ -1,4 +1,4 @@
-// The text of the `kiln cache` commands.
+// Formats the output of the `kiln cache` commands.
 #include <kiln/jit/cache/commands.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string time_text(std::int64_t seconds) {
   return text;
 }
 
-// Entries are files, and what they say about themselves must not steer the terminal.
+// Replaces control characters: an entry is a file, and text in it must not control the terminal.
 std::string printable(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';

@@ -1,4 +1,4 @@
-// What `kiln cache ls`, `kiln cache clear` and `kiln cache verify` do and print.
+// Implements `kiln cache ls`, `kiln cache clear` and `kiln cache verify`.
 #pragma once
 
 #include <kiln/jit/cache/disk_cache.h>
@@ -13,7 +13,7 @@ struct CommandResult {
 };
 
 CommandResult ls_command(DiskCache& cache);
-CommandResult clear_command(DiskCache& cache);                  // exit code 1 if entries are left
-CommandResult verify_command(DiskCache& cache, BadEntries bad); // exit code 1 if bad entries are left
+CommandResult clear_command(DiskCache& cache);                  // exit code 1 if entries could not be removed
+CommandResult verify_command(DiskCache& cache, BadEntries bad); // exit code 1 if bad entries remain
 
 } // namespace kiln::cache

@@ -1,10 +1,11 @@
-// The cache of compiled kernels on disk: what happens on a hit, a miss and a failure.
+// Implements the kernel cache on disk: hits, misses and failures.
 #include <kiln/jit/cache/disk_cache.h>
+
+#include <kiln/jit/base/options.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -20,8 +21,7 @@ void write_warning(std::string_view message) {
   std::fprintf(stderr, "kiln: warning: %.*s\n", static_cast<int>(message.size()), message.data());
 }
 
-// Failures that a later store need not meet: those of the process at this moment, and a folder in this
-// entry's place.
+// Errors that a later store may not have: temporary ones of the process, and a folder in place of this entry.
 bool may_succeed_later(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EISDIR;
 }
@@ -35,24 +35,17 @@ void mark_used(const Folder& folder, const Key& key) {
 
 DiskCache::DiskCache(std::filesystem::path folder, Limits limits)
     : path_(std::move(folder)), limits_(limits), off_(limits.bytes == 0), handler_(write_warning) {
-  std::error_code error; // the process may change its working folder later
+  std::error_code error; // keep the absolute path, because the process may change its working folder
   if (path_.empty() || path_.is_absolute()) return;
   if (std::filesystem::path absolute = std::filesystem::absolute(path_, error); !error)
     path_ = std::move(absolute);
 }
 
 DiskCache& DiskCache::standard() {
-  // Never destroyed, because kernels of static lifetime may still compile while the process ends.
+  // Never destroyed, because static objects may still compile kernels while the process ends.
   static DiskCache& cache = *[] {
-    Limits limits;
-    const char* text = std::getenv("KILN_CACHE_LIMIT");
-    const std::optional<std::uint64_t> bytes = text && *text ? parse_size(text) : limits.bytes;
-    if (bytes) limits.bytes = *bytes;
-    auto made = std::make_unique<DiskCache>(standard_folder(), limits);
-    if (!bytes)
-      made->warn(fmt::format(
-          "KILN_CACHE_LIMIT is '{}', which is no number of bytes; write 500M or 2G; the limit is 2G", text));
-    return made.release();
+    const Options options = read_environment();
+    return new DiskCache(options.cache_dir, {.bytes = options.cache_limit});
   }();
   return cache;
 }
@@ -79,7 +72,7 @@ std::optional<std::vector<char>> DiskCache::load(const Key& key) noexcept {
     std::vector<char> payload = load_or_throw(key, found);
     ++(found ? hits_ : misses_);
     if (found) return payload;
-  } catch (...) { // no memory for it
+  } catch (...) { // no memory for the payload
     ++misses_;
   }
   return std::nullopt;
@@ -99,7 +92,7 @@ std::vector<char> DiskCache::load_or_throw(const Key& key, bool& found) {
 void DiskCache::store(const Key& key, std::span<const char> payload, const Metadata& metadata) noexcept {
   try {
     store_or_throw(key, payload, metadata);
-  } catch (...) { // no memory for it
+  } catch (...) { // no memory for the entry
     ++failed_stores_;
   }
 }
@@ -124,8 +117,8 @@ void DiskCache::store_or_throw(const Key& key, std::span<const char> payload, co
     evicted_ += report.entries_removed;
 }
 
-// An errno or 0, or nothing if the cache is off. If somebody removed the folder since it was opened, a new
-// one is made.
+// Returns an errno or 0, or nothing if the cache is off. If the folder was removed after it was opened, it is
+// created again.
 std::optional<int> DiskCache::publish(const Key& key, std::span<const char> payload,
                                       const Metadata& metadata) {
   int error = 0;
@@ -173,7 +166,8 @@ std::vector<VerifiedEntry> DiskCache::verify(BadEntries bad) {
     if (result.outcome == Outcome::missing) continue;
     VerifiedEntry& entry =
         entries.emplace_back(VerifiedEntry{key, result.entry.metadata.kernel, result.problem, false});
-    // Should another process replace the entry just now, a right one is lost, and compiled again.
+    // If another process replaces the entry at this moment, a correct entry is removed, and compiled again
+    // later.
     if (result.outcome == Outcome::bad && bad == BadEntries::remove)
       entry.removed = unlinkat(folder->descriptor(), entry_file_name(key).c_str(), 0) == 0;
   }

@@ -1,26 +1,23 @@
-// The cache of compiled kernels on disk, shared by all processes of a user.
+// The kernel cache on disk, which all processes of a user share.
 //
 //   auto& disk = cache::DiskCache::standard();
 //   if (auto object = disk.load(key)) return link(*object);
 //   auto object = compile();
 //   disk.store(key, object, {.kernel = "matmul", .config = "BM=128 BN=256", .target = "x86-64 znver4"});
 //
-// It never fails: whatever is wrong with the disk costs one warning and a compile. In detail:
-// - A damaged, foreign or outdated entry is a miss, with one warning per process and entry; the next store
-// replaces it.
-// - A folder that is missing is created (mode 0700). One that cannot be, or that others own or can write to,
-// turns
-//   the cache off for this process, with one warning that says what to do.
-// - Where storing fails (full disk, read-only, no permission, file size limit) this process stores nothing
-// more, with
-//   one warning, and still loads what is there.
-// - A process may be killed at any time, and any number of them may use one folder at once (see entry.h).
-// - After a store, at most once an hour for all processes together, the least recently used entries go if the
-// limit is
-//   exceeded (see sweep.h). Between two sweeps the cache can outgrow its limit.
+// Loading and storing never fail: a problem with the disk costs one warning and a compilation.
+// - A damaged, foreign or outdated entry counts as missing, with one warning per process and entry. The next
+//   store replaces it.
+// - A missing folder is created (mode 0700). If that fails, or if another user owns the folder or can write
+//   to it, the cache is off for this process, with one warning that says what to do.
+// - If a store fails (full disk, read-only file system, no permission, limit of file sizes), this process
+//   stores nothing more, with one warning, but still loads entries.
+// - A process may be killed at any time, and any number of processes may use one folder at once (see
+//   entry.h).
+// - After a store, but at most once an hour for all processes together, the least recently used entries are
+//   removed if the limit is exceeded (see sweep.h). Between two sweeps the cache can exceed its limit.
 //
-// All calls may come from any number of threads. After fork, the child's counters and warnings go on from its
-// parent's.
+// Thread-safe. After a fork, the child continues with the parent's counters and remembers its warnings.
 #pragma once
 
 #include <kiln/jit/cache/entry.h>
@@ -45,15 +42,15 @@
 namespace kiln::cache {
 
 struct Limits {
-  std::uint64_t bytes = std::uint64_t{2} << 30; // of all entries; 0 turns the cache off
+  std::uint64_t bytes = std::uint64_t{2} << 30; // of all entries together; 0 turns the cache off
   std::chrono::seconds sweep_interval = std::chrono::hours(1);
   std::chrono::seconds touch_after =
-      std::chrono::hours(1); // how stale "last used" may get, to spare writes on hits
+      std::chrono::hours(1); // hits update "last used" only if it is older than this
 };
 
-struct Stats { // of this object, since it was made
+struct Stats { // counts since this object was made
   std::uint64_t hits = 0;
-  std::uint64_t misses = 0; // bad entries included
+  std::uint64_t misses = 0; // includes bad entries
   std::uint64_t bad_entries = 0;
   std::uint64_t stores = 0;
   std::uint64_t failed_stores = 0;
@@ -63,14 +60,14 @@ struct Stats { // of this object, since it was made
 struct ListedEntry {
   Key key;
   Entry entry;
-  std::string problem; // empty if it looks right; the checksum is not compared
+  std::string problem; // empty if the entry looks right; the checksum is not verified
 };
 
 enum class BadEntries { keep, remove };
 
 struct VerifiedEntry {
   Key key;
-  std::string kernel;  // empty if the entry is bad
+  std::string kernel;  // empty for a bad entry
   std::string problem; // empty if the entry is right
   bool removed = false;
 };
@@ -79,18 +76,18 @@ class DiskCache {
 public:
   using WarningHandler = std::function<void(std::string_view)>;
 
-  // Touches no disk yet. An empty path is a cache that is off.
+  // Does not access the disk yet. An empty path means that the cache is off.
   explicit DiskCache(std::filesystem::path folder, Limits limits = {});
 
-  // The cache that kernels use: standard_folder() with the limit KILN_CACHE_LIMIT (bytes, or with suffix K,
-  // M, G; default 2G). Both are read at the first call. It lives until the process ends.
+  // The cache that kernels use: standard_folder(), with the limit KILN_CACHE_LIMIT. The first call reads
+  // both. It lives until the process ends.
   static DiskCache& standard();
 
   // The payload that was stored last under the key, or nothing.
   std::optional<std::vector<char>> load(const Key& key) noexcept;
   void store(const Key& key, std::span<const char> payload, const Metadata& metadata) noexcept;
 
-  // For the `kiln` command and for tests. An absent or refused folder has no entries.
+  // For the `kiln` command and for tests. A missing or refused folder has no entries.
   std::vector<ListedEntry> list();                   // most recently used first
   std::vector<VerifiedEntry> verify(BadEntries bad); // reads every byte
   SweepReport clear();
@@ -100,7 +97,8 @@ public:
   const Limits& limits() const { return limits_; }
   const std::filesystem::path& folder() const { return path_; }
 
-  // Takes the warnings: one sentence, no newline. The default writes "kiln: warning: ..." to stderr.
+  // Sets the function that receives warnings, each one sentence without a newline. The default writes "kiln:
+  // warning: ..." to stderr.
   void set_warning_handler(WarningHandler handler);
 
 private:
@@ -119,7 +117,7 @@ private:
   std::atomic<std::uint64_t> hits_ = 0, misses_ = 0, bad_entries_ = 0, stores_ = 0, failed_stores_ = 0,
                              evicted_ = 0;
 
-  std::mutex mutex_; // guards what follows
+  std::mutex mutex_; // guards the members below
   std::shared_ptr<const Folder> folder_;
   std::unordered_set<Key> warned_;
   WarningHandler handler_;

@@ -1,4 +1,4 @@
-// Reads and checks entries of the disk cache.
+// Reads and checks entries of the kernel cache.
 #include <kiln/jit/cache/entry.h>
 
 #include <kiln/jit/cache/entry_format.h>
@@ -43,13 +43,13 @@ Transfer read_all(int fd, char* to, std::uint64_t size) {
   return Transfer::complete;
 }
 
-// A failure that says nothing about the entry; the next try may well succeed.
+// Whether an error is temporary and unrelated to the entry, so that the next attempt may succeed.
 bool is_passing(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-// What is wrong with a file before one looks into it. Owner and mode matter although the folder is private:
-// it may have been open to others before.
+// Checks a file without reading it; returns what is wrong. Owner and mode matter even in a private folder,
+// because the folder may have been open to others before.
 std::string problem_of_file(const struct stat& status) {
   if (!S_ISREG(status.st_mode)) return "not a regular file";
   if (status.st_uid != geteuid()) return fmt::format("owned by uid {}", status.st_uid);

@@ -1,13 +1,13 @@
-// One entry of the disk cache: its file format, and reading and publishing it.
+// The file format of an entry of the kernel cache, and how entries are read and published.
 //
 //   header    magic, format version, key, sizes, time of creation, checksum
-//   metadata  kernel, config, target, versions of Kiln and LLVM: length-prefixed texts for `kiln cache ls`
+//   metadata  kernel, config, target, versions of Kiln and LLVM: texts with lengths, for `kiln cache ls`
 //   payload   what was stored
 //
-// The checksum covers all other bytes, so any damage is noticed. A file under an entry's name is always
-// complete: it is written under a temporary name and renamed. There is no fsync: after a power cut a file may
-// be short or hold zeros, and the checksum tells. A process killed in between leaves its temporary file,
-// which a sweep removes.
+// The checksum covers all other bytes, so any damage is detected. A file with the name of an entry is always
+// complete, because it is written under a temporary name and then renamed. There is no fsync: after a power
+// failure a file may be short or contain zeros, which the checksum detects. A process that is killed while it
+// writes leaves its temporary file, which a sweep removes.
 #pragma once
 
 #include <kiln/jit/cache/hash.h>
@@ -23,10 +23,10 @@ namespace kiln::cache {
 
 inline constexpr std::uint32_t entry_format_version = 1;
 
-// What an entry says about itself. Texts beyond 16 KiB are cut off.
+// Describes an entry. Texts are cut after 16 KiB.
 struct Metadata {
-  std::string kernel; // its name
-  std::string config; // as the user would write it
+  std::string kernel; // name of the kernel
+  std::string config; // in the form in which users write it
   std::string target; // "x86-64 znver4", "sm_90a"
 };
 
@@ -35,10 +35,10 @@ struct Entry {
   std::string kiln_version;
   std::string llvm_version;
   std::int64_t created = 0;   // seconds since 1970
-  std::int64_t last_used = 0; // likewise
+  std::int64_t last_used = 0; // seconds since 1970
   std::uint64_t payload_bytes = 0;
   std::uint64_t file_bytes = 0;
-  std::vector<char> payload; // empty if only the metadata was asked for
+  std::vector<char> payload; // empty if only the metadata was read
 };
 
 enum class Outcome { found, missing, bad };
@@ -46,24 +46,25 @@ enum class Outcome { found, missing, bad };
 struct ReadResult {
   Outcome outcome = Outcome::missing;
   Entry entry;
-  std::string problem; // of a bad entry
+  std::string problem; // what is wrong with a bad entry
 };
 
-enum class Extent { metadata, everything }; // the checksum is compared only when everything is read
+enum class Extent { metadata, everything }; // the checksum is verified only if everything is read
 
 std::string entry_file_name(const Key& key);
-std::optional<Key> key_of_entry_file(std::string_view name); // nothing if this is not an entry's name
+std::optional<Key> key_of_entry_file(std::string_view name); // nothing if this is not the name of an entry
 
-// Does not throw but for lack of memory. Never waits: a pipe or device in an entry's place is a bad entry.
+// Throws only std::bad_alloc. Never blocks: a pipe or device in place of an entry counts as a bad entry.
 ReadResult read_entry(int folder, const Key& key, Extent extent);
 
-// Returns 0 or the errno of what failed; then nothing is published and the temporary file is gone.
+// Returns 0, or the errno of a failure. After a failure nothing is published and the temporary file is
+// removed.
 int publish_entry(int folder, const Key& key, std::span<const char> payload, const Metadata& metadata);
 
-// Whether the name is that of a temporary file of some process.
+// Whether this is the name of a temporary file of any process.
 bool is_temporary_file(std::string_view name);
-// Whether a temporary file's writer is surely gone: dead for ten minutes, or, where one cannot tell because
-// it runs on another machine or in another container, silent for a day.
+// Whether the process that wrote a temporary file is certainly gone: it has ended and the file is ten minutes
+// old, or, if the process ran on another machine or in another container, the file has not changed for a day.
 bool is_abandoned(std::string_view name, std::int64_t age_in_seconds);
 
 } // namespace kiln::cache

@@ -1,4 +1,4 @@
-// The bytes of an entry's header, for the files that read and write it.
+// The layout of an entry's header, for the files that read and write it.
 #pragma once
 
 #include <kiln/jit/cache/entry.h>
@@ -7,8 +7,8 @@
 
 namespace kiln::cache {
 
-// Numbers are in the machine's byte order: keys contain the target, so machines never share entries across
-// byte orders, and a foreign file fails at its version.
+// Numbers are in the byte order of the machine. Keys contain the target, so machines with different byte
+// orders never share entries, and a foreign file fails the check of its version.
 struct EntryHeader {
   char magic[8];
   std::uint32_t format_version;
@@ -18,7 +18,7 @@ struct EntryHeader {
   std::uint64_t metadata_bytes;
   std::uint64_t payload_bytes;
   std::int64_t created;
-  std::uint64_t checksum_high; // of everything above and below the two checksum fields, which come last
+  std::uint64_t checksum_high; // of all bytes except the two checksum fields, which come last
   std::uint64_t checksum_low;
 };
 static_assert(sizeof(EntryHeader) == 72, "the header has no padding and its size is part of the format");

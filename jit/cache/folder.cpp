@@ -1,10 +1,11 @@
-// Finds, creates, checks and opens the cache folder.
+// Creates, checks and opens the cache folder.
 #include <kiln/jit/cache/folder.h>
 
+#include <kiln/jit/base/options.h>
+
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <limits>
+#include <optional>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,12 +23,8 @@ OpenFolder refused(std::string why, std::string_view joint = "; ") {
   return {nullptr, std::move(problem), std::move(why)};
 }
 
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value ? value : nullptr;
-}
-
-// mkdir -p with mode 0700. Another process may create the same folders at the same time.
+// Creates a folder and its parents, like mkdir -p, with mode 0700. Other processes may create them at the
+// same time.
 bool create_folders(const fs::path& path) {
   if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return true;
   if (errno != ENOENT || !path.has_relative_path()) return false;
@@ -53,39 +50,14 @@ std::optional<OpenFolder> refusal(const fs::path& path, const struct stat& statu
 
 } // namespace
 
-fs::path standard_folder() {
-  if (const char* folder = environment("KILN_CACHE_DIR")) return folder;
-  if (const char* cache = environment("XDG_CACHE_HOME"); cache && *cache == '/')
-    return fs::path(cache) / "kiln";
-  if (const char* home = environment("HOME")) return fs::path(home) / ".cache" / "kiln";
-  return {};
-}
-
-std::optional<std::uint64_t> parse_size(std::string_view text) {
-  unsigned shift = 0;
-  if (!text.empty()) {
-    const char suffix = text.back() & ~0x20; // upper case
-    shift = suffix == 'K' ? 10 : suffix == 'M' ? 20 : suffix == 'G' ? 30 : 0;
-    if (shift) text.remove_suffix(1);
-  }
-  if (text.empty()) return std::nullopt;
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t value = 0;
-  for (char c : text) {
-    if (c < '0' || c > '9') return std::nullopt;
-    const std::uint64_t digit = static_cast<std::uint64_t>(c - '0');
-    if (value > (most - digit) / 10) return std::nullopt;
-    value = value * 10 + digit;
-  }
-  if (value > most >> shift) return std::nullopt;
-  return value << shift;
-}
+fs::path standard_folder() { return read_environment().cache_dir; }
 
 Folder::~Folder() { close(descriptor_); }
 
 std::vector<std::string> Folder::file_names() const {
   std::vector<std::string> names;
-  // A descriptor of its own: the read position must not be shared with other threads and forked processes.
+  // Opens another descriptor, because its read position must not be shared with other threads and forked
+  // processes.
   const int fd = openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return names;
   DIR* folder = fdopendir(fd);

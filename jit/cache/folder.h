@@ -1,26 +1,19 @@
-// Finds and opens the cache folder, and refuses one that another user could put code into.
+// Finds and opens the cache folder, and refuses a folder into which another user could put code.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace kiln::cache {
 
-// KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; empty if none of the three is set.
-// As the XDG specification asks, a relative XDG_CACHE_HOME is ignored.
+// KILN_CACHE_DIR, or else $XDG_CACHE_HOME/kiln, or else $HOME/.cache/kiln; empty if none of the three is set.
+// A relative XDG_CACHE_HOME is ignored. Reads the environment at each call.
 std::filesystem::path standard_folder();
 
-// A number of bytes with an optional suffix K, M or G (powers of 1024); nothing if it is not one or
-// overflows.
-std::optional<std::uint64_t> parse_size(std::string_view text);
-
-// An open folder. All files in it are reached through the descriptor: the folder that was checked stays the
-// folder that is used, whatever happens to the path.
+// An open folder. Its files are accessed through the descriptor, so the folder that was checked is the folder
+// that is used, even if the path changes.
 class Folder {
 public:
   Folder(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {}
@@ -30,7 +23,7 @@ public:
 
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& path() const { return path_; }
-  std::vector<std::string> file_names() const; // in no order; empty if the folder cannot be read
+  std::vector<std::string> file_names() const; // in any order; empty if the folder cannot be read
 
 private:
   int descriptor_;
@@ -38,14 +31,14 @@ private:
 };
 
 struct OpenFolder {
-  std::shared_ptr<const Folder> folder; // null if it is missing or refused
-  std::string problem;                  // why it is refused and what to do; empty if it is merely missing
-  std::string why;                      // the same without the advice to choose another cache folder
+  std::shared_ptr<const Folder> folder; // null if the folder is missing or refused
+  std::string problem;                  // why it is refused and what to do; empty if it is only missing
+  std::string why;                      // the same without the advice to choose another folder
 };
 
 enum class IfMissing { create, leave }; // folders are created with mode 0700
 
-// A symbolic link is followed, and what it leads to is judged.
+// Symbolic links are followed, and the folder that they lead to is checked.
 OpenFolder open_folder(const std::filesystem::path& path, IfMissing if_missing);
 
 } // namespace kiln::cache

@@ -1,4 +1,4 @@
-// Builds keys and checksums with XXH3.
+// Computes keys and checksums with XXH3.
 #include <kiln/jit/cache/hash.h>
 
 #include <kiln/jit/base/version.h>

@@ -1,10 +1,11 @@
-// The 128-bit key of a compiled kernel, and the builder that hashes its parts.
+// The 128-bit key of a compiled kernel, and a class that computes it from parts.
 //
 //   cache::Key key = cache::KeyBuilder::versioned().add(canonical_ir).add(config_text).add(target).key();
 //
-// Parts are tagged and carry their lengths, so add("ab").add("c") and add("a").add("bc") differ. Equal
-// numbers hash alike whatever their C++ type. The hash is XXH3 with 128 bits: chance collisions are out of
-// the question, deliberate ones are possible, which is why the cache refuses folders that others can write.
+// Parts have tags and lengths, so add("ab").add("c") and add("a").add("bc") give different keys. Equal
+// numbers give equal keys, whatever their C++ types. The hash is XXH3 with 128 bits. Accidental collisions
+// are practically impossible; deliberate ones are possible, so the cache refuses folders that others can
+// write to.
 #pragma once
 
 #include <bit>
@@ -29,9 +30,10 @@ struct Key {
 };
 
 std::string to_string(const Key& key);                 // 32 lower-case hex digits
-std::optional<Key> parse_key(std::string_view digits); // the inverse; nothing else is accepted
+std::optional<Key> parse_key(std::string_view digits); // the inverse; nothing for any other text
 
-// One thread at a time. `key` may be called at any point and does not end the building.
+// Hashes parts in the order in which they are added. `key` may be called at any time; more parts can be added
+// after it. Not thread-safe.
 class KeyBuilder {
 public:
   KeyBuilder();
@@ -39,8 +41,8 @@ public:
   KeyBuilder(KeyBuilder&&) noexcept;
   KeyBuilder& operator=(KeyBuilder&&) noexcept;
 
-  // Starts with the versions of Kiln, of its code generation (and the digest of its sources) and of LLVM, as
-  // every compiled kernel's key must.
+  // Begins with the versions of Kiln, LLVM and Kiln's code generation (with the digest of its sources), as
+  // the keys of all compiled kernels must.
   static KeyBuilder versioned();
 
   KeyBuilder& add(std::string_view text);
@@ -67,8 +69,8 @@ private:
   std::unique_ptr<State> state_;
 };
 
-// The checksum of several pieces as if they were one. Its seed differs from the keys' seed, so that an
-// entry's key and its checksum cannot coincide even if both cover the same bytes.
+// The checksum of several pieces as of their concatenation. Its seed differs from that of keys, so an entry's
+// key and checksum differ even if both cover the same bytes.
 Key checksum(std::initializer_list<std::span<const char>> pieces);
 
 } // namespace kiln::cache

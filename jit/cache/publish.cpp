@@ -1,5 +1,5 @@
-// Writes entries of the disk cache so that no reader ever sees half of one, and knows abandoned temporary
-// files.
+// Writes entries of the kernel cache so that readers never see a partial one, and recognises abandoned
+// temporary files.
 #include <kiln/jit/cache/entry.h>
 
 #include <kiln/jit/base/version.h>
@@ -51,9 +51,9 @@ std::string first_line_of(const char* path) {
   return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : std::string();
 }
 
-// Names the set of processes whose ids can be compared with ours: same boot of the same machine, same pid
-// namespace. Two containers may share a folder and a host name, and in one of them a process of the other
-// looks dead.
+// Identifies the processes whose ids can be compared with those of this process: same boot of the same
+// machine, same pid namespace. Two containers may share a folder and a host name, and the processes of one
+// would appear to be dead in the other.
 std::string process_space() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -77,7 +77,7 @@ struct TemporaryName {
   pid_t pid;
 };
 
-// Strict, for what is abandoned is deleted, and users put cache folders in surprising places.
+// Strict, because abandoned files are deleted, and a cache folder may contain files of the user.
 std::optional<TemporaryName> parse_temporary(std::string_view name) {
   if (!name.starts_with(temporary_prefix)) return std::nullopt;
   name.remove_prefix(temporary_prefix.size());
@@ -106,7 +106,8 @@ int write_all(int fd, std::span<const char> bytes) {
   return 0;
 }
 
-// Past the process's file size limit the kernel would send SIGXFSZ, which kills by default.
+// Whether a file of this size exceeds the process's limit. Writing it would raise SIGXFSZ, which by default
+// ends the process.
 bool exceeds_file_size_limit(std::uint64_t bytes) {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
@@ -130,7 +131,7 @@ int publish_entry(int folder, const Key& key, std::span<const char> payload, con
   if (payload.size() > most_payload_bytes) return EFBIG;
   if (exceeds_file_size_limit(sizeof header + metadata_bytes.size() + payload.size())) return EFBIG;
 
-  // The name may be taken by a dead process that had our id; the counter finds a free one.
+  // A dead process with the same id may have used the name; the counter finds a free one.
   std::string temporary;
   int fd;
   do {
@@ -138,14 +139,14 @@ int publish_entry(int folder, const Key& key, std::span<const char> payload, con
     fd = openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   } while (fd < 0 && (errno == EEXIST || errno == EINTR));
   if (fd < 0) return errno;
-  int error = fchmod(fd, 0600) == 0 ? 0 : errno; // whatever the umask
+  int error = fchmod(fd, 0600) == 0 ? 0 : errno; // independent of the umask
   if (!error) error = write_all(fd, {reinterpret_cast<const char*>(&header), sizeof header});
   if (!error) error = write_all(fd, metadata_bytes);
   if (!error) error = write_all(fd, payload);
   if (close(fd) != 0 && !error && errno != EINTR)
-    error = errno; // network file systems report a full disk here
-  // Renaming also replaces a damaged entry. Where several processes publish one key, each has the right bytes
-  // and the last one stays; readers keep the file they opened.
+    error = errno; // network file systems may report a full disk only here
+  // Renaming also replaces a damaged entry. If several processes publish one key, all write the right bytes,
+  // and the last one wins. Readers keep the file that they have opened.
   if (!error && renameat(folder, temporary.c_str(), folder, entry_file_name(key).c_str()) != 0) error = errno;
   if (error) unlinkat(folder, temporary.c_str(), 0);
   return error;

@@ -1,6 +1,7 @@
-# Makes OUT, a C++ file, of the digest of all sources of code generation: cmake -D ROOT=... -D OUT=... -P source_digest.cmake
+# Writes the C++ file OUT with the digest of all sources of code generation:
+# cmake -D ROOT=... -D OUT=... -P source_digest.cmake
 file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/jit/cpu/* ${ROOT}/jit/emit/* ${ROOT}/jit/gpu/* ${ROOT}/jit/passes/*)
-list(FILTER sources EXCLUDE REGEX "[.](md|py|svg)$") # which no code is made from
+list(FILTER sources EXCLUDE REGEX "[.](md|py|svg)$") # files that are not compiled
 set(digests)
 foreach(source ${sources})
   file(SHA256 ${ROOT}/${source} digest)

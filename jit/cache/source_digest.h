@@ -1,7 +1,8 @@
+// Identifies the state of the code generators' sources, as a part of the keys of compiled code.
+//
+// The build computes the digest, so that a change of the sources invalidates cached kernels. Code of another
+// state could differ from what the host assumes when it launches a kernel.
 #pragma once
-// Tells one state of the code generators from another, in keys of compiled code. Made by the build from their
-// sources, so that nobody who edits one meets kernels an older state left in the cache, which later parts of
-// a launch would misjudge.
 
 namespace kiln::cache {
 extern const char source_digest[]; // SHA-256 of the sources of passes and emitters, in hexadecimal

@@ -1,4 +1,4 @@
-// Sweeps a cache folder: leftovers first, then the least recently used entries.
+// Sweeps a cache folder: removes abandoned files first, then the least recently used entries.
 #include <kiln/jit/cache/sweep.h>
 
 #include <kiln/jit/cache/entry.h>
@@ -23,7 +23,7 @@ struct FileInfo {
   std::uint64_t bytes;
 };
 
-// Removes abandoned temporary files and lists the entries. Files with other names are none of our business.
+// Removes abandoned temporary files and lists the entries. Files with other names are left alone.
 std::vector<FileInfo> survey(const Folder& folder, SweepReport& report) {
   std::vector<FileInfo> entries;
   const std::int64_t now = std::time(nullptr);
@@ -32,7 +32,7 @@ std::vector<FileInfo> survey(const Folder& folder, SweepReport& report) {
     if (!is_entry && !is_temporary_file(name)) continue;
     struct stat status;
     if (fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
-      continue; // just removed
+      continue; // just removed by another process
     if (is_entry)
       entries.push_back({std::move(name), status.st_mtim, static_cast<std::uint64_t>(status.st_size)});
     else if (is_abandoned(name, now - status.st_mtim.tv_sec) &&
@@ -42,7 +42,7 @@ std::vector<FileInfo> survey(const Folder& folder, SweepReport& report) {
   return entries;
 }
 
-// True if the file is gone, whoever removed it.
+// Returns whether the file is gone, even if another process removed it.
 bool remove_entry(const Folder& folder, const FileInfo& entry, SweepReport& report) {
   if (unlinkat(folder.descriptor(), entry.name.c_str(), 0) != 0) return errno == ENOENT;
   ++report.entries_removed;
@@ -55,7 +55,7 @@ bool is_due(int stamp, std::chrono::seconds interval) {
   if (fstat(stamp, &status) != 0) return false;
   const std::int64_t age = std::time(nullptr) - status.st_mtim.tv_sec;
   return age >= interval.count() ||
-         age < -interval.count(); // a stamp from the future must not stop sweeps for good
+         age < -interval.count(); // a time stamp in the future must not stop sweeps forever
 }
 
 } // namespace
@@ -91,12 +91,12 @@ bool sweep_if_due(const Folder& folder, std::uint64_t limit, std::chrono::second
   const int stamp =
       openat(folder.descriptor(), stamp_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (stamp < 0) return false;
-  // Of several processes that find the stamp old, the one with the lock sweeps; the others need not wait for
-  // it. Where locks do not exist two may sweep at once, which is wasteful and harmless.
+  // If several processes find the time stamp old, the one that gets the lock sweeps, and the others do not
+  // wait. On file systems without locks two processes may sweep at once, which is harmless.
   const bool busy = flock(stamp, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const bool swept = !busy && (first || is_due(stamp, interval));
   if (swept) {
-    futimens(stamp, nullptr); // before the work: a process that dies in it must not make all others repeat it
+    futimens(stamp, nullptr); // before the work, so that other processes do not sweep again if this one dies
     report = sweep(folder, limit);
   }
   close(stamp);

@@ -1,4 +1,4 @@
-// kiln cache ls | clear | verify, and what other folders add: the compiled kernels on disk.
+// Implements `kiln cache ls`, `clear` and `verify`, and lists the subcommands that other folders register.
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cache/commands.h>
 #include <kiln/jit/cli/support/dispatch.h>
@@ -33,7 +33,7 @@ void print_list_json(DiskCache& disk) {
   nlohmann::ordered_json json = {{"folder", disk.folder().string()},
                                  {"limit_bytes", disk.limits().bytes},
                                  {"entries", std::move(entries)}};
-  // An entry's text comes from a file: whatever bytes it holds, JSON is printed.
+  // The text of an entry comes from a file and may contain any bytes; JSON is printed nonetheless.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -51,7 +51,7 @@ int run_subcommand(const Command& command, int argc, char** argv) {
 }
 
 int run_cache(int argc, char** argv) {
-  CLI::App app("Looks after the compiled kernels on disk (KILN_CACHE_DIR, by default $XDG_CACHE_HOME/kiln "
+  CLI::App app("Manages the compiled kernels on disk (KILN_CACHE_DIR, by default $XDG_CACHE_HOME/kiln "
                "or ~/.cache/kiln).",
                "kiln cache");
   app.require_subcommand(1);

@@ -1,4 +1,4 @@
-// kiln compile: kernels for GPUs that are not here, into the cache folder.
+// Implements `kiln compile`: compiles kernels for GPUs that need not be present, into the cache folder.
 #include <kiln/jit/cli/support/kernel_options.h>
 #include <kiln/jit/cli/support/parse.h>
 #include <kiln/jit/cli/support/registry.h>
@@ -12,12 +12,9 @@ namespace kiln::cli {
 namespace {
 
 constexpr const char* compile_description =
-    "Compiles a kernel for NVIDIA GPUs that need not be in this machine, with ptxas, and keeps the code in "
-    "the\n"
-    "cache folder (KILN_CACHE_DIR), where launches find it: also on a machine without ptxas that the folder "
-    "is\n"
-    "copied to. KERNEL is the name of a registered kernel (`kiln kernels` lists them) or a file of tile "
-    "IR.\n\n"
+    "Compiles a kernel with ptxas for NVIDIA GPUs, which need not be present, and stores the code in the\n"
+    "cache folder (KILN_CACHE_DIR), where launches find it. The folder can be copied to a machine without\n"
+    "ptxas. KERNEL is the name of a registered kernel (`kiln kernels` lists them) or a file of tile IR.\n\n"
     "  KILN_CACHE_DIR=$PWD/kernels kiln compile softmax --arch sm_80,sm_90a --config BN=1024,num_warps=8";
 
 void compile(const RequestedKernel& kernel, const KernelOptions& options,
@@ -27,7 +24,7 @@ void compile(const RequestedKernel& kernel, const KernelOptions& options,
   for (const std::string& arch : archs) {
     Precompiled made = precompile_kernel({*kernel.recorded, kernel.config, layouts, arch, {}});
     fmt::print("{} {{{}}} for {}: {} bytes{}\n", kernel.recorded->name, made.config, made.target, made.bytes,
-               made.was_there ? ", which were there" : "");
+               made.was_there ? ", which the cache had" : "");
   }
 }
 
@@ -39,7 +36,7 @@ int run_compile(int argc, char** argv) {
   app.add_option("--arch", archs, "architectures: sm_80, sm_90a, sm_100a")->delimiter(',')->required();
   if (auto code = parse(app, argc, argv)) return *code;
   for (const std::string& arch : archs)
-    cuda::architecture_named(arch); // before anything is compiled
+    cuda::architecture_named(arch); // UserError before anything is compiled
   for (const RequestedKernel& kernel : requested_kernels(options))
     compile(kernel, options, archs);
   return 0;

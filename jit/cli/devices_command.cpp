@@ -1,4 +1,4 @@
-// kiln devices: what kernels can run on here.
+// Implements `kiln devices`: describes the devices that kernels can run on.
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/cli/support/parse.h>
 #include <kiln/jit/cli/support/registry.h>
@@ -15,7 +15,7 @@ namespace kiln::cli {
 
 namespace {
 
-// Those that code is written for; others run that for sm_80.
+// The architectures that code is generated for. Others run the code for sm_80.
 constexpr std::array emulated_architectures{"sm_80", "sm_90a", "sm_100a"};
 
 std::string cache_text(std::int64_t bytes) {
@@ -31,9 +31,9 @@ void print_text() {
   fmt::print("  target   {}, {}-byte vectors\n", target.cpu, target.vector_bytes);
   fmt::print("  isa      {}\n", cpu.isa);
   fmt::print("  threads  {}\n", cpu.num_threads);
-  fmt::print("  caches   L1d {}, L2 {} a core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
+  fmt::print("  caches   L1d {}, L2 {} per core; L3 {} shared\n", cache_text(cpu.l1d_bytes),
              cache_text(cpu.l2_bytes), cache_text(cpu.l3_bytes));
-  fmt::print("  streams  results of {} and more past the caches\n", cache_text(reused_bytes(cpu.l3_bytes)));
+  fmt::print("  streams  results of {} or more bypass the caches\n", cache_text(reused_bytes(cpu.l3_bytes)));
   fmt::print("  memory   {}\n", cache_text(cpu.memory_bytes));
   std::string reason;
   int count = Device::cuda_count(&reason);
@@ -42,17 +42,17 @@ void print_text() {
     const DeviceProperties& gpu = Device::cuda(i).properties();
     fmt::print("cuda:{}: {}\n", i, gpu.name);
     fmt::print("  target   sm_{}, {} multiprocessors\n", gpu.sm, gpu.multiprocessors);
-    fmt::print("  memory   {}; L2 {}; {} shared by a block\n", cache_text(gpu.memory_bytes),
+    fmt::print("  memory   {}; L2 {}; {} shared per block\n", cache_text(gpu.memory_bytes),
                cache_text(gpu.l2_bytes), cache_text(gpu.shared_bytes));
     fmt::print("  clocks   {}; memory {}, {} bits wide\n", clock_text(gpu.clock_hz),
                clock_text(gpu.memory_clock_hz), gpu.memory_bus_bits);
-    fmt::print("  each     {} threads, {} registers, {} shared\n", gpu.multiprocessor_threads,
+    fmt::print("  each SM  {} threads, {} registers, {} shared\n", gpu.multiprocessor_threads,
                gpu.multiprocessor_registers, cache_text(gpu.multiprocessor_shared_bytes));
     fmt::print("  driver   CUDA {}.{}\n", gpu.cuda_version / 1000, gpu.cuda_version % 1000 / 10);
   }
   for (const char* arch : emulated_architectures) {
     const Device gpu = Device::emulated(arch, EmulatorOptions{});
-    fmt::print("emulated:{}: a GPU in software, {} shared by a block\n", arch,
+    fmt::print("emulated:{}: a GPU in software, {} shared per block\n", arch,
                cache_text(gpu.properties().shared_bytes));
   }
 }
@@ -101,7 +101,7 @@ void print_json() {
 }
 
 int run_devices(int argc, char** argv) {
-  CLI::App app("Lists the devices that kernels can run on here.", "kiln devices");
+  CLI::App app("Lists the devices that kernels can run on.", "kiln devices");
   bool json = false;
   app.add_flag("--json", json, "print JSON");
   if (auto code = parse(app, argc, argv)) return *code;

@@ -1,4 +1,4 @@
-// kiln emulate: any kernel in PTX, run on the emulated GPU.
+// Implements `kiln emulate`: runs any kernel in PTX on an emulated GPU.
 #include <kiln/dsl/error.h>
 #include <kiln/jit/cli/support/dispatch.h>
 #include <kiln/jit/cli/support/emulate_arguments.h>
@@ -25,17 +25,17 @@ using namespace std::string_view_literals;
 constexpr int findings_code = 3;
 
 constexpr const char* emulate_description =
-    "Runs a kernel of a PTX file, as nvcc -ptx, Triton or Kiln write them, on an emulated GPU, and reports "
-    "races, reads of memory nothing wrote, accesses out of bounds, deadlocks and more.\n"
-    "FILE - is the standard input. Compile with nvcc -lineinfo to see lines of the source in reports.\n\n"
+    "Runs a kernel of a PTX file (from nvcc -ptx, Triton or Kiln, for example) on an emulated GPU, and "
+    "reports "
+    "races, reads of uninitialised memory, accesses out of bounds, deadlocks and more.\n"
+    "If FILE is -, reads the standard input. Compile with nvcc -lineinfo to see source lines in reports.\n\n"
     "  nvcc -ptx -lineinfo -arch=sm_80 saxpy.cu\n"
     "  kiln emulate saxpy.ptx --kernel saxpy --grid 8 --block 128 --args f32:2 buffer:f32:1000 "
     "buffer:f32:1000:out=y.bin i32:1000\n"
     "  kiln emulate saxpy.ptx --list\n\n";
 
 constexpr const char* footer =
-    "\nexit status: 0 if nothing was found, 3 if something was, 1 for errors, 2 for "
-    "wrong options";
+    "\nexit status: 0 without findings, 3 with findings, 1 for errors, 2 for wrong options";
 
 struct EmulateCommand {
   std::string file, kernel, grid = "1", block = "32", cluster, arch, check = "all", asynchrony = "random";
@@ -45,7 +45,7 @@ struct EmulateCommand {
   bool non_portable_cluster = false, counters = false, json = false, list = false, stop_at_first = false;
 };
 
-// "4", "4,2", "4,2,1"
+// Parses "4", "4,2" or "4,2,1".
 emulator::Extent extent(const std::string& option, const std::string& text) {
   std::uint32_t sizes[3] = {1, 1, 1};
   const char *at = text.data(), *end = at + text.size();
@@ -56,7 +56,7 @@ emulator::Extent extent(const std::string& option, const std::string& text) {
     if (*next != ',') break;
     at = next + 1;
   }
-  throw UserError(option + " " + text + ": give one to three numbers from 1 on, as in 4,2,1");
+  throw UserError(option + " " + text + ": give one to three numbers of at least 1, as in 4,2,1");
 }
 
 std::string parameter_text(const emulator::ptx::Variable& v) {
@@ -73,14 +73,15 @@ std::string signature(const emulator::ptx::Function& f) {
   return text.empty() ? "no arguments" : text;
 }
 
-// Whether a symbol is that of the C++ function `name`: "sum" and "sum<float>" for _Z3sumIfEvPKT_.
+// Whether a symbol is the mangled name of the C++ function `name`: _Z3sumIfEvPKT_ matches "sum" and
+// "sum<float>".
 bool is_called(const std::string& symbol, const std::string& name) {
   int status = 0;
   char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
   std::string function = text ? text : "";
   std::free(text);
   function = function.substr(0, function.find('('));
-  if (function.starts_with("void ")) function.erase(0, 5); // of templates
+  if (function.starts_with("void ")) function.erase(0, 5); // the return type of a template function
   return !name.empty() && (function == name || function.substr(0, function.find('<')) == name);
 }
 
@@ -237,30 +238,31 @@ int run_emulate(int argc, char** argv) {
   CLI::App app(emulate_description + std::string(emulate_arguments_help), "kiln emulate");
   app.footer(footer);
   const CLI::Validator number = whole_number();
-  app.add_option("FILE", c.file, "PTX; - is the standard input")->required();
-  app.add_option("--kernel", c.kernel, "which one (default: the only one)");
+  app.add_option("FILE", c.file, "file of PTX; - reads the standard input")->required();
+  app.add_option("--kernel", c.kernel, "name of the kernel (default: the only one)");
   app.add_option("--grid", c.grid, "blocks along x,y,z (default: 1)");
   app.add_option("--block", c.block, "threads of a block along x,y,z (default: 32)");
   app.add_flag("--non-portable-cluster", c.non_portable_cluster, "allow clusters of more than 8 blocks");
-  app.add_option("--cluster", c.cluster, "blocks of a cluster along x,y,z (default: what the kernel says)");
+  app.add_option("--cluster", c.cluster, "blocks of a cluster along x,y,z (default: as the kernel declares)");
   app.add_option("--shared", c.shared, "bytes of dynamic shared memory")->check(number);
   app.add_option("--args", c.arguments, "the arguments, as above");
-  app.add_option("--arch", c.arch, "the GPU, sm_90a say (default: the file's .target)");
-  app.add_option("--seed", c.seed, "of random buffers and of the order in which warps run (default: 0)")
+  app.add_option("--arch", c.arch, "architecture of the GPU, such as sm_90a (default: the file's .target)");
+  app.add_option("--seed", c.seed, "seed of random buffers and of the order in which warps run (default: 0)")
       ->check(number);
   app.add_option("--check", c.check, "a comma list of races, init, bounds; or all or none (default: all)");
-  app.add_option("--async", c.asynchrony, "when asynchronous copies land: random, earliest or latest")
+  app.add_option("--async", c.asynchrony, "when asynchronous copies take effect: random, earliest or latest")
       ->check(CLI::IsMember({"random", "earliest", "latest"}));
   app.add_option("--budget", c.budget,
-                 "instructions of warps before the launch counts as endless (default: 100 million)")
+                 "warp instructions after which the launch counts as an endless loop (default: 100 million)")
       ->check(number);
-  app.add_option("--threads", c.threads, "that run blocks (default: 1); without races")
+  app.add_option("--threads", c.threads,
+                 "host threads that run blocks (default: 1); only if races are not checked")
       ->check(from_to(1, 4096));
   app.add_option("--resident", c.resident, "blocks that run interleaved (default: 1)")
       ->check(from_to(1, 4096));
   app.add_flag("--stop-at-first", c.stop_at_first, "end at the first finding");
-  app.add_flag("--counters", c.counters, "count instructions, sectors, bank conflicts, by line");
-  app.add_flag("--json", c.json, "print JSON, also of errors and --list");
+  app.add_flag("--counters", c.counters, "count instructions, sectors and bank conflicts for each line");
+  app.add_flag("--json", c.json, "print JSON, also for errors and --list");
   app.add_flag("--list", c.list, "list the kernels and their parameters");
   std::string wrong;
   const bool as_json = std::any_of(argv, argv + argc, [](const char* word) { return word == "--json"sv; });

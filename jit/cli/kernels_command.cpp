@@ -1,4 +1,4 @@
-// kiln kernels: the kernels that `kiln explain` knows by name.
+// Implements `kiln kernels`: lists the registered kernels.
 #include <kiln/jit/cli/support/parse.h>
 #include <kiln/jit/cli/support/registry.h>
 
@@ -10,7 +10,7 @@ namespace kiln::cli {
 namespace {
 
 int run_kernels(int argc, char** argv) {
-  CLI::App app("Lists the kernels that `kiln explain` knows by name.", "kiln kernels");
+  CLI::App app("Lists the registered kernels, whose names other commands accept.", "kiln kernels");
   bool json = false;
   app.add_flag("--json", json, "print JSON");
   if (auto code = parse(app, argc, argv)) return *code;
@@ -32,8 +32,7 @@ int run_kernels(int argc, char** argv) {
   return 0;
 }
 
-const CommandRegistration kernels_command({"kernels", "lists the kernels that explain knows by name",
-                                           run_kernels});
+const CommandRegistration kernels_command({"kernels", "lists the registered kernels", run_kernels});
 
 } // namespace
 } // namespace kiln::cli

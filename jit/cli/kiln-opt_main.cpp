@@ -1,4 +1,4 @@
-// kiln-opt: reads tile IR, runs passes on it and prints it, so that each pass can be tested on its own.
+// Reads tile IR, runs passes on it and prints the result, so that each pass can be tested on its own.
 //
 //   kiln-opt --passes=cse,dce --config BM=128 kernel.kir
 #include <kiln/dsl/ir/parser.h>
@@ -32,8 +32,8 @@ std::vector<passes::PassInfo> available_passes() {
   return all;
 }
 
-// The parts between lines `// -----`, each behind as many empty lines as stand before it, so that line
-// numbers hold.
+// Splits text at lines `// -----`. Each part begins with as many empty lines as there are lines before it, so
+// that line numbers stay valid.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts(1);
   std::istringstream lines(text);
@@ -59,7 +59,7 @@ std::vector<LayoutClass> parse_layouts(const std::string& text) {
   return layouts;
 }
 
-// What is wrong with one part, one problem a line; what it prints goes to `out`.
+// Processes one part. Returns the problems, one per line; the output goes to `out`.
 std::string process(const std::string& text, const std::string& file_name, const Options& options,
                     std::string& out) {
   try {
@@ -82,7 +82,7 @@ struct Diagnostic {
   bool matched = false;
 };
 
-// Problems start with file:line:.
+// Finds the problems that begin with "file:line:".
 std::vector<Diagnostic> diagnostics_in(const std::string& problems, const std::string& file_name) {
   std::vector<Diagnostic> found;
   std::istringstream lines(problems);
@@ -93,8 +93,8 @@ std::vector<Diagnostic> diagnostics_in(const std::string& problems, const std::s
   return found;
 }
 
-// `// expected-error {{words}}` is about its own line, `expected-error@-1` about the one above, and
-// `expected-error@*` about any.
+// `// expected-error {{words}}` refers to its own line, `expected-error@-1` to the line above, and
+// `expected-error@*` to any line.
 std::vector<Diagnostic> expectations_in(const std::string& text) {
   std::vector<Diagnostic> expected;
   std::istringstream lines(text);
@@ -113,7 +113,7 @@ std::vector<Diagnostic> expectations_in(const std::string& text) {
   return expected;
 }
 
-// Whether exactly the expected problems were found; prints the difference.
+// Whether the problems are exactly those that are expected. Prints the differences.
 bool as_expected(const std::string& text, const std::string& problems, const std::string& file_name) {
   auto expected = expectations_in(text), found = diagnostics_in(problems, file_name);
   bool ok = true;
@@ -162,18 +162,18 @@ int run(const Options& options) {
 } // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Reads tile IR, runs passes and prints what they made of it.", "kiln-opt");
+  CLI::App app("Reads tile IR, runs passes on it and prints the result.", "kiln-opt");
   Options options;
   app.add_option("input", options.input, "file with kernels, or - for the standard input");
   app.add_option("--passes", options.passes, "passes to run in order, as in cse,dce");
   app.add_option("--config", options.config, "sizes and options, as in BM=128,BN=64");
   app.add_option("--layouts", options.layouts, "layout class of each view parameter, as in any,unit,aligned");
   app.add_flag("--verify-only", options.verify_only, "parse and verify, print nothing");
-  app.add_flag("--locations", options.locations, "print the place in the source of each operation");
-  app.add_flag("--list-passes", options.list_passes, "print the passes there are");
+  app.add_flag("--locations", options.locations, "print the source location of each operation");
+  app.add_flag("--list-passes", options.list_passes, "list the passes");
   app.add_flag("--split-input-file", options.split, "treat the parts between lines `// -----` one by one");
   app.add_flag("--verify-diagnostics", options.verify_diagnostics,
-               "succeed if the problems are those that comments `// expected-error {{words}}` announce");
+               "succeed if the problems are exactly those of the comments `// expected-error {{words}}`");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

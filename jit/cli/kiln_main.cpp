@@ -1,9 +1,10 @@
-// kiln: shows what Kiln makes of kernels and looks after what it keeps; `kiln --help` says how.
+// The `kiln` command; `kiln --help` lists its subcommands.
 #include <kiln/jit/cli/support/dispatch.h>
 
 #include <csignal>
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a file past the process's limit is an error that says so, and no death
+  // Writing past the limit of file sizes is an error, rather than ending the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   return kiln::cli::run(argc, argv);
 }

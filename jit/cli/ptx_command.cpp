@@ -1,4 +1,4 @@
-// kiln ptx: a kernel as PTX, and what NVIDIA's assembler says of it.
+// Implements `kiln ptx`: prints a kernel as PTX, and the report of ptxas about it.
 #include <kiln/jit/cli/support/kernel_options.h>
 #include <kiln/jit/cli/support/parse.h>
 #include <kiln/jit/cli/support/registry.h>
@@ -16,14 +16,14 @@ namespace kiln::cli {
 
 namespace {
 
-constexpr const char* ptx_description =
-    "Prints a kernel as PTX, with what ptxas says of it (registers, spills) as comments where there is one.\n"
-    "KERNEL is the name of a registered kernel (`kiln kernels` lists them) or a file of tile IR; - reads "
-    "the\n"
-    "standard input. Of the config's options num_warps sets the warps of a block (default 4) and "
-    "max_registers\n"
-    "what a thread may have.\n\n"
-    "  kiln ptx softmax --arch sm_90a --config BN=1024,num_warps=8";
+constexpr const char* ptx_description = "Prints a kernel as PTX, followed by the report of ptxas (registers, "
+                                        "spills) as comments, if it is found.\n"
+                                        "KERNEL is the name of a registered kernel (`kiln kernels` lists "
+                                        "them) or a file of tile IR; - reads the\n"
+                                        "standard input. In the config, num_warps sets the warps of a block "
+                                        "(default 4), and max_registers limits\n"
+                                        "the registers of a thread.\n\n"
+                                        "  kiln ptx softmax --arch sm_90a --config BN=1024,num_warps=8";
 
 struct PtxCommand {
   KernelOptions kernels;
@@ -63,9 +63,10 @@ int run_ptx(int argc, char** argv) {
   PtxCommand command;
   command.kernels.add_to(app);
   app.add_option("--arch", command.arch, "sm_80, sm_90a or sm_100a (default: sm_80)");
-  app.add_flag("--llvm", command.show_llvm, "show the LLVM IR as emitted first");
-  app.add_flag("!--no-report", command.report,
-               "do not run ptxas, which also settles how registers are spent where the first guess spills");
+  app.add_flag("--llvm", command.show_llvm, "show the LLVM IR first, as emitted");
+  app.add_flag(
+      "!--no-report", command.report,
+      "do not run ptxas, which also decides between two forms of the PTX if the first one spills registers");
   if (auto code = parse(app, argc, argv)) return *code;
   for (const RequestedKernel& kernel : requested_kernels(command.kernels))
     print(kernel, command);

@@ -2,6 +2,7 @@
 #include <kiln/jit/cpu/target.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/emit/out_of_memory.h>
 
 #include <llvm/ADT/StringMap.h>
@@ -14,7 +15,6 @@
 #include <llvm/TargetParser/SubtargetFeature.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <sys/syscall.h>
@@ -150,12 +150,12 @@ Target find_host() {
   for (const auto& [feature, usable] : host_features()) // in order, since the text is part of cache keys
     host.features += (host.features.empty() ? "" : ",") + ((usable ? "+" : "-") + feature);
   derive(host);
-  const char* wanted = std::getenv("KILN_CPU");
-  if (!wanted || !*wanted || host.cpu == wanted) return host;
+  const std::string& wanted = environment_options().cpu;
+  if (wanted.empty() || host.cpu == wanted) return host;
   Target chosen = named_target(wanted);
   if (auto missing = missing_features(chosen, host); !missing.empty())
     throw UserError(
-        "KILN_CPU=" + std::string(wanted) + " has instructions that this CPU (" + host.cpu +
+        "KILN_CPU=" + wanted + " has instructions that this CPU (" + host.cpu +
         ") lacks: " + joined(missing) + "; unset KILN_CPU or choose among " +
         cpu_names("", [&](const Target& other) { return missing_features(other, host).empty(); }));
   return chosen;

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 bool is_program(const fs::path& path) { return !fs::is_directory(path) && access(path.c_str(), X_OK) == 0; }
 
 std::string find_ptxas() {
-  if (const char* given = std::getenv("KILN_PTXAS")) return is_program(given) ? given : "";
+  if (const auto& given = environment_options().ptxas) return is_program(*given) ? *given : "";
   const char* path = std::getenv("PATH");
   std::string folders = std::string(path ? path : "") + ":/usr/local/cuda/bin";
   for (std::size_t at = 0; at <= folders.size();) {
@@ -131,9 +131,9 @@ const std::string& ptxas_path() {
 }
 
 std::string why_no_ptxas() {
-  const char* given = std::getenv("KILN_PTXAS");
-  if (given && *given && !is_program(given))
-    return std::string("KILN_PTXAS names ") + given + ", which is no program; name a ptxas, or unset it";
+  const auto& given = environment_options().ptxas;
+  if (given && !given->empty() && !is_program(*given))
+    return "KILN_PTXAS names " + *given + ", which is no program; name a ptxas, or unset it";
   if (!ptxas_path().empty())
     return ptxas_path() + " does not print its version as ptxas does; name another one with KILN_PTXAS";
   return "there is no ptxas here; install the CUDA toolkit, or name one with KILN_PTXAS";

@@ -1,4 +1,5 @@
-// Freed blocks of memory by size class, to be handed out again. Not for users.
+// Keeps freed blocks of memory, sorted by size class, so that later allocations can reuse them. Not for
+// users.
 #pragma once
 
 #include <bit>
@@ -9,8 +10,9 @@
 
 namespace kiln {
 
-// Four size classes to a doubling, so at most a fifth of a block is unused. From `large` on they are
-// multiples of `page`; none is less than `smallest`. All are powers of two.
+// Rounds sizes up to a size class. There are four classes per doubling, so at most a fifth of a block is
+// unused. No class is smaller than `smallest`, and classes of `large` bytes or more are multiples of `page`.
+// All three are powers of two.
 struct SizeClasses {
   std::uint64_t smallest, large, page;
 
@@ -23,13 +25,13 @@ struct SizeClasses {
   }
 };
 
-// Thread-safe.
+// Caches free blocks and returns them to the system through `Free`. Thread-safe.
 class BlockCache {
 public:
   using Free = void (*)(void* block, std::uint64_t size, void* context);
   BlockCache(Free free, void* context) : free_block_(free), context_(context) {}
 
-  // Null if there is none of this size.
+  // A cached block of this size class, or null if there is none.
   void* take(std::uint64_t size) {
     std::lock_guard lock(mutex_);
     auto found = free_.find(size);
@@ -40,7 +42,7 @@ public:
     return block;
   }
 
-  // Called by destructors: where the list cannot grow, the block goes back to the system.
+  // Keeps a block. Destructors call this, so it does not throw: if the list cannot grow, the block is freed.
   void give(void* block, std::uint64_t size) noexcept {
     try {
       std::lock_guard lock(mutex_);
@@ -51,6 +53,7 @@ public:
     }
   }
 
+  // Frees all cached blocks.
   void trim() {
     std::unordered_map<std::uint64_t, std::vector<void*>> blocks;
     {
@@ -63,6 +66,7 @@ public:
         free_block_(block, size, context_);
   }
 
+  // Bytes in cached blocks.
   std::uint64_t cached() {
     std::lock_guard lock(mutex_);
     return cached_;

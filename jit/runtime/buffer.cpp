@@ -1,4 +1,4 @@
-// The caching allocator behind Buffer.
+// Implements Buffer with a caching allocator.
 #include <kiln/jit/runtime/buffer.h>
 
 #include <kiln/dsl/error.h>
@@ -19,7 +19,7 @@ constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 constexpr std::uint64_t large_block = std::uint64_t{1} << 20;
 constexpr std::uint64_t largest_request = std::uint64_t{1} << 62;
 constexpr SizeClasses class_size{small_alignment, large_block,
-                                 huge_page}; // large blocks are whole huge pages
+                                 huge_page}; // large blocks consist of whole huge pages
 
 void* map_huge(std::uint64_t bytes) {
   void* raw = mmap(nullptr, bytes + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -30,7 +30,7 @@ void* map_huge(std::uint64_t bytes) {
   std::uint64_t tail = start + huge_page - aligned;
   if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
   auto* block = reinterpret_cast<void*>(aligned);
-  madvise(block, bytes, MADV_HUGEPAGE); // advice: where it is refused, small pages do
+  madvise(block, bytes, MADV_HUGEPAGE); // this is advice: if the system refuses, small pages are used
   return block;
 }
 
@@ -45,7 +45,7 @@ void free_block(void* block, std::uint64_t size, void*) {
     std::free(block);
 }
 
-// Never destroyed: a Buffer with static storage may die after it would.
+// Never destroyed, because a Buffer of static storage duration may be destroyed later.
 BlockCache& cache() {
   static auto* c = new BlockCache(free_block, nullptr);
   return *c;

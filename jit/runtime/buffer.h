@@ -1,20 +1,21 @@
-// Memory of a device, from a cache of freed blocks.
+// Memory of a device. A Buffer owns its memory and frees it into a cache, from which later Buffers take it.
 //
 //   Buffer b(Device::cpu(), bytes);
 //   auto* x = static_cast<float*>(b.data());
 //
-// The first touch of fresh memory costs more than most kernels that fill it (about 13 times a copy
-// with 4 KiB pages), so freed blocks are kept by size class and handed out again, and blocks of 1 MiB
-// and more are 2 MiB-aligned and ask for huge pages. Blocks are 64-byte aligned; contents are
-// whatever was there. A Buffer must outlive the commands that use it: synchronize before it dies.
+// Blocks of the host are aligned to 64 bytes. Their contents are undefined: whatever the last owner left
+// there. The first access to fresh memory takes longer than most kernels that fill it (13 times as long as a
+// copy, with pages of 4 KiB). Therefore freed blocks are kept by size class and reused, and blocks of 1 MiB
+// or more are aligned to 2 MiB and request huge pages.
 //
-// A Buffer of a CUDA device is memory of that device, 256-byte aligned, which the host must not touch: see
-// copy.h. Making one may wait for the device; freeing one does not.
+// A Buffer of a CUDA device is memory of that device, aligned to 256 bytes, which the host must not access:
+// see copy.h. Its constructor may wait for the device; its destructor does not.
 //
-// A Buffer of an emulated device is memory of that device too, 1024-byte aligned and with nothing written
-// yet; making and freeing one waits for the kernel that runs there.
+// A Buffer of an emulated device is aligned to 1024 bytes and counts as unwritten. Constructor and destructor
+// wait for the kernel that runs on that device.
 //
-// Different Buffers may be used from different threads; one Buffer is as thread-safe as an int.
+// A Buffer must outlive the commands that use it, so synchronize before you destroy it. Different Buffers may
+// be used from different threads at the same time; one Buffer needs a lock if several threads modify it.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>
@@ -27,8 +28,8 @@ namespace kiln {
 class Buffer {
 public:
   Buffer() = default;
-  // Throws UserError if `bytes` is negative or the device has no such memory; TargetError if a CUDA device
-  // failed. Zero bytes own nothing.
+  // Allocates `bytes` bytes; zero bytes allocate nothing. UserError if `bytes` is negative or the device does
+  // not have that much memory; TargetError if a CUDA device has failed.
   Buffer(Device device, std::int64_t bytes, std::source_location here = std::source_location::current());
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -38,9 +39,9 @@ public:
   std::int64_t size() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Gives all cached blocks back to the system and the CUDA devices.
+  // Returns all cached blocks to the system and to the CUDA devices.
   static void trim();
-  // Bytes in cached blocks, which no Buffer owns, of the host and of the CUDA devices together.
+  // Bytes in cached blocks, which no Buffer owns, of the host and of all CUDA devices together.
   static std::int64_t cached_bytes();
 
 private:

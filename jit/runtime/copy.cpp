@@ -1,4 +1,4 @@
-// Queues copies: as commands on the CPU, through the driver on CUDA devices.
+// Queues copies and fills: as commands on the CPU and emulated devices, through the driver on CUDA devices.
 #include <kiln/jit/runtime/copy.h>
 
 #include <kiln/dsl/error.h>
@@ -12,7 +12,7 @@ namespace kiln {
 
 namespace {
 
-constexpr std::int64_t small_bytes = 64 << 10; // copied in less than it takes to wake a thread
+constexpr std::int64_t small_bytes = 64 << 10; // copied in less time than waking a thread takes
 
 void check(const char* call, const char* argument, const void* pointer, std::int64_t bytes,
            std::source_location here) {
@@ -24,7 +24,8 @@ void check(const char* call, const char* argument, const void* pointer, std::int
                               "' is null; pass memory");
 }
 
-// Memory that commands of the stream reach: the host's, and on an emulated device that of emulated ones.
+// UserError unless commands of the stream can access the memory: that of the host, and on an emulated device
+// also that of emulated devices.
 void check_reach(const char* call, const char* argument, const Stream& stream, const void* pointer,
                  std::int64_t bytes, std::source_location here) {
   auto fail = [&](const std::string& what) {
@@ -40,8 +41,8 @@ void check_reach(const char* call, const char* argument, const Stream& stream, c
     fail("is memory of " + name + "; use a stream of " + name);
   }
   if (emulated >= 0 && room < static_cast<std::uint64_t>(bytes))
-    fail("has " + std::to_string(room) + " bytes up to its allocation's end, and " + std::to_string(bytes) +
-         " were asked for");
+    fail("has " + std::to_string(room) + " bytes up to the end of its allocation, and " +
+         std::to_string(bytes) + " were requested");
 }
 
 struct Copy {

@@ -1,9 +1,10 @@
-// Finds what devices are and what they can take.
+// Finds the properties and limits of devices, and parses and prints their names.
 #include <kiln/jit/runtime/device.h>
 
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/options.h>
+#include <kiln/jit/base/parse_size.h>
 #include <kiln/jit/cpu/target.h>
 #include <kiln/jit/runtime/cuda/device_state.h>
 #include <kiln/jit/runtime/emulated/device_state.h>
@@ -26,22 +27,13 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
-// "48K", "1024K", "32M" as sysfs writes them.
-std::int64_t parse_size(const std::string& text) {
-  if (text.empty()) return 0;
-  std::int64_t n = std::strtoll(text.c_str(), nullptr, 10);
-  if (text.back() == 'K') return n << 10;
-  if (text.back() == 'M') return n << 20;
-  return n;
-}
-
 std::int64_t cache_bytes(int level) {
   std::string cpu = "/sys/devices/system/cpu/cpu" + std::to_string(affinity_cpus().front()) + "/cache/index";
   for (int i = 0; i < 8; ++i) {
     std::string folder = cpu + std::to_string(i);
     if (read_line(folder + "/level") != std::to_string(level)) continue;
     if (read_line(folder + "/type") == "Instruction") continue;
-    return parse_size(read_line(folder + "/size"));
+    return static_cast<std::int64_t>(parse_size(read_line(folder + "/size")).value_or(0));
   }
   return 0;
 }
@@ -53,7 +45,7 @@ std::string model_name() {
   return "unknown CPU";
 }
 
-// The extensions that decide how kernels are compiled, narrowest first.
+// The vector extensions that affect how kernels are compiled, narrowest first.
 constexpr const char* vector_extensions[] = {"sse4.2",     "avx",      "avx2",     "fma",        "avxvnni",
                                              "avx512f",    "avx512bw", "avx512vl", "avx512vnni", "avx512bf16",
                                              "avx512fp16", "amx-tile", "amx-bf16", "neon",       "bf16",
@@ -83,7 +75,8 @@ std::int64_t memory_bytes() {
 DeviceProperties find_cpu() {
   DeviceProperties p;
   p.name = model_name();
-  p.cpu = options().cpu.empty() ? llvm::sys::getHostCPUName().str() : options().cpu;
+  const std::string& chosen = environment_options().cpu;
+  p.cpu = chosen.empty() ? llvm::sys::getHostCPUName().str() : chosen;
   p.isa = isa_of_host();
   p.num_threads = thread_budget().threads;
   p.l1d_bytes = cache_bytes(1);
@@ -193,7 +186,7 @@ const DeviceProperties& Device::properties() const {
 }
 
 DeviceLimits Device::limits() const {
-  if (kind_ == DeviceKind::Cuda) // programs of all axes become blocks along x, the one axis that takes many
+  if (kind_ == DeviceKind::Cuda) // all programs become blocks along x, the only axis that takes so many
     return {.max_programs = cuda::DeviceState::get(index_).properties().max_grid[0],
             .max_scratch_bytes = properties().shared_bytes};
   if (kind_ == DeviceKind::Emulated)

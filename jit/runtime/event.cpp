@@ -1,4 +1,4 @@
-// Records, completes and awaits events.
+// Records, completes and waits for events.
 #include <kiln/jit/runtime/event.h>
 
 #include <kiln/dsl/error.h>
@@ -41,7 +41,8 @@ void Occurrence::complete() {
 }
 
 bool Occurrence::done() const {
-  // What was pending at a fork completes in the parent alone; the child must not wait for it.
+  // An occurrence that was pending during a fork completes only in the parent, so the child must not wait for
+  // it.
   if (fork_generation_ != fork_generation()) return true;
   return on_cuda_ ? cuda_event_->done() : word_.load(std::memory_order_acquire) == finished;
 }
@@ -86,7 +87,7 @@ Occurrence* EventState::latest() const {
 
 namespace {
 
-// Holds the latest occurrence for the length of a call.
+// Keeps a reference to the latest occurrence during a call.
 class Latest {
 public:
   explicit Latest(const EventState& state) : occurrence_(state.latest()) {}
@@ -111,7 +112,7 @@ Event::Event(Event&&) noexcept = default;
 Event& Event::operator=(Event&&) noexcept = default;
 
 void Event::record(Stream& stream) {
-  // Two references: one becomes the command's, the other keeps it for publish.
+  // Two references: the command takes one, and publish() takes the other.
   detail::Occurrence* occurrence = state_->prepare();
   occurrence->retain();
   if (stream.cuda_) {
@@ -159,9 +160,9 @@ double Event::elapsed_ms(const Event& begin, std::source_location here) const {
   const cuda::EventHandleOwner *first = from->cuda_event(), *last = to->cuda_event();
   if (!first && !last) return static_cast<double>(to->time_ns() - from->time_ns()) * 1e-6;
   if (!first || !last || &first->device() != &last->device())
-    throw UserError(here,
-                    "elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-                    "record both on one device");
+    throw UserError(
+        here, "elapsed_ms between events recorded on different devices, whose clocks are not comparable; "
+              "record both on one device");
   return last->ms_since(*first);
 }
 

@@ -1,4 +1,4 @@
-// Points in a stream's order, to wait for and to time with.
+// Marks points in the order of a stream, to wait for them and to measure time.
 //
 //   Event begin, end;
 //   begin.record(stream);
@@ -6,12 +6,12 @@
 //   end.record(stream);
 //   end.synchronize();
 //   double ms = end.elapsed_ms(begin);
-//   other_stream.wait(end);                         // runs on after `end`
+//   other_stream.wait(end);                         // later commands of other_stream start after `end`
 //
-// Each call means the last record that preceded it; recording again does not disturb those who wait
-// for an earlier record. On a CUDA stream a record is one of the driver's, timed by the device; what waits
-// for it throws the device's TargetError if that has failed. Thread-safe but for moves and destruction; an
-// Event may die while recorded.
+// Every call refers to the last record that precedes it; recording again does not affect a wait for an
+// earlier record. On a CUDA stream, a record is an event of the driver and the device takes its time; waiting
+// for it throws the device's TargetError if the device has failed. Thread-safe except for moves and
+// destruction. An Event may be destroyed while a record is pending.
 #pragma once
 
 #include <memory>
@@ -31,14 +31,16 @@ public:
   Event(Event&&) noexcept;
   Event& operator=(Event&&) noexcept;
 
-  // Marks the stream's current end; done when all commands before it have finished, even if one failed.
+  // Marks the current end of the stream. The record is done when all commands before it have finished or
+  // failed.
   void record(Stream& stream);
-  // Waits for the last record; returns at once if there is none.
+  // Waits for the last record. Returns at once if there is none.
   void synchronize() const;
-  // True if the last record is done, or there is none.
+  // Whether the last record is done, or there is none.
   bool query() const;
-  // Milliseconds from the last record of `begin` to that of this event; UserError unless both are done, and
-  // if one was recorded on a CUDA device and the other elsewhere: their clocks do not compare.
+  // Milliseconds from the last record of `begin` to the last record of this event. UserError unless both are
+  // done, or if one was recorded on a CUDA device and the other elsewhere, because their clocks are not
+  // comparable.
   double elapsed_ms(const Event& begin, std::source_location here = std::source_location::current()) const;
 
 private:

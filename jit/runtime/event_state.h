@@ -1,4 +1,5 @@
-// What an Event refers to: the occurrences of its records. Not for users.
+// Implements Event: each call of record() creates an occurrence, to which waiting threads refer. Not for
+// users.
 #pragma once
 
 #include <atomic>
@@ -13,8 +14,8 @@ class EventHandleOwner;
 
 namespace kiln::detail {
 
-// One record of an event. It is shared by the Event, the command that will complete it and the
-// commands that wait for it, and counts them.
+// One record of an event. The Event, the command that completes the occurrence, and the commands that wait
+// for it share it; a reference count tells when it can be deleted.
 class Occurrence {
 public:
   Occurrence* retain() {
@@ -27,39 +28,41 @@ public:
   bool unshared() const { return references_.load(std::memory_order_acquire) == 1; }
 
   ~Occurrence();
-  void begin(); // makes an unshared occurrence pending
-  // Makes an unshared occurrence one of the device's, to be recorded there; the word has no part in it then.
+  void begin(); // makes an occurrence pending, which nothing else may share
+  // Makes an occurrence, which nothing else may share, one that the driver records on `device`. `word_` is
+  // unused then.
   cuda::EventHandleOwner& begin_on(cuda::DeviceState& device);
-  // Null if it is of the CPU.
+  // Null if the occurrence is of the CPU.
   const cuda::EventHandleOwner* cuda_event() const { return on_cuda_ ? cuda_event_.get() : nullptr; }
   void complete();
   bool done() const;
   void wait();
-  std::int64_t time_ns() const { return time_ns_; } // valid once done
+  std::int64_t time_ns() const { return time_ns_; } // valid when done
 
 private:
   std::atomic<std::uint32_t> references_{1};
-  std::atomic<std::uint32_t> word_{0}; // pending, done, or pending with sleepers
+  std::atomic<std::uint32_t> word_{0}; // pending, done, or pending with sleeping threads
   std::uint32_t fork_generation_ = 0;
   std::int64_t time_ns_ = 0;
   bool on_cuda_ = false;
-  std::unique_ptr<cuda::EventHandleOwner> cuda_event_; // kept for the next record
+  std::unique_ptr<cuda::EventHandleOwner> cuda_event_; // kept, so that the next record can reuse it
 };
 
 class EventState {
 public:
   ~EventState();
-  // A pending occurrence, retained for the caller, that is not yet the latest.
+  // Returns a pending occurrence that is not the latest yet, with a reference for the caller.
   Occurrence* prepare();
-  // Makes it the latest.
+  // Makes an occurrence the latest.
   void publish(Occurrence* occurrence);
-  // The latest, retained for the caller, or null.
+  // The latest occurrence with a reference for the caller, or null.
   Occurrence* latest() const;
 
 private:
   mutable std::mutex mutex_;
   Occurrence* latest_ = nullptr;
-  Occurrence* spare_ = nullptr; // an old one to use again, so that recording in a loop does not allocate
+  // An old occurrence that is reused, so that recording in a loop does not allocate.
+  Occurrence* spare_ = nullptr;
 };
 
 } // namespace kiln::detail

@@ -1,4 +1,4 @@
-// Asks the emulated devices, then the CUDA driver.
+// Finds the owner of a piece of memory: an emulated device, a CUDA device, or the host.
 #include <kiln/jit/runtime/reach.h>
 
 #include <kiln/jit/runtime/cuda/memory.h>

@@ -1,4 +1,4 @@
-// Whether kernels of a device reach a piece of memory, on any kind of device. Not for users.
+// Tells whether kernels on a device can access a piece of memory. Not for users.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/driver.h>
@@ -9,10 +9,11 @@
 
 namespace kiln {
 
-// False while there is no memory but the host's.
+// Whether there may be memory besides the host's.
 inline bool memories_differ() { return cuda::opened() || emulated::opened(); }
 bool is_reachable(const void* pointer, Device device);
-// "memory of the host, which kernels on cuda:0 do not reach; copy it to a Buffer of cuda:0"
+// Explains why not: "memory of the host, which kernels on cuda:0 do not reach; copy it to a Buffer of
+// cuda:0".
 std::string why_unreachable(const void* pointer, Device device);
 
 } // namespace kiln

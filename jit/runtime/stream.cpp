@@ -1,4 +1,4 @@
-// Streams: the public face of command queues and of the CUDA driver's streams.
+// Implements Stream with command queues of the CPU and with the CUDA driver's streams.
 #include <kiln/jit/runtime/stream.h>
 
 #include <kiln/dsl/error.h>
@@ -39,7 +39,7 @@ template <class Q> void close(std::unique_ptr<Q>& queue) noexcept {
     if (std::exception_ptr error = queue->finish())
       log_error("a stream was destroyed with an error: " + message_of(error));
   } catch (...) {
-  } // no memory for the message: nothing is left to do in a destructor
+  } // no memory for the message, and a destructor cannot do anything else
   queue.reset();
 }
 
@@ -83,7 +83,7 @@ Stream& Stream::default_stream(Device device) {
   static auto* cpu = new Stream(Device::cpu());
   if (device.is_cpu()) return *cpu;
   static std::mutex mutex;
-  static auto* streams = new std::unordered_map<Device, Stream>; // never destroyed, as the CPU's
+  static auto* streams = new std::unordered_map<Device, Stream>; // never destroyed, like those of the CPU
   std::lock_guard lock(mutex);
   auto found = streams->find(device);
   return found != streams->end() ? found->second : streams->emplace(device, device).first->second;
@@ -118,14 +118,15 @@ void Stream::wait(const Event& event) {
   } release{occurrence};
   if (cuda_ && occurrence->cuda_event()) return cuda_->wait(*occurrence->cuda_event());
   if (occurrence->done()) return;
-  // A stream of the driver cannot wait for the host without holding up its other streams' host functions.
+  // The host's event cannot be waited for inside the driver: a host function that waits would hold up the
+  // host functions of other streams.
   if (cuda_) return occurrence->wait();
   auto wait_for_it = [](void* payload, CommandAction) {
     Release its{*static_cast<detail::Occurrence**>(payload)};
     its.occurrence->wait();
   };
   enqueue(wait_for_it, &occurrence, sizeof(occurrence));
-  release.occurrence = nullptr; // the command's
+  release.occurrence = nullptr; // the command owns it now
 }
 
 void Stream::host_function(void (*fn)(void*), void* argument) {

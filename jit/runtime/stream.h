@@ -1,35 +1,36 @@
-// In-order asynchronous queues of commands.
+// Asynchronous queues, which execute commands in order.
 //
 //   Stream stream;                                  // on the CPU
 //   kernel.launch(stream, config, a, b);            // returns at once
-//   stream.host_function([](void* p) { ... }, p);
+//   stream.host_function([](void* p) { ... }, p);   // runs after the kernel
 //   stream.synchronize();                           // waits; throws what a command threw
 //
-// Commands of one stream run in the order they were launched, each after the one before has finished;
-// commands of different streams run in any order unless an Event orders them.
+// The commands of a stream run one after the other, in the order in which they were launched. Commands of
+// different streams may run in any order and at the same time, unless an Event orders them.
 //
-// Where commands run: on the stream's own thread (started by the first command that needs it), or on a
-// thread that waits in synchronize(), which works the queue off instead of sleeping, or, for commands
-// marked `small` on an idle stream, inside the launching call, because to wake a thread would cost more
-// than to run them. So a command must not wait for a lock that a launching or waiting thread holds. After
-// many short launches in a row that were waited for at once the thread is left asleep: the first launch after
-// them that is not waited for may begin half a millisecond late, unless query() asks for it.
+// On the CPU, a command runs on one of three threads: on the stream's own thread (started by the first
+// command that needs it); on a thread that calls synchronize(), which executes queued commands instead of
+// sleeping; or inside the launching call, if the stream is idle and the command is marked `small`, because
+// waking a thread would take longer. Therefore a command must not wait for a lock that a launching or waiting
+// thread holds. After many short launches in a row, each followed directly by synchronize(), the stream's
+// thread is not woken any more. The first launch after them without a synchronize() may start half a
+// millisecond late, unless query() is called.
 //
-// Errors are sticky. When a command throws, the commands behind it are discarded (events still
-// complete), and the exception is thrown by synchronize() and by every later launch until
-// clear_error(). Errors of commands that run inside the launching call are reported in the same way.
+// Errors are sticky. If a command throws, the commands behind it are discarded (but events complete), and the
+// exception is thrown by synchronize() and by every later launch until clear_error(). The same holds for
+// errors of commands that ran inside the launching call.
 //
-// On a CUDA device a stream is one of the driver's, of Kiln's own or adopted from the caller, and commands
-// run on the device, host functions on a thread of the driver, where no CUDA device may be used. When a host
-// function throws, the host functions behind it are discarded, the device's commands are not. When the device
-// fails, nothing runs on it again, and its TargetError is thrown by every call from then on.
+// A stream on a CUDA device is a stream of the driver, created by Kiln or adopted from the caller. Its
+// commands run on the device, and host functions on a thread of the driver, where no CUDA device may be used.
+// If a host function throws, later host functions are discarded, but the device's commands are not. If the
+// device fails, nothing runs on it any more, and every later call throws its TargetError.
 //
-// Cost: on the CPU, a launch copies its arguments into a ring of fixed slots; it allocates nothing and takes
-// no lock. When all slots are taken, a launch waits for one.
+// Cost on the CPU: a launch copies its arguments into a ring of fixed slots. It does not allocate and takes
+// no lock. If all slots are in use, the launch waits for one.
 //
-// Thread-safe but for construction, moves and destruction. After fork() the child's streams are empty:
-// what was queued runs in the parent alone. Do not fork inside a command, nor while another thread launches
-// or compiles: the locks that it holds are never released in the child.
+// Thread-safe except for construction, moves and destruction. After fork(), streams are empty in the child,
+// and queued commands run in the parent alone. Do not fork inside a command, or while another thread launches
+// or compiles, because the child can never acquire locks that such a thread holds.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>
@@ -51,55 +52,57 @@ class Queue;
 Queue& queue_of(Stream& stream);
 } // namespace cuda
 
-// What to do with a command's payload. A command function is called exactly once, with Discard if an
-// earlier command failed; it must then only release what the payload owns.
+// Tells a command what to do. A command function is called exactly once: with Run, or with Discard if an
+// earlier command has failed, in which case it must only release what its payload owns.
 enum class CommandAction : std::uint8_t { Run, Discard };
 using CommandFn = void (*)(void* payload, CommandAction action);
 
 struct EnqueueOptions {
-  // The command takes less time than waking a thread (some 20 us): on an idle stream it runs at once.
+  // The command takes less time than waking a thread (about 20 us). On an idle stream it runs inside
+  // enqueue().
   bool small = false;
 };
 
 class Stream {
 public:
   explicit Stream(Device device = Device::cpu());
-  ~Stream(); // waits for all commands (not of an adopted stream); an error nobody asked for is logged
+  ~Stream(); // waits for all commands (except of an adopted stream) and logs an unreported error
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
 
-  // A CUDA stream of the caller (a CUstream or cudaStream_t of the device's primary context; null is its
-  // default stream), in whose order Kiln's commands then run. It stays the caller's, and must live as long as
-  // the result. UserError for a device of another kind.
+  // Makes a Stream of a CUDA stream of the caller: a CUstream or cudaStream_t of the device's primary
+  // context; null means the default stream. Kiln's commands run in its order. The caller still owns it, and
+  // it must live as long as the result. UserError if `device` is not a CUDA device.
   static Stream adopt(Device device, void* cuda_stream,
                       std::source_location here = std::source_location::current());
-  // The driver's handle (CUstream) of a stream on a CUDA device, which may be null for an adopted one; null
-  // elsewhere.
+  // The driver's handle (CUstream) of a stream on a CUDA device; null for other devices, and for an adopted
+  // default stream.
   void* cuda_handle() const;
 
-  // The one of a device, which lives until the process ends: synchronize before leaving main.
+  // The default stream of a device, which lives until the process ends. Synchronize it before main returns.
   static Stream& default_stream(Device device = Device::cpu());
 
   Device device() const { return device_; }
 
-  // Waits until every command launched before this call has finished.
+  // Waits until all commands that were launched before this call have finished. Throws the stream's error.
   void synchronize();
-  // True if every command has finished. Does not report errors.
+  // Whether all commands have finished. Does not throw the stream's error.
   bool query() const;
-  // True if a command failed and clear_error() was not called since.
+  // Whether a command has failed since the last clear_error().
   bool failed() const;
-  // Waits for the queue to empty and forgets the error; launches are accepted again.
+  // Waits until the queue is empty and forgets the error, so that launches are accepted again.
   void clear_error();
 
-  // Later commands wait until the event's last record has finished; nothing if it has none. Where the stream
-  // is on a CUDA device and the event is not, this call itself waits.
+  // Makes later commands wait for the last record of `event`, if it has one. If the stream is on a CUDA
+  // device and the event was recorded elsewhere, this call itself waits.
   void wait(const Event& event);
-  // Runs a function of the host in the stream's order. What it throws becomes the stream's error.
+  // Calls `fn(argument)` on the host, in the order of the stream. An exception becomes the stream's error.
   void host_function(void (*fn)(void* argument), void* argument);
 
-  // For launchers: queues a command. `payload` is plain bytes, copied into the queue (up to
-  // inline_payload_bytes without allocation, 16-byte aligned) or used in place if the command runs at
-  // once. If this throws, the command was not queued and the payload is still the caller's.
+  // For code that launches kernels: queues a command. The payload is plain bytes. It is copied into the
+  // queue, aligned to 16 bytes and without an allocation up to inline_payload_bytes, or used in place if the
+  // command runs inside this call. If enqueue throws, the command was not queued, and the caller still owns
+  // the payload.
   void enqueue(CommandFn fn, void* payload, std::size_t bytes, EnqueueOptions options = {});
   static constexpr std::size_t inline_payload_bytes = 224;
 
@@ -109,7 +112,7 @@ private:
   struct Adopted {};
   Stream(Adopted, Device device, void* cuda_stream);
 
-  // One of the two, or neither once moved from.
+  // At most one of the two is set; neither is set after a move.
   std::unique_ptr<detail::CommandQueue> queue_;
   std::unique_ptr<cuda::Queue> cuda_;
   Device device_;

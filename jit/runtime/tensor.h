@@ -1,13 +1,13 @@
-// A tensor that owns its memory.
+// A strided array that owns its memory, on any device.
 //
 //   auto a = Tensor<float, 2>::zeros({m, n});      // on the CPU
 //   auto b = Tensor<float, 2>::empty(device, {m, n});
 //   a.fill(1.0f);
 //   kernel.launch(stream, config, a.view(), b.view());
 //
-// Row-major, 64-byte aligned. It must outlive the commands that use it. The elements of a tensor on a CUDA
-// device are out of the host's reach: bring them there with `to(Device::cpu())` or copy (copy.h) and let
-// data(), begin() and end() alone.
+// Elements are in row-major order and aligned to 64 bytes. A Tensor must outlive the commands that use it.
+// The host cannot access the elements of a tensor on a CUDA device, so data(), begin() and end() must not be
+// dereferenced there: copy the tensor with `to(Device::cpu())`, or use copy.h.
 #pragma once
 
 #include <kiln/jit/runtime/buffer.h>
@@ -29,9 +29,10 @@ public:
   using Extents = const Extent (&)[Rank];
 
   Tensor() = default;
-  // The contents are whatever was in the memory.
+  // Allocates without initialising; the contents are undefined. UserError for invalid extents or missing
+  // memory, as for a Buffer.
   static Tensor empty(Device device, Extents extents, Here here = Here::current()) {
-    // The extents are checked as a view's before any memory is asked for.
+    // Checks the extents, as a view does, before memory is allocated.
     alignas(T) static char anywhere[sizeof(T)];
     TensorView<T, Rank> checked(reinterpret_cast<T*>(anywhere), extents, here);
     Tensor t;
@@ -62,8 +63,8 @@ public:
     return *this;
   }
 
-  // A copy in the memory of `target`, done when this returns; commands that write the tensor must have
-  // finished.
+  // Returns a copy in the memory of `target`, which is complete when this returns. Commands that write this
+  // tensor must have finished.
   Tensor to(Device target, Here here = Here::current()) const {
     Extent extents[Rank];
     for (int a = 0; a < Rank; ++a)
@@ -90,7 +91,8 @@ public:
   const T* begin() const { return data(); }
   const T* end() const { return data() + size(); }
 
-  // On the calling thread, and done when it returns; commands that use the tensor must have finished.
+  // Sets every element, on the calling thread, and returns when this is done. Commands that use the tensor
+  // must have finished.
   void fill(const T& value, Here here = Here::current()) {
     if (device().is_cpu()) {
       for (T& x : *this)

@@ -1,4 +1,4 @@
-// The checks behind TensorView, and the sentences they throw.
+// Checks the arguments of TensorView's functions, and computes strides.
 #include <kiln/jit/runtime/tensor_view.h>
 
 #include <kiln/dsl/error.h>
@@ -28,7 +28,7 @@ bool multiply(std::int64_t& product, std::int64_t factor) {
   return !__builtin_mul_overflow(product, factor, &product);
 }
 
-// Bytes from the lowest to the highest element that strides reach, or false if no 64-bit number holds them.
+// Whether the distance in bytes from the lowest to the highest element fits in 64 bits.
 bool span_fits(int rank, const std::int64_t* extents, const std::int64_t* strides,
                std::int64_t element_bytes) {
   std::int64_t reach = 1;
@@ -86,7 +86,7 @@ void row_major_strides(int rank, const std::int64_t* extents, std::int64_t* stri
   std::int64_t stride = 1;
   for (int i = rank - 1; i >= 0; --i) {
     strides[i] = stride;
-    // Overflow is reported by check_view, or harmless because another extent is zero.
+    // An overflow is reported by check_view, or does not matter because another extent is zero.
     if (extents[i] > 0 && !multiply(stride, extents[i])) stride = 1;
   }
 }

@@ -1,15 +1,15 @@
-// A host-side view of a strided array: what `launch` takes for a kernel's View parameter.
+// Describes a strided array of the host or of a device: what `launch` takes for a kernel's View parameter.
 //
 //   std::vector<float> x(m * n);
 //   TensorView a(x.data(), {m, n});                // TensorView<float, 2>, row-major
-//   TensorView b(x, {m, n});                       // the same, and x is checked to be long enough
+//   TensorView b(x, {m, n});                       // the same, and checks that x is long enough
 //   TensorView c(p, {m, n}, {1, m});               // column-major: strides in elements
 //   auto t = a.transpose().slice(0, 2, 5);         // views of the same memory
 //   TensorView<const float, 2> read_only = a;
 //
-// A view owns nothing. Strides are in elements; zero (broadcast) and negative ones are allowed.
-// Extents and strides may be any integers, mixed. A mistake (negative or overflowing extents, a null
-// or misaligned pointer, an index outside) throws UserError with the caller's file and line.
+// A view does not own its memory. Strides are in elements and may be zero (broadcast) or negative. Extents
+// and strides accept any integer types, also mixed. Mistakes (a negative or overflowing extent, a null or
+// misaligned pointer, an index out of range) throw UserError with the caller's file and line.
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ namespace kiln {
 
 inline constexpr int max_rank = 8;
 
-// One integer of a brace list of extents, strides or axes, from any integer type.
+// One integer of a braced list of extents, strides or axes, converted from any integer type.
 struct Extent {
   std::int64_t value = 0;
   constexpr Extent() = default;
@@ -34,7 +34,7 @@ struct Extent {
 
 namespace detail {
 
-// The checks and the arithmetic of views, without their types. `extents` and `strides` have `rank` entries.
+// Checks and arithmetic that do not depend on the element type. `extents` and `strides` have `rank` entries.
 void check_view(const void* data, std::int64_t element_bytes, std::int64_t element_alignment, int rank,
                 const std::int64_t* extents, const std::int64_t* strides, const std::source_location& here);
 void check_container(std::size_t container_size, int rank, const std::int64_t* extents,
@@ -70,12 +70,13 @@ public:
   using Here = std::source_location;
   static constexpr int rank_value = Rank;
 
-  // An empty view: null, all extents zero (rank 0 has one element and so has no empty view).
+  // An empty view: a null pointer and extents of zero. (A view of rank 0 has one element and cannot be
+  // empty.)
   constexpr TensorView()
     requires(Rank > 0)
   = default;
 
-  // Row-major.
+  // Row-major strides.
   TensorView(T* data, const Extent (&extents)[Rank], Here here = Here::current())
     requires(Rank > 0)
       : data_(data) {
@@ -92,14 +93,15 @@ public:
       extents_[i] = extents[i].value, strides_[i] = strides[i].value;
     check(here);
   }
-  // One number: TensorView<float, 0>(&x); never deduced, because a pointer alone is more often a mistake.
+  // A single number: TensorView<float, 0>(&x). It is not deduced from a pointer alone, which is more often a
+  // mistake.
   explicit TensorView(T* data, Here here = Here::current())
     requires(Rank == 0)
       : data_(data) {
     check(here);
   }
 
-  // A whole vector, span or array.
+  // All elements of a vector, span or array.
   template <detail::ContiguousContainer C>
     requires(Rank == 1 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
   TensorView(C&& container, Here here = Here::current())
@@ -107,7 +109,7 @@ public:
   template <class U, std::size_t N>
     requires(Rank == 1 && std::is_convertible_v<U (*)[], T (*)[]>)
   TensorView(U (&array)[N], Here here = Here::current()) : TensorView(array, {N}, here) {}
-  // Its elements in row-major order; it must hold at least as many as the extents say.
+  // The elements of a container in row-major order. UserError if it has fewer than the extents require.
   template <detail::ContiguousContainer C>
     requires(Rank > 0 && std::is_convertible_v<detail::ContainedElement<C> (*)[], T (*)[]>)
   TensorView(C&& container, const Extent (&extents)[Rank], Here here = Here::current())
@@ -139,7 +141,7 @@ public:
   {
     return extents_[Rank - 1];
   }
-  // Number of elements.
+  // The number of elements.
   std::int64_t size() const {
     std::int64_t n = 1;
     for (int i = 0; i < Rank; ++i)
@@ -149,7 +151,7 @@ public:
   bool empty() const { return size() == 0; }
   bool is_contiguous() const { return detail::is_contiguous(Rank, extents_, strides_); }
 
-  // One element; checked.
+  // One element. UserError if an index is out of range.
   template <class... I>
     requires(sizeof...(I) == Rank && (std::is_integral_v<I> && ...))
   T& operator()(I... index) const {
@@ -179,7 +181,7 @@ public:
     }
     return v;
   }
-  // Elements begin to end (exclusive) of one dimension.
+  // Elements `begin` to `end` (exclusive) of one dimension.
   TensorView slice(int axis, std::int64_t begin, std::int64_t end, Here here = Here::current()) const
     requires(Rank > 0)
   {
@@ -190,7 +192,7 @@ public:
     v.extents_[axis] = end - begin;
     return v;
   }
-  // Index i of one dimension, which disappears.
+  // The part at index `i` of one dimension. The result lacks that dimension.
   TensorView<T, (Rank > 0 ? Rank - 1 : 0)> select(int axis, std::int64_t i, Here here = Here::current()) const
     requires(Rank > 0)
   {
@@ -205,14 +207,14 @@ public:
     }
     return v;
   }
-  // The same elements in row-major order under other extents; this view must be contiguous.
+  // The same elements in row-major order with other extents. This view must be contiguous.
   template <std::size_t NewRank>
   TensorView<T, static_cast<int>(NewRank)> reshape(const Extent (&extents)[NewRank],
                                                    Here here = Here::current()) const {
     detail::check_reshape(Rank, extents_, strides_, NewRank, extents, here);
     return TensorView<T, static_cast<int>(NewRank)>(data_, extents, here);
   }
-  // Repeats dimensions of extent 1, and the whole view along new leading dimensions, without copying.
+  // Repeats dimensions of extent 1, and the whole view along new leading dimensions, without a copy.
   template <std::size_t NewRank>
   TensorView<T, static_cast<int>(NewRank)> broadcast_to(const Extent (&extents)[NewRank],
                                                         Here here = Here::current()) const {

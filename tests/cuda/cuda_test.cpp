@@ -1,4 +1,4 @@
-// Finds the fake driver and starts programs for the tests of the CUDA runtime.
+// Selects the fake driver and starts processes for the tests of the CUDA runtime.
 #include "cuda_test.h"
 
 #include <kiln/jit/runtime/cuda/memory.h>
@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Before the first test and the first look at the options: a program that nobody told of a driver takes the
-// fake, with its assembler, and a cache folder of its own.
+// Sets variables before the first test, when no option has been read. Unless the environment names a driver,
+// the program uses the fake driver, its assembler, and a new cache folder.
 class Chosen {
 public:
   Chosen() {
@@ -75,9 +75,9 @@ FakeLaunch Fake::last_launch() const {
 }
 
 std::map<std::string, long long> alive() {
-  for (int device : {0, 1}) // an allocator lives as long as the process, with a stream of its own
+  for (int device : {0, 1}) // an allocator lives until the process ends, and has a stream
     cuda::DeviceState::get(device).allocator();
-  Buffer::trim(); // what earlier tests freed may be on its way still
+  Buffer::trim(); // blocks that earlier tests freed may still be in use
   std::map<std::string, long long> counts;
   for (const char* kind :
        {"modules", "streams", "events", "graphs", "execs", "links", "memory", "pinned", "bytes"})

@@ -1,4 +1,4 @@
-// What the tests of the CUDA runtime share: the fake driver's controls, and errors as text.
+// Helpers of the tests of the CUDA runtime: control of the fake driver, and errors as text.
 #pragma once
 
 #include <kiln/kiln.h>
@@ -20,7 +20,7 @@
 
 namespace kiln::test {
 
-// The fake's exported functions.
+// The functions that the fake driver exports.
 struct Fake {
   decltype(&fake_cuda_set) set;
   decltype(&fake_cuda_fail) fail;
@@ -36,19 +36,20 @@ struct Fake {
   FakeLaunch last_launch() const;
   int launch_count() const { return launches(nullptr, 0); }
 };
-const Fake& fake(); // of the library that KILN_CUDA_LIBRARY names
+const Fake& fake(); // the library that KILN_CUDA_LIBRARY names
 
-// The fake as after loading, for a test; at its end no guard byte is damaged and no failure left over.
+// Resets the fake driver at the beginning and the end of a test.
 class FreshFake {
 public:
   FreshFake() { fake().reset(); }
   ~FreshFake() { fake().reset(); }
 };
 
-// What is alive on the fake's side; equal before and after means that nothing leaked.
+// The number of live objects of each kind in the fake driver. If it is the same before and after, nothing
+// leaked.
 std::map<std::string, long long> alive();
 
-// The text of what `call` throws as exactly this kind of error.
+// The text of the error that `call` throws, which must be of exactly this type.
 template <class E, class F> std::string error_of(const F& call) {
   try {
     call();
@@ -65,13 +66,14 @@ inline std::string place(const char* file, int line) {
   return std::string(file) + ":" + std::to_string(line);
 }
 
-// Runs this program again, with other variables, for one test; its exit code is in `code`, its output
-// returned.
+// Runs one test in a new process of this program with other environment variables. Returns its output, and
+// its exit code in `code`.
 std::string run_again(const std::string& test, const std::vector<std::string>& variables, int& code);
 
 std::vector<float> random_floats(std::size_t count, std::uint64_t seed);
 
-// PTX as the fake reads it: `add_one(pointer, count)` and `idle(number)`. `comment` sets attributes.
+// PTX that the fake driver understands, with the kernels `add_one(pointer, count)` and `idle(number)`.
+// `comment` sets their attributes.
 std::string ptx(const std::string& comment = "", const std::string& version = "8.0");
 
 inline cuda::Function load(int device, const std::string& name = "add_one", const std::string& comment = "") {
@@ -80,5 +82,5 @@ inline cuda::Function load(int device, const std::string& name = "add_one", cons
 
 } // namespace kiln::test
 
-// "file:line" of the line it stands on, plus an offset.
+// The text "file:line" of the line where it stands, plus an offset.
 #define KILN_HERE(OFFSET) kiln::test::place(__FILE__, __LINE__ + (OFFSET))

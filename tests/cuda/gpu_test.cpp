@@ -1,4 +1,4 @@
-// Finds out what there is to run kernels on.
+// Finds the device that the tests' kernels run on.
 #include "gpu_test.h"
 #include "test_seed.h"
 

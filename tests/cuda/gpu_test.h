@@ -1,12 +1,12 @@
-// Tests whose kernels run: on the machine's GPU, or on the fake driver by the interpreter.
+// Runs the kernels of a test on the GPU of this machine, or with the fake driver in the interpreter.
 //
 //   TEST_CASE("...", "[gpu]") {
 //     OnGpu gpu;
-//     if (!gpu) return;                        // said why
+//     if (!gpu) return;                        // a warning said why
 //     k.launch(gpu.stream, ...);
 //
-// `cuda_tests "[gpu]"` with KILN_CUDA_LIBRARY=libcuda.so.1 runs them on a GPU, that of KILN_TEST_DEVICE or
-// the first one.
+// `cuda_tests "[gpu]"` with KILN_CUDA_LIBRARY=libcuda.so.1 runs them on a GPU: the one that KILN_TEST_DEVICE
+// names, or the first one.
 #pragma once
 
 #include "played.h"
@@ -23,7 +23,7 @@ public:
   explicit operator bool() const { return available_; }
   Device device() const { return *device_; }
   bool is_fake() const { return played_.has_value(); }
-  // The seed of the test's data, printed when it fails: KILN_TEST_SEED, or another each time.
+  // The seed of the test's data: KILN_TEST_SEED, or a new one each time. Tests print it on failure.
   std::uint64_t seed() const { return seed_; }
 
 private:
@@ -33,7 +33,7 @@ private:
   std::optional<Device> device_;
 };
 
-// Whether KILN_CUDA_LIBRARY names the fake.
+// Whether KILN_CUDA_LIBRARY names the fake driver.
 bool driver_is_fake();
 
 } // namespace kiln::test

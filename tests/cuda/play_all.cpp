@@ -1,5 +1,5 @@
-// The tests of ops and outside kernels on a CUDA device: the fake driver's, their kernels interpreted, or the
-// machine's own with KILN_CUDA_LIBRARY=libcuda.so.1.
+// Makes the tests of ops and the other tests with kernels use a CUDA device: the fake driver with interpreted
+// kernels or, with KILN_CUDA_LIBRARY=libcuda.so.1, the GPU of this machine.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "gpu_test.h"
 

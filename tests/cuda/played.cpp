@@ -1,4 +1,4 @@
-// Finds the tile IR of a launched image, checks the launch, and interprets it.
+// Finds the tile IR of a launched image, checks the launch, and interprets the kernel.
 #include "played.h"
 
 #include <kiln/dsl/ir/arguments.h>
@@ -40,7 +40,7 @@ std::string read(const fs::path& file) {
   return text.str();
 }
 
-// Bytes of each parameter that the entry point of a kernel must have.
+// The size of each parameter that the entry point of a kernel must have.
 std::vector<int> parameter_bytes(const ir::Kernel& kernel, int count) {
   std::vector<int> bytes;
   for (const auto& arg : kernel.body.args) {
@@ -48,14 +48,14 @@ std::vector<int> parameter_bytes(const ir::Kernel& kernel, int count) {
     bytes.push_back(one && !arg->type.pointer ? size_of(arg->type.dtype) : 8);
     bytes.insert(bytes.end(), one ? 0 : 2 * static_cast<std::size_t>(arg->type.view_rank), 8);
   }
-  while (static_cast<int>(bytes.size()) < count - 1) // the grid
+  while (static_cast<int>(bytes.size()) < count - 1) // extents of the grid
     bytes.push_back(8);
   bytes.push_back(4);
   return bytes;
 }
 
-// Whether a byte of a view that is stored to may be of another view too: from the first to the last, as the
-// plainest check has it.
+// Whether a byte of a view that is stored to may belong to another view too. Simply compares the ranges from
+// the first to the last byte.
 bool views_meet(const ir::Kernel& kernel, const std::uint64_t* arguments) {
   struct Span {
     std::uint64_t low, high;
@@ -103,10 +103,11 @@ Played::~Played() {
   fs::remove_all(folder_, ignored);
 }
 
-// A kernel's files have one name: NAME-KEY.ptx, .cubin and .kir, which has the kernel as recorded and as
-// lowered.
+// The files of a kernel share one name: NAME-KEY.ptx, .cubin and .kir. The latter has the kernel as recorded
+// and as lowered.
 std::shared_ptr<const ir::Kernel> Played::kernel_of(const std::string& image) {
-  static std::map<std::string, std::shared_ptr<const ir::Kernel>> kernels; // kernels outlive their tests
+  // Kernels outlive the tests that made them.
+  static std::map<std::string, std::shared_ptr<const ir::Kernel>> kernels;
   auto& known = kernels[image];
   if (known) return known;
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -124,7 +125,7 @@ int Played::run(const FakeExecution* e) {
   std::lock_guard lock(self.mutex_);
   try {
     return self.play(*e);
-  } catch (const UserError& error) { // a device_assert
+  } catch (const UserError& error) { // a failed device_assert
     return assert_failed;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "kernel %s was launched wrongly: %s\n", e->kernel, error.what());
@@ -154,7 +155,7 @@ int Played::play(const FakeExecution& e) {
   require(programs == e.grid[0] && e.grid[1] == 1 && e.grid[2] == 1, "the extents and the number of blocks");
   if (!kernel->grid.empty()) {
     const auto wanted = ir::grid_of(*kernel, e.arguments);
-    grid.resize(wanted.size()); // axes that program_id asks for beyond have one program
+    grid.resize(wanted.size()); // further axes that the kernel reads by program_id have one program
     require(grid == wanted, "the extents of the grid");
   }
   ir::interpret(*kernel, e.arguments, grid, {.device_asserts = options().debug});

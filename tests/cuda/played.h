@@ -1,14 +1,15 @@
-// Lets the fake driver's kernels run: by the interpreter, on the very arguments that reached the driver.
+// Makes the fake driver's kernels compute: the interpreter runs them with the arguments that reached the
+// driver.
 //
 //   Played played;
 //   kernel.launch(stream, {BN = 64}, x, y);      // a stream of a CUDA device; its memory is the host's
-//   stream.synchronize();                        // y is there
+//   stream.synchronize();                        // y is computed
 //
-// While it lives, every kernel that was not launched yet is compiled anew and its tile IR kept (KILN_KEEP);
-// the image of a launch leads to it. Before the interpreter runs, the launch is compared with the kernel: the
-// number of the parameters and the bytes of each, the extents of the grid against the number of blocks, and
-// whether views that share memory were announced. A launch that is wrong fails, which the device does not
-// survive.
+// While it lives, kernels that have not been launched are compiled again and their tile IR is kept
+// (KILN_KEEP), so that the image of a launch leads to it. Before the interpreter runs, the launch is compared
+// with the kernel: the number and sizes of the parameters, the extents of the grid against the number of
+// blocks, and the parameter that tells whether views share memory. A launch that is wrong fails, and then the
+// device is lost.
 #pragma once
 
 #include "cuda_test.h"
@@ -41,8 +42,8 @@ private:
 
   std::filesystem::path folder_;
   ScopedOptions options_;
-  std::mutex mutex_;                                                 // guards what follows
-  std::map<std::string, std::shared_ptr<const ir::Kernel>> kernels_; // by image
+  std::mutex mutex_;                                                 // guards the members below
+  std::map<std::string, std::shared_ptr<const ir::Kernel>> kernels_; // by their image
   std::atomic<int> launches_{0};
 };
 

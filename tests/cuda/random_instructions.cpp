@@ -1,3 +1,4 @@
+// Writes random PTX kernels whose results are fixed to the bit.
 #include "random_instructions.h"
 
 #include <initializer_list>
@@ -47,7 +48,7 @@ public:
     line("mov.u32 %t5, 0;");
     for (int n = 0; n < 5; ++n)
       line("@%p" + std::to_string(n) + " or.b32 %t5, %t5, " + std::to_string(1 << n) + ";");
-    // The shared words, when all threads have done with them.
+    // Reads the shared words when all threads have finished with them.
     line(
         "bar.sync 0; ld.shared.v2.b32 {%t6, %t7}, [%t4]; st.global.v4.b32 [%out+112], {%t5, %t6, %t7, %t0};");
     return text_ + "ret;\n}\n";
@@ -64,7 +65,7 @@ private:
   std::string p() { return "%p" + std::to_string(below(5)); }
   std::string of_width(int width) { return width == 16 ? h() : width == 32 ? r() : x(); }
   void line(const std::string& s) { text_ += s + "\n"; }
-  // "op d, a, b, c;" of one width, under a guard now and then.
+  // Writes "op d, a, b, c;" for one width, sometimes with a guard.
   void simple(const std::string& op, int width, int sources, bool may_guard = true) {
     std::string s = may_guard && below(6) == 0 ? "@" + std::string(below(2) ? "!" : "") + p() + " " : "";
     s += op + " " + of_width(width);
@@ -107,7 +108,7 @@ private:
     case 1: return simple(any({"mul.lo.", "mul.hi."}) + t, width, 2);
     case 2: return simple(any({"mad.lo.", "mad.hi."}) + t, width, 3);
     case 3: return simple(any({"min.", "max."}) + t, width, 2);
-    case 4: // never by zero, whose quotient PTX leaves open
+    case 4: // never by zero, for which PTX does not define the quotient
       line("{ .reg .b" + w + " %one; or.b" + w + " %one, " + of_width(width) + ", 1; " +
            any({"div.", "rem."}) + "u" + w + " " + of_width(width) + ", " + of_width(width) + ", %one; }");
       return;
@@ -199,7 +200,7 @@ private:
       return line("set." + any({"lt", "gt", "eq"}) + ".u32.f32 " + r() + ", " + r() + ", " + r() + ";");
     }
   }
-  void warp() { // with all lanes: where no branch is open
+  void warp() { // needs all lanes, so not inside a branch
     switch (below(4)) {
     case 0:
       return line("shfl.sync." + any({"up", "down", "bfly", "idx"}) + ".b32 " + r() + "|" + p() + ", " + r() +
@@ -219,7 +220,7 @@ private:
     case 2:
       return line("atom.shared." + any({"add.u32 ", "max.s32 ", "xor.b32 ", "exch.b32 "}) + r() +
                   ", [%t4], " + r() + ";");
-    default: // from the neighbour: between barriers, the second so that nobody overwrites it early
+    default: // reads the neighbour's word; the second barrier prevents that it is overwritten early
       return line("st.shared.b32 [%t4+1024], " + r() + "; bar.sync 0; xor.b32 %t5, %t4, 8; ld.shared.b32 " +
                   r() + ", [%t5+1024]; bar.sync 0;");
     }

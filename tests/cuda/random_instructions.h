@@ -1,5 +1,5 @@
-// Random sequences of PTX instructions whose results are fixed to the bit, for GPUs and the emulated one to
-// agree on.
+// Random sequences of PTX instructions whose results are fixed to the bit, to compare GPUs with the emulated
+// one.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace kiln::test {
 
-// The kernel `k(.param .u64 in, .param .u64 out)` of one warp-multiple of threads a block. A thread reads
-// `words_per_thread` words of `in`, computes, and writes as many to `out`: integers and bits of every width,
-// floats in every rounding, conversions, comparisons, shuffles, votes, divergent branches, local and shared
-// memory and its atomics. NaNs of f64, whose bits PTX leaves open, become one.
+// The kernel `k(.param .u64 in, .param .u64 out)`, whose blocks have a multiple of 32 threads. A thread reads
+// `words_per_thread` words of `in`, computes, and writes as many to `out`. It uses integers and bits of every
+// width, floats in every rounding mode, conversions, comparisons, shuffles, votes, divergent branches, and
+// local and shared memory with atomics. NaNs of f64, whose bits PTX does not define, are replaced by one NaN.
 constexpr int words_per_thread = 32;
 std::string random_instructions(std::uint64_t seed, int count);
 
-// One kernel for one approximation, `text` of which is "ex2.approx.f32 %d, %a;": a word in, a word out.
+// A kernel that applies one approximation to each word. `text` is "ex2.approx.f32 %d, %a;", for example.
 std::string one_approximation(const std::string& text);
 
 } // namespace kiln::test

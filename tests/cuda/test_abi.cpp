@@ -1,4 +1,4 @@
-// Kiln's own declarations of the CUDA driver against cuda.h, where there is one.
+// Compares Kiln's declarations of the CUDA driver with cuda.h, if it is installed.
 #include <kiln/jit/runtime/cuda/driver.h>
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace k = kiln::cuda;
 namespace kiln::cuda {
 namespace {
 
-// Arguments travel alike if they are of one size and both pointers, or both not.
+// Arguments are passed in the same way if they have the same size and both or neither are pointers.
 template <class A, class B>
 inline constexpr bool travels_alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 
@@ -28,7 +28,8 @@ template <class... A, class... B> struct Alike<k::Result (*)(A...), CUresult (*)
   }();
 };
 
-// The toolkit has a type for each version of each function: ours are asked for by the versions that exist.
+// The toolkit has a type for each version of each function. The versions in Kiln's table select the types to
+// compare.
 #define KILN_CUDA_ENTRY(need, name, version, suffix, ...)                                                    \
   static_assert(Alike<Result (*)(__VA_ARGS__), PFN_##name##_v##version>::value);
 #include <kiln/jit/runtime/cuda/entry_points.def>
@@ -148,7 +149,8 @@ SAME(offsetof(k::PoolProperties, max_size), offsetof(CUmemPoolProps, maxSize));
 
 #include <dlfcn.h>
 
-// The toolkit's stub has the driver's symbols, though no code: our names, with their suffixes, are all there.
+// The toolkit's stub has the driver's symbols but no code. All names in Kiln's table, with their suffixes,
+// must be there.
 TEST_CASE("every entry point has its name in the toolkit's stub library") {
   void* stub = nullptr;
   for (const char* path :

@@ -1,5 +1,6 @@
-// Whole-tensor expressions on CUDA devices, temporaries included.
+// Tests whole-tensor expressions on CUDA devices, also with temporaries.
 #include "played.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/graph.h>
 
@@ -10,7 +11,7 @@ using namespace kiln::test;
 
 namespace {
 
-// Random floats on the device, and on the host.
+// The same random floats on the device and on the host.
 struct Both {
   Tensor<float, 2> host, device;
   Both(std::mt19937_64& random, Device d, std::int64_t rows, std::int64_t cols)
@@ -19,7 +20,7 @@ struct Both {
       x = static_cast<float>(random() % 2000) - 1000;
     device = host.to(d);
   }
-  bool same() { // after commands have finished
+  bool same() { // call it after the commands have finished
     auto now = device.to(Device::cpu());
     return std::equal(now.begin(), now.end(), host.begin());
   }
@@ -27,10 +28,10 @@ struct Both {
 
 } // namespace
 
-TEST_CASE("whole-tensor expressions on a CUDA device are what they are on the CPU") {
+TEST_CASE("whole-tensor expressions give the same results on a CUDA device as on the CPU") {
   FreshFake fresh;
   Played played;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   Device device = Device::cuda(0);
@@ -62,7 +63,7 @@ TEST_CASE("whole-tensor expressions on a CUDA device are what they are on the CP
   }
 }
 
-TEST_CASE("an output that overlaps an operand goes through a temporary in the stream's order") {
+TEST_CASE("an output that overlaps an operand goes through a temporary in the order of the stream") {
   FreshFake fresh;
   Played played;
   std::mt19937_64 random(7);
@@ -82,7 +83,7 @@ TEST_CASE("an output that overlaps an operand goes through a temporary in the st
   CHECK(fake().launch_count() == 2);
   CHECK(fake().live("memory") == memory);
   CHECK(fake().calls("cuMemAllocFromPoolAsync") == allocated + 1);
-  // Nothing of it waits: it can be captured, and replayed.
+  // It does not wait for anything, so it can be captured and replayed.
   cuda::GraphCapture capture(stream);
   shift(stream, x.device);
   cuda::Graph graph = capture.end();
@@ -97,7 +98,7 @@ TEST_CASE("an output that overlaps an operand goes through a temporary in the st
   CHECK(fake().live("memory") == memory);
 }
 
-TEST_CASE("a temporary that there is no memory for is a user error with the sizes") {
+TEST_CASE("a temporary without memory for it is a user error with the sizes") {
   FreshFake fresh;
   std::mt19937_64 random(7);
   Device device = Device::cuda(0);
@@ -112,7 +113,7 @@ TEST_CASE("a temporary that there is no memory for is a user error with the size
   std::string text = error_of<UserError>(shift);
   INFO(text);
   CHECK(text.starts_with(here + ": no memory for a temporary of 358800 bytes on cuda:0, which has "));
-  CHECK(text.ends_with("; free other buffers, or let the output overlap no operand"));
+  CHECK(text.ends_with("; free other buffers, or use an output that overlaps no operand"));
   CHECK(fake().launch_count() == 0);
   fake().set("memory_bytes", 1 << 30);
   shift();
@@ -120,7 +121,7 @@ TEST_CASE("a temporary that there is no memory for is a user error with the size
   CHECK(fake().launch_count() == 2);
 }
 
-TEST_CASE("operands that a CUDA device does not reach are named") {
+TEST_CASE("operands that a CUDA device cannot access are named") {
   FreshFake fresh;
   std::mt19937_64 random(7);
   Device device = Device::cuda(0);

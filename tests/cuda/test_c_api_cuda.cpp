@@ -1,4 +1,4 @@
-// The C functions over DLPack tensors on a CUDA device.
+// Tests the C functions with DLPack tensors on a CUDA device.
 #include "played.h"
 
 #include <kiln/ops/c_api.h>
@@ -25,7 +25,7 @@ struct Dl {
 
 } // namespace
 
-TEST_CASE("the C functions take tensors of a CUDA device") {
+TEST_CASE("the C functions accept tensors on a CUDA device") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(1);

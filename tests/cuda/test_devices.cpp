@@ -1,4 +1,4 @@
-// CUDA devices: their indices, properties and contexts.
+// Tests CUDA devices: their indices, properties and contexts.
 #include "cuda_test.h"
 
 #include <kiln/jit/runtime/cuda/current.h>
@@ -54,15 +54,15 @@ TEST_CASE("an index without a device is a user error") {
   CHECK(error == line + ": Device::cuda(-1): there are 32 CUDA devices, of indices 0 to 31; use one of them");
 }
 
-TEST_CASE("a device whose properties cannot be read is asked again by the next call") {
+TEST_CASE("if a device's properties cannot be read, the next call tries again") {
   FreshFake fresh;
   fake().fail("cuDeviceGetAttribute", 3, 999);
   CHECK(error_of<TargetError>([] { cuda::DeviceState::get(6); }) ==
-        "the CUDA driver does not tell a device's properties: CUDA_ERROR_UNKNOWN (unknown error)");
+        "the CUDA driver does not report a device's properties: CUDA_ERROR_UNKNOWN (unknown error)");
   CHECK(cuda::DeviceState::get(6).properties().sm == 90);
 }
 
-TEST_CASE("clocks that the driver does not tell, or refuses to, are zero") {
+TEST_CASE("clocks that the driver does not report are zero") {
   FreshFake fresh;
   for (const int told : {0, -1}) {
     fake().set("clocks", told);
@@ -73,7 +73,7 @@ TEST_CASE("clocks that the driver does not tell, or refuses to, are zero") {
   }
 }
 
-TEST_CASE("a context is retained once, by the first call that needs it, and a refusal is not final") {
+TEST_CASE("a context is retained once, by the first call that needs it, and a failure is not final") {
   FreshFake fresh;
   auto& d = cuda::DeviceState::get(7);
   CHECK(fake().calls("cuDevicePrimaryCtxRetain") == 0);
@@ -108,11 +108,11 @@ TEST_CASE("the caller's context is current again after each call, errors include
     CHECK_THROWS_AS(fill_bytes(stream, buffer.data(), 0, 1000), TargetError);
     stream.synchronize();
     CHECK(current() == theirs);
-    // Of the same device: nothing is pushed.
+    // For the same device, nothing is pushed.
     auto pushes = fake().calls("cuCtxPushCurrent");
     Stream same(Device::cuda(1));
     CHECK(fake().calls("cuCtxPushCurrent") == pushes);
-    // Nested scopes of two devices.
+    // For two devices, scopes nest.
     cuda::Current outer(cuda::DeviceState::get(0));
     {
       cuda::Current inner(cuda::DeviceState::get(1));
@@ -124,7 +124,7 @@ TEST_CASE("the caller's context is current again after each call, errors include
   driver.cuCtxPopCurrent(&theirs);
 }
 
-TEST_CASE("a forked child is told that CUDA does not work there") {
+TEST_CASE("in a forked child, using CUDA is an error") {
   FreshFake fresh;
   Buffer buffer(Device::cuda(0), 1000);
   Stream stream(Device::cuda(0));
@@ -136,7 +136,7 @@ TEST_CASE("a forked child is told that CUDA does not work there") {
                        error_of<UserError>([&] { stream.synchronize(); }) + "\n";
     {
       Buffer dies_here = std::move(buffer);
-    } // quietly
+    } // without an error
     [[maybe_unused]] auto n = write(pipe_ends[1], text.data(), text.size());
     _exit(0);
   }

@@ -1,4 +1,4 @@
-// Finding the driver: absent, too old, incomplete, failing half way.
+// Tests opening the driver: absent, too old, incomplete, or failing.
 #include "cuda_test.h"
 
 #include <thread>
@@ -13,7 +13,7 @@ const std::string instead = ", or use Device::cpu()";
 std::string reason() { return cuda::probe(library).reason; }
 } // namespace
 
-TEST_CASE("a driver that can be used is found whole") {
+TEST_CASE("all functions of a usable driver are found") {
   FreshFake fresh;
   cuda::Probe found = cuda::probe(library);
   REQUIRE(found.reason == "");
@@ -44,13 +44,13 @@ TEST_CASE("an absent driver") {
       "KILN_CUDA_LIBRARY, or use Device::cpu()");
 }
 
-TEST_CASE("a library that is no driver") {
+TEST_CASE("a library that is not a driver") {
   cuda::Probe found = cuda::probe("libc.so.6");
   CHECK(found.reason ==
-        "libc.so.6 is no NVIDIA driver that tells its version; reinstall the driver" + instead);
+        "libc.so.6 is not an NVIDIA driver that reports its version; reinstall the driver" + instead);
 }
 
-TEST_CASE("a driver that is too old says what was found and what is needed") {
+TEST_CASE("the error for a driver that is too old names the versions found and needed") {
   FreshFake fresh;
   fake().set("driver_version", 11080);
   CHECK(reason() == library +
@@ -66,7 +66,7 @@ TEST_CASE("a driver that lacks a function") {
                         instead);
 }
 
-TEST_CASE("a driver that lacks an optional function serves without it") {
+TEST_CASE("a driver that lacks an optional function is usable") {
   FreshFake fresh;
   fake().hide("cuLaunchKernelEx");
   cuda::Probe found = cuda::probe(library);
@@ -74,7 +74,7 @@ TEST_CASE("a driver that lacks an optional function serves without it") {
   CHECK_FALSE(found.driver->cuLaunchKernelEx);
 }
 
-TEST_CASE("a driver that fails in cuInit says why and what to do") {
+TEST_CASE("the error of a driver that fails in cuInit says why and what to do") {
   struct Case {
     cuda::Result result;
     std::string text;
@@ -114,10 +114,11 @@ TEST_CASE("a driver that fails after cuInit, or has no device") {
                         "and the system's log" +
                         instead);
   fake().fail("cuDriverGetVersion", 1, 3);
-  CHECK(reason() == library + " is no NVIDIA driver that tells its version; reinstall the driver" + instead);
+  CHECK(reason() ==
+        library + " is not an NVIDIA driver that reports its version; reinstall the driver" + instead);
 }
 
-TEST_CASE("many threads that ask at once find one driver") {
+TEST_CASE("many threads that need the driver at once open it once") {
   FreshFake fresh;
   std::vector<std::thread> threads;
   std::vector<const cuda::Driver*> found(8);
@@ -131,7 +132,7 @@ TEST_CASE("many threads that ask at once find one driver") {
   CHECK(cuda::available().reason == "");
 }
 
-// --- In a program of their own, which has no driver --------------------------------------------------------
+// --- In another process, which has no driver ---------------------------------------------------------------
 
 TEST_CASE("Device::cuda without a driver", "[.absent]") {
   std::string why =
@@ -143,7 +144,7 @@ TEST_CASE("Device::cuda without a driver", "[.absent]") {
   CHECK(reason == why);
   CHECK(error_of<UserError>([] { Device::cuda(1); }) == KILN_HERE(0) + ": Device::cuda(1): " + why);
   CHECK(error_of<UserError>([] { cuda::driver(); }) == why);
-  // The CPU is none the worse.
+  // The CPU still works.
   std::vector<float> x(10, 1.0f), y(10);
   Stream stream;
   copy(stream, y.data(), x.data(), 40);
@@ -152,7 +153,7 @@ TEST_CASE("Device::cuda without a driver", "[.absent]") {
   Buffer::trim();
 }
 
-TEST_CASE("a program without a driver gets errors and goes on") {
+TEST_CASE("a program without a driver gets errors and can continue") {
   int code = 0;
   std::string output = run_again("[.absent]", {"KILN_CUDA_LIBRARY=/nowhere/libcuda.so"}, code);
   INFO(output);

@@ -1,4 +1,5 @@
-// The first tests to run on a GPU: every mechanism of the generated code once, compared with the host.
+// Tests every mechanism of the generated GPU code once, against the host. These tests come first on a new
+// GPU.
 #include "exact_gelu.h"
 #include "gpu_test.h"
 
@@ -23,7 +24,7 @@ namespace {
 KILN_DIM(BM);
 KILN_DIM(BN);
 
-// A host tensor of random whole numbers, small enough that sums are exact.
+// A host tensor of random integers, small enough that sums are exact.
 template <class T, int R> Tensor<T, R> whole_numbers(std::mt19937_64& random, const Extent (&extents)[R]) {
   auto t = Tensor<T, R>::empty(extents);
   for (T& x : t)
@@ -32,7 +33,7 @@ template <class T, int R> Tensor<T, R> whole_numbers(std::mt19937_64& random, co
 }
 template <class T> double wide(T x) { return static_cast<double>(static_cast<float>(x)); }
 
-// Calls function(stream, views there) and brings the memory back.
+// Calls function(stream, views on the device...) and copies the memory back.
 template <class F, class... V> void run_on(Device device, const F& function, const V&... views) {
   Mirror mirror(device);
   (mirror.add(views), ...);
@@ -96,7 +97,7 @@ TEST_CASE("reductions and scans along either axis", "[gpu]") {
     auto sums = Tensor<float, 1>::zeros({rows}), most = Tensor<float, 1>::zeros({rows});
     auto least = Tensor<int, 1>::zeros({rows});
     auto running = Tensor<float, 2>::zeros({rows, cols});
-    // The tiles are the tensor: what a load leaves out would take part.
+    // The tile has the extents of the tensor, because elements outside of the view would take part.
     const Config config = {BM = rows, BN = cols, num_warps = warps};
     run_on(
         gpu.device(), [&](Stream& s, auto... v) { reduce.launch(s, config, Grid{1, 1, 1}, v...); }, x.view(),
@@ -134,7 +135,8 @@ TEMPLATE_TEST_CASE("products of ragged matrices, with tensor cores where they fi
           double sum = 0;
           for (std::int64_t l = 0; l < k; ++l)
             sum += wide(a.data()[r * k + l]) * wide(b.data()[l * n + q]);
-          REQUIRE(wide(c.data()[r * n + q]) == wide(T(static_cast<float>(sum)))); // exact, then rounded once
+          // Exact, and then rounded once.
+          REQUIRE(wide(c.data()[r * n + q]) == wide(T(static_cast<float>(sum))));
         }
       c.fill(T(0.0f));
     };
@@ -155,7 +157,7 @@ TEMPLATE_TEST_CASE("products of ragged matrices, with tensor cores where they fi
   }
 }
 
-TEST_CASE("softmax of rows that fit a block and of longer ones", "[gpu]") {
+TEST_CASE("softmax of rows that fit in a tile and of longer ones", "[gpu]") {
   OnGpu gpu;
   if (!gpu) return;
   INFO("seed " << gpu.seed());
@@ -177,7 +179,7 @@ TEST_CASE("softmax of rows that fit a block and of longer ones", "[gpu]") {
   }
 }
 
-TEST_CASE("atomics of many programs on few places", "[gpu]") {
+TEST_CASE("atomics of many programs on few elements", "[gpu]") {
   OnGpu gpu;
   if (!gpu) return;
   INFO("seed " << gpu.seed());
@@ -208,7 +210,7 @@ TEST_CASE("atomics of many programs on few places", "[gpu]") {
   CHECK(std::vector<int>(found.begin(), found.end()) == expected);
   CHECK(sum.data()[0] == std::accumulate(x.begin(), x.end(), 0.0f));
   CHECK(most.data()[0] == bins - 1);
-  // Each place saw each number once.
+  // Each element has seen each number once.
   std::vector<std::vector<bool>> numbers;
   for (int e : expected)
     numbers.emplace_back(static_cast<std::size_t>(e));
@@ -221,7 +223,7 @@ TEST_CASE("atomics of many programs on few places", "[gpu]") {
     CHECK(std::find(place.begin(), place.end(), false) == place.end());
 }
 
-TEST_CASE("loops and branches that each program takes its own way", "[gpu]") {
+TEST_CASE("loops and branches that differ between programs", "[gpu]") {
   OnGpu gpu;
   if (!gpu) return;
   const auto collatz = kernel("gpu_collatz", [](View<int, 1> steps) {
@@ -243,12 +245,12 @@ TEST_CASE("loops and branches that each program takes its own way", "[gpu]") {
   }
 }
 
-TEST_CASE("a program's stores are seen by its later loads, through any view", "[gpu]") {
+TEST_CASE("a program's later loads see its stores, through any view", "[gpu]") {
   OnGpu gpu;
   if (!gpu) return;
   INFO("seed " << gpu.seed());
   std::mt19937_64 random(gpu.seed());
-  // `b` is `a` transposed: what is written in one layout is read in another.
+  // `b` is `a` transposed: data is written in one layout and read in another.
   const auto turn = kernel("gpu_turn", [](View<float, 2> a, View<float, 2> b, View<float, 2> out) {
     auto m = offset(BM, 0), n = offset(BM, 0);
     for_range(1_c, 3, [&](auto) {
@@ -300,8 +302,8 @@ TEST_CASE("whole-tensor expressions, captured and replayed", "[gpu]") {
 
 namespace {
 
-// |found - expected| in units of T's last place at `expected`; infinite where one of them is not finite and
-// the other is something else.
+// |found - expected| in units of T's last place at `expected`. Infinite if one of them is not finite and the
+// other is different.
 template <class T> double ulps(T found, long double expected) {
   const T nearest = static_cast<T>(expected);
   if (std::isnan(nearest) || std::isinf(nearest) || std::isnan(found) || std::isinf(found))
@@ -341,7 +343,7 @@ TEMPLATE_TEST_CASE("mathematical functions within the bounds of SEMANTICS", "[gp
   const auto n = static_cast<std::int64_t>(numbers.size());
   auto x = Tensor<T, 1>::empty({n}), y = Tensor<T, 1>::empty({n});
   std::copy(numbers.begin(), numbers.end(), x.begin());
-  // `bound` is 0 for what is correctly rounded.
+  // A `bound` of 0 means correctly rounded.
   auto check = [&](const char* what, double bound, auto function, auto reference) {
     y.fill(T(-77));
     run_on(
@@ -380,7 +382,7 @@ TEMPLATE_TEST_CASE("mathematical functions within the bounds of SEMANTICS", "[gp
       "sigmoid", bound, [](const auto& v) { return sigmoid(v); },
       [](Wide v) { return 1 / (1 + std::exp(-v)); });
   check("gelu", 8, [](const auto& v) { return gelu(v); }, [](Wide v) { return test::exact_gelu(v); });
-  // References in T itself: a wider one would round twice.
+  // References are computed in T, since a wider type would round twice.
   check("sqrt", 0, [](const auto& v) { return sqrt(v); }, [](Wide v) { return Wide(std::sqrt(T(v))); });
   check("division", 0, [](const auto& v) { return T(3) / v; }, [](Wide v) { return Wide(T(3) / T(v)); });
   check(
@@ -445,7 +447,7 @@ void compare(const OnGpu& gpu, std::uint64_t seed, std::int64_t warps,
     grid.push_back((extent + axis.tile - 1) / axis.tile);
     programs *= grid.back();
   }
-  if (options.overlap && programs > 1) return; // the order of programs would decide
+  if (options.overlap && programs > 1) return; // the result would depend on the order of programs
   if (programs > 0)
     cuda::launch(mirror.stream(), *code->cuda, words.data(), grid, SourceLocation("random", 1));
   mirror.stream().synchronize();

@@ -1,4 +1,4 @@
-// Cubins on disk: who finds what who made. Each step is a process of its own.
+// Tests which cubins of the kernel cache are found by which machine. Each step is a separate process.
 #include "cuda_test.h"
 
 #include <cstdio>
@@ -26,7 +26,8 @@ public:
   std::string variable() const { return "KILN_CACHE_DIR=" + path.string(); }
 };
 
-// The machine's own, which this program and those it starts do not use unless they are told. Empty: none.
+// The ptxas of this machine, which this program and its children do not use unless told to. Empty if there is
+// none.
 std::string find_ptxas() {
   const char* path = std::getenv("PATH");
   std::string folders = std::string(path ? path : "") + ":/usr/local/cuda/bin";
@@ -51,7 +52,7 @@ const auto halve = kernel("halve", [](View<float, 1> x, Scalar<bool> really, Sca
   x.tile(i).store(where(really, x.tile(i).load() / cast<float>(times), 0.0f));
 });
 
-// One process: what it compiled, what it found, and how often the driver assembled.
+// The result of one process: what it compiled, what it found, and how often the driver assembled.
 struct Step {
   std::string compiled, found, linked, output;
 };
@@ -70,7 +71,7 @@ Step step(const CacheFolder& folder, std::vector<std::string> variables,
 
 } // namespace
 
-TEST_CASE("one launch, and what it took", "[.one_launch]") {
+TEST_CASE("one launch, and what it compiled", "[.one_launch]") {
   Device device = Device::cuda(0);
   Stream stream(device);
   auto x = Tensor<float, 1>::zeros(device, {100});
@@ -78,11 +79,11 @@ TEST_CASE("one launch, and what it took", "[.one_launch]") {
   stream.synchronize();
   FakeLaunch l = fake().last_launch();
   CHECK(l.kernel == std::string("halve"));
-  CHECK(l.argument_count == 7); // pointer, extent, stride, two scalars, the grid, the overlap
+  CHECK(l.argument_count == 7); // pointer, extent, stride, two scalars, the grid's extent, the overlap
   CHECK(l.arguments[0] == reinterpret_cast<std::uintptr_t>(x.data()));
   CHECK(l.arguments[1] == 100);
   CHECK(l.arguments[2] == 1);
-  CHECK(l.arguments[3] == 1); // one byte, as the image says
+  CHECK(l.arguments[3] == 1); // one byte, as the image declares
   CHECK(l.arguments[4] == 2);
   CHECK(l.arguments[5] == 2);
   CHECK(l.arguments[6] == 0);
@@ -98,7 +99,7 @@ TEST_CASE("a second process loads the cubin that the first one's driver made") {
   CHECK((first.compiled == "1" && first.found == "0" && first.linked == "1"));
   Step second = step(folder, {"KILN_PTXAS="});
   CHECK((second.compiled == "0" && second.found == "1" && second.linked == "0"));
-  // Another driver may assemble otherwise, and another GPU needs other code.
+  // Another driver may assemble in another way, and another GPU needs other code.
   Step newer = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=driver_version=12050;ptx=85"});
   CHECK((newer.compiled == "1" && newer.linked == "1"));
   Step other = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=sm=86"});
@@ -109,7 +110,7 @@ TEST_CASE("a second process loads the cubin that the first one's driver made") {
   CHECK((again.compiled == "0" && again.found == "1"));
 }
 
-TEST_CASE("what one machine's ptxas made serves a machine without ptxas") {
+TEST_CASE("cubins from one machine's ptxas are used on a machine without ptxas") {
   const std::string ptxas = find_ptxas();
   if (ptxas.empty()) {
     WARN("skipped: no ptxas");
@@ -120,10 +121,10 @@ TEST_CASE("what one machine's ptxas made serves a machine without ptxas") {
   CHECK((first.compiled == "1" && first.linked == "0"));
   Step second = step(folder, {"KILN_PTXAS=" + ptxas});
   CHECK((second.compiled == "0" && second.found == "1" && second.linked == "0"));
-  // Any driver takes it, and none assembles.
+  // Any driver loads it, and none needs to assemble.
   Step without = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=driver_version=12050"});
   CHECK((without.compiled == "0" && without.found == "1" && without.linked == "0"));
-  // A driver that is too old for it assembles for itself, and finds that from then on.
+  // A driver that is too old for the cubin assembles for itself, and its result is found from then on.
   Step old = step(folder, {"KILN_PTXAS=", "FAKE_CUDA=fail=cuModuleLoadDataEx:1:200"});
   CHECK((old.compiled == "1" && old.linked == "1"));
   CHECK(old.output.find("a cached kernel is compiled again: kernel \"halve\" on cuda:0 (sm_90): "
@@ -132,10 +133,10 @@ TEST_CASE("what one machine's ptxas made serves a machine without ptxas") {
   CHECK((still_old.compiled == "0" && still_old.found == "1" && still_old.linked == "0"));
 }
 
-TEST_CASE("where ptxas does not serve, the driver assembles, with one warning") {
+TEST_CASE("if ptxas fails, the driver assembles, with one warning") {
   const std::string ptxas = find_ptxas();
   CacheFolder folder;
-  // One that knows its version and nothing else.
+  // A ptxas that only reports its version.
   fs::create_directories(folder.path);
   fs::permissions(folder.path, fs::perms::owner_all);
   const fs::path script = folder.path / "ptxas";
@@ -144,23 +145,23 @@ TEST_CASE("where ptxas does not serve, the driver assembles, with one warning") 
   fs::permissions(script, fs::perms::owner_all);
   Step broken = step(folder, {"KILN_PTXAS=" + script.string()});
   CHECK((broken.compiled == "1" && broken.linked == "1"));
-  CHECK(
-      broken.output.find("ptxas 1.2.3 does not assemble kernels for sm_90a, and the driver does it: no such "
-                         "target") != std::string::npos);
+  CHECK(broken.output.find(
+            "ptxas 1.2.3 does not assemble kernels for sm_90a, so the driver assembles them: no such "
+            "target") != std::string::npos);
   Step second = step(folder, {"KILN_PTXAS=" + script.string()});
   CHECK((second.compiled == "0" && second.found == "1"));
   if (ptxas.empty()) {
     WARN("skipped in part: no ptxas");
     return;
   }
-  // One whose cubins the driver does not load: the second image it sees is its own.
+  // A ptxas whose cubins the driver does not load. The second image that the driver sees is its own.
   CacheFolder other;
   Step refused = step(other, {"KILN_PTXAS=" + ptxas, "FAKE_CUDA=fail=cuModuleLoadDataEx:1:200"});
   CHECK((refused.compiled == "1" && refused.linked == "1"));
   CHECK(refused.output.find("the driver does not load what ptxas") != std::string::npos);
 }
 
-TEST_CASE("a ptxas that does not end is killed, with what it started, and the driver assembles") {
+TEST_CASE("a ptxas that does not end is killed with its children, and the driver assembles") {
   CacheFolder folder;
   fs::create_directories(folder.path);
   fs::permissions(folder.path, fs::perms::owner_all);
@@ -171,14 +172,14 @@ TEST_CASE("a ptxas that does not end is killed, with what it started, and the dr
   fs::permissions(script, fs::perms::owner_all);
   Step hung = step(folder, {"KILN_PTXAS=" + script.string(), "KILN_PTXAS_TIMEOUT=1"});
   CHECK((hung.compiled == "1" && hung.linked == "1"));
-  CHECK(hung.output.find(
-            "ptxas 1.2.3 does not assemble kernels for sm_90a, and the driver does it: " + script.string() +
-            " did not end within 1 s and was killed; KILN_PTXAS_TIMEOUT sets how long it may "
-            "take") != std::string::npos);
+  CHECK(hung.output.find("ptxas 1.2.3 does not assemble kernels for sm_90a, so the driver assembles them: " +
+                         script.string() +
+                         " did not end within 1 s and was killed; KILN_PTXAS_TIMEOUT sets how long it may "
+                         "take") != std::string::npos);
   pid_t sleeper = 0;
   std::ifstream(started) >> sleeper;
   REQUIRE(sleeper > 0);
-  // Its parent is dead, so whoever adopted it collects it: soon, or never where nobody does.
+  // Its parent is dead, so the process that adopts it collects it: soon, or never if that process does not.
   auto runs = [&] {
     std::ifstream stat("/proc/" + std::to_string(sleeper) + "/stat");
     std::string number, name, state;
@@ -193,7 +194,7 @@ TEST_CASE("one kernel compiled ahead", "[.one_precompile]") {
   if (const char* arch = std::getenv("TEST_ARCH")) halve.precompile(arch, {BN = 64, num_stages = 2});
 }
 
-TEST_CASE("kernels that were compiled ahead, where there was no GPU, are found by a launch") {
+TEST_CASE("a launch finds kernels that were compiled ahead without a GPU") {
   const std::string ptxas = find_ptxas();
   if (ptxas.empty()) {
     WARN("skipped: no ptxas");
@@ -213,7 +214,7 @@ TEST_CASE("kernels that were compiled ahead, where there was no GPU, are found b
   CHECK((here.compiled == "0" && here.found == "1"));
 }
 
-TEST_CASE("to compile ahead takes ptxas, a folder, and an architecture that is one") {
+TEST_CASE("compiling ahead needs ptxas, a folder, and a known architecture") {
   const std::string made = KILN_HERE(1);
   const auto k = kernel("ahead", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);

@@ -1,4 +1,4 @@
-// What goes wrong between a kernel and its launch on a CUDA device, and what is said then.
+// Tests errors between a kernel and its launch on a CUDA device, and their messages.
 #include "played.h"
 
 #include <kiln/jit/base/log.h>
@@ -26,7 +26,7 @@ auto make_shift(float by) {
 }
 const std::string made = KILN_HERE(-5);
 
-// Of a file that a Played has kept.
+// Reads a file that a Played has kept.
 std::string kept(const Played& played, const std::string& suffix) {
   for (const auto& entry : fs::directory_iterator(played.folder()))
     if (entry.path().extension() == suffix) {
@@ -40,7 +40,7 @@ std::string kept(const Played& played, const std::string& suffix) {
 
 } // namespace
 
-TEST_CASE("a device gets code that it runs, by its compute capability") {
+TEST_CASE("a device gets code for its compute capability") {
   FreshFake fresh;
   struct Row {
     int device, sm;
@@ -66,7 +66,7 @@ TEST_CASE("a device gets code that it runs, by its compute capability") {
   }
 }
 
-TEST_CASE("a device that is too old for kernels, or whose driver is, says so") {
+TEST_CASE("a device that is too old, or has a driver that is too old, is an error that says so") {
   FreshFake fresh;
   auto shift = make_shift(2);
   fake().set("sm", 75);
@@ -74,7 +74,7 @@ TEST_CASE("a device that is too old for kernels, or whose driver is, says so") {
         made +
             ": kernel shift: kernels run on NVIDIA GPUs of compute capability 8.0 or newer, and this one has "
             "7.5; use Device::cpu()");
-  fake().set("sm", 100); // its PTX is 8.6
+  fake().set("sm", 100); // its PTX has version 8.6
   CHECK(
       error_of<UserError>([&] { shift.warm_up(Device::cuda(22), {BN = 16}); }) ==
       made +
@@ -82,7 +82,7 @@ TEST_CASE("a device that is too old for kernels, or whose driver is, says so") {
           "PTX up to 8.4; update the driver to one for CUDA 12.7 or newer");
 }
 
-TEST_CASE("tiles that need more shared memory than a block has are refused with both numbers") {
+TEST_CASE("tiles that need more shared memory than a block has are a user error with both numbers") {
   FreshFake fresh;
   const auto product =
       kernel("product", [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c) {
@@ -97,7 +97,7 @@ TEST_CASE("tiles that need more shared memory than a block has are refused with 
                   "232448; choose smaller tiles") != std::string::npos);
 }
 
-TEST_CASE("a driver that fails half way fails that launch, and the next one works") {
+TEST_CASE("if the driver fails midway, that launch fails and the next one works") {
   FreshFake fresh;
   Device device = Device::cuda(0);
   Stream stream(device);
@@ -119,7 +119,7 @@ TEST_CASE("a driver that fails half way fails that launch, and the next one work
         Row{"cuLaunchKernelEx", 1,
             "cuda:0: the launch of kernel shift: CUDA_ERROR_INVALID_VALUE (invalid "
             "argument)"}}) {
-    Options o = options(); // the refused image goes to a folder of the test's own
+    Options o = options(); // the rejected image goes to a folder of the test
     o.keep_dir = (fs::temp_directory_path() / ("kiln-errors-" + std::to_string(getpid()))).string();
     ScopedOptions scoped(o);
     auto shift = make_shift(number += 1);
@@ -136,7 +136,7 @@ TEST_CASE("a driver that fails half way fails that launch, and the next one work
   }
 }
 
-TEST_CASE("a failed device_assert names the kernel and its launch, and takes the device with it") {
+TEST_CASE("a failed device_assert names the kernel and its launch, and the device is lost") {
   FreshFake fresh;
   Played played(true);
   LogCapture quiet;
@@ -165,7 +165,7 @@ TEST_CASE("a failed device_assert names the kernel and its launch, and takes the
   CHECK(error_of<TargetError>([&] { checked.launch(stream, {BN = 4}, view); }) == text);
   CHECK(error_of<TargetError>([&] { make_shift(3).launch(stream, {BN = 4}, view); }) == text);
   CHECK(error_of<TargetError>([&] { assign(stream, view, 0); }) == text);
-  Stream other(Device::cuda(0)); // goes on
+  Stream other(Device::cuda(0)); // another device still works
   Buffer c(Device::cuda(0), 40);
   auto* y = static_cast<float*>(c.data());
   std::fill_n(y, 10, 1.0f);
@@ -173,7 +173,7 @@ TEST_CASE("a failed device_assert names the kernel and its launch, and takes the
   CHECK(y[9] == 2);
 }
 
-TEST_CASE("more parameters than a GPU takes are a user error") {
+TEST_CASE("more parameters than a GPU accepts are a user error") {
   FreshFake fresh;
   using V = View<const double, 8>;
   const auto wide =

@@ -1,5 +1,6 @@
-// Kernels on CUDA devices: what reaches the driver is what the kernel says.
+// Tests kernels on CUDA devices: what reaches the driver, and what they compute.
 #include "played.h"
+#include "test_seed.h"
 
 #include <allocation_count.h>
 #include <kiln/jit/runtime/cuda/graph.h>
@@ -22,7 +23,7 @@ const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y
 });
 const std::string add_line = KILN_HERE(-4);
 
-// A kernel that no other test has compiled.
+// Makes a kernel that no other test has compiled.
 auto make_scale(float factor) {
   return kernel("scale", [factor](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
@@ -51,7 +52,7 @@ std::uint64_t last_argument() {
 TEST_CASE("a kernel is compiled for the device, launched and computes") {
   FreshFake fresh;
   Played played;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   Device device = Device::cuda(0);
@@ -75,10 +76,10 @@ TEST_CASE("a kernel is compiled for the device, launched and computes") {
   CHECK(played.launches() == 3);
 }
 
-TEST_CASE("every kind of argument reaches the driver as the kernel takes it") {
+TEST_CASE("every kind of argument reaches the driver in the form that the kernel expects") {
   FreshFake fresh;
   Played played;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   const auto mixed =
@@ -97,7 +98,7 @@ TEST_CASE("every kind of argument reaches the driver as the kernel takes it") {
   Buffer in(device, rows * (cols + 3) * 8), out(device, rows * cols * 8), one(device, 4);
   TensorView<const double, 2> x(static_cast<const double*>(in.data()) + 1, {rows, cols}, {cols + 3, 1});
   TensorView<double, 2> y(static_cast<double*>(out.data()), {rows, cols});
-  auto* data = static_cast<double*>(in.data()); // the fake's memory is the host's
+  auto* data = static_cast<double*>(in.data()); // the fake driver's memory is memory of the host
   for (std::int64_t i = 0; i < rows * (cols + 3); ++i)
     data[i] = static_cast<double>(random() % 1000);
   *static_cast<float*>(one.data()) = 0.25f;
@@ -111,10 +112,10 @@ TEST_CASE("every kind of argument reaches the driver as the kernel takes it") {
         REQUIRE(y(r, c) == (negate ? -sum : sum));
       }
   }
-  CHECK(fake().last_launch().kernel == std::string("mixed_kinds")); // PTX has no blanks in names
+  CHECK(fake().last_launch().kernel == std::string("mixed_kinds")); // names in PTX have no blanks
 }
 
-TEST_CASE("a Grid of three axes becomes blocks along one, whichever axes the kernel asks for") {
+TEST_CASE("a Grid of three axes becomes blocks along one, whichever axes the kernel reads") {
   FreshFake fresh;
   Played played;
   const std::string made = KILN_HERE(1);
@@ -152,7 +153,7 @@ TEST_CASE("a Grid of three axes becomes blocks along one, whichever axes the ker
           "use larger tiles, or launch parts");
 }
 
-TEST_CASE("views that share memory are announced to the kernel") {
+TEST_CASE("the kernel is told whether views share memory") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -170,12 +171,12 @@ TEST_CASE("views that share memory are announced to the kernel") {
              x.view().slice(0, 49, 100));
   stream.synchronize();
   CHECK(last_argument() == 1);
-  add.launch(stream, {BN = 64}, x, x, y); // what is only read may overlap
+  add.launch(stream, {BN = 64}, x, x, y); // views that are only read may overlap
   stream.synchronize();
   CHECK(last_argument() == 0);
 }
 
-TEST_CASE("a view that is written through two indices is announced to the kernel") {
+TEST_CASE("the kernel is told whether a view has elements with two indices") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -221,7 +222,7 @@ TEST_CASE("num_warps and max_registers are part of the code; options that the GP
               .find("kernel scale: num_warps is " + std::to_string(warps) +
                     "; a block has 1, 2, 4, 8, 16 or 32 warps") != std::string::npos);
   CHECK(compile_statistics().compiled == before + 3);
-  CHECK(launch({BN = 64, max_registers = 64}) == 128); // which is other code
+  CHECK(launch({BN = 64, max_registers = 64}) == 128); // a different variant
   CHECK(compile_statistics().compiled == before + 4);
   for (int registers : {1, 23, 256})
     CHECK(error_of<UserError>([&] { launch({BN = 64, max_registers = registers}); })
@@ -229,18 +230,18 @@ TEST_CASE("num_warps and max_registers are part of the code; options that the GP
                     "; a thread may have 24 to 255; leave it out for no limit") != std::string::npos);
 }
 
-TEST_CASE("the driver assembles what spills the other way too, and keeps the better") {
+TEST_CASE("if registers are spilled, the driver also assembles the other form and keeps the better one") {
   struct Row {
     int spills, assembled, local_bytes;
     bool limited;
   };
-  // `scale` is told of one block a multiprocessor.
+  // The first form of `scale` declares one block per multiprocessor.
   for (const Row& row : {Row{0, 1, 0, false}, Row{1, 2, 0, false}, Row{2, 1, 0, false}, Row{3, 2, 64, false},
                          Row{3, 1, 64, true}}) {
     FreshFake fresh;
     fake().set("spills", row.spills);
     static float factor = 3;
-    auto scale = make_scale(++factor); // another kernel each time
+    auto scale = make_scale(++factor); // a different kernel in each iteration
     Device device = Device::cuda(0);
     Stream stream(device);
     auto x = on_device(device, std::vector<float>(100, 1));
@@ -257,7 +258,7 @@ TEST_CASE("the driver assembles what spills the other way too, and keeps the bet
 
 // --- Memory ------------------------------------------------------------------------------------------------
 
-TEST_CASE("memory that the device does not reach is refused with the argument and its owner") {
+TEST_CASE("memory that the device cannot access is a user error that names the argument and the owner") {
   std::string error, line;
   FreshFake fresh;
   Played played;
@@ -284,10 +285,10 @@ TEST_CASE("memory that the device does not reach is refused with the argument an
             "it "
             "to the host");
   CHECK(fake().launch_count() == 0);
-  // Views without elements may point anywhere.
+  // Views without elements may have any pointer.
   add.launch(stream, {BN = 64}, TensorView<float, 1>(host.data(), {0}), TensorView<float, 1>(nullptr, {0}),
              x.view().slice(0, 0, 0));
-  // Pinned memory is within reach, and on some machines all of the host's.
+  // The device can access pinned memory and, on some machines, all memory of the host.
   cuda::PinnedBuffer pinned(cuda::DeviceState::get(0), 400);
   TensorView<float, 1> in_host(static_cast<float*>(pinned.data()), {100});
   std::fill_n(in_host.data(), 100, 5.0f);
@@ -301,7 +302,7 @@ TEST_CASE("memory that the device does not reach is refused with the argument an
         }).find("argument 1 is memory of the host") != std::string::npos);
 }
 
-TEST_CASE("where kernels reach the host's memory, it is taken") {
+TEST_CASE("if kernels can access the host's memory, it is accepted") {
   FreshFake fresh;
   fake().set("pageable", 1);
   Played played;
@@ -313,7 +314,7 @@ TEST_CASE("where kernels reach the host's memory, it is taken") {
   CHECK(out == std::vector<float>(100, 3));
 }
 
-TEST_CASE("a kernel may be dropped while it runs") {
+TEST_CASE("a kernel may be destroyed while it runs") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -330,7 +331,7 @@ TEST_CASE("a kernel may be dropped while it runs") {
   CHECK(on_host(x) == std::vector<float>(100, 1.5f));
 }
 
-TEST_CASE("kernels and expressions run on streams of the caller, the default stream too") {
+TEST_CASE("kernels and expressions run on streams of the caller, also on the default stream") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -350,7 +351,7 @@ TEST_CASE("kernels and expressions run on streams of the caller, the default str
 
 // --- Graphs and threads ------------------------------------------------------------------------------------
 
-TEST_CASE("kernels are captured into graphs, the first launch of a variant too") {
+TEST_CASE("kernels are captured into graphs, also with the first launch of a variant") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -391,7 +392,7 @@ TEST_CASE("threads that launch a kernel for the first time compile it once") {
   CHECK(fake().calls("cuModuleLoadDataEx") == 1);
 }
 
-TEST_CASE("each device has a module of its own, from one cubin") {
+TEST_CASE("each device has its own module, from one cubin") {
   FreshFake fresh;
   auto scale = make_scale(0.875f);
   auto before = compile_statistics();
@@ -408,7 +409,7 @@ TEST_CASE("each device has a module of its own, from one cubin") {
   CHECK(fake().calls("cuLinkComplete") == 1);
 }
 
-TEST_CASE("warm_up compiles for a device, and a forbidden compile names it") {
+TEST_CASE("warm_up compiles for a device, and the error of a forbidden compilation names it") {
   FreshFake fresh;
   auto scale = make_scale(0.9375f);
   const std::string made = __FILE__;
@@ -423,11 +424,11 @@ TEST_CASE("warm_up compiles for a device, and a forbidden compile names it") {
   INFO(text);
   CHECK(
       text.find(": kernel scale is not compiled for the config {BN=32,num_warps=4}, layout classes (aligned) "
-                "on cuda:0, and the compile policy forbids to compile it; call warm_up before, or ship the "
+                "on cuda:0, and the compile policy forbids compiling it; call warm_up first, or ship the "
                 "cache folder") != std::string::npos);
 }
 
-TEST_CASE("a warm launch allocates nothing") {
+TEST_CASE("a warm launch does not allocate") {
   FreshFake fresh;
   Device device = Device::cuda(0);
   Stream stream(device);

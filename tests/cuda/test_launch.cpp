@@ -1,5 +1,6 @@
-// Launches on CUDA streams: what reaches the driver, and what is refused before it does.
+// Tests launches on CUDA streams: what reaches the driver, and which errors are found before.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/launch.h>
@@ -55,9 +56,9 @@ TEST_CASE("a launch reaches the driver with its sizes and arguments") {
   CHECK(l.arguments[0] == 42);
 }
 
-TEST_CASE("a kernel sees what was copied before it, and copies behind it see what it did") {
+TEST_CASE("a kernel sees the results of copies before it, and copies after it see its results") {
   FreshFake fresh;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   auto x = random_floats(1000, seed);
   std::vector<float> y(1000), expected = x;
@@ -84,14 +85,15 @@ TEST_CASE("clusters and cooperative launches are attributes") {
   CHECK((l.cluster[0] == 4 && l.cluster[1] == 2 && l.cluster[2] == 1));
   CHECK(l.cooperative);
   auto opted = fake().calls("cuFuncSetAttribute");
-  launch_idle(stream, f, {{16, 1, 1}, {128, 1, 1}, 0, {.cluster = {16, 1, 1}}}); // opts in to more than 8
+  // Opts in to more than 8 blocks.
+  launch_idle(stream, f, {{16, 1, 1}, {128, 1, 1}, 0, {.cluster = {16, 1, 1}}});
   launch_idle(stream, f, {{32, 1, 1}, {128, 1, 1}, 0, {.cluster = {16, 1, 1}}});
   stream.synchronize();
   CHECK(fake().last_launch().cluster[0] == 16);
   CHECK(fake().calls("cuFuncSetAttribute") == opted + 1);
 }
 
-TEST_CASE("much shared memory is opted in to once") {
+TEST_CASE("large shared memory is opted in to once") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   auto f = load(0, "idle", "shared=1024");
@@ -115,7 +117,7 @@ TEST_CASE("an empty grid launches nothing") {
   CHECK(fake().launch_count() == 0);
 }
 
-TEST_CASE("a launch past a limit is refused with the numbers, and launches nothing") {
+TEST_CASE("a launch beyond a limit is a user error with the numbers, and launches nothing") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   auto f = load(0, "idle", "regs=168 maxthreads=384 shared=1024");
@@ -141,7 +143,8 @@ TEST_CASE("a launch past a limit is refused with the numbers, and launches nothi
                                                      "the kernel runs with 384 at most; use fewer warps "
                                                      "or smaller tiles");
   CHECK(refused({{1, 1, 1}, {128, 1, 1}, 227 << 10}) ==
-        start + "a block needs 232448 bytes of dynamic shared memory beside 1024 static ones, and the device "
+        start + "a block needs 232448 bytes of dynamic shared memory in addition to 1024 static ones, and "
+                "the device "
                 "has 232448 "
                 "for a block; use smaller tiles or fewer stages");
   CHECK(refused({{1, 1, 1}, {128, 1, 1}, 0, {.cluster = {32, 1, 1}}}) ==
@@ -162,7 +165,7 @@ TEST_CASE("a launch past a limit is refused with the numbers, and launches nothi
                 "on the device; use a smaller grid");
   Stream other(Device::cuda(1)), cpu;
   CHECK(error_of<UserError>([&] { launch_idle(other, f, {}); }) ==
-        start + "it is launched on a stream of cuda:1; load it there, or use its own device's");
+        start + "it is launched on a stream of cuda:1; load it there, or use a stream of its own device");
   CHECK(error_of<UserError>([&] { launch_idle(cpu, f, {}); }) ==
         "a stream of cpu is used where one of a CUDA device is needed; make it with "
         "Stream(Device::cuda(index))");
@@ -171,7 +174,7 @@ TEST_CASE("a launch past a limit is refused with the numbers, and launches nothi
   CHECK(fake().calls("cuLaunchKernelEx") == 0);
 }
 
-TEST_CASE("a device without clusters or cooperative launches says so") {
+TEST_CASE("clusters or cooperative launches on a device without them are an error that says so") {
   FreshFake fresh;
   fake().set("sm", 80);
   fake().set("cooperative", 0);
@@ -189,7 +192,7 @@ TEST_CASE("a device without clusters or cooperative launches says so") {
               "launch it otherwise");
 }
 
-TEST_CASE("a launch that the driver refuses is an error of that launch alone") {
+TEST_CASE("if the driver rejects a launch, only that launch fails") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   auto f = load(0, "idle");
@@ -208,13 +211,15 @@ TEST_CASE("a launch that the driver refuses is an error of that launch alone") {
 
 // --- Graphs ------------------------------------------------------------------------------------------------
 
-TEST_CASE("a captured graph runs when it is launched, as often as it is") {
+TEST_CASE("a captured graph runs each time it is launched") {
   std::string error, line;
   FreshFake fresh;
   Buffer::trim();
   auto before = alive();
   {
-    auto x = random_floats(300, std::random_device{}());
+    const std::uint64_t seed = test::fresh_seed();
+    INFO("seed " << seed);
+    auto x = random_floats(300, seed);
     std::vector<float> y(300), expected = x;
     for (float& v : expected)
       v += 6;
@@ -238,7 +243,7 @@ TEST_CASE("a captured graph runs when it is launched, as often as it is") {
     cuda::Graph moved = std::move(graph);
     error = error_of<UserError>([&] { graph.launch(stream); });
     line = KILN_HERE(-1);
-    CHECK(error == line + ": launch of a graph that holds nothing; capture one first");
+    CHECK(error == line + ": launch of an empty graph; capture one first");
     Stream other(Device::cuda(1));
     error = error_of<UserError>([&] { moved.launch(other); });
     line = KILN_HERE(-1);
@@ -277,9 +282,9 @@ TEST_CASE("while a graph is captured, nothing can be waited for") {
       line = KILN_HERE(-1);
       CHECK(error ==
             line + ": a graph is already being captured from this stream of cuda:0; end that capture first");
-      Buffer allocated(Device::cuda(0), 100); // goes on
+      Buffer allocated(Device::cuda(0), 100); // allocating still works
       launch_idle(stream, f, {});
-    } // forgotten
+    } // the capture is discarded
     stream.synchronize();
     CHECK(fake().launch_count() == 0);
     error = error_of<UserError>([&] { cuda::GraphCapture(legacy, std::source_location::current()); });
@@ -299,7 +304,7 @@ TEST_CASE("while a graph is captured, nothing can be waited for") {
   CHECK(alive() == before);
 }
 
-// --- A driver with less ------------------------------------------------------------------------------------
+// --- A driver with fewer functions -------------------------------------------------------------------------
 
 TEST_CASE("buffers and launches on a driver without pools and cuLaunchKernelEx", "[.old]") {
   CHECK_FALSE(cuda::driver().cuLaunchKernelEx);

@@ -1,5 +1,5 @@
-// Measuring what a CUDA device can do, on the fake driver: whose kernels take no time, or always the same,
-// so that nearly nothing of what is measured can be believed.
+// Tests measuring the limits of a CUDA device with the fake driver. Its kernels take no time or a constant
+// time, so nearly all measurements are implausible.
 #include "cuda_test.h"
 #include "temporary_folder.h"
 
@@ -10,9 +10,9 @@ using namespace kiln;
 using namespace kiln::test;
 using namespace kiln::tune;
 
-TEST_CASE("rates that the clocks do not allow stay as they are assumed") {
+TEST_CASE("rates that the clocks do not allow are replaced by the assumed ones") {
   FreshFake fresh;
-  fake().set("elapsed_ns", 100); // on a busy host launching alone may take as long as products would
+  fake().set("elapsed_ns", 100); // launching alone may take as long as products on a busy host
   const TemporaryFolder folder;
   const Device device = Device::cuda(23);
   const Machine assumed = assumed_machine(device), m = machine_of(device, folder.path());
@@ -25,16 +25,16 @@ TEST_CASE("rates that the clocks do not allow stay as they are assumed") {
   CHECK(m.elementwise == assumed.elementwise);
 }
 
-TEST_CASE("what is believed of a measurement is kept, and the rest with it as assumed") {
+TEST_CASE("plausible measurements are stored, with assumed values for the rest") {
   FreshFake fresh;
-  fake().set("kernel_ms", 1); // about as f32 dots of these sizes
+  fake().set("kernel_ms", 1); // about as long as f32 dots of these sizes
   const TemporaryFolder folder;
   const Device device = Device::cuda(24);
   const Machine assumed = assumed_machine(device), m = machine_of(device, folder.path());
   CHECK(m.measured);
   CHECK(m.f32 != assumed.f32);
   CHECK(m.f32 == Approx(assumed.f32 / 2).epsilon(0.3));
-  CHECK(m.launch == assumed.launch); // a kernel of a millisecond is not empty
+  CHECK(m.launch == assumed.launch); // a kernel of a millisecond cannot be empty
   CHECK(m.memory == assumed.memory);
   CHECK(m.bf16 == assumed.bf16);
   const int launches = fake().launch_count();
@@ -44,7 +44,7 @@ TEST_CASE("what is believed of a measurement is kept, and the rest with it as as
   CHECK(fake().launch_count() == launches);
 }
 
-TEST_CASE("measuring a CUDA device ends when it is told to, and is not kept") {
+TEST_CASE("measuring a CUDA device ends if requested, and nothing is stored") {
   FreshFake fresh;
   const TemporaryFolder folder;
   const Device device = Device::cuda(25);
@@ -55,7 +55,7 @@ TEST_CASE("measuring a CUDA device ends when it is told to, and is not kept") {
   CHECK_FALSE(kept_machine(device, folder.path()));
 }
 
-TEST_CASE("a device that fails while it is measured is assumed, and not kept") {
+TEST_CASE("if a device fails while it is measured, values are assumed and not stored") {
   FreshFake fresh;
   fake().set("kernel_result", 700);
   const TemporaryFolder folder;
@@ -63,11 +63,11 @@ TEST_CASE("a device that fails while it is measured is assumed, and not kept") {
   const Machine m = machine_of(device, folder.path());
   CHECK_FALSE(m.measured);
   CHECK(m.f32 == assumed_machine(device).f32);
-  CHECK(machine_of(device, folder.path()).f32 == m.f32); // while it is lost, too
+  CHECK(machine_of(device, folder.path()).f32 == m.f32); // also while the device is lost
   CHECK_FALSE(kept_machine(device, folder.path()));
 }
 
-TEST_CASE("a GPU whose driver tells no clocks is assumed as its architecture's best known board") {
+TEST_CASE("a GPU whose driver reports no clocks is assumed to be the best known board of its architecture") {
   FreshFake fresh;
   fake().set("clocks", -1);
   const Machine m = assumed_machine(Device::cuda(27));

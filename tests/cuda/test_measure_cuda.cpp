@@ -1,5 +1,5 @@
-// Measuring on a CUDA device, which the fake driver plays in each process: by events and graphs, and when it
-// goes away. The fake's kernels write nothing, which is what every config's must then be.
+// Tests measuring configs on a CUDA device with the fake driver: by events and graphs, and when the device
+// fails. Kernels of the fake driver write nothing, so the outputs of all configs agree.
 #include "cuda_test.h"
 
 #include <kiln/autotune/measure/live_measurer.h>
@@ -20,7 +20,7 @@ const auto doubles = kernel("measured_doubles", [](View<const float, 1> x, View<
   out.tile(i).store(x.tile(i).load() * 2);
 });
 
-struct FakeIn { // the settings of fakes in processes that start from now on
+struct FakeIn { // settings of fake drivers in processes that start while it lives
   explicit FakeIn(const char* settings) { setenv("FAKE_CUDA", settings, 1); }
   ~FakeIn() { unsetenv("FAKE_CUDA"); }
 };
@@ -65,8 +65,8 @@ TEST_CASE("configs are measured on a CUDA device by events, and short ones by gr
       CHECK(m.ok());
       CHECK(m.facts.count("registers") == 1);
       CHECK(m.launches >= 3);
-      // A busy machine drifts, and a config's seconds are those of the fallback's first speed; to undo that
-      // rounds, which the 1e-9 allows for.
+      // On a busy machine the speed drifts, and a config's seconds are scaled to the first speed of the
+      // fallback. Undoing the scaling rounds, which the 1e-9 allows for.
       const auto drift = m.facts.find("drift");
       const double measured = m.seconds * (drift == m.facts.end() ? 1 : drift->second);
       if (settings == std::string("kernel_ms=1")) CHECK(measured >= 1e-3 * (1 - 1e-9));
@@ -77,7 +77,7 @@ TEST_CASE("configs are measured on a CUDA device by events, and short ones by gr
   }
 }
 
-TEST_CASE("a CUDA device that goes away while a tuner measures is told for all that is left") {
+TEST_CASE("if a CUDA device is lost while a tuner measures, all remaining configs report it") {
   BoundSpace space = space_of_tiles();
   const std::vector<Point> points = all_points(space);
   MeasureOptions with_crashes = options();
@@ -91,7 +91,7 @@ TEST_CASE("a CUDA device that goes away while a tuner measures is told for all t
     const auto results = measurer.measure(points);
     REQUIRE(results.size() == 4);
     for (const Measurement& m : results) {
-      // What was running when it went; where it runs is another process than where it compiles.
+      // This one was running when the device was lost. It compiles and runs in different processes.
       if (&m == &results[0] && before_compiling && m.status == Status::crash) continue;
       CHECK(m.status == Status::device_lost);
       CHECK_THAT(m.error, Catch::StartsWith("cuda:0 no longer runs the reference: "));

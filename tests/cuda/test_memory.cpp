@@ -1,5 +1,6 @@
-// Memory of CUDA devices: buffers, tensors, pinned memory, copies.
+// Tests memory of CUDA devices: buffers, tensors, pinned memory and copies.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/memory.h>
 
@@ -8,7 +9,7 @@ using namespace kiln::test;
 
 namespace {
 
-// One device, in the ways an allocator can work.
+// A device, with one of the two kinds of allocator.
 struct Way {
   const char* name;
   int device;
@@ -26,7 +27,7 @@ void choose(const Way& way) {
 
 TEST_CASE("a buffer on a CUDA device holds what is copied into it") {
   FreshFake fresh;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   for (const Way& way : ways) {
     INFO(way.name);
@@ -63,7 +64,9 @@ TEST_CASE("a buffer on a CUDA device holds what is copied into it") {
 
 TEST_CASE("a copy goes between devices") {
   FreshFake fresh;
-  auto x = random_floats(1000, std::random_device{}());
+  const std::uint64_t seed = test::fresh_seed();
+  INFO("seed " << seed);
+  auto x = random_floats(1000, seed);
   std::vector<float> y(1000);
   Buffer a(Device::cuda(0), 4000), b(Device::cuda(1), 4000);
   Stream first(Device::cuda(0)), second(Device::cuda(1));
@@ -75,7 +78,7 @@ TEST_CASE("a copy goes between devices") {
   CHECK(x == y);
 }
 
-TEST_CASE("freed memory is handed out again, and given back by trim") {
+TEST_CASE("freed memory is reused, and trim returns it to the driver") {
   FreshFake fresh;
   choose(ways[1]);
   Buffer::trim();
@@ -96,13 +99,13 @@ TEST_CASE("freed memory is handed out again, and given back by trim") {
   {
     Buffer pooled(Device::cuda(0), 1 << 20);
   }
-  cuda::DeviceState::get(0).allocator().memory(); // asks the driver, as cached_bytes does
+  cuda::DeviceState::get(0).allocator().memory(); // calls the driver, as cached_bytes does
   Stream::default_stream(Device::cuda(0)).synchronize();
   Buffer::trim();
   CHECK(Buffer::cached_bytes() == 0);
 }
 
-TEST_CASE("when memory runs out, what is kept is given back first, and then the error has the numbers") {
+TEST_CASE("if there is no memory left, kept memory is returned first, and then the error has the numbers") {
   std::string error, line;
   FreshFake fresh;
   for (const Way& way : ways) {
@@ -114,7 +117,7 @@ TEST_CASE("when memory runs out, what is kept is given back first, and then the 
     {
       Buffer a(device, 40 << 20);
     }
-    // 40 MiB are kept, and in another size class: only after a trim is there room.
+    // 40 MiB are kept in another size class, so there is room only after a trim.
     Buffer b(device, 48 << 20);
     error = error_of<UserError>([&] { Buffer(device, 32 << 20); });
     line = KILN_HERE(-1);
@@ -144,14 +147,14 @@ TEST_CASE("a driver that fails to allocate is a target error") {
         "cuda:3: cuMemAlloc of 512 bytes: CUDA_ERROR_UNKNOWN (unknown error)");
 }
 
-TEST_CASE("a driver that refuses a pool is used without") {
+TEST_CASE("a driver that cannot create a pool is used without one") {
   FreshFake fresh;
   fake().fail("cuMemPoolCreate", 1, 801);
   Buffer a(Device::cuda(11), 512);
   CHECK(fake().calls("cuMemAlloc") == 1);
 }
 
-TEST_CASE("memory in a stream's order") {
+TEST_CASE("memory in the order of a stream") {
   FreshFake fresh;
   for (const Way& way : ways) {
     INFO(way.name);
@@ -177,7 +180,7 @@ TEST_CASE("memory in a stream's order") {
   }
 }
 
-TEST_CASE("a buffer that dies in a host function is freed later") {
+TEST_CASE("a buffer that is destroyed in a host function is freed later") {
   FreshFake fresh;
   Buffer::trim();
   auto before = fake().live("memory");
@@ -241,9 +244,9 @@ TEST_CASE("a tensor on a CUDA device is zeroed and filled there") {
   CHECK(Tensor<float, 1>::zeros(Device::cuda(0), {0}).size() == 0);
 }
 
-TEST_CASE("a tensor goes to a device and comes back") {
+TEST_CASE("a tensor can be copied to a device and back") {
   FreshFake guard;
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   auto values = random_floats(6 * 7, seed);
   auto host = Tensor<float, 2>::empty({6, 7});
@@ -298,7 +301,7 @@ TEST_CASE("mistakes in copies are user errors at the caller's line") {
 }
 
 TEST_CASE("copies and fills on the CPU") {
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   for (std::size_t n : {1u, 1000u, 100000u}) {
     auto x = random_floats(n, seed);

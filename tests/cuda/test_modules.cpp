@@ -1,4 +1,4 @@
-// Modules from PTX and cubins, and what is said when the driver refuses them.
+// Tests modules from PTX and cubins, and the errors if the driver rejects them.
 #include "cuda_test.h"
 
 #include <kiln/jit/base/options.h>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// KILN_KEEP_DIR is a folder of the test's own.
+// Sets KILN_KEEP_DIR to a folder of the test.
 class KeepFolder {
 public:
   KeepFolder() : scoped_(with(path)) {}
@@ -45,7 +45,7 @@ cuda::DeviceState& gpu() { return cuda::DeviceState::get(0); }
 
 } // namespace
 
-TEST_CASE("a module gives its functions and what the assembler made of them") {
+TEST_CASE("a module gives its functions and the assembler's facts about them") {
   FreshFake fresh;
   auto before = alive();
   {
@@ -58,7 +58,7 @@ TEST_CASE("a module gives its functions and what the assembler made of them") {
     CHECK(f.info().local_bytes == 16);
     CHECK(&f.device() == &gpu());
     CHECK(f.blocks_per_multiprocessor(128, 0) == 16);
-    module.reset(); // the function keeps it
+    module.reset(); // the function keeps the module alive
     CHECK(fake().live("modules") == before["modules"] + 1);
     CHECK(f.blocks_per_multiprocessor(1024, 0) == 2);
   }
@@ -100,13 +100,13 @@ TEST_CASE("PTX that does not assemble: the driver's log is in the error, and a r
         "try: ptxas -v kernel.ptx -o kernel.cubin with --gpu-name as .target says\n"
         "errors:\n" +
             log + "\ninformation:\n\n");
-  // The next one of this name has a folder of its own.
+  // The next repro of this name gets another folder.
   CHECK(error_of<TargetError>([&] { cuda::assemble(gpu(), text, "add"); }) ==
         "kernel \"add\" on cuda:0 (sm_90): cuLinkComplete: " + why + "-1");
   CHECK(alive() == before);
 }
 
-TEST_CASE("a repro folder that cannot be made is no further error") {
+TEST_CASE("a repro folder that cannot be created does not hide the error") {
   FreshFake fresh;
   Options o = options();
   o.keep_dir = "/proc/kiln";
@@ -154,13 +154,13 @@ TEST_CASE("PTX newer than the driver is a user error with both versions") {
                 "CUDA 13.0 "
                 "or newer");
   CHECK(refused("8.4") == "no error");
-  // A driver that says so itself.
+  // Here the driver itself reports the error.
   fake().set("ptx", 83);
   CHECK(refused("8.4") ==
         start + "8.4, which the NVIDIA driver (CUDA 12.4) does not read; update the driver");
 }
 
-TEST_CASE("which PTX a driver reads") {
+TEST_CASE("which PTX versions a driver accepts") {
   CHECK(cuda::newest_ptx_of_driver(12000) == 80);
   CHECK(cuda::newest_ptx_of_driver(12060) == 85);
   CHECK(cuda::newest_ptx_of_driver(13000) == 90);

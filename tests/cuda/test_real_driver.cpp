@@ -1,5 +1,6 @@
-// The CUDA runtime over the machine's own driver and GPU; skipped where there is none.
+// Tests the CUDA runtime with the driver and GPU of this machine. Skipped if there is none.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/runtime/cuda/graph.h>
 #include <kiln/jit/runtime/cuda/launch.h>
@@ -10,7 +11,7 @@ using namespace kiln::test;
 
 namespace {
 
-// x[i] += 1 for i < n; `trap` stores to an address that no one has.
+// `add_one` computes x[i] += 1 for i < n; `trap` stores to an address that is not mapped.
 constexpr const char* real_ptx = R"(.version 8.0
 .target sm_80
 .address_size 64
@@ -65,7 +66,7 @@ TEST_CASE("buffers, copies, events, launches and graphs on a GPU", "[.gpu]") {
     WARN("skipped: " << cuda::available().reason);
     return;
   }
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   auto& state = cuda::DeviceState::get(0);
   Device device = Device::cuda(0);
@@ -121,7 +122,7 @@ TEST_CASE("buffers, copies, events, launches and graphs on a GPU", "[.gpu]") {
   }
 }
 
-TEST_CASE("after a stray access a GPU says so from then on", "[.gpu_lost]") {
+TEST_CASE("after an access out of bounds, every call on the GPU reports it", "[.gpu_lost]") {
   if (!cuda::available()) {
     WARN("skipped: " << cuda::available().reason);
     return;
@@ -137,7 +138,7 @@ TEST_CASE("after a stray access a GPU says so from then on", "[.gpu_lost]") {
   CHECK(error_of<TargetError>([&] { Buffer(device, 10); }) == text);
 }
 
-TEST_CASE("the machine's own driver and GPU, in programs that may spoil it") {
+TEST_CASE("the driver and GPU of this machine, in processes that may lose the GPU") {
   for (const char* tests : {"[gpu]", "[.gpu_lost]"}) {
     int code = 0;
     std::string output = run_again(tests, {"KILN_CUDA_LIBRARY=libcuda.so.1"}, code);

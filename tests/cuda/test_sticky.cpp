@@ -1,4 +1,5 @@
-// A device that failed: it says so from then on, and the process lives. Each test loses a device of its own.
+// Tests devices that have failed: later calls report it, and the process continues. Each test uses another
+// device.
 #include "cuda_test.h"
 
 #include <kiln/jit/base/log.h>
@@ -28,9 +29,9 @@ void launch_idle(Stream& stream, const cuda::Function& f, int line) {
 
 } // namespace
 
-TEST_CASE("after an illegal address every call on the device says so, with the kernel and its launch") {
+TEST_CASE("after an illegal address every call on the device reports it, with the kernel and its launch") {
   FreshFake fresh;
-  LogCapture quiet; // for the streams that die at the end
+  LogCapture quiet; // for the streams that are destroyed at the end
   auto& state = cuda::DeviceState::get(12);
   Device device = Device::cuda(12);
   auto f = load(12, "idle");
@@ -45,7 +46,7 @@ TEST_CASE("after an illegal address every call on the device says so, with the k
   cuda::Graph graph = capture.end();
 
   launch_idle(*stream, f, 20);
-  stream->synchronize(); // innocent
+  stream->synchronize(); // this stream did not fail
   fake().set("kernel_result", illegal_address);
   launch_idle(*stream, f, 30);
   std::string text =
@@ -75,7 +76,7 @@ TEST_CASE("after an illegal address every call on the device says so, with the k
   CHECK(error_of<TargetError>([&] { cuda::Module::load(state, ptx(), "add"); }) == text);
   CHECK(error_of<TargetError>([&] { cuda::GraphCapture(other, std::source_location::current()); }) == text);
 
-  // What it owned dies quietly, and the rest of the process goes on.
+  // Objects of the lost device are destroyed without errors, and other devices still work.
   LogCapture log;
   buffer.reset();
   stream.reset();
@@ -88,7 +89,7 @@ TEST_CASE("after an illegal address every call on the device says so, with the k
   cpu.synchronize();
 }
 
-TEST_CASE("a failure that the end of a stream finds is logged, once") {
+TEST_CASE("a failure that the destructor of a stream finds is logged once") {
   FreshFake fresh;
   auto f = load(17, "idle");
   auto first = std::make_unique<Stream>(Device::cuda(17)),
@@ -107,18 +108,18 @@ TEST_CASE("a failure that the end of a stream finds is logged, once") {
   CHECK(log.lines().size() == 1);
 }
 
-TEST_CASE("a device assert is a sticky error, found by whichever call comes first") {
+TEST_CASE("a device assert is a sticky error, reported by whichever call comes first") {
   FreshFake fresh;
   auto f = load(13, "idle");
   Stream stream(Device::cuda(13));
   Event event;
-  for (int i = 0; i < 3; ++i) // from then on it makes no driver's events
+  for (int i = 0; i < 3; ++i) // after the third one, the event creates no more events of the driver
     event.record(stream);
   event.synchronize();
   fake().set("kernel_result", assert_failed);
   launch_idle(stream, f, 5);
-  // Another thread, which launched nothing, asks first: the stream knows what is in flight, an event does
-  // not.
+  // Another thread, which launched nothing, makes the first call. The stream knows its kernels in flight, an
+  // event does not.
   std::string found;
   std::thread([&] {
     found = error_of<TargetError>([&] {
@@ -142,7 +143,7 @@ TEST_CASE("a device assert is a sticky error, found by whichever call comes firs
   }
 }
 
-TEST_CASE("of several kernels in flight the last is named, and that there are others") {
+TEST_CASE("of several kernels in flight, the message names the last one and says that there are others") {
   FreshFake fresh;
   auto f = load(14, "idle");
   Stream stream(Device::cuda(14));
@@ -163,7 +164,7 @@ TEST_CASE("of several kernels in flight the last is named, and that there are ot
   }
 }
 
-TEST_CASE("under KILN_DEBUG the launch itself finds what its kernel did") {
+TEST_CASE("with KILN_DEBUG the launch itself reports the error of its kernel") {
   FreshFake fresh;
   Options o = options();
   o.debug = true;
@@ -215,7 +216,7 @@ TEST_CASE(
   cpu.synchronize();
 }
 
-TEST_CASE("threads that meet a failed device all get its error") {
+TEST_CASE("all threads that use a failed device get its error") {
   FreshFake fresh;
   auto f = load(9, "idle");
   std::vector<std::thread> threads;

@@ -1,5 +1,6 @@
-// Streams and events of CUDA devices.
+// Tests streams and events of CUDA devices.
 #include "cuda_test.h"
+#include "test_seed.h"
 
 #include <kiln/jit/base/log.h>
 #include <kiln/jit/runtime/cuda/current.h>
@@ -35,7 +36,7 @@ TEST_CASE("a CUDA stream runs host functions in order and is destroyed") {
     CHECK_FALSE(stream.failed());
     Stream moved(std::move(stream));
     moved.host_function(add_one_to, &n);
-    moved = Stream(Device::cuda(1)); // waits for what it drops
+    moved = Stream(Device::cuda(1)); // waits for the stream that it replaces
     CHECK(n == 101);
     CHECK(moved.device() == Device::cuda(1));
     CHECK(error_of<UserError>([&] { stream.synchronize(); }) ==
@@ -65,13 +66,13 @@ TEST_CASE("a stream with work left is not done") {
   CHECK(stream.query());
 }
 
-TEST_CASE("what a host function throws is the stream's error until it is cleared") {
+TEST_CASE("an exception of a host function is the stream's error until it is cleared") {
   FreshFake fresh;
   Stream stream(Device::cuda(0));
   std::atomic<int> n{0};
   stream.host_function(fail, nullptr);
   try {
-    stream.host_function(add_one_to, &n); // discarded, or refused if the first has run
+    stream.host_function(add_one_to, &n); // discarded, or an error if the first has run
   } catch (const UserError&) {
   }
   CHECK(error_of<UserError>([&] { stream.synchronize(); }) == "the host function is unhappy");
@@ -89,7 +90,7 @@ TEST_CASE("what a host function throws is the stream's error until it is cleared
   CHECK(n == 1);
 }
 
-TEST_CASE("an error that nobody asks a CUDA stream for is logged") {
+TEST_CASE("an error of a CUDA stream that was not reported is logged") {
   FreshFake fresh;
   LogCapture log;
   {
@@ -111,7 +112,7 @@ TEST_CASE("an error that a CUDA stream threw is not logged") {
   CHECK(log.lines().empty());
 }
 
-TEST_CASE("a host function that uses CUDA is told that it must not") {
+TEST_CASE("using CUDA in a host function is an error") {
   FreshFake fresh;
   struct Shared {
     Stream stream{Device::cuda(0)}, other{Device::cuda(1)};
@@ -128,7 +129,7 @@ TEST_CASE("a host function that uses CUDA is told that it must not") {
       &shared);
   shared.stream.synchronize();
   CHECK(shared.own ==
-        "a stream's command synchronizes with its own stream, which would wait for ever; use an event "
+        "a stream's command synchronizes with its own stream, which would wait forever; use an event "
         "or another stream");
   CHECK(shared.cleared == "a stream's command clears its own stream's error; do so after synchronize()");
   CHECK(shared.others ==
@@ -139,7 +140,7 @@ TEST_CASE("a host function that uses CUDA is told that it must not") {
         "synchronize()");
 }
 
-TEST_CASE("a caller's stream is adopted and left alone") {
+TEST_CASE("a stream of the caller can be adopted and is not destroyed") {
   std::string error, line;
   FreshFake fresh;
   auto& device = cuda::DeviceState::get(0);
@@ -156,7 +157,7 @@ TEST_CASE("a caller's stream is adopted and left alone") {
     CHECK(adopted.cuda_handle() == theirs);
     adopted.host_function(sleep_for, &ms);
     adopted.host_function(add_one_to, &n);
-  } // does not wait
+  } // the destructor does not wait
   CHECK(fake().live("streams") == streams);
   {
     Stream again = Stream::adopt(Device::cuda(0), theirs);
@@ -175,7 +176,7 @@ TEST_CASE("a caller's stream is adopted and left alone") {
                         "Device::cuda(index)");
 }
 
-TEST_CASE("the driver's refusals name the call and the device") {
+TEST_CASE("errors of the driver name the call and the device") {
   FreshFake fresh;
   fake().fail("cuStreamCreate", 1, 999);
   CHECK(error_of<TargetError>([] { Stream(Device::cuda(0)); }) ==
@@ -224,27 +225,29 @@ TEST_CASE("events mark and time a CUDA stream") {
     CHECK(end.query());
     CHECK(end.elapsed_ms(begin) >= 29);
     CHECK(end.elapsed_ms(begin) < 10000);
-    for (int i = 0; i < 50; ++i) // reuses the driver's events
+    for (int i = 0; i < 50; ++i) // the driver's events are reused
       end.record(stream);
     end.synchronize();
     CHECK(fake().live("events") - before["events"] <= 3);
-    // On another device.
+    // Records on another device.
     Stream other(Device::cuda(1));
     end.record(other);
     end.synchronize();
     error = error_of<UserError>([&] { end.elapsed_ms(begin); });
     line = KILN_HERE(-1);
     CHECK(error ==
-          line + ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-                 "record both on one device");
+          line +
+              ": elapsed_ms between events recorded on different devices, whose clocks are not comparable; "
+              "record both on one device");
     Stream cpu;
     end.record(cpu);
     end.synchronize();
     error = error_of<UserError>([&] { end.elapsed_ms(begin); });
     line = KILN_HERE(-1);
     CHECK(error ==
-          line + ": elapsed_ms between events recorded on different devices, whose clocks do not compare; "
-                 "record both on one device");
+          line +
+              ": elapsed_ms between events recorded on different devices, whose clocks are not comparable; "
+              "record both on one device");
     begin.record(cpu);
     begin.synchronize();
     CHECK(begin.elapsed_ms(end) >= 0);
@@ -281,7 +284,7 @@ TEST_CASE("streams of all kinds wait for each other's events") {
     }
 }
 
-TEST_CASE("an event may die while it is recorded and waited for") {
+TEST_CASE("an event may be destroyed while it is recorded and waited for") {
   FreshFake fresh;
   auto before = fake().live("events");
   Stream a(Device::cuda(0)), b(Device::cuda(0)), cpu;
@@ -302,7 +305,7 @@ TEST_CASE("many threads use one CUDA stream, its events and buffers") {
   FreshFake fresh;
   Buffer::trim();
   auto before = alive();
-  std::uint64_t seed = std::random_device{}();
+  std::uint64_t seed = test::fresh_seed();
   INFO("seed " << seed);
   {
     Stream shared(Device::cuda(0));

@@ -30,7 +30,7 @@ TEST_CASE("the error of a forbidden compilation names the kernel, the config, th
   ScopedCompilePolicy policy(CompilePolicy::forbid);
   REQUIRE(error_of([&] { k.launch(stream, {BN = 4}, TensorView(x).slice(0, 1, 5)); }) ==
           made + ": kernel fill is not compiled for the config {BN=4}, layout classes (unit) on cpu, and the "
-                 "compile policy forbids to compile it; call warm_up before, or ship the cache folder");
+                 "compile policy forbids compiling it; call warm_up first, or ship the cache folder");
 }
 
 TEST_CASE("kernels that warm_up compiled can be launched when compiling is forbidden") {

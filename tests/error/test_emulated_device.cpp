@@ -89,7 +89,7 @@ TEST_CASE("an emulated gpu does not accept memory of the host or of another devi
   CHECK_THAT(error_of([&] { copy(on_cpu, host.data(), here.data(), 4); }),
              Catch::Contains("copy on a stream of the CPU: 'from' is memory of " + to_string(gpu)));
   CHECK_THAT(error_of([&] { copy(on_gpu, here.data() + 60, host.data(), 20); }),
-             Catch::Contains("'to' has 16 bytes up to its allocation's end, and 20 were asked for"));
+             Catch::Contains("'to' has 16 bytes up to the end of its allocation, and 20 were requested"));
   auto there = here.to(other); // copies from one device to another
   CHECK(there.to(Device::cpu()).data()[63] == 63);
 }
@@ -161,5 +161,5 @@ TEST_CASE("an emulated gpu counts accesses, and the counts do not depend on its 
   const std::string name = to_string(threaded);
   CHECK_THAT(
       error_of([&] { counters_of(threaded); }),
-      Catch::EndsWith(name + " counts nothing; make it with Device::emulated(arch, {.counters = true})"));
+      Catch::EndsWith(name + " has no counters; make it with Device::emulated(arch, {.counters = true})"));
 }

@@ -142,7 +142,7 @@ TEST_CASE("a null raw pointer is refused unless nothing runs") {
   line = KILN_HERE(-1);
   CHECK(error ==
         line + ": kernel \"fill\" (" + made +
-            "): argument 1 is a null pointer; pass the array, or one of no importance if every access is "
+            "): argument 1 is a null pointer; pass the array, or any other pointer if every access is "
             "masked off");
   fill.launch(stream, {}, Grid{0}, null);
   stream.synchronize();

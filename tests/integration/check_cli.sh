@@ -37,11 +37,11 @@ expect 0 '^  threads  [1-9]' devices
 KILN_CUDA_LIBRARY=/nowhere/libcuda.so expect 0 '^cuda: not usable: no NVIDIA driver: cannot open /nowhere/libcuda.so ' devices
 export KILN_CUDA_LIBRARY=$driver
 expect 0 '^  clocks   1.98 GHz; memory 2.619 GHz, 5120 bits wide$' devices
-expect 0 '^  each     2048 threads, 65536 registers, 228 KiB shared$' devices
+expect 0 '^  each SM  2048 threads, 65536 registers, 228 KiB shared$' devices
 expect 0 '"clock_hz": 1980000000,$' devices --json
 FAKE_CUDA=clocks=-1 expect 0 '^  clocks   unknown; memory unknown, 5120 bits wide$' devices
 unset KILN_CUDA_LIBRARY
-expect 0 '^emulated:sm_90a: a GPU in software, 227 KiB shared by a block' devices
+expect 0 '^emulated:sm_90a: a GPU in software, 227 KiB shared per block' devices
 expect 0 '"vector_bytes": [1-9]' devices --json
 expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
@@ -63,7 +63,7 @@ export KILN_CACHE_DIR=$work/cache
 expect 0 '^  greet  +says hello' --load "$plugin" --help
 expect 0 '^hello world$' --load "$plugin" greet world
 expect 2 '^usage: kiln greet NAME' --load "$plugin" greet
-expect 1 'kiln: nobody is called badly' --load "$plugin" greet badly
+expect 1 'kiln: "badly" is not a name' --load "$plugin" greet badly
 expect 0 '^saxpy +y = a x \+ y' --load "$plugin" kernels
 expect 0 '"parameters": "a=2 x=N y=N"' --load "$plugin" kernels --json
 expect 1 'there is no kernel saxpi; did you mean saxpy' --load "$plugin" explain saxpi

@@ -104,8 +104,8 @@ expect 1 'a cluster of 32 x 1 x 1 blocks; it has at most 16' box.ptx --kernel ra
 expect 1 'a row of the box has 12 bytes; it is a multiple of 16' "${box[@]}" --args tensor:i32:8x8:box=3x8 null
 expect 1 'it does not say its box' "${box[@]}" --args tensor:i32:8x8 null
 expect 1 'it does not say its one to five sizes' "${box[@]}" --args tensor:i32:8x8x8x8x8x8:box=8x8 null
-expect 1 '"box=8" is nothing that a tensor map has' "${box[@]}" --args tensor:i32:8x8:box=8 null
-expect 1 'argument 3 is no buffer' "${box[@]}" --args tensor:i32:8x8:box=8x8:of=3 null
+expect 1 '"box=8" is not an option of a tensor map' "${box[@]}" --args tensor:i32:8x8:box=8 null
+expect 1 'argument 3 is not a buffer' "${box[@]}" --args tensor:i32:8x8:box=8x8:of=3 null
 expect 1 'the stride of dimension 1 is 12; it is a multiple of 16' "${box[@]}" --args tensor:i32:3x8:box=4x8 null
 expect 1 'more than a quarter of this machine' "${box[@]}" --args tensor:i32:4294967296x4294967296:strides=1099511627760:box=4x8 null
 
@@ -134,16 +134,16 @@ expect 0 '^_Z3sumIdEvT_: nothing was found' add.ptx --kernel 'sum<double>' --arg
 expect 1 'there is no kernel spinn; did you mean spin\?' add.ptx --kernel spinn
 expect 1 'takes 4 arguments: x \(\.u64, 8 bytes\), .*; --args gives 1' add.ptx --kernel add --args null
 expect 1 'argument 4, "i64:500", has 8 bytes, and the parameter is n \(\.u32, 4 bytes\)' "${good[@]}" --args null null f32:2 i64:500
-expect 1 'argument 3, "f32:x": "x" is no f32' "${good[@]}" --args null null f32:x i32:1
-expect 1 '"300" is no u8' add.ptx --kernel same --args u8:300
+expect 1 'argument 3, "f32:x": "x" is not a value of type f32' "${good[@]}" --args null null f32:x i32:1
+expect 1 '"300" is not a value of type u8' add.ptx --kernel same --args u8:300
 expect 1 'it does not say how many elements' "${good[@]}" --args buffer:f32 null f32:2 i32:1
-expect 1 '"nothing" is nothing that a buffer can have' "${good[@]}" --args buffer:f32:5:nothing null f32:2 i32:1
+expect 1 '"nothing" is not an option of a buffer' "${good[@]}" --args buffer:f32:5:nothing null f32:2 i32:1
 expect 1 'more than a quarter of this machine' "${good[@]}" --args buffer:f32:9999999999999999 null f32:2 i32:1
 expect 1 '18446744073709551615 elements of 4 bytes are more than a quarter' "${box[@]}" --args tensor:f32:4294967296x4294967296:box=8x8 buffer:i32:64
 expect 1 'the stride of dimension 2 is 1099511627776; it is less than 2.40' "${box[@]}" --args tensor:f32:4294967296x4294967296x4:box=8x8x1 buffer:i32:64
 for option in --seed --budget --shared; do
   for value in -1 -5 18446744073709551616 99999999999999999999999 1e3 0x; do
-    expect 2 "$option: $value is no number from 0 to 18446744073709551615" "${good[@]}" $option $value --args null null f32:2 i32:1
+    expect 2 "$option: $value is not a number from 0 to 18446744073709551615" "${good[@]}" $option $value --args null null f32:2 i32:1
   done
 done
 expect 0 'nothing was found' "${good[@]}" --seed 0xffffffffffffffff --args buffer:f32:500 buffer:f32:500 f32:2 i32:500

@@ -40,10 +40,10 @@ expect 2 '\-\-trials: 0 is not a number from 1 to 1000000' tune matmul --trials 
 expect 2 '\-\-trials: 99999999999 is not a number from 1 to' tune matmul --trials 99999999999
 expect 2 '\-\-budget: nan is not a number from 0.001 to' tune matmul --budget nan
 expect 2 '\-\-budget: -1 is not a number' tune matmul --budget -1
-expect 2 '\-\-seed: -1 is no number from 0 to 18446744073709551615' tune matmul --seed -1
+expect 2 '\-\-seed: -1 is not a number from 0 to 18446744073709551615' tune matmul --seed -1
 expect 2 '\-\-seed: -1 is no number' bench matmul --seed -1
 for option in --shape --dtype; do
-  expect 2 "$option: it is empty; give it a value or leave it out" tune matmul $option ''
+  expect 2 "$option: it is empty; give a value or omit the option" tune matmul $option ''
   expect 2 "$option: it is empty" bench matmul $option ''
   expect 2 "$option: it is empty" records why matmul --shape 5x5x5 $option ''
 done

@@ -1,4 +1,4 @@
-// The list of subcommands, and what happens to their errors.
+// Finds the subcommand, runs it, and prints its errors.
 #include <kiln/jit/cli/support/dispatch.h>
 
 #include <kiln/dsl/error.h>
@@ -35,15 +35,16 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string help() {
-  std::string text = "usage: kiln [--load FILE]... COMMAND [OPTIONS]\n\n"
-                     "Shows what Kiln makes of kernels and looks after what it keeps.\n\ncommands:\n";
+  std::string text =
+      "usage: kiln [--load FILE]... COMMAND [OPTIONS]\n\n"
+      "Compiles, inspects, runs and tunes kernels, and manages what Kiln stores on disk.\n\ncommands:\n";
   for (const Command* command : commands())
     text += fmt::format("  {:<12}{}\n", command->name, command->summary);
   return text + "\noptions:\n"
-                "  --load FILE   a shared library whose kernels and commands join in\n"
-                "  --version     versions of Kiln and LLVM, and the CPU that code is made for\n"
-                "  --help        this text; `kiln COMMAND --help` tells more of one command\n"
-                "\nWhere a command takes --json, its errors are on the standard output too: "
+                "  --load FILE   load a shared library that registers more kernels and commands\n"
+                "  --version     print the versions of Kiln and LLVM, and the CPU that code is compiled for\n"
+                "  --help        print this text; `kiln COMMAND --help` describes one command\n"
+                "\nWith --json, a command also prints errors to the standard output: "
                 "{\"error\": \"...\"}.\n";
 }
 
@@ -70,7 +71,7 @@ int unknown_command(const std::string& typed) {
                   (meant.empty() ? "choose among " + all : "did you mean " + meant + "?"));
 }
 
-// The library stays loaded: what it registered points into it.
+// The library is not unloaded, because registered items point into it.
 void load(const char* file) {
   if (!dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
     const char* why = dlerror();
@@ -80,7 +81,7 @@ void load(const char* file) {
 
 int run_command(const Command& command, int argc, char** argv) {
   int code = command.run(argc, argv);
-  // A full disk or a closed pipe must not look like success.
+  // A full disk or a closed pipe must not count as success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     fmt::print(stderr, "kiln: the output could not be written\n");
     return code ? code : 1;

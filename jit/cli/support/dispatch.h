@@ -1,4 +1,4 @@
-// The `kiln` command itself: finds the subcommand and runs it.
+// Runs the `kiln` command: finds a subcommand by its name and calls it.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@ namespace kiln::cli {
 
 inline constexpr int wrong_usage = 2; // exit code
 
-// What `main` of the program does; returns the exit code.
+// Does the work of the program's `main`. Returns the exit code.
 int run(int argc, char** argv);
 
-// For who reads JSON: where --json is among the words, {"error": "..."} on the standard output.
+// If --json is among the words, prints {"error": "..."} to the standard output, for programs that read JSON.
 void print_json_error(int argc, char** argv, const std::string& error);
 
-// The name that `typed` was probably meant to be, or empty.
+// The name that `typed` was probably meant to be, or an empty string.
 std::string nearest(std::string_view typed, const std::vector<std::string>& names);
 
 } // namespace kiln::cli

@@ -1,4 +1,4 @@
-// Reads and fills the arguments of `kiln emulate`, and shows what became of them.
+// Parses the arguments of `kiln emulate`, places them in the emulator's memory, and prints what changed.
 #include <kiln/jit/cli/support/emulate_arguments.h>
 
 #include <kiln/dsl/error.h>
@@ -20,24 +20,23 @@ namespace kiln::cli {
 
 const char* const emulate_arguments_help =
     "arguments, in the order of the kernel's parameters:\n"
-    "  i32:5  u64:0x10  f32:1.5  bf16:-2     a number of a type (i8..i64, u8..u64, f16, bf16, f32, f64)\n"
+    "  i32:5  u64:0x10  f32:1.5  bf16:-2     a number with its type (i8..i64, u8..u64, f16, bf16, f32, f64)\n"
     "  hex:0102ff...                         the bytes of a parameter\n"
     "  '{buffer:f32:9,i32:9}'                a structure, its members at multiples of their sizes\n"
-    "  buffer:f32:1024                       1024 elements of device memory, random from the seed (in [-1, "
+    "  buffer:f32:1024                       1024 elements of device memory, random by the seed (in [-1, "
     "1),\n"
     "                                        integers in [-100, 100]); the parameter is its address\n"
     "  buffer:f32:1024:zeros                 also :iota (0, 1, 2...), :unwritten, :value=1.5\n"
-    "  buffer:f32:1024:in=x.bin              from a file of raw elements; without the count: as many as it "
-    "has\n"
+    "  buffer:f32:1024:in=x.bin              from a file of raw elements; without a count, all of the file\n"
     "  buffer:f32:1024:zeros:out=y.bin       written to a file of raw elements after the launch\n"
     "  tensor:bf16:64x1000:box=64x8          a tensor map over a buffer, as cuTensorMapEncodeTiled makes "
-    "them:\n"
-    "                                        sizes and box from the dimension whose elements are next to "
-    "each\n"
-    "                                        other on; the parameter has its 128 bytes, or its address\n"
+    "it:\n"
+    "                                        sizes and box begin with the innermost dimension; the "
+    "parameter\n"
+    "                                        is its 128 bytes or its address\n"
     "  tensor:...:swizzle=128                also 32, 64; :strides=128x4096 (bytes, without the first\n"
     "                                        dimension), :steps=1x2 (element strides), :interleave=16,\n"
-    "                                        :nan (fills what is out of bounds), and what a buffer has\n"
+    "                                        :nan (fills out of bounds), and all that a buffer can have\n"
     "  tensor:...:of=2                       over the buffer of argument 2\n"
     "  null                                  a null pointer";
 
@@ -56,7 +55,7 @@ std::vector<std::string> split(std::string_view text, char at) {
 }
 
 std::optional<DType> dtype_named(std::string_view word) {
-  if (word.size() > 1 && word[0] == 's' && word[1] != '\0') { // PTX's own
+  if (word.size() > 1 && word[0] == 's' && word[1] != '\0') { // names of PTX types
     const std::string own = "i" + std::string(word.substr(1));
     for (int t = 0; t < dtype_count; ++t)
       if (own == name(static_cast<DType>(t))) return static_cast<DType>(t);
@@ -66,7 +65,7 @@ std::optional<DType> dtype_named(std::string_view word) {
   return std::nullopt;
 }
 
-// The bytes of a number; nothing if it is none, or does not fit.
+// The bytes of a number. Nothing if the text is not a number or the number does not fit.
 std::optional<std::vector<std::byte>> bytes_of(DType t, const std::string& text) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(size_of(t)));
   ir::Cell cell;
@@ -143,11 +142,11 @@ EmulateArgument::EmulateArgument(std::string word, std::string position)
         "it is neither a number with its type (i32:5, f32:1.5), a buffer (buffer:f32:1024:random), a tensor "
         "map (tensor:f32:64x64:box=32x8), hex:BYTES nor null");
   auto bytes = bytes_of(*dtype_, rest);
-  if (!bytes) refuse(fmt::format("\"{}\" is no {}", rest, kind));
+  if (!bytes) refuse(fmt::format("\"{}\" is not a value of type {}", rest, kind));
   value_ = std::move(*bytes);
 }
 
-// Members at multiples of their sizes, and the whole a multiple of the largest.
+// Members are at multiples of their sizes, and the whole size is a multiple of the largest member.
 void EmulateArgument::parse_structure(std::string_view rest) {
   if (!rest.ends_with("}")) refuse("the structure does not end with }");
   rest.remove_suffix(1);
@@ -166,7 +165,7 @@ void EmulateArgument::parse_buffer(std::string_view rest) {
   is_buffer_ = true;
   const std::vector<std::string> items = split(rest, ':');
   dtype_ = dtype_named(items[0]);
-  if (!dtype_) refuse(fmt::format("\"{}\" is no type of elements; give f32, bf16, i32 or another", items[0]));
+  if (!dtype_) refuse(fmt::format("\"{}\" is not an element type; give f32, bf16, i32 or another", items[0]));
   std::size_t next = 1;
   bool counted = false;
   if (items.size() > 1) {
@@ -182,7 +181,7 @@ void EmulateArgument::parse_buffer(std::string_view rest) {
   check_size();
 }
 
-// That the file has as many elements, or how many it has.
+// Checks that the file has as many elements as counted, or sets the count to its number of elements.
 void EmulateArgument::check_file(bool counted) {
   const auto size = static_cast<std::uint64_t>(size_of(*dtype_));
   std::error_code error;
@@ -202,7 +201,7 @@ void EmulateArgument::check_size() const {
 
 namespace {
 
-// "64x1000" into at most so many numbers; how many there are, 0 for other text.
+// Parses "64x1000" into an array. Returns how many numbers there are, or 0 for other text.
 template <class T, std::size_t N> std::size_t sizes_of(std::string_view text, std::array<T, N>& to) {
   const std::vector<std::string> parts = split(text, 'x');
   for (std::size_t n = 0; n < parts.size(); ++n) {
@@ -231,7 +230,7 @@ emulator::TensorMapType map_type(DType t) {
 void EmulateArgument::parse_tensor(std::string_view rest) {
   const std::vector<std::string> items = split(rest, ':');
   dtype_ = dtype_named(items[0]);
-  if (!dtype_) refuse(fmt::format("\"{}\" is no type of elements; give f32, bf16, i32 or another", items[0]));
+  if (!dtype_) refuse(fmt::format("\"{}\" is not an element type; give f32, bf16, i32 or another", items[0]));
   emulator::TensorMapFields& map = map_.emplace();
   map.type = map_type(*dtype_);
   if (items.size() < 2 || !(map.rank = static_cast<std::uint32_t>(sizes_of(items[1], map.sizes))))
@@ -240,7 +239,7 @@ void EmulateArgument::parse_tensor(std::string_view rest) {
     if (!parse_map(items[n])) parse_fill(items[n]);
   if (!map.box[0]) refuse("it does not say its box; write :box= and as many sizes as the tensor has");
   const auto size = static_cast<std::uint64_t>(size_of(*dtype_));
-  constexpr unsigned __int128 limit = std::uint64_t(1) << 40; // is refused as a stride
+  constexpr unsigned __int128 limit = std::uint64_t(1) << 40; // is rejected as a stride
   unsigned __int128 bytes = map.sizes[0] * static_cast<unsigned __int128>(size), dense = bytes;
   for (std::size_t d = 1; d < map.rank; ++d) {
     std::uint64_t& stride = map.strides[d - 1];
@@ -264,7 +263,7 @@ bool EmulateArgument::parse_map(std::string_view item) {
     if (!item.starts_with(name)) return std::nullopt;
     return item.substr(name.size());
   };
-  const auto wrong = [&] { refuse(fmt::format("\"{}\" is nothing that a tensor map has", item)); };
+  const auto wrong = [&] { refuse(fmt::format("\"{}\" is not an option of a tensor map", item)); };
   emulator::TensorMapFields& map = *map_;
   if (auto v = value("box=")) {
     if (sizes_of(*v, map.box) != map.rank) wrong();
@@ -302,7 +301,7 @@ void EmulateArgument::parse_fill(std::string_view item) {
   } else if (text.starts_with("value=")) {
     fill_ = Fill::Value;
     auto bytes = bytes_of(*dtype_, text.substr(6));
-    if (!bytes) refuse(fmt::format("\"{}\" is no {}", text.substr(6), kiln::name(*dtype_)));
+    if (!bytes) refuse(fmt::format("\"{}\" is not a value of type {}", text.substr(6), kiln::name(*dtype_)));
     fill_value_ = std::move(*bytes);
   } else if (text.starts_with("in=")) {
     fill_ = Fill::File;
@@ -310,7 +309,7 @@ void EmulateArgument::parse_fill(std::string_view item) {
   } else if (text.starts_with("out=")) {
     out_ = text.substr(4);
   } else {
-    refuse(fmt::format("\"{}\" is nothing that a buffer can have; it has a count, and random, zeros, iota, "
+    refuse(fmt::format("\"{}\" is not an option of a buffer; give a count, random, zeros, iota, "
                        "unwritten, value=NUMBER, in=FILE or out=FILE",
                        text));
   }
@@ -372,7 +371,7 @@ std::vector<std::byte> EmulateArgument::value(emulator::Gpu& gpu,
       a.each_buffer([&](const EmulateArgument& b) {
         if (b.position_ == of_) fields.address = b.address_;
       });
-    if (!fields.address) refuse("argument " + of_ + " is no buffer");
+    if (!fields.address) refuse("argument " + of_ + " is not a buffer");
     if (const std::string wrong = problem(fields); !wrong.empty()) refuse(wrong);
     const emulator::TensorMap map = encode(fields);
     if (!by_address_) return {map.bytes.begin(), map.bytes.end()};
@@ -398,7 +397,8 @@ void EmulateArgument::collect(const emulator::Gpu& gpu) {
   if (!is_buffer_) return;
   after_.resize(before_.size());
   gpu.read(after_.data(), address_, after_.size());
-  if (fill_ == Fill::Unwritten) before_.assign(before_.size(), std::byte{0xa5}); // whatever it was
+  // A pattern, since any value may have been there.
+  if (fill_ == Fill::Unwritten) before_.assign(before_.size(), std::byte{0xa5});
   if (out_.empty()) return;
   std::ofstream out(out_, std::ios::binary);
   out.write(reinterpret_cast<const char*>(after_.data()), static_cast<std::streamsize>(after_.size()));

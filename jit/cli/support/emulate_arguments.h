@@ -1,5 +1,5 @@
-// The arguments of `kiln emulate`: numbers, buffers with what is in them before and after, and
-// tensor maps over buffers.
+// The arguments of `kiln emulate`: numbers, buffers with their contents before and after, and tensor maps
+// over buffers.
 #pragma once
 
 #include <kiln/dsl/dtype.h>
@@ -13,22 +13,22 @@
 
 namespace kiln::cli {
 
-// What the arguments may look like, for help texts.
+// Describes the forms of arguments, for help texts.
 extern const char* const emulate_arguments_help;
 
-// One word of --args. UserErrors name it as the user wrote it.
+// One word of --args. UserErrors quote it as the user wrote it.
 class EmulateArgument {
 public:
-  EmulateArgument(std::string word, std::string position); // "2", "2.1" of a structure
+  EmulateArgument(std::string word, std::string position); // "2", or "2.1" for a member of a structure
 
-  // Buffers come to be in the emulator's memory.
+  // Allocates buffers in the emulator's memory and fills them.
   void place(emulator::Gpu& gpu, std::uint64_t seed);
-  // The bytes that the kernel gets, once all arguments have their place.
+  // The bytes that the kernel receives. Call it when all arguments are placed.
   std::vector<std::byte> value(emulator::Gpu& gpu, const std::vector<EmulateArgument>& all) const;
-  // What kind of parameter it is for: its size.
+  // The size of the parameter that it fits.
   std::size_t bytes() const { return map_ && !by_address_ ? 128 : map_ || is_buffer_ ? 8 : value_.size(); }
   bool is_tensor_map() const { return map_.has_value(); }
-  void pass_by_address() { by_address_ = true; } // of a tensor map, which then lies in global memory
+  void pass_by_address() { by_address_ = true; } // for a tensor map, which is then placed in global memory
   const std::string& word() const { return word_; }
   std::string name() const { return "argument " + position_; }
 
@@ -38,10 +38,10 @@ public:
     for (const EmulateArgument& m : members_)
       m.each_buffer(f);
   }
-  // After the launch: reads the memory, and writes the file that was asked for.
+  // After the launch: reads the memory, and writes the output file if there is one.
   void collect(const emulator::Gpu& gpu);
   bool changed() const { return before_ != after_; }
-  bool is_output() const { return !out_.empty(); } // to a file
+  bool is_output() const { return !out_.empty(); } // is written to a file
   std::string
   summary() const; // "argument 2: f32[1024]: 0.5, 1, ...; least -1, largest 1; 1000 elements changed"
   nlohmann::ordered_json json() const;
@@ -53,7 +53,7 @@ private:
   void parse_buffer(std::string_view rest);
   void parse_fill(std::string_view item);
   void parse_tensor(std::string_view rest);
-  bool parse_map(std::string_view item); // false if it is nothing of a tensor map's
+  bool parse_map(std::string_view item); // false if the text does not concern a tensor map
   void check_file(bool counted);
   void check_size() const;
   std::vector<std::byte> contents(std::uint64_t seed) const;
@@ -64,14 +64,14 @@ private:
   std::string position_;
   std::vector<EmulateArgument> members_; // of a structure
   bool is_buffer_ = false;
-  std::optional<DType> dtype_; // none: raw bytes
+  std::optional<DType> dtype_; // nothing: raw bytes
   std::vector<std::byte> value_;
   std::uint64_t count_ = 0;
   Fill fill_ = Fill::Random;
   std::vector<std::byte> fill_value_;
   std::string in_, out_;
-  std::optional<emulator::TensorMapFields> map_; // of a tensor, whose memory is a buffer
-  std::string of_;                               // or that of another argument
+  std::optional<emulator::TensorMapFields> map_; // for a tensor, whose memory is this buffer
+  std::string of_;                               // or the buffer of this argument
   bool by_address_ = false;
   std::uint64_t address_ = 0;
   std::vector<std::byte> before_, after_;

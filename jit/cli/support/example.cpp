@@ -1,4 +1,4 @@
-// Reads sizes and lays out the argument block of an imagined launch.
+// Parses sizes, and computes the argument words of a launch with them.
 #include <kiln/jit/cli/support/example.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -18,7 +18,7 @@ namespace {
 
 using ir::Value;
 
-// "a=512x64" in two.
+// Splits "a=512x64" into its two parts.
 struct Assignment {
   std::string name, value;
 };
@@ -30,7 +30,8 @@ Assignment split_assignment(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-// "M=1000,x=512,64" in "M=1000" and "x=512,64": a comma ends an assignment only where another follows.
+// Splits "M=1000,x=512,64" into "M=1000" and "x=512,64". A comma ends an assignment only if another one
+// follows.
 std::vector<std::string> split_assignments(const std::vector<std::string>& texts) {
   std::vector<std::string> parts;
   for (const std::string& text : texts) {
@@ -46,7 +47,8 @@ std::vector<std::string> split_assignments(const std::vector<std::string>& texts
   return parts;
 }
 
-// "512x64", "M,64" in its parts; x separates only behind a digit, since names may hold it.
+// Splits "512x64" or "M,64" into extents. The letter x separates only after a digit, because names may
+// contain it.
 std::vector<std::string> split_extents(const std::string& text) {
   std::vector<std::string> parts(1);
   for (char c : text) {
@@ -73,7 +75,7 @@ std::int64_t extent_of(const std::string& what, const std::string& text, const N
   return value;
 }
 
-// The default names of all parameters and what is known of them, before the user's sizes.
+// The default names of all parameters, with the sizes that are known without those of the user.
 std::vector<ExampleParameter> named_parameters(const ir::Kernel& kernel, const RegisteredKernel* registered,
                                                std::vector<std::string>& values) {
   std::vector<ExampleParameter> parameters;
@@ -115,7 +117,7 @@ ir::Cell scalar_cell(const ExampleParameter& parameter, DType t) {
   return cell;
 }
 
-// Strides of a contiguous tensor; UserError if it has more bytes than there are addresses.
+// The strides of a contiguous tensor. UserError if its size exceeds the address space.
 std::vector<std::int64_t> strides_of(const ExampleParameter& parameter, int element_bytes) {
   std::vector<std::int64_t> strides(parameter.extents.size());
   std::int64_t stride = 1, bytes = 0;
@@ -194,7 +196,7 @@ Example make_example(const ir::Kernel& kernel, const RegisteredKernel* registere
       parameter.value = named == names.end() ? values[i] : std::to_string(named->second);
       words[first] = scalar_cell(parameter, arg.type.dtype);
     }
-    // Any aligned address: nothing is read through it.
+    // Any aligned address will do, because it is not accessed.
     if (arg.type.is_view() || arg.type.pointer) words[first] = std::uint64_t{1} << 30;
   }
   example.complete =

@@ -1,4 +1,4 @@
-// Lowers, compiles and costs a kernel, keeping what every step made.
+// Lowers and compiles a kernel, computes its cost, and keeps the result of each step.
 #include <kiln/jit/cli/support/explain.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -28,7 +28,7 @@ std::vector<std::string> grid_text(const ir::Kernel& lowered, const Example& exa
   return text;
 }
 
-// The grid, and whatever `expects` says of these sizes, if enough of them is known.
+// Computes the grid, and evaluates `expects`, as far as the sizes are known.
 std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Example& example) {
   if (!example.complete) return {};
   std::vector<std::uint64_t> words;
@@ -38,12 +38,12 @@ std::vector<std::int64_t> launch_on_paper(const ir::Kernel& lowered, const Examp
   return ir::grid_of(lowered, words.data());
 }
 
-// Where a GPU's threads would hold each tile.
+// Determines how the threads of a GPU would hold each tile.
 void draw_layouts(const ir::Kernel& lowered, const Config& config, const std::string& arch, Explanation& e) {
   try {
     const gpu::PtxOptions options = gpu::ptx_options(lowered.name, config);
     e.warps = options.warps;
-    gpu::compile_to_ptx(lowered, {arch}, options); // for what it refuses
+    gpu::compile_to_ptx(lowered, {arch}, options); // for the errors that it throws
   } catch (const UserError& refusal) {
     e.gpu_refusal = refusal;
     return;
@@ -82,7 +82,7 @@ Explanation explain(const RequestedKernel& requested, const KernelOptions& sizes
   e.name = unnamed.name;
   e.summary = registered ? registered->summary : "";
   e.example = make_example(unnamed, registered, sizes.sizes);
-  // A lambda's parameters have no names; those of the registration make the text readable.
+  // A lambda's parameters have no names. The names of the registration make the text easier to read.
   std::unique_ptr<ir::Kernel> kernel = unnamed.clone();
   for (std::size_t i = 0; registered && i < kernel->body.args.size(); ++i)
     kernel->body.args[i]->name = intern(e.example.parameters[i].name);

@@ -1,4 +1,4 @@
-// Prints an explanation for people, and as JSON.
+// Prints an explanation as text or as JSON.
 #include <kiln/jit/cli/support/explain.h>
 
 #include <kiln/jit/cli/support/line_diff.h>
@@ -39,9 +39,9 @@ std::string summary_text(const Explanation& e) {
   line("grid", programs_text(e));
   line("target", fmt::format("{}, {}-byte vectors", e.target.cpu, e.target.vector_bytes));
   std::int64_t limit = Device::cpu().limits().max_scratch_bytes;
-  line("scratch", bytes_text(static_cast<double>(e.scratch_bytes)) + " a worker" +
+  line("scratch", bytes_text(static_cast<double>(e.scratch_bytes)) + " per worker" +
                       (e.scratch_bytes > limit
-                           ? ", which launches refuse: at most " + bytes_text(static_cast<double>(limit))
+                           ? ", too much for a launch: at most " + bytes_text(static_cast<double>(limit))
                            : ""));
   line("object", bytes_text(static_cast<double>(e.object_bytes)) + " with line info");
   return out;
@@ -66,7 +66,7 @@ std::string parameters_text(const Explanation& e) {
       bool sized = !parameter.extents.empty();
       about = fmt::format("{}{}layout class {} ({})", extents_text(parameter), sized ? ", " : "",
                           layout_text(e.layouts[view++]),
-                          e.layouts_given ? "as asked for"
+                          e.layouts_given ? "as given"
                           : sized         ? "found for a contiguous tensor"
                                           : "assumed");
     }
@@ -107,7 +107,7 @@ std::string cost_text(const Explanation& e) {
   if (cost.integer_ops) out += ", " + count_text(cost.integer_ops, "OP on integers");
   out += "\n";
   if (double bytes = cost.unique_bytes(); bytes > 0)
-    out += fmt::format("  {:<12}{:.4g} FLOP a byte\n", "intensity", cost.flops / bytes);
+    out += fmt::format("  {:<12}{:.4g} FLOP per byte\n", "intensity", cost.flops / bytes);
   if (cost.programs && *cost.programs > 1)
     out += fmt::format("  {:<12}{} read, {} written, {}\n", "one program",
                        bytes_text(cost.read() / *cost.programs), bytes_text(cost.written() / *cost.programs),
@@ -139,13 +139,13 @@ std::string passes_text(const Explanation& e, bool whole) {
 
 std::string pictures_text(const Explanation& e) {
   std::string out =
-      heading(fmt::format("layouts on a GPU, {} warps a block (w: warp, l: lane, r: register)", e.warps));
+      heading(fmt::format("layouts on a GPU, {} warps per block (w: warp, l: lane, r: register)", e.warps));
   if (e.gpu_refusal) return out + "none: " + e.gpu_refusal->what() + "\n";
   if (e.pictures.empty() && e.free_tiles.empty()) out += "none: the kernel has no tiles\n";
   for (const LayoutPicture& picture : e.pictures)
     out += fmt::format("{}\n{}\n", fmt::join(picture.tiles, "\n"), picture.picture);
   if (!e.free_tiles.empty())
-    out += fmt::format("made where they are used, in any layout\n{}\n", fmt::join(e.free_tiles, "\n"));
+    out += fmt::format("computed where they are used, in any layout\n{}\n", fmt::join(e.free_tiles, "\n"));
   return out;
 }
 
@@ -160,7 +160,7 @@ std::string to_text(const Explanation& e, const Sections& sections) {
     out += heading("LLVM IR as optimised") + e.llvm_after;
   }
   if (sections.assembly || sections.all)
-    out += heading("assembly beside the source") + listing(e.assembly, sections.source_folder);
+    out += heading("assembly with the source") + listing(e.assembly, sections.source_folder);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Finds the kernels that a command line names.
+// Reads the kernels of a file of tile IR.
 #include <kiln/jit/cli/support/kernel_file.h>
 
 #include <kiln/dsl/error.h>

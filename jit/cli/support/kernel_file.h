@@ -1,4 +1,4 @@
-// Kernels from files of tile IR, for commands that also take the name of a registered kernel.
+// Reads kernels from files of tile IR, for commands that also accept the name of a registered kernel.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -9,8 +9,8 @@
 
 namespace kiln::cli {
 
-// The kernels of a file of tile IR (- is the standard input), verified; at least one. UserError that says
-// what is wrong; for a word that is no file's name, which registered kernel may be meant.
+// The kernels of a file of tile IR (- is the standard input), verified; at least one. UserError if there is
+// none or it is invalid. If `what` cannot be a file name, the error suggests a registered kernel.
 std::vector<std::unique_ptr<ir::Kernel>> kernels_of_file(const std::string& what);
 
 } // namespace kiln::cli

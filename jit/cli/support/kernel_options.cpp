@@ -1,4 +1,4 @@
-// Finds the kernels of a command line and their configs.
+// Finds the kernels of a command line, and computes their configs.
 #include <kiln/jit/cli/support/kernel_options.h>
 
 #include <kiln/dsl/error.h>
@@ -17,8 +17,9 @@ bool has_dimension(const ir::Kernel& kernel, std::string_view name) {
   return false;
 }
 
-// The sizes that concern one of a file's kernels. KILN_KEEP=tile writes a kernel as recorded and as lowered,
-// which has no dimensions any more. A size that no kernel has stays, to be complained about.
+// Selects the sizes that concern one of several kernels of a file. For example, KILN_KEEP=tile writes a
+// kernel as recorded and as lowered, and the latter has no dimensions. A size that no kernel has is kept, so
+// that it causes an error.
 Config config_for(const ir::Kernel& kernel, const std::vector<std::unique_ptr<ir::Kernel>>& all,
                   const Config& config) {
   Config own;
@@ -35,14 +36,15 @@ Config config_for(const ir::Kernel& kernel, const std::vector<std::unique_ptr<ir
 
 void KernelOptions::add_to(CLI::App& app) {
   app.add_option("KERNEL", what, "a registered kernel, or a file of tile IR")->required();
-  app.add_option("--config", configs,
-                 "sizes of dimensions and options, BM=64,num_warps=8, over the kernel's own")
+  app.add_option(
+         "--config", configs,
+         "sizes of dimensions and options, as in BM=64,num_warps=8, in place of the kernel's defaults")
       ->allow_extra_args(false);
   app.add_option("--size", sizes, "sizes of the arguments: M=1000,N=64, or x=512x64 for one parameter")
       ->allow_extra_args(false);
   app.add_option("--layouts", layouts,
-                 "layout class of each view: any, unit or aligned, as in unit,any (default: what contiguous "
-                 "tensors of the sizes have)");
+                 "layout class of each view: any, unit or aligned, as in unit,any (default: that of "
+                 "contiguous tensors of these sizes)");
 }
 
 std::vector<RequestedKernel> requested_kernels(const KernelOptions& options) {

@@ -1,4 +1,4 @@
-// The options by which a subcommand is told which kernels to compile, with which sizes and layout classes.
+// Options for subcommands that compile kernels: which kernels, sizes and layout classes.
 #pragma once
 
 #include <kiln/jit/cli/support/example.h>
@@ -19,21 +19,21 @@ struct KernelOptions {
   std::string what;                 // KERNEL: a registered kernel, or a file of tile IR
   std::vector<std::string> configs; // --config
   std::vector<std::string> sizes;   // --size
-  std::string layouts;              // --layouts; empty: what tensors of these sizes have
+  std::string layouts;              // --layouts; empty: the classes of contiguous tensors of these sizes
 
   void add_to(CLI::App& app);
 };
 
 struct RequestedKernel {
   std::shared_ptr<const ir::Kernel> recorded;
-  const RegisteredKernel* registered = nullptr; // null: from a file
-  Config config;                                // the kernel's own under what was asked for
+  const RegisteredKernel* registered = nullptr; // null if the kernel is from a file
+  Config config;                                // the kernel's defaults, replaced by the options
 };
 
-// At least one. UserError for what cannot be found or read.
+// At least one kernel. UserError if a kernel cannot be found or read.
 std::vector<RequestedKernel> requested_kernels(const KernelOptions& options);
 
-// Of each view. UserError if another number of classes was asked for.
+// The layout class of each view. UserError if the options give a different number of classes.
 std::vector<LayoutClass> layouts_of(const KernelOptions& options, const ir::Kernel& kernel,
                                     const Example& example);
 

@@ -1,4 +1,5 @@
-// Longest common subsequence of lines, blind to value numbers, then renaming.
+// Compares texts by their longest common subsequence of lines, first without value numbers and then with
+// them.
 #include <kiln/jit/cli/support/line_diff.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ Lines lines_of(const std::string& text) {
   return lines;
 }
 
-// Calls `change(name)` for each %number and puts the result in its place.
+// Replaces each %number by `change(name)`.
 template <class F> std::string rename(const std::string& line, F&& change) {
   std::string out;
   for (std::size_t i = 0; i < line.size();) {
@@ -36,7 +37,7 @@ template <class F> std::string rename(const std::string& line, F&& change) {
   return out;
 }
 
-// The numbered values that a line defines: those before " = ", and all of a region's arguments.
+// The numbered values that a line defines: those before " = ", and the arguments of a region.
 std::vector<std::string> names_in(const std::string& line) {
   std::vector<std::string> names;
   rename(line, [&](const std::string& name) {
@@ -72,7 +73,7 @@ std::vector<Step> align(const Lines& a, const Lines& b) {
   return steps;
 }
 
-// A matched line whose operands are other values than before is a change after all.
+// A line that matched but has other operands than before counts as changed after all.
 std::vector<Step> with_renames(const std::vector<Step>& steps, const Lines& before, const Lines& after) {
   std::map<std::string, std::string> renamed;
   std::vector<Step> result;
@@ -82,7 +83,7 @@ std::vector<Step> with_renames(const std::vector<Step>& steps, const Lines& befo
       continue;
     }
     auto old_names = names_in(before[step.before]), new_names = names_in(after[step.after]);
-    // A name that comes for the first time is defined here.
+    // The first occurrence of a name defines it.
     bool same = true;
     for (std::size_t k = 0; k < old_names.size(); ++k)
       same &= renamed.try_emplace(old_names[k], new_names[k]).first->second == new_names[k];
@@ -100,7 +101,7 @@ std::vector<Step> with_renames(const std::vector<Step>& steps, const Lines& befo
 
 LineDiff diff_tile_ir(const std::string& before, const std::string& after, int context) {
   Lines a = lines_of(before), b = lines_of(after), blind_a, blind_b;
-  // The table of `align` is quadratic: texts past this are not compared line by line.
+  // The table of `align` is quadratic, so longer texts are not compared line by line.
   constexpr std::size_t largest = 4000;
   if (a.size() > largest || b.size() > largest)
     return before == after ? LineDiff{}

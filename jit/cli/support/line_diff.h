@@ -1,8 +1,8 @@
-// What a pass changed, as lines: "-" for those that went, "+" for those that came, with some around them.
+// Shows what a pass changed: removed lines with "-", added lines with "+", and some lines around them.
 //
-// Values of tile IR are numbered, so one removed operation renames all later ones. Lines are matched without
-// their numbers first; then the names that matched lines define are followed through the text, and only a
-// line that still differs counts as changed.
+// Values of tile IR are numbered, so removing one operation renames all later ones. Lines are therefore
+// matched without their numbers first. Then the names that matched lines define are tracked through the text,
+// and only lines that still differ count as changed.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Follows .loc directives through LLVM's assembly text.
+// Attaches source lines to LLVM's assembly, according to its .loc directives.
 #include <kiln/jit/cli/support/listing.h>
 
 #include <cctype>
@@ -24,12 +24,12 @@ std::vector<std::string> quoted_words(const std::string& line) {
   return words;
 }
 
-// Lines of source files, each file read once.
+// The lines of source files. Each file is read once.
 class Sources {
 public:
   explicit Sources(std::string folder) : folder_(std::move(folder)) {}
 
-  // The text of a line without its indentation; empty if there is none.
+  // The text of a line without its indentation. Empty if the line does not exist.
   std::string line(const std::string& file, int number) {
     auto [at, is_new] = files_.try_emplace(file);
     if (is_new) {
@@ -44,7 +44,8 @@ public:
   }
 
 private:
-  // As named; else below the folder, without the steps up that led out of the build's.
+  // Opens the file by its name, or else below the folder, without the leading "../" that led out of the build
+  // folder.
   std::ifstream open(const std::string& file) const {
     std::ifstream in(file);
     if (in || file.rfind('/', 0) == 0) return in;
@@ -86,7 +87,7 @@ private:
     }
   }
 
-  // .file NUMBER ["folder"] "name"; without a number it names the module.
+  // Parses .file NUMBER ["folder"] "name". Without a number, the directive names the module.
   void add_file(const std::string& line) {
     std::istringstream words(line);
     std::string directive;
@@ -102,7 +103,7 @@ private:
     if (first.empty() || first[0] == '#') return;
     bool label = !std::isspace(static_cast<unsigned char>(line[0]));
     if (label) {
-      // Blocks and functions; the others mark places for debuggers.
+      // Keeps the labels of blocks and functions; others are for debuggers.
       if (first.rfind(".LBB", 0) == 0 || first[0] != '.') out_ += line + "\n";
       return;
     }

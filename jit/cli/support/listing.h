@@ -1,13 +1,13 @@
-// Assembly beside the source lines that it was made from.
+// Prints assembly together with the source lines that it was compiled from.
 #pragma once
 
 #include <string>
 
 namespace kiln::cli {
 
-// `assembly` is LLVM's output with .file and .loc directives; source files that can be read are quoted. Those
-// named relative to the folder of a build are also looked for in `source_folder`. Shows instructions and
-// labels of code; directives and data are left out.
+// `assembly` is LLVM's output with .file and .loc directives. Source files that can be read are quoted; files
+// with a name relative to a build folder are also searched in `source_folder`. The result contains the
+// instructions and labels of code, without directives and data.
 std::string listing(const std::string& assembly, const std::string& source_folder = ".");
 
 } // namespace kiln::cli

@@ -1,4 +1,4 @@
-// Apart from the header, so that CLI11's parser is compiled once.
+// Parses options with CLI11, whose parser is compiled in this file only.
 #include <kiln/jit/cli/support/dispatch.h>
 #include <kiln/jit/cli/support/parse.h>
 
@@ -32,14 +32,14 @@ CLI::Validator whole_number() {
             const char* end = digits.data() + digits.size();
             const auto [at, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
             if (at == end && error == std::errc()) return std::string();
-            return text + " is no number from 0 to 18446744073709551615";
+            return text + " is not a number from 0 to 18446744073709551615";
           },
           ""};
 }
 
 CLI::Validator not_empty() {
   return {[](const std::string& text) {
-            return text.empty() ? std::string("it is empty; give it a value or leave it out") : std::string();
+            return text.empty() ? std::string("it is empty; give a value or omit the option") : std::string();
           },
           ""};
 }

@@ -1,4 +1,4 @@
-// Reads a subcommand's options with CLI11; wrong ones give exit code 2.
+// Parses the options of a subcommand with CLI11. Wrong options give exit code 2.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,18 +8,19 @@
 
 namespace kiln::cli {
 
-// That an option is a number, not less and not more than these.
+// Checks that an option is a number from `least` to `most`.
 CLI::Validator from_to(double least, double most);
 
-// That an option is a number from 0 to 2^64 - 1, decimal or 0x...: CLI11 takes -1 for 2^64 - 1, and cuts off
-// what is longer.
+// Checks that an option is a number from 0 to 2^64 - 1, decimal or 0x... (CLI11 itself takes -1 for 2^64 - 1,
+// and cuts off larger numbers.)
 CLI::Validator whole_number();
 
-// That an option has a value: one that is empty, as of a variable that is not set, is not the default.
+// Checks that the value of an option is not empty. An empty value, such as that of an unset variable, does
+// not mean the default.
 CLI::Validator not_empty();
 
-// The exit code if the command ends here: --help was asked for, or the options are wrong; `wrong`, if given,
-// takes what is printed otherwise.
+// Returns the exit code if the command ends here, because of --help or wrong options. `wrong`, if given,
+// receives the message instead of the terminal.
 std::optional<int> parse(CLI::App& app, int argc, char** argv, std::string* wrong = nullptr);
 
 } // namespace kiln::cli

@@ -20,7 +20,8 @@ std::string read_input(const std::string& path, const std::string& advice) {
   errno = 0;
   while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, file))
     text.append(buffer, n);
-  const int why = std::ferror(file) ? errno ? errno : EIO : 0; // a folder opens, and does not read
+  // Fopen succeeds for a folder, but reading fails.
+  const int why = std::ferror(file) ? errno ? errno : EIO : 0;
   if (file != stdin) std::fclose(file);
   if (why) refuse(why);
   return text;

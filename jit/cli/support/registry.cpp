@@ -1,4 +1,4 @@
-// Walks the lists of registered commands and kernels.
+// Searches the lists of registered commands and kernels.
 #include <kiln/jit/cli/support/registry.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the `kiln` command knows: subcommands and kernels, registered by the folders that have them, so that
+// Registers subcommands and kernels for the `kiln` command. The folders that have them register them, so that
 // no lower folder includes a higher one.
 //
 // In a .cpp file of ops/, at namespace scope:
@@ -12,12 +12,12 @@
 //       .parameters = "a=M,K b=K,N c=M,N",
 //   });
 //
-// and `kiln explain matmul --size M=1000` works. A subcommand is registered the same way:
+// Then `kiln explain matmul --size M=1000` works. A subcommand is registered in the same way:
 //
 //   static const cli::CommandRegistration registration({"tune", "searches configs", run_tune});
 //
-// The texts are literals: registration is a handful of stores at start-up and never fails. The library's
-// static objects are all made before main; nothing may register later. Cheap to include.
+// All texts are literals: registration only stores pointers at start-up and cannot fail. Static objects
+// register before main; nothing may register later. This header is cheap to include.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -35,28 +35,28 @@ struct Kernel;
 namespace cli {
 
 struct Command {
-  const char* name;    // as typed: "tune"; "cache warm" is a subcommand of `kiln cache`, which lists it
-  const char* summary; // one line, for `kiln --help`; empty: for Kiln itself to call, and not shown
+  const char* name;    // as typed: "tune". "cache warm" is a subcommand of `kiln cache`, which lists it
+  const char* summary; // one line for `kiln --help`; empty for a command that only Kiln itself calls
   // argv[0] is the command's name as above. Returns the exit code: 0, 1 for a failure, 2 for wrong usage. A
-  // kiln::Error that it throws is printed and gives 1.
+  // kiln::Error is printed and gives 1.
   int (*run)(int argc, char** argv);
 };
 
 struct RegisteredKernel {
   const char* name;
-  const char* summary; // one line, for `kiln kernels`
-  // Records the kernel: tile IR as the lambda wrote it.
+  const char* summary; // one line for `kiln kernels`
+  // Records the kernel as tile IR.
   std::shared_ptr<ir::Kernel> (*record)(const Config& config);
-  const char* config = ""; // default sizes and options, as Config::parse reads them
-  const char* sizes = "";  // what the names in `parameters` stand for by default: "M=2048,N=2048"
-  // Names for all parameters in order. For a view its extents, for a scalar its value, each a number or a
-  // name from `sizes`: "x=M,N scale=2 out=M,N"; for a pointer the extents of what is behind it, or its name
-  // alone.
+  const char* config = ""; // default sizes and options, in the syntax of Config::parse
+  const char* sizes = "";  // default values of the names in `parameters`: "M=2048,N=2048"
+  // Names of all parameters, in order. A view has its extents and a scalar its value, each as a number or a
+  // name from `sizes`: "x=M,N scale=2 out=M,N". A pointer has the extents of the memory that it points to, or
+  // only a name.
   const char* parameters = "";
 };
 
 namespace detail {
-// Links of a list whose head is constant-initialised: the order in which static objects are made is free.
+// An element of a list. The head is constant-initialised, so static objects may register in any order.
 template <class T> struct Registered {
   T item;
   const Registered* next;
@@ -87,7 +87,7 @@ private:
   detail::Registered<RegisteredKernel> link_;
 };
 
-// All that are shown, sorted by name; of subcommands, those that registered on their own.
+// The commands that are shown, sorted by name. Subcommands are those that were registered separately.
 std::vector<const Command*> commands();
 std::vector<const Command*> subcommands(std::string_view command);
 std::vector<const RegisteredKernel*> kernels();

@@ -1,4 +1,4 @@
-// Chooses a unit that leaves one to four digits before the point.
+// Formats numbers with a unit, chosen so that one to four digits precede the decimal point.
 #include <kiln/jit/cli/support/text.h>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Numbers as the commands print them.
+// Formats numbers for the output of commands.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The slots of whole-tensor expressions: finds or compiles the variant, and queues it.
+// Runs assign: finds or compiles the variant of a whole-tensor expression, and queues its kernels.
 #include <kiln/jit/runtime/assign/assign.h>
 
 #include <kiln/dsl/detail/recording.h>
@@ -18,7 +18,7 @@
 
 namespace kiln::detail {
 
-// Grows only, so that readers need no lock.
+// The variants of one expression. The list only grows, so readers need no lock.
 struct AssignVariants {
   struct Variant {
     AssignKey key;
@@ -27,7 +27,7 @@ struct AssignVariants {
     const Variant* next;
   };
   std::atomic<const Variant*> first{nullptr};
-  std::mutex mutex; // held while one is compiled: the others of the expression wait
+  std::mutex mutex; // held while a variant is compiled; other threads that need one of this expression wait
 
   const CompiledKernel* find(const AssignKey& key, int views, Device device) const {
     for (const Variant* v = first.load(std::memory_order_acquire); v; v = v->next)
@@ -38,7 +38,7 @@ struct AssignVariants {
 
 namespace {
 
-// Work on fewer elements takes less than to wake another thread.
+// Work on fewer elements takes less time than waking another thread.
 constexpr std::int64_t small_elements = 8192;
 
 AssignVariants& variants_of(AssignSite& site) {
@@ -63,8 +63,8 @@ AssignVariants& variants_of(AssignSite& site) {
   return *code;
 }
 
-// A command: one kernel, or two with a temporary between them.
-//   words: the temporary or null, then for each kernel: its code, the words of its arguments, grid, arguments
+// The payload of a command: one kernel, or two with a temporary between them.
+//   words: the temporary or null, then for each kernel: its code, number of argument words, grid, arguments
 class Payload {
 public:
   void add(AssignPlan& plan, AssignSite& site, const AssignOperand* operands, Device device,
@@ -89,10 +89,10 @@ public:
     const bool emulated = stream.device().is_emulated();
     stream.enqueue(execute, words_, static_cast<std::size_t>(count_) * sizeof(std::uint64_t),
                    {.small = small && !emulated});
-    temporary.release(); // the command's now
+    temporary.release(); // the command owns it now
     if (emulated && options().debug) stream.synchronize();
   }
-  // On a stream of a CUDA device, where kernels are commands of the driver's.
+  // Launches on a stream of a CUDA device, where kernels are commands of the driver.
   void launch(Stream& stream, const Location& here) {
     std::uint64_t* words = words_ + 1;
     for (int kernel = 0; kernel < kernels_; ++kernel) {
@@ -123,7 +123,7 @@ private:
   std::uint64_t words_[1 + 2 * (2 + max_rank) + max_assign_words + 2 * (1 + 2 * max_rank)];
 };
 
-// The expression as before, but written to fresh memory, and a copy from there.
+// Computes the same expression into a temporary, and copies the temporary to the output.
 void run_through_temporary(Stream& stream, AssignSite& site, AssignPlan& plan, const AssignOperand* operands,
                            const Location& here) {
   const Device device = stream.device();

@@ -1,22 +1,22 @@
-// assign: one fused kernel that computes a whole-tensor expression.
+// Computes a whole-tensor expression with one fused kernel.
 //
 //   assign(stream, out, relu(x * scale + bias) + residual);    // out: TensorView<float, R> or Tensor
 //   assign(stream, x, x * 2);                                  // in place
 //   assign(stream, out, 0);                                    // fill
 //
-// The operands broadcast to `out`, of up to 8 axes and any strides; see expression.h for what they may be.
-// The expression's dtype must be that of `out` or a narrower one of its class (as with store): write
-// cast<T>(...). An operand that is `out` itself is computed in place; one that overlaps it otherwise sends
-// the result through a temporary of the size of `out`, because programs are not ordered. `out` may not
-// repeat elements (an axis of stride 0).
+// The operands broadcast to `out`, which has at most 8 axes and any strides; expression.h says what operands
+// may be. The expression's dtype must be that of `out` or a narrower one of the same class, as for stores;
+// otherwise write cast<T>(...). An operand that is `out` itself is computed in place. If an operand overlaps
+// `out` in another way, the result goes through a temporary of the size of `out`, because the order of
+// programs is undefined. `out` must not repeat elements (an axis of stride 0).
 //
-// Returns when the work is queued: the memory of all operands must live until the stream has done it.
-// Throws UserError with the caller's line if extents do not broadcast, if a number does not fit the dtype
-// it takes, or if `out` repeats elements.
+// assign returns when the work is queued; the memory of all operands must live until the stream has executed
+// it. It throws UserError, with the caller's file and line, if extents do not broadcast, a number does not
+// fit the dtype that it is converted to, or `out` repeats elements.
 //
-// Compiled variants are kept per expression type, by the rank that is left when neighbouring axes are
-// merged, which axes of which operand broadcast, and layout class; not by extents, addresses or numbers. A
-// call that finds its variant allocates nothing, and up to some thousand elements runs in the calling thread.
+// Each expression type keeps its compiled variants: one for each rank after neighbouring axes are merged,
+// pattern of broadcast axes, and layout classes. Extents, addresses and numbers do not matter. A call that
+// finds its variant does not allocate; small ones (up to 8192 elements) run in the calling thread.
 // Thread-safe.
 #pragma once
 
@@ -32,13 +32,13 @@ namespace detail {
 
 struct AssignVariants;
 
-// One expression type and dtype of `out`.
+// The state of one expression type with one dtype of `out`.
 struct AssignSite {
   const AssignLeaf* leaves;
   int leaf_count;
   DType out;
   Handle (*record)(const Handle* leaves);
-  std::atomic<AssignVariants*> variants{nullptr}; // lives until the process ends
+  std::atomic<AssignVariants*> variants{nullptr}; // never destroyed
 };
 struct AssignTarget {
   void* data;
@@ -84,8 +84,8 @@ void assign(Stream& stream, const TensorView<T, Rank>& out, const E& expression,
     if constexpr (writable && fits) {
       auto whole = detail::as_whole_beside<T>(expression);
       constexpr bool ranks = decltype(whole)::rank <= Rank;
-      static_assert(ranks,
-                    "the expression has more axes than the output: it broadcasts to the output, never down");
+      static_assert(
+          ranks, "the expression has more axes than the output, and operands only broadcast to the output");
       if constexpr (ranks) detail::assign_to(stream, out, whole, here);
     }
   }
@@ -97,7 +97,7 @@ void assign(Stream& stream, Tensor<T, Rank>& out, const E& expression,
   assign(stream, out.view(), expression, here);
 }
 
-// Calls that would find no function.
+// Overloads that report calls without a matching function.
 template <class T, int Rank, class E> void assign(Stream&, const Tensor<T, Rank>&, const E&) {
   static_assert(detail::never<T>,
                 "the output of assign is a const or temporary Tensor: keep it in a variable without const");

@@ -1,4 +1,4 @@
-// Records a whole-tensor expression as tile IR, and packs the arguments of one call.
+// Records a whole-tensor expression as tile IR, and packs the arguments of a call.
 #include <kiln/jit/runtime/assign/assign_kernel.h>
 
 #include <kiln/dsl/detail/recording.h>
@@ -81,7 +81,7 @@ private:
       offsets_.push_back(op->result(a));
   }
 
-  // The operand's part of the program's tile: only the axes it varies along are loaded.
+  // Loads the operand's part of the program's tile. Only axes along which the operand varies are loaded.
   Value* load(Value* view, AssignKey::View kind) {
     std::vector<Value*> operands{view};
     std::vector<std::int64_t> axes;
@@ -114,11 +114,11 @@ private:
       }
       v = builder_.broadcast(v, shape_);
     }
-    v->type.shape = placeholder_; // until put_shape
+    v->type.shape = placeholder_; // put_shape replaces it
     return v;
   }
 
-  // A function of the user's may have recorded anything; only what has a meaning element by element is kept.
+  // A user's function may have recorded any operation. UserError unless all of them work element by element.
   void check(const ir::Region& region, std::size_t first = 0) const {
     for (std::size_t i = first; i < region.ops.size(); ++i) {
       const ir::Op& op = *region.ops[i];
@@ -127,13 +127,13 @@ private:
       if (!allowed)
         throw UserError(op.loc ? op.loc : SourceLocation(here_),
                         "assign: a function given to map uses " + std::string(ir::name(op.code)) +
-                            ", which is no computation element by element; write a kernel for it");
+                            ", which does not work element by element; write a kernel for it");
       for (const auto& inner : op.regions)
         check(*inner);
     }
   }
 
-  // The recorded tiles of one dimension get the tile's real shape.
+  // Replaces the placeholder shape of the recorded tiles by the shape of the tile.
   void put_shape(ir::Region& region) const {
     auto put = [&](Value& v) {
       if (v.type.shape == placeholder_) v.type.shape = shape_;
@@ -158,14 +158,15 @@ private:
 };
 
 [[noreturn, gnu::cold]] void does_not_fit(DType t, const std::string& number, const Location& here) {
-  throw UserError(here, "assign: the number " + number + " does not fit into " + std::string(name(t)) +
-                            ", the dtype of what it stands beside; cast that to a wider dtype first");
+  throw UserError(here,
+                  "assign: the number " + number + " does not fit into " + std::string(name(t)) +
+                      ", the dtype of the operand next to it; cast that operand to a wider dtype first");
 }
 
 std::uint64_t integer_bits(DType t, std::int64_t value, const Location& here) {
   if (t == DType::Bool) return value != 0;
   if (int bits = 8 * size_of(t); bits < 64) {
-    // A negative number in an unsigned dtype is its two's complement, as in C++.
+    // A negative number is converted to an unsigned dtype modulo 2^bits, as in C++.
     std::int64_t least = -(std::int64_t{1} << (bits - 1)), limit = std::int64_t{1} << bits;
     if (value < least || value >= (is_signed(t) ? limit / 2 : limit))
       does_not_fit(t, std::to_string(value), here);
@@ -174,7 +175,7 @@ std::uint64_t integer_bits(DType t, std::int64_t value, const Location& here) {
   return static_cast<std::uint64_t>(value);
 }
 
-// The number's bytes as the kernel's dtype has them.
+// The bytes of a number in the kernel's dtype.
 std::uint64_t number_bits(const AssignLeaf& leaf, const AssignOperand& number, const Location& here) {
   bool integer = leaf.kind != AssignLeaf::Kind::Float, negative = leaf.kind == AssignLeaf::Kind::Signed;
   auto value = static_cast<std::int64_t>(number.integer);
@@ -201,7 +202,7 @@ std::unique_ptr<ir::Kernel> record_assign(const AssignSite& site, const AssignKe
 int pack_assign(std::uint64_t* words, const AssignSite& site, const AssignPlan& plan,
                 const AssignOperand* operands, const Location& here) {
   std::uint64_t* next = words;
-  // The pointer, extents and strides of the axes that the view varies along.
+  // Packs the pointer, and extents and strides of the axes along which the view varies.
   auto pack_view = [&](const AssignPlan::View& v, bool all) {
     *next++ = reinterpret_cast<std::uint64_t>(v.data);
     int count = 0;

@@ -1,4 +1,4 @@
-// Broadcasting, merging of axes, tiles and overlap of whole-tensor expressions.
+// Plans a call of assign: broadcasts operands, merges axes, chooses tiles, and detects overlap.
 #include <kiln/jit/runtime/assign/assign_plan.h>
 
 #include <kiln/dsl/error.h>
@@ -39,7 +39,7 @@ void exchange(AssignPlan& plan, int a, int b) {
     std::swap(plan.views[v].strides[a], plan.views[v].strides[b]);
 }
 
-// Walks every view against the axis, from its other end.
+// Reverses the direction in which all views traverse an axis.
 void flip(AssignPlan& plan, int axis) {
   auto turn = [&](AssignPlan::View& v) {
     v.data += (plan.extents[axis] - 1) * v.strides[axis] * size_of(v.dtype);
@@ -50,7 +50,7 @@ void flip(AssignPlan& plan, int axis) {
     turn(plan.views[v]);
 }
 
-// Whether every view walks axis a+1, then a, in equal steps.
+// Whether axes a and b can be merged: in every view, a step along `a` is as far as `extent` steps along `b`.
 bool merges(const AssignPlan& plan, int a, int b) {
   std::int64_t extent = plan.extents[b];
   if (plan.out.strides[a] != plan.out.strides[b] * extent) return false;
@@ -74,8 +74,8 @@ Span span_of(const AssignPlan& plan, const AssignPlan::View& v) {
           static_cast<std::uintptr_t>(base + high * size_of(v.dtype))};
 }
 
-// The strides are positive and descend. True if each steps over all that the inner axes reach, so that no
-// two indices meet.
+// For positive, descending strides: whether each stride exceeds the distance that all inner axes together
+// span, so that different indices are different elements.
 bool is_nested(const AssignPlan& plan) {
   std::int64_t reach = 0;
   for (int a = plan.rank - 1; a >= 0; --a) {
@@ -85,8 +85,9 @@ bool is_nested(const AssignPlan& plan) {
   return true;
 }
 
-// Whether `distance` elements lie between two indices of the output, whose strides are nested: digit by
-// digit, where the rest of each is at most half a stride away on either side.
+// Whether two indices of the output, whose strides are nested, are `distance` elements apart. The number of
+// steps along the outermost axis has three candidates, since the inner axes cannot make up for a whole
+// stride; recursion decides the rest.
 bool is_distance(const AssignPlan& plan, std::int64_t distance, int axis) {
   if (axis == plan.rank) return distance == 0;
   std::int64_t stride = plan.out.strides[axis], most = plan.extents[axis] - 1;
@@ -97,8 +98,9 @@ bool is_distance(const AssignPlan& plan, std::int64_t distance, int axis) {
   return false;
 }
 
-// A heuristic. On a CPU several vectors' worth of work, well inside L2; on a GPU eight elements of each of a
-// block's 128 threads, which are two 16-byte accesses of floats and leave the registers to other blocks.
+// A heuristic. On a CPU, the work of several vectors that fits well into L2. On a GPU, eight elements for
+// each of the 128 threads of a block: two 16-byte accesses for floats, with few enough registers for several
+// blocks.
 std::int64_t tile_elements_of(Device device) { return device.is_cpu() ? 8192 : 1024; }
 
 } // namespace
@@ -119,7 +121,7 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
     view.data = const_cast<char*>(static_cast<const char*>(operands[i].data));
     view.dtype = leaf.dtype;
   }
-  // Axes of more than one element.
+  // Keeps the axes of more than one element.
   for (int axis = 0; axis < out.rank; ++axis) {
     std::int64_t extent = out.extents[axis];
     bool keep = extent > 1;
@@ -145,7 +147,7 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
     plan.rank += keep;
   }
   if (plan.elements == 0) return;
-  // The output's largest stride first, all of them positive.
+  // Orders axes by the output's strides, largest first, after making all of them positive.
   for (int a = 0; a < plan.rank; ++a) {
     if (plan.out.strides[a] < 0) flip(plan, a);
     for (int b = a; b > 0 && plan.out.strides[b - 1] < plan.out.strides[b]; --b)
@@ -161,7 +163,7 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
       plan.views[v].strides[last] = plan.views[v].strides[a];
   }
   if (plan.rank > 0) plan.rank = last + 1;
-  if (plan.rank == 0) { // one element
+  if (plan.rank == 0) { // a single element
     plan.rank = 1;
     plan.extents[0] = 1;
     plan.out.strides[0] = 1;
@@ -170,9 +172,9 @@ void plan_assign(AssignPlan& plan, const AssignSite& site, const AssignTarget& o
   }
 }
 
-// Few classes, so that few variants are compiled: loops end where the output does, so a tile that is too
-// large costs nothing. One axis: one class. More: the inner axis in steps of 8, the others in steps of 4, up
-// to about tile_elements elements of the output.
+// Uses few tile sizes, so that few variants are compiled. A tile that is too large costs nothing, because
+// loops end at the end of the output. With one axis there is one size. With more, the inner axis grows in
+// factors of 8 and the others in factors of 4, up to about tile_elements elements of the output.
 void choose_tile(AssignPlan& plan, Device device) {
   const std::int64_t tile_elements = tile_elements_of(device);
   std::int64_t left = tile_elements;

@@ -1,5 +1,4 @@
-// The nodes of whole-tensor expressions: views and numbers, and operations on them. Not for users; see
-// expression.h.
+// The nodes of whole-tensor expressions: views, numbers and operations. Not for users; see expression.h.
 #pragma once
 
 #include <kiln/dsl/functions.h>
@@ -9,22 +8,22 @@ namespace kiln {
 
 namespace detail {
 
-// While an expression is recorded every tensor is a tile of this one dimension. The real shape is put in
-// its place when the rank at hand is known (assign_kernel.cpp).
+// While an expression is recorded, every tensor is a tile with this single dimension. assign_kernel.cpp
+// replaces it by the real shape when the rank is known.
 KILN_DIM(assign_block);
 inline constexpr int max_assign_operations = 128;
 inline constexpr int max_assign_operands = 64;
 
-// --- What is known of an operand --------------------------------------------------------------------------
+// --- Operands ---------------------------------------------------------------------------------------------
 
-// What an operand of an expression is: fixed by its type.
+// The properties of an operand that its type determines.
 struct AssignLeaf {
   enum class Kind : std::uint8_t { View, Float, Signed, Unsigned };
   Kind kind;
   DType dtype;
   int rank;
 };
-// What it is in one call. Views: `extents` and `strides` are those of the view in the expression.
+// The properties of an operand in one call. `extents` and `strides` are those of the view in the expression.
 struct AssignOperand {
   const void* data;
   const std::int64_t* extents;
@@ -44,7 +43,7 @@ template <class T, int Rank> struct ViewLeaf {
   static tile record(const Handle*& next) { return tile(*next++); }
 };
 
-// A number of C++ type N as an element T.
+// A number of C++ type N that is converted to the element type T.
 template <class T, class N> struct NumberLeaf {
   using kiln_whole = NumberLeaf;
   using tile = Tile<T>;
@@ -68,7 +67,7 @@ template <class T, class N> struct NumberLeaf {
 
 // --- Nodes ------------------------------------------------------------------------------------------------
 
-// The tile that recording `expression` gives.
+// The tile that results from recording `expression`.
 template <class E> auto tile_of(const E& expression) {
   using R = tile_of_t<E>;
   if constexpr (std::is_same_v<E, R>)
@@ -97,7 +96,7 @@ template <class R> struct Application {
   template <class Op, class... X> Application(Op, const X&... x) : result(tile_of(Op::apply(x...))) {}
 };
 
-// `Op::apply` on the tiles of the operands A.
+// Applies `Op` to the tiles of the operands A.
 template <class Op, class... A> struct WholeNode {
   using kiln_whole = WholeNode;
   using tile = decltype(tile_of(Op::apply(std::declval<const typename A::tile&>()...)));
@@ -115,7 +114,7 @@ template <class Op, class... A> struct WholeNode {
 
   void gather(AssignOperand*& next) const { gather_all(next, arguments); }
   static constexpr void describe(AssignLeaf*& next) { (A::describe(next), ...); }
-  // The braces record the operands from left to right.
+  // Braces guarantee that the operands are recorded from left to right.
   static tile record(const Handle*& next) { return Application<tile>{Op{}, A::record(next)...}.result; }
 
   template <class B>
@@ -126,7 +125,7 @@ template <class Op, class... A> struct WholeNode {
   }
 };
 
-// --- Operands as they are written -------------------------------------------------------------------------
+// --- Operands in user code --------------------------------------------------------------------------------
 
 template <class X> struct TensorTraits {
   static constexpr bool ok = false;
@@ -150,7 +149,7 @@ concept WholeOperand = Whole<X> || Number<X> || IsPoison<X>;
 template <class... X>
 concept WholeOperands = (WholeOperand<X> && ...) && (Whole<X> || ...);
 
-// A number stays one; everything else becomes its node.
+// Returns a number as it is, and the node of anything else.
 template <class X> auto as_whole(const X& x) {
   if constexpr (IsTensor<X>)
     return typename TensorTraits<X>::leaf{x};
@@ -166,7 +165,7 @@ template <Number X> struct WholeType<X> {
 template <IsPoison X> struct WholeType<X> {
   using type = Poison;
 };
-// The tile that stands for an operand while recording, or the number's type.
+// The type that stands for an operand while recording: its tile, or the number's type.
 template <class X> using whole_t = typename WholeType<std::remove_cvref_t<X>>::type;
 
 template <class T, class X> auto as_whole_beside(const X& x) {
@@ -177,13 +176,13 @@ template <class T, class X> auto as_whole_beside(const X& x) {
 }
 
 template <class Op, class... A> WholeNode<Op, A...> make_whole(const A&... a) { return {pack(a...)}; }
-// Numbers take the dtype of the operands beside them.
+// Makes a node. Numbers take the dtype of the other operands.
 template <class Op, class... X> auto whole(const X&... x) {
   using T = leading_t<whole_t<X>...>;
   return make_whole<Op>(as_whole_beside<T>(x)...);
 }
 
-// Poison unless `ok`, and from Poison.
+// The same, but Poison if `ok` is false or an operand is Poison.
 template <bool ok, class Op, class... X> auto whole_if(const X&... x) {
   if constexpr (any_poison<X...> || !ok)
     return Poison{};

@@ -1,9 +1,9 @@
-// What each operation of whole-tensor expressions is on tiles.
+// The operations of whole-tensor expressions as functions of tiles.
 #pragma once
 
 #include <kiln/dsl/functions.h>
 
-// Calls are qualified, because the location would also find functions of std.
+// Calls are qualified, because argument-dependent lookup on the location would also find functions of std.
 namespace kiln::detail::whole_op {
 #define KILN_UNARY(OP, CALL)                                                                                 \
   struct OP {                                                                                                \

@@ -1,8 +1,9 @@
-// Decides overlap: two arrays meet if some sum of digit * stride is the distance between them.
+// Decides whether two strided arrays overlap.
 //
-// Each axis of each array gives one digit, axes of one stride share theirs. From the largest stride down, a
-// digit can only have the few values that leave a rest which the smaller strides reach and their greatest
-// common divisor divides. Where strides are nested, as those of slices of one array, that is one or two.
+// They overlap if a sum of index * stride over all axes of both equals the distance between them. Axes with
+// the same stride are combined. Indices are tried from the largest stride down: only those indices are
+// possible whose remainder lies in the range of the smaller strides and is divisible by their greatest common
+// divisor. For nested strides, as those of slices of one array, these are one or two indices.
 #include <kiln/jit/runtime/assign/overlap.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 class DigitSum {
 public:
-  // Adds digit * stride for digits from `low` to `high`.
+  // Adds index * stride for indices from `low` to `high`.
   void add(std::int64_t stride, std::int64_t low, std::int64_t high) {
     if (stride < 0) {
       stride = -stride;
@@ -30,7 +31,7 @@ public:
     terms_[count_++] = {stride, low, high, 0, 0, 0};
   }
 
-  // Whether the sum can be `target`.
+  // Whether the sum can equal `target`.
   bool reaches(std::int64_t target) {
     std::sort(terms_, terms_ + count_, [](const Term& x, const Term& y) { return x.stride > y.stride; });
     Term rest{0, 0, 0, 0, 0, 0};
@@ -48,7 +49,7 @@ public:
 private:
   struct Term {
     std::int64_t stride, low, high;
-    std::int64_t rest_low, rest_high, rest_divisor; // of all smaller strides
+    std::int64_t rest_low, rest_high, rest_divisor; // of all smaller strides together
   };
 
   static std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
@@ -68,7 +69,7 @@ private:
   }
 
   int count_ = 0;
-  int steps_ = 20000; // a fraction of a millisecond
+  int steps_ = 20000; // limits the search to a fraction of a millisecond
   Term terms_[2 * max_rank];
 };
 
@@ -91,7 +92,7 @@ bool arrays_overlap(const StridedArray& a, const StridedArray& b) {
 
 bool array_repeats(const StridedArray& a) {
   if (is_empty(a)) return false;
-  // The first axis in which the two indices differ differs upwards in one of them.
+  // Two different indices differ first in some axis; one of them is larger there.
   for (int first = 0; first < a.rank; ++first) {
     std::int64_t extent = a.extents[first];
     if (extent == 1) continue;

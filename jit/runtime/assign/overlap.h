@@ -1,11 +1,12 @@
-// Whether strided arrays share memory, exactly: arrays that interleave without meeting are told apart.
+// Decides exactly whether strided arrays share elements: interleaved arrays without common elements do not
+// overlap.
 #pragma once
 
 #include <kiln/jit/runtime/tensor_view.h>
 
 namespace kiln::detail {
 
-// A view without its type.
+// A view without its element type.
 struct StridedArray {
   const void* data;
   int rank;
@@ -18,13 +19,13 @@ struct StridedArray {
       : data(v.data()), rank(Rank), extents(v.extents()), strides(v.strides()), element_bytes(sizeof(T)) {}
 };
 
-// Whether an element of one array is an element of the other; elements of both have one size. Where the
-// answer would take too long (strides that have little to do with each other), it is yes.
+// Whether an element of one array is also an element of the other. Elements of both have the same size. If
+// the exact answer would take too long, as for strides without common structure, the result is true.
 bool arrays_overlap(const StridedArray& a, const StridedArray& b);
-// Whether two indices of the array are the same element, as they are where a stride is 0. Long answers are
-// yes, as above.
+// Whether two indices of the array refer to the same element, as with a stride of 0. True if the answer would
+// take too long.
 bool array_repeats(const StridedArray& a);
-// Whether the same indices are the same elements.
+// Whether equal indices refer to the same elements in both arrays.
 bool is_same_array(const StridedArray& a, const StridedArray& b);
 
 } // namespace kiln::detail

@@ -1,4 +1,4 @@
-// Kernels on the CPU: object files, linked into the process.
+// Compiles kernels for the CPU to object files, and links them into the process.
 #include <kiln/jit/runtime/kernel/backend.h>
 
 #include <kiln/jit/base/log.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Objects = std::vector<std::span<const char>>;
 
-// In the cache: the scratch size, then for each object its size and its bytes, the kernel's own first.
+// The payload in the cache: the scratch size, then the size and bytes of each object, the kernel's own first.
 class Writer {
 public:
   void number(std::int64_t value) { bytes({reinterpret_cast<const char*>(&value), sizeof value}); }
@@ -103,7 +103,7 @@ public:
     into.scratch_bytes = object.scratch_bytes;
     try {
       link(objects_of(object), into);
-    } catch (const TargetError& e) { // a routine that was found is not what it should be
+    } catch (const TargetError& e) { // a cached routine is not what it should be
       if (object.routines.empty()) throw;
       log_warning("a kernel is compiled again without cached routines: " + std::string(e.what()));
       object = generate(false);
@@ -123,7 +123,7 @@ private:
   }
 
   void link(const Objects& objects, CompiledKernel& into) const {
-    // Debuggers and profilers show this name: variants of a kernel differ in it.
+    // Debuggers and profilers show this name, which contains the config to tell variants of a kernel apart.
     std::string config = c_.config.to_string();
     into.grouping = cpu::grouping_of(*c_.lowered, target_);
     into.code_bytes = 0;

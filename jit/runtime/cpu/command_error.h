@@ -1,4 +1,4 @@
-// The error of a stream's host commands, and whether anybody was told. Not for users.
+// Keeps the error of a stream's commands on the host, and whether it was reported. Not for users.
 #pragma once
 
 #include <kiln/dsl/error.h>
@@ -10,15 +10,15 @@
 
 namespace kiln::detail {
 
-// What a command threw last; it stays until it is cleared. Thread-safe.
+// The last exception that a command threw, kept until clear(). Thread-safe.
 class CommandError {
 public:
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // Throws the error if there is one, which somebody is then told of.
+  // Throws the error, if there is one, which then counts as reported.
   void check() const {
     if (failed()) tell();
   }
-  // The one that check() did not throw yet; null if there is none.
+  // The error if check() has not thrown it yet, or else null.
   std::exception_ptr untold() const {
     std::lock_guard lock(mutex_);
     return told_ ? nullptr : error_;
@@ -34,7 +34,7 @@ public:
     error_ = nullptr;
     failed_.store(false, std::memory_order_release);
   }
-  // In the child of a fork: a thread that is not there may have held the lock.
+  // For the child of a fork, where a thread that held the lock does not exist.
   void reset_in_child() noexcept { new (&mutex_) std::mutex; }
 
 private:
@@ -45,7 +45,7 @@ private:
     std::rethrow_exception(error_);
   }
 
-  mutable std::mutex mutex_; // guards what follows
+  mutable std::mutex mutex_; // guards the members below
   std::exception_ptr error_;
   mutable bool told_ = false;
   std::atomic<bool> failed_{false};

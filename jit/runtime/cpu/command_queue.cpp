@@ -18,12 +18,12 @@ constexpr std::chrono::microseconds idle_spin{50};
 constexpr std::chrono::microseconds wait_spin{30};
 constexpr std::uint64_t nobody = ~std::uint64_t{0};
 
-// States of a worker: it is awake; it sleeps until it is woken; it sleeps, and looks at the queue after
-// `doze`, by which a launch may be late that nobody waits for.
+// States of a worker: awake; asleep until it is woken; or asleep until it checks the queue after the time
+// `doze`, which is how late a launch without a wait may start.
 constexpr std::uint32_t awake = 0, asleep = 1, dozing = 2;
 constexpr std::chrono::microseconds doze{500};
 
-// The queue whose command this thread runs now.
+// The queue whose command this thread is running.
 thread_local const CommandQueue* running = nullptr;
 
 } // namespace
@@ -46,7 +46,7 @@ void CommandQueue::start() {
     for (std::uint64_t i = 0; i < capacity; ++i)
       ring_[i].sequence.store(i, std::memory_order_relaxed);
   }
-  spinning_helps(); // looks once, and allocates: not in the middle of a launch
+  spinning_helps(); // initialise now: it allocates, which a launch should not
   auto body = [](void* self) -> void* {
     static_cast<CommandQueue*>(self)->work();
     return nullptr;
@@ -74,7 +74,7 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
       throw UserError("no memory for the " + std::to_string(bytes) + " bytes of a command's arguments");
   }
 
-  // Reserve a slot.
+  // Reserves a slot.
   std::uint64_t position = tail_.load(std::memory_order_relaxed);
   for (;;) {
     std::uint64_t sequence = slot(position).sequence.load(std::memory_order_acquire);
@@ -82,13 +82,14 @@ void CommandQueue::enqueue(CommandFn fn, void* payload, std::size_t bytes, Enque
       if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_seq_cst)) break;
       continue;
     }
-    if (sequence < position) { // a lap behind: the ring is full
+    if (sequence < position) { // the slot is still in use: the ring is full
       if (runs_here()) {
         std::free(overflow);
-        throw UserError("a stream's command queues more than " + std::to_string(capacity) +
-                        " commands on its own stream, which nobody can work off; use another stream");
+        throw UserError(
+            "a stream's command queues more than " + std::to_string(capacity) +
+            " commands on its own stream, which cannot run before it returns; use another stream");
       }
-      // Wait for more than one slot, so that producers do not wake for each.
+      // Wait for several free slots, so that producers are not woken for each.
       std::uint64_t target = position - capacity + capacity / 8;
       if (!has_thread_) try_run_until(nobody);
       if (!spin_until([&] { return head_.load(std::memory_order_acquire) >= target; }, wait_spin))
@@ -125,7 +126,8 @@ void CommandQueue::run(CommandFn fn, void* payload) noexcept {
 
 void CommandQueue::run_head(std::uint64_t head) {
   Slot& s = slot(head);
-  // Reserved but not yet written: its producer is between two instructions, or was preempted there.
+  // The slot is reserved but not written yet: its producer is between two instructions or was preempted
+  // there.
   for (int tries = 0; s.sequence.load(std::memory_order_acquire) != head + 1; ++tries)
     tries < 1000 ? cpu_relax() : void(sched_yield());
   void* overflow = s.overflow;
@@ -145,8 +147,8 @@ void CommandQueue::give_role_back() {
   if (!idle()) wake_worker();
 }
 
-// Runs commands before position `end`, if nobody else does; says whether it did. Without a worker to leave
-// the rest to, it runs all of them.
+// Runs the commands before position `end`, unless another thread runs commands; returns whether it did.
+// Without a worker that could run the rest, it runs all commands.
 bool CommandQueue::try_run_until(std::uint64_t end) {
   if (!take_role()) return false;
   do {
@@ -172,13 +174,14 @@ bool CommandQueue::query() {
 }
 
 void CommandQueue::work() {
-  // A launch wakes this thread, often on the launching thread's CPU. As an ordinary thread it would run there
-  // at once: the launch then returned when the kernel was done, 2.5 ms instead of 5 us on two cores.
+  // A launch wakes this thread, often on the CPU of the launching thread. With the normal scheduling policy
+  // it would preempt that thread, and the launch would return only when the kernel is done: after 2.5 ms
+  // instead of 5 us on two cores.
   yield_to_wakers();
   auto stopped = [&] { return stop_.load(std::memory_order_seq_cst); };
   while (!stopped()) {
-    // After commands of its own it spins for the next; if another thread took the work it was woken
-    // for, that thread needs the CPU more.
+    // After running commands, the worker spins until the next one. If another thread has taken the commands
+    // that it was woken for, that thread needs the CPU more.
     if (work_available() && try_run_until(nobody) && !habit_.at_once()) {
       if (spin_until([&] { return work_available() || stopped(); }, idle_spin)) continue;
     }
@@ -186,8 +189,8 @@ void CommandQueue::work() {
   }
 }
 
-// Until there is work. It dozes on for as long as each doze sees commands that others ran; what takes longer
-// than a doze can pay for a wake.
+// Sleeps until there is work. The worker keeps dozing as long as other threads have run commands during each
+// doze. If they have not, the next command can afford a wake.
 void CommandQueue::rest() {
   auto wanted = [&] { return work_available() || stop_.load(std::memory_order_seq_cst); };
   while (habit_.at_once()) {
@@ -204,7 +207,7 @@ void CommandQueue::rest() {
   rest_.store(awake, std::memory_order_seq_cst);
 }
 
-// Tells the threads that sleep until the head has come this far.
+// Wakes threads that sleep until the head reaches this position.
 void CommandQueue::announce_head(std::uint64_t head) {
   if (head < wake_at_.load(std::memory_order_seq_cst)) return;
   wake_at_.store(nobody, std::memory_order_seq_cst);
@@ -212,8 +215,9 @@ void CommandQueue::announce_head(std::uint64_t head) {
   futex_wake(progress_);
 }
 
-// A sleeper lowers wake_at_ and then looks at the head; the executor raises the head and then looks at
-// wake_at_. A sleeper whose wish is overwritten when another is granted finds progress_ changed.
+// A sleeping thread lowers wake_at_ and then checks the head; the executor raises the head and then checks
+// wake_at_. If wake_at_ is overwritten while another thread is woken, the sleeping thread sees that progress_
+// has changed.
 void CommandQueue::sleep_until_head(std::uint64_t target) {
   for (;;) {
     std::uint32_t progress = progress_.load(std::memory_order_seq_cst);
@@ -237,7 +241,7 @@ void CommandQueue::drain() noexcept {
 
 void CommandQueue::synchronize() {
   if (runs_here())
-    throw UserError("a stream's command synchronizes with its own stream, which would wait for ever; "
+    throw UserError("a stream's command synchronizes with its own stream, which would wait forever; "
                     "use an event or another stream");
   drain();
   error_.check();
@@ -256,7 +260,8 @@ std::exception_ptr CommandQueue::finish() noexcept {
 }
 
 void CommandQueue::reset_in_child() noexcept {
-  // Payloads of pending commands are the parent's; what they own here is leaked, not released twice.
+  // The payloads of pending commands belong to the parent. What they own is leaked here rather than released
+  // twice.
   if (ring_)
     for (std::uint64_t i = 0; i < capacity; ++i)
       ring_[i].sequence.store(i, std::memory_order_relaxed);

@@ -1,16 +1,16 @@
-// The ring of commands behind a CPU stream, and the thread that works it off. Not for users.
+// The ring of commands of a CPU stream, and the thread that runs them. Not for users.
 //
-// Producers reserve a slot by raising `tail_` and publish it through the slot's sequence number (Vyukov's
-// bounded queue). Whoever holds the executor's role, a one-word lock, runs commands at `head_`: the
-// queue's worker, a thread that waits for the queue, or a producer of a small command. Whoever gives
-// the role back looks whether commands are left and wakes the worker for them, so producers need not
-// when the role is taken.
+// Producers reserve a slot by incrementing `tail_` and publish it through the slot's sequence number
+// (Vyukov's bounded queue). One thread at a time holds the executor's role, a lock of one word, and runs
+// commands at `head_`: the queue's worker thread, a thread that waits for the queue, or the producer of a
+// small command. A thread that releases the role checks whether commands are left and wakes the worker for
+// them. Producers therefore need not wake it while another thread holds the role.
 //
-// Who launches and waits at once runs the command itself, and a worker woken for it would come in vain, or
-// take it to another core's caches: a wake costs the launching thread some 10 us in a virtual machine, where
-// 128 cubed takes 44. After some launches that were waited for at once the worker *dozes*: it is not woken,
-// but looks at the queue itself before long, so that a launch that nobody waits for runs nonetheless, and
-// ends this (wait_habit.h).
+// A thread that launches and waits directly afterwards runs the command itself. Waking the worker would be
+// wasted, or move the data to the caches of another core. It costs the launching thread about 10 us in a
+// virtual machine, while a 128x128x128 product takes 44 us. After a number of launches with a wait directly
+// afterwards, the worker *dozes*: it is not woken, but checks the queue itself every half millisecond. A
+// launch without a wait therefore still runs, and ends the dozing (wait_habit.h).
 #pragma once
 
 #include <kiln/jit/base/fork.h>
@@ -35,22 +35,22 @@ public:
 
   void enqueue(CommandFn fn, void* payload, std::size_t bytes, EnqueueOptions options);
   void synchronize();
-  void drain() noexcept; // as synchronize, but leaves the error alone
+  void drain() noexcept; // as synchronize, but does not throw the error
   bool idle() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_seq_cst); }
   bool failed() const { return error_.failed(); }
   void clear_error();
-  // As idle; who asks may do so until it is, so that the worker is woken.
+  // As idle(). A caller may poll until it is true, so this wakes the worker.
   bool query();
-  // Before destruction: waits, and returns the error that nobody was told of; null if there is none.
+  // For the destructor of a stream: waits, and returns an error that was not reported, or null.
   std::exception_ptr finish() noexcept;
-  // True on a thread that runs a command of this queue now.
+  // Whether the calling thread is running a command of this queue.
   bool runs_here() const;
 
 private:
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> sequence;
     CommandFn fn;
-    void* overflow; // the payload if it does not fit below
+    void* overflow; // the payload if it is larger than `payload`
     std::size_t padding;
     alignas(16) unsigned char payload[Stream::inline_payload_bytes];
   };
@@ -73,12 +73,13 @@ private:
 
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<std::uint64_t> head_{0};
-  alignas(64) std::atomic<std::uint32_t> role_{0}; // 1: someone executes
-  std::atomic<std::uint32_t> rest_{0};             // the worker's, the word it sleeps on; see rest()
+  alignas(64) std::atomic<std::uint32_t> role_{0}; // 1: a thread executes commands
+  std::atomic<std::uint32_t> rest_{0}; // state of the worker, and the word that it sleeps on; see rest()
   std::atomic<bool> started_{false};
   std::atomic<bool> stop_{false};
-  alignas(64) std::atomic<std::uint64_t> wake_at_{~std::uint64_t{0}}; // lowest head that a sleeper awaits
-  std::atomic<std::uint32_t> progress_{0};                            // the word those sleepers sleep on
+  // The lowest head that a sleeping thread waits for.
+  alignas(64) std::atomic<std::uint64_t> wake_at_{~std::uint64_t{0}};
+  std::atomic<std::uint32_t> progress_{0}; // the word that those threads sleep on
   alignas(64) WaitHabit habit_;
   alignas(64) std::unique_ptr<Slot[]> ring_;
   bool has_thread_ = false;

@@ -1,4 +1,4 @@
-// Prices the operations of a kernel.
+// Adds up the prices of a kernel's operations.
 #include <kiln/jit/runtime/cpu/program_cost.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -15,7 +15,7 @@ public:
   Estimator(const ir::Kernel& kernel, CostModel& into)
       : layout_(ir::ArgumentLayout::of(kernel)), into_(into) {}
 
-  // Adds the region's operations, each run `times` times.
+  // Adds the operations of a region that runs `times` times.
   void add(const ir::Region& region, double times) {
     for (const auto& op : region.ops) {
       double inner = times;
@@ -60,7 +60,7 @@ private:
     default: break;
     }
     if (op.info().cls == ir::OpClass::Shape || op.info().cls == ir::OpClass::Source) return 0;
-    if (op.info().cls == ir::OpClass::Unary) return 0.5 * n; // a math function at worst
+    if (op.info().cls == ir::OpClass::Unary) return 0.5 * n; // a math function is the most expensive case
     return 0.1 * n;
   }
 
@@ -85,7 +85,7 @@ private:
     Estimator(*this, body).add(*op.region(), times);
     outer.fixed_ns_ += body.fixed_ns_;
     outer.terms_.push_back({*extent, body.fixed_ns_ / static_cast<double>(*step)});
-    // A loop within: as long as its own extent says, in every round of the outer one.
+    // The inner loop's trip count is not constant, and may differ in each iteration of the outer one.
     if (!body.terms_.empty()) outer.fixed_ns_ = std::numeric_limits<double>::infinity();
     return true;
   }

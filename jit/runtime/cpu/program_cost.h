@@ -1,4 +1,4 @@
-// How long one program of a kernel takes, roughly: enough to choose where a launch runs. Not for users.
+// Estimates the time of one program of a kernel, well enough to choose where a launch runs. Not for users.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -8,13 +8,15 @@
 
 namespace kiln {
 
-// A heuristic: elements times a price per operation, loops by their trip count where the arguments tell it.
-// The prices are nanoseconds an element of vector code on one core; off by a factor of three is expected.
+// A heuristic: the number of elements times a price per operation. Loops count by their trip count if the
+// arguments determine it. Prices are nanoseconds per element of vector code on one core. Errors of a factor
+// of three are expected.
 class CostModel {
 public:
   static CostModel of(const ir::Kernel& lowered);
 
-  // Nanoseconds of one program with these arguments; infinite if a loop's length is not known before it runs.
+  // Nanoseconds of one program with these arguments. Infinite if a loop's trip count is unknown before it
+  // runs.
   double program_ns(const std::uint64_t* arguments) const {
     double ns = fixed_ns_;
     for (const Term& t : terms_)
@@ -23,7 +25,7 @@ public:
   }
 
 private:
-  struct Term { // a loop over an extent or a scalar argument
+  struct Term { // a loop whose trip count is an extent or a scalar argument
     int word;
     double ns;
   };

@@ -1,4 +1,4 @@
-// Runs a kernel's programs: in this thread if that is quick, spread over the pool if not.
+// Runs a kernel's programs in groups: on the calling thread if they are short, or else on the pool.
 #include <kiln/jit/runtime/cpu/run_kernel.h>
 
 #include <kiln/dsl/error.h>
@@ -16,10 +16,10 @@ namespace kiln::detail {
 
 namespace {
 
-// Groups of programs are handed to threads in portions of about this length.
+// Threads take groups of programs in portions of about this duration.
 constexpr double portion_ns = 5000;
 
-struct SharedLaunch { // by the threads of one launch
+struct SharedLaunch { // state that the threads of a launch share
   const CompiledKernel* code;
   const std::uint64_t* arguments;
   cpu::LaunchContext context;
@@ -45,7 +45,8 @@ void run_groups(void* shared, std::int64_t begin, std::int64_t end, int) noexcep
       return;
     }
   }
-  const DefaultFloatEnvironment environment; // the pool's threads have that of whoever started them
+  // The pool's threads inherited the modes of the thread that started them.
+  const DefaultFloatEnvironment environment;
   launch.code->code->entry()(launch.arguments, &context, begin, end);
 }
 
@@ -77,7 +78,8 @@ void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
   if (here) {
     run_groups(&launch, 0, groups, 0);
   } else {
-    // The pool's own choice, unless groups are so short that handing them out would cost more.
+    // The grain that the pool would choose, or a larger one if groups are so short that assigning them costs
+    // more.
     const double group_ns = ns * static_cast<double>(programs) / static_cast<double>(groups);
     std::int64_t fair = std::max<std::int64_t>(1, groups / (32 * std::int64_t{pool.size()}));
     auto portion = static_cast<std::int64_t>(std::min(portion_ns / std::max(group_ns, 1.0), 1e6));

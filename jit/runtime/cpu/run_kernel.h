@@ -1,4 +1,4 @@
-// Runs a compiled kernel's programs on this thread and the pool: what a queued launch does. Not for users.
+// Runs the programs of a compiled kernel on the calling thread and the pool. Not for users.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/compile.h>
@@ -7,10 +7,10 @@
 
 namespace kiln::detail {
 
-// A launch that takes less runs in the thread at hand: to wake another costs more.
+// A launch of less estimated time runs on the calling thread, because waking another thread takes longer.
 inline constexpr double inline_ns = 5000;
 
-// Returns when all programs have run; throws what a device_assert reported. `grid` has `rank` axes.
+// Returns when all programs have run. Throws the error of a failed device_assert. `grid` has `rank` axes.
 void run_kernel(const CompiledKernel& code, const std::int64_t* grid, int rank,
                 const std::uint64_t* arguments);
 

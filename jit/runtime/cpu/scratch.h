@@ -1,14 +1,14 @@
-// Scratch memory of the calling thread, for a program instance's packed panels and spilled tiles.
+// Scratch memory of the calling thread, for packed panels and buffered tiles of programs.
 #pragma once
 
 #include <cstdint>
 
 namespace kiln {
 
-// At least `bytes` of 64-byte-aligned memory with arbitrary contents, the thread's own until it asks
-// again; kept and reused from call to call, so only a first or larger request costs anything. Large
-// scratch is 2 MiB-aligned and asks for huge pages. Null if there is no memory: chunk functions must
-// not throw, so the launcher reports it. Thread-safe.
+// Returns at least `bytes` of memory, aligned to 64 bytes, with undefined contents. It belongs to the calling
+// thread and is valid until its next call. Memory is kept and reused, so only the first call or a larger
+// request allocates. Large scratch is aligned to 2 MiB and requests huge pages. Returns null if there is no
+// memory; the launcher reports that, because kernel code must not throw. Thread-safe.
 void* thread_scratch(std::int64_t bytes) noexcept;
 
 } // namespace kiln

@@ -1,11 +1,12 @@
-// Hands out chunks of loops to pinned workers.
+// Distributes the chunks of loops over pinned workers.
 //
-// A call claims one of a few job slots, divides its loop into a share for each thread, publishes it, and
-// works through the chunks of its own share, then of the others'. A thread so meets the same part of a loop
-// again when the loop is run again, and finds it in its cache; what a late or slow thread leaves, the others
-// take. Workers join a job by counting themselves into its state word and leave when no chunk is left. The
-// owner closes the job to newcomers, waits for the count to reach zero and frees the slot. A caller that
-// finds no free slot runs alone. Workers sleep on `epoch`, which every publication raises.
+// A call claims one of a few job slots, divides its loop into one share per thread, publishes it, and
+// executes the chunks of its own share, then those of other shares. If the same loop runs again, each thread
+// therefore gets the same part and finds its data in its caches, while the others take over the chunks of a
+// late or slow thread. Workers join a job by incrementing the count in its state word, and leave when no
+// chunk is left. The owner closes the job to further workers, waits until the count is zero and frees the
+// slot. A caller that finds no free slot runs alone. Workers sleep on `epoch`, which every publication
+// increments.
 #include <kiln/jit/runtime/cpu/thread_pool.h>
 
 #include <kiln/jit/base/cpu_info.h>
@@ -32,10 +33,10 @@ constexpr std::chrono::microseconds finish_spin{50};
 constexpr std::chrono::microseconds trade_interval{200};
 constexpr int chunks_per_thread = 32;
 constexpr int max_jobs = 16;
-// Bounds how far `next` runs past its end, so that it cannot wrap.
+// Bounds how far `next` exceeds its end, so that it cannot overflow.
 constexpr std::int64_t max_grain = std::int64_t{1} << 48;
 
-// The state word of a job: two flags and the number of workers inside.
+// The state word of a job: two flags, and the number of workers that have joined.
 constexpr std::uint32_t job_open = 1;
 constexpr std::uint32_t owner_sleeps = 2;
 constexpr std::uint32_t one_worker = 4;
@@ -51,7 +52,7 @@ struct alignas(64) Job {
   void* context = nullptr;
   std::int64_t grain = 1;
   int shares = 1;
-  std::unique_ptr<Share[]> share; // room for as many as the pool has threads
+  std::unique_ptr<Share[]> share; // with one element for each thread of the pool
 
   void divide(std::int64_t n, int threads) {
     shares = static_cast<int>(std::min<std::int64_t>(threads, (n - 1) / grain + 1));
@@ -64,7 +65,7 @@ struct alignas(64) Job {
     }
   }
 
-  // Runs chunks until none is left, the worker's own share first; whether there was any.
+  // Runs chunks until none is left, beginning with the worker's own share. Returns whether there were any.
   bool run(int worker) noexcept {
     bool any = false;
     for (int i = 0; i < shares; ++i) {
@@ -88,7 +89,7 @@ struct alignas(64) Job {
 
   void leave() {
     std::uint32_t before = state.fetch_sub(one_worker, std::memory_order_acq_rel);
-    // The owner may free the slot at once; a wake that then reaches its next owner is harmless.
+    // The owner may free the slot at any time. A wake that reaches the next owner is harmless.
     if ((before & owner_sleeps) && before / one_worker == 1) futex_wake(state, 1);
   }
 
@@ -148,26 +149,26 @@ struct ThreadPool::State final : ForkAware {
 
   const int size;
   const bool pinned;
-  std::vector<Worker> workers; // `cpu` and `thread` under start_mutex
+  std::vector<Worker> workers; // start_mutex guards `cpu` and `thread`
   std::mutex start_mutex;
   std::atomic<bool> started{false};
   std::atomic<bool> stop{false};
   std::atomic<int> running{0};
-  std::atomic<int> spare_cpu{-1}; // the one left to callers; -1: workers are not pinned
+  std::atomic<int> spare_cpu{-1}; // the CPU that is left to callers; -1 if workers are not pinned
   std::chrono::steady_clock::time_point last_trade{};
   alignas(64) std::atomic<std::uint32_t> epoch{0};
   alignas(64) std::atomic<std::uint32_t> sleepers{0};
-  alignas(64) std::atomic<std::uint32_t> claimed{0}; // a bit a job slot
+  alignas(64) std::atomic<std::uint32_t> claimed{0}; // one bit per job slot
   Job jobs[max_jobs];
 };
 
-// Starts the workers on the CPUs that follow the caller's in the mask, so that several processes with
-// small pools spread out.
+// Starts the workers on the CPUs that follow the caller's in the mask, so that small pools of several
+// processes use different CPUs.
 void ThreadPool::State::start() {
   std::lock_guard lock(start_mutex);
   if (started.load(std::memory_order_relaxed)) return;
-  spinning_helps(); // looks once; a fork while a worker looks would leave the child's look unfinished for
-                    // ever
+  // Initialise now: if a worker did, a fork meanwhile would leave the child waiting for it forever.
+  spinning_helps();
   auto cpus = affinity_cpus();
   std::size_t here =
       static_cast<std::size_t>(std::find(cpus.begin(), cpus.end(), sched_getcpu()) - cpus.begin());
@@ -196,12 +197,12 @@ void ThreadPool::State::start() {
   started.store(true, std::memory_order_release);
 }
 
-// Moves the worker that is pinned to the caller's CPU to the spare one.
+// Moves the worker that is pinned to the caller's CPU to the spare CPU.
 void ThreadPool::State::trade_cpus(int cpu) {
   std::unique_lock lock(start_mutex, std::try_to_lock);
   if (!lock) return;
   auto now = std::chrono::steady_clock::now();
-  if (now - last_trade < trade_interval) return; // callers that hop about are not followed
+  if (now - last_trade < trade_interval) return; // a caller that changes CPUs often is not followed
   last_trade = now;
   for (Worker& w : workers) {
     if (w.cpu != cpu) continue;
@@ -230,8 +231,8 @@ void ThreadPool::State::work(Worker& self) {
     }
     auto published = [&] { return epoch.load(std::memory_order_seq_cst) != seen; };
     if (spin_until(published, idle_spin)) continue;
-    // A publisher raises the epoch and then looks for sleepers; this counts itself and then looks at
-    // the epoch. One of the two sees the other.
+    // A publisher increments the epoch and then checks for sleepers; a worker increments the count of
+    // sleepers and then checks the epoch. So at least one of them sees the other.
     sleepers.fetch_add(1, std::memory_order_seq_cst);
     while (!published())
       futex_wait(epoch, seen);
@@ -242,7 +243,7 @@ void ThreadPool::State::work(Worker& self) {
 ThreadPool::ThreadPool(int threads, Pinning pinning) : state_(new State(threads, pinning)) {}
 ThreadPool::~ThreadPool() = default;
 
-// Never destroyed: launches may be in flight while the process exits.
+// Never destroyed, because launches may be in flight while the process exits.
 ThreadPool& ThreadPool::shared() {
   static auto* pool = new ThreadPool(Device::cpu().properties().num_threads,
                                      thread_budget().limited_by_quota ? Pinning::Off : Pinning::On);
@@ -259,7 +260,7 @@ void ThreadPool::parallel_for(std::int64_t n, ParallelFn fn, void* context, std:
   if (s.size == 1 || n <= grain) return fn(context, 0, n, 0);
   if (!s.started.load(std::memory_order_acquire)) s.start();
 
-  // Claim a slot.
+  // Claims a slot.
   std::uint32_t taken = s.claimed.load(std::memory_order_relaxed), bit;
   do {
     if (taken == (1u << max_jobs) - 1) return fn(context, 0, n, 0);
@@ -276,7 +277,7 @@ void ThreadPool::parallel_for(std::int64_t n, ParallelFn fn, void* context, std:
   job.state.store(job_open, std::memory_order_release);
   s.epoch.fetch_add(1, std::memory_order_seq_cst);
   if (std::uint32_t asleep = s.sleepers.load(std::memory_order_seq_cst)) {
-    std::int64_t useful = (n - 1) / grain; // chunks beyond the caller's own
+    std::int64_t useful = (n - 1) / grain; // chunks besides the caller's own
     futex_wake(s.epoch, static_cast<int>(std::min<std::int64_t>(asleep, useful)));
   }
   job.run(0);

@@ -1,4 +1,4 @@
-// The threads that share the program instances of one launch.
+// The threads that execute the programs of a launch together.
 //
 //   struct Work { float* x; };
 //   Work work{x};
@@ -8,18 +8,19 @@
 //     for (std::int64_t i = begin; i < end; ++i) x[i] *= 2;
 //   }, &work);
 //
-// The caller takes part, so a pool of n threads starts n - 1 workers, on the first call that can use
-// them. Chunks are handed out one by one, so programs of unequal cost balance. An idle worker spins for
-// tens of microseconds and then sleeps. Nothing allocates.
+// The calling thread takes part, so a pool of n threads starts n - 1 workers, at the first call that can use
+// them. Chunks are assigned one at a time, which balances programs of unequal cost. An idle worker spins for
+// tens of microseconds and then sleeps. Calls do not allocate.
 //
-// Workers are pinned to distinct CPUs of the process's affinity mask, and the caller's CPU is left
-// free: a worker that the kernel wakes on the caller's CPU shares it for milliseconds while another idles
-// (measured: 256^3 matmuls three times slower). If the caller is found on a worker's CPU later, the two
-// trade. Workers are not pinned where a CPU quota, not the mask, limits the pool.
+// Workers are pinned to distinct CPUs of the process's affinity mask, and one CPU is left for the caller.
+// Without pinning, a worker that the kernel wakes on the caller's CPU shares it for milliseconds while
+// another CPU is idle (measured: 256x256x256 products take three times as long). If the caller later runs on
+// a worker's CPU, that worker moves to the free CPU. Workers are not pinned if a CPU quota limits the pool
+// rather than the affinity mask.
 //
-// Thread-safe: calls from several threads share the workers, and a call from inside a chunk is one more
-// caller; each caller works through its own chunks whether or not a worker comes, so nothing deadlocks.
-// In a child after fork() the workers start anew when they are first needed.
+// Thread-safe: concurrent calls share the workers, and a call from inside a chunk is just another call. Each
+// caller works through its own chunks even if no worker joins, so calls cannot deadlock. In a child after
+// fork(), workers are started again when they are first needed.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@
 
 namespace kiln {
 
-// Runs the items from `begin` to `end`. `worker` is from 0 to size() - 1, and no two threads have the
-// same one within one parallel_for (concurrent calls do share numbers). Must not throw.
+// Runs the items from `begin` to `end`. `worker` is from 0 to size() - 1, and differs between the threads of
+// one parallel_for (not between concurrent calls). Must not throw.
 using ParallelFn = void (*)(void* context, std::int64_t begin, std::int64_t end, int worker) noexcept;
 
 enum class Pinning : std::uint8_t { Off, On };
@@ -40,16 +41,16 @@ public:
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // The pool of the CPU device; its size is Device::cpu().properties().num_threads.
+  // The pool of the CPU device, with Device::cpu().properties().num_threads threads.
   static ThreadPool& shared();
 
-  // Threads that take part in a call, the caller included.
+  // The number of threads that take part in a call, the caller included.
   int size() const;
 
-  // Calls `fn` on ranges that cover 0 to n once, each at most `grain` long where several threads take
-  // part; grain 0 picks one (about 32 chunks a thread). Returns when all have run, and what they wrote
-  // is visible to the caller. A range that fits one grain runs inline without waking anyone: give
-  // cheap programs a large grain. n is at most 2^62; n <= 0 does nothing.
+  // Calls `fn` on ranges that together cover 0 to n once, each of at most `grain` items if several threads
+  // take part. A grain of 0 gives about 32 chunks per thread. Returns when all ranges have run; the caller
+  // sees everything that they wrote. A range that fits into one grain runs inline, so give cheap programs a
+  // large grain. n must be at most 2^62; if n <= 0, nothing runs.
   void parallel_for(std::int64_t n, ParallelFn fn, void* context, std::int64_t grain = 0) noexcept;
 
 private:

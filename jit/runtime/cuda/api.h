@@ -1,7 +1,8 @@
-// The CUDA driver's types, as far as Kiln uses them; no header of the CUDA toolkit is needed. Not for users.
+// Declares the types of the CUDA driver that Kiln uses, so that no header of the CUDA toolkit is needed. Not
+// for users.
 //
-// Names and values are the driver's own (CUDA 12.0 and newer). tests/cuda/test_abi.cpp compares every size,
-// value and signature with cuda.h where there is one.
+// Names and values are those of the driver (CUDA 12.0 and newer). tests/cuda/test_abi.cpp compares all sizes,
+// values and signatures with cuda.h if it is installed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace kiln::cuda {
 
-// CUresult. The ones that Kiln tells apart; the driver names the rest.
+// CUresult: the values that Kiln distinguishes. The driver has names for the others.
 enum class Result : int {
   Success = 0,
   InvalidValue = 1,
@@ -153,11 +154,11 @@ struct LaunchConfig {
 // CUmemPoolProps
 struct PoolProperties {
   int allocation_type = 1; // CU_MEM_ALLOCATION_TYPE_PINNED
-  int handle_types = 0;    // none: not shared with other processes
+  int handle_types = 0;    // none: memory is not shared with other processes
   int location_type = 1;   // CU_MEM_LOCATION_TYPE_DEVICE
   int location_id = 0;
   void* security_attributes = nullptr;
-  std::size_t max_size = 0; // the system's choice
+  std::size_t max_size = 0; // chosen by the system
   unsigned short usage = 0;
   unsigned char reserved[54] = {};
 };

@@ -1,4 +1,5 @@
-// Kernels on CUDA devices: cubins from the cache, from ptxas, or from the driver, loaded as modules.
+// Provides cubins of kernels for CUDA devices, from the cache, ptxas or the driver, and loads them as
+// modules.
 #include <kiln/jit/runtime/kernel/backend.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -17,11 +18,11 @@ public:
         arch_(cuda::architecture_of(device_.properties().sm)),
         driver_key_(cuda::driver_key(c, arch_, device_.driver().version, device_.properties().sm)) {
     device_.check_usable();
-    gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
+    gpu::ptx_options(c.lowered->name, c.config); // UserError for a config that no thread block can have
   }
 
-  // Where there is a ptxas, only its own cubins will do: a newer one may be there to make better code. The
-  // driver's are for what it refused.
+  // If there is a ptxas, only its own cubins are acceptable, because a newer version may generate better
+  // code. Cubins of the driver are for PTX that ptxas rejects.
   std::vector<cache::Key> keys() override {
     std::vector<cache::Key> keys;
     if (const std::string& own = gpu::ptxas_version(); !own.empty())
@@ -45,7 +46,7 @@ public:
     cuda::keep_ptx(kept, c_, ptx);
     cuda::Cubin cubin{ptx.shape, {}};
     if (auto image = by_ptxas(ptx.text)) {
-      kept.write(c_.keep.ptx, ".ptx", ptx.text); // which way it was assembled
+      kept.write(c_.keep.ptx, ".ptx", ptx.text); // the PTX that ptxas accepted
       cubin.image = *image;
       kept.write(c_.keep.cubin, ".cubin", cubin.image);
       if (loads(cubin, into)) {
@@ -60,7 +61,7 @@ public:
   }
 
 private:
-  // Nothing if there is no ptxas, or one that does not serve: too old for the architecture, or broken.
+  // Nothing if there is no ptxas, or if it cannot be used: it is too old for the architecture, or broken.
   std::optional<std::string> by_ptxas(std::string& ptx) const {
     std::string refusal;
     try {
@@ -70,11 +71,12 @@ private:
       refusal = e.what();
     }
     log_warning_once("ptxas " + gpu::ptxas_version() + " does not assemble kernels for " + arch_.binary +
-                     ", and the driver does it: " + refusal);
+                     ", so the driver assembles them: " + refusal);
     return std::nullopt;
   }
 
-  // Either way, as gpu::assemble_either_way; the driver tells of no spill but of local memory.
+  // Assembles with the driver, in either way that gpu::assemble_either_way tries. The driver's log does not
+  // mention spills, but local memory.
   void by_driver(cuda::Cubin& cubin, std::string& ptx, CompiledKernel& into) const {
     const std::string& name = c_.lowered->name;
     cubin.image = cuda::assemble(device_, ptx, name);
@@ -92,7 +94,7 @@ private:
     ptx = std::move(other_ptx);
   }
 
-  // False if the driver does not take the cubin, as one older than the ptxas may not.
+  // False if the driver rejects the cubin, as a driver that is older than ptxas may.
   bool loads(const cuda::Cubin& cubin, CompiledKernel& into) const {
     try {
       install(cubin, cuda::OnRefusal::Report, into);
@@ -100,7 +102,7 @@ private:
     } catch (const TargetError& e) {
       if (device_.lost()) throw;
       log_warning_once("the driver does not load what ptxas " + gpu::ptxas_version() +
-                       " makes, and assembles kernels itself: " + e.what());
+                       " makes, so it assembles kernels itself: " + e.what());
       return false;
     }
   }

@@ -1,4 +1,4 @@
-// Compiles for a GPU architecture, and finds the keys of what was compiled.
+// Compiles kernels for a GPU architecture, and makes the keys of their code in the cache.
 #include <kiln/jit/runtime/cuda/cubin.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -15,9 +15,9 @@ namespace kiln::cuda {
 
 namespace {
 
-constexpr std::int64_t parameter_bytes = 4352; // that an entry point may have
+constexpr std::int64_t parameter_bytes = 4352; // largest size of an entry point's parameters
 
-struct PayloadHeader { // before the cubin
+struct PayloadHeader { // precedes the cubin
   std::int32_t warps, grid_rank;
   std::int64_t shared_bytes;
 };
@@ -33,7 +33,7 @@ cache::Key versions_key() {
   return cache::KeyBuilder().add("versions of ptxas that filled this cache").key();
 }
 
-// "12.10.1" before "12.9.88".
+// Whether version `a` is newer: "12.10.1" is newer than "12.9.88".
 bool newer(const std::string& a, const std::string& b) {
   auto numbers = [](std::string text) {
     std::replace(text.begin(), text.end(), '.', ' ');
@@ -137,7 +137,7 @@ std::vector<std::string> recorded_ptxas_versions() {
   return versions;
 }
 
-// Two processes may write the list at once, and one version be lost until its next cubin is stored.
+// If two processes write the list at the same time, a version may be lost until its next cubin is stored.
 void record_ptxas_version(const std::string& version) {
   std::vector<std::string> versions = recorded_ptxas_versions();
   if (std::find(versions.begin(), versions.end(), version) != versions.end()) return;

@@ -1,10 +1,10 @@
-// From a lowered kernel to a cubin: PTX by LLVM, the rest by ptxas; and the keys of cubins in the cache on
-// disk. Needs no driver and no GPU. Not for users.
+// Compiles a lowered kernel to PTX and a cubin, and makes the keys of cubins in the kernel cache. Needs no
+// driver and no GPU. Not for users.
 //
-// A cubin may come from ptxas, or from the driver's assembler where there is no ptxas. Its key names which:
-// "ptxas 13.0.88", or the driver's version and the device. Cubins of any ptxas run wherever their
-// architecture does, so a cache folder that was filled on one machine serves another without ptxas: the
-// folder has an entry that lists the versions of ptxas that filled it.
+// A cubin comes from ptxas, or from the driver's assembler if there is no ptxas. Its key contains which:
+// "ptxas 13.0.88", or the driver's version and the device. A cubin from any version of ptxas runs on its
+// architecture, so a cache folder that was filled on one machine can be used on another without ptxas. For
+// this, an entry in the folder lists the versions of ptxas that have filled it.
 #pragma once
 
 #include <kiln/jit/gpu/compiler.h>
@@ -18,45 +18,45 @@
 
 namespace kiln::cuda {
 
-// What a device of compute capability `sm` (90 for 9.0) runs.
+// The code that a device of some compute capability runs.
 struct Architecture {
-  std::string code;   // that PTX is written for: "sm_90a"
-  std::string binary; // that ptxas assembles it for: code's own, or the device's where code is older
+  std::string code;   // what the PTX is written for: "sm_90a"
+  std::string binary; // what ptxas assembles it for: `code` or, if newer, the device
 };
-// 8.x: sm_80, whose cubins all of them run; 9.0: sm_90a; 10.0: sm_100a; any other: PTX for sm_80, which is
-// assembled for the device. UserError below 8.0.
+// For compute capability `sm` (90 means 9.0). 8.x: sm_80, whose cubins run on all of them; 9.0: sm_90a; 10.0:
+// sm_100a; others: PTX for sm_80, assembled for the device. UserError below 8.0.
 Architecture architecture_of(int sm);
-// The same from a name, "sm_90a" or "sm_86". UserError for one that is none, and for one without the "a" of
-// the code that Kiln writes, as "sm_90".
+// The same for a name, such as "sm_90a" or "sm_86". UserError for an unknown name, and for a name that lacks
+// the "a" of the code that Kiln generates, such as "sm_90".
 Architecture architecture_named(const std::string& name);
 
-// A cubin, or PTX, with what a launch must know of it.
+// A cubin or PTX, with what a launch needs to know about it.
 struct Cubin {
   gpu::KernelShape shape;
   std::string image;
 };
 std::vector<char> to_payload(const Cubin& cubin);
-// TargetError if it is no payload.
+// TargetError if the bytes are not such a payload.
 Cubin from_payload(std::span<const char> payload, const std::string& kernel);
 
-// UserError for what the target lacks or has too little of. `line_info`: with the lines of the user's source,
-// which change no instruction.
+// UserError for what the target lacks or has too little of. `line_info` adds the lines of the user's source,
+// which does not change instructions.
 gpu::Ptx compile_ptx(const Compilation& c, const Architecture& arch, bool line_info = false);
-// The files of KILN_KEEP that every PTX has.
+// Writes the files of KILN_KEEP that do not depend on the assembler.
 void keep_ptx(const KeptFiles& kept, const Compilation& c, const gpu::Ptx& ptx);
-// UserError where a block needs more shared memory than this device has: the architecture's own limit was
-// checked, and a device of its family may have less.
+// UserError if a block needs more shared memory than this device has. The limit of the architecture is
+// checked elsewhere; a device of its family may have less.
 void check_shared(const Compilation& c, std::int64_t bytes, const std::string& device, std::int64_t limit);
 
 cache::Key ptxas_key(const Compilation& c, const Architecture& arch, const std::string& ptxas_version);
 cache::Key driver_key(const Compilation& c, const Architecture& arch, int driver_version, int sm);
 
-// Versions of ptxas that have filled the cache folder, newest first, and another one.
+// The versions of ptxas that have filled the cache folder, newest first; and adds one.
 std::vector<std::string> recorded_ptxas_versions();
 void record_ptxas_version(const std::string& version);
 
-// What ptxas makes of it; nothing if there is no ptxas. `refusal` gets its log if it refuses; `ptx` becomes
-// what was assembled (gpu::assemble_either_way).
+// Assembles PTX with ptxas; nothing if there is no ptxas or it rejects the code, when `refusal` gets its log.
+// `ptx` becomes the text that was assembled (see gpu::assemble_either_way).
 std::optional<std::string> run_ptxas(std::string& ptx, const Architecture& arch, const std::string& kernel,
                                      std::string& refusal);
 

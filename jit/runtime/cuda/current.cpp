@@ -1,11 +1,12 @@
-// Pushes and pops contexts.
+// Pushes and pops contexts of the driver.
 #include <kiln/jit/runtime/cuda/current.h>
 
 namespace kiln::cuda {
 
 namespace {
 
-// The context of the innermost scope of this thread: inside one, nobody else changes what is current.
+// The context of the innermost scope on this thread. Within the scope, no other code changes the current
+// context.
 thread_local ContextHandle entered = nullptr;
 
 } // namespace
@@ -26,7 +27,7 @@ Current::Current(DeviceState& device) : driver_(device.driver()), outer_(entered
 Current::~Current() {
   entered = outer_;
   ContextHandle ours = nullptr;
-  if (pushed_) driver_.cuCtxPopCurrent(&ours); // cannot fail where the push did not
+  if (pushed_) driver_.cuCtxPopCurrent(&ours); // cannot fail, because the push succeeded
 }
 
 } // namespace kiln::cuda

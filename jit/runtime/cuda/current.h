@@ -5,9 +5,9 @@
 
 namespace kiln::cuda {
 
-// Every driver call on a context stands in the scope of a Current. Whatever context the caller of Kiln had
-// on this thread is current again afterwards. Scopes nest; an inner one of the same device costs a
-// comparison. Construction throws what DeviceState::check_usable and context() throw.
+// Every driver call that needs a context is made while a Current of its device lives. Afterwards the context
+// that the calling thread had before is current again. Scopes nest; an inner one for the same device costs a
+// comparison. The constructor throws what DeviceState::check_usable and context() throw.
 class Current {
 public:
   explicit Current(DeviceState& device);
@@ -17,18 +17,18 @@ public:
 
 private:
   const Driver& driver_;
-  ContextHandle outer_; // of the enclosing scope of this thread
+  ContextHandle outer_; // the context of the enclosing scope on this thread
   bool pushed_ = false;
 };
 
-// For destructors: calls `release` in the scope of a Current, or not at all where the device cannot be used
-// (its context has gone and what it owned with it, or this is a forked child).
+// For destructors: calls `release` in the scope of a Current. Does nothing if the device cannot be used: its
+// context is gone with everything that it owned, or this process is a forked child.
 template <class F> void clean_up(DeviceState& device, F release) noexcept {
   if (!device.usable()) return;
   try {
     Current current(device);
     release();
-  } catch (...) { // the context cannot be made current: nothing in it can be released
+  } catch (...) { // the context cannot be made current, so nothing in it can be released
   }
 }
 

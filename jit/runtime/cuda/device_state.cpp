@@ -1,4 +1,4 @@
-// Finds a device's properties, retains its context, and keeps its sticky error.
+// Reads a device's properties, retains its context, and keeps its sticky error.
 #include <kiln/jit/runtime/cuda/device_state.h>
 
 #include <kiln/jit/base/fork.h>
@@ -59,7 +59,7 @@ Properties find_properties(const Driver& driver, DeviceHandle device) {
   p.pageable_memory_access = get(A::PageableMemoryAccess) != 0;
   p.memory_pools = get(A::MemoryPoolsSupported) != 0;
   if (failed)
-    throw TargetError("the CUDA driver does not tell a device's properties: " + driver.describe(first));
+    throw TargetError("the CUDA driver does not report a device's properties: " + driver.describe(first));
   return p;
 }
 
@@ -107,7 +107,7 @@ DeviceState& DeviceState::get(int index) {
   const Driver& driver = cuda::driver();
   struct Slot {
     std::atomic<DeviceState*> state{nullptr};
-    std::mutex mutex; // held while it is made; if that throws, the next call tries again
+    std::mutex mutex; // held during construction; if that throws, the next call tries again
     std::unique_ptr<DeviceState> owner;
   };
   static auto* slots = new std::vector<Slot>(static_cast<std::size_t>(driver.device_count));

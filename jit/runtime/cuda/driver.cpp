@@ -1,4 +1,4 @@
-// Finds the CUDA driver and fills the table of its functions.
+// Opens the library of the CUDA driver and looks up its functions.
 #include <kiln/jit/runtime/cuda/driver.h>
 
 #include <kiln/dsl/error.h>
@@ -20,7 +20,7 @@ enum class Need { Required, Optional };
 using GetProcAddress = Result (*)(const char* name, void** function, int version, std::uint64_t flags,
                                   int* status);
 
-// Looks up one version of a function: by cuGetProcAddress_v2, or by its symbol in drivers that lack it.
+// Looks up one version of a function: with cuGetProcAddress_v2, or by its symbol if the driver lacks that.
 class Resolver {
 public:
   explicit Resolver(void* library)
@@ -45,7 +45,7 @@ private:
   GetProcAddress get_proc_address_;
 };
 
-// The name of the first required function that the driver lacks, or null.
+// Looks up all functions. Returns the name of the first required one that the driver lacks, or null.
 const char* fill(Driver& driver, const Resolver& resolver) {
 #define KILN_CUDA_ENTRY(need, name, version, suffix, ...)                                                    \
   if (!resolver.find(driver.name, #name, version, suffix) && Need::need == Need::Required) return #name;
@@ -91,7 +91,8 @@ Probe probe(const std::string& library) {
                          "); install a driver for CUDA " + version_text(minimum_version) +
                          " or newer, or name its library in KILN_CUDA_LIBRARY" + instead};
   }
-  // The library stays open whatever comes: the driver starts threads that cannot be unloaded.
+  // The library is not closed, even after an error, because the driver starts threads that cannot be
+  // unloaded.
   auto driver = std::make_unique<Driver>();
   driver->library = library;
   auto refuse = [&](const std::string& what) { return Probe{nullptr, library + " " + what + instead}; };
@@ -99,7 +100,7 @@ Probe probe(const std::string& library) {
   Resolver resolver(handle);
   if (!resolver.find(driver->cuDriverGetVersion, "cuDriverGetVersion", 2020, "") ||
       driver->cuDriverGetVersion(&driver->version) != Result::Success)
-    return refuse("is no NVIDIA driver that tells its version; reinstall the driver");
+    return refuse("is not an NVIDIA driver that reports its version; reinstall the driver");
   if (driver->version < minimum_version)
     return refuse("is an NVIDIA driver for CUDA " + version_text(driver->version) + ", and Kiln needs CUDA " +
                   version_text(minimum_version) + "; update the driver");
@@ -118,10 +119,10 @@ namespace {
 
 std::atomic<const Driver*> opened_driver{nullptr};
 
-struct Found final : ForkAware { // so that forks are counted
+struct Found final : ForkAware { // registered as fork-aware, so that forks are counted
   Probe probe;
   Availability availability;
-  std::uint32_t generation = fork_generation(); // when it was opened
+  std::uint32_t generation = fork_generation(); // when the driver was opened
 
   Found() {
     const std::string& given = options().cuda_library;
@@ -131,7 +132,7 @@ struct Found final : ForkAware { // so that forks are counted
   }
   void reset_in_child() noexcept override {}
   static const Found& get() {
-    static const auto* found = new Found; // never destroyed: Buffers may die after it would
+    static const auto* found = new Found; // never destroyed, because Buffers may be destroyed later
     return *found;
   }
 };

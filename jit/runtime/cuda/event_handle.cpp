@@ -1,4 +1,4 @@
-// Creates, queries and times the driver's events.
+// Creates and queries events of the driver, and reads their times.
 #include <kiln/jit/runtime/cuda/event_handle.h>
 
 #include <kiln/jit/runtime/cuda/current.h>

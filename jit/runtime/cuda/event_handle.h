@@ -1,4 +1,4 @@
-// A driver's event. Not for users: Event stands on it.
+// Owns an event of the driver. Not for users: Event uses it.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/device_state.h>
@@ -7,7 +7,7 @@ namespace kiln::cuda {
 
 class Queue;
 
-// Thread-safe, but for construction and destruction.
+// Thread-safe except for construction and destruction.
 class EventHandleOwner {
 public:
   explicit EventHandleOwner(DeviceState& device);
@@ -18,11 +18,11 @@ public:
   DeviceState& device() const { return device_; }
   EventHandle handle() const { return handle_; }
 
-  // True when all commands before the record have finished, and when the device has failed.
+  // Whether all commands before the record have finished, or the device has failed.
   bool done() const;
-  // Waits for that; throws the device's sticky error.
+  // Waits for that. Throws the device's sticky error.
   void synchronize() const;
-  // Between two done events of one device.
+  // Milliseconds between two finished events of one device.
   double ms_since(const EventHandleOwner& begin) const;
 
 private:

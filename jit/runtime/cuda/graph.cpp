@@ -1,4 +1,4 @@
-// Captures and replays graphs.
+// Captures and launches CUDA graphs.
 #include <kiln/jit/runtime/cuda/graph.h>
 
 #include <kiln/jit/runtime/cuda/current.h>
@@ -15,7 +15,7 @@ GraphCapture::GraphCapture(Stream& stream, std::source_location here) : queue_(q
   if (!queue_.handle())
     throw UserError(here, "a graph cannot be captured from the default stream of " + device.name() +
                               "; capture from another stream");
-  // Relaxed: a kernel's first launch may load its module, which the other modes forbid.
+  // Relaxed mode, because the first launch of a kernel may load its module, which the other modes forbid.
   device.check(device.driver().cuStreamBeginCapture(queue_.handle(), capture_mode_relaxed),
                "cuStreamBeginCapture", &queue_.history());
   open_ = true;
@@ -45,7 +45,7 @@ Graph GraphCapture::end() {
   GraphExecHandle exec = nullptr;
   Result result = driver.cuGraphGetNodes(recorded, nullptr, &nodes);
   if (result == Result::Success) result = driver.cuGraphInstantiateWithFlags(&exec, recorded, 0);
-  driver.cuGraphDestroy(recorded); // the instance is a copy
+  driver.cuGraphDestroy(recorded); // the executable graph is a copy
   device.check(result, "cuGraphInstantiateWithFlags");
   graph.exec_ = {exec, Graph::Destroy{&device}};
   graph.size_ = static_cast<std::int64_t>(nodes);
@@ -57,7 +57,7 @@ void Graph::Destroy::operator()(GraphExecHandle exec) const noexcept {
 }
 
 void Graph::launch(Stream& stream, std::source_location here) {
-  if (!exec_) throw UserError(here, "launch of a graph that holds nothing; capture one first");
+  if (!exec_) throw UserError(here, "launch of an empty graph; capture one first");
   Queue& queue = queue_of(stream);
   DeviceState& device = *exec_.get_deleter().device;
   if (&queue.device() != &device)

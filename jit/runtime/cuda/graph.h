@@ -1,12 +1,12 @@
-// CUDA graphs: commands recorded once and replayed with one call.
+// CUDA graphs: commands that are recorded once and replayed with one call.
 //
 //   cuda::GraphCapture capture(stream);
 //   launch(stream, ...); copy(stream, ...);        // recorded, not run
 //   cuda::Graph graph = capture.end();
 //   for (int i = 0; i < steps; ++i) graph.launch(stream);
 //
-// A graph keeps the values of arguments and the addresses of memory and functions: all must live until its
-// last launch has finished.
+// A graph stores the values of arguments and the addresses of memory and functions. All of them must live
+// until the last launch of the graph has finished.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/api.h>
@@ -21,13 +21,15 @@ namespace kiln::cuda {
 class DeviceState;
 class Queue;
 
-// Thread-safe but for moves and destruction; launches of one graph run one after the other.
+// Thread-safe except for moves and destruction. Launches of one graph run one after the other.
 class Graph {
 public:
-  // Commands: kernels, copies, memsets and the like.
+  // The number of commands: kernels, copies, memsets and others.
   std::int64_t size() const { return exec_ ? size_ : 0; }
-  // Queues all of it on a stream of its device. UserError if the graph is empty-handed or the stream is of
-  // another device; errors of its commands come as those of any others, named as the graph's.
+  // Queues all commands on a stream of the graph's device. UserError if the graph is empty (default-made or
+  // moved from), or if the stream is of another device. Errors of its commands are reported like those of
+  // other commands, and name the graph.
+  // name the graph.
   void launch(Stream& stream, std::source_location here = std::source_location::current());
 
 private:
@@ -40,18 +42,18 @@ private:
   std::int64_t size_ = 0;
 };
 
-// While it lives, which the stream must too, commands on the stream are recorded and none runs. What waits
-// for the stream (synchronize) and host functions are refused meanwhile. Compiling and allocating go on as
-// ever.
+// While it lives, commands on the stream are recorded and do not run. The stream must outlive it. Waiting for
+// the stream (synchronize) and host functions are UserErrors meanwhile; compiling and allocating work as
+// usual.
 class GraphCapture {
 public:
-  // UserError for a stream of another kind of device, and for one that is being captured.
+  // UserError if the stream is not of a CUDA device, or is being captured already.
   explicit GraphCapture(Stream& stream, std::source_location here = std::source_location::current());
-  ~GraphCapture(); // without end(): what was recorded is forgotten
+  ~GraphCapture(); // if end() was not called, discards what was recorded
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
 
-  // TargetError if a command in between spoilt the capture. Once only.
+  // Ends the capture. TargetError if a command made the capture invalid. Call it once.
   Graph end();
 
 private:

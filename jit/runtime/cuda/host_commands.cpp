@@ -1,4 +1,4 @@
-// Hands host commands to the driver, runs and discards them.
+// Passes host commands to the driver, and runs or discards them.
 #include <kiln/jit/runtime/cuda/host_commands.h>
 
 #include <cstring>
@@ -38,7 +38,7 @@ void HostCommands::enqueue(DeviceState& device, StreamHandle stream, CommandFn f
   }
   Result result = device.driver().cuLaunchHostFunc(stream, run, command.get());
   if (result == Result::Success) {
-    command.release(); // run's now
+    command.release(); // run() owns it now
     return;
   }
   if (!take(command.get())) { // discarded meanwhile, because the device failed
@@ -50,7 +50,7 @@ void HostCommands::enqueue(DeviceState& device, StreamHandle stream, CommandFn f
 
 void HostCommands::run(void* argument) noexcept {
   auto* command = static_cast<Command*>(argument);
-  if (!command->owner->take(command)) return; // discarded: see discard_all
+  if (!command->owner->take(command)) return; // discarded: see discard_all()
   std::unique_ptr<Command> owned(command);
   InHostFunction mark;
   std::shared_ptr<HostCommands> self = command->owner;
@@ -74,8 +74,8 @@ void HostCommands::discard_all() noexcept {
     std::lock_guard lock(mutex_);
     commands.swap(pending_);
   }
-  // The shells are never freed, because the driver may still call run with them: a few bytes each, once in
-  // the life of a device.
+  // The Command objects are never freed, because the driver may still call run() with them. They are a few
+  // bytes each, and a device fails at most once.
   static std::mutex graveyard_mutex;
   static auto* graveyard = new std::vector<Command*>;
   for (Command* command : commands) {
@@ -84,7 +84,7 @@ void HostCommands::discard_all() noexcept {
     try {
       std::lock_guard lock(graveyard_mutex);
       graveyard->push_back(command);
-    } catch (...) { // no memory to remember it with
+    } catch (...) { // no memory to remember it
     }
   }
 }

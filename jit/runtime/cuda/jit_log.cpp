@@ -1,4 +1,4 @@
-// Turns a refusal of the driver's assembler into an error.
+// Makes an error from a failure of the driver's assembler.
 #include <kiln/jit/runtime/cuda/jit_log.h>
 
 #include <kiln/jit/base/log.h>
@@ -17,7 +17,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-// The driver takes numbers in the place of pointers.
+// Converts a number for option values, which the driver passes as pointers.
 void* number(std::size_t n) { return reinterpret_cast<void*>(n); }
 
 } // namespace

@@ -1,4 +1,4 @@
-// The logs of the driver's assembler, and what is thrown with them. Not for users.
+// Collects the logs of the driver's assembler, and throws errors that contain them. Not for users.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/module.h>
@@ -9,7 +9,8 @@
 
 namespace kiln::cuda {
 
-// Buffers and the option list that hands them to cuModuleLoadDataEx and cuLinkCreate. Must outlive the calls.
+// Log buffers, and the options that pass them to cuModuleLoadDataEx and cuLinkCreate. Must outlive these
+// calls.
 class JitLog {
 public:
   JitLog();
@@ -28,8 +29,8 @@ private:
   void* values_[count];
 };
 
-// Throws for an image that the driver refused: a sticky error as such, a UserError for PTX too new, and else
-// a TargetError with the log and, if wanted, a repro folder.
+// Throws for an image that the driver rejected: a sticky error as such, a UserError for PTX that is too new,
+// and otherwise a TargetError with the log and, if wanted, a repro folder.
 [[noreturn]] void refuse_image(DeviceState& device, Result result, const char* call, std::string_view image,
                                std::string_view name, const JitLog& log, OnRefusal on_refusal);
 

@@ -1,4 +1,4 @@
-// Puts a launch's arguments in the order of the entry point's parameters.
+// Puts the arguments of a launch into the order of the entry point's parameters.
 #include <kiln/jit/runtime/cuda/kernel_code.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -12,7 +12,7 @@ namespace kiln::cuda {
 
 namespace {
 
-struct Span { // of addresses; empty for a view without elements
+struct Span { // a range of addresses; empty for a view without elements
   std::uintptr_t low = 0, high = 0;
   bool meets(const Span& other) const { return low < other.high && other.low < high; }
 };
@@ -31,7 +31,8 @@ Span span_of(const KernelCode::View& v, const std::uint64_t* words) {
           data + static_cast<std::uint64_t>(high * v.element_bytes)};
 }
 
-// Whether two indices of a view may be one element: unless of any two axes one steps over all of the other.
+// Whether two indices of a view may refer to one element. They cannot if of any two axes the stride of one is
+// larger than the range of the other.
 bool may_repeat(const KernelCode::View& v, const std::uint64_t* words) {
   const std::uint64_t* extents = words + v.first_word + 1;
   auto extent = [&](int a) { return static_cast<std::int64_t>(extents[a]); };

@@ -1,4 +1,4 @@
-// A compiled kernel on a CUDA device, and its launch. Not for users.
+// The code of a kernel for a CUDA device, and how it is launched. Not for users.
 #pragma once
 
 #include <kiln/dsl/ir/ir.h>
@@ -10,31 +10,31 @@
 
 namespace kiln::cuda {
 
-// Immutable, so thread-safe.
+// Immutable, and therefore thread-safe.
 struct KernelCode {
-  struct View { // a parameter
+  struct View { // a parameter of the kernel
     int first_word, rank;
     std::int64_t element_bytes;
     bool written;
   };
   Function function;
   int warps;
-  int grid_rank; // extents of the grid among the entry point's parameters
+  int grid_rank; // number of extents of the grid among the entry point's parameters
   std::int64_t shared_bytes;
-  int words;               // of the arguments
-  std::vector<View> views; // all of them, or none if none is written
+  int words;               // number of argument words
+  std::vector<View> views; // all views, or none if the kernel writes none
 };
 
-// Views that the kernel writes, and those that it reads if it writes any.
+// The views that the kernel writes, and, if there are any, those that it reads.
 std::vector<KernelCode::View> views_of(const ir::Kernel& lowered);
-// Whether memory that one view writes may be another's or be written through two indices. Views that
-// interleave without meeting count, which costs barriers and nothing else.
+// Whether memory that is written through one view may be accessed through another one, or through another
+// index. True also for interleaved views without common elements; this only costs barriers.
 bool elements_meet(std::span<const KernelCode::View> views, const std::uint64_t* words);
 
-inline constexpr int most_parameters = 544; // of an entry point, all of 8 bytes
+inline constexpr int most_parameters = 544; // of an entry point, at 8 bytes each
 
-// Queues all programs of the grid. `words` are the launch's arguments (dsl/ir/arguments.h). The stream is one
-// of the kernel's device. Allocates nothing. Errors as those of cuda::launch.
+// Queues all programs of the grid. `words` are the arguments of the launch (dsl/ir/arguments.h). The stream
+// must be of the kernel's device. Does not allocate. Throws the errors of cuda::launch.
 void launch(Stream& stream, const KernelCode& code, std::uint64_t* words, std::span<const std::int64_t> grid,
             SourceLocation site);
 

@@ -1,4 +1,4 @@
-// Checks launches against the device's limits and hands them to the driver.
+// Checks launches against the limits of the device, and passes them to the driver.
 #include <kiln/jit/runtime/cuda/launch.h>
 
 #include <kiln/jit/base/options.h>
@@ -9,17 +9,17 @@ namespace kiln::cuda {
 
 namespace {
 
-constexpr std::int64_t portable_cluster = 8; // blocks, on every device that has clusters
+constexpr std::int64_t portable_cluster = 8; // blocks of a cluster that every device with clusters supports
 constexpr std::int64_t largest_cluster = 16;
 
 std::string text_of(const Size3& s) {
   return std::to_string(s.x) + " x " + std::to_string(s.y) + " x " + std::to_string(s.z);
 }
 
-// Of three sizes that are each at most 2^31.
+// The product of three sizes, each at most 2^31.
 std::int64_t volume(const Size3& s) { return s.x * s.y * s.z; }
 
-// One launch while it is checked.
+// Checks one launch.
 class Checker {
 public:
   Checker(const Function& function, SourceLocation site)
@@ -61,8 +61,9 @@ public:
     std::int64_t fixed = function_.info().static_shared_bytes;
     if (bytes < 0 || bytes > p_.shared_bytes_optin - fixed)
       refuse("a block needs " + std::to_string(bytes) + " bytes of dynamic shared memory" +
-             (fixed ? " beside " + std::to_string(fixed) + " static ones" : "") + ", and the device has " +
-             std::to_string(p_.shared_bytes_optin) + " for a block; use smaller tiles or fewer stages");
+             (fixed ? " in addition to " + std::to_string(fixed) + " static ones" : "") +
+             ", and the device has " + std::to_string(p_.shared_bytes_optin) +
+             " for a block; use smaller tiles or fewer stages");
   }
 
   void check_cluster(const Size3& cluster, const Size3& grid) const {
@@ -87,7 +88,7 @@ public:
     std::int64_t resident =
         std::int64_t{p_.multiprocessors} *
         function_.blocks_per_multiprocessor(static_cast<int>(volume(block)), shared_bytes);
-    // A grid within the device's limits may still overflow a product of three.
+    // A grid within the device's limits may still exceed 64 bits as a product.
     std::int64_t blocks = 1;
     bool fits =
         !__builtin_mul_overflow(grid.x, grid.y, &blocks) && !__builtin_mul_overflow(blocks, grid.z, &blocks);
@@ -103,7 +104,7 @@ private:
   SourceLocation site_;
 };
 
-unsigned narrow(std::int64_t size) { return static_cast<unsigned>(size); } // checked before
+unsigned narrow(std::int64_t size) { return static_cast<unsigned>(size); } // its range was checked
 
 Result launch_now(const Driver& driver, StreamHandle stream, FunctionHandle function, const Size3& grid,
                   const Size3& block, unsigned shared_bytes, void** arguments,
@@ -148,7 +149,7 @@ void launch(Stream& stream, const Function& function, Size3 grid, Size3 block, s
   Checker checker(function, site);
   if (&device != &function.device())
     checker.refuse("it is launched on a stream of " + device.name() +
-                   "; load it there, or use its own device's");
+                   "; load it there, or use a stream of its own device");
   checker.check_block(block);
   checker.check_grid(grid);
   checker.check_shared(shared_bytes);
@@ -162,8 +163,8 @@ void launch(Stream& stream, const Function& function, Size3 grid, Size3 block, s
   if (clustered && volume(attributes.cluster) > portable_cluster) function.allow_large_clusters();
   if (attributes.cooperative) checker.check_cooperative(grid, block, shared_bytes);
 
-  // Before the call: a launch reports what earlier kernels did, and another thread may report this one's
-  // doing.
+  // Recorded before the driver's call, because a launch reports errors of earlier kernels, and because
+  // another thread may report the error of this one.
   queue.history().add({function.name(), site});
   device.history().add({function.name(), site});
   Result result = launch_now(device.driver(), queue.handle(), function.handle(), grid, block,

@@ -1,4 +1,4 @@
-// Launches functions on CUDA streams. Not for users: kernels stand on it (kernel_code.h).
+// Launches functions on CUDA streams. Not for users: kernels use it (kernel_code.h).
 #pragma once
 
 #include <kiln/jit/runtime/cuda/module.h>
@@ -11,17 +11,18 @@ struct Size3 {
 };
 
 struct LaunchAttributes {
-  Size3 cluster = {};       // blocks of one cluster; 1 x 1 x 1 for none
-  bool cooperative = false; // all blocks run at once, so that they may wait for each other
+  Size3 cluster = {};       // blocks of a cluster; 1 x 1 x 1 means no clusters
+  bool cooperative = false; // all blocks run at the same time, so that they may wait for each other
 };
 
 // Queues `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory each. `arguments` has
-// a pointer to each parameter's value; they are copied before the call returns. `site` is where the user
-// launched, for errors found now and later.
+// one pointer to the value of each parameter; the values are copied before the call returns. `site` is the
+// user's launch, for errors found now or later.
 //
-// UserError, with the numbers, for sizes that the device or the function does not take; nothing is launched
-// then. TargetError if the driver refuses, or if the device has failed before. An empty grid launches
-// nothing. Under KILN_DEBUG the call waits for the kernel, so that its error is thrown here. Thread-safe.
+// UserError, with the numbers, for sizes that the device or the function does not support; nothing is
+// launched then. TargetError if the driver returns an error or the device has failed before. An empty grid
+// launches nothing. With KILN_DEBUG the call waits for the kernel, so that its errors are thrown here.
+// Thread-safe.
 void launch(Stream& stream, const Function& function, Size3 grid, Size3 block, std::int64_t shared_bytes,
             void** arguments, const LaunchAttributes& attributes, SourceLocation site);
 

@@ -1,4 +1,4 @@
-// Which kernels may have caused an error that the driver reports later. Not for users.
+// Remembers which kernels may have caused an error that the driver reports later. Not for users.
 #pragma once
 
 #include <kiln/dsl/error.h>
@@ -8,8 +8,8 @@
 
 namespace kiln::cuda {
 
-// Of one stream, or of a device. The driver reports what a kernel did wrong in some later call; until the
-// stream has been waited for, every kernel launched on it may be the one. Thread-safe.
+// The history of a stream or a device. The driver reports an error of a kernel in some later call. Until a
+// wait for the stream has succeeded, each kernel that was launched on it may be the cause. Thread-safe.
 class LaunchHistory {
 public:
   struct Launch {
@@ -22,14 +22,14 @@ public:
     last_ = launch;
     ++count_;
   }
-  // After a wait without an error: what was launched before is innocent.
+  // After a wait without an error: the kernels launched before it did not fail.
   void clear() {
     std::lock_guard lock(mutex_);
     count_ = 0;
   }
-  // Of a stream: " in kernel "add", launched at add.cpp:12", or "" if nothing is in flight.
+  // For a stream: " in kernel "add", launched at add.cpp:12", or "" if no kernel is in flight.
   std::string in_flight() const;
-  // Of a device: " after kernel "add" was launched at add.cpp:12", or "" if none ever was.
+  // For a device: " after kernel "add" was launched at add.cpp:12", or "" if none has been launched.
   std::string last() const;
 
 private:

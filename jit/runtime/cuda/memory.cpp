@@ -1,4 +1,4 @@
-// The allocators of CUDA devices, and pinned memory.
+// Implements the allocators of CUDA devices, and pinned memory.
 #include <kiln/jit/runtime/cuda/memory.h>
 
 #include <kiln/jit/runtime/cuda/current.h>
@@ -9,7 +9,7 @@ namespace kiln::cuda {
 
 namespace {
 
-// cuMemAlloc aligns to 256 bytes and maps 2 MiB pages.
+// cuMemAlloc aligns to 256 bytes and maps pages of 2 MiB.
 constexpr SizeClasses size_classes{256, std::uint64_t{1} << 20, std::uint64_t{2} << 20};
 constexpr std::uint64_t largest_request = std::uint64_t{1} << 62;
 
@@ -17,7 +17,7 @@ std::string bytes_call(const char* call, std::uint64_t bytes) {
   return std::string(call) + " of " + std::to_string(bytes) + " bytes";
 }
 
-// The allocators there are, for trim_devices.
+// All allocators, for trim_devices().
 struct Allocators {
   std::mutex mutex;
   std::vector<Allocator*> list;
@@ -43,7 +43,7 @@ Allocator::Allocator(DeviceState& device)
       driver.cuMemFreeAsync) {
     PoolProperties properties;
     properties.location_id = device.index();
-    // Where the driver refuses a pool or a stream for it (virtual GPUs do), the cache serves.
+    // If the driver cannot create a pool or a stream for it, as on virtual GPUs, the cache of blocks is used.
     if (driver.cuMemPoolCreate(&pool_, &properties) != Result::Success) pool_ = nullptr;
     std::uint64_t keep_all = ~std::uint64_t{0};
     if (pool_)
@@ -89,7 +89,7 @@ DevicePointer Allocator::allocate_or_trim(std::uint64_t bytes, StreamHandle stre
 DevicePointer Allocator::allocate(std::uint64_t bytes) {
   Current current(device_);
   DevicePointer pointer = allocate_or_trim(bytes, stream_);
-  // Other streams may use the block only once the allocation has happened in stream_'s order.
+  // Other streams may use the block only after the allocation has happened in the order of stream_.
   if (pointer && pooled())
     device_.check(device_.driver().cuStreamSynchronize(stream_), "cuStreamSynchronize");
   return pointer;
@@ -101,7 +101,7 @@ void Allocator::free(DevicePointer pointer, std::uint64_t bytes) noexcept {
     try {
       std::lock_guard lock(mutex_);
       deferred_.push_back({pointer, bytes});
-    } catch (...) { // no memory to remember the block with: it is lost
+    } catch (...) { // no memory to remember the block, so it is lost
     }
     return;
   }
@@ -142,7 +142,7 @@ void Allocator::trim() {
   release_deferred();
   cache_.trim();
   if (!pooled()) return;
-  // Frees in flight must have happened for their memory to be given back.
+  // Memory is only returned to the driver when pending frees have happened.
   device_.check(device_.driver().cuStreamSynchronize(stream_), "cuStreamSynchronize");
   device_.check(device_.driver().cuMemPoolTrimTo(pool_, 0), "cuMemPoolTrimTo");
 }
@@ -168,7 +168,7 @@ Allocator::Free Allocator::memory() {
 void free_device_memory(int device, void* pointer, std::uint64_t bytes) noexcept {
   try {
     DeviceState::get(device).allocator().free(reinterpret_cast<DevicePointer>(pointer), bytes);
-  } catch (...) { // a forked child: the memory is the parent's
+  } catch (...) { // a forked child: the memory belongs to the parent
   }
 }
 
@@ -191,7 +191,7 @@ std::int64_t cached_device_bytes() {
 int device_of_pointer(const void* pointer) {
   Allocators& all = Allocators::get();
   std::lock_guard lock(all.mutex);
-  for (Allocator* allocator : all.list) { // any context answers for all
+  for (Allocator* allocator : all.list) { // any context gives the same answer
     DeviceState& device = allocator->device();
     if (!device.usable()) continue;
     Current current(device);
@@ -199,7 +199,7 @@ int device_of_pointer(const void* pointer) {
     auto address = reinterpret_cast<DevicePointer>(pointer);
     unsigned type = 0;
     int index = -1;
-    bool managed = false; // belongs to all
+    bool managed = false; // managed memory belongs to all devices
     if (driver.cuPointerGetAttribute(&managed, pointer_attribute_is_managed, address) == Result::Success &&
         managed)
       return -1;

@@ -1,8 +1,8 @@
-// Memory of CUDA devices, and host memory that they reach. Not for users: Buffer stands on it.
+// Allocates memory of CUDA devices, and host memory that they can access. Not for users: Buffer uses it.
 //
-// Where the device has memory pools, blocks come from a pool of Kiln's own that keeps what is freed
-// (cuMemAllocFromPoolAsync); elsewhere from cuMemAlloc through a cache of freed blocks by size class. When
-// memory runs out, what is kept is given back and the allocation tried once more.
+// If the device supports memory pools, blocks come from a pool of Kiln's own, which keeps freed memory
+// (cuMemAllocFromPoolAsync); otherwise from cuMemAlloc, through a cache of freed blocks by size class. If
+// there is no memory left, kept memory is returned to the driver and the allocation is tried again.
 #pragma once
 
 #include <kiln/jit/runtime/block_cache.h>
@@ -24,25 +24,25 @@ public:
   ~Allocator();
   DeviceState& device() { return device_; }
 
-  // At least `bytes` > 0, 256-byte aligned, for any stream; 0 if there is no memory. TargetError for other
-  // failures. In destructors and host functions, `free` only ever queues work or remembers the block.
-  // Commands that use a block must have finished before it is freed.
+  // Allocates at least `bytes` > 0, aligned to 256 bytes, for use on any stream. Returns 0 if there is no
+  // memory. TargetError for other failures. Commands that use a block must have finished before it is freed.
+  // `free` may be called in destructors and host functions: it only queues work or remembers the block.
   DevicePointer allocate(std::uint64_t bytes);
   void free(DevicePointer pointer, std::uint64_t bytes) noexcept;
 
-  // The same in a stream's order: the block may be used by the stream's commands behind the call, and is
-  // handed out again when those before free_async have finished. Without pools free_async waits for them, and
-  // while a graph is captured allocate_async is a UserError.
+  // The same in the order of a stream: commands that are queued after allocate_async may use the block, and
+  // it is reused when the commands before free_async have finished. Without memory pools, free_async waits
+  // for these commands, and allocate_async is a UserError while a graph is captured.
   DevicePointer allocate_async(Queue& queue, std::uint64_t bytes);
   void free_async(Queue& queue, DevicePointer pointer, std::uint64_t bytes);
 
-  void trim();                 // gives what is kept back to the driver
-  std::int64_t cached_bytes(); // kept, but in no block
+  void trim();                 // returns kept memory to the driver
+  std::int64_t cached_bytes(); // bytes that are kept but not part of any block
 
   struct Free {
     std::int64_t free_bytes, total_bytes;
   };
-  Free memory(); // of the device, all processes together
+  Free memory(); // of the device, over all processes
 
 private:
   struct Block {
@@ -56,18 +56,18 @@ private:
 
   DeviceState& device_;
   PoolHandle pool_ = nullptr;
-  StreamHandle stream_ = nullptr; // on which pool blocks of `allocate` are made
+  StreamHandle stream_ = nullptr; // the stream on which `allocate` gets blocks from the pool
   BlockCache cache_;
   std::mutex mutex_;
-  std::vector<Block> deferred_; // freed inside host functions, which must not call the driver
+  std::vector<Block> deferred_; // blocks freed inside host functions, which must not call the driver
 };
 
-// Page-locked host memory, from which and into which copies are asynchronous and at full speed on every
-// device. 64-byte aligned; zero bytes own nothing. Must outlive the commands that use it.
+// Page-locked host memory: copies from and to it are asynchronous and run at full speed on every device.
+// Aligned to 64 bytes; zero bytes allocate nothing. Must outlive the commands that use it.
 class PinnedBuffer {
 public:
   PinnedBuffer() = default;
-  // UserError if `bytes` is negative or there is no such memory, TargetError for other failures.
+  // UserError if `bytes` is negative or there is not enough memory; TargetError for other failures.
   PinnedBuffer(DeviceState& device, std::int64_t bytes,
                std::source_location here = std::source_location::current());
 
@@ -83,14 +83,15 @@ private:
   std::int64_t bytes_ = 0;
 };
 
-// What `allocator().allocate` of a device gave; does nothing where the device cannot be used.
+// Frees a block that `allocator().allocate` of this device returned. Does nothing if the device cannot be
+// used.
 void free_device_memory(int device, void* pointer, std::uint64_t bytes) noexcept;
 
-// The index of the device that a pointer's memory is of, or -1 for host memory and pointers that no context
-// knows. Asks the driver only where a device's allocator is in use.
+// The index of the device that a pointer's memory belongs to; -1 for memory of the host and pointers that no
+// context knows. Calls the driver only if a device's allocator is in use.
 int device_of_pointer(const void* pointer);
 
-// Frees what all devices keep, and counts it. They touch only devices in use.
+// Free the kept memory of all devices, and return its size. They affect only devices in use.
 void trim_devices();
 std::int64_t cached_device_bytes();
 

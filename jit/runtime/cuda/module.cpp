@@ -1,4 +1,4 @@
-// Loads modules and asks the driver about their functions.
+// Loads modules and queries the attributes of their functions.
 #include <kiln/jit/runtime/cuda/module.h>
 
 #include <kiln/dsl/symbol.h>
@@ -11,7 +11,7 @@ namespace kiln::cuda {
 
 void check_ptx_version(const DeviceState& device, std::string_view ptx, std::string_view name) {
   int has = ptx_version_of(ptx), reads = newest_ptx_of_driver(device.driver().version);
-  if (reads == 0 || has <= reads) return; // a driver newer than the table is asked
+  if (reads == 0 || has <= reads) return; // for a driver newer than the table, the driver itself decides
   int needed = oldest_driver_for_ptx(has);
   throw UserError("kernel \"" + std::string(name) + "\" on " + device.name() + ": its PTX is of version " +
                   ptx_version_text(has) + ", and the NVIDIA driver (CUDA " +
@@ -25,7 +25,7 @@ std::shared_ptr<const Module> Module::load(DeviceState& device, std::string_view
   if (is_ptx(image)) check_ptx_version(device, image, name);
   Current current(device);
   std::shared_ptr<Module> module(new Module(device, std::string(name)));
-  std::string terminated(image); // the driver reads PTX up to a zero
+  std::string terminated(image); // the driver reads PTX up to a zero byte
   JitLog log;
   Result result = device.driver().cuModuleLoadDataEx(&module->handle_, terminated.c_str(), JitLog::count,
                                                      log.names(), log.values());
@@ -41,7 +41,7 @@ std::shared_ptr<const Module> Module::load(DeviceState& device, std::string_view
 Module::~Module() {
   if (!handle_) return;
   clean_up(device_, [&] {
-    device_.driver().cuCtxSynchronize(); // what it reports, others will
+    device_.driver().cuCtxSynchronize(); // other calls will report its error
     device_.driver().cuModuleUnload(handle_);
   });
 }
@@ -64,7 +64,7 @@ Function Module::function(const std::string& name, const std::string& called) co
   state->info.local_bytes = get(FunctionAttribute::LocalSizeBytes);
   state->info.static_shared_bytes = get(FunctionAttribute::SharedSizeBytes);
   state->info.max_threads_per_block = get(FunctionAttribute::MaxThreadsPerBlock);
-  // What needs no opting in.
+  // This much needs no opt-in.
   state->allowed_shared = device_.properties().shared_bytes - state->info.static_shared_bytes;
   return Function(shared_from_this(), std::move(state));
 }
@@ -119,7 +119,7 @@ std::string assemble(DeviceState& device, std::string_view ptx, std::string_view
                                        nullptr, nullptr);
   if (result == Result::Success) result = driver.cuLinkComplete(link, &made, &bytes);
   if (result == Result::Success)
-    cubin.assign(static_cast<const char*>(made), bytes); // the link's until it dies
+    cubin.assign(static_cast<const char*>(made), bytes); // the memory belongs to the link
   driver.cuLinkDestroy(link);
   if (result != Result::Success)
     refuse_image(device, result, "cuLinkComplete", ptx, name, log, OnRefusal::SaveRepro);

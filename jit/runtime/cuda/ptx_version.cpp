@@ -1,4 +1,4 @@
-// The table of PTX versions, from the release notes of the PTX ISA.
+// Holds the table of PTX versions, from the release notes of the PTX ISA.
 #include <kiln/jit/runtime/cuda/ptx_version.h>
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// Streams of the CUDA driver.
+// Implements streams with streams of the CUDA driver.
 #include <kiln/jit/runtime/cuda/queue.h>
 
 #include <kiln/jit/runtime/cuda/current.h>
@@ -40,13 +40,13 @@ void Queue::check_not_capturing(const char* call) const {
 
 void Queue::enqueue(CommandFn fn, const void* payload, std::size_t bytes) {
   Current current(device_);
-  check_not_capturing("a host function"); // it would run at each replay, and its payload lives for one
+  check_not_capturing("a host function"); // it would run at each replay, but its payload is valid only once
   commands_->enqueue(device_, handle_, fn, payload, bytes, history_);
 }
 
 void Queue::synchronize() {
   if (commands_->runs_here())
-    throw UserError("a stream's command synchronizes with its own stream, which would wait for ever; "
+    throw UserError("a stream's command synchronizes with its own stream, which would wait forever; "
                     "use an event or another stream");
   if (device_.lost()) commands_->discard_all();
   Current current(device_);
@@ -68,7 +68,7 @@ void Queue::drain() noexcept {
 }
 
 bool Queue::idle() const {
-  if (!device_.usable() || capturing()) return true; // to ask while capturing would spoil the capture
+  if (!device_.usable() || capturing()) return true; // querying a stream invalidates its capture
   Current current(device_);
   return device_.driver().cuStreamQuery(handle_) != Result::NotReady;
 }
@@ -88,7 +88,7 @@ std::exception_ptr Queue::finish() noexcept {
 void Queue::clear_error() {
   if (commands_->runs_here())
     throw UserError("a stream's command clears its own stream's error; do so after synchronize()");
-  Current current(device_); // throws what cannot be cleared
+  Current current(device_); // throws if the error cannot be cleared
   check_not_capturing("clear_error");
   device_.check(device_.driver().cuStreamSynchronize(handle_), "Stream::clear_error", &history_);
   history_.clear();

@@ -1,4 +1,4 @@
-// A CUDA stream, Kiln's own or the caller's. Not for users: Stream stands on it.
+// A CUDA stream, created by Kiln or by the caller. Not for users: Stream uses it.
 #pragma once
 
 #include <kiln/jit/runtime/cuda/event_handle.h>
@@ -12,15 +12,16 @@ class Stream;
 
 namespace kiln::cuda {
 
-// Everything that throws throws the device's sticky error, once there is one. Thread-safe but for
+// Once the device has a sticky error, every function that can throw throws it. Thread-safe except for
 // construction and destruction.
 class Queue {
 public:
-  // A stream that does not wait for the legacy default stream.
+  // Creates a stream that does not synchronize with the legacy default stream.
   explicit Queue(DeviceState& device);
-  // The caller's, which is not destroyed and must outlive this; null is the device's default stream.
+  // Adopts a stream of the caller, which this does not destroy and which must outlive it. Null means the
+  // default stream.
   Queue(DeviceState& device, StreamHandle adopted);
-  ~Queue(); // waits for the commands of a stream of Kiln's own
+  ~Queue(); // waits for the commands if the stream is Kiln's own
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
@@ -28,29 +29,28 @@ public:
   StreamHandle handle() const { return handle_; }
   LaunchHistory& history() { return history_; }
 
-  // The functions of Stream.
+  // These implement the functions of Stream.
   void enqueue(CommandFn fn, const void* payload, std::size_t bytes);
   void synchronize();
   bool idle() const;
   bool failed() const { return device_.lost() || commands_->error().failed(); }
   void clear_error();
-  // Throws the error of a host command if there is one.
+  // Throws the error of a host command, if there is one.
   void check_commands() const { commands_->error().check(); }
-  // Before destruction: waits for a stream of Kiln's own, and discards what cannot run any more. Returns the
-  // error that nobody was told of: a host command's, or the device's that was found here; null if there is
-  // none.
+  // For the destructor of Stream: waits if the stream is Kiln's own, and discards commands that cannot run
+  // any more. Returns an error that was not reported, of a host command or of the device, or else null.
   std::exception_ptr finish() noexcept;
 
-  // Either pointer may be of any device or of the host. Pageable host memory may be copied before the call
-  // returns.
+  // `to` and `from` may be memory of any device or of the host. Pageable host memory may be copied before the
+  // call returns.
   void copy(void* to, const void* from, std::int64_t bytes);
   void fill(void* to, unsigned char value, std::int64_t bytes);
   void record(EventHandleOwner& event);
-  void wait(const EventHandleOwner& event); // of any device
+  void wait(const EventHandleOwner& event); // the event may be of any device
 
-  // Between the begin and the end of a graph's capture, when commands are recorded instead of run.
+  // Whether a graph is being captured from this stream, so that commands are recorded and do not run.
   bool capturing() const;
-  // UserError if it is capturing: `call` needs the commands to run.
+  // UserError if it is capturing, because `call` needs the commands to run.
   void check_not_capturing(const char* call) const;
 
 private:
@@ -63,7 +63,7 @@ private:
   LaunchHistory history_;
 };
 
-// The one behind a stream of a CUDA device. UserError for other streams.
+// The queue behind a stream of a CUDA device. UserError for other streams.
 Queue& queue_of(Stream& stream);
 
 } // namespace kiln::cuda

@@ -1,4 +1,4 @@
-// Asks the driver about pointers, and remembers pages.
+// Queries the driver about pointers, and remembers the answers by page.
 #include <kiln/jit/runtime/cuda/reach.h>
 
 #include <kiln/jit/runtime/cuda/current.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t slots = 256;
 constexpr std::uint64_t most_devices = 63;
 
-// A page and a device in one word; 0 if the device has no number that fits.
+// Combines a page and a device in one word; 0 if the device's number does not fit.
 std::uint64_t tag_of(const void* pointer, Device device) {
   const std::uint64_t number = device.is_cpu() ? 1 : static_cast<std::uint64_t>(device.index()) + 2;
   return number > most_devices ? 0 : (reinterpret_cast<std::uintptr_t>(pointer) >> 12 << 6) + number;

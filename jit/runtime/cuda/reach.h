@@ -1,4 +1,5 @@
-// Whether kernels of a device reach a piece of memory, as the CUDA driver knows it. Not for users.
+// Tells whether kernels of a device can access a piece of memory, according to the CUDA driver. Not for
+// users.
 #pragma once
 
 #include <kiln/jit/runtime/device.h>
@@ -7,13 +8,15 @@
 
 namespace kiln::cuda {
 
-// For any device, the CPU included; ask only where opened(). Pages for which the answer was yes are
-// remembered per thread, so that a warm launch asks nothing, until Kiln frees memory of a CUDA device: what
-// others free, and whose addresses somebody else gets, is not noticed. Thread-safe.
+// `device` may be any device, the CPU included. Call it only if opened(). Each thread remembers pages for
+// which the answer was yes, so a warm launch does not call the driver. Kiln forgets them when it frees memory
+// of a CUDA device. It does not notice when other code frees memory whose addresses are then reused.
+// Thread-safe.
 bool is_reachable(const void* pointer, Device device);
-// Memory was freed: pages may have other owners.
+// Forgets the pages, because memory was freed and its pages may get other owners.
 void forget_reachable();
-// "memory of the host, which kernels on cuda:0 do not reach; copy it to a Buffer of cuda:0"
+// Explains why not: "memory of the host, which kernels on cuda:0 do not reach; copy it to a Buffer of
+// cuda:0".
 std::string why_unreachable(const void* pointer, Device device);
 
 } // namespace kiln::cuda

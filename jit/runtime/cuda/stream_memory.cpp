@@ -1,4 +1,4 @@
-// Allocates and frees in a stream's order.
+// Allocates and frees memory in the order of a stream.
 #include <kiln/jit/runtime/cuda/stream_memory.h>
 
 #include <kiln/jit/runtime/cuda/queue.h>
@@ -16,7 +16,7 @@ StreamMemory::StreamMemory(Stream& stream, std::int64_t bytes, std::source_locat
   throw UserError(here, "no memory for a temporary of " + std::to_string(bytes) + " bytes on " +
                             queue_.device().name() + ", which has " + std::to_string(memory.free_bytes) +
                             " free of " + std::to_string(memory.total_bytes) +
-                            "; free other buffers, or let the output overlap no operand");
+                            "; free other buffers, or use an output that overlaps no operand");
 }
 
 void StreamMemory::free() {
@@ -27,7 +27,7 @@ StreamMemory::~StreamMemory() {
   if (!pointer_) return;
   try {
     free();
-  } catch (...) { // the device has failed: nothing on it can be freed
+  } catch (...) { // the device has failed, so its memory cannot be freed
   }
 }
 

@@ -6,18 +6,18 @@
 
 namespace kiln::cuda {
 
-// Allocated and freed in the stream's order, so that the host waits for nothing where the device has memory
-// pools. While a graph is captured, each of its launches has a block of its own.
+// The memory is allocated and freed in the order of the stream, so the host does not wait if the device has
+// memory pools. If a graph is captured, each launch of the graph has its own block.
 class StreamMemory {
 public:
   // UserError if there is no memory.
   StreamMemory(Stream& stream, std::int64_t bytes, std::source_location here);
-  ~StreamMemory(); // frees, and says nothing of failures: for exceptions
+  ~StreamMemory(); // frees without reporting failures, for use when an exception is thrown
   StreamMemory(const StreamMemory&) = delete;
   StreamMemory& operator=(const StreamMemory&) = delete;
 
   void* data() const { return reinterpret_cast<void*>(pointer_); }
-  // Behind the commands queued so far.
+  // Frees the memory after the commands that have been queued.
   void free();
 
 private:

@@ -1,4 +1,4 @@
-// Kernels on emulated devices: the PTX that a driver would get, with the lines of the user's source.
+// Compiles kernels for emulated devices, to the PTX that a driver would get, with lines of the user's source.
 #include <kiln/jit/runtime/kernel/backend.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -16,10 +16,10 @@ public:
   EmulatedBackend(const Compilation& c, Device device)
       : c_(c), device_(emulated::DeviceState::get(device.index())),
         arch_(cuda::architecture_named(device_.arch())) {
-    gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
+    gpu::ptx_options(c.lowered->name, c.config); // UserError for a config that no thread block can have
     key_ = cache::KeyBuilder::versioned()
                .add("emulated")
-               .add(ir::print(*c.lowered, {.locations = true})) // which are in the code
+               .add(ir::print(*c.lowered, {.locations = true})) // the code contains locations
                .add(c.config.to_string())
                .add(c.debug)
                .add(arch_.code)
@@ -49,7 +49,7 @@ private:
         cuda::views_of(*c_.lowered), device_.index()});
   }
 
-  // What the cache has may be no PTX, and is then compiled again.
+  // TargetError if the payload is not valid PTX; the kernel is then compiled again.
   std::shared_ptr<const emulator::Module> parse(const std::string& text) const {
     try {
       return emulator::Module::parse(text, c_.lowered->name + ".ptx");

@@ -1,4 +1,4 @@
-// Hands out copies of a device's counters.
+// Returns copies of a device's counters.
 #include <kiln/jit/runtime/emulated/counters.h>
 
 #include <kiln/dsl/error.h>
@@ -12,7 +12,7 @@ emulated::DeviceState& counting(Device device, std::source_location here) {
   if (device.is_emulated())
     if (auto& state = emulated::DeviceState::get(device.index()); state.options().counters) return state;
   throw UserError(here, to_string(device) +
-                            " counts nothing; make it with Device::emulated(arch, {.counters = true})");
+                            " has no counters; make it with Device::emulated(arch, {.counters = true})");
 }
 
 } // namespace

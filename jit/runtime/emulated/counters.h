@@ -1,9 +1,9 @@
-// What kernels did on an emulated device, counted.
+// Counts what kernels do on an emulated device.
 //
 //   Device gpu = Device::emulated("sm_80", {.counters = true});
 //   ... launches on it, and synchronize ...
 //   DeviceCounters counters = counters_of(gpu);
-//   std::puts(counters.text().c_str());                  // tables: each kernel, and each line of its source
+//   std::puts(counters.text().c_str());                  // tables for each kernel and line of its source
 //   counters.kernels.front().all.sectors_per_request();  // numbers: jit/emulator/counters.h
 //
 // Thread-safe.
@@ -19,13 +19,14 @@
 namespace kiln {
 
 struct DeviceCounters {
-  std::vector<emulator::KernelCounts> kernels; // in the order of their first launches
+  std::vector<emulator::KernelCounts> kernels; // in the order of first launches
   std::string text() const { return emulator::text_of(kernels); }
   std::string json() const { return emulator::json_of(kernels); }
 };
 
-// Of the launches that have finished since the device was made or its counters were cleared; waits for the
-// kernel that runs. UserError unless it is an emulated device with EmulatorOptions::counters.
+// The counts of the launches that have finished since the device was created or the counters were cleared.
+// Waits for the kernel that runs. UserError unless `device` is an emulated device with
+// EmulatorOptions::counters.
 DeviceCounters counters_of(Device device, std::source_location here = std::source_location::current());
 void clear_counters(Device device, std::source_location here = std::source_location::current());
 

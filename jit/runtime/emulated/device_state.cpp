@@ -1,7 +1,8 @@
-// The emulated devices of the process, their names, and whose memory is whose.
+// Manages the emulated devices of the process, their names, and their memory.
 #include <kiln/jit/runtime/emulated/device_state.h>
 
 #include <kiln/dsl/error.h>
+#include <kiln/jit/base/options.h>
 #include <kiln/jit/runtime/cuda/cubin.h>
 
 #include <algorithm>
@@ -16,9 +17,9 @@ namespace kiln::emulated {
 
 namespace {
 
-// Persistent kernels launch a block for each, and blocks run one after the other.
+// Persistent kernels launch one block per multiprocessor, and the emulator runs blocks one after the other.
 constexpr int multiprocessors = 4;
-// Of a multiprocessor's shared memory, which the system takes for each block.
+// Shared memory that the system reserves for each block on a multiprocessor.
 constexpr std::int64_t block_reserve = 1024;
 
 struct Devices {
@@ -26,12 +27,12 @@ struct Devices {
   std::deque<std::unique_ptr<DeviceState>> list;
 };
 Devices& devices() {
-  static auto* d = new Devices; // never destroyed: streams may work while the process exits
+  static auto* d = new Devices; // never destroyed, because streams may work while the process exits
   return *d;
 }
 std::atomic<bool> any{false};
 
-// By address. Apart from the devices' locks, which running kernels hold.
+// The owners of memory, by address. Their lock is not a device's lock, which running kernels hold.
 struct Owners {
   struct Owner {
     std::uint64_t bytes;
@@ -45,10 +46,10 @@ Owners& owners() {
   return *o;
 }
 
-// The name that the emulator and Kiln's code generator agree on: a "sm_90" runs what is written for sm_90a.
+// The name that both the emulator and the code generator use: sm_90 executes code for sm_90a.
 std::string canonical(const std::string& arch) {
   const std::string known = arch == "sm_90" || arch == "sm_100" ? arch + "a" : arch;
-  cuda::architecture_named(known); // refuses what is none
+  cuda::architecture_named(known); // UserError for an unknown architecture
   return known;
 }
 
@@ -64,7 +65,7 @@ emulator::Options emulator_options(const std::string& arch, const EmulatorOption
   return o;
 }
 
-// By the CUDA programming guide's table of technical specifications.
+// From the table of technical specifications in the CUDA programming guide.
 int multiprocessor_threads(int sm) {
   switch (sm) {
   case 86:
@@ -150,7 +151,7 @@ std::string DeviceState::name() const {
 void* DeviceState::allocate(std::uint64_t bytes) {
   std::uint64_t address;
   try {
-    // In whole words, as a driver's: 8- and 16-bit atomics go through the word around them.
+    // In whole words, as a driver allocates, because 8- and 16-bit atomics access the word around them.
     address = with_gpu([&](emulator::Gpu& gpu) {
       const std::uint64_t words = (bytes + 3) / 4 * 4, at = gpu.allocate(words);
       const std::uint32_t zero = 0;
@@ -261,15 +262,12 @@ namespace kiln {
 
 EmulatorOptions EmulatorOptions::from_environment() {
   EmulatorOptions options;
-  auto set = [](const char* name) {
-    const char* v = std::getenv(name);
-    return v ? std::string_view(v) : std::string_view();
-  };
-  if (auto v = set("KILN_EMULATE_CHECK"); !v.empty()) options.checks = v;
-  if (auto v = set("KILN_EMULATE_SEED"); !v.empty())
-    options.seed = emulated::parse_number(v, "KILN_EMULATE_SEED");
-  if (auto v = set("KILN_EMULATE_THREADS"); !v.empty())
-    options.threads = emulated::parse_threads(v, "KILN_EMULATE_THREADS");
+  const Options environment = read_environment();
+  if (!environment.emulate_check.empty()) options.checks = environment.emulate_check;
+  if (!environment.emulate_seed.empty())
+    options.seed = emulated::parse_number(environment.emulate_seed, "KILN_EMULATE_SEED");
+  if (!environment.emulate_threads.empty())
+    options.threads = emulated::parse_threads(environment.emulate_threads, "KILN_EMULATE_THREADS");
   return options;
 }
 

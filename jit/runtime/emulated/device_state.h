@@ -1,10 +1,9 @@
-// One emulated GPU of the process: its memory, and the kernels it runs. Not for users: they see
-// Device::emulated.
+// An emulated GPU: its options, memory and emulator. Not for users: they see Device::emulated.
 //
-// There is one for each architecture and each set of options, made when it is first asked for and kept until
-// the process ends. Its memory is the host's, at the host's addresses, but what the emulator does not know to
-// be allocated there it reports as out of bounds. Commands are those of the CPU's queues; a lock gives them
-// the emulator one after the other. Thread-safe.
+// There is one object for each architecture with each set of options. It is created when first needed and
+// kept until the process ends. The memory is memory of the host at the host's addresses; accesses outside of
+// the emulator's own allocations are reported as out of bounds. Commands go through command queues like the
+// CPU's, and a lock lets one command at a time use the emulator. Thread-safe.
 #pragma once
 
 #include <kiln/jit/emulator/counters.h>
@@ -22,8 +21,8 @@ namespace kiln::emulated {
 
 class DeviceState {
 public:
-  // The index of the device of these, made if there is none. UserError for an architecture or checks that are
-  // not known.
+  // The index of the device with this architecture and options, which is created if necessary. UserError for
+  // an unknown architecture or check.
   static int index_of(const std::string& arch, const EmulatorOptions& options);
   static DeviceState& get(int index);
 
@@ -34,19 +33,20 @@ public:
   int index() const { return index_; }
   const std::string& arch() const { return arch_; }
   const EmulatorOptions& options() const { return options_; }
-  std::string name() const; // "emulated:sm_80", with the options that are not the environment's
+  std::string name() const; // "emulated:sm_80", followed by the options that differ from the environment's
   const DeviceProperties& properties() const { return properties_; }
 
-  // Null if there is no memory. Each waits for the kernel that runs.
+  // allocate returns null if there is no memory. Both wait for the kernel that runs.
   void* allocate(std::uint64_t bytes);
   void free(void* memory) noexcept;
-  // Runs `f` with the emulator, which nobody else uses meanwhile.
+  // Calls `f` with the emulator while no other thread uses it.
   template <class F> auto with_gpu(const F& f) {
     std::lock_guard lock(mutex_);
     return f(gpu_);
   }
 
-  emulator::Counters& counters() { return counters_; } // of options().counters; inside with_gpu only
+  // Updated if options().counters; use only inside with_gpu.
+  emulator::Counters& counters() { return counters_; }
 
 private:
   const int index_;
@@ -58,10 +58,12 @@ private:
   emulator::Gpu gpu_;
 };
 
-// What follows the architecture in a device's name: ",seed=7,check=init+bounds", over the environment's.
+// Parses what follows the architecture in a device's name, such as ",seed=7,check=init+bounds". Other options
+// are those of the environment.
 EmulatorOptions parse_options(std::string_view text, std::source_location here);
 
-// Of memory of any emulated devices, or of the host; what was not written stays so in the copy.
+// Copy and fill memory of any emulated device or of the host. Bytes that were never written still count as
+// unwritten in the copy.
 void copy(void* to, const void* from, std::uint64_t bytes);
 void fill(void* to, unsigned char value, std::uint64_t bytes);
 

@@ -1,4 +1,4 @@
-// Runs compiled kernels on emulated devices, and makes errors of reports.
+// Runs compiled kernels on emulated devices, and makes errors from the emulator's reports.
 #include <kiln/jit/runtime/emulated/kernel_code.h>
 
 #include <kiln/dsl/error.h>

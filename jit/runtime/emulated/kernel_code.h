@@ -1,4 +1,4 @@
-// A compiled kernel on an emulated device, and its launch. Not for users.
+// The code of a kernel for an emulated device, and how it runs. Not for users.
 #pragma once
 
 #include <kiln/jit/emulator/emulator.h>
@@ -7,17 +7,18 @@
 
 namespace kiln::emulated {
 
-// Immutable, so thread-safe.
+// Immutable, and therefore thread-safe.
 struct KernelCode {
   std::shared_ptr<const emulator::Module> module;
-  std::string name, entry; // as the user wrote it, as PTX spells it
+  std::string name, entry; // the user's name and the name in PTX
   gpu::KernelShape shape;
-  int words; // of the arguments
+  int words; // number of argument words
   std::vector<cuda::KernelCode::View> views;
   int device;
 };
 
-// Runs all programs of the grid, which has `rank` axes. UserError with the report if there is anything in it.
+// Runs all programs of the grid, which has `rank` axes. UserError with the report if the emulator found
+// mistakes.
 void run(const KernelCode& code, const std::int64_t* grid, int rank, const std::uint64_t* arguments);
 
 } // namespace kiln::emulated

@@ -1,4 +1,4 @@
-// What a kind of device does with a lowered kernel; compile.cpp does the rest. Not for users.
+// The interface between compile.cpp and the code generators of the three kinds of device. Not for users.
 #pragma once
 
 #include <kiln/jit/base/options.h>
@@ -9,21 +9,23 @@
 
 namespace kiln {
 
-// A kernel on its way to code, on any device.
+// A lowered kernel and what code generation needs besides.
 struct Compilation {
   std::unique_ptr<ir::Kernel> lowered;
-  std::string text; // of `lowered`, canonical: what the code is a function of, with the config
+  std::string text; // of `lowered`, in canonical form. It and the config determine the code.
   Config config;
   bool debug;
   KeepFiles keep;
 };
-// Verifies, binds and lowers; UserError for a config that does not fit.
+// Verifies, binds and lowers a kernel. UserError for a config that does not fit it.
 Compilation lower(const ir::Kernel& recorded, const Config& config, const std::vector<LayoutClass>& layouts);
 
-// An error about a kernel as a whole, with the line where it was made; others have one already.
+// Adds the kernel's location to an error about the kernel as a whole. Errors that have a location stay as
+// they are.
 UserError with_place(const UserError& e, SourceLocation where, const std::string& kernel);
 
-// The files of KILN_KEEP for one compilation: "kiln-keep/softmax-1a2b3c4d" and a suffix.
+// Writes the files of KILN_KEEP for one compilation. Their names are "kiln-keep/softmax-1a2b3c4d" and a
+// suffix.
 class KeptFiles {
 public:
   KeptFiles(const Compilation& c, const cache::Key& key);
@@ -33,26 +35,26 @@ private:
   std::string stem_;
 };
 
-// Code as the cache on disk keeps it.
+// Code as it is stored in the kernel cache.
 struct StoredCode {
   cache::Key key;
   std::vector<char> payload;
   std::string target; // "znver5", "sm_90a"
 };
 
-// Of one compilation, which outlives it.
+// Generates code for one compilation, which must outlive it.
 class Backend {
 public:
   virtual ~Backend() = default;
-  // Under which keys the cache on disk may have the code, best first; at least one.
+  // The keys under which the kernel cache may have the code, best first. There is at least one.
   virtual std::vector<cache::Key> keys() = 0;
-  // Makes a payload of the cache ready to run. TargetError if it does not work here.
+  // Makes a payload of the cache ready to run. TargetError if it does not work on this device.
   virtual void load(std::span<const char> payload, CompiledKernel& into) = 0;
-  // Compiles, keeps the files that are asked for, and makes the code ready to run.
+  // Compiles, writes the files of KILN_KEEP, and makes the code ready to run.
   virtual StoredCode compile(CompiledKernel& into) = 0;
 };
 
-// UserError for a kernel or config that the device cannot have.
+// UserError for a kernel or config that the device does not support.
 std::unique_ptr<Backend> make_cpu_backend(const Compilation& c, Device device);
 std::unique_ptr<Backend> make_cuda_backend(const Compilation& c, Device device);
 std::unique_ptr<Backend> make_emulated_backend(const Compilation& c, Device device);

@@ -1,4 +1,5 @@
-// The compile service: tile IR -> lowered tile IR -> key -> cache on disk, or a back end -> loaded code.
+// Runs the steps of compiling: lower tile IR, make the key, then load the code from the cache or run a back
+// end.
 #include <kiln/jit/runtime/kernel/compile.h>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -28,7 +29,7 @@ struct Totals {
   CompileStatistics numbers;
 };
 Totals& totals() {
-  static auto* t = new Totals; // never destroyed: kernels may compile while the process exits
+  static auto* t = new Totals; // never destroyed, because kernels may compile while the process exits
   return *t;
 }
 
@@ -50,7 +51,8 @@ std::string text_of(const std::vector<LayoutClass>& layouts) {
   return text;
 }
 
-// "matmul.cpp:12: ...", but not "kernel add on cuda:0: ..."
+// Recognises a source location, as in "matmul.cpp:12: ...", but not the beginning of "kernel add on cuda:0:
+// ...".
 bool starts_with_location(const std::string& text) {
   if (text.starts_with("kernel ")) return false;
   std::size_t end = text.find(": ");
@@ -60,7 +62,7 @@ bool starts_with_location(const std::string& text) {
   return digits != std::string::npos && digits < end && digits > 0 && text[digits - 1] == ':';
 }
 
-// One call of compile_kernel.
+// Carries out one call of compile_kernel.
 class Service {
 public:
   explicit Service(const CompileRequest& request) : request_(request) {}
@@ -82,7 +84,7 @@ public:
   }
 
 private:
-  // The CPU takes larger tiles where nobody can tell.
+  // On the CPU, tiles are enlarged where this does not affect the result.
   Config chosen_config() const {
     if (!request_.device.is_cpu()) return request_.config;
     ir::verify(request_.recorded);
@@ -90,7 +92,7 @@ private:
                                Device::cpu().properties().num_threads);
   }
 
-  // What the host does at each launch.
+  // Records what the host needs for each launch.
   void describe() {
     result_->name = c_.lowered->name;
     ir::ArgumentLayout layout = ir::ArgumentLayout::of(*c_.lowered);
@@ -125,8 +127,8 @@ private:
                        request_.config.to_string() + "}, layout classes (" + text_of(request_.layouts) +
                        ") on " + to_string(request_.device);
     if (compile_policy() == CompilePolicy::forbid)
-      throw UserError(request_.where, what + ", and the compile policy forbids to compile it; call warm_up "
-                                             "before, or ship the cache folder");
+      throw UserError(request_.where, what + ", and the compile policy forbids compiling it; call warm_up "
+                                             "first, or ship the cache folder");
     log_warning(what + " and is compiled now");
   }
 
@@ -169,9 +171,9 @@ UserError with_place(const UserError& e, SourceLocation where, const std::string
 Compilation lower(const ir::Kernel& recorded, const Config& config, const std::vector<LayoutClass>& layouts) {
   Compilation c{
       .lowered = {}, .text = {}, .config = config, .debug = options().debug, .keep = options().keep};
-  ir::verify(recorded); // what the passes and back ends rely on
+  ir::verify(recorded); // the passes and back ends rely on valid IR
   c.lowered = passes::lower_generic(recorded, {config, layouts, c.debug});
-  // Asserts carry locations into the code; nothing else does.
+  // Only asserts put source locations into the code, and only under KILN_DEBUG.
   c.text = ir::print(*c.lowered, {.locations = c.debug});
   return c;
 }
@@ -179,7 +181,7 @@ Compilation lower(const ir::Kernel& recorded, const Config& config, const std::v
 KeptFiles::KeptFiles(const Compilation& c, const cache::Key& key) {
   if (!c.keep.any()) return;
   stem_ = options().keep_dir + "/" + file_stem(c.lowered->name) + "-" + cache::to_string(key).substr(0, 8);
-  std::error_code ignored; // the files that then cannot be opened are reported
+  std::error_code ignored; // files that cannot be opened are reported by write()
   std::filesystem::create_directories(options().keep_dir, ignored);
 }
 
@@ -207,7 +209,7 @@ Config config_for(DeviceKind kind, const Config& config) {
 }
 
 std::shared_ptr<const CompiledKernel> compile_kernel(const CompileRequest& request) {
-  const DefaultFloatEnvironment environment; // constants are folded
+  const DefaultFloatEnvironment environment; // because the passes fold constants
   try {
     return Service(request).run();
   } catch (const std::bad_alloc&) {

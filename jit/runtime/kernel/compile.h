@@ -1,4 +1,5 @@
-// From a recorded kernel to code that runs. Not for users: `kernel` and `assign` stand on it.
+// Compiles a recorded kernel, or loads its code from the kernel cache. Not for users: `kernel` and `assign`
+// use it.
 #pragma once
 
 #include <kiln/dsl/ir/expectations.h>
@@ -21,45 +22,46 @@ namespace emulated {
 struct KernelCode;
 }
 
-// A kernel for one device, config and list of layout classes. Immutable, so thread-safe.
+// The code of a kernel for one device, one config and one layout class per view. It is immutable and
+// therefore thread-safe.
 struct CompiledKernel {
-  struct Axis { // cdiv(arguments[extent_word], tile) programs
+  struct Axis { // an axis of the grid, which has cdiv(arguments[extent_word], tile) programs
     int extent_word;
     std::int64_t tile;
   };
   std::string name;
-  std::vector<Axis> grid; // empty: the launch gives the grid
+  std::vector<Axis> grid; // empty: launches pass the grid
   ir::Expectations expectations;
   CostModel cost;
 
-  // On the CPU:
+  // For the CPU:
   std::shared_ptr<cpu::LoadedCode> code;
   std::int64_t scratch_bytes = 0; // per worker
   std::int64_t code_bytes = 0;    // of the object files
-  std::int64_t stack_bytes = 0;   // the largest frames of the kernel and of a routine that it calls
+  std::int64_t stack_bytes = 0;   // stack frames of the kernel and of the routine with the largest frame
   cpu::Grouping grouping;         // how programs are grouped
-  // On a CUDA device:
+  // For a CUDA device:
   std::shared_ptr<const cuda::KernelCode> cuda;
-  // On an emulated device:
+  // For an emulated device:
   std::shared_ptr<const emulated::KernelCode> emulated;
 };
 
 struct CompileRequest {
   const ir::Kernel& recorded;
-  Config config;                    // as config_for gives it
+  Config config;                    // as config_for returns it
   std::vector<LayoutClass> layouts; // one for each view
   Device device;
-  SourceLocation where; // of the kernel
+  SourceLocation where; // where the kernel was made
 };
 
-// The config without the options that the device lacks, so that they are part of no key, and with the default
-// of those that it has: a CPU has none, a CUDA device and an emulated one num_warps and max_registers.
+// The config without the options that the device lacks, so that they do not become part of a key, and with
+// the defaults of those that it has: num_warps and max_registers on GPUs, none on CPUs.
 Config config_for(DeviceKind kind, const Config& config);
 inline Config config_for(Device device, const Config& config) { return config_for(device.kind(), config); }
 
-// Binds, lowers, checks, and takes the code from the cache on disk or compiles and stores it.
-// UserError for a config that does not fit, operations the device lacks, or if the policy forbids compiling.
-// Thread-safe.
+// Binds, lowers and checks the kernel, and takes its code from the kernel cache or compiles and stores it.
+// UserError for a config that does not fit, for operations that the device lacks, and if the policy forbids
+// compiling. Thread-safe.
 std::shared_ptr<const CompiledKernel> compile_kernel(const CompileRequest& request);
 
 } // namespace kiln

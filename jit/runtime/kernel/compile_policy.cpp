@@ -1,23 +1,18 @@
-// The process's compile policy.
+// Stores the process's compile policy.
 #include <kiln/jit/runtime/kernel/compile_policy.h>
 
-#include <kiln/jit/base/log.h>
+#include <kiln/jit/base/options.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <string>
 
 namespace kiln {
 namespace {
 
 CompilePolicy policy_of_environment() {
-  const char* value = std::getenv("KILN_COMPILE_POLICY");
-  std::string text = value ? value : "";
-  if (text.empty() || text == "allow") return CompilePolicy::allow;
-  if (text == "warn") return CompilePolicy::warn;
-  if (text == "forbid") return CompilePolicy::forbid;
-  log_warning_once("KILN_COMPILE_POLICY is '" + text + "'; use allow, warn or forbid; taken as allow");
-  return CompilePolicy::allow;
+  const std::string& text = environment_options().compile_policy;
+  return text == "forbid" ? CompilePolicy::forbid
+         : text == "warn" ? CompilePolicy::warn
+                          : CompilePolicy::allow;
 }
 
 std::atomic<CompilePolicy>& policy() {

@@ -1,4 +1,4 @@
-// Makes the state of a kernel from tile IR.
+// Implements IrKernel: makes a KernelCore from tile IR.
 #include <kiln/jit/runtime/kernel/ir_kernel.h>
 
 #include <kiln/dsl/ir/verifier.h>
@@ -66,7 +66,7 @@ void IrKernel::launch(Stream& stream, const Config& config, const Grid* grid,
   std::vector<std::uint64_t> block = block_of(words);
   try {
     detail::launch(*core_, stream, {}, config_of(config), grid, block.data() + detail::launch_header_words);
-  } catch (const UserError& e) { // the call has no place of its own
+  } catch (const UserError& e) { // this call has no source location
     const std::string_view text = e.what(), nowhere = ":0: ";
     if (text.starts_with(nowhere)) throw UserError(std::string(text.substr(nowhere.size())));
     throw;

@@ -1,12 +1,12 @@
-// Kernels of tile IR that launch as those of lambdas do, on every device. Not for users: for tools that have
-// a kernel's text, in a process that has not the lambda.
+// Launches kernels that are given as tile IR, on every device, as `kernel` launches lambdas. Not for users:
+// for tools that have the text of a kernel but not its lambda.
 //
 //   IrKernel add(ir::parse(text));
-//   std::vector<std::uint64_t> words = ...;          // laid out as dsl/ir/arguments.h says
+//   std::vector<std::uint64_t> words = ...;          // in the order of dsl/ir/arguments.h
 //   add.launch(stream, {BN = 1024}, nullptr, words);
 //   stream.synchronize();
 //
-// A config may name more than the kernel has: what it does not know is left out (a tuner's knobs).
+// A config may contain names that the kernel does not have, such as other knobs of a tuner; they are ignored.
 // Thread-safe.
 #pragma once
 
@@ -25,22 +25,23 @@ namespace kiln {
 
 class IrKernel {
 public:
-  // `pinned` has a layout class for each view that its parameter's type pins; the text tells those of Unit
-  // and Aligned, not one of Any. UserError for IR that is not valid.
+  // `pinned` has one entry per view: the layout class that the type of the parameter pins, if any. The text
+  // alone states pinned classes Unit and Aligned, but not Any. UserError for invalid IR.
   explicit IrKernel(std::shared_ptr<const ir::Kernel> recorded,
                     const std::vector<std::optional<LayoutClass>>& pinned = {});
 
   const ir::Kernel& recorded() const { return *recorded_; }
-  // What of a config is the kernel's: its dimensions, the options, and what it was recorded with.
+  // The part of a config that concerns the kernel: its dimensions, the options, and what it was recorded
+  // with.
   Config config_of(const Config& config) const;
 
-  // As Kernel's; `words` are copied. UserError also for a wrong number of them.
+  // As Kernel::launch. `words` are copied. UserError also if their number is wrong.
   void launch(Stream& stream, const Config& config, const Grid* grid,
               std::span<const std::uint64_t> words) const;
-  // The code for views laid out as in `words`, compiled or loaded now.
+  // The code for views with the layout classes of those in `words`, which is compiled or loaded by this call.
   std::shared_ptr<const CompiledKernel> compile(Device device, const Config& config,
                                                 std::span<const std::uint64_t> words) const;
-  // With the config's sizes in it, for such views: what ir::interpret takes.
+  // The kernel with the sizes of `config` bound, for such views: what ir::interpret takes.
   std::unique_ptr<ir::Kernel> bound(const Config& config, std::span<const std::uint64_t> words) const;
 
 private:

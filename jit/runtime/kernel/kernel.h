@@ -1,4 +1,4 @@
-// Kernels: a lambda in the language, compiled when it is first launched.
+// Kernels: a lambda in the tile language, which is compiled at its first launch.
 //
 //   KILN_DIM(BN);
 //   const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y, View<float, 1> out) {
@@ -8,30 +8,32 @@
 //
 //   Stream stream;
 //   add.launch(stream, {BN = 1024}, x, y, out);        // TensorViews or Tensors; returns at once
-//   stream.synchronize();                              // throws what went wrong on the device
+//   stream.synchronize();                              // throws errors that occurred on the device
 //
-// A launch takes for each parameter of the lambda one argument:
+// A launch takes one argument for each parameter of the lambda:
 //
-//   View<T, Rank>   a TensorView<T, Rank> or Tensor<T, Rank>; for View<const T, Rank> const elements too
-//   Scalar<T>       a T, or a number that T holds without loss
+//   View<T, Rank>   a TensorView<T, Rank> or Tensor<T, Rank>; View<const T, Rank> also accepts const elements
+//   Scalar<T>       a T, or a number that T represents exactly
 //   raw::Ptr<T>     a T*
 //
-// and anything else is a C++ error. The grid comes from program_tile; kernels that use program_id alone are
-// launched with a Grid. Memory must live until the launch has finished.
+// Anything else is a C++ error. program_tile defines the grid; kernels that only use program_id are launched
+// with a Grid. Memory must live until the launch has finished.
 //
-// The first launch for a device, a config and layout classes of the views (see layout_class.h) records the
-// lambda and compiles it, or takes the code from the cache on disk; later ones find it in the kernel and take
-// about a microsecond. The lambda's captures are copied into the kernel.
+// The first launch for a device, a config and the layout classes of the views (see layout_class.h) records
+// the lambda and compiles it, or loads the code from the kernel cache on disk. Later launches find the code
+// in the kernel and take about a microsecond. The lambda's captures are copied into the kernel.
 //
-// Mistakes that show only at launch are UserErrors, thrown by launch itself before anything runs: a failed
-// `expects`, null or misaligned pointers, a config without the size of a dimension, a grid that is too large.
-// An empty grid runs nothing. A failed device_assert is thrown by the stream's synchronize().
+// Mistakes that can only be found at a launch are UserErrors, which launch itself throws before anything
+// runs: a failed `expects`, null or misaligned pointers, a config without the size of a dimension, a grid
+// that is too large. An empty grid runs nothing. A failed device_assert is thrown by the stream's
+// synchronize().
 //
-// On a CUDA device, memory is that of Buffers or Tensors of the device; pointers to the host's memory are
-// refused, with the argument, unless the device reaches it (pinned memory, or machines where GPUs reach all).
-// A failed device_assert costs the device there: see device.h.
+// On a CUDA device, arguments are memory of the device: Buffers or Tensors. A pointer to memory of the host
+// is a UserError that names the argument, unless the device can access it (pinned memory, or a machine whose
+// GPUs can access all memory). After a failed device_assert the CUDA device cannot be used again: see
+// device.h.
 //
-// A Kernel is a handle: copies share the compiled code. All its functions are thread-safe and const.
+// A Kernel is a handle: copies share the compiled code. All its functions are const and thread-safe.
 #pragma once
 
 #include <kiln/dsl/error.h>
@@ -47,7 +49,7 @@ namespace ir {
 struct Kernel;
 }
 
-// The programs of a launch along each axis, for kernels without program_tile.
+// The number of programs of a launch along each axis, for kernels without program_tile.
 struct Grid {
   std::int64_t x = 1, y = 1, z = 1;
 };
@@ -56,7 +58,7 @@ namespace detail {
 
 class KernelCore;
 
-// A counted reference to a kernel's state, which queued launches share.
+// A reference-counted pointer to a kernel's state, which queued launches share.
 class KernelHandle {
 public:
   KernelHandle(const Recipe& recipe, std::shared_ptr<const void> function, Location where);
@@ -70,7 +72,7 @@ private:
   KernelCore* core_;
 };
 
-// How many words below the arguments belong to the launcher.
+// Words in front of the arguments that the launcher uses.
 inline constexpr int launch_header_words = 9;
 
 void launch(KernelCore& core, Stream& stream, Location site, const Config& config, const Grid* grid,
@@ -84,7 +86,7 @@ std::shared_ptr<ir::Kernel> record(KernelCore& core, const Config& config);
 const char* name_of(const KernelCore& core);
 SourceLocation location_of(const KernelCore& core);
 
-// The stream or config of a call, with the place of the call.
+// A stream, architecture or device with the source location of the call that it is passed to.
 struct StreamAt {
   Stream& stream;
   Location site;
@@ -101,7 +103,7 @@ struct DeviceAt {
   DeviceAt(Device d, Location here = Location::current()) : device(d), site(here) {}
 };
 
-// What stands where it does not belong in a launch.
+// Detect calls of launch whose arguments are in the wrong order.
 template <class... A> inline constexpr bool begins_with_config = false;
 template <class C, class... A>
 inline constexpr bool begins_with_config<C, A...> = std::is_convertible_v<C, const Config&>;
@@ -109,7 +111,7 @@ template <class... A> inline constexpr bool begins_with_stream = false;
 template <class S, class... A>
 inline constexpr bool begins_with_stream<S, A...> = std::is_convertible_v<S, StreamAt>;
 
-// The words of a launch on the stack.
+// The argument words of one launch, on the stack.
 template <class... P> class PackedArguments {
 public:
   template <class... A> PackedArguments(const KernelCore& kernel, Location site, A&... arguments) {
@@ -129,7 +131,7 @@ template <class... P> class Kernel {
 public:
   explicit Kernel(detail::KernelHandle handle) : handle_(std::move(handle)) {}
 
-  // Queues the kernel on the stream.
+  // Queues the kernel on the stream and returns. UserError as described above.
   template <class... A> void launch(detail::StreamAt at, const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
@@ -146,7 +148,7 @@ public:
       }
   }
 
-  // Launches without a config, or without a stream.
+  // These report a missing or misplaced config or stream as a C++ error.
   template <class... A>
     requires(!detail::begins_with_config<A...>)
   void launch(Stream&, A&&...) const {
@@ -171,8 +173,8 @@ public:
                   "a launch begins with the stream and the config: launch(stream, {BM = 64}, x, y)");
   }
 
-  // Runs the kernel in the plain interpreter of tile IR, slowly, and returns when it is done: the reference
-  // that every device is compared with.
+  // Runs the kernel in the reference interpreter of tile IR, which is slow, and returns when it is done.
+  // Every device is compared with it.
   template <class... A> void interpret(const Config& config, A&&... arguments) const {
     if constexpr (count_fits<A...>())
       if constexpr ((detail::HostArgument<P>::template accepts<A>() & ... & 1)) {
@@ -201,27 +203,28 @@ public:
                   "interpret begins with the config, and takes no stream: interpret({BM = 64}, x, y)");
   }
 
-  // Compiles ahead of the first launch. `layouts` has a class for each View parameter; without it each is
-  // pinned by its type or Aligned.
+  // Compiles before the first launch. `layouts` has one class for each View parameter; without it, each class
+  // is the one that the parameter's type pins, or Aligned.
   void warm_up(detail::DeviceAt at, const Config& config,
                std::initializer_list<LayoutClass> layouts = {}) const {
     detail::warm_up(*handle_, at.device, at.site, config, layouts);
   }
 
-  // Compiles for NVIDIA GPUs that need not be here, "sm_80", "sm_90a" or "sm_100a", into the cache folder,
-  // where launches find it: also those on a machine without ptxas that the folder is copied to. Needs ptxas.
+  // Compiles for a kind of NVIDIA GPU ("sm_80", "sm_90a" or "sm_100a"), which need not be present, into the
+  // cache folder, where launches find the code. The folder can be copied to machines without ptxas. Needs
+  // ptxas.
   void precompile(detail::ArchitectureAt at, const Config& config,
                   std::initializer_list<LayoutClass> layouts = {}) const {
     detail::precompile(*handle_, at.name, at.site, config, layouts);
   }
 
-  // The tile IR of the kernel, recorded anew.
+  // Records the kernel again and returns its tile IR.
   std::shared_ptr<ir::Kernel> record(const Config& config = {}) const {
     return detail::record(*handle_, config);
   }
 
   const char* name() const { return detail::name_of(*handle_); }
-  SourceLocation location() const { return detail::location_of(*handle_); } // where it was made
+  SourceLocation location() const { return detail::location_of(*handle_); } // where the kernel was made
   const detail::KernelHandle& handle() const { return handle_; }            // not for users
 
 private:
@@ -234,8 +237,8 @@ private:
   detail::KernelHandle handle_;
 };
 
-// Makes a kernel from a lambda (or another callable) whose parameters are View, Scalar and raw::Ptr. Nothing
-// is recorded yet.
+// Makes a kernel from a lambda, or another callable, whose parameters are View, Scalar and raw::Ptr. The
+// lambda is recorded later, by the first launch or warm_up.
 template <class F>
 auto kernel(const char* name, F function, detail::Location where = detail::Location::current()) {
   auto make = [&]<class... P>(detail::ParameterList<P...>) {

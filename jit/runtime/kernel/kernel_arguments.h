@@ -1,5 +1,5 @@
-// How host arguments become the words that a launch carries, and which arguments fit which parameter.
-// Part of kernel.h.
+// Converts the arguments of a launch to 64-bit words, and checks at compile time that they fit the
+// parameters. Part of kernel.h.
 #pragma once
 
 #include <kiln/dsl/recipe.h>
@@ -13,17 +13,17 @@ namespace kiln::detail {
 
 class KernelCore;
 
-// Which argument of which call: for errors.
+// Identifies an argument of a call in errors.
 struct ArgumentPlace {
   const KernelCore& kernel;
-  Location site; // without a line for calls that are no launch
+  Location site; // has no line in calls that are not launches
   std::size_t index;
 };
-// UserError if a number does not fit its Scalar parameter.
+// UserError unless a Scalar parameter of this dtype represents the number.
 void check_integer_fits(std::int64_t value, DType to, const ArgumentPlace& place);
 void check_unsigned_fits(std::uint64_t value, DType to, const ArgumentPlace& place);
 
-// --- What an argument is ----------------------------------------------------------------------------------
+// --- Types of arguments ------------------------------------------------------------------------------------
 
 template <class A> struct TensorArgument {
   static constexpr bool is = false;
@@ -46,10 +46,10 @@ template <class T, int Rank> const TensorView<T, Rank>& view_of(const TensorView
 template <class T, int Rank> TensorView<T, Rank> view_of(Tensor<T, Rank>& t) { return t.view(); }
 template <class T, int Rank> TensorView<const T, Rank> view_of(const Tensor<T, Rank>& t) { return t.view(); }
 
-// --- One parameter -----------------------------------------------------------------------------------------
+// --- Parameters --------------------------------------------------------------------------------------------
 
-// `accepts<A>()` says each mistake as one sentence; A is deduced from a forwarding reference.
-// (No parameter at all: the kernel has said so already.)
+// `accepts<A>()` reports each mistake in one sentence. A is deduced from a forwarding reference. The primary
+// template is for types that are no kernel parameters, which `kernel` has reported already.
 template <class P> struct HostArgument {
   static constexpr int words = 1;
   template <class A> static constexpr bool accepts() { return false; }

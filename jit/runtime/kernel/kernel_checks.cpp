@@ -1,4 +1,4 @@
-// What is checked about the arguments of every launch, and the layout classes of views.
+// Checks the arguments of every launch, and finds the layout classes of views.
 #include <kiln/jit/runtime/kernel/kernel_core.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ LayoutClass KernelCore::find_class(const Parameter& p, std::uint64_t* words) con
   if (rank == 0) return LayoutClass::Any;
   std::uint64_t* extents = words + p.first_word + 1;
   std::uint64_t* strides = extents + rank;
-  if (extents[rank - 1] <= 1) strides[rank - 1] = 1; // never multiplied by anything but 0
+  if (extents[rank - 1] <= 1) strides[rank - 1] = 1; // it is only ever multiplied by 0
   if (strides[rank - 1] != 1) return LayoutClass::Any;
   std::uint64_t bits = words[p.first_word];
   for (int i = 0; i + 1 < rank; ++i)
@@ -105,7 +105,7 @@ void KernelCore::check_pointers(const std::uint64_t* words, SourceLocation site)
     const Parameter& p = parameters_[i];
     if (p.info.kind == ParameterInfo::Kind::Pointer && !words[p.first_word])
       refuse(i, site,
-             " is a null pointer; pass the array, or one of no importance if every access is masked off");
+             " is a null pointer; pass the array, or any other pointer if every access is masked off");
   }
 }
 

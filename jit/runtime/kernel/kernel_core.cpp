@@ -1,4 +1,4 @@
-// Records and compiles variants of a kernel, each once however many threads ask for it.
+// Records kernels and compiles their variants. A variant is compiled once, even if several threads need it.
 #include <kiln/jit/runtime/kernel/kernel_core.h>
 
 #include <kiln/dsl/record.h>
@@ -61,13 +61,14 @@ std::shared_ptr<const CompiledKernel> KernelCore::compile(const VariantKey& key)
 }
 
 const Variant& KernelCore::new_variant(const VariantKey& key) {
-  passes::check_options(where, name, key.config); // before those that the device lacks are dropped
+  passes::check_options(where, name, key.config); // before the options that the device lacks are dropped
   std::unique_lock lock(mutex_);
   auto insert = [&](std::shared_ptr<const CompiledKernel> code) -> const Variant& {
     return variants_.insert(std::unique_ptr<const Variant>(
         new Variant{this, std::move(code), key.config, key.layouts, key.device}));
   };
-  // The config as the device sees it: variants that differ in options alone share their code.
+  // The config without the options that the device lacks, so that variants which differ only in those share
+  // code.
   Config config = config_for(key.device, key.config);
   VariantKey compiled_key{config, key.layouts, key.device};
   for (;;) {
@@ -100,7 +101,7 @@ const Variant& KernelCore::new_variant(const VariantKey& key) {
   return insert(std::move(code));
 }
 
-// --- The handle --------------------------------------------------------------------------------------------
+// --- KernelHandle ------------------------------------------------------------------------------------------
 
 KernelHandle::KernelHandle(const Recipe& recipe, std::shared_ptr<const void> function, Location where)
     : core_(new KernelCore(recipe, std::move(function), where)) {}

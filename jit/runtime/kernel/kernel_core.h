@@ -1,4 +1,4 @@
-// The state behind a Kernel: its recipe and the variants compiled so far. Not for users.
+// The state of a Kernel: how to record it, and the variants that have been compiled. Not for users.
 #pragma once
 
 #include <kiln/jit/runtime/kernel/compile.h>
@@ -16,7 +16,7 @@ namespace kiln::detail {
 class KernelCore {
 public:
   KernelCore(const Recipe& recipe, std::shared_ptr<const void> function, Location where);
-  // Of tile IR instead of a lambda; see ir_kernel.h.
+  // Makes a kernel of tile IR instead of a lambda; see ir_kernel.h.
   KernelCore(std::shared_ptr<const ir::Kernel> recorded, const std::vector<ParameterInfo>& parameters);
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -24,8 +24,9 @@ public:
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  // The compiled kernel for these, compiled now if it must be. If several threads ask for one at once, one
-  // compiles and the others wait; if it fails, all of them get its error and the next call tries again.
+  // Returns the variant for a key, after compiling it if necessary. If several threads need the same variant,
+  // one compiles it and the others wait. If compiling fails, all of them get the error, and the next call
+  // tries again.
   const Variant& variant(const VariantKey& key) {
     const Variant* known = variants_.find(key);
     return known ? *known : new_variant(key);
@@ -33,26 +34,26 @@ public:
 
   std::unique_ptr<ir::Kernel> record(const Config& config) const;
 
-  // Checks the views and pointers of a launch, and finds the layout class of each view, two bits each. The
-  // stride of a last axis that has one element or none becomes 1.
+  // Checks the views and pointers of a launch, and returns the layout class of each view in two bits. If the
+  // last axis of a view has at most one element, its stride is set to 1.
   std::uint64_t check_arguments(std::uint64_t* words, SourceLocation site) const;
-  // Refuses null raw pointers; for launches that run something.
+  // UserError for null raw pointers. For launches that run at least one program.
   void check_pointers(const std::uint64_t* words, SourceLocation site) const;
-  // Refuses memory that kernels on the device do not reach, where there is memory of different devices; for
-  // launches that run something.
+  // UserError for memory that kernels on the device cannot access, if any device has its own memory. For
+  // launches that run at least one program.
   void check_memory(const std::uint64_t* words, Device device, SourceLocation site) const {
     if (memories_differ()) check_each_memory(words, device, site);
   }
-  // "kernel "add" (add.cpp:12)"
+  // The text "kernel "add" (add.cpp:12)".
   std::string title() const;
-  // The error about an argument: "kernel "add" (add.cpp:12): argument 2" and what is wrong with it.
+  // Throws the error about an argument: "kernel "add" (add.cpp:12): argument 2", followed by `what`.
   [[noreturn]] void refuse(std::size_t parameter, SourceLocation site, const std::string& what) const;
   std::vector<LayoutClass> layouts_of(std::uint64_t bits) const;
   std::uint64_t layout_bits(std::initializer_list<LayoutClass> layouts, SourceLocation site) const;
 
   const char* const name; // interned
   const SourceLocation where;
-  int words = 0; // of the arguments
+  int words = 0; // number of argument words
 
 private:
   struct Parameter {
@@ -60,7 +61,7 @@ private:
     int first_word;
     int view; // its number among the views
   };
-  struct Pending { // a variant that some thread compiles
+  struct Pending { // a variant that a thread is compiling
     Config config;
     std::uint64_t layouts;
     Device device;

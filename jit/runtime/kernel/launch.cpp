@@ -1,8 +1,8 @@
-// Launches: from arguments on the stack to a command on a stream, and that command.
+// Launches kernels: turns arguments on the stack into a command on a stream, and runs that command.
 //
 // A warm launch checks the arguments, looks up the variant, checks `expects`, and copies one block into the
-// stream's queue: no locks, no allocation. On a CUDA device it hands the arguments to the driver instead, and
-// notes itself in the histories of the stream and the device, which have a lock each.
+// stream's queue, without locks or allocations. On a CUDA device it passes the arguments to the driver
+// instead, and records the launch in the histories of the stream and the device, which have a lock each.
 #include <kiln/jit/runtime/kernel/kernel_core.h>
 
 #include <kiln/dsl/detail/recording.h>
@@ -23,7 +23,7 @@ namespace kiln::detail {
 namespace {
 
 constexpr int max_grid_rank = launch_header_words - 1;
-constexpr int explicit_rank = 3; // of a Grid
+constexpr int explicit_rank = 3; // number of axes of a Grid
 
 // --- The grid ----------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ void refuse_grid(const KernelCore& core, SourceLocation site, bool given) {
                                    : " has no program_tile that defines its grid; pass a Grid to launch"));
 }
 
-// False if there is nothing to run.
+// Computes the grid of a launch. False if there is nothing to run.
 bool find_grid(const KernelCore& core, SourceLocation site, const std::vector<CompiledKernel::Axis>& axes,
                const Grid* given, const std::uint64_t* words, Device device, Programs& p) {
   if (axes.empty() == (given == nullptr)) refuse_grid(core, site, given);
@@ -78,10 +78,10 @@ bool find_grid(const KernelCore& core, SourceLocation site, const std::vector<Co
 
 // --- The command -------------------------------------------------------------------------------------------
 
-// The payload: the variant, its grid and its arguments.
+// The payload of a command: the variant, its grid and its arguments.
 struct Command {
   const Variant* variant;
-  const std::uint64_t* words; // behind the variant
+  const std::uint64_t* words; // stored behind the variant
   int grid_rank() const {
     int rank = static_cast<int>(variant->code->grid.size());
     return rank ? rank : explicit_rank;

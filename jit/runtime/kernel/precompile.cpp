@@ -1,4 +1,4 @@
-// Fills the cache folder by ptxas.
+// Compiles kernels to cubins with ptxas, and stores them in the kernel cache.
 #include <kiln/jit/runtime/kernel/precompile.h>
 
 #include <kiln/jit/cache/disk_cache.h>
@@ -17,7 +17,7 @@ Precompiled precompile(const PrecompileRequest& request) {
     throw UserError("compiling for a GPU that is not here needs ptxas: " + gpu::why_no_ptxas());
   const Compilation c =
       lower(request.recorded, config_for(DeviceKind::Cuda, request.config), request.layouts);
-  gpu::ptx_options(c.lowered->name, c.config); // refuses what no block has
+  gpu::ptx_options(c.lowered->name, c.config); // UserError for a config that no thread block can have
   auto& disk = cache::DiskCache::standard();
   const cache::Key key = cuda::ptxas_key(c, arch, version);
   Precompiled result{.target = arch.binary, .config = c.config.to_string(), .bytes = 0, .was_there = false};
@@ -37,7 +37,7 @@ Precompiled precompile(const PrecompileRequest& request) {
     throw TargetError("kernel " + c.lowered->name + ": ptxas " + version + " does not assemble it for " +
                       arch.binary + ":\n" + refusal + "the PTX is " +
                       save_repro(c.lowered->name, {{"kernel.ptx", ptx.text}, {"log.txt", refusal}}));
-  kept.write(c.keep.ptx, ".ptx", ptx.text); // which way it was assembled
+  kept.write(c.keep.ptx, ".ptx", ptx.text); // the PTX that ptxas accepted
   kept.write(c.keep.cubin, ".cubin", *image);
   const std::vector<char> payload = cuda::to_payload({ptx.shape, *image});
   disk.store(key, payload, {.kernel = c.lowered->name, .config = result.config, .target = arch.binary});

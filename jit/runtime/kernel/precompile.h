@@ -1,8 +1,9 @@
-// Kernels for GPUs that need not be here: cubins made ahead, in the cache folder. Not for users: Kernel's
-// precompile and the command `kiln compile` stand on it.
+// Compiles kernels into the cache folder for GPUs that need not be present. Not for users: Kernel::precompile
+// and the command `kiln compile` use it.
 //
-// A program that finds the folder launches them on a GPU of the architecture whatever made its own code
-// (KILN_CACHE_DIR names it; it must belong to the user, so copy one that came with a package).
+// A program that uses the folder (see KILN_CACHE_DIR) launches these kernels on any GPU of the architecture,
+// also if its own GPU code would come from another ptxas or driver. The folder must belong to the user, so a
+// folder that came with a package must be copied.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -16,22 +17,22 @@ namespace kiln {
 
 struct PrecompileRequest {
   const ir::Kernel& recorded;
-  Config config;                    // as of a launch
+  Config config;                    // as for a launch
   std::vector<LayoutClass> layouts; // one for each view
   std::string arch;                 // "sm_90a"
-  SourceLocation where;             // of the kernel
+  SourceLocation where;             // where the kernel was made
 };
 
 struct Precompiled {
-  std::string target; // that ptxas assembled for
-  std::string config; // as the key has it, num_warps included
+  std::string target; // the architecture that ptxas assembled for
+  std::string config; // as in the key, num_warps included
   std::int64_t bytes = 0;
+  // Whether the cache had the code already.
   bool was_there = false;
 };
 
-// UserError without ptxas or a cache folder, for an architecture that Kiln does not know, and for configs and
-// kernels that the GPU does not take; TargetError, with a saved repro folder, if ptxas refuses the code.
-// Thread-safe.
+// UserError without ptxas or a cache folder, for an unknown architecture, and for a config or kernel that the
+// GPU does not support. TargetError, with a saved repro folder, if ptxas rejects the code. Thread-safe.
 Precompiled precompile_kernel(const PrecompileRequest& request);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-// Writes repro folders.
+// Creates the folders that save_repro writes.
 #include <kiln/jit/runtime/kernel/repro.h>
 
 #include <kiln/jit/base/file_stem.h>
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int most_folders = 1000; // of one name; a program in a loop must not fill the disk
+constexpr int most_folders = 1000; // with the same name, so that a program in a loop does not fill the disk
 
 } // namespace
 

@@ -1,4 +1,4 @@
-// Saves what a target's tool or driver refused, so that it can be tried again outside of Kiln. Not for users.
+// Saves code that a driver or ptxas rejected, so that it can be tried outside of Kiln. Not for users.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct ReproFile {
   std::string_view contents;
 };
 
-// Writes the files into a new folder `repro-NAME` (with a number if there is one already) of KILN_KEEP_DIR,
-// and says in a clause for the error's message where they are: "saved in kiln-keep/repro-add", or why they
-// are not. Never throws but for want of memory. Thread-safe.
+// Writes the files into a new folder `repro-NAME` (with a number if that exists) in KILN_KEEP_DIR. Returns a
+// clause for an error message: "saved in kiln-keep/repro-add", or why the files could not be saved. Throws
+// only std::bad_alloc. Thread-safe.
 std::string save_repro(std::string_view name, const std::vector<ReproFile>& files);
 
 } // namespace kiln

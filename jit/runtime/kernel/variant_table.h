@@ -1,8 +1,8 @@
-// The compiled variants of one kernel by device, config and layout classes. Not for users.
+// Finds the compiled variants of a kernel by device, config and layout classes. Not for users.
 //
-// An open-addressed table of pointers. Readers take no lock: a slot is null until its variant is complete,
-// and is never changed afterwards; a table that fills up is replaced by one of twice the size and kept,
-// because a reader may still look at it.
+// It is an open-addressing hash table of pointers. Readers take no lock: a slot is null until its variant is
+// complete, and does not change afterwards. A table that becomes too full is replaced by one of twice the
+// size; the old one is kept, because a reader may still use it.
 #pragma once
 
 #include <kiln/dsl/config.h>
@@ -23,7 +23,7 @@ class KernelCore;
 
 struct VariantKey {
   const Config& config;
-  std::uint64_t layouts; // two bits a view
+  std::uint64_t layouts; // two bits per view
   Device device;
 
   std::uint64_t hash() const {
@@ -57,7 +57,7 @@ class VariantTable {
 public:
   VariantTable() : table_(new Table(8)) { tables_.emplace_back(table_.load()); }
 
-  // Null if there is none. Lock-free, at any time.
+  // The variant with this key, or null. Takes no lock and may be called at any time.
   const Variant* find(const VariantKey& key) const {
     const Table& t = *table_.load(std::memory_order_acquire);
     for (std::uint64_t i = key.hash();; ++i) {
@@ -66,7 +66,7 @@ public:
     }
   }
 
-  // One thread at a time.
+  // Adds a variant. Only one thread at a time may call this.
   const Variant& insert(std::unique_ptr<const Variant> variant) {
     if (2 * (variants_.size() + 1) > table_.load()->mask + 1) grow();
     variants_.push_back(std::move(variant));

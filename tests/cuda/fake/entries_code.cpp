@@ -1,4 +1,4 @@
-// The fake driver's modules, functions and linker.
+// The fake driver's entry points for modules, functions and the linker.
 #include "entry.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ using namespace fake;
 using namespace kiln::cuda;
 
 namespace {
-// Finds the buffer for errors among the options.
+// Finds the buffer for error messages among the options.
 void find_error_log(unsigned count, JitOption* names, void** values, char*& errors, std::size_t& bytes) {
   for (unsigned i = 0; i < count; ++i) {
     if (names[i] == JitOption::ErrorLogBuffer) errors = static_cast<char*>(values[i]);

@@ -1,4 +1,4 @@
-// The fake driver's devices and contexts.
+// The fake driver's entry points for devices and contexts.
 #include "entry.h"
 
 #include <cstdio>
@@ -32,7 +32,7 @@ FAKE_ENTRY cuDeviceTotalMem_v2(std::size_t* bytes, DeviceHandle) {
   return Result::Success;
 }
 
-// As the setting says how drivers tell clocks: 1 does, 0 says zero, -1 refuses.
+// Returns a clock according to the setting `clocks`: 1 reports it, 0 reports zero, -1 returns an error.
 static Result clock(int* value, int kilohertz) {
   const long long told = state().setting("clocks");
   *value = told == 1 ? kilohertz : 0;

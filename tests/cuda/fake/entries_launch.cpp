@@ -1,4 +1,4 @@
-// The fake driver's launches, which its thread of a stream runs.
+// The fake driver's entry points for launches. The stream's thread runs the kernels.
 #include "entry.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int cluster_limit = 8, large_cluster_limit = 16;
 
-struct Run { // a launch on its way
+struct Run { // a launch that is queued
   FakeLaunch log;
   const fake::Function* function;
   std::vector<std::uint64_t> arguments;

@@ -1,4 +1,4 @@
-// The fake driver's memory: allocations, pools and copies.
+// The fake driver's entry points for memory: allocations, pools and copies.
 #include "entry.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ FAKE_ENTRY cuPointerGetAttribute(void* value, int attribute, DevicePointer point
   if (pointer >= next->first + next->second.bytes) return Result::InvalidValue;
   int device = next->second.device;
   if (attribute == pointer_attribute_device_pointer) {
-    if (device >= 0 && device != current()->device) return Result::InvalidValue; // no peer access here
+    if (device >= 0 && device != current()->device) return Result::InvalidValue; // no access to other devices
     std::memcpy(value, &pointer, sizeof pointer);
   } else if (attribute == pointer_attribute_is_managed) {
     std::memset(value, 0, 1);
@@ -114,7 +114,7 @@ FAKE_ENTRY cuMemAllocFromPoolAsync(DevicePointer* pointer, std::size_t bytes, Po
 
 FAKE_ENTRY cuMemFreeAsync(DevicePointer pointer, StreamHandle stream) {
   ENTER(true);
-  if (stream_of(stream).capturing) return Result::Success; // the graph's
+  if (stream_of(stream).capturing) return Result::Success; // the memory belongs to the graph
   return push(stream, [=] { release(memory(pointer)); });
 }
 #endif

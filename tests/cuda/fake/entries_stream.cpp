@@ -1,4 +1,4 @@
-// The fake driver's streams and events.
+// The fake driver's entry points for streams and events.
 #include "entry.h"
 
 #include <chrono>
@@ -32,7 +32,7 @@ Result push(StreamHandle handle, std::function<void()> command) {
 
 namespace {
 
-// Shared with the commands that record and wait for it, so that it may be destroyed before they run.
+// Commands that record or wait for an event share it, so that it may be destroyed before they run.
 using EventOwner = std::shared_ptr<fake::Event>;
 const EventOwner& event_of(EventHandle handle) { return *reinterpret_cast<EventOwner*>(handle); }
 
@@ -107,7 +107,7 @@ FAKE_ENTRY cuEventRecord(EventHandle event, StreamHandle handle) {
     std::lock_guard lock(e->mutex);
     version = ++e->recorded;
   }
-  // Completes on a lost device too.
+  // The record completes on a lost device too.
   stream_of(handle).push([e, version] {
     std::lock_guard lock(e->mutex);
     e->completed = version;

@@ -1,4 +1,4 @@
-// What the entry points of the fake driver have in common.
+// Shared functions of the fake driver's entry points.
 #pragma once
 
 #include "fake_state.h"
@@ -17,9 +17,9 @@ inline State& state() { return State::get(); }
 inline Result lost(const Context& context) { return static_cast<Result>(context.lost.load()); }
 inline void* memory(DevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
 
-// Null: the current device's default stream.
+// Null means the default stream of the current device.
 Stream& stream_of(StreamHandle handle);
-// Queues a command that a lost device does not run.
+// Queues a command, which does not run if the device is lost.
 Result push(StreamHandle handle, std::function<void()> command);
 
 } // namespace fake

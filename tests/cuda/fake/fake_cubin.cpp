@@ -1,7 +1,9 @@
-// Reads cubins of ptxas as far as a launch needs: entries, their parameters' sizes, the threads they require.
+// Reads from cubins of ptxas what a launch needs: entry points, the sizes of their parameters, and required
+// threads.
 //
-// A cubin is an ELF file. Section ".nv.info.NAME" describes the entry NAME by attributes: a byte of format, a
-// byte of kind, then two bytes of value or, in format 4, of the length of what follows.
+// A cubin is an ELF file. The section ".nv.info.NAME" describes the entry point NAME by attributes: a byte
+// for the format, a byte for the kind, and two bytes for the value or, in format 4, for the length of the
+// data that follows.
 #include "fake_state.h"
 
 #include <algorithm>
@@ -21,7 +23,7 @@ template <class T> T at(const void* bytes, std::size_t offset) {
   return value;
 }
 
-bool is_real_elf(const void* image) { // what is none may be shorter than a header
+bool is_real_elf(const void* image) { // the fake driver's own images may be shorter than a header
   const auto* ident = static_cast<const char*>(image);
   return std::strncmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS64 &&
          at<Elf64_Ehdr>(image, 0).e_machine == cuda_machine;
@@ -70,7 +72,7 @@ std::string read_image(const void* image) {
 Result parse_elf(const std::string& image, Module& module) {
   if (image.size() < sizeof(Elf64_Ehdr) || !is_real_elf(image.data())) return Result::InvalidImage;
   const auto header = at<Elf64_Ehdr>(image.data(), 0);
-  const auto built_for = static_cast<int>(header.e_flags >> 8 & 0xff); // as ptxas 13 writes it
+  const auto built_for = static_cast<int>(header.e_flags >> 8 & 0xff); // in the form of ptxas 13
   if (built_for > State::get().setting("sm")) return Result::NoBinaryForGpu;
   const std::vector<Elf64_Shdr> sections = sections_of(image.data());
   const Elf64_Shdr& names = sections.at(header.e_shstrndx);

@@ -1,9 +1,9 @@
-// How the fake CUDA driver starts: versions, names of errors, and its entry points by name.
+// Starts the fake CUDA driver: versions, names of errors, and lookup of entry points by name.
 //
-// It is a driver without a GPU: the entry points that Kiln uses (entries_*.cpp), over host memory and
-// threads. Built as libfakecuda.so, and with FAKE_CUDA_OLD as a driver without cuGetProcAddress_v2,
-// cuLaunchKernelEx and memory pools. Kernels do nothing but appear in the log of launches, except
-// "add_one(pointer, count)", which adds 1.0f to each of count floats.
+// The fake driver has no GPU. It implements the entry points that Kiln uses (entries_*.cpp) with host memory
+// and threads. It is built as libfakecuda.so, and with FAKE_CUDA_OLD as a driver without cuGetProcAddress_v2,
+// cuLaunchKernelEx and memory pools. Kernels only appear in the log of launches, except for "add_one(pointer,
+// count)", which adds 1.0f to each of `count` floats.
 #include "entry.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The fake driver's memory: host memory between guard bytes.
+// Implements the fake driver's memory: host memory between guard bytes.
 #include "fake_state.h"
 
 #include <cstdlib>
@@ -44,19 +44,19 @@ void* allocate(int device, std::size_t bytes, Pool* pool) {
   auto size = static_cast<long long>(bytes);
   if (device >= 0) {
     if (pool && pool->cached >= size)
-      pool->cached -= size; // what was freed serves again
+      pool->cached -= size; // freed memory is reused
     else if (size < 0 || state.device_bytes[device] + (pool ? pool->cached.load() : 0) >
                              state.settings.at("memory_bytes") - size)
       return nullptr;
     state.device_bytes[device] += size;
   }
   if (pool) pool->used += size;
-  // Pages of its own: none is the device's and the host's.
+  // Uses separate pages, so that no page belongs to both the device and the host.
   std::size_t whole = (rounded(bytes) + 2 * guard + page - 1) / page * page;
   void* base = std::aligned_alloc(page, whole);
   std::memset(base, mark, whole);
   auto* data = static_cast<unsigned char*>(base) + guard;
-  std::memset(data, 0xCD, bytes); // nobody may count on zeros
+  std::memset(data, 0xCD, bytes); // no code may rely on zeros
   state.blocks[reinterpret_cast<std::uintptr_t>(data)] = {bytes, device, pool, base};
   ++state.live[device >= 0 ? "memory" : "pinned"];
   return data;

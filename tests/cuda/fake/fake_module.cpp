@@ -1,7 +1,7 @@
-// The fake driver's assembler: finds entries in PTX text and their parameters, and nothing else.
+// Implements the fake driver's assembler, which only finds the entry points of PTX text and their parameters.
 //
-// A comment of the PTX may say what becomes of its kernels: "// regs=64 maxthreads=512 shared=1024 local=16".
-// Text with "SYNTAX ERROR" does not assemble. Its own cubins are PTX behind a mark.
+// A comment in the PTX sets attributes of its kernels: "// regs=64 maxthreads=512 shared=1024 local=16". Text
+// with "SYNTAX ERROR" does not assemble. The fake driver's own cubins are PTX after a mark.
 #include "fake_state.h"
 
 #include <cstdio>
@@ -23,7 +23,7 @@ void write_log(char* errors, std::size_t bytes, const std::string& text) {
   if (errors && bytes) std::snprintf(errors, bytes, "%s", text.c_str());
 }
 
-// Of ".u64", ".b8" or ".f32" behind ".param".
+// The size of ".u64", ".b8" or ".f32" after ".param".
 int bytes_of_type(const std::string& text, std::size_t at) {
   auto digits = text.find_first_of("0123456789", at);
   return std::atoi(text.c_str() + digits) / 8;

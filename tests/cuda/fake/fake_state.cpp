@@ -1,4 +1,4 @@
-// The fake driver's settings, injected failures and counters.
+// Holds the fake driver's settings, injected failures and counters.
 #include "fake_state.h"
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 namespace fake {
 
 State& State::get() {
-  static auto* state = new State; // never destroyed: streams' threads run until the process ends
+  static auto* state = new State; // never destroyed, because threads of streams run until the process ends
   return *state;
 }
 

@@ -1,4 +1,4 @@
-// What the fake CUDA driver is made of: objects behind the driver's handles.
+// The objects behind the fake driver's handles.
 #pragma once
 
 #include "fake_control.h"
@@ -26,10 +26,11 @@ inline constexpr int most_devices = 32;
 
 struct Context {
   int device = 0;
-  std::atomic<int> lost{0}; // the code of a sticky error
+  std::atomic<int> lost{0}; // the code of the sticky error, or 0
 };
 
-// Memory that was allocated while a graph was captured: there until the graph and its instances are gone.
+// Memory that was allocated while a graph was captured. It exists until the graph and its instances are
+// destroyed.
 struct GraphMemory {
   std::vector<void*> blocks;
   GraphMemory() = default;
@@ -37,7 +38,7 @@ struct GraphMemory {
   ~GraphMemory();
 };
 
-// Runs commands in order on a thread of its own, or records them.
+// Runs commands in order on its own thread, or records them.
 class Stream {
 public:
   explicit Stream(Context& c);
@@ -60,7 +61,7 @@ private:
   std::thread thread_;
 };
 
-// Each record is a version; those who wait wait for one.
+// Each record is a new version; a thread waits for one version.
 struct Event {
   std::mutex mutex;
   std::condition_variable changed;
@@ -76,11 +77,11 @@ struct Graph {
 
 struct Function {
   std::string name;
-  std::vector<int> parameters; // bytes of each
+  std::vector<int> parameters; // the size of each
   std::shared_ptr<const std::string> image;
   int required_threads = 0; // 0: any number
   int registers = 32, max_threads = 1024, static_shared = 0, local = 0;
-  int dynamic_shared = 48 << 10; // what launches may have without opting in
+  int dynamic_shared = 48 << 10; // what launches may use without opting in
   bool large_clusters = false;
 };
 
@@ -102,16 +103,16 @@ struct Pool {
 
 struct Block {
   std::size_t bytes;
-  int device; // -1: pinned host memory
+  int device; // -1 for pinned host memory
   Pool* pool;
   void* base;
 };
 
 struct State {
-  std::mutex mutex; // guards all but atomics
+  std::mutex mutex; // guards all members except atomics
   bool initialised = false;
   std::map<std::string, long long> settings;
-  std::map<std::string, std::vector<std::pair<int, int>>> failures; // function -> calls left, code
+  std::map<std::string, std::vector<std::pair<int, int>>> failures; // function -> remaining calls, code
   std::set<std::string> hidden;
   std::map<std::string, long long> calls;
   std::map<std::string, long long> live;
@@ -119,8 +120,8 @@ struct State {
   std::atomic<bool> swallow{false};
   int (*execute)(const FakeExecution*) = nullptr;
   void* execute_context = nullptr;
-  std::mutex streams_mutex;  // held while they are waited for; taken last
-  std::set<Stream*> streams; // alive
+  std::mutex streams_mutex;  // held while the streams are waited for; locked last
+  std::set<Stream*> streams; // the streams that exist
   std::map<std::uintptr_t, Block> blocks;
   long long device_bytes[most_devices] = {};
   long long damaged = 0;
@@ -130,39 +131,41 @@ struct State {
   State();
   static State& get();
   long long setting(const std::string& name);
-  // By 1 when an object is made, by -1 when it is destroyed. Those of lost devices are held to the end.
+  // Call with 1 when an object is made and with -1 when it is destroyed. Objects of lost devices are kept
+  // until the end.
   void count(const char* kind, int by, const void* object);
   std::set<const void*> held;
 };
 
-// The first line of each entry point: counts the call, injects failures, and checks that the driver is
-// initialised and, if it needs one, that a context is current and not lost.
+// The first statement of each entry point: counts the call, injects failures, and checks that the driver is
+// initialised and, if necessary, that a context is current and not lost.
 Result enter(const char* symbol, bool needs_context);
 Context* current();
-// Of this thread. Never destroyed: kernels of static lifetime are, after thread-local objects are gone.
+// The contexts of the calling thread. Never destroyed, because static objects destroy kernels after
+// thread-local objects are gone.
 struct ContextStack {
   Context* items[64];
   int count;
 };
 ContextStack& context_stack();
 
-// Memory with guard bytes on both sides. Null if the device is full.
+// Allocates memory with guard bytes on both sides. Null if the device is full.
 void* allocate(int device, std::size_t bytes, Pool* pool);
-bool release(void* pointer); // false if it is no block
-// False if the range starts in a block and leaves it.
+bool release(void* pointer); // false if it is not a block
+// False if the range begins in a block and extends beyond it.
 bool in_bounds(const void* pointer, std::size_t bytes);
 long long damaged_guards();
 
 void set_defaults(State& state);
 void apply_environment(State& state);
 
-// Reads PTX, a cubin of the fake's own, or one of ptxas; a log is written on failure.
+// Reads PTX, a cubin of the fake driver, or a cubin of ptxas. Writes a log on failure.
 Result parse_image(const std::string& image, Module& module, char* errors, std::size_t error_bytes);
-// The fake's cubin of PTX that parse_image has read.
+// The fake driver's cubin of PTX that parse_image has accepted.
 std::string to_cubin(const std::string& ptx);
-// The bytes at `image`, which ends with PTX's zero or as the cubin says.
+// Reads the bytes at `image`. PTX ends at a zero byte; a cubin has its own length.
 std::string read_image(const void* image);
-// The functions of a cubin of ptxas.
+// Reads the functions of a cubin of ptxas.
 Result parse_elf(const std::string& image, Module& module);
 
 } // namespace fake

@@ -1,4 +1,4 @@
-// The fake driver's streams: one thread each, which starts with the first command.
+// Implements the fake driver's streams: each has a thread, which its first command starts.
 #include "fake_state.h"
 
 namespace fake {

@@ -1,4 +1,4 @@
-// Kernels compute as they are defined to, whatever modes of arithmetic the program around them has set.
+// Tests that kernels' results do not depend on the floating-point modes of the surrounding program.
 #include <kiln/kiln.h>
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ KILN_DIM(BN);
 
 namespace {
 
-// Puts the calling thread's modes back.
+// Restores the calling thread's modes.
 class Modes {
 public:
   Modes() { std::fegetenv(&before_); }
@@ -45,19 +45,19 @@ template <class K> std::vector<float> run(const K& kernel, const std::vector<flo
   return y;
 }
 
-// One portion, which the calling thread runs, and many, which the pool's threads share.
+// Elements of a single portion, which the calling thread runs, and of many, which the pool's threads share.
 const std::size_t sizes[] = {37, 1'000'000};
 
 } // namespace
 
 #if defined(__x86_64__)
-TEST_CASE("denormals are kept in a program that takes them as zero") {
+TEST_CASE("denormals are kept in a program that flushes them to zero") {
   const auto twice = kernel("twice_and_log", [](View<const float, 1> x, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     Tile t = x.tile(i).load();
     y.tile(i).store(t * 2.0f + log(t) * 0.0f);
   });
-  // As bits: here denormals are zero.
+  // As bits, because comparisons of floats treat denormals as zero here.
   constexpr std::uint32_t denormal = 0x00100000, doubled = 0x00200000;
   const Modes modes;
   constexpr unsigned flush_and_zero = 0x8040;
@@ -74,8 +74,8 @@ TEST_CASE("denormals are kept in a program that takes them as zero") {
 }
 #endif
 
-TEST_CASE("results are rounded to nearest in a program that rounds otherwise") {
-  // The constants are folded when it is compiled, which is in the other mode too.
+TEST_CASE("results are rounded to nearest in a program that rounds in another way") {
+  // Constants are folded when the kernel is compiled, which also happens in the other mode.
   const auto rounds = kernel("rounds", [](View<const float, 1> x, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     Tile t = x.tile(i).load();
@@ -94,14 +94,14 @@ TEST_CASE("results are rounded to nearest in a program that rounds otherwise") {
     }
 }
 
-TEST_CASE("lanes beyond the end of a tile set off no traps of the program") {
+TEST_CASE("lanes beyond the end of a tile do not trigger the program's traps") {
   const auto reciprocals = kernel("reciprocals", [](View<const float, 1> x, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     y.tile(i).store(1.0f / x.tile(i).load());
   });
   for (const std::size_t n : sizes) {
     const Modes modes;
-    std::feclearexcept(FE_ALL_EXCEPT); // what others left would trap at once
+    std::feclearexcept(FE_ALL_EXCEPT); // flags that are set already would trap at once
     feenableexcept(FE_INVALID | FE_DIVBYZERO);
     const auto y = run(reciprocals, std::vector<float>(n + 1, 1.5f), By::Launch);
     CHECK(fegetexcept() == (FE_INVALID | FE_DIVBYZERO));

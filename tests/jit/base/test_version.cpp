@@ -1,3 +1,4 @@
+// Tests the version of the LLVM that is linked into Kiln.
 #include <catch2/catch.hpp>
 #include <kiln/jit/base/version.h>
 #include <string>

@@ -1,4 +1,4 @@
-// Temporary folders, recorded warnings and random payloads for the disk cache's tests.
+// Helpers for the tests of the kernel cache: temporary folders, recorded warnings and random payloads.
 #pragma once
 
 #include "temporary_folder.h"
@@ -25,7 +25,7 @@ using namespace kiln::cache;
 
 using kiln::test::TemporaryFolder;
 
-// A cache that keeps its warnings for the test to look at.
+// A cache that records its warnings.
 struct RecordingCache {
   std::vector<std::string> warnings;
   DiskCache cache;
@@ -49,7 +49,7 @@ inline std::vector<char> read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Keeps the owner and mode that entries have.
+// Writes a file with the owner and mode that entries have.
 inline void write_file(const fs::path& path, std::string_view bytes) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0 || write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))

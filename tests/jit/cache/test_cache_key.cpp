@@ -1,4 +1,4 @@
-// Keys of the kernel cache: what they tell apart and how they print.
+// Tests keys of the kernel cache: when they are equal, and how they print and parse.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,9 @@ KeyBuilder builder() { return KeyBuilder(); }
 TEST_CASE("a key prints as 32 hex digits and parses back") {
   CHECK(to_string(Key{0x0123456789abcdef, 0xfedcba9876543210}) == "0123456789abcdeffedcba9876543210");
   CHECK(to_string(Key{0, 1}) == "00000000000000000000000000000001");
-  std::mt19937_64 random(kiln::test::fresh_seed());
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   for (int i = 0; i < 1000; ++i) {
     const Key key{random() >> random() % 64, random() >> random() % 64};
     CAPTURE(to_string(key));
@@ -39,7 +41,7 @@ TEST_CASE("text that is not exactly a key does not parse") {
   }
 }
 
-TEST_CASE("equal parts give equal keys, and a builder goes on after its key was taken") {
+TEST_CASE("equal parts give equal keys, and more parts can be added after a key was read") {
   KeyBuilder a, b;
   a.add("matmul").add(128).add(0.5);
   b.add("matmul").add(128).add(0.5);
@@ -93,7 +95,9 @@ TEST_CASE("equal numbers hash alike whatever their type") {
 }
 
 TEST_CASE("a checksum does not depend on how its bytes are split, and is never the key of the same bytes") {
-  std::mt19937_64 random(kiln::test::fresh_seed());
+  const auto seed = kiln::test::fresh_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
   std::vector<char> bytes(1000);
   for (char& byte : bytes)
     byte = static_cast<char>(random());

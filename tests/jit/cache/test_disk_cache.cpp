@@ -1,7 +1,9 @@
-// The disk cache's entries: round trips, damage, and the least recently used going first.
+// Tests entries of the kernel cache: storing and loading, damage, and removal of the least recently used
+// ones.
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"
+#include "test_seed.h"
 
 #include <kiln/jit/base/version.h>
 
@@ -10,8 +12,8 @@
 
 using namespace disk_cache_test;
 
-TEST_CASE("what was stored is loaded, by this and by another cache object", "[cache]") {
-  const auto seed = std::random_device{}();
+TEST_CASE("a stored payload is loaded, by the same and by another cache object", "[cache]") {
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
@@ -67,7 +69,7 @@ TEST_CASE("an entry lists its kernel, config, target, versions, size and times",
   CHECK(std::abs(entry.last_used - std::time(nullptr)) < 60);
 }
 
-TEST_CASE("metadata of absurd length is cut off and the entry still works", "[cache]") {
+TEST_CASE("very long metadata is cut and the entry still works", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   const std::string payload = "code";
@@ -78,7 +80,7 @@ TEST_CASE("metadata of absurd length is cut off and the entry still works", "[ca
   CHECK(entries[0].entry.metadata.kernel == std::string(16 << 10, 'k'));
 }
 
-TEST_CASE("every change of a single byte of an entry is noticed", "[cache]") {
+TEST_CASE("every change of a single byte of an entry is detected", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   const Key key{0x1122334455667788, 0x99aabbccddeeff00};
@@ -104,7 +106,7 @@ TEST_CASE("every change of a single byte of an entry is noticed", "[cache]") {
   CHECK(recording.warnings.size() == 1);
 }
 
-TEST_CASE("every truncation and extension of an entry is noticed", "[cache]") {
+TEST_CASE("every truncation and extension of an entry is detected", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   const Key key{3, 4};
@@ -122,7 +124,7 @@ TEST_CASE("every truncation and extension of an entry is noticed", "[cache]") {
     write_file(path, longer);
     CHECK_FALSE(recording.cache.load(key));
   }
-  std::vector<char> zeros(good.size()); // what a power cut may leave
+  std::vector<char> zeros(good.size()); // as a power failure may leave them
   write_file(path, zeros);
   CHECK_FALSE(recording.cache.load(key));
   CHECK(recording.warnings.size() == 1);
@@ -161,7 +163,7 @@ TEST_CASE("a bad entry warns once, is a miss, and is replaced by the next store"
     write_file(path, damaged);
     problem = "format version 2, not 1";
   }
-  SECTION("sizes that would need more memory than there is") {
+  SECTION("sizes that need more memory than the machine has") {
     std::vector<char> damaged = good;
     std::memset(damaged.data() + 40, 0x7f, 8);
     write_file(path, damaged);
@@ -179,7 +181,7 @@ TEST_CASE("a bad entry warns once, is a miss, and is replaced by the next store"
     fs::rename(entry_path(folder.path(), other), path);
     problem = "it holds another key";
   }
-  SECTION("some other file") {
+  SECTION("a file of another kind") {
     write_file(path, std::string(500, 'x'));
     problem = "not a kernel cache entry";
   }
@@ -188,7 +190,7 @@ TEST_CASE("a bad entry warns once, is a miss, and is replaced by the next store"
     fs::create_symlink("elsewhere", path);
     problem = "a symbolic link";
   }
-  SECTION("a pipe, on which a reader could wait for ever") {
+  SECTION("a pipe, on which a reader could wait forever") {
     fs::remove(path);
     REQUIRE(mkfifo(path.c_str(), 0600) == 0);
     problem = "not a regular file";
@@ -197,7 +199,7 @@ TEST_CASE("a bad entry warns once, is a miss, and is replaced by the next store"
     fs::permissions(path, fs::perms(0606));
     problem = "writable by others, mode 0606";
   }
-  SECTION("a file that belongs to somebody else") {
+  SECTION("a file of another user") {
     if (lchown(path.c_str(), 65534, 65534) != 0) return; // only root can try
     problem = "owned by uid 65534";
   }
@@ -219,7 +221,7 @@ TEST_CASE("a bad entry warns once, is a miss, and is replaced by the next store"
   CHECK(recording.warnings.size() == 1);
 }
 
-TEST_CASE("a folder in an entry's place costs its entry and nothing else", "[cache]") {
+TEST_CASE("a folder in place of an entry affects only this entry", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   fs::create_directory(entry_path(folder.path(), {1, 1}));
@@ -229,11 +231,12 @@ TEST_CASE("a folder in an entry's place costs its entry and nothing else", "[cac
   recording.cache.store({2, 2}, std::string("b"), matmul);
   CHECK(recording.cache.load({2, 2}));
   CHECK(recording.warnings.size() == 1);
-  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 3); // folder, entry, stamp: no leftover
+  // The folder, an entry and the stamp: no abandoned file.
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 3);
 }
 
-TEST_CASE("verify finds the bad entries among good ones and removes them when asked", "[cache]") {
-  const auto seed = std::random_device{}();
+TEST_CASE("verify finds the bad entries among good ones and removes them if requested", "[cache]") {
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
@@ -290,7 +293,7 @@ TEST_CASE("clear removes entries and leaves other files alone", "[cache]") {
 }
 
 TEST_CASE("a sweep removes the least recently used entries until the cache fits", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
@@ -304,11 +307,11 @@ TEST_CASE("a sweep removes the least recently used entries until the cache fits"
     set_age(entry_path(folder.path(), keys[i]), 100'000 - 100 * static_cast<long>(i));
   const std::uint64_t each = fs::file_size(entry_path(folder.path(), keys[0]));
 
-  SECTION("nothing goes below the limit") {
+  SECTION("nothing is removed below the limit") {
     RecordingCache exact(folder.path(), {.bytes = 50 * each});
     CHECK(exact.cache.sweep_now().entries_removed == 0);
   }
-  SECTION("past the limit the oldest go, down to 7/8 of it") {
+  SECTION("above the limit the oldest entries are removed, down to 7/8 of it") {
     RecordingCache small(folder.path(), {.bytes = 40 * each});
     const SweepReport report = small.cache.sweep_now();
     CHECK(report.entries_removed == 15);
@@ -327,7 +330,7 @@ TEST_CASE("a sweep removes the least recently used entries until the cache fits"
   }
 }
 
-TEST_CASE("a hit updates the time of use only when it is old", "[cache]") {
+TEST_CASE("a hit updates the time of use only if that is old", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   recording.cache.store({1, 2}, std::string("x"), matmul);
@@ -340,15 +343,14 @@ TEST_CASE("a hit updates the time of use only when it is old", "[cache]") {
   CHECK(age_of(path) < 60);
 }
 
-TEST_CASE("stores sweep at most once an interval, and a stamp from the future does not stop that",
-          "[cache]") {
+TEST_CASE("stores sweep at most once per interval, even with a stamp in the future", "[cache]") {
   const TemporaryFolder folder;
   const Limits limits = {.bytes = 40'000};
   RecordingCache recording(folder.path(), limits);
   const std::string payload(10'000, 'x');
   for (std::uint64_t i = 0; i < 20; ++i)
     recording.cache.store({i, i}, payload, matmul);
-  CHECK(recording.cache.stats().evicted == 0); // the first store swept, when there was nothing to evict
+  CHECK(recording.cache.stats().evicted == 0); // the first store swept, but there was nothing to remove
   const auto entries_after_store = [&](std::uint64_t i) {
     recording.cache.store({i, i}, payload, matmul);
     return recording.cache.list().size();
@@ -361,7 +363,7 @@ TEST_CASE("stores sweep at most once an interval, and a stamp from the future do
   CHECK(entries_after_store(23) == 5);
   set_age(folder.path() / "last-sweep", -100'000);
   CHECK(entries_after_store(24) == 3);
-  CHECK(recording.cache.load({24, 24})); // what was just stored is the most recently used
+  CHECK(recording.cache.load({24, 24})); // the entry that was just stored is the most recently used one
 }
 
 TEST_CASE("a payload larger than the whole limit is not stored, and a limit of 0 turns the cache off",
@@ -379,8 +381,8 @@ TEST_CASE("a payload larger than the whole limit is not stored, and a limit of 0
   CHECK(off.warnings.empty());
 }
 
-TEST_CASE("threads share one cache object", "[cache]") {
-  const auto seed = std::random_device{}();
+TEST_CASE("several threads can use one cache object", "[cache]") {
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   const TemporaryFolder folder;
   RecordingCache recording(folder.path(), {.sweep_interval = std::chrono::seconds(0)});

@@ -1,4 +1,4 @@
-// What `kiln cache ls`, `clear` and `verify` print.
+// Tests the output of `kiln cache ls`, `clear` and `verify`.
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"

@@ -1,4 +1,4 @@
-// The disk cache's folder: where it is, and what happens when it is missing, unsafe, full or not usable.
+// Tests where the cache folder is, and what happens if it is missing, unsafe, full or unusable.
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"
@@ -28,7 +28,7 @@ private:
   std::optional<std::string> old_;
 };
 
-// Root may write everywhere; tests of permissions act as somebody else.
+// Root may write anywhere, so tests of permissions run as another user.
 class WithoutRoot {
 public:
   explicit WithoutRoot(const fs::path& folder) {
@@ -46,7 +46,7 @@ private:
 
 constexpr const char* off = "the kernel cache is off for this process: ";
 
-// Stores and loads more than once; a cache that does not work says so exactly once.
+// Stores and loads several times, and checks that there is exactly one warning.
 void check_off(RecordingCache& recording, const std::string& why) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     recording.cache.store({i, i}, std::string("code"), matmul);
@@ -59,7 +59,7 @@ void check_off(RecordingCache& recording, const std::string& why) {
   CHECK(recording.warnings[0] == off + why);
 }
 
-// Stores fail with one warning; what was there before is still loaded.
+// Checks that stores fail with one warning, while entries that existed before are still loaded.
 void check_stores_off(RecordingCache& recording, const Key& present, const std::string& why) {
   for (std::uint64_t i = 0; i < 3; ++i)
     recording.cache.store({99, i}, std::string(100'000, 'x'), matmul);
@@ -100,29 +100,14 @@ TEST_CASE("the standard folder comes from the environment", "[cache]") {
   }
 }
 
-TEST_CASE("sizes have an optional suffix", "[cache]") {
-  CHECK(parse_size("0") == 0);
-  CHECK(parse_size("123") == 123);
-  CHECK(parse_size("500M") == 500u << 20);
-  CHECK(parse_size("500m") == 500u << 20);
-  CHECK(parse_size("7K") == 7u << 10);
-  CHECK(parse_size("2G") == std::uint64_t{2} << 30);
-  CHECK(parse_size("18446744073709551615") == ~std::uint64_t{0});
-  for (const char* bad : {"", "G", "-1", "+1", "1.5G", "2GB", " 1", "1 ", "0x10", "1T",
-                          "18446744073709551616", "18014398509481984K", "99999999999999999999999"}) {
-    CAPTURE(bad);
-    CHECK_FALSE(parse_size(bad));
-  }
-}
-
-TEST_CASE("a missing folder is made by the first store, private and with its parents", "[cache]") {
+TEST_CASE("the first store creates a missing folder and its parents, with private access", "[cache]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "a" / "b" / "kiln";
   const mode_t old = umask(0);
   RecordingCache recording(path);
   CHECK_FALSE(recording.cache.load({1, 1}));
   CHECK(recording.cache.list().empty());
-  CHECK_FALSE(fs::exists(folder.path() / "a")); // looking does not make folders
+  CHECK_FALSE(fs::exists(folder.path() / "a")); // loading does not create folders
   recording.cache.store({1, 1}, std::string("code"), matmul);
   umask(old);
   CHECK(recording.cache.load({1, 1}));
@@ -132,7 +117,7 @@ TEST_CASE("a missing folder is made by the first store, private and with its par
   CHECK(fs::status(entry_path(path, {1, 1})).permissions() == fs::perms(0600));
 }
 
-TEST_CASE("a folder that is removed meanwhile is made again", "[cache]") {
+TEST_CASE("a folder that is removed meanwhile is created again", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path() / "kiln");
   recording.cache.store({1, 1}, std::string("code"), matmul);
@@ -147,7 +132,7 @@ TEST_CASE("a folder that others can write is refused, also behind a symbolic lin
   const TemporaryFolder folder;
   const fs::path shared = folder.path() / "shared", link = folder.path() / "link";
   {
-    RecordingCache good(shared); // a right entry, which must not be used once the folder is open to others
+    RecordingCache good(shared); // a good entry, which must not be used when the folder is open to others
     good.cache.store({0, 0}, std::string("code"), matmul);
     REQUIRE(good.cache.load({0, 0}));
   }
@@ -177,7 +162,7 @@ TEST_CASE("a folder that others can write is refused, also behind a symbolic lin
 TEST_CASE("a folder of another user is refused", "[cache]") {
   const TemporaryFolder folder;
   if (lchown(folder.path().c_str(), 65534, 65534) != 0) {
-    RecordingCache recording("/"); // somebody else's, for all but root
+    RecordingCache recording("/"); // belongs to another user, unless this is root
     check_off(
         recording,
         "the folder / belongs to uid 0 and this process runs as uid " + std::to_string(geteuid()) +
@@ -191,7 +176,7 @@ TEST_CASE("a folder of another user is refused", "[cache]") {
                 " (mode 0700): its owner could put code into it; set KILN_CACHE_DIR to a folder of your own");
 }
 
-TEST_CASE("a file in the folder's place turns the cache off", "[cache]") {
+TEST_CASE("a file in place of the folder turns the cache off", "[cache]") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file";
   write_file(file, "not a folder");
@@ -275,7 +260,7 @@ TEST_CASE("a file size limit stops stores without a signal", "[cache]") {
 TEST_CASE("a full disk stops stores with one warning", "[cache]") {
   const TemporaryFolder folder;
   if (mount("none", folder.path().c_str(), "tmpfs", 0, "size=64k,mode=0700") != 0) {
-    WARN("no right to mount a small disk: not tested");
+    WARN("skipped: no permission to mount a small disk");
     return;
   }
   {
@@ -289,14 +274,14 @@ TEST_CASE("a full disk stops stores with one warning", "[cache]") {
   CHECK(umount(folder.path().c_str()) == 0);
 }
 
-TEST_CASE("too many open files is a miss and not the end of the cache", "[cache]") {
+TEST_CASE("a limit of open files causes a miss and does not turn the cache off", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   recording.cache.store({1, 1}, std::string("code"), matmul);
   rlimit old;
   REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
   rlimit low = old;
-  low.rlim_cur = 3; // descriptors that are open stay so
+  low.rlim_cur = 3; // open descriptors stay open
   REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
   const bool loaded = recording.cache.load({1, 1}).has_value();
   recording.cache.store({2, 2}, std::string("code"), matmul);
@@ -317,7 +302,7 @@ TEST_CASE("the standard cache reads its limit once and writes its warnings to st
   fs::permissions(folder.path() / "open", fs::perms(0777));
   const Environment kiln("KILN_CACHE_DIR", (folder.path() / "open").c_str()),
       limit("KILN_CACHE_LIMIT", "plenty");
-  const pid_t child = fork(); // the standard cache of this process stays untouched
+  const pid_t child = fork(); // so that the standard cache of this process is not used
   REQUIRE(child >= 0);
   if (child == 0) {
     if (!freopen(err.c_str(), "w", stderr)) _exit(2);
@@ -335,8 +320,9 @@ TEST_CASE("the standard cache reads its limit once and writes its warnings to st
   const std::vector<char> bytes = read_file(err);
   const std::string text(bytes.begin(), bytes.end());
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
-  CHECK_THAT(text, Catch::Matchers::StartsWith(
-                       "kiln: warning: KILN_CACHE_LIMIT is 'plenty', which is no number of bytes; "
-                       "write 500M or 2G; the limit is 2G\nkiln: warning: the kernel cache is off"));
+  CHECK_THAT(text,
+             Catch::Matchers::StartsWith(
+                 "kiln: warning: KILN_CACHE_LIMIT is 'plenty'; use a number of bytes, such as 500M or 2G; "
+                 "taken as 2G\nkiln: warning: the kernel cache is off"));
   CHECK_THAT(text, Contains("chmod go-w '" + (folder.path() / "open").string() + "'"));
 }

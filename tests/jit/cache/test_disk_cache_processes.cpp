@@ -1,7 +1,8 @@
-// Many processes in one cache folder, some of them killed; sweeps at the same time; leftovers of the dead.
+// Tests many processes that use one cache folder at once, some of which are killed, and sweeps meanwhile.
 #include <catch2/catch.hpp>
 
 #include "disk_cache_support.h"
+#include "test_seed.h"
 
 #include <algorithm>
 #include <csignal>
@@ -16,7 +17,7 @@ namespace {
 
 enum ExitCode { fine = 0, wrong_payload = 1, warned = 2, other = 3 };
 
-// The one right payload of a key: up to 30 KB that the key alone determines.
+// The payload of a key: up to 30 KB that the key alone determines.
 std::vector<char> payload_of(const Key& key) {
   std::mt19937_64 random(key.low ^ key.high);
   std::vector<char> bytes(random() % 30'000);
@@ -37,8 +38,8 @@ template <typename Body> pid_t start(Body body) {
   _exit(code);
 }
 
-// What a process does to a cache: loads each key in an order of its own, stores what is missing, and now and
-// then stores again what is there.
+// One process's use of the cache: it loads all keys in random order, stores those that are missing, and
+// sometimes stores a key again.
 int use_cache(const fs::path& folder, const std::vector<Key>& keys, Limits limits, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   bool any_warning = false;
@@ -65,7 +66,7 @@ std::vector<fs::path> leftovers_in(const fs::path& folder) {
 } // namespace
 
 TEST_CASE("64 processes store and load the same 200 keys while some are killed", "[cache]") {
-  const auto seed = std::random_device{}();
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder parent;
@@ -111,7 +112,7 @@ TEST_CASE("64 processes store and load the same 200 keys while some are killed",
     if (const auto loaded = after.cache.load(key)) wrong += *loaded != payload_of(key);
   CHECK(wrong == 0);
   CHECK(after.cache.stats().hits ==
-        (ended > 0 ? 200 : after.cache.stats().hits)); // a process that ended stored them all
+        (ended > 0 ? 200 : after.cache.stats().hits)); // a process that was not killed has stored them all
   CHECK(after.warnings.empty());
 
   const std::vector<fs::path> leftovers = leftovers_in(folder);
@@ -123,15 +124,15 @@ TEST_CASE("64 processes store and load the same 200 keys while some are killed",
   CHECK(after.cache.verify(BadEntries::keep).size() == after.cache.stats().hits);
 }
 
-TEST_CASE("processes that sweep at once harm neither each other nor readers and writers", "[cache]") {
-  const auto seed = std::random_device{}();
+TEST_CASE("concurrent sweeps do not harm each other, readers or writers", "[cache]") {
+  const auto seed = kiln::test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const TemporaryFolder folder;
   std::vector<Key> keys;
   for (int i = 0; i < 60; ++i)
     keys.push_back(random_key(random));
-  // About a third fits, and every store sweeps.
+  // About a third of the entries fits, and every store sweeps.
   const Limits limits = {
       .bytes = 300'000, .sweep_interval = std::chrono::seconds(0), .touch_after = std::chrono::seconds(0)};
   std::vector<pid_t> running;
@@ -163,12 +164,12 @@ TEST_CASE("processes that sweep at once harm neither each other nor readers and 
   CHECK(leftovers_in(folder.path()).empty());
 }
 
-TEST_CASE("a sweep removes temporary files of the dead and spares those of the living", "[cache]") {
+TEST_CASE("a sweep removes temporary files of dead processes and keeps those of living ones", "[cache]") {
   const TemporaryFolder folder;
   RecordingCache recording(folder.path());
   recording.cache.store({1, 1}, std::string("code"), matmul);
 
-  // A process that is killed while it writes leaves a file under a name that only it knows: catch one.
+  // A process that is killed while it writes leaves a temporary file. This loop tries until one does.
   std::string name;
   for (int attempt = 0; attempt < 1000 && name.empty(); ++attempt) {
     const pid_t child = start([&] {
@@ -177,7 +178,7 @@ TEST_CASE("a sweep removes temporary files of the dead and spares those of the l
         cache.store({2, 2}, std::string(1 << 20, 'x'), matmul);
       return fine;
     });
-    const int longer = 1 + attempt / 50; // where a process takes longer to begin
+    const int longer = 1 + attempt / 50; // on machines where a process takes longer to start
     usleep(static_cast<useconds_t>((1000 + attempt * 37 % 5000) * longer));
     kill(child, SIGKILL);
     int status;
@@ -187,7 +188,7 @@ TEST_CASE("a sweep removes temporary files of the dead and spares those of the l
   }
   REQUIRE_FALSE(name.empty());
   const fs::path dead = folder.path() / name;
-  // kiln-tmp.SPACE.PID.COUNTER
+  // The name is kiln-tmp.SPACE.PID.COUNTER.
   const std::size_t space_end = name.find('.', name.find('.') + 1);
   const fs::path living = folder.path() / (name.substr(0, space_end + 1) + std::to_string(getpid()) + ".7");
   const fs::path elsewhere = folder.path() / ("kiln-tmp.0123456789abcdef." + name.substr(space_end + 1));
@@ -200,7 +201,7 @@ TEST_CASE("a sweep removes temporary files of the dead and spares those of the l
     return text;
   };
   recording.cache.sweep_now();
-  CHECK(present() == "xxx"); // fresh
+  CHECK(present() == "xxx"); // all three are new
   for (const fs::path& path : {dead, living, elsewhere})
     set_age(path, 3600);
   recording.cache.sweep_now();

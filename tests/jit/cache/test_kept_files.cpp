@@ -1,4 +1,4 @@
-// The files of KILN_KEEP: they lie in its folder, whatever a kernel is called.
+// Tests that the files of KILN_KEEP are written to its folder, whatever the name of a kernel is.
 #include "temporary_folder.h"
 
 #include <kiln/jit/base/options.h>
@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The names of the files that lie in a new folder after the launch of a kernel with that name; nothing else
-// may lie beside the folder.
+// Launches a kernel with this name and returns the names of the files in a new KILN_KEEP_DIR. Checks that no
+// files were written outside of it.
 std::vector<std::string> kept_for(const std::string& name) {
   const test::TemporaryFolder around;
   Options o = options();
@@ -38,7 +38,7 @@ std::vector<std::string> kept_for(const std::string& name) {
 
 } // namespace
 
-TEST_CASE("kept files are named after the kernel and lie in their folder, whatever its name is") {
+TEST_CASE("kept files are named after the kernel and stay in their folder, whatever its name is") {
   for (const auto& [name, stem] : {std::pair<std::string, std::string>{"kept_scale", "kept_scale-"},
                                    {"../../up", "______up-"},
                                    {"a/b \"c\"\nd", "a_b__c__d-"},

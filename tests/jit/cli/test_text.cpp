@@ -1,4 +1,4 @@
-// The texts of `kiln explain`: what a pass changed, assembly beside its source, imagined arguments.
+// Tests the parts of `kiln explain`: differences of tile IR, assembly listings, and example arguments.
 #include <catch2/catch.hpp>
 
 #include <kiln/dsl/ir/arguments.h>
@@ -54,7 +54,7 @@ TEST_CASE("lines far from a change are left out", "[cli]") {
   CHECK(diff.text == "  3\n- old\n+ new\n  5\n  ...\n  10\n+ 11\n");
 }
 
-TEST_CASE("instructions stand below the source line they were made from", "[cli]") {
+TEST_CASE("instructions follow the source line that they were compiled from", "[cli]") {
   char path[] = "/tmp/kiln_listing_XXXXXX";
   int file = mkstemp(path);
   REQUIRE(file >= 0);
@@ -82,13 +82,13 @@ TEST_CASE("numbers get the unit that fits", "[cli]") {
   CHECK(time_text(2e-9) == "2 ns");
 }
 
-TEST_CASE("a mistyped name finds the nearest, and nonsense finds none", "[cli]") {
+TEST_CASE("a mistyped name finds the nearest one, and an unrelated word finds none", "[cli]") {
   CHECK(nearest("explian", {"cache", "devices", "explain"}) == "explain");
   CHECK(nearest("cashe", {"cache", "devices", "explain"}) == "cache");
   CHECK(nearest("frobnicate", {"cache", "devices", "explain"}).empty());
 }
 
-TEST_CASE("sizes of the registration become contiguous tensors, and the user's sizes win", "[cli]") {
+TEST_CASE("registered sizes become contiguous tensors, and the user's sizes take precedence", "[cli]") {
   auto kernel = ir::parse(R"(
 kernel @k(%arg0: view<const f32, 2>, %arg1: f32, %arg2: view<f16, 1>, %arg3: ptr<i8>) {
 })");
@@ -120,11 +120,11 @@ namespace {
 int run_nothing(int, char**) { return 0; }
 const CommandRegistration second({"zz_second", "s", run_nothing});
 const CommandRegistration first({"zz_first", "s", run_nothing});
-const CommandRegistration hidden({"zz_hidden", "", run_nothing}); // for processes, not for people
+const CommandRegistration hidden({"zz_hidden", "", run_nothing}); // not shown to users
 const KernelRegistration only({.name = "zz_only", .summary = "s", .record = nullptr});
 } // namespace
 
-TEST_CASE("what is registered is found by name, in the order of names", "[cli]") {
+TEST_CASE("registered items are found by name, and listed in the order of names", "[cli]") {
   std::vector<std::string> names;
   for (const Command* command : commands())
     names.push_back(command->name);

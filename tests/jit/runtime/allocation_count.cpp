@@ -1,5 +1,5 @@
-// Replaces operator new by one that counts. Not under the address sanitizer, which pairs each kind of new
-// with its delete and has its own: the count stands still there.
+// Replaces operator new by a version that counts its calls. With the address sanitizer, which has its own
+// operator new and checks that new and delete match, nothing is replaced and the count stays constant.
 #include <allocation_count.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Commands for tests of streams and events.
+// Commands for the tests of streams and events.
 #pragma once
 
 #include <kiln/jit/runtime/stream.h>
@@ -10,7 +10,7 @@
 
 namespace test {
 
-// A gate that a command waits at until the test opens it.
+// Holds a command until the test opens it.
 struct Gate {
   std::atomic<bool> open{false};
   static void pass(void* gate) {

@@ -1,4 +1,4 @@
-// assign, end to end: values, broadcasting, dtypes, aliasing, errors, cost of a warm call.
+// Tests assign: values, broadcasting, dtypes, aliasing, errors, and the cost of a warm call.
 #include "allocation_count.h"
 #include "jit/cpu/random_view.h"
 #include "test_seed.h"
@@ -78,7 +78,8 @@ TEST_CASE("every function of whole tensors computes what the C library does") {
     for (int i = 0; i < n; ++i) {
       double expected = reference(double(x[i]), double(y[i]));
       double error = std::abs(out[i] - expected) / std::max(1.0, std::abs(expected));
-      worst = error <= worst ? worst : error; // NaN counts
+      // The comparison is false for NaN, which thus becomes the worst error.
+      worst = error <= worst ? worst : error;
     }
     CHECK(worst < 2e-6);
   };
@@ -135,7 +136,7 @@ TEST_CASE("whole-tensor expressions promote and convert as the language does") {
   assign(stream, u, u + u); // wraps in u8
   stream.synchronize();
   CHECK(bytes == std::vector<std::uint8_t>{0, 2, 200, 144, 254});
-  assign(stream, l, u + i); // u8 + i32 is i32; a wider dtype of its class takes it
+  assign(stream, l, u + i); // u8 + i32 is i32, which can be assigned to a wider dtype of its class
   stream.synchronize();
   CHECK(longs == std::vector<std::int64_t>{-7, 1, 200, 149, (1 << 30) + 254});
   assign(stream, i, cast<std::int32_t>(f)); // truncates, saturates, NaN is 0
@@ -156,7 +157,7 @@ TEST_CASE("whole-tensor expressions promote and convert as the language does") {
   CHECK(float(half.view()(3)) == float(bf16(7.f * float(bf16(1.1f)))));
 }
 
-TEST_CASE("in place, overlapping and interleaved operands read what was there before") {
+TEST_CASE("in place, overlapping and interleaved operands read the values from before") {
   auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -194,7 +195,7 @@ TEST_CASE("in place, overlapping and interleaved operands read what was there be
   for (std::size_t i = 0; i < n; ++i)
     REQUIRE(x[i] == before[i] - before[750 + i % 250]);
 
-  x = before; // transposed onto itself
+  x = before; // transposed in place
   TensorView square(x.data(), {200, 200});
   assign(stream, square, square.transpose());
   stream.synchronize();
@@ -209,7 +210,7 @@ TEST_CASE("in place, overlapping and interleaved operands read what was there be
     REQUIRE(x[i] == (i % 250 < 125 ? before[i + 125] * 2 : before[i]));
 }
 
-TEST_CASE("assign takes empty tensors, single elements and rank 0") {
+TEST_CASE("assign accepts empty tensors, single elements and rank 0") {
   Stream stream;
   float number = 3, result = 0;
   TensorView<float, 0> zero(&number), to(&result);
@@ -252,16 +253,15 @@ TEST_CASE("assign names the extents that do not broadcast, and the caller's line
   std::vector<std::uint8_t> bytes(4);
   message = message_of([&] { assign(stream, TensorView(bytes), TensorView(bytes) + 300); });
   CHECK(after_line(message) ==
-        "assign: the number 300 does not fit into u8, the dtype of what it stands beside; "
-        "cast that to a wider dtype first");
+        "assign: the number 300 does not fit into u8, the dtype of the operand next to it; "
+        "cast that operand to a wider dtype first");
   message = message_of([&] { assign(stream, out, map([](auto t) { return cumsum(t, axis<0>); }, a)); });
-  CHECK(after_line(message) ==
-        "assign: a function given to map uses scan, which is no computation element by "
-        "element; write a kernel for it");
+  CHECK(after_line(message) == "assign: a function given to map uses scan, which does not work element by "
+                               "element; write a kernel for it");
   stream.synchronize();
 }
 
-TEST_CASE("other numbers, addresses and extents compile nothing new, and a warm assign allocates nothing") {
+TEST_CASE("other numbers, addresses and extents cause no compilation, and a warm assign does not allocate") {
   Stream stream;
   std::vector<float> x(16, 1.f), y(16, 2.f), out(16);
   auto call = [&](float scale) {
@@ -296,7 +296,7 @@ TEST_CASE("threads may assign at the same time") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("an error of a stream refuses an assign through a temporary without a leak") {
+TEST_CASE("on a stream with an error, an assign through a temporary throws without a leak") {
   Stream stream;
   std::vector<float> x(100, 1.f);
   stream.host_function([](void*) { throw UserError("the test's error"); }, nullptr);

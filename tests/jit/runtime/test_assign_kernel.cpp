@@ -1,4 +1,4 @@
-// The tile IR of whole-tensor expressions, in the interpreter and on the CPU, against plain loops.
+// Tests the tile IR of whole-tensor expressions in the interpreter and on the CPU, against plain loops.
 #include "jit/cpu/cpu_runner.h"
 #include "jit/cpu/random_view.h"
 #include "test_seed.h"
@@ -28,7 +28,7 @@ std::vector<std::int64_t> random_extents(std::mt19937_64& random, int rank, std:
   return extents;
 }
 
-// What assign does, but with the execution of choice.
+// Does what assign does, but executes the kernel with a given function.
 template <class T, int Rank, class E>
 void evaluate(const TensorView<T, Rank>& out, const E& expression, bool interpreted) {
   auto whole = detail::as_whole_beside<T>(expression);
@@ -78,7 +78,7 @@ template <int Rank, int BiasRank> void check_random_shapes(std::mt19937_64& rand
     auto before = out.memory;
     evaluate(out.view, expression, true);
     REQUIRE(out.memory == expected);
-    out.memory = before; // the view still points there
+    out.memory = before; // the view still points to this memory
     evaluate(out.view, expression, false);
     REQUIRE(out.memory == expected);
   }
@@ -86,7 +86,7 @@ template <int Rank, int BiasRank> void check_random_shapes(std::mt19937_64& rand
 
 } // namespace
 
-TEST_CASE("an expression over views of any rank, strides and broadcasting is what plain loops compute") {
+TEST_CASE("an expression over views of any rank, strides and broadcasting equals the result of plain loops") {
   auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -97,7 +97,7 @@ TEST_CASE("an expression over views of any rank, strides and broadcasting is wha
   check_random_shapes<8, 3>(random, 4);
 }
 
-TEST_CASE("axes that lie behind each other in all operands become one") {
+TEST_CASE("axes that are contiguous in all operands are merged") {
   std::vector<float> a(24), b(24), out(24);
   TensorView x(a, {2, 3, 4}), y(b, {2, 3, 4}), z(out, {2, 3, 4});
   auto rank_of = [](auto out, auto whole) {

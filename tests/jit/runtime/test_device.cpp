@@ -1,5 +1,7 @@
-// Devices, what limits their threads, and memory from the caching allocator.
+// Tests devices, the limits of their threads, and the caching allocator of memory.
+#include "test_seed.h"
 #include <catch2/catch.hpp>
+
 #include <kiln/dsl/error.h>
 #include <kiln/jit/base/cpu_info.h>
 #include <kiln/jit/base/options.h>
@@ -26,7 +28,7 @@ TEST_CASE("a device is a value") {
   CHECK(set.size() == 1);
 }
 
-TEST_CASE("a device has a name that can be read again") {
+TEST_CASE("the name of a device can be parsed") {
   CHECK(Device::parse("cpu") == Device::cpu());
   for (const char* wrong : {"", "gpu", "CPU", "cuda:", "cuda:x", "cuda:1x", "cuda: 1", "cpu:0"}) {
     INFO(wrong);
@@ -41,7 +43,7 @@ TEST_CASE("a device has a name that can be read again") {
   }
 }
 
-TEST_CASE("the cpu knows itself") {
+TEST_CASE("the CPU has properties") {
   const auto& p = Device::cpu().properties();
   CHECK_FALSE(p.name.empty());
   CHECK_FALSE(p.cpu.empty());
@@ -52,7 +54,7 @@ TEST_CASE("the cpu knows itself") {
   CHECK(Device::cpu().limits().max_scratch_bytes > 0);
 }
 
-TEST_CASE("of a large third cache little is found again") {
+TEST_CASE("only a part of a large L3 cache is expected to be reused") {
   constexpr std::int64_t mib = 1 << 20;
   CHECK(reused_bytes(0) == 64 * mib); // unknown
   CHECK(reused_bytes(4 * mib) == 8 * mib);
@@ -61,7 +63,7 @@ TEST_CASE("of a large third cache little is found again") {
   CHECK(reused_bytes(480 * mib) == 32 * mib);
 }
 
-TEST_CASE("an emulated device is one for each architecture and set of options") {
+TEST_CASE("there is one emulated device for each architecture and set of options") {
   const Device plain = Device::emulated("sm_80"), seeded = Device::emulated("sm_80", {.seed = 12});
   CHECK(plain == Device::emulated("sm_80"));
   CHECK(plain != Device::emulated("sm_90a"));
@@ -105,7 +107,7 @@ TEST_CASE("a device that cannot be emulated is a user error at the caller's line
   CHECK(error("emulated:sm_80,seed=x", line) == "seed is \"x\"; give a number from 0 on");
 }
 
-TEST_CASE("the lowest cgroup quota on the way to the root binds") {
+TEST_CASE("the lowest cgroup quota of a group and its parents applies") {
   fs::path root = fs::temp_directory_path() / ("kiln-cgroup-" + std::to_string(getpid()));
   fs::create_directories(root / "a/b");
   fs::create_directories(root / "cpu/v1");
@@ -127,7 +129,7 @@ TEST_CASE("the lowest cgroup quota on the way to the root binds") {
   fs::remove_all(root);
 }
 
-TEST_CASE("KILN_NUM_THREADS sets the budget") {
+TEST_CASE("KILN_NUM_THREADS sets the number of threads") {
   Options o;
   o.num_threads = 5;
   ScopedOptions scope(o);
@@ -135,8 +137,8 @@ TEST_CASE("KILN_NUM_THREADS sets the budget") {
   CHECK_FALSE(thread_budget().limited_by_quota);
 }
 
-TEST_CASE("buffers are aligned and usable to the last byte") {
-  auto seed = std::random_device{}();
+TEST_CASE("buffers are aligned, and every byte can be used") {
+  auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 200; ++i) {
@@ -149,7 +151,7 @@ TEST_CASE("buffers are aligned and usable to the last byte") {
   }
 }
 
-TEST_CASE("a freed block is handed out again, and trim gives it back") {
+TEST_CASE("a freed block is reused, and trim returns it to the system") {
   Buffer::trim();
   CHECK(Buffer::cached_bytes() == 0);
   void* first;
@@ -167,7 +169,7 @@ TEST_CASE("a freed block is handed out again, and trim gives it back") {
   CHECK(Buffer::cached_bytes() == 0);
 }
 
-TEST_CASE("a moved buffer leaves nothing behind") {
+TEST_CASE("a buffer that was moved from is empty") {
   Buffer a(Device::cpu(), 100);
   void* data = a.data();
   Buffer b = std::move(a);
@@ -178,7 +180,7 @@ TEST_CASE("a moved buffer leaves nothing behind") {
   CHECK(b.data() == nullptr);
 }
 
-TEST_CASE("a size that no memory has is a user error that names it") {
+TEST_CASE("a size that exceeds the memory is a user error that names it") {
   auto bytes = GENERATE(std::int64_t{1} << 50, (std::int64_t{1} << 62) + 1, INT64_MAX);
   CHECK_THROWS_WITH(Buffer(Device::cpu(), bytes),
                     Catch::Contains("no memory for a Buffer of " + std::to_string(bytes) + " bytes on cpu"));
@@ -207,7 +209,7 @@ TEST_CASE("buffers of several threads never overlap") {
     CHECK(b);
 }
 
-TEST_CASE("scratch is kept, grows, and is the thread's own") {
+TEST_CASE("scratch memory is kept, grows, and belongs to its thread") {
   void* small = thread_scratch(1000);
   CHECK(thread_scratch(10) == small);
   void* large = thread_scratch(3 << 20);

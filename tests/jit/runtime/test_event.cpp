@@ -1,4 +1,4 @@
-// Events: the order of streams, time, and waiting.
+// Tests events: the order of streams, time, and waiting.
 #include "stream_support.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ TEST_CASE("an event orders two streams") {
   for (int round = 0; round < 50; ++round) {
     Stream producer, consumer;
     Gate gate;
-    int value = 0, seen = -1; // ordered by the event alone
+    int value = 0, seen = -1; // only the event orders the accesses
     if (round % 2) producer.host_function(Gate::pass, &gate);
     enqueue(producer, [&value] { value = 42; });
     Event ready;
@@ -31,7 +31,7 @@ TEST_CASE("an event orders two streams") {
   }
 }
 
-TEST_CASE("recording again does not disturb who waits for the earlier record") {
+TEST_CASE("recording again does not affect a wait for an earlier record") {
   Stream slow, fast, waiter;
   Gate gate;
   Event event;
@@ -49,7 +49,7 @@ TEST_CASE("recording again does not disturb who waits for the earlier record") {
   CHECK(ran);
 }
 
-TEST_CASE("events tell time") {
+TEST_CASE("events measure time") {
   Stream stream;
   Event begin, end, never;
   CHECK(never.query());
@@ -64,7 +64,7 @@ TEST_CASE("events tell time") {
                     Catch::Contains("not recorded or not done") && Catch::Contains(__FILE__));
 }
 
-TEST_CASE("an event may die while it is recorded") {
+TEST_CASE("an event may be destroyed while it is recorded") {
   Stream stream;
   Gate gate;
   stream.host_function(Gate::pass, &gate);

@@ -1,4 +1,4 @@
-// Kernels used from many threads at once, and what a warm launch costs in allocations.
+// Tests kernels that many threads use at once, and that a warm launch does not allocate.
 #include <kiln/kiln.h>
 
 #include <allocation_count.h>
@@ -71,7 +71,7 @@ TEST_CASE("all threads get the error of a compile that fails, and a later call t
   REQUIRE(x == std::vector<float>(10, 1.0f));
 }
 
-TEST_CASE("many configs of one kernel are found again") {
+TEST_CASE("variants for many configs of one kernel are found again") {
   auto k = kernel("many", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
     x.tile(i).store(static_cast<float>(value(BN)));
@@ -86,7 +86,7 @@ TEST_CASE("many configs of one kernel are found again") {
     }
 }
 
-TEST_CASE("a warm launch allocates nothing") {
+TEST_CASE("a warm launch does not allocate") {
   auto k = kernel("warm", [](View<const float, 2> a, View<float, 2> b, Scalar<float> f) {
     expects(a.rows() == b.rows(), "rows");
     auto [i, j] = program_tile(b, 1_c, BN);

@@ -1,4 +1,4 @@
-// Kernels through the public calls: launch on the CPU, compared with the interpreter and with plain C++.
+// Tests launches on the CPU against the interpreter and plain C++.
 #include "test_seed.h"
 
 #include <kiln/kiln.h>
@@ -87,7 +87,7 @@ TEST_CASE("a launched matmul with ragged edges agrees with doubles and the inter
   }
 }
 
-TEST_CASE("scalars, raw pointers and tensors are passed as the parameters say") {
+TEST_CASE("scalars, raw pointers and tensors are passed to their parameters") {
   auto k = kernel("mixed", [](View<float, 1> x, Scalar<std::int64_t> n, Scalar<bool> negative,
                               raw::Ptr<const double> p, Scalar<bf16> f, Scalar<std::uint8_t> u) {
     auto [i] = program_tile(x, BN);
@@ -103,7 +103,7 @@ TEST_CASE("scalars, raw pointers and tensors are passed as the parameters say") 
     REQUIRE(v == -(-3 + 0.25f + 1.5f + 200));
 }
 
-TEST_CASE("memory that a kernel may not touch stays as it was") {
+TEST_CASE("memory outside of the views is not changed") {
   const auto seed = test::fresh_seed();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
@@ -141,7 +141,7 @@ TEST_CASE("a copy of a kernel shares its code, and queued launches outlive all c
   REQUIRE(x == std::vector<float>(x.size(), 10.0f));
 }
 
-TEST_CASE("value() makes a variant of its own for each config") {
+TEST_CASE("value() makes a kernel specific to each config") {
   auto k = kernel("sized", [](View<float, 1> x) {
     auto [i] = program_tile(x, BN);
     x.tile(i).store(static_cast<float>(value(BN)));

@@ -1,5 +1,5 @@
-// Corners of the language, each on the CPU and in the interpreter: division rounded up, small floats of the
-// host as operands, loops that run nothing, the tail of gelu.
+// Tests corner cases of the language on the CPU and in the interpreter: division rounded up, small floats of
+// the host as operands, loops without iterations, and the tail of gelu.
 #include "exact_gelu.h"
 #include "test_seed.h"
 
@@ -24,7 +24,7 @@ std::mt19937_64& random_source(std::uint64_t seed) {
   return source;
 }
 
-// y = the kernel of x..., on the CPU and then in the interpreter.
+// Runs a kernel with inputs x..., on the CPU and in the interpreter, and returns both results.
 template <class Y, class K, class... X>
 std::vector<std::vector<Y>> both(const K& kernel, std::vector<X>&... x) {
   const std::size_t n = std::min({x.size()...});
@@ -93,14 +93,14 @@ TEST_CASE("cdiv rounds up, whatever the signs") {
     REQUIRE(out == std::vector<std::int32_t>{-3, -3, 4, 4, 0, 0, -1, -1, -4, 0});
 }
 
-TEMPLATE_TEST_CASE("small floats of the host are operands", "", f16, bf16, f8e4m3, f8e5m2) {
+TEMPLATE_TEST_CASE("small floats of the host can be operands", "", f16, bf16, f8e4m3, f8e5m2) {
   using T = TestType;
   const auto uses = kernel("uses", [](View<const T, 1> x, View<T, 1> y) {
     auto [i] = program_tile(y, BN);
     auto t = x.tile(i).load_or(T(0));
     Scalar<T> two = T(2);
     Var<T> one = T(1);
-    // No sum on the way has more than the three bits of f8e5m2.
+    // No intermediate sum needs more than the three significant bits of f8e5m2.
     auto sum =
         max(t * T(2), T(0)) + full(T(1), BN) + where(t > T(0.5f), t, T(0)) + where(t > T(2), T(1), T(0));
     auto more = sum + two + one + T(1) * clamp(t, t, T(7)) - T(1) + full<T>(T(1), BN);
@@ -113,7 +113,7 @@ TEMPLATE_TEST_CASE("small floats of the host are operands", "", f16, bf16, f8e4m
       REQUIRE(v == T(8));
 }
 
-TEST_CASE("a small float of the host has its own rounded value beside a wider tile") {
+TEST_CASE("a small float of the host keeps its own rounded value next to a wider tile") {
   const auto scale = kernel("scale", [](View<const float, 1> x, View<float, 1> y) {
     auto [i] = program_tile(y, BN);
     y.tile(i).store(x.tile(i).load() * bf16(0.3f) + f8e4m3(0.3f));
@@ -140,15 +140,15 @@ TEST_CASE("small floats of the host are assigned and compared") {
   REQUIRE(f16(NAN) != f16(NAN));
 }
 
-TEST_CASE("a loop whose step is not positive runs nothing") {
+TEST_CASE("a loop whose step is not positive has no iterations") {
   for (std::int64_t step : {0, -1, -4}) {
     const auto loop = kernel("loop", [step](View<const std::int64_t, 1> x, View<std::int64_t, 1> y) {
       auto count = [](auto, auto n) { return n + 1; };
       Scalar<std::int64_t> zero = 0, first = x.at(0).load();
       y.at(0).store(for_range(0, x.size(), x.at(1).load(), zero, count));     // known at run time
       y.at(1).store(for_range(0, x.size(), step, zero, count));               // known while recording
-      y.at(2).store(for_range(x.size(), 0, x.at(1).load(), zero + 7, count)); // an empty range besides
-      y.at(3).store(for_range(first, first + 5, 2, zero, count));             // a good one
+      y.at(2).store(for_range(x.size(), 0, x.at(1).load(), zero + 7, count)); // an empty range in addition
+      y.at(3).store(for_range(first, first + 5, 2, zero, count));             // a valid loop
     });
     std::vector<std::int64_t> x = {3, step, 0, 0}, y(4, -1), z(4, -1);
     Stream stream;
@@ -160,7 +160,7 @@ TEST_CASE("a loop whose step is not positive runs nothing") {
   }
 }
 
-TEMPLATE_TEST_CASE("gelu is accurate relative to its value, in the tail too", "", float, double) {
+TEMPLATE_TEST_CASE("gelu is accurate relative to its value, also in the tail", "", float, double) {
   using T = TestType;
   const auto seed = test::fresh_seed();
   INFO("seed " << seed);
@@ -186,7 +186,7 @@ TEMPLATE_TEST_CASE("gelu is accurate relative to its value, in the tail too", ""
     REQUIRE((y[6] == 0 && std::signbit(y[6])));
     for (std::size_t i = 7; i < x.size(); ++i) {
       const long double v = x[i];
-      // long double's own erfc has more digits than needed
+      // erfc of long double has more digits than needed.
       const long double expected = test::exact_gelu(v);
       const int exponent = std::max(std::ilogb(expected), std::numeric_limits<T>::min_exponent - 1);
       CAPTURE(x[i], y[i], expected);

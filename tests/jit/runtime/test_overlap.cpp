@@ -1,4 +1,4 @@
-// Overlap of strided arrays against the sets of their addresses.
+// Tests overlap of strided arrays against sets of their addresses.
 #include "test_seed.h"
 
 #include <kiln/jit/runtime/assign/overlap.h>

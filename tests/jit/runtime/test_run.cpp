@@ -1,4 +1,4 @@
-// Products of programs whose places are computed from one axis of the grid.
+// Tests products of programs that compute the position of their tile from one axis of the grid.
 #include "jit/cpu/product_reference.h"
 #include "random_numbers.h"
 #include "test_seed.h"
@@ -27,9 +27,9 @@ using Index = Scalar<std::int64_t>;
 auto as_it_is = [](auto tile) { return tile; };
 auto at_most_one = [](auto tile) {
   return min(tile, 1.0f);
-}; // of test::random_matrix: as it is, but computed
+}; // for an operand as test::random_matrix made it, but computed
 
-// c = a b by a grid of one axis, whose programs `place` puts: it gives the tile's row and column.
+// c = a b with a grid of one axis. `place` maps a program to the row and column of its tile.
 template <class Place, class OfA = decltype(as_it_is), class OfB = decltype(as_it_is)>
 auto product_by(const char* name, Place&& place, OfA of_a = {}, OfB of_b = {}) {
   return kernel(name, [=](In a, In b, Out c) {
@@ -44,7 +44,7 @@ auto product_by(const char* name, Place&& place, OfA of_a = {}, OfB of_b = {}) {
   });
 }
 
-// As Triton's tutorial has it: columns of 8 tiles, side by side.
+// The order of Triton's tutorial: columns of 8 tiles, one column after the other.
 auto swizzled(Index id, Index rows, Index columns) {
   Index per_group = 8 * columns, first = id / per_group * 8;
   Index high = min(rows - first, Index(8));
@@ -52,7 +52,8 @@ auto swizzled(Index id, Index rows, Index columns) {
 }
 auto by_rows(Index id, Index, Index columns) { return std::pair{Index(id / columns), Index(id % columns)}; }
 auto by_columns(Index id, Index rows, Index) { return std::pair{Index(id % rows), Index(id / rows)}; }
-auto scattered(Index id, Index rows, Index columns) { // from both ends in turn: no two neighbours
+// From both ends alternately, so that no two programs are neighbours.
+auto scattered(Index id, Index rows, Index columns) {
   Index last = rows * columns - 1, half = id / 2, odd = id % 2;
   Index at = half * (1 - odd) + (last - half) * odd;
   return std::pair{Index(at / columns), Index(at % columns)};
@@ -65,7 +66,7 @@ template <class K> cpu::Grouping grouping_for(const K& k) {
 
 } // namespace
 
-TEST_CASE("programs whose places are computed from one axis share products along it") {
+TEST_CASE("programs whose positions are computed from one axis share products along it") {
   for (const auto& grouping :
        {grouping_for(product_by("swizzled", swizzled)), grouping_for(product_by("rows", by_rows)),
         grouping_for(product_by("computed", swizzled, at_most_one, at_most_one))}) {
@@ -74,7 +75,8 @@ TEST_CASE("programs whose places are computed from one axis share products along
     CHECK(grouping.n_axis == -1);
     CHECK(grouping.most_programs > 1);
   }
-  // From two axes they are not; one of which alone says the column.
+  // If the position is computed from two axes, they do not share products, even if one axis alone determines
+  // the column.
   const auto grouping = grouping_for(kernel("two", [](In a, In b, Out c) {
     auto m = (program_id(0) + program_id(1)) % cdiv(c.rows(), dim_size(BM)) * BM;
     auto n = program_id(1) * BN;
@@ -85,7 +87,7 @@ TEST_CASE("programs whose places are computed from one axis share products along
   CHECK(grouping.run_axis == -1);
 }
 
-TEST_CASE("runs of programs cover their axis and leave no thread without work") {
+TEST_CASE("groups of programs cover their axis and leave no thread without work") {
   const cpu::Grouping grouping{
       .run_axis = 1, .tile_m = 64, .tile_n = 64, .most_m = 16, .most_n = 8, .most_programs = 64};
   for (std::int64_t along : {1, 2, 7, 64, 65, 1000})
@@ -140,7 +142,7 @@ TEST_CASE(
 }
 
 TEST_CASE("programs whose tiles begin before their views, or after them, compute what lies inside") {
-  // Tiles shifted up by 5 rows and left by 3 columns, with one more in each direction.
+  // Tiles that are shifted up by 5 rows and left by 3 columns, with one more tile in each direction.
   const auto shifted = kernel("shifted", [](In a, In b, Out c) {
     Index columns = cdiv(c.cols(), dim_size(BN)) + 1, id = program_id(0);
     auto m = id / columns * BM + -5;
@@ -171,7 +173,7 @@ TEST_CASE("programs whose tiles begin before their views, or after them, compute
   }
 }
 
-TEST_CASE("a batch in the same axis, a gated epilogue and a tile that is not the group's own stay right") {
+TEST_CASE("a batch in the same axis, a gated epilogue and a tile outside of the group give correct results") {
   const auto seed = test::fresh_seed();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

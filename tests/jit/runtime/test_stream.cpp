@@ -1,4 +1,4 @@
-// Streams: order, back pressure, errors, waiting and its habit, forks and the absence of allocation.
+// Tests streams: order, full queues, errors, waiting and dozing, forks, and launches without allocation.
 #include "stream_support.h"
 #include <allocation_count.h>
 #include <catch2/catch.hpp>
@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 using test::enqueue;
 using test::Gate;
 
-TEST_CASE("commands run in order, small ones too") {
+TEST_CASE("commands run in order, also small ones") {
   Stream stream;
-  std::vector<int> order; // not atomic: the stream's order is the only synchronisation
+  std::vector<int> order; // not atomic: only the stream's order synchronises the accesses
   for (int i = 0; i < 5000; ++i)
     enqueue(stream, [&order, i] { order.push_back(i); }, {.small = i % 3 == 0});
   stream.synchronize();
@@ -41,7 +41,8 @@ TEST_CASE("a launch returns before its command has run") {
   Gate gate;
   stream.host_function(Gate::pass, &gate);
   std::atomic<bool> ran{false};
-  enqueue(stream, [&ran] { ran = true; }, {.small = true}); // not idle, so even a small one queues
+  // The stream is not idle, so even a small command is queued.
+  enqueue(stream, [&ran] { ran = true; }, {.small = true});
   CHECK_FALSE(stream.query());
   CHECK_FALSE(ran);
   gate.open = true;
@@ -57,7 +58,7 @@ TEST_CASE("a small command on an idle stream runs in the launching call") {
   CHECK(stream.query());
 }
 
-TEST_CASE("payloads of every size arrive whole") {
+TEST_CASE("payloads of every size arrive intact") {
   Stream stream;
   struct Large {
     int* sum;
@@ -77,14 +78,14 @@ TEST_CASE("payloads of every size arrive whole") {
       ++*total;
     };
     stream.enqueue(add, &p, size);
-    p.sum = nullptr; // the stream has its own copy
+    p.sum = nullptr; // the stream uses its own copy
     gate.open = true;
     stream.synchronize();
   }
   CHECK(sum == 4);
 }
 
-TEST_CASE("a full queue holds the producer back and loses nothing") {
+TEST_CASE("a full queue blocks the producer and loses no command") {
   Stream stream;
   Gate gate;
   stream.host_function(Gate::pass, &gate);
@@ -103,10 +104,10 @@ TEST_CASE("a full queue holds the producer back and loses nothing") {
   CHECK(ran == 2000);
 }
 
-TEST_CASE("several producers keep each one's order") {
+TEST_CASE("the commands of each of several producers stay in order") {
   Stream stream;
   constexpr int producers = 4, each = 3000;
-  int last[producers] = {}; // touched by commands alone
+  int last[producers] = {}; // only commands access it
   bool in_order = true;
   {
     std::vector<std::jthread> threads;
@@ -120,7 +121,7 @@ TEST_CASE("several producers keep each one's order") {
                   },
                   {.small = i % 5 == 0});
           if (i % 500 == 0) stream.synchronize();
-          if (i % 700 == 0) std::this_thread::sleep_for(1ms); // let the worker park
+          if (i % 700 == 0) std::this_thread::sleep_for(1ms); // so that the worker goes to sleep
         }
       });
   }
@@ -130,7 +131,7 @@ TEST_CASE("several producers keep each one's order") {
     CHECK(l == each);
 }
 
-TEST_CASE("launch and wait, over and over, with pauses") {
+TEST_CASE("repeated launches and waits, with pauses") {
   Stream stream;
   int n = 0;
   for (int i = 0; i < 300; ++i) {
@@ -141,7 +142,7 @@ TEST_CASE("launch and wait, over and over, with pauses") {
   }
 }
 
-// Those of the streams' threads.
+// How often the streams' threads have gone to sleep.
 std::int64_t sleeps_of_streams() {
   std::int64_t sleeps = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -155,7 +156,7 @@ std::int64_t sleeps_of_streams() {
   return sleeps;
 }
 
-// Launches and waits at once for as long.
+// Launches and waits directly afterwards, again and again for this time.
 void launch_and_wait(Stream& stream, std::chrono::microseconds time) {
   std::int64_t n = 0;
   int launches = 0;
@@ -167,7 +168,7 @@ void launch_and_wait(Stream& stream, std::chrono::microseconds time) {
   REQUIRE(n == launches);
 }
 
-TEST_CASE("launches that are waited for at once do not wake the stream's thread") {
+TEST_CASE("launches with a wait directly afterwards do not wake the stream's thread") {
   Stream stream;
   auto for_a_while = [] {
     const auto end = std::chrono::steady_clock::now() + 50us;
@@ -183,17 +184,18 @@ TEST_CASE("launches that are waited for at once do not wake the stream's thread"
     stream.synchronize();
   }
   const std::int64_t sleeps = sleeps_of_streams() - before;
-  const auto looks = (std::chrono::steady_clock::now() - begin) / 500us; // that it takes of itself
+  // Checks of the queue that the dozing thread makes by itself.
+  const auto looks = (std::chrono::steady_clock::now() - begin) / 500us;
   CHECK(sleeps - looks < launches / 2);
 }
 
-TEST_CASE("a launch that nobody waits for runs, though all before it were waited for") {
+TEST_CASE("a launch without a wait runs, even if all launches before it were followed by a wait") {
   for (int round = 0; round < 50; ++round) {
     Stream stream;
     launch_and_wait(stream, 400us);
     std::atomic<bool> ran{false};
     enqueue(stream, [&ran] { ran = true; });
-    const bool asks = round % 2 == 0; // which hurries the thread
+    const bool asks = round % 2 == 0; // query() makes the thread start earlier
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (!(asks ? stream.query() : ran.load()) && std::chrono::steady_clock::now() < deadline)
       std::this_thread::sleep_for(10us);
@@ -201,7 +203,7 @@ TEST_CASE("a launch that nobody waits for runs, though all before it were waited
   }
 }
 
-TEST_CASE("a stream dies while its thread dozes") {
+TEST_CASE("a stream can be destroyed while its thread dozes") {
   for (int round = 0; round < 50; ++round) {
     int n = 0;
     {
@@ -222,22 +224,22 @@ TEST_CASE("a warm enqueue does not allocate") {
   for (int i = 0; i < 1000; ++i)
     enqueue(stream, [&n] { ++n; }, {.small = i % 2 == 0});
   stream.synchronize();
-  long after = allocation_count(); // Catch's own macros allocate
+  long after = allocation_count(); // read it before the next macro of Catch, which allocates
   CHECK(after == before);
   CHECK(n == 1001);
 }
 
-TEST_CASE("an error sticks until it is cleared") {
+TEST_CASE("an error stays until it is cleared") {
   Stream stream;
   int ran = 0;
   Gate gate;
   stream.host_function(Gate::pass, &gate);
   stream.host_function([](void*) { throw UserError("row 3 is out of range"); }, nullptr);
-  enqueue(stream, [&ran] { ++ran; }); // discarded: it was launched on the results of what failed
+  enqueue(stream, [&ran] { ++ran; }); // discarded, because it depends on the command that failed
   Event event;
   event.record(stream);
   gate.open = true;
-  event.synchronize(); // events complete all the same
+  event.synchronize(); // events complete nonetheless
   CHECK_THROWS_WITH(stream.synchronize(), "row 3 is out of range");
   CHECK_THROWS_AS(stream.synchronize(), UserError);
   CHECK_THROWS_AS(enqueue(stream, [&ran] { ++ran; }), UserError);
@@ -278,7 +280,7 @@ TEST_CASE("discarded commands may release what they own") {
 
 TEST_CASE("a stream destroyed with an error logs it") {
   LogCapture captured;
-  ScopedOptions scope(Options{}); // whatever KILN_LOG says
+  ScopedOptions scope(Options{}); // independent of KILN_LOG
   {
     Stream stream;
     stream.host_function([](void*) { throw UserError("nobody asked"); }, nullptr);
@@ -287,7 +289,7 @@ TEST_CASE("a stream destroyed with an error logs it") {
   CHECK(captured.lines()[0] == "error: a stream was destroyed with an error: nobody asked");
 }
 
-TEST_CASE("a stream's error is logged only where it was not thrown") {
+TEST_CASE("a stream's error is logged only if it was not thrown") {
   LogCapture captured;
   ScopedOptions scope(Options{});
   auto fail = [](void*) { throw UserError("unhappy"); };
@@ -301,7 +303,7 @@ TEST_CASE("a stream's error is logged only where it was not thrown") {
     CHECK_THROWS_WITH(launched.host_function(fail, nullptr), "unhappy");
   }
   CHECK(captured.lines().empty());
-  { // the next error is news
+  { // another error has not been thrown
     Stream stream;
     stream.host_function(fail, nullptr);
     CHECK_THROWS_WITH(stream.synchronize(), "unhappy");
@@ -344,7 +346,7 @@ TEST_CASE("a command may launch on its own stream") {
   CHECK(chain.left == 0);
 }
 
-TEST_CASE("the destructor waits for every command") {
+TEST_CASE("the destructor waits for all commands") {
   std::atomic<int> n{0};
   {
     Stream stream;
@@ -357,7 +359,7 @@ TEST_CASE("the destructor waits for every command") {
   CHECK(n == 50);
 }
 
-TEST_CASE("a moved stream carries its queue") {
+TEST_CASE("a moved stream keeps its queue") {
   Stream a;
   std::atomic<int> n{0};
   enqueue(a, [&n] { ++n; });
@@ -378,8 +380,8 @@ TEST_CASE("the default stream is one per device") {
   CHECK(n == 1);
 }
 
-TEST_CASE("in a child after fork streams are empty and work") {
-  if (sanitized) return; // they do not allow threads in a child of a threaded process
+TEST_CASE("in a forked child, streams are empty and usable") {
+  if (sanitized) return; // sanitizers do not allow threads in a child of a threaded process
   Stream stream;
   Gate gate;
   std::atomic<int> n{0};
@@ -391,7 +393,7 @@ TEST_CASE("in a child after fork streams are empty and work") {
   REQUIRE(child >= 0);
   if (child == 0) {
     alarm(20);
-    event.synchronize(); // the parent's, so the child does not wait for it
+    event.synchronize(); // recorded in the parent, so the child does not wait for it
     for (int i = 0; i < 1000; ++i)
       enqueue(stream, [&n] { ++n; });
     stream.synchronize();
@@ -406,19 +408,19 @@ TEST_CASE("in a child after fork streams are empty and work") {
   CHECK(n == 100);
 }
 
-TEST_CASE("where the system refuses threads, streams still run") {
-  if (sanitized) return; // their shadow memory does not fit under such a limit
+TEST_CASE("if the system refuses threads, streams still work") {
+  if (sanitized) return; // the shadow memory of sanitizers does not fit under such a limit
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     alarm(20);
     LogCapture captured;
     ScopedOptions scope(Options{});
-    rlimit none{1 << 20, 1 << 20}; // no address space for another stack
+    rlimit none{1 << 20, 1 << 20}; // no address space for the stack of another thread
     setrlimit(RLIMIT_AS, &none);
     std::atomic<int> n{0};
     {
-      Stream streams[20]; // more than the C library keeps stacks of finished threads for
+      Stream streams[20]; // more streams than the C library keeps stacks of finished threads
       for (int i = 0; i < 10000; ++i)
         enqueue(streams[i % 20], [&n] { ++n; });
     }
@@ -427,5 +429,5 @@ TEST_CASE("where the system refuses threads, streams still run") {
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 1); // one warning
+  CHECK(WEXITSTATUS(status) == 1); // exactly one warning
 }

@@ -1,4 +1,4 @@
-// Views: construction, derivation, and the sentence for each mistake.
+// Tests views: construction, derived views, and the error for each mistake.
 #include <catch2/catch.hpp>
 #include <kiln/dsl/dtype.h>
 #include <kiln/dsl/error.h>
@@ -50,7 +50,7 @@ TEST_CASE("type and rank are deduced") {
   CHECK(strides(TensorView(x.data(), {m, n}, {1, m})) == Ints{1, 3});
 }
 
-TEST_CASE("a view converts to one of const, and to nothing else") {
+TEST_CASE("a view converts to a view of const elements, and to no other type") {
   auto x = iota(6);
   TensorView a(x, {2, 3});
   TensorView<const float, 2> read_only = a;
@@ -61,7 +61,7 @@ TEST_CASE("a view converts to one of const, and to nothing else") {
   static_assert(!std::is_convertible_v<TensorView<float, 2>, TensorView<float, 1>>);
 }
 
-TEST_CASE("derived views reach the elements they name") {
+TEST_CASE("derived views refer to the right elements") {
   auto x = iota(24);
   TensorView a(x, {2, 3, 4});
   CHECK(a(1, 2, 3) == 23);
@@ -97,14 +97,14 @@ TEST_CASE("contiguity ignores dimensions of extent one") {
   CHECK(a.slice(0, 2, 2).is_contiguous());
 }
 
-TEST_CASE("negative strides walk backwards") {
+TEST_CASE("negative strides go backwards") {
   auto x = iota(6);
   TensorView reversed(x.data() + 5, {6}, {-1});
   CHECK(reversed(0) == 5);
   CHECK(reversed(5) == 0);
 }
 
-TEST_CASE("an empty view needs no memory") {
+TEST_CASE("an empty view may have a null pointer") {
   CHECK(TensorView(static_cast<float*>(nullptr), {0, 5}).empty());
   CHECK(TensorView(static_cast<float*>(nullptr), {INT64_MAX, 0, INT64_MAX}).empty());
   CHECK(TensorView<float, 3>().empty());
@@ -147,7 +147,7 @@ TEST_CASE("a mistake names the argument and the caller's line") {
   CHECK_THROWS_AS(a(0, -1, 0), UserError);
 }
 
-TEST_CASE("a tensor owns aligned row-major memory") {
+TEST_CASE("a tensor owns aligned memory in row-major order") {
   auto t = Tensor<float, 2>::zeros({3, 5});
   CHECK(reinterpret_cast<std::uintptr_t>(t.data()) % 64 == 0);
   for (float v : t)
@@ -163,7 +163,7 @@ TEST_CASE("a tensor owns aligned row-major memory") {
   CHECK(Tensor<bf16, 3>::empty(Device::cpu(), {2, 0, 4}).size() == 0);
 }
 
-TEST_CASE("a tensor of impossible extents is refused") {
+TEST_CASE("a tensor with impossible extents is a user error") {
   CHECK_THROWS_WITH((Tensor<float, 2>::empty({2, -1})), Contains("extent 1 is -1") && Contains(__FILE__));
   CHECK_THROWS_WITH((Tensor<double, 1>::empty({std::int64_t{1} << 52})),
                     Contains("no memory for a Buffer of"));

@@ -1,4 +1,4 @@
-// The pool covers every item once, whoever calls it from wherever.
+// Tests that the pool runs every item once, for any caller.
 #include "test_seed.h"
 
 #include <catch2/catch.hpp>
@@ -86,7 +86,7 @@ TEST_CASE("2^62 items are counted without overflow") {
   CHECK(total == (std::int64_t{1} << 62) - 1);
 }
 
-TEST_CASE("a worker that sleeps is woken, and what it wrote is seen") {
+TEST_CASE("a sleeping worker is woken, and the caller sees what it wrote") {
   ThreadPool pool(2);
   for (int round = 0; round < 5; ++round) {
     std::this_thread::sleep_for(3ms);
@@ -105,7 +105,7 @@ TEST_CASE("a worker that sleeps is woken, and what it wrote is seen") {
 
 TEST_CASE("both threads of a pool take part") {
   ThreadPool pool(2);
-  // Each chunk waits until two threads are inside, so this ends only if a worker comes.
+  // Each chunk waits until two threads are inside, so this ends only if a worker joins.
   std::atomic<int> inside{0};
   auto meet = [](void* context, std::int64_t, std::int64_t, int) noexcept {
     auto& n = *static_cast<std::atomic<int>*>(context);
@@ -160,7 +160,7 @@ TEST_CASE("a call from inside a chunk works, to any depth") {
   }
 }
 
-TEST_CASE("an idle pool does not burn CPU time") {
+TEST_CASE("an idle pool uses no CPU time") {
   ThreadPool pool(2);
   check_covered(pool, 100, 1);
   std::this_thread::sleep_for(5ms);
@@ -176,7 +176,7 @@ TEST_CASE("an idle pool does not burn CPU time") {
 
 namespace {
 
-// The one CPU that worker 1 of a pool of two may run on, or -1.
+// The CPU to which worker 1 of a pool of two is pinned, or -1.
 int cpu_of_worker(ThreadPool& pool) {
   struct Seen {
     std::atomic<int> inside{0};
@@ -198,7 +198,7 @@ int cpu_of_worker(ThreadPool& pool) {
 
 } // namespace
 
-TEST_CASE("a worker is pinned, and makes way for a caller on its CPU") {
+TEST_CASE("a worker is pinned, and moves if a caller runs on its CPU") {
   auto cpus = affinity_cpus();
   if (cpus.size() < 2 || cpus.back() >= CPU_SETSIZE) {
     WARN("skipped: needs two CPUs");
@@ -217,7 +217,7 @@ TEST_CASE("a worker is pinned, and makes way for a caller on its CPU") {
     before = cpu_of_worker(pool);
     stay_on(cpus[1]);
     after = cpu_of_worker(pool);
-    std::this_thread::sleep_for(2ms); // trades are limited in rate
+    std::this_thread::sleep_for(2ms); // workers move at a limited rate
     stay_on(after);
     last = cpu_of_worker(pool);
   }).join();
@@ -226,11 +226,11 @@ TEST_CASE("a worker is pinned, and makes way for a caller on its CPU") {
   CHECK(last == cpus[1]);
 }
 
-TEST_CASE("in a child after fork the workers start anew") {
+TEST_CASE("in a forked child, workers are started again") {
   if (thread_sanitized) return; // it does not allow threads in a child of a threaded process
   ThreadPool pool(2);
   check_covered(pool, 100, 1);
-  // A starting worker allocates, and ASan's allocator does not know of fork: its lock would stay taken in the
+  // A starting worker allocates, and ASan's allocator does not handle fork: its lock would stay locked in the
   // child.
   std::this_thread::sleep_for(100ms);
   pid_t child = fork();
@@ -256,7 +256,7 @@ TEST_CASE("in a child after fork the workers start anew") {
   check_covered(pool, 100, 1);
 }
 
-TEST_CASE("the shared pool has the device's size") {
+TEST_CASE("the shared pool has as many threads as the device") {
   CHECK(&ThreadPool::shared() == &ThreadPool::shared());
   check_covered(ThreadPool::shared(), 5000, 0);
 }
