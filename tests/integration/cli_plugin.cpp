@@ -1,4 +1,4 @@
-// A library with a kernel and a command for `kiln --load`, as a user would write it; check_cli.sh runs it.
+// Registers a kernel and a command from a library, as a user of `kiln --load` would; check_cli.sh loads it.
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/kiln.h>
 
@@ -34,7 +34,7 @@ int greet(int argc, char** argv) {
     std::puts("usage: kiln greet NAME");
     return 2;
   }
-  if (argv[1] == std::string_view("badly")) throw UserError("nobody is called badly; greet someone else");
+  if (argv[1] == std::string_view("badly")) throw UserError("badly is not a name; give another one");
   std::printf("hello %s\n", argv[1]);
   return 0;
 }

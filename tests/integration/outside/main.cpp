@@ -1,4 +1,4 @@
-// A program that has nothing of Kiln but the installed package: three kernels, each checked.
+// Runs and checks three kernels with nothing of Kiln but the installed package.
 #include <kiln/kiln.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2>
   });
 });
 
-// A struct is a kernel's function too; a template of one serves any dtype.
+// A kernel's function may also be a struct with operator(), and a template of one works for any dtype.
 template <class T> struct ColumnSums {
   void operator()(View<const T, 2> x, View<double, 1> sums) const {
     auto [n] = program_tile(sums, BN);
