@@ -38,8 +38,7 @@ for command in "" samples bench "kernels rows"; do
   grep -q '^Nothing to run on: no NVIDIA driver: ' answer || fail "run $command does not report that there is no driver: $(cat answer)"
 done
 
-# The help mentions every step, and a step runs and leaves a log. The fake driver of the tests stands in for the GPU; it computes
-# with the interpreter.
+# The help mentions every step, and a step runs and leaves a log. The fake driver of the tests stands in for the GPU.
 for name in $("$bundle/run" list); do
   "$bundle/run" help | grep -qw -e "$name" || fail "the help does not mention the step $name"
 done
