@@ -4,7 +4,7 @@ set(script "")
 cmake_path(GET OUT PARENT_PATH folder) # tests do not use the user's kernel cache
 # Test cases with a hidden tag ([.]) are excluded, because they fail or prove nothing when they run like the others. Other
 # tests and scripts start them in a separate process (to kill it, to give it another driver or environment, or to debug it).
-# Those that measure speed are started by hand.
+# Tests that measure speed are started by hand.
 set(not_hidden "~[.]")
 # `ctest -LE slow`, the quick suite, excludes slow tests. `ctest -L slow` runs only them, `ctest` without a label all tests.
 set(quick ${not_hidden})

@@ -138,7 +138,7 @@ for source in sorted(sources):
         if not (allowed(folder, path) if path != "llvm" else "llvm" in rules[folder]):
             fail(place, f"includes {name}, but {folder} may include only itself, {', '.join(rules[folder])}")
 
-# Headers in a circle: a depth-first search meets a header that it has not left yet.
+# Headers in a circle: a depth-first search reaches a header whose search has not ended.
 state = {}
 def visit(header, trail):
     state[header] = "open"
@@ -153,7 +153,7 @@ for header in list(headers):
     if header not in state:
         visit(header, [header])
 
-# What <kiln/kiln.h> reaches.
+# Follows the headers that <kiln/kiln.h> includes.
 came_from = {"ops/kiln.h": None}
 waiting = ["ops/kiln.h"]
 while waiting:

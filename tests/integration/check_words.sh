@@ -45,7 +45,7 @@ WORDS = [
      r"proxy\.golang|huggingface\.co|conda-forge)\b", "the package's name alone"),
     # The way in which the code was written.
     (r"\bsessions?\b", "run, process"),
-    (r"\b(issue|ticket|milestone|task|PR|pull request) #?\d+", "the reason itself"),
+    (r"\b(issue|ticket|milestone|task|PR|pull request) #?\d{1,4}\b", "the reason itself"),
     (r"(?-i:\b(CEO|CTO|AI|LLMs|ChatGPT|Claude|Copilot)\b)", "nothing: the tree speaks of Kiln alone"),
     (r"\b(the|a) (reviewer|boss|assistant|chatbot|prompt)\b", "nothing: the tree speaks of Kiln alone"),
     (r"(?-i:\b(STYLE|DESIGN)\b(\.md)?)", "a document of this tree (CONTRIBUTING.md, ARCHITECTURE.md)"),

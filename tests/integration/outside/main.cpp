@@ -58,10 +58,11 @@ int main() {
   if (std::string_view(version()).empty() || !std::string_view(llvm_version()).starts_with("22."))
     return fail("the version");
 
-  std::mt19937_64 random(std::random_device{}());
+  const unsigned seed = std::random_device{}();
+  std::mt19937_64 random(seed);
   const std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 50),
                      cols = 1 + static_cast<std::int64_t>(random() % 700);
-  std::printf("%lld x %lld\n", static_cast<long long>(rows), static_cast<long long>(cols));
+  std::printf("seed %u: %lld x %lld\n", seed, static_cast<long long>(rows), static_cast<long long>(cols));
   const auto n = static_cast<std::size_t>(rows * cols);
   std::vector<float> x(n), y(n), total(n, NAN), soft(n, NAN);
   for (std::size_t i = 0; i < n; ++i) {
