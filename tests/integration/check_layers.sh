@@ -10,6 +10,7 @@ import collections, os, re, sys
 # A folder, and what its files may include besides the files of that same line. An entry is
 #   a/b     everything in the folder a/b, or the header a/b.h
 #   a/b/*   the files directly in a/b
+#   a/{b,c} in the first column: the headers a/b.h and a/c.h with their .cpp files
 #   !a/b    an exception to the entries before it
 #   llvm    headers of LLVM
 # The longest line that fits a file decides: jit/cpu/facts, and jit/cpu/target.h and .cpp, have rules of their own.
@@ -29,20 +30,19 @@ LAYERS = """
   jit/emit                dsl jit/base jit/passes jit/emit/math llvm
   jit/emit/math           dsl jit/base jit/passes jit/emit/* llvm
 
-  jit/cpu/abi             dsl
-  jit/cpu/hooks           dsl jit/cpu/abi
-  jit/cpu/target          dsl jit/base jit/emit llvm
-  jit/cpu/dot             dsl jit/base jit/emit jit/cpu/target llvm
-  jit/cpu/facts           dsl jit/base jit/passes jit/cpu/target jit/cpu/dot
-  jit/cpu/rewrite         dsl jit/base jit/passes jit/emit jit/cpu/target jit/cpu/dot jit/cpu/facts
-  jit/cpu/emit            dsl jit/base jit/passes jit/emit jit/cpu/abi jit/cpu/target jit/cpu/dot jit/cpu/facts jit/cpu/rewrite llvm
-  jit/cpu/object          dsl jit/base jit/cache jit/emit jit/cpu/abi jit/cpu/hooks jit/cpu/target llvm
+  jit/cpu/{abi,hooks,target,tuning}  dsl jit/base jit/emit llvm
+  jit/cpu/dot             dsl jit/base jit/emit jit/cpu/* !jit/cpu/compiler llvm
+  jit/cpu/facts           dsl jit/base jit/passes jit/cpu/* !jit/cpu/compiler jit/cpu/dot/dot_shape
+  jit/cpu/rewrite         dsl jit/base jit/passes jit/emit jit/cpu/* !jit/cpu/compiler jit/cpu/dot/dot_shape jit/cpu/facts
+  jit/cpu/emit            dsl jit/base jit/passes jit/emit jit/cpu !jit/cpu/compiler !jit/cpu/object llvm
+  jit/cpu/object          dsl jit/base jit/cache jit/emit jit/cpu/* !jit/cpu/compiler llvm
   jit/cpu                 dsl jit/base jit/cache jit/passes jit/emit jit/cpu llvm
 
-  jit/gpu                 dsl jit/base jit/passes jit/emit
-  jit/gpu/emit            dsl jit/base jit/passes jit/emit jit/gpu/* !jit/gpu/compiler !jit/gpu/ptx_machine llvm
-  jit/gpu/ptx_machine     dsl jit/emit jit/gpu llvm
-  jit/gpu/compiler        dsl jit/base jit/passes jit/emit jit/gpu llvm
+  jit/gpu/layout          dsl jit/base
+  jit/gpu/exchange        dsl jit/base jit/gpu/layout
+  jit/gpu/emit            dsl jit/base jit/passes jit/emit jit/gpu !jit/gpu/compiler !jit/gpu/ptx_machine llvm
+  jit/gpu/{compiler,ptx_machine}  dsl jit/base jit/passes jit/emit jit/gpu llvm
+  jit/gpu                 dsl jit/base jit/passes jit/emit jit/gpu/layout jit/gpu/exchange
 
   jit/emulator            dsl jit/base jit/emulator
   jit/emulator/ptx        dsl jit/base
@@ -74,16 +74,20 @@ LAYERS = """
 PRIVATE = ("llvm", "llvm-c", "nlohmann", "fmt", "CLI", "cuda.h")
 
 rules = {}
+folder_of = {}  # a folder, or a header without its extension: the first column of its line
 for line in LAYERS.split("\n"):
     if line.strip():
         folder, *entries = line.split()
         rules[folder] = entries
+        braces = re.fullmatch(r"(.*/){(.*)}", folder)
+        for path in [braces[1] + name for name in braces[2].split(",")] if braces else [folder]:
+            folder_of[path] = folder
 
 def rule_of(path):
     path = os.path.splitext(path)[0]
-    while path and path not in rules:
+    while path and path not in folder_of:
         path = os.path.dirname(path)
-    return path
+    return folder_of.get(path, "")
 
 def covers(entry, path):
     if entry.endswith("/*"):
