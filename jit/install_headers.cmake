@@ -1,7 +1,7 @@
-# Installs under DESTINATION (include/kiln) the headers that need nothing but C++ and each other: those that include LLVM, JSON or
-# the like, directly or through another header, are for the library's own files.
+# Installs under DESTINATION (include/kiln) all headers that need only the C++ standard library and each other. Headers that
+# include LLVM, JSON or the like, directly or through another header, are internal and are not installed.
 file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/dsl/*.h ${SOURCE}/jit/*.h ${SOURCE}/autotune/*.h ${SOURCE}/ops/*.h ${SOURCE}/collectives/*.h)
-set(private "llvm|llvm-c|nlohmann|fmt|CLI|xxhash.h|stb|kiln/[^>]*[.]def") # and tables that are included as text
+set(private "llvm|llvm-c|nlohmann|fmt|CLI|xxhash.h|stb|kiln/[^>]*[.]def") # a .def file is a table that sources include as text
 set(dropped 1)
 while(dropped)
   set(dropped)

@@ -1,18 +1,19 @@
 // build/bin/01_vector_add [N]
 //
-// out = x + y, the first kernel. A kernel is a lambda over views. It runs once, while it is recorded; what it
-// does with tiles is compiled for this machine's CPU when the kernel is first launched, and kept on disk.
+// Computes out = x + y with a first kernel. A kernel is a lambda whose parameters are views. The lambda runs
+// once, when the kernel is first launched: Kiln records the operations on tiles, compiles them for the CPU of
+// this machine, and keeps the code on disk.
 #include "support.h"
 
 using namespace kiln;
 
-KILN_DIM(BLOCK); // a dimension of tiles: a type for the compiler, a number in the launch
+KILN_DIM(BLOCK); // a dimension of tiles: a type for the C++ compiler; the launch gives its size
 
 const auto add = kernel("add", [](View<const float, 1> x, View<const float, 1> y, View<float, 1> out) {
   expects(x.size() == out.size(), "x's and out's sizes"); // checked at each launch
   expects(y.size() == out.size(), "y's and out's sizes");
-  auto [i] = program_tile(out, BLOCK);                    // each program gets its tile of out
-  out.tile(i).store(x.tile(i).load() + y.tile(i).load()); // the last one is cut where the views end
+  auto [i] = program_tile(out, BLOCK);                    // each program computes one tile of out
+  out.tile(i).store(x.tile(i).load() + y.tile(i).load()); // the last tile is cut off where the views end
 });
 
 int main(int argc, char** argv) {

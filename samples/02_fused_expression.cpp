@@ -1,8 +1,8 @@
 // build/bin/02_fused_expression [ROWS COLUMNS]
 //
-// out = relu(x * scale + bias) + residual over whole tensors: `assign` makes one kernel of the expression,
-// which reads each operand once and keeps nothing in between. Operands broadcast as in NumPy; bias is one
-// row.
+// Computes out = relu(x * scale + bias) + residual over whole tensors. `assign` compiles the expression to
+// one kernel, which reads each operand once and stores no intermediate results. Operands broadcast as in
+// NumPy: bias is one row.
 #include "support.h"
 
 using namespace kiln;
@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   auto x = samples::random({rows, cols}), residual = samples::random({rows, cols});
   auto bias = samples::random({cols});
   auto out = samples::poisoned({rows, cols});
-  float scale = 1.5f; // an argument of the launch: another number compiles nothing new
+  float scale = 1.5f; // an argument of the launch: another value needs no new code
   Stream stream(samples::device());
 
   double seconds =

@@ -1,8 +1,9 @@
 // build/bin/03_softmax [ROWS COLUMNS]
 //
-// Softmax over rows of any width. A program has BM rows and walks over them in tiles of BN columns:
-// `for_range` is a loop at run time with the state that it carries, here each row's maximum and sum so far. A
-// reduction names the dimension that it removes; `keep` leaves 1 in its place, so that the result broadcasts.
+// Computes the softmax of rows of any width. A program handles BM rows in tiles of BN columns. `for_range` is
+// a loop at run time that carries a state from one iteration to the next, here the maximum and the sum of
+// each row so far. A reduction names the dimension that it removes; `keep` leaves an extent of 1 in its
+// place, so that the result broadcasts.
 #include "support.h"
 
 using namespace kiln;
@@ -17,12 +18,12 @@ const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2>
   auto [most, total] =
       for_range(BN, x.cols(), state(full(-INFINITY, BM, 1_c), zeros<float>(BM, 1_c)),
                 [&](auto col, auto most, auto total) {
-                  Tile t = x.tile(row, col).load_or(-INFINITY); // outside the view
+                  Tile t = x.tile(row, col).load_or(-INFINITY); // the value outside the view
                   Tile next = max(most, max(t, BN, keep));
                   return state(next, total * exp(most - next) + sum(exp(t - next), BN, keep));
                 });
   for_range(BN, x.cols(), [&](auto col) {
-    y.tile(row, col).store(exp(x.tile(row, col).load() - most) / total); // outside is not written
+    y.tile(row, col).store(exp(x.tile(row, col).load() - most) / total); // elements outside are not written
   });
 });
 

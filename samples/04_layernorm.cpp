@@ -1,7 +1,7 @@
 // build/bin/04_layernorm [ROWS COLUMNS]
 //
-// Layer normalisation twice: with a kernel for rows that fit a tile, and with the op of the library, which
-// takes rows of any width and chooses tile sizes itself.
+// Computes layer normalisation twice: with a kernel for rows that fit in one tile, and with the op of the
+// library, which takes rows of any width and chooses tile sizes itself.
 #include "support.h"
 
 using namespace kiln;
@@ -18,7 +18,7 @@ const auto layernorm =
       auto count = cast<float>(x.cols());
       Tile t = x.tile(row, col).load();
       Tile mean = sum(t, BN, keep) / count;
-      Tile centred = where(col + arange(BN) < x.cols(), t - mean, 0); // what lies outside must not count
+      Tile centred = where(col + arange(BN) < x.cols(), t - mean, 0); // elements outside x must not count
       Tile scale = rsqrt(sum(centred * centred, BN, keep) / count + eps);
       y.tile(row, col).store(centred * scale * gamma.tile(col).load() + beta.tile(col).load());
     });

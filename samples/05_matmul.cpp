@@ -1,7 +1,7 @@
 // build/bin/05_matmul [M N K]
 //
-// c = relu(a b) with ragged edges: tiles may stick out of the matrices on every side. What lies outside reads
-// as zero, which adds nothing to the products, and is not written.
+// Computes c = relu(a b) for matrices of any size. Tiles may extend beyond the edges of the matrices:
+// elements outside read as zero, which adds nothing to the sums, and are not written.
 #include "support.h"
 
 using namespace kiln;
@@ -24,14 +24,14 @@ int main(int argc, char** argv) {
                k = samples::number(argc, argv, 3, 1300);
   auto a = samples::random({m, k}), b = samples::random({k, n}), c = samples::poisoned({m, n});
   Stream stream(samples::device());
-  // A CPU likes large tiles, which are packed for its caches; a GPU's block keeps its tiles in registers.
+  // Large tiles are best on a CPU, which packs them for its caches; a GPU keeps accumulators in registers.
   Config config = samples::choose({BM = 256, BN = 256, BK = 512}, {BM = 64, BN = 64, BK = 32});
 
   double seconds = samples::median_seconds(stream, [&] { matmul.launch(stream, config, a, b, c); });
 
   samples::Error error;
   auto host_a = samples::on_host(a), host_b = samples::on_host(b), result = samples::on_host(c);
-  for (std::int64_t i = 0; i < m; i += std::max<std::int64_t>(1, m / 100)) { // some rows: it is slow
+  for (std::int64_t i = 0; i < m; i += std::max<std::int64_t>(1, m / 100)) { // some rows only: this is slow
     std::vector<double> row(static_cast<std::size_t>(n));
     for (std::int64_t l = 0; l < k; ++l)
       for (std::int64_t j = 0; j < n; ++j)

@@ -1,8 +1,9 @@
 // build/bin/06_stencil [IN.png OUT.png [ROWS COLUMNS]]
 //
-// A stencil over a photograph: sharpening by what a 5 x 5 binomial blur takes away. Offsets plus integers are
-// offsets, so the neighbours of a tile are tiles too; at the border they reach outside of the view, where
-// `load_or` says what they are. Its native loops run while the kernel is recorded: 25 loads in a row.
+// Sharpens a photograph with a stencil: it adds the difference between the image and its 5 x 5 binomial blur.
+// An offset plus an integer is an offset, so a tile's neighbours are tiles too. At the border they extend
+// beyond the view, where loads read zero. The C++ loops run while the kernel is recorded: it has 25 loads and
+// no loop.
 #include "image.h"
 #include "support.h"
 
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
   float amount = 2.0f;
   Stream stream(samples::device());
   Config config = samples::choose({BM = 16, BN = 128}, {BM = 8, BN = 128});
-  assign(stream, in, photograph.view().slice(0, 0, rows).slice(1, 0, cols)); // its upper left part
+  assign(stream, in, photograph.view().slice(0, 0, rows).slice(1, 0, cols)); // the upper left part
 
   double seconds = samples::median_seconds(stream, [&] { sharpen.launch(stream, config, in, out, amount); });
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # samples/07_numpy.py [ROWS COLUMNS]
 #
-# Kiln's ops on NumPy arrays, without a copy: arrays (PyTorch's tensors too) hand out DLPack capsules, whose first member is the
-# DLTensor that the C functions of ops/c_api.h take.
+# Runs Kiln's ops on NumPy arrays without copying them. NumPy arrays, like PyTorch tensors, export DLPack capsules, whose first
+# member is the DLTensor that the C functions of ops/c_api.h take.
 import ctypes
 import os
 import sys
@@ -22,8 +22,8 @@ pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ct
 
 
 def call(name, *arguments):
-    """Calls a C function; arrays become DLTensor pointers, an error code becomes an exception."""
-    capsules = [a.__dlpack__() if hasattr(a, "__dlpack__") else None for a in arguments]  # alive until the call is over
+    """Calls a C function with pointers to the DLTensors of arrays, and raises an exception if it returns an error code."""
+    capsules = [a.__dlpack__() if hasattr(a, "__dlpack__") else None for a in arguments]  # kept alive until the call returns
     plain = [a if c is None else ctypes.c_void_p(pointer_of(c, b"dltensor")) for a, c in zip(arguments, capsules)]
     if getattr(kiln, name)(*plain) != 0:
         raise RuntimeError(kiln.kiln_last_error().decode())
@@ -46,14 +46,14 @@ expected /= expected.sum(axis=1, keepdims=True)
 error = np.linalg.norm(y - expected) / np.linalg.norm(expected)
 right = bool(error <= 1e-6)
 
-part = x[:, :200]  # strided operands: one transposed, one of every other column
+part = x[:, :200]  # strided operands: one is transposed, the other has every second column
 z = np.full((part.shape[1], part[:, ::2].shape[1]), np.nan, dtype=np.float32)
 call("kiln_matmul", part.T, part[:, ::2], z)
 exact = part.T.astype(np.float64) @ part[:, ::2].astype(np.float64)
 right &= bool(np.linalg.norm(z - exact) <= 1e-5 * np.linalg.norm(exact))
 
 try:
-    call("kiln_softmax", x, np.empty((rows, columns + 1), dtype=np.float32))  # refused, with a sentence
+    call("kiln_softmax", x, np.empty((rows, columns + 1), dtype=np.float32))  # an error: the shapes differ
     right = False
 except RuntimeError as e:
     right &= "columns" in str(e)

@@ -1,8 +1,8 @@
 // build/bin/08_tune_your_kernel [M K]
 //
-// y = relu(a x), tuned. The first process searches the kernel's tile sizes and writes what it found to a
-// wisdom file, as one would ship with an application. A second process, started with that file, neither
-// measures nor compiles anything: the config comes from the file, the code from the kernel cache.
+// Tunes a kernel that computes y = relu(a x). The first process searches for the best tile sizes and writes
+// them to a wisdom file, which an application could ship. A second process, started with that file, measures
+// and compiles nothing: the config comes from the file and the code from the kernel cache.
 #include "support.h"
 
 #include <cstring>
@@ -26,7 +26,7 @@ const auto relu_gemv =
       y.tile(m).store(relu(total));
     });
 
-// What the tuner may choose, and a config that works everywhere.
+// The configs from which the tuner may choose, and a seed: a config that works on every device.
 tune::Space space() {
   tune::Space space;
   space.pow2(BM, 1, 64)
@@ -37,7 +37,7 @@ tune::Space space() {
   return space;
 }
 
-// The one line: sizes have names, for rules and reports.
+// This line makes the kernel tunable. The sizes in the key have names, for rules and reports.
 const auto tuned_gemv = tuned(relu_gemv, space(), {.key = {{"M", 0, 0}, {"K", 0, 1}}});
 
 struct Problem {
@@ -65,18 +65,18 @@ struct Problem {
 int search(Stream& stream, Problem& p, const std::string& wisdom) {
   const tune::Picked before = tuned_gemv.pick(stream, p.a, p.x, p.y);
   std::printf("before: {%s}, from %s\n", before.config.to_string().c_str(), before.source.c_str());
-  // Minutes are well spent on a kernel that matters; a sample takes some seconds, also where a GPU is
-  // emulated.
+  // For an important kernel, a search of some minutes is worth its time. This sample should take seconds, on
+  // an emulated GPU too.
   const int trials = stream.device().is_emulated() ? 3 : 16;
   const tune::Tuning tuning =
       tuned_gemv.tune(stream, {.effort = tune::quick, .trials = trials, .seconds = 30}, p.a, p.x, p.y);
-  const Config best = tuning.config(); // throws where nothing could be measured
+  const Config best = tuning.config(); // throws if nothing could be measured
   std::printf("tuned:  {%s}, the best of %zu in %.1f s: %.1f us, the seed took %.1f us\n",
               best.to_string().c_str(), tuning.search.trials.size(), tuning.search.seconds,
               1e6 * tuning.search.best_result.seconds, 1e6 * tuning.of(*tuning.fallback)->seconds);
   tune::export_wisdom(wisdom, "relu_gemv");
   std::printf("written to %s\n", wisdom.c_str());
-  tuned_gemv.launch(stream, p.a, p.x, p.y); // compiles it here, for the cache
+  tuned_gemv.launch(stream, p.a, p.x, p.y); // puts the code into the cache
   stream.synchronize();
   return samples::report("the tuned kernel", tuning.search.best_result.seconds, {.bytes = p.bytes()},
                          p.error(), 1e-5);
@@ -85,7 +85,7 @@ int search(Stream& stream, Problem& p, const std::string& wisdom) {
 int reuse(Stream& stream, Problem& p, const char* wisdom) {
   tune::add_wisdom(wisdom);
   const tune::Picked picked = tuned_gemv.pick(stream, p.a, p.x, p.y);
-  // With KILN_KEEP every kernel is compiled, for the files that it makes.
+  // KILN_KEEP needs every kernel to be compiled, because it keeps files that the compilation produces.
   if (!std::getenv("KILN_KEEP")) set_compile_policy(CompilePolicy::forbid);
   const double seconds = samples::median_seconds(stream, [&] { tuned_gemv.launch(stream, p.a, p.x, p.y); });
   std::printf("a second process: {%s}, from %s; %lld kernels compiled, nothing measured\n",
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   const auto wisdom =
       (std::filesystem::temp_directory_path() / ("kiln-08-" + std::to_string(getpid()) + ".json")).string();
   int code = search(stream, p, wisdom);
-  // Pinned: a problem that the file lacks would be an error.
+  // KILN_TUNE=pinned makes it an error if the file has no config for this problem.
   const std::string again = "KILN_TUNE=pinned '" + std::string(argv[0]) + "' --use '" + wisdom + "' " +
                             std::to_string(p.y.size()) + " " + std::to_string(p.x.size());
   if (std::system(again.c_str()) != 0) code = 1;

@@ -1,4 +1,4 @@
-// Gray images as tensors of numbers from 0 to 1, read and written with stb.
+// Reads and writes gray images as tensors of numbers from 0 to 1, with the stb library.
 #pragma once
 
 #include <kiln/kiln.h>

@@ -1,7 +1,7 @@
 // build/bin/kiln_demo [DEVICE]
 //
-// Runs the samples, each a program of its own, then the real job, on the CPU or on a GPU ("cuda:0"), and says
-// how close each comes to what the device can do.
+// Runs the samples and the Llama MLP block, each as a separate program, on the CPU or on a GPU ("cuda:0"),
+// and prints how close each comes to the measured limits of the device.
 #include "machine_limits.h"
 
 #include <string>
@@ -32,16 +32,16 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-// False if it fails, but not if there is no Python or NumPy.
+// Returns whether the sample succeeded, or was skipped because there is no Python or NumPy.
 bool run_numpy() {
-  // The system's Python, where apt puts NumPy, if the first one has none.
+  // If the first python3 on PATH has no NumPy, uses the system's, for which apt installs NumPy.
   bool first_has_it = run({"sh", "-c", "python3 -c 'import numpy' 2>/dev/null"}) == 0;
   int code = run({first_has_it ? "python3" : "/usr/bin/python3", KILN_SAMPLES_DIR "/07_numpy.py"});
   if (code == -1 || code == 127) std::printf("07_numpy: skipped, because there is no python3 here\n");
   return code == 0 || code == 77 || code == -1 || code == 127;
 }
 
-// Measures its limits and says what it is.
+// Measures the limits of the device, and prints them with its name.
 samples::MachineLimits introduce(kiln::Device device) {
   const auto& p = device.properties();
   samples::MachineLimits limits = samples::measure_limits(device);
@@ -78,12 +78,13 @@ int main(int argc, char** argv) {
   int failures = 0;
   for (const char* name : {"01_vector_add", "02_fused_expression", "03_softmax", "04_layernorm", "05_matmul"})
     failures += run({bin + "/" + name}) != 0;
-  std::string photograph = bin + "/../share/samples/data/camera.png"; // of a copy away from the sources
+  // In the bundle, which has no sources, the photograph is in share/.
+  std::string photograph = bin + "/../share/samples/data/camera.png";
   if (access(photograph.c_str(), R_OK) != 0) photograph = KILN_SAMPLES_DIR "/data/camera.png";
   failures += run({bin + "/06_stencil", photograph, bin + "/sharpened.png"}) != 0;
   if (device.is_cpu()) failures += !run_numpy();
   failures += run({bin + "/llama_mlp"}) != 0;
 
-  if (failures) std::printf("\n%d of these went wrong\n", failures);
+  if (failures) std::printf("\n%d of these failed\n", failures);
   return failures ? 1 : 0;
 }

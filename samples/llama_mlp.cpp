@@ -1,13 +1,14 @@
 // build/bin/llama_mlp [TOKENS HIDDEN INTERMEDIATE]
 //
-// The MLP block of Llama-3-8B at its real sizes, written with Kiln's ops: down(silu(gate(x)) * up(x)).
+// Computes the MLP block of Llama-3-8B at its real sizes with Kiln's ops: down(silu(gate(x)) * up(x)).
 #include "support.h"
 
 using namespace kiln;
 
 KILN_DIM(BLOCK);
 
-// Weights in [-scale, scale), made by a kernel: the language's random numbers depend on seed and place alone.
+// Fills a tensor with weights in [-scale, scale) by a kernel. The language's random numbers depend only on
+// the seed and the index.
 Tensor<float, 2> random_weights(Stream& stream, std::int64_t rows, std::int64_t cols, float scale,
                                 std::uint64_t seed) {
   static const auto fill =
@@ -59,7 +60,7 @@ int main(int argc, char** argv) {
   samples::Error error;
   auto host_x = samples::on_host(x), result = samples::on_host(y);
   auto host_gate = samples::on_host(gate), host_up = samples::on_host(up), host_down = samples::on_host(down);
-  for (std::int64_t token : {std::int64_t{0}, tokens / 3, tokens - 1}) { // some, each of them whole
+  for (std::int64_t token : {std::int64_t{0}, tokens / 3, tokens - 1}) { // checks three whole rows
     auto expected = exact_mlp(host_gate, host_up, host_down, host_x.data() + token * hidden);
     for (std::int64_t i = 0; i < hidden; ++i)
       error.add(result.data()[token * hidden + i], expected[static_cast<std::size_t>(i)]);

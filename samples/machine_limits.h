@@ -1,4 +1,4 @@
-// What a device can do at most, measured: bytes copied and, on the CPU, fused multiply-adds a second.
+// Measures the limits of a device: bytes copied per second and, on the CPU, fused multiply-adds per second.
 #pragma once
 
 #include <kiln/jit/runtime/cpu/thread_pool.h>
@@ -34,8 +34,9 @@ template <class F> void on_threads(int n, F body) {
     t.join();
 }
 
-// Billions of operations a second of loops that return how many they did, all threads together: each keeps
-// its own best, all running at once, since others on this machine disturb one more often than all.
+// Billions of operations per second of all threads together. Each thread runs `loop`, which returns how many
+// operations it did, 40 times at the same time as the others, and the best rates of the threads are added:
+// other processes on this machine are more likely to disturb one thread than none.
 template <class Loop> double best_gops(int threads, Loop loop) {
   std::vector<double> rates(static_cast<std::size_t>(threads));
   on_threads(threads, [&](int t) {
@@ -50,8 +51,7 @@ template <class Loop> double best_gops(int threads, Loop loop) {
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
-// A copy in pieces that Kiln's own threads share, as they share the programs of a launch. Returns the
-// seconds.
+// Copies in pieces that Kiln's own threads share, like the programs of a launch. Returns the seconds.
 using Copy = void (*)(float* to, const float* from, std::int64_t n);
 inline double copy_all(Copy copy, kiln::Tensor<float, 1>& to, const kiln::Tensor<float, 1>& from) {
   struct Job {
@@ -79,7 +79,7 @@ inline void copy_memcpy(float* to, const float* from, std::int64_t n) {
   std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
 }
 #if defined(__x86_64__)
-// Stores that go past the caches, so that the lines are not read first. `to` is 64-byte aligned.
+// Copies with non-temporal stores, so that the lines of `to` are not read first. `to` is 64-byte aligned.
 __attribute__((target("avx"))) inline void copy_streaming(float* to, const float* from, std::int64_t n) {
   for (std::int64_t i = 0; i + 8 <= n; i += 8)
     _mm256_stream_ps(to + i, _mm256_loadu_ps(from + i));
@@ -93,8 +93,8 @@ __attribute__((target("avx512f"))) inline void copy_streaming_wide(float* to, co
 }
 #endif
 
-// Independent chains of fused multiply-adds in registers: 10 cover the latency of two units. They return the
-// operations.
+// Loops of independent chains of fused multiply-adds in registers: 10 chains cover the latency of two units.
+// They return the number of operations.
 #if defined(__GNUC__) && defined(__x86_64__)
 #define KILN_KEEP(X) asm volatile("" : "+v"(X))
 #elif defined(__GNUC__) && defined(__aarch64__)
@@ -102,7 +102,8 @@ __attribute__((target("avx512f"))) inline void copy_streaming_wide(float* to, co
 #else
 #define KILN_KEEP(X) asm volatile("" : "+m"(X))
 #endif
-// Named variables: an array whose elements an asm statement touches lives on the stack.
+// The variables have names of their own, because an array whose elements an asm statement uses is kept in
+// memory.
 #define KILN_CHAIN(ADD, X)                                                                                   \
   X = ADD(X, a, b);                                                                                          \
   KILN_KEEP(X);
@@ -136,7 +137,7 @@ KILN_FMA_LOOP(fma_avx512, __attribute__((target("avx512f"))), 64, _mm512_fmadd_p
 #undef KILN_MULTIPLY_ADD
 #undef KILN_KEEP
 
-// Of f32 by the longest vectors that the CPU has, on so many threads at once; takes some 10 ms.
+// Measures f32 multiply-adds with the longest vectors of the CPU on `threads` threads; takes about 10 ms.
 inline double measure_fma_gflops(int threads) {
   auto fma = fma_generic;
 #if defined(__x86_64__)
@@ -148,7 +149,8 @@ inline double measure_fma_gflops(int threads) {
 
 } // namespace limits
 
-// Takes about a second. `bytes` of each of the two copied arrays should be several times the last cache.
+// Measures the CPU in about a second. `bytes`, the size of each of the two arrays, should be several times
+// the size of the last-level cache.
 inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20) {
   using namespace limits;
   MachineLimits best;
@@ -168,7 +170,7 @@ inline MachineLimits measure_limits(std::int64_t bytes = std::int64_t{192} << 20
   return best;
 }
 
-// The same of any device; of a GPU only the copy is measured, by the driver's own.
+// Measures any device. For a GPU it measures only the driver's copy.
 inline MachineLimits measure_limits(kiln::Device device) {
   if (device.is_cpu()) return measure_limits();
   constexpr std::int64_t bytes = std::int64_t{1} << 30;

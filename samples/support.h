@@ -1,4 +1,5 @@
-// What the samples share: sizes from the command line, random data, timing, and the line of results.
+// Functions that the samples share: sizes from the command line, random data, timing, and the line of
+// results.
 #pragma once
 
 #include <kiln/kiln.h>
@@ -14,7 +15,7 @@
 
 namespace samples {
 
-// The index-th number on the command line.
+// The number at `index` on the command line, or `otherwise` if there are fewer arguments.
 inline std::int64_t number(int argc, char** argv, int index, std::int64_t otherwise) {
   if (index >= argc) return otherwise;
   char* end = nullptr;
@@ -26,8 +27,8 @@ inline std::int64_t number(int argc, char** argv, int index, std::int64_t otherw
   return n;
 }
 
-// Where the samples run: what KILN_SAMPLES_DEVICE names, "cuda:0" say, or the CPU. Ends the program if there
-// is no such device here.
+// The device on which the samples run: the one that KILN_SAMPLES_DEVICE names, for example "cuda:0", or the
+// CPU. Ends the program if this machine has no such device.
 inline kiln::Device device() {
   static const kiln::Device device = [] {
     const char* name = std::getenv("KILN_SAMPLES_DEVICE");
@@ -47,7 +48,7 @@ inline const kiln::Config& choose(const kiln::Config& cpu, const kiln::Config& g
   return device().is_cpu() ? cpu : gpu;
 }
 
-// On that device, where the host may read it only if it is the CPU; and back.
+// Copies a tensor to that device, whose memory the host can read only if it is the CPU, and back.
 template <class T, int Rank> kiln::Tensor<T, Rank> on_device(kiln::Tensor<T, Rank> host) {
   return device().is_cpu() ? std::move(host) : host.to(device());
 }
@@ -55,7 +56,7 @@ template <class T, int Rank> kiln::Tensor<T, Rank> on_host(const kiln::Tensor<T,
   return t.to(kiln::Device::cpu());
 }
 
-// Uniform in [-1, 1), other numbers in each run.
+// Uniform random numbers in [-1, 1), different in each run.
 template <int Rank> kiln::Tensor<float, Rank> random(const kiln::Extent (&extents)[Rank]) {
   static std::uint64_t state = std::random_device{}() | 1u;
   auto t = kiln::Tensor<float, Rank>::empty(extents);
@@ -65,7 +66,7 @@ template <int Rank> kiln::Tensor<float, Rank> random(const kiln::Extent (&extent
   }
   return on_device(std::move(t));
 }
-// NaN everywhere, so that an element that a kernel forgets is found.
+// A tensor of NaN, so that elements that a kernel does not write are noticed.
 template <int Rank> kiln::Tensor<float, Rank> poisoned(const kiln::Extent (&extents)[Rank]) {
   auto t = kiln::Tensor<float, Rank>::empty(device(), extents);
   t.fill(NAN);
@@ -85,7 +86,8 @@ private:
   double difference_ = 0, size_ = 0;
 };
 
-// With KILN_SAMPLES_INTERPRET=1 the kernel runs in the plain interpreter of tile IR too, for the same `out`.
+// With KILN_SAMPLES_INTERPRET=1, runs the kernel in the interpreter of tile IR too, and compares both
+// results.
 template <class K, int Rank, class... A>
 void interpret(Error& error, const K& kernel, const kiln::Config& config, kiln::Tensor<float, Rank>& out,
                A&... arguments) {
@@ -98,7 +100,8 @@ void interpret(Error& error, const K& kernel, const kiln::Config& config, kiln::
     error.add(compiled[i], out.data()[i]);
 }
 
-// The median of several runs, in seconds, by the CPU's clock or the GPU's; the first ones warm up.
+// The median of several runs in seconds, by the clock of the CPU or of the GPU. The first two runs are not
+// counted.
 template <class F> double median_seconds(kiln::Stream& stream, F&& launch) {
   using clock = std::chrono::steady_clock;
   std::vector<double> times;
@@ -118,14 +121,15 @@ template <class F> double median_seconds(kiln::Stream& stream, F&& launch) {
   return times[times.size() / 2];
 }
 
-// The bytes a kernel has to move, or the operations it has to do.
+// The bytes that a kernel has to move, or the operations that it has to do.
 struct Work {
   double bytes = 0;
   double flops = 0;
 };
 
-// "softmax of 4096 x 1000: 3.1 ms, 10.5 GB/s, 81 % of copy; error 1e-8". KILN_SAMPLES_LIMITS, which the demo
-// sets, has the device's limits in GB/s and GFLOP/s, 0 for unknown. Returns the exit code of the sample.
+// Prints a line like "softmax of 4096 x 1000  3.1 ms  10.5 GB/s  81 % of copy  error 1e-8". The demo sets
+// KILN_SAMPLES_LIMITS to the device's limits in GB/s and GFLOP/s, 0 if unknown. Returns the exit code of the
+// sample.
 inline int report(const std::string& what, double seconds, Work work, double error, double bound = 1e-6) {
   double rate = (work.flops > 0 ? work.flops : work.bytes) / seconds * 1e-9, copy = 0, fma = 0;
   std::string share;

@@ -1,5 +1,5 @@
-// Counts heap allocations, for tests that promise none.
+// Counts heap allocations, for tests of code that must not allocate.
 #pragma once
 
-// Calls of operator new by this thread so far.
+// The number of calls of operator new that this thread has made so far.
 long allocation_count();

@@ -1,3 +1,3 @@
-// The entry point that all Catch2 test programs share.
+// Defines main() of all Catch2 test programs.
 #define CATCH_CONFIG_MAIN
 #include <catch2/catch.hpp>

@@ -1,11 +1,12 @@
-# Lists the test cases of a Catch2 program (PROGRAM) as ctest tests named "PREFIX: test case" in OUT; those with a tag of the
-# list SLOW have the label `slow`, the others, and those of [threads], `quick`.
+# Writes OUT, which adds each test case of a Catch2 program (PROGRAM) to ctest under the name "PREFIX: test case". Test cases
+# that have a tag of the list SLOW get the label `slow`; all others, and those that have the tag [threads], get `quick`.
 set(script "")
-cmake_path(GET OUT PARENT_PATH folder) # tests leave the user's kernel cache alone
-# Not those that [.] hides, which fail or mean nothing when run like others: tests and scripts here start them in processes
-# of their own (to kill them, with another driver or environment, beside a debugger), and a person those that measure.
+cmake_path(GET OUT PARENT_PATH folder) # tests do not use the user's kernel cache
+# Test cases with a hidden tag ([.]) are excluded, because they fail or prove nothing when they run like the others. Other
+# tests and scripts start them in a separate process (to kill it, to give it another driver or environment, or to debug it).
+# Tests that measure speed are started by hand.
 set(not_hidden "~[.]")
-# Slow ones are left out of the quick suite alone; `ctest -L slow` runs them, and so does `ctest` without a label.
+# `ctest -LE slow`, the quick suite, excludes slow tests. `ctest -L slow` runs only them, `ctest` without a label all tests.
 set(quick ${not_hidden})
 set(slow "")
 foreach(tag ${SLOW})
@@ -23,10 +24,10 @@ foreach(label quick slow)
   string(REPLACE ";" "\\;" names "${names}")
   string(REPLACE "\n" ";" names "${names}")
   foreach(name ${names})
-    # Characters that mean something in a Catch2 test specification.
+    # Escapes the characters that have a meaning in a Catch2 test specification.
     string(REGEX REPLACE "([],[*\"~\\])" "\\\\\\1" spec_name "${name}")
     string(APPEND script "add_test([==[${PREFIX}: ${name}]==] [==[${PROGRAM}]==] [==[${spec_name}]==])\n")
-    # cuda_tests make a folder for each run themselves: what they count must not depend on the runs before.
+    # cuda_tests make a new cache folder in each run themselves: the numbers that they check must not depend on earlier runs.
     set(environment "ENVIRONMENT [==[KILN_CACHE_DIR=${folder}/cache]==]")
     if(PREFIX STREQUAL "cuda_tests")
       set(environment "")

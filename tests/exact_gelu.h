@@ -1,4 +1,4 @@
-// gelu as SEMANTICS.md has it, to compare with.
+// Computes gelu as dsl/SEMANTICS.md defines it, as a reference for tests.
 #pragma once
 
 #include <cmath>

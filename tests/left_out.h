@@ -1,5 +1,5 @@
-// What long tests leave out under a sanitizer, where they take ten to forty times as long, and where they run again for what
-// they record alone.
+// Shortens long tests under a sanitizer, where they take ten to forty times as long, and where they run again
+// only to record kernels.
 #pragma once
 
 #include <kiln/jit/base/sanitized.h>
@@ -8,16 +8,16 @@
 
 namespace kiln::test {
 
-// Whether a quarter of the random data suffices: under a sanitizer, and with KILN_TEST_FEW_ROUNDS in the environment.
+// Whether a quarter of the random data is enough: under a sanitizer, and if KILN_TEST_FEW_ROUNDS is set.
 inline bool few_rounds() {
   static const bool few = sanitized || std::getenv("KILN_TEST_FEW_ROUNDS");
   return few;
 }
 
-// Whether to leave out one of many cases: of few rounds three of four, others each time.
+// Whether to skip one of many cases: with few rounds three of four, chosen at random, and none otherwise.
 template <class Generator> bool left_out(Generator& random) { return few_rounds() && random() % 4 != 0; }
 
-// How many rounds of random data to do of `count`: of few rounds a quarter, at least one.
+// The number of rounds of random data to run out of `count`: with few rounds a quarter, but at least one.
 template <class Count> Count rounds(Count count) {
   return !few_rounds() || count == 0 ? count : count < 4 ? 1 : count / 4;
 }

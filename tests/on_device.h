@@ -1,10 +1,12 @@
-// Runs a test's launches on the device that KILN_TEST_DEVICE names, with the host's tensors.
+// Runs a test's launches on the device that KILN_TEST_DEVICE names, although the test's tensors are on the
+// host.
 //
 //   on_test_device([&](Stream& stream, auto... v) { ops::softmax(stream, v...); }, x.view(), y.view());
 //
-// On the CPU (the default) the function gets the views themselves. On a CUDA device ("cuda:0") it gets views
-// of the same shapes over copies of their memory, gaps included, which come back when it has finished; views
-// that overlap on the host overlap there. Numbers pass through.
+// On the CPU (the default) the function gets the views themselves. On another device ("cuda:0",
+// "emulated:sm_90a") it gets views of the same shapes over copies of their memory, including the gaps between
+// rows. The copies are written back when the function has finished. Views that overlap on the host overlap on
+// the device too. Numbers are passed on.
 #pragma once
 
 #include <kiln/kiln.h>
@@ -23,7 +25,7 @@ inline Device test_device() {
   return given && *given ? Device::parse(given) : Device::cpu();
 }
 
-// Ranges of the host's memory, and their copies on a device.
+// Ranges of host memory, and their copies on a device.
 class Mirror {
 public:
   explicit Mirror(Device device) : device_(device), stream_(device) {}
@@ -54,7 +56,7 @@ public:
       copy(stream_, r.begin, static_cast<char*>(r.memory.data()) + misalignment(r), r.end - r.begin);
     stream_.synchronize();
   }
-  // The view there; anything else as it is.
+  // The view over the device's copy; an argument that is not a view is returned as it is.
   template <class A> auto operator()(const A& argument) const {
     if constexpr (requires { argument.strides(); }) {
       using T = std::remove_reference_t<decltype(*argument.data())>;
@@ -63,7 +65,7 @@ public:
       return argument;
     }
   }
-  // Where a pointer into the host's ranges points to there; null for others.
+  // The device address that corresponds to a pointer into the host's ranges; null for any other pointer.
   template <class T> T* translate(T* host) const {
     auto* at = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(host));
     for (const Range& r : ranges_)
@@ -78,7 +80,8 @@ private:
     char *begin, *end;
     Buffer memory;
   };
-  // So that what was aligned to 16 bytes, and what was not, stays so.
+  // The copies have the same alignment modulo 16 bytes as the host's memory: kernels distinguish aligned
+  // views.
   static std::int64_t misalignment(const Range& r) {
     return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(r.begin) % 16);
   }
@@ -103,10 +106,10 @@ private:
 
   Device device_;
   std::vector<Range> ranges_;
-  Stream stream_; // dies first, and waits for the copies
+  Stream stream_; // the last member: it is destroyed first, and waits for the copies
 };
 
-// Calls function(stream, arguments...) and waits.
+// Calls function(stream, arguments...) and waits for the stream.
 template <class F, class... A> void on_test_device(const F& function, const A&... arguments) {
   const Device device = test_device();
   if (device.is_cpu()) {

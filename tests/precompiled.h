@@ -1,4 +1,5 @@
-// What most tests of the public interface include, compiled once a program; each test still includes what it uses.
+// Precompiled header of tests of the public interface: what most of them include. Each test still includes
+// what it uses.
 #pragma once
 
 #include "precompiled_standard.h"

@@ -1,5 +1,6 @@
-// What most tests of internals include, compiled once a program; each test still includes what it uses. Without
-// <kiln/kiln.h>: tests of tile IR use both namespaces kiln and kiln::ir, and each has a Kernel.
+// Precompiled header of tests of internals: what most of them include. Each test still includes what it uses.
+// It does not include <kiln/kiln.h>: tests of tile IR use both namespaces kiln and kiln::ir, and each has a
+// Kernel.
 #pragma once
 
 #include "precompiled_standard.h"

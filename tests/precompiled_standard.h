@@ -1,4 +1,4 @@
-// Catch2 and the parts of the C++ library that most tests include; for the precompiled headers next to this one.
+// Includes Catch2 and the parts of the C++ library that most tests use, for the precompiled headers.
 #pragma once
 
 #include <catch2/catch.hpp>

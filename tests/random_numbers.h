@@ -1,4 +1,4 @@
-// Random numbers for tests.
+// Random number generators for tests, which print their seed when a check fails.
 #pragma once
 
 #include "test_seed.h"
@@ -10,7 +10,7 @@
 
 namespace kiln::test {
 
-// A generator with a seed of its own. Both ends of a range are included.
+// A generator with a fresh seed. Both ends of a range are included.
 struct Random : std::mt19937_64 {
   std::uint64_t seed = fresh_seed();
   Random() { std::mt19937_64::seed(seed); }
@@ -19,10 +19,10 @@ struct Random : std::mt19937_64 {
   }
   double uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(*this); }
 };
-// Prints the seed when a check fails.
+// Has Catch2 print the seed when a check in this scope fails.
 #define KILN_SEED(random) INFO("seed " << (random).seed)
 
-// number(low, high): any from `low` to `high`, both included, from a generator that the test seeds.
+// A call returns an integer from `low` to `high`, both included, from a generator that the test has seeded.
 struct RandomIntegers {
   std::mt19937_64& random;
 

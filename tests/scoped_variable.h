@@ -1,4 +1,4 @@
-// An environment variable that has another value while this lives.
+// Sets an environment variable, and restores its former value when the object is destroyed.
 #pragma once
 
 #include <cstdlib>

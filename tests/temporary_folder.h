@@ -1,4 +1,4 @@
-// A private folder that is gone at the end of the test.
+// A private temporary folder, which is removed when the object is destroyed.
 #pragma once
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Gathers what a machine with an NVIDIA driver and nothing else needs to test and time Kiln there, packs it as one archive,
-# and prints the command that unpacks and runs it:
+# Makes a folder with all files that a machine with nothing but an NVIDIA driver needs to test and time Kiln there, packs it
+# into an archive, and prints the command that unpacks and runs it on that machine:
 #   make_bundle.sh BUILD_DIR SOURCE_DIR BUNDLE_DIR ARCHIVE
 # An archive of more than 30 MB is an error.
 set -eu
@@ -14,7 +14,7 @@ put "$build/lib/libkiln.so.0" "$bundle/lib/libkiln.so.0"
 for program in kiln kiln_demo 01_vector_add 02_fused_expression 03_softmax 04_layernorm 05_matmul 06_stencil llama_mlp bench_gpu cuda_tests cuda_ops_tests; do
   put "$build/bin/$program" "$bundle/bin/$program"
 done
-# What the library and the programs need besides the C library, in the versions of this machine.
+# The shared libraries that the library and the programs need besides the C library, in the versions of this machine.
 ldd "$build"/lib/libkiln.so.0 "$bundle"/bin/* | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -E '/lib(stdc\+\+|gcc_s|z|zstd)\.so' | while read -r library; do
   put "$library" "$bundle/lib/fallback/$(basename "$library")"
@@ -24,8 +24,8 @@ cp "$source/benchmarks/gpu_peers.py" "$bundle/share/"
 cp "$source/LICENSE" "$bundle/"
 install -m 755 "$source/tests/bundle/run" "$bundle/run"
 
-# The kernels of bench_gpu and of the samples, assembled ahead where there is a ptxas: the tests' driver says
-# which GPU it has, takes what is compiled for it, and runs nothing. Results are wrong, which does not matter.
+# The kernels of bench_gpu and of the samples are compiled ahead of time if there is a ptxas. The fake driver of the tests
+# reports the GPU named in FAKE_CUDA and accepts code for it, but runs nothing; the programs' results are wrong and ignored.
 ahead() { # ahead SM PROGRAM [ARGUMENT...]
   local sm=$1
   shift
@@ -48,10 +48,10 @@ if KILN_CACHE_DIR=$bundle/cache "$bundle/bin/kiln" compile softmax --arch sm_90a
   done
 fi
 
-# The archive's one folder is called as the archive. Names and times are those of no machine in particular.
+# The archive contains one folder, which has the archive's name. The owner of all files is root, and the order is by name.
 name=$(basename "$archive" .tar.xz)
 XZ_OPT=-6 tar -cJf "$archive" --owner=0 --group=0 --sort=name --transform "s,^[.],$name," -C "$bundle" .
 bytes=$(stat -c %s "$archive")
-echo "$bundle: $(($(du -sb "$bundle" | cut -f1) / 1000000)) MB; $archive: $((bytes / 1000000)) MB. Where there is a GPU:"
+echo "$bundle: $(($(du -sb "$bundle" | cut -f1) / 1000000)) MB; $archive: $((bytes / 1000000)) MB. On the machine with the GPU run:"
 echo "    tar -xJf $(basename "$archive") && $name/run"
 ((bytes <= limit)) || { echo "make_bundle.sh: $bytes bytes are more than the $limit that an archive may have" >&2; exit 1; }

@@ -1,7 +1,10 @@
-// libFuzzer: any bytes are refused with a UserError, or parse to what prints and parses back the same.
+// Fuzzes the parser of tile IR: it rejects the bytes with a UserError, or the kernels print as text that
+// parses back to the same kernels.
 //
-//   cmake -S . -B build-fuzz -D CMAKE_CXX_COMPILER=clang++-19 -D KILN_FUZZ=ON -D
-//   KILN_SANITIZE=address,undefined build-fuzz/bin/fuzz_ir_parser CORPUS tests/lit/ir
+//   cmake -S . -B build-fuzz -D CMAKE_CXX_COMPILER=clang++-19 -D KILN_FUZZ=ON
+//   cmake build-fuzz -D KILN_SANITIZE=address,undefined
+//   cmake --build build-fuzz --target fuzz_ir_parser
+//   build-fuzz/bin/fuzz_ir_parser CORPUS tests/lit/ir
 #include <kiln/dsl/ir/parser.h>
 #include <kiln/dsl/ir/printer.h>
 #include <kiln/dsl/ir/verifier.h>

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the kiln command with good and bad arguments and looks at key lines and exit codes:
+# Runs the kiln command with valid and invalid arguments, and checks key lines of its output and its exit codes:
 #   check_cli.sh KILN WORK_DIR PLUGIN FAKE_DRIVER
 set -u
 kiln=$1 work=$2 plugin=$3 driver=$4 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -9,14 +9,14 @@ mkdir -m 700 "$KILN_CACHE_DIR"
 unset KILN_DEBUG KILN_KEEP KILN_CPU
 failures=0
 
-# expect EXIT_CODE REGEX ARGUMENTS...: what the command prints matches the extended regex somewhere.
+# expect EXIT_CODE REGEX ARGUMENTS...: a line of the command's output must match the extended regular expression.
 expect() {
   local code=$1 pattern=$2 out actual
   shift 2
   out=$("$kiln" "$@" 2>&1 </dev/null)
   actual=$?
   if [ $actual != "$code" ] || ! grep -qE -- "$pattern" <<<"$out"; then
-    echo "kiln $*: exit code $actual, expected $code and a line like \"$pattern\" in:"
+    echo "kiln $*: exit code $actual, expected $code and a line that matches \"$pattern\" in:"
     sed 's/^/    /' <<<"$out"
     failures=$((failures + 1))
   fi
@@ -47,7 +47,7 @@ expect 2 'run `kiln devices --help`' devices --jsno
 expect 0 '.' kernels
 expect 0 '^[[]' kernels --json
 
-# These launch kernels, which lie in a cache of their own.
+# These commands launch kernels; they use a separate cache.
 export KILN_CACHE_DIR=$work/launched
 expect 0 '^ok +kernel on cpu +compiles, runs' doctor
 KILN_CACH_DIR=/x expect 0 'did you mean KILN_CACHE_DIR' doctor
@@ -59,7 +59,7 @@ expect 0 '"seconds": [0-9]' bench matmul --shape M=64 --seconds 0.05 --json
 expect 1 'there is no tunable kernel "matmull"; did you mean matmul' bench matmull
 export KILN_CACHE_DIR=$work/cache
 
-# What a library registers joins in.
+# Commands and kernels that a loaded library registers work like the built-in ones.
 expect 0 '^  greet  +says hello' --load "$plugin" --help
 expect 0 '^hello world$' --load "$plugin" greet world
 expect 2 '^usage: kiln greet NAME' --load "$plugin" greet
@@ -144,20 +144,20 @@ expect 1 'noise.kir' explain noise.kir
 mkdir folder.kir
 expect 1 'folder.kir' explain folder.kir
 
-# Every registered kernel can be explained with the sizes it is registered with, and moves something.
+# Every registered kernel can be explained with the sizes with which it is registered, and reads or writes memory.
 for kernel in $("$kiln" kernels | sed -n 's/^\([^ ][^ ]*\) .*/\1/p'); do
   [ "$kernel" = no ] && break
   expect 0 '^  once each +[1-9]' explain "$kernel" --all
   expect 0 '^predicted for the whole grid' explain "$kernel"
 done
 
-# JSON is JSON.
+# The output of --json parses as JSON.
 if command -v python3 >/dev/null; then
   "$kiln" explain axpy.kir --config BM=64 --size x=1000 --size y=1000 --size a=2 --json |
     python3 -c 'import json, sys; e = json.load(sys.stdin); assert e["cost"]["flops"] == 2048 and e["grid"]["programs"] == [16], e["cost"]' ||
     failures=$((failures + 1))
 fi
-# So are errors, on the standard output alone; without --json it stays empty.
+# With --json, errors are JSON on the standard output too. Without --json the standard output of a failed command is empty.
 expect_error() {
   local code=$1 wanted=$2 out actual
   shift 2
@@ -172,11 +172,11 @@ expect_error 1 '{  "error": "nothing.kir: cannot be read: No such file or direct
 expect_error 1 '' explain nothing.kir
 expect_error 1 '{  "error": "--device gpu: \"gpu\" is no device; use \"cpu\", \"cuda:0\" or \"emulated:sm_80\""}' bench matmul --device gpu --json
 expect_error 2 '{  "error": "The following argument was not expected: --jobs"}' devices --json --jobs
-# A full disk is no success.
+# Output that cannot be written, as on a full disk, is an error.
 if [ -w /dev/full ]; then
   "$kiln" devices >/dev/full 2>error.txt
   if [ $? != 1 ] || ! grep -q 'could not be written' error.txt; then
-    echo "kiln devices >/dev/full: a failed write went unnoticed"
+    echo "kiln devices >/dev/full: a failed write was not reported"
     failures=$((failures + 1))
   fi
 fi

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Runs kernels in PTX with `kiln emulate`, good and bad ones, and looks at key lines, files and exit codes:
+# Runs correct and incorrect PTX kernels with `kiln emulate`, and checks key lines of its output, its files and exit codes:
 #   check_emulate.sh KILN WORK_DIR
 set -u
 kiln=$1 work=$2
 rm -rf "$work" && mkdir -p "$work" && cd "$work" || exit 1
 failures=0
 
-# expect EXIT_CODE REGEX ARGUMENTS...: what the command prints matches the extended regex somewhere.
+# expect EXIT_CODE REGEX ARGUMENTS...: a line of the command's output must match the extended regular expression.
 expect() {
   local code=$1 pattern=$2 out actual
   shift 2
   out=$(timeout 100 "$kiln" emulate "$@" 2>&1 </dev/null)
   actual=$?
   if [ $actual != "$code" ] || ! grep -qE -- "$pattern" <<<"$out"; then
-    echo "kiln emulate $*: exit code $actual, expected $code and a line like \"$pattern\" in:"
+    echo "kiln emulate $*: exit code $actual, expected $code and a line that matches \"$pattern\" in:"
     head -c 2000 <<<"$out" | sed 's/^/    /'
     failures=$((failures + 1))
   fi
@@ -56,18 +56,18 @@ expect 0 '^_Z3addPfS_fi: x \(\.u64, 8 bytes\), ' add.ptx --list
 expect 0 'nothing was found' add.ptx --kernel pair --args hex:000000000000000000000000
 expect 0 'argument 1.1: i32\[3\]: 5, 0, 0;' add.ptx --kernel member --block 1 --args '{buffer:i32:3:zeros,u8:1,i32:5}'
 expect 1 'the structure does not end with }' add.ptx --kernel member --args '{i32:3'
-# The same command prints the same, addresses included.
+# Two runs of one command print the same text, including addresses.
 for way in "" --json; do
   for n in 1 2; do
     "$kiln" emulate "${good[@]}" $way --args buffer:f32:100 buffer:f32:400:unwritten f32:2 i32:500 >same$n.txt 2>&1
   done
   if ! grep -q 'out of bounds' same1.txt || ! cmp -s same1.txt same2.txt; then
-    echo "kiln emulate $way: two runs differ, or found nothing:"
+    echo "kiln emulate $way: two runs differ, or found no error:"
     diff same1.txt same2.txt
     failures=$((failures + 1))
   fi
 done
-# Tensor maps: a box of 8 rows of 32 bytes each, as a parameter and by its address; clusters.
+# Tensor maps with a box of 8 rows of 32 bytes, passed as a parameter and by address. Clusters.
 cat >box.ptx <<'END'
 .version 8.5
 .target sm_90a
@@ -109,13 +109,13 @@ expect 1 'argument 3 is not a buffer' "${box[@]}" --args tensor:i32:8x8:box=8x8:
 expect 1 'the stride of dimension 1 is 12; it is a multiple of 16' "${box[@]}" --args tensor:i32:3x8:box=4x8 null
 expect 1 'more than a quarter of this machine' "${box[@]}" --args tensor:i32:4294967296x4294967296:strides=1099511627760:box=4x8 null
 
-# Files: out of one run, into the next.
+# One run writes a file that the next run reads.
 expect 0 'in y.bin' "${good[@]}" --args buffer:f32:500:iota buffer:f32:500:zeros:out=y.bin f32:3 i32:500
 [ "$(stat -c %s y.bin)" = 2000 ] || { echo "y.bin has $(stat -c %s y.bin) bytes"; failures=$((failures + 1)); }
 expect 0 'argument 2: f32\[500\]: 0, 3, 6, 9, .*; 0 changed; in z.bin' "${good[@]}" --args buffer:f32:500:zeros buffer:f32:in=y.bin:out=z.bin f32:3 i32:500
 cmp y.bin z.bin || failures=$((failures + 1))
 
-# Findings.
+# Errors in kernels that the emulator finds.
 expect 3 'add.ptx:12 \(add.cu:5\): out of bounds: ld.global.f32 reads 4 bytes at .*, 0 bytes past the end of argument 1 \(1996 bytes' "${good[@]}" --args buffer:f32:499 buffer:f32:500 f32:2 i32:500
 expect 3 '^_Z3addPfS_fi: [12] findings?' "${good[@]}" --args buffer:f32:499 buffer:f32:500 f32:2 i32:500
 expect 3 'uninitialised read' "${good[@]}" --args buffer:f32:500:unwritten buffer:f32:500 f32:2 i32:500
@@ -127,7 +127,7 @@ expect 3 'out of budget' add.ptx --kernel spin --budget 100000 --args i32:1
 expect 3 'stack overflow' add.ptx --kernel recursive --args i32:1
 expect 3 'deadlock|no warp can continue' add.ptx --kernel waits --block 32 --args i32:1
 
-# Mistakes.
+# Wrong arguments and files.
 expect 1 'it has several kernels; choose one with --kernel: _Z3addPfS_fi, same, member' add.ptx
 expect 1 'several kernels are called sum; choose among _Z3sumIfEvT_, _Z3sumIdEvT_' add.ptx --kernel sum
 expect 0 '^_Z3sumIdEvT_: nothing was found' add.ptx --kernel 'sum<double>' --args i32:1

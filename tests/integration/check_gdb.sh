@@ -1,12 +1,13 @@
 #!/bin/bash
-# gdb stops in a kernel by its name and by its source line, and shows both:
-#   check_gdb.sh UNIT_TESTS; exit code 77: there is no gdb that works here
+# Checks that gdb can stop in a kernel by its name and by its source line, and that it shows both:
+#   check_gdb.sh UNIT_TESTS
+# Exit code 77: gdb is not installed or cannot run programs here.
 set -u
 unit_tests=$1
 command -v gdb >/dev/null || { echo "skipped: gdb is not installed"; exit 77; }
 gdb -nx -batch -ex run /bin/true 2>&1 | grep -q 'exited normally' || { echo "skipped: gdb cannot run programs here"; exit 77; }
 
-in_gdb() { # in_gdb PLACE: stop there and show the stack
+in_gdb() { # in_gdb PLACE: stops there and shows the stack
   timeout 120 gdb -nx -batch -ex 'set breakpoint pending on' -ex "break $1" -ex run -ex backtrace --args "$unit_tests" '[.debugger]' 2>&1
 }
 failures=0

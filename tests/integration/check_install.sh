@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs the build, builds a program outside the tree against the copy, runs it, and looks at what the library shows and needs:
+# Installs the build, moves the copy, and builds and runs a program outside the tree against it. Also checks the installed
+# headers, the symbols that the library exports and the libraries that it needs:
 #   check_install.sh CMAKE BUILD_DIR WORK_DIR COMPILER SANITIZERS
 set -eu
 cmake=$1 build=$2 work=$3 compiler=$4 sanitizers=$5
@@ -8,7 +9,7 @@ fail() { echo "check_install: $1"; exit 1; }
 
 rm -rf "$work"
 "$cmake" --install "$build" --prefix "$work/first" >/dev/null
-# The copy must work where it was not installed to.
+# The copy must work after it is moved to another folder.
 mv "$work/first" "$work/moved"
 prefix=$work/moved
 
@@ -18,9 +19,9 @@ prefix=$work/moved
 "$cmake" --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the outside program does not build"; }
 "$work/build/outside" || fail "the outside program does not run"
 
-# Headers: complete, and without what users need not have.
+# The installed headers are complete, and include no library that users need not have.
 includes=$("$compiler" -std=c++20 -M -I"$prefix/include" "$here/outside/main.cpp")
-! grep -oE '[^ ]*/(llvm|llvm-c|nlohmann|fmt|CLI)/[^ ]*|[^ ]*/(xxhash|cuda)[.]h' <<<"$includes" || fail "kiln.h reaches the headers above"
+! grep -oE '[^ ]*/(llvm|llvm-c|nlohmann|fmt|CLI)/[^ ]*|[^ ]*/(xxhash|cuda)[.]h' <<<"$includes" || fail "kiln.h includes the headers above"
 ! grep -rlE '#include *[<"](llvm|nlohmann)' "$prefix/include" || fail "the installed headers above include what is not installed"
 for header in $(grep -rhoE '#include *<kiln/[^>]*' "$prefix/include" | sed 's/.*<//' | sort -u); do
   [ -f "$prefix/include/$header" ] || fail "an installed header includes <$header>, which is not installed"
@@ -33,7 +34,7 @@ exported=$(nm -D --defined-only "$library")
 needed=$(readelf -d "$library" | grep NEEDED)
 ! grep -iE 'llvm|cuda|nvidia|nccl|z3' <<<"$needed" || fail "the library needs the libraries above"
 if [ -x "$prefix/bin/kiln" ]; then
-  ldd "$prefix/bin/kiln" | grep -qF "$prefix" || fail "the installed command does not find the library beside it"
+  ldd "$prefix/bin/kiln" | grep -qF "$prefix" || fail "the installed command does not find the installed library"
   "$prefix/bin/kiln" --help >/dev/null </dev/null || fail "the installed command does not run"
 fi
 echo "installed copy: $(wc -l <<<"$exported") exported symbols; needs$(sed 's/.*\[\(.*\)\].*/ \1/' <<<"$needed" | tr -d '\n')"

@@ -1,13 +1,14 @@
 #!/bin/bash
-# perf names a kernel's code with KILN_PERF=1:
-#   check_perf.sh UNIT_TESTS WORK_DIR; exit code 77: there is no perf that works here
+# Checks that perf shows the names of kernels if KILN_PERF=1 is set:
+#   check_perf.sh UNIT_TESTS WORK_DIR
+# Exit code 77: perf is not installed or cannot record here.
 set -u
 unit_tests=$1 work=$2
 mkdir -p "$work" && cd "$work" || exit 1
 command -v perf >/dev/null || { echo "skipped: perf is not installed"; exit 77; }
 perf record -o probe.data /bin/true >/dev/null 2>&1 || { echo "skipped: perf cannot record here"; exit 77; }
 
-# The shell's process becomes the program's, so that its map can be removed.
+# The shell replaces itself by the program, so that pid holds the program's process id, which names its map file.
 KILN_PERF=1 perf record -o kernel.data sh -c 'echo $$ >pid; exec "$0" "[.profiler]"' "$unit_tests" >record.log 2>&1 ||
   { cat record.log; echo "the program failed under perf"; exit 1; }
 report=$(perf report -i kernel.data --stdio 2>/dev/null)

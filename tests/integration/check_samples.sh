@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs one sample KILN_SAMPLE_RUNS times (3) on random ragged sizes: its kernels on the CPU and in the interpreter against double
-# precision.
+# Runs one sample KILN_SAMPLE_RUNS times (default: 3) with random sizes. The sample compares the results of the compiled kernel
+# and of the interpreter with double precision; the script checks exit codes, and that a wrong size is rejected.
 #   check_samples.sh PROGRAM SOURCE_DIR WORK_DIR LIBRARY
 set -u
 program=$1 source=$2 work=$3 library=$4
@@ -28,13 +28,13 @@ for ((run = 0; run < ${KILN_SAMPLE_RUNS:-3}; ++run)); do
   *) "$program" "${arguments[@]}" ;;
   esac
   code=$?
-  [ $code = 77 ] && exit 77 # the sample said why
+  [ $code = 77 ] && exit 77 # the sample has printed the reason
   [ $code = 0 ] || fail "$name ${arguments[*]} ended with exit code $code"
 done
 if [ "${name#06_}" != "$name" ]; then
-  [ "$(head -c 4 "$work/sharpened.png" | tail -c 3)" = PNG ] || fail "it wrote no PNG file"
+  [ "$(head -c 4 "$work/sharpened.png" | tail -c 3)" = PNG ] || fail "$name wrote no PNG file"
 fi
 [ "${name%.py}" = "$name" ] || exit 0
 [ "${name#06_}" = "$name" ] || exit 0
-if "$program" zero >"$work/wrong" 2>&1; then fail "$name takes the size \"zero\""; fi
-grep -q 'is not a size' "$work/wrong" || fail "$name does not say that \"zero\" is not a size"
+if "$program" zero >"$work/wrong" 2>&1; then fail "$name accepts the size \"zero\""; fi
+grep -q 'is not a size' "$work/wrong" || fail "$name does not report that \"zero\" is not a size"

@@ -1,4 +1,4 @@
-// A library for `kiln --load` with a kernel and a command, as a user would write it. check_cli.sh uses it.
+// Registers a kernel and a command from a library, as a user of `kiln --load` would; check_cli.sh loads it.
 #include <kiln/jit/cli/support/registry.h>
 #include <kiln/kiln.h>
 

@@ -1,18 +1,18 @@
 #!/bin/bash
-# Runs tests and samples and keeps the kernels that they record as tile IR, for the tests that compile them for GPUs.
+# Runs tests and samples and keeps the tile IR of the kernels that they record, for the tests that compile them for GPUs.
 #   record_kernels.sh FOLDER API_TESTS UNIT_TESTS SOURCE_DIR SAMPLE...
 set -u
 folder=$1 api_tests=$2 unit_tests=$3 source=$4
 shift 4
 fail() { echo "record_kernels: $1"; exit 1; }
 rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || exit 1
-# The same kernels each time: what is drawn of their variants fails for all or for none.
+# A fixed seed, so that every run records the same kernels and variants, and a failure can be repeated.
 export KILN_KEEP=tile KILN_KEEP_DIR=$folder KILN_TEST_SEED=1
-# More rounds of random data record the same kernels again.
+# A quarter of the random data is enough: more rounds would record the same kernels again.
 export KILN_TEST_FEW_ROUNDS=1
 
 "$api_tests" >api_tests.log 2>&1 || fail "api_tests failed, see $folder/api_tests.log"
-# Files of unit tests whose kernels people wrote; the random ones have tests of their own.
+# The files of unit tests with handwritten kernels; random kernels have separate tests.
 files=()
 for file in test_assign test_assign_kernel test_kernel_launch test_language_edges test_language_kernels test_language_data_kernels \
   test_language_network_kernels test_language_functions test_codegen test_hard test_atomics test_code_size; do

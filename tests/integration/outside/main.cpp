@@ -1,4 +1,4 @@
-// Uses the installed package from outside of the source tree: runs three kernels and checks their results.
+// Runs and checks three kernels with nothing of Kiln but the installed package.
 #include <kiln/kiln.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ const auto softmax = kernel("softmax", [](View<const float, 2> x, View<float, 2>
   });
 });
 
-// A kernel's function may also be a struct; a template of one works for any dtype.
+// A kernel's function may also be a struct with operator(), and a template of one works for any dtype.
 template <class T> struct ColumnSums {
   void operator()(View<const T, 2> x, View<double, 1> sums) const {
     auto [n] = program_tile(sums, BN);
