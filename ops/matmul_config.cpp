@@ -32,8 +32,8 @@ Config gpu_config(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
 // 2. A tile has at most as many rows as a thread's share of all rows, or 64 if that is more.
 // 3. The cost of a tile is the number of its elements times 1 + 14 / BM + 2 / BN, which models what does not
 //    shrink with the tile. It was fitted to products of 2048 x 2048 x 2048 on one Zen 5 core.
-// 4. The chosen tile has the least cost on the busiest thread, so that a product of few tiles gets smaller
-//    ones.
+// 4. The chosen tile has the least cost on the busiest thread, so that a product gets smaller tiles if it would have
+//    only a few.
 Config cpu_config(Device device, std::int64_t m, std::int64_t n, std::int64_t k) {
   std::int64_t threads = std::max(1, device.properties().num_threads);
   const std::int64_t share = std::max<std::int64_t>(64, blocks(m, threads));

@@ -1,4 +1,4 @@
-// Loads plug-ins.
+// Loads libraries of plug-ins.
 #include <kiln/autotune/cli/plugin.h>
 
 #include <kiln/dsl/error.h>

@@ -63,7 +63,7 @@ void Gradients::group_rows() {
                      [&](std::size_t a, std::size_t b) { return set_.groups[a] < set_.groups[b]; });
 }
 
-// Uses all pairs in small groups. In larger ones pairs each row with some others, which are drawn anew for
+// Uses all pairs in small groups. In larger ones pairs each row with some others, which are drawn again for
 // each tree.
 void Gradients::compute_pairs(const std::vector<double>& scores, Random& random) {
   constexpr std::size_t most_pairs = 48;

@@ -52,7 +52,7 @@ struct VerifyReport {
   bool busy = false;           // as in RewriteReport
   std::string problem;
 };
-enum class Repair { no, yes }; // yes: removes damaged lines and files, and finds bests anew from records
+enum class Repair { no, yes }; // yes: removes damaged lines and files, and finds bests again from records
 VerifyReport verify(RecordStore& store, Repair repair);
 // Publishes the best confirmed config of each key that has none published. Returns how many were published
 // and how many could not be.

@@ -38,7 +38,7 @@ std::shared_ptr<const Folder> subfolder(const std::shared_ptr<const Folder>& par
 
 } // namespace
 
-// A forked child has another session. The string is never destroyed, since a search in the background may
+// A forked child has another id. The string is never destroyed, since a search in the background may
 // record while the process exits.
 std::string RecordStore::session() {
   static const std::string& start = *new std::string(unique_name());

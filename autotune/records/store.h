@@ -77,10 +77,10 @@ public:
   static RecordStore& standard(); // lives until the process ends
   const std::filesystem::path& path() const { return path_; }
 
-  // The session id that append() uses for this process.
+  // The id that append() gives to this process.
   static std::string session();
-  // If this returns true, the record survives the end of this process in any way. Sets time and session if
-  // missing.
+  // If this returns true, the record survives the end of this process in any way. Sets the time and the id
+  // of the process if they are missing.
   bool append(Record record);
   Loaded load(const Filter& filter = {}, LoadCursor* since = nullptr);
 

@@ -46,7 +46,7 @@ private:
   bool cold_, wanted_;
   std::size_t added_ = 0;
   LoadCursor read_;                          // the position up to which news() has read
-  std::map<std::string, double> last_heard_; // when news() last found a record of each other session
+  std::map<std::string, double> last_heard_; // when news() last found a record of each other process
 };
 
 } // namespace kiln::tune

@@ -1,4 +1,4 @@
-// Implements Helion's search.
+// Implements the search of Helion's autotuner.
 #include <kiln/autotune/search/helion.h>
 
 #include "unseen.h"

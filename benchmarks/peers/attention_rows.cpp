@@ -1,5 +1,5 @@
 // Compares the forward pass of attention, as one kernel, with PyTorch's scaled_dot_product_attention.
-#include "../attention.h"
+#include "benchmarks/attention.h"
 #include "data.h"
 #include "suite.h"
 

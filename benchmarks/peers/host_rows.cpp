@@ -1,5 +1,5 @@
 // Measures the overhead of Kiln itself: the time to launch and to compile a kernel.
-#include "../numbers.h"
+#include "benchmarks/numbers.h"
 #include "suite.h"
 
 #include <kiln/jit/runtime/cpu/thread_pool.h>

@@ -1,5 +1,5 @@
 // Measures products of matrices in f32, bf16 and i8: square, tall, wide, transposed, and those of Llama-3-8B.
-#include "../numbers.h"
+#include "benchmarks/numbers.h"
 #include "data.h"
 #include "suite.h"
 

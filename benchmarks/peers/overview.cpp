@@ -1,7 +1,7 @@
 // Averages the rows of each group, and lays the averages out as a markdown table.
 #include "overview.h"
 
-#include "../numbers.h"
+#include "benchmarks/numbers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

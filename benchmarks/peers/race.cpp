@@ -1,7 +1,7 @@
 // Runs the turns of a race, repeats disturbed ones, and decides when there are enough.
 #include "race.h"
 
-#include "../numbers.h"
+#include "benchmarks/numbers.h"
 #include "placement.h"
 
 #include <algorithm>

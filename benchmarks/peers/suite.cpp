@@ -1,7 +1,7 @@
 // Loads the peers, pins their threads, and measures rows.
 #include "suite.h"
 
-#include "../numbers.h"
+#include "benchmarks/numbers.h"
 #include "tile_peak.h"
 
 #include <chrono>

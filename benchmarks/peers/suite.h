@@ -1,7 +1,7 @@
 // Runs the rows of bench_peers: holds the options, the peers and the machine's limits, and collects results.
 #pragma once
 
-#include "../python_peers.h"
+#include "benchmarks/python_peers.h"
 #include "blas.h"
 #include "onednn.h"
 #include "placement.h"

@@ -1,7 +1,7 @@
 // Computes the means of rows, and prints both.
 #include "table.h"
 
-#include "../numbers.h"
+#include "benchmarks/numbers.h"
 
 #include <map>
 

@@ -88,7 +88,7 @@ std::size_t hash_of(const ir::Op& op) {
   return mix(h, static_cast<std::size_t>(op.result()->type.dtype));
 }
 
-// Tells constants +0 and -0 apart, which compare equal. (A NaN is never reused, because it does not equal
+// Distinguishes the constants +0 and -0, which compare equal. (A NaN is never reused, because it does not equal
 // itself.)
 bool same_bits(const ir::Op& a, const ir::Op& b) {
   const auto* x = a.find("value");

@@ -1,4 +1,4 @@
-// Prints types.
+// Prints the types of tile IR.
 #include <kiln/dsl/ir/type.h>
 
 namespace kiln::ir {

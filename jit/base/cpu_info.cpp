@@ -98,8 +98,8 @@ ThreadBudget thread_budget() {
 }
 
 // An L3 cache of more than 96 MiB is spread over the chip and shared by all of its cores. On a Granite Rapids
-// with 480 MiB (two of its cores, in a virtual machine), writing data past the caches and reading it again
-// takes 27 % less time than through the caches for 64 MiB, 12 % less for 32 MiB, and the same for 16 MiB.
+// with 480 MiB (two of its cores, in a virtual machine), streaming stores of data that is read again
+// take 27 % less time than ordinary ones for 64 MiB, 12 % less for 32 MiB, and the same for 16 MiB.
 std::int64_t reused_bytes(std::int64_t l3_bytes) {
   constexpr std::int64_t mib = 1 << 20, largest_near = 96 * mib, of_far = 32 * mib, unknown = 64 * mib;
   if (l3_bytes <= 0) return unknown;

@@ -15,7 +15,7 @@ class EventHandleOwner;
 namespace kiln::detail {
 
 // One record of an event. The Event, the command that completes the occurrence, and the commands that wait
-// for it share it; a reference count tells when it can be deleted.
+// for it share it; a reference count says when it can be deleted.
 class Occurrence {
 public:
   Occurrence* retain() {

@@ -52,7 +52,7 @@ class Queue;
 Queue& queue_of(Stream& stream);
 } // namespace cuda
 
-// Tells a command what to do. A command function is called exactly once: with Run, or with Discard if an
+// Says what a command function must do. A command function is called exactly once: with Run, or with Discard if an
 // earlier command has failed, in which case it must only release what its payload owns.
 enum class CommandAction : std::uint8_t { Run, Discard };
 using CommandFn = void (*)(void* payload, CommandAction action);

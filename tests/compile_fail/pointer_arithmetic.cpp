@@ -1,4 +1,4 @@
-// Multiplies a pointer.
+// Multiplies a raw pointer by a number.
 // expect: pointers support only + and - with integer offsets
 #include <kiln/dsl/language.h>
 

@@ -8,7 +8,7 @@
 // While it lives, kernels that have not been launched are compiled again and their tile IR is kept
 // (KILN_KEEP), so that the image of a launch leads to it. Before the interpreter runs, the launch is compared
 // with the kernel: the number and sizes of the parameters, the extents of the grid against the number of
-// blocks, and the parameter that tells whether views share memory. A launch that is wrong fails, and then the
+// blocks, and the parameter that says whether views share memory. A launch that is wrong fails, and then the
 // device is lost.
 #pragma once
 

@@ -26,7 +26,7 @@ public:
   std::string variable() const { return "KILN_CACHE_DIR=" + path.string(); }
 };
 
-// The ptxas of this machine, which this program and its children do not use unless told to. Empty if there is
+// The ptxas of this machine, which this program and its children use only on request. Empty if there is
 // none.
 std::string find_ptxas() {
   const char* path = std::getenv("PATH");

@@ -153,7 +153,7 @@ TEST_CASE("a Grid of three axes becomes blocks along one, whichever axes the ker
           "use larger tiles, or launch parts");
 }
 
-TEST_CASE("the kernel is told whether views share memory") {
+TEST_CASE("the kernel learns whether views share memory") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);
@@ -176,7 +176,7 @@ TEST_CASE("the kernel is told whether views share memory") {
   CHECK(last_argument() == 0);
 }
 
-TEST_CASE("the kernel is told whether a view has elements with two indices") {
+TEST_CASE("the kernel learns whether a view has elements with two indices") {
   FreshFake fresh;
   Played played;
   Device device = Device::cuda(0);

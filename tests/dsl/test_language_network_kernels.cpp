@@ -68,7 +68,7 @@ TEST_CASE("layer norm with Vars as accumulators") {
   std::int64_t rows = random_integer(1, 9), cols = random_integer(2, 40);
   auto x = random_values<float>(rows * cols), w = random_values<float>(cols), b = random_values<float>(cols);
   std::vector<float> y(x.size(), NAN);
-  const float eps = 0.125f; // large, because the variance of a row of few elements may be rounding error only
+  const float eps = 0.125f; // large, because the variance of a short row may be rounding error only
   Arguments()
       .view(x.data(), {rows, cols})
       .view(w.data(), {cols})

@@ -230,7 +230,7 @@ void RaceChecker::touch_cell(Shadow& shadow, Cell& cell, std::uint64_t address, 
             (a.scope() >= Scope::Cluster && b.scope() >= Scope::Cluster && same_cluster(a.block, b.block)));
   };
   // Whether a touch, which is followed by those up to `end`, happened before. Strong accesses of one word
-  // have an order: whoever knows of one of them knows of the earlier ones.
+  // have an order: a thread that knows of one of them knows of the earlier ones.
   auto happened_before = [&](const Touch* t, const Touch* end) {
     if (ordered(*t, by)) return true;
     if (!t->strong() || now.strong()) return false;

@@ -242,7 +242,7 @@ std::optional<SideAccess> access_side(const Sides& side, const Columns& memory, 
       to->push_back(bytes(offset_of(column)));
     }
 
-  // Tell the register bits along a vector from those that select the vector.
+  // Separate the register bits along a vector from those that select the vector.
   Echelon registers;
   for (std::size_t i = 0; i < side.registers.size(); ++i)
     if (!has_bit(copies_in_registers, static_cast<int>(i)))

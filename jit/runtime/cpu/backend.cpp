@@ -123,7 +123,7 @@ private:
   }
 
   void link(const Objects& objects, CompiledKernel& into) const {
-    // Debuggers and profilers show this name, which contains the config to tell variants of a kernel apart.
+    // Debuggers and profilers show this name, which contains the config so that variants of a kernel differ.
     std::string config = c_.config.to_string();
     into.grouping = cpu::grouping_of(*c_.lowered, target_);
     into.code_bytes = 0;

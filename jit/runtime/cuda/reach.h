@@ -1,4 +1,4 @@
-// Tells whether kernels of a device can access a piece of memory, according to the CUDA driver. Not for
+// Finds out whether kernels of a device can access a piece of memory, according to the CUDA driver. Not for
 // users.
 #pragma once
 

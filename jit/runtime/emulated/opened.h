@@ -1,4 +1,4 @@
-// Tells whether there are emulated devices, and which device owns an address. Not for users.
+// Finds out whether there are emulated devices, and which device owns an address. Not for users.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ TEST_CASE("a fallback that takes most of the time is launched only once or stopp
   }
 }
 
-TEST_CASE("the compilers' time includes what was compiled in vain or stopped") {
+TEST_CASE("the compilers' time includes what was compiled for nothing or stopped") {
   BoundSpace space(matmul_space(), {.sizes = {{"M", 64}, {"N", 64}, {"K", 64}}, .kind = "f32"},
                    Device::cpu());
   const Config fallback = Config::parse("BM=32,BN=32,BK=32");

@@ -1,4 +1,4 @@
-// Tests random forests.
+// Tests the training and predictions of random forests.
 #include <kiln/autotune/model/forest.h>
 #include <kiln/dsl/error.h>
 

@@ -220,7 +220,7 @@ TEST_CASE("verification lists damage, and repairs it", "[records]") {
   CHECK(report.good == 3);
   CHECK(report.future == 1);
   CHECK(report.leftovers == 0);
-  CHECK(report.bests >= 3); // the best of the damaged record is lost, others are found anew
+  CHECK(report.bests >= 3); // the best of the damaged record is lost, others are found again
 }
 
 TEST_CASE("merging is idempotent and keeps the faster best", "[records]") {

@@ -177,7 +177,7 @@ TEST_CASE("a search of a large space learns from other problems too") {
 }
 
 // Hidden because it kills its process; the next test runs it in a separate process.
-TEST_CASE("is killed amid a batch", "[.][is_killed_amid_a_batch]") {
+TEST_CASE("is killed during a batch", "[.][is_killed_amid_a_batch]") {
   tune::TuneOptions options;
   options.trials = 40;
   options.progress = [](const tune::SearchResult& so_far) {

@@ -3,7 +3,7 @@
 #include <kiln/jit/base/options.h>
 #include <kiln/jit/base/parse_size.h>
 
-#include "../../scoped_variable.h"
+#include "scoped_variable.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Executes the AMX instructions of generated code in software, so that their products are tested on any CPU.
 #include "amx_emulation.h"
 
 #include <cstdint>

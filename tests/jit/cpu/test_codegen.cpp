@@ -1,3 +1,4 @@
+// Compiles kernels for the CPU and compares what they compute with the interpreter.
 #include "cpu_runner.h"
 #include "test_seed.h"
 

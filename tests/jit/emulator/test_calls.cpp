@@ -81,7 +81,7 @@ TEST_CASE("calls through registers that hold no function are reported", "[emulat
     CHECK_THROWS_WITH(run_small(text, 32, {}, functions), Catch::Contains(why));
   };
   refused(calls("", ".calltargets"), "expected a function");
-  refused(calls("", ".calltargets nobody"), "the function 'nobody' is not declared");
+  refused(calls("", ".calltargets missing"), "the function 'missing' is not declared");
   refused(calls("", ".callprototype _ ()"), "has 1 results, and the function has 0");
   refused(calls("", ".callprototype (.param .b64 _) _ (.param .b32 _)"),
           "'got' has 4 bytes, and '_' of shape has 8");

@@ -283,10 +283,10 @@ TEST_CASE("a stream destroyed with an error logs it") {
   ScopedOptions scope(Options{}); // independent of KILN_LOG
   {
     Stream stream;
-    stream.host_function([](void*) { throw UserError("nobody asked"); }, nullptr);
+    stream.host_function([](void*) { throw UserError("the fourth one failed"); }, nullptr);
   }
   REQUIRE(captured.lines().size() == 1);
-  CHECK(captured.lines()[0] == "error: a stream was destroyed with an error: nobody asked");
+  CHECK(captured.lines()[0] == "error: a stream was destroyed with an error: the fourth one failed");
 }
 
 TEST_CASE("a stream's error is logged only if it was not thrown") {

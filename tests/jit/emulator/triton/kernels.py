@@ -2,7 +2,7 @@
 
     python kernels.py FOLDER     writes one PTX file for each kernel and architecture
 
-Each file begins with comments that tell how to launch it: the kernel, its threads, bytes of shared memory, bytes and
+Each file begins with comments that say how to launch it: the kernel, its threads, bytes of shared memory, bytes and
 alignment of scratch memory for each program, and of each tensor map in order the swizzle and the box.
 """
 

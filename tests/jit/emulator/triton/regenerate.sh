@@ -1,5 +1,5 @@
 #!/bin/bash
-# Writes the PTX in ptx/ anew: installs Triton's wheel into a private environment (1.1 GB, removed afterwards) and
+# Generates the PTX in ptx/ again: installs Triton's wheel into a private environment (1.1 GB, removed afterwards) and
 # compiles kernels.py with it, for which no GPU is needed.
 #   regenerate.sh [FOLDER]
 set -euo pipefail
