@@ -8,7 +8,7 @@
 // The commands of a stream run one after the other, in the order in which they were launched. Commands of
 // different streams may run in any order and at the same time, unless an Event orders them.
 //
-// On the CPU, a command runs on one of three threads: on the stream's own thread (started by the first
+// On the CPU, a command runs in one of three places: on the stream's own thread (started by the first
 // command that needs it); on a thread that calls synchronize(), which executes queued commands instead of
 // sleeping; or inside the launching call, if the stream is idle and the command is marked `small`, because
 // waking a thread would take longer. Therefore a command must not wait for a lock that a launching or waiting

@@ -25,8 +25,9 @@
 //
 // Mistakes that can only be found at a launch are UserErrors, which launch itself throws before anything
 // runs: a failed `expects`, null or misaligned pointers, a config without the size of a dimension, a grid
-// that is too large. An empty grid runs nothing. A failed device_assert is thrown by the stream's
-// synchronize().
+// that is too large. TargetError if ptxas or the driver rejects the code. A launch also throws the error of
+// an earlier command of its stream, see stream.h; a failed device_assert becomes such an error. An empty grid
+// runs nothing.
 //
 // On a CUDA device, arguments are memory of the device: Buffers or Tensors. A pointer to memory of the host
 // is a UserError that names the argument, unless the device can access it (pinned memory, or a machine whose
